@@ -23,7 +23,7 @@ static CACHES: Handles<Cache> = Handles::new("the cache");
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let kind = match &error {
-            Error::File(_) | Error::Disk(_) => Kind::Io,
+            Error::File(_) | Error::WriteFailed { .. } | Error::Encryption(_) => Kind::Io,
             Error::Locked { .. } => Kind::Locked,
             Error::Corrupt { .. } => Kind::Corrupt,
             Error::Closed => return Failure::Closed("the cache"),
@@ -212,7 +212,7 @@ fn put(cache: &Cache, key: &[u8], value: &[u8], created: jlong, durability: jint
     let at_once = durability & AT_ONCE != 0;
     let durability = durability_of(durability & !AT_ONCE)?;
     let created_ms = u64::try_from(created).ok();
-    let options = PutOptions { created_ms, durability, at_once, ..PutOptions::default() };
+    let options = PutOptions::new().created_ms(created_ms).durability(durability).at_once(at_once);
     match cache.put_with(key, value, options) {
         Ok(Put::Stored) => Ok(STORED),
         Ok(Put::Refused) if at_once => Ok(NO_ROOM),

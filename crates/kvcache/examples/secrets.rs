@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 pub fn run(folder: &Path) -> Result<(), Box<dyn Error>> {
     // A real program reads 32 random bytes from where it keeps its secrets.
     let (old, new) = (Key::new([1; 32]), Key::new([2; 32]));
-    let durable = PutOptions { durability: Durability::Synced, ..PutOptions::default() };
+    let durable = PutOptions::new().durability(Durability::Synced);
     {
         let sessions = Cache::open(folder, options(&old, &[]))?;
         sessions.put_with(b"cookie of anna", b"account 1", durable)?;
@@ -35,10 +35,5 @@ pub fn run(folder: &Path) -> Result<(), Box<dyn Error>> {
 }
 
 fn options(key: &Key, old_keys: &[Key]) -> Options {
-    Options {
-        key: Some(key.clone()),
-        old_keys: old_keys.to_vec(),
-        max_age: Some(Duration::from_secs(12 * 3600)),
-        ..Options::new(16 << 20)
-    }
+    Options::new(16 << 20).key(key.clone()).old_keys(old_keys).max_age(Duration::from_secs(12 * 3600))
 }

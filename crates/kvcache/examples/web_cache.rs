@@ -28,9 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Answers this many requests, each in a thread of its own.
 pub fn serve(listener: &TcpListener, folder: &Path, requests: usize) -> Result<(), Box<dyn Error>> {
-    let mut options = Options::new(256 << 20);
-    options.max_age = Some(Duration::from_secs(60));
-    let cache = Cache::open(folder, options)?;
+    let cache = Cache::open(folder, Options::new(256 << 20).max_age(Duration::from_secs(60)))?;
     thread::scope(|scope| {
         for stream in listener.incoming().take(requests) {
             let cache = &cache;

@@ -1,4 +1,4 @@
-//! Which entries are too old, whatever is done to the clock.
+//! Which entries have expired, even if the clock is set back.
 
 use crate::sync::{AtomicU64, Ordering};
 use std::{
@@ -7,10 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Clocks of machines that give each other entries differ a little.
+/// How far an entry's creation may lie in the future, because the clocks of machines that exchange entries differ a little.
 const SKEW_MS: u64 = 60_000;
 
-/// Tells the time, in milliseconds since 1970.
+/// A source of the time, in milliseconds since 1970.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> u64 + Send + Sync>);
 
@@ -23,12 +23,12 @@ impl Clock {
         })
     }
 
-    /// A clock that a test winds.
+    /// A clock that calls `now_ms`, for tests.
     pub fn new(now_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Clock(Arc::new(now_ms))
     }
 
-    /// Milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
         (self.0)()
     }
@@ -40,21 +40,21 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// A maximal age, as it is stored: forever is the largest number.
+/// A maximum age as it is stored: the largest number means no limit.
 fn age_ms(max_age: Option<Duration>) -> u64 {
     max_age.map_or(u64::MAX, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// The age limit of a cache and the time it is judged by.
+/// The age limit of a cache and the time by which ages are judged.
 pub(crate) struct Ages {
     max_ms: AtomicU64,
     clock: Clock,
     start: Instant,
-    /// The latest time the clock has shown, and when that was, in milliseconds since `start`.
+    /// The latest time that the clock has shown, and when it showed it, in milliseconds since `start`.
     latest_ms: AtomicU64,
     latest_at_ms: AtomicU64,
-    /// A time that an earlier run had seen, and by which nothing was removed yet.
-    owed_ms: AtomicU64,
+    /// The latest time that an earlier run had seen, if entries that had expired by then are still to be removed.
+    deferred_ms: AtomicU64,
 }
 
 impl Ages {
@@ -67,11 +67,11 @@ impl Ages {
             start,
             latest_ms,
             latest_at_ms,
-            owed_ms: AtomicU64::new(0),
+            deferred_ms: AtomicU64::new(0),
         }
     }
 
-    /// The time of the clock; from when it is set back on, the time it would have without that.
+    /// The time of the clock, or, after the clock was set back, the time that it would show otherwise.
     pub(crate) fn now_ms(&self) -> u64 {
         let (now, latest) = (self.clock.now_ms(), self.latest_ms.load(Ordering::Acquire));
         let running = self.running_ms();
@@ -86,17 +86,17 @@ impl Ages {
         latest.saturating_add(running.saturating_sub(self.latest_at_ms.load(Ordering::Relaxed)))
     }
 
-    /// The latest time that this run or one before it has seen, for the next one.
+    /// The latest time that this run or an earlier one has seen, for the next run.
     pub(crate) fn seen_ms(&self) -> u64 {
-        self.now_ms().max(self.owed_ms.load(Ordering::Relaxed))
+        self.now_ms().max(self.deferred_ms.load(Ordering::Relaxed))
     }
 
-    /// Whether the clock was set back so far that values from another clock would not be believed.
+    /// Whether the clock was set back so far that values from another machine would be taken for values from the future.
     pub(crate) fn is_set_back(&self) -> bool {
         self.max_ms().is_some() && self.clock.now_ms().saturating_add(SKEW_MS) < self.now_ms()
     }
 
-    /// The time is that of the clock again, whatever it was before.
+    /// Trusts the clock again, whatever it showed before.
     pub(crate) fn believe_clock(&self) {
         self.latest_at_ms.store(self.running_ms(), Ordering::Relaxed);
         self.latest_ms.store(self.clock.now_ms(), Ordering::Release);
@@ -106,33 +106,34 @@ impl Ages {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Leaves to a later run what was too old by then.
-    pub(crate) fn owe(&self, seen_ms: u64) {
-        self.owed_ms.store(seen_ms, Ordering::Relaxed);
+    /// Leaves the removal of entries that had expired at `seen_ms` to a later run.
+    pub(crate) fn defer_expiry(&self, seen_ms: u64) {
+        self.deferred_ms.store(seen_ms, Ordering::Relaxed);
     }
 
     pub(crate) fn set_max(&self, max_age: Option<Duration>) {
         self.max_ms.store(age_ms(max_age), Ordering::Relaxed);
     }
 
-    /// The largest age, if there is a limit.
+    /// The maximum age in milliseconds, if there is one.
     pub(crate) fn max_ms(&self) -> Option<u64> {
         Some(self.max_ms.load(Ordering::Relaxed)).filter(|max| *max != u64::MAX)
     }
 
-    /// Whether a value is too old now, or was when the clock of an earlier run had shown `seen_ms`.
+    /// Whether a value has expired, or had when the clock of an earlier run showed `seen_ms`.
     pub(crate) fn was_expired(&self, created_ms: u64, seen_ms: u64) -> bool {
         let is_past = |max: u64| seen_ms.saturating_sub(created_ms) > max;
         self.is_expired(created_ms) || self.max_ms().is_some_and(is_past)
     }
 
-    /// Whether a value is too old. One from the future comes from a clock that was wrong: how old it is nobody knows.
+    /// Whether a value has expired. A value from the future counts as expired, because the clock that gave it its time was wrong
+    /// and its real age is unknown.
     pub(crate) fn is_expired(&self, created_ms: u64) -> bool {
         self.max_ms().is_some_and(|max| is_expired(created_ms, self.now_ms(), max))
     }
 }
 
-/// Whether a value of this time is too old now.
+/// Whether a value that was created at this time has expired now.
 fn is_expired(created_ms: u64, now_ms: u64, max_ms: u64) -> bool {
     now_ms.saturating_sub(created_ms) > max_ms || created_ms > now_ms.saturating_add(SKEW_MS.min(max_ms))
 }

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 /// Why a cache could not be opened or an operation on it failed. A miss is not an error.
 #[derive(Debug, thiserror::Error)]
@@ -21,45 +21,45 @@ pub enum Error {
          start with an empty cache", path.display()
     )]
     Version {
-        /// The file that says so.
+        /// The file with the version.
         path: PathBuf,
-        /// What it says.
+        /// The version in the file.
         found: u32,
-        /// What this program writes.
+        /// The version that this program writes.
         known: u32,
     },
-    /// The folder holds a cache that an older program wrote: a program that may write starts it empty.
+    /// The folder holds a cache that an older program wrote. A program that opens it for writing starts with an empty cache.
     #[error("'{}' has the older cache format {found}, this program writes {known}: the cache starts empty", path.display())]
     OldVersion {
-        /// The file that says so.
+        /// The file with the version.
         path: PathBuf,
-        /// What it says.
+        /// The version in the file.
         found: u32,
-        /// What this program writes.
+        /// The version that this program writes.
         known: u32,
     },
-    /// The bytes of a file are not what its format asks for.
+    /// The bytes of a file do not follow its format.
     #[error("'{}', offset {offset}: {what}", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// Where in it, in bytes.
+        /// Offset in the file, in bytes.
         offset: u64,
-        /// What was expected and found.
+        /// What is wrong.
         what: String,
     },
-    /// The cache is encrypted, and none of the keys given opens it.
+    /// The cache is encrypted and none of the given keys opens it, or a key was given and it is not encrypted.
     #[error("none of the given keys opens the encrypted cache '{}'; give its key, or remove the folder", path.display())]
     WrongKey {
-        /// The file that holds the wrapped key.
+        /// The file with the encrypted secrets.
         path: PathBuf,
     },
-    /// The entry is larger than any this cache takes.
+    /// Key and value are longer than this cache takes.
     #[error("an entry of {len} bytes is larger than the {max} bytes this cache takes; raise its limit")]
     TooLarge {
-        /// Length of key and value.
+        /// Length of key and value, in bytes.
         len: usize,
-        /// The largest length.
+        /// The largest length, in bytes.
         max: usize,
     },
     /// The cache was opened for reading only.
@@ -68,13 +68,42 @@ pub enum Error {
     /// The cache was closed.
     #[error("the cache is closed")]
     Closed,
-    /// A writing operation waited for the disk and the disk failed; the operation is in memory only.
-    #[error("the cache cannot write to its disk: {0}")]
-    Disk(String),
-    /// The limit is too small to hold anything, or a name or key is not usable.
-    #[error("{0}")]
-    Misuse(String),
+    /// A change waited for the disk, which took nothing; the change is in memory only.
+    #[error("the cache cannot write to its disk: {}", last_error.as_deref().unwrap_or("it is too slow"))]
+    WriteFailed {
+        /// The last error of the disk in words; `None` if it is merely too slow.
+        last_error: Option<String>,
+    },
+    /// An entry could not be encrypted, because there is no source of randomness or the entry is too large.
+    #[error("cannot encrypt an entry: {0}")]
+    Encryption(#[source] io::Error),
+    /// The limit is out of range.
+    #[error("a limit of {given} bytes is not possible; give {smallest} to {largest}")]
+    Limit {
+        /// The given limit, in bytes.
+        given: u64,
+        /// The smallest possible limit, in bytes.
+        smallest: u64,
+        /// The largest possible limit, in bytes.
+        largest: u64,
+    },
+    /// The folder has more segments than a cache can have.
+    #[error("a cache of {segments} segments is too large to open; at most {most} are possible")]
+    TooManySegments {
+        /// The number of segments in the folder.
+        segments: usize,
+        /// The largest number.
+        most: usize,
+    },
+    /// An import comes from a cache of another name or version, whose values mean something else.
+    #[error("this is an export of '{theirs}', whose values mean something else in '{ours}'")]
+    OtherCache {
+        /// Name and version of the cache that was exported.
+        theirs: String,
+        /// Name and version of this cache.
+        ours: String,
+    },
 }
 
-/// What operations on a cache return.
+/// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,4 +1,4 @@
-//! The bytes of the files; see `docs/formats/kvcache.md`. Nothing here touches a disk but `identity`.
+//! The bytes of the files, as `docs/formats/kvcache.md` describes them. Only `identity` touches a disk.
 
 pub(crate) mod footer;
 pub(crate) mod identity;

@@ -1,4 +1,4 @@
-//! What the fuzzers call: the parser of segment files on any bytes.
+//! Entry point of the fuzzers: the parser of segment files on arbitrary bytes.
 
 use crate::{
     format::{
@@ -11,8 +11,11 @@ use crate::{
     },
 };
 
-/// Reads `bytes` as a segment file, by its footer and by its records. Checks that the result is inside the file and
-/// would be written as it was read. Panics where it is not.
+/// Reads `bytes` as a segment file, once by its footer and once by its records.
+///
+/// # Panics
+///
+/// If a result lies outside the file or would be written differently from how it was read.
 pub fn segment(bytes: &[u8]) {
     let seq = SegmentHeader::decode(bytes).map_or(1, |header| {
         assert_eq!(header.encode(), bytes[..header.encode().len()]);
@@ -44,7 +47,7 @@ pub fn segment(bytes: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Else the fuzzer begins with bytes that the first check throws out.
+    /// Without this the fuzzer would begin with bytes that the first check refuses.
     #[test]
     fn seeds_are_of_this_format() {
         let sealed = include_bytes!("../../../fuzz/seeds/kvcache_segment/sealed");

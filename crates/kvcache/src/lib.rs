@@ -1,8 +1,8 @@
 //! A persistent key-value cache: a log of segments on disk, an index in memory, a byte limit that always holds.
 //!
-//! [`Cache`] is the whole of it. Keys and values are bytes. Only the limit has to be set. A get never waits for a
-//! writer. A put goes to memory and within milliseconds to the disk, or at once where [`Durability`] asks for it. Each
-//! read is checked first, so a torn, harmed or foreign value is a miss, never an answer.
+//! [`Cache`] is the handle for everything. Keys and values are bytes, and only the limit has to be set. A get never waits for
+//! a writer. A put is visible at once and reaches the disk within milliseconds, or before it returns if [`Durability`] asks for
+//! that. Every read verifies a checksum, so a torn, damaged or foreign value is a miss and never an answer.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
@@ -15,8 +15,8 @@
 //! # Ok::<(), refdb_kvcache::Error>(())
 //! ```
 //!
-//! Read `format` (the bytes) first, then `log` (where they are and in which order they came). Then read `reclaim`
-//! (which segments go, and when) and `api` (all of it behind one handle). Each builds on those before it.
+//! To read the code, begin with `format` (the bytes), then `log` (where they are and in which order they came), `reclaim` (which
+//! segments are deleted, and when) and `api` (the handle). Each builds on those before it.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
@@ -29,8 +29,8 @@ mod format;
 #[doc(hidden)]
 pub mod fuzzing;
 mod log;
-mod plain;
 mod reclaim;
+mod regular_file;
 mod stats;
 mod sync;
 

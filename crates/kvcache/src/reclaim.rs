@@ -1,19 +1,21 @@
-//! How room is freed. `plan`, `keep` and `pace` decide, without effects; `past` remembers evictions; `steps` acts, with
-//! `evict` and `copy`. `doomed` has the segments that `deletion` deletes; `worker` and `calls` are the background
-//! threads.
+//! How room is freed.
+//!
+//! `plan`, `keep` and `drift` decide without effects, and `ghost_list` remembers evicted keys. `steps` acts, with the help of `evict` and
+//! `copy`. `pending_deletion` has the segments that `deletion` deletes. `worker` and `calls` are the background threads, and
+//! `simulation` estimates the hit ratio of other limits.
 
 pub(crate) mod calls;
 mod choice;
 mod copy;
 mod deletion;
-mod doomed;
+mod drift;
 pub(crate) mod evict;
 mod expiry;
-pub(crate) mod ghost;
+pub(crate) mod ghost_list;
 mod keep;
-mod pace;
-pub(crate) mod past;
+mod pending_deletion;
 pub(crate) mod plan;
 pub(crate) mod report;
+pub(crate) mod simulation;
 pub(crate) mod steps;
 pub(crate) mod worker;

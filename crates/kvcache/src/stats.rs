@@ -1,9 +1,9 @@
-// Not those of `sync`: figures, on which nothing depends.
+// Not the atomics of `sync`: nothing depends on the order of these numbers.
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident: $kind:ident,)*) => {
-        /// What a cache has and did since it was opened. Reading it costs the same however many entries there are.
+        /// Statistics of a cache: its present content, and counts since it was opened.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Stats {
@@ -22,7 +22,7 @@ macro_rules! counters {
         }
 
         impl Stats {
-            /// Each number with its name, in a fixed order.
+            /// All numbers with their names, in a fixed order.
             pub fn named(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name),)*]
             }
@@ -42,50 +42,50 @@ macro_rules! counters {
 }
 
 counters! {
-    /// The most bytes the files may have.
+    /// Maximum size of the files, in bytes.
     limit_bytes: Counter,
-    /// Entries, those included that are too old but not swept yet.
+    /// Number of entries, including expired ones that are not removed yet.
     entries: Counter,
-    /// Bytes of their records.
+    /// Bytes of the records of these entries.
     live_bytes: Counter,
-    /// Bytes of the files, and of the writes that wait for them.
+    /// Bytes of the files, including writes that wait in memory.
     disk_bytes: Counter,
-    /// Gets that found a value.
+    /// Number of gets that found a value.
     hits: Spread,
-    /// Gets that found none.
+    /// Number of gets that found no value.
     misses: Spread,
-    /// Values stored.
+    /// Number of values that were stored.
     puts: Spread,
-    /// Puts refused because the write buffer or the limit was used up.
+    /// Number of puts that were refused because the write buffer or the limit was used up.
     refused: Counter,
-    /// Puts dropped because the key was invalidated after their ticket was given.
+    /// Number of puts that were dropped because the key changed after their ticket was taken.
     stale: Counter,
-    /// Values removed by request.
+    /// Number of values that were removed on request.
     removed: Counter,
-    /// Gets that found only a value that is too old.
+    /// Number of gets that found only an expired value; they count as misses too.
     expired: Counter,
-    /// Entries dropped to keep the limit.
+    /// Number of entries that were dropped to keep the limit, or because they had expired or were damaged.
     evicted: Counter,
-    /// Entries that were copied because they are in use, when their segment was evicted.
+    /// Number of entries that were kept, by copying them, when their segment was evicted.
     kept: Counter,
-    /// Entries copied to free the dead space around them.
+    /// Number of entries that were copied to free the dead space around them.
     compacted: Counter,
-    /// Records that failed their checksum; never served.
+    /// Number of records and footers that failed their checksum; such records are never returned.
     corrupt: Counter,
-    /// Writes to the disk that failed.
+    /// Number of writes to the disk that failed.
     disk_errors: Counter,
-    /// Gets in the sample by which other limits are judged.
+    /// Number of sampled gets, from which the hit ratio of other limits is estimated.
     sampled: Counter,
-    /// Of these, hits that half the limit would have given.
+    /// Number of sampled gets that would have hit with half the limit.
     sampled_hits_half: Counter,
-    /// Hits that this limit would have given.
+    /// Number of sampled gets that would have hit with this limit.
     sampled_hits_same: Counter,
-    /// Hits that twice the limit would have given.
+    /// Number of sampled gets that would have hit with twice the limit.
     sampled_hits_twice: Counter,
 }
 
-/// A number that threads count up, on a cache line of its own. The hit counter of one thread must not slow another's
-/// look at the limit.
+/// A counter on a cache line of its own, so that counting a hit in one thread does not slow down another thread that reads a neighbouring
+/// number.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Counter(AtomicU64);
@@ -97,7 +97,7 @@ impl Counter {
 
     pub(crate) fn sub(&self, by: u64) {
         let before = self.0.fetch_sub(by, Ordering::Relaxed);
-        debug_assert!(before >= by, "what goes was counted: {before}, {by}");
+        debug_assert!(before >= by, "only counted entries are taken off: {before}, {by}");
     }
 
     pub(crate) fn set(&self, to: u64) {
@@ -109,11 +109,11 @@ impl Counter {
     }
 }
 
-/// How many threads may count at once without taking each other's cache line.
+/// Number of threads that can count at once without sharing a cache line.
 const LANES: usize = 16;
 
-/// A number that every call counts up, summed over lanes. Threads count in different ones, as long as there are no more
-/// threads than lanes.
+/// A counter for every call, divided into lanes that are summed when it is read. Each thread counts in a lane of its own as long as there
+/// are no more threads than lanes.
 #[derive(Default)]
 pub(crate) struct Spread([Counter; LANES]);
 

@@ -1,4 +1,4 @@
-//! All that threads share, in one place. So a test can put its own scheduler under it (the feature `shuttle`; see
+//! Everything through which threads share data, in one place so that a test can replace it by its own scheduler (feature `shuttle`; see
 //! `tests/schedules.rs`).
 
 mod lock;
@@ -34,11 +34,11 @@ pub(crate) use {
 pub(crate) use std::sync::atomic::Ordering;
 use std::thread;
 
-/// More threads than this would wait for memory.
+/// Maximum number of threads; more would only wait for memory.
 const MOST_THREADS: usize = 4;
 
-/// Does `work` on each share, the results in the order of the shares. The first thread is this one. Where no more
-/// threads start, those that there are do all of it.
+/// Applies `work` to each share and returns the results in the order of the shares. This thread works too, and if other threads cannot be
+/// started, the existing ones do all of it.
 pub(crate) fn on_threads<S: Send, T: Send>(shares: Vec<S>, work: impl Fn(S) -> T + Sync) -> Vec<T> {
     let helpers = shares.len().saturating_sub(1);
     let left = std::sync::Mutex::new(shares.into_iter().enumerate());
@@ -56,7 +56,7 @@ pub(crate) fn on_threads<S: Send, T: Send>(shares: Vec<S>, work: impl Fn(S) -> T
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// How many threads to share work among that is worth this many.
+/// Number of threads for work that could keep `worth` threads busy.
 pub(crate) fn threads_for(worth: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let threads = cores.min(MOST_THREADS).min(worth).max(1);

@@ -46,7 +46,7 @@ fn of_a_value_that_is_too_large_for_the_caller_only_the_length_is_given() {
     };
     for key in [None, Some(Key::new([3; 32]))] {
         let dir = dir.path().join(key.is_some().to_string());
-        let options = || Options { key: key.clone(), ..Options::new(4 * MIB) };
+        let options = || Options::new(4 * MIB).key(key.clone());
         let cache = Cache::open(&dir, options()).unwrap();
         cache.put(b"a key", &[7; 30]).unwrap();
         cache.put(b"empty", b"").unwrap();
@@ -181,7 +181,7 @@ fn a_cleared_cache_is_empty_and_stays_so() {
     cache.clear().unwrap();
     assert_eq!(cache.stats().entries, 0);
     assert_eq!(cache.get(&1u32.to_le_bytes()), None);
-    let options = PutOptions { ticket: Some(ticket), ..Default::default() };
+    let options = PutOptions::new().ticket(ticket);
     assert_eq!(cache.put_with(b"k", b"computed before", options).unwrap(), Put::Stale);
     cache.put(b"new", b"value").unwrap();
     drop(cache);
@@ -219,9 +219,7 @@ fn a_segment_without_records_takes_nothing_along_and_is_no_harm() {
 fn a_value_computed_before_an_invalidation_is_not_put() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), MIB);
-    let put = |key: &[u8], ticket| {
-        cache.put_with(key, b"computed", PutOptions { ticket: Some(ticket), ..Default::default() })
-    };
+    let put = |key: &[u8], ticket| cache.put_with(key, b"computed", PutOptions::new().ticket(ticket));
     let ticket = cache.ticket(b"k");
     assert_eq!(put(b"k", ticket).unwrap(), Put::Stored);
     assert_eq!(put(b"k", ticket).unwrap(), Put::Stored, "a computed value does not make others stale");
@@ -244,7 +242,7 @@ fn entries_age_from_their_creation_and_their_segments_go() {
     options.clock = Clock::new(move || clock.load(Ordering::Relaxed));
     let cache = Cache::open(dir.path(), options.clone()).unwrap();
     cache.put(b"young", b"1").unwrap();
-    cache.put_with(b"old", b"2", PutOptions { created_ms: Some(1_000_000 - 59_000), ..Default::default() }).unwrap();
+    cache.put_with(b"old", b"2", PutOptions::new().created_ms(1_000_000 - 59_000)).unwrap();
     assert_eq!(cache.get(b"old").unwrap().created_ms, 941_000);
     now.fetch_add(2_000, Ordering::Relaxed);
     assert_eq!(cache.get(b"old"), None);
@@ -268,7 +266,7 @@ fn a_second_writer_is_refused_and_readers_are_not() {
     let cache = open(dir.path(), 4 * MIB);
     let refused = Cache::open(dir.path(), Options::new(4 * MIB)).unwrap_err();
     assert!(matches!(refused, Error::Locked { .. }), "{refused}");
-    cache.put_with(b"k", b"v", PutOptions { durability: Durability::Written, ..Default::default() }).unwrap();
+    cache.put_with(b"k", b"v", PutOptions::new().durability(Durability::Written)).unwrap();
     let reader = Cache::open_read_only(dir.path(), None).unwrap();
     assert_eq!(value_of(&reader, b"k").unwrap(), b"v");
     assert!(matches!(reader.put(b"k", b"w"), Err(Error::ReadOnly)));
@@ -284,7 +282,7 @@ fn files_are_private_to_the_user() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("cache/name/v1");
     let cache = open(&dir, MIB);
-    cache.put_with(b"k", b"v", PutOptions { durability: Durability::Synced, ..Default::default() }).unwrap();
+    cache.put_with(b"k", b"v", PutOptions::new().durability(Durability::Synced)).unwrap();
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&root.path().join("cache")), 0o700);
     assert_eq!(mode(&dir), 0o700);

@@ -102,7 +102,7 @@ fn a_clock_that_is_set_back_before_a_restart_brings_no_expired_entry_back() {
     for (how, durability) in [(Ends::Closed, Durability::Written), (Ends::Killed, Durability::Synced)] {
         let dir = tempfile::tempdir().unwrap();
         let (cache, now) = aging(dir.path());
-        let options = PutOptions { durability, ..PutOptions::default() };
+        let options = PutOptions::new().durability(durability);
         cache.put_with(b"key", b"value", options).unwrap();
         now.fetch_add(50_000, Ordering::Relaxed);
         cache.put_with(b"younger", b"value", options).unwrap();
@@ -127,7 +127,7 @@ fn a_run_without_an_age_limit_brings_no_expired_entry_back_for_the_next_one() {
     now.fetch_add(61_000, Ordering::Relaxed);
     assert_eq!(cache.get(b"key"), None);
     end(cache, dir.path(), Ends::Closed);
-    let tool = Options { clock: Clock::new(|| START_MS + 30_000), ..Options::new(MIB) };
+    let tool = Options::new(MIB).clock(Clock::new(|| START_MS + 30_000));
     let cache = Cache::open(dir.path(), tool).unwrap();
     cache.compact().unwrap();
     cache.put(b"by the tool", b"value").unwrap();
@@ -176,7 +176,7 @@ fn what_is_put_with_the_right_time_after_a_clock_was_ahead_is_there() {
         let (cache, now) = aging(dir.path());
         let put = |key: &[u8], created_ms| {
             let created_ms = Some(created_ms);
-            let put = cache.put_with(key, b"value", PutOptions { created_ms, durability, ..PutOptions::default() });
+            let put = cache.put_with(key, b"value", PutOptions::new().created_ms(created_ms).durability(durability));
             assert_eq!(put.unwrap(), Put::Stored);
         };
         put(b"before", START_MS);

@@ -92,7 +92,7 @@ fn run(fs: &Fs, dir: &Path, steps: &[Step], done: &dyn Fn(usize)) -> Result<(), 
     for (at, step) in steps.iter().enumerate() {
         match step {
             Step::Put(key, value, durability) => {
-                let options = PutOptions { durability: *durability, ..Default::default() };
+                let options = PutOptions::new().durability(*durability);
                 cache.put_with(&key.to_le_bytes(), value, options)?;
             }
             Step::Remove(key, durability) => drop(cache.remove_with(&key.to_le_bytes(), *durability)?),
@@ -172,7 +172,7 @@ fn an_operation_that_fails_once_harms_nothing() {
             for step in &steps {
                 let outcome = match step {
                     Step::Put(key, value, durability) => {
-                        let options = PutOptions { durability: *durability, ..Default::default() };
+                        let options = PutOptions::new().durability(*durability);
                         cache.put_with(&key.to_le_bytes(), value, options).map(drop)
                     }
                     Step::Remove(key, durability) => cache.remove_with(&key.to_le_bytes(), *durability).map(drop),

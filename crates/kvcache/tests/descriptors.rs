@@ -25,7 +25,7 @@ fn filled(dir: &Path) {
 }
 
 fn durably(durability: Durability) -> PutOptions {
-    PutOptions { durability, ..PutOptions::default() }
+    PutOptions::new().durability(durability)
 }
 
 fn descriptors_in(dir: &Path) -> usize {

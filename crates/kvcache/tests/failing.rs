@@ -63,7 +63,7 @@ fn what_is_synced_after_a_sync_that_failed_survives_a_loss_of_power() {
         let dir = tempfile::tempdir().unwrap();
         let disk = Arc::new(Forgetful::default());
         let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), patient(4 * MIB)).unwrap();
-        let synced = PutOptions { durability: Durability::Synced, ..PutOptions::default() };
+        let synced = PutOptions::new().durability(Durability::Synced);
         cache.put_with(b"one", b"session", synced).unwrap();
         cache.put_with(b"other", b"session", synced).unwrap();
         disk.fails.store(true, Ordering::Relaxed);
@@ -99,7 +99,7 @@ fn a_disk_that_fails_each_sync_for_a_while_costs_entries_and_no_more() {
     }
     disk.fails.store(false, Ordering::Relaxed);
     eventually(|| cache.flush(Durability::Synced).is_ok(), || format!("{:?}", cache.last_disk_error()));
-    cache.put_with(b"k", b"v", PutOptions { durability: Durability::Synced, ..PutOptions::default() }).unwrap();
+    cache.put_with(b"k", b"v", PutOptions::new().durability(Durability::Synced)).unwrap();
     cache.close().unwrap();
     assert!(open(dir.path(), 2 * MIB).get(b"k").is_some());
 }
@@ -169,21 +169,21 @@ fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 fn a_cache_whose_folder_another_process_made_anew_is_told_and_touches_nothing() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("cache");
-    let synced = PutOptions { durability: Durability::Synced, ..PutOptions::default() };
+    let synced = PutOptions::new().durability(Durability::Synced);
     let deleted = Cache::open(&dir, Options::new(MIB)).unwrap();
     for key in 0..40_000u32 {
-        deleted.put_with(&key.to_le_bytes(), &[7; 100], PutOptions::default()).unwrap();
+        deleted.put_with(&key.to_le_bytes(), &[7; 100], PutOptions::new()).unwrap();
     }
     deleted.put_with(b"k", b"v", synced).unwrap();
     std::fs::remove_dir_all(&dir).unwrap();
     let other = Cache::open(&dir, Options::new(MIB)).unwrap();
     for key in 0..2_000u32 {
-        other.put_with(&key.to_le_bytes(), &[8; 100], PutOptions::default()).unwrap();
+        other.put_with(&key.to_le_bytes(), &[8; 100], PutOptions::new()).unwrap();
     }
     other.close().unwrap();
     let theirs = files(&dir);
     let told = deleted.put_with(b"k", b"w", synced).unwrap_err();
-    assert!(told.to_string().contains("has made the cache's folder anew"), "{told}");
+    assert!(told.to_string().contains("has recreated the cache's folder"), "{told}");
     let _ = deleted.clear();
     assert!(deleted.close().is_err(), "what was put is nowhere");
     drop(deleted);
@@ -266,8 +266,8 @@ fn a_durable_put_on_a_dead_disk_with_a_full_buffer_is_told_soon() {
     let disk = Arc::new(Dead::default());
     let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), Options::new(8 * MIB)).unwrap();
     disk.0.store(true, Ordering::Relaxed);
-    let durable = PutOptions { durability: Durability::Written, ..PutOptions::default() };
-    let at_once = PutOptions { at_once: true, ..durable };
+    let durable = PutOptions::new().durability(Durability::Written);
+    let at_once = durable.at_once(true);
     let fills = |i: u32| matches!(cache.put_with(&i.to_le_bytes(), &[1; 4_000], at_once), Ok(Put::Stored));
     assert!(!(0..10_000).all(fills), "the buffer has an end");
     let start = Instant::now();

@@ -65,7 +65,7 @@ fn check(ops: &[Op], encrypted: bool) -> Result<(), TestCaseError> {
             Op::Load(key, len) => {
                 let Some((ticket, good)) = tickets.remove(&key) else { continue };
                 let value = value(key, len, step);
-                let put = PutOptions { ticket: Some(ticket), ..Default::default() };
+                let put = PutOptions::new().ticket(ticket);
                 match cache.put_with(&[key], &value, put).expect("it is put") {
                     Put::Stored => {
                         prop_assert!(good, "a value was put with a ticket from before an invalidation");

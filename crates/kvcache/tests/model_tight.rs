@@ -116,7 +116,7 @@ impl Beside {
         let _ = self.cache().work();
         // Only a put that may be refused need not be stored within its time on a disk that takes nothing.
         let durability = if self.is_full() { Durability::Buffered } else { durability };
-        match self.cache().put_with(&[key], &value, PutOptions { durability, ..Default::default() }) {
+        match self.cache().put_with(&[key], &value, PutOptions::new().durability(durability)) {
             Ok(Put::Stored) => {
                 self.set(key, Some(value));
                 if durability >= Durability::Written {
@@ -171,7 +171,7 @@ impl Beside {
 fn check(ops: &[Op], key: Option<Key>) -> Result<(), TestCaseError> {
     let temp = tempfile::tempdir().expect("a temporary folder can be made");
     let mut options = Options::new(LIMIT_BYTES);
-    (options.key, options.patience) = (key, Duration::from_millis(5));
+    (options.key, options.put_timeout) = (key, Duration::from_millis(5));
     let disk = Arc::new(Disk::default());
     let open =
         |dir: &Path| -> Result<Cache, Error> { Cache::open_idle(Fs::witnessed(disk.clone()), dir, options.clone()) };

@@ -180,7 +180,7 @@ impl Run {
 
     fn put_with(&self, number: u64, (begin, ticket, end): (u64, Ticket, u64)) {
         self.record(|| {
-            let options = PutOptions { ticket: Some(ticket), ..PutOptions::default() };
+            let options = PutOptions::new().ticket(ticket);
             match self.cache.put_with(KEY, &value_of(number), options).unwrap() {
                 Put::Stored => Event::Put { number, ticket_end: Some(end) },
                 Put::Stale => Event::Stale { ticket_begin: begin },
@@ -227,10 +227,10 @@ fn open(dir: &Path) -> Cache {
 }
 
 fn open_on(fs: Fs, dir: &Path, limit_bytes: u64) -> Cache {
-    let mut options = Options { clock: Clock::new(|| 1_700_000_000_000), ..Options::new(limit_bytes) };
+    let mut options = Options::new(limit_bytes).clock(Clock::new(|| 1_700_000_000_000));
     if limit_bytes == TIGHT_LIMIT_BYTES {
         // A put that finds no room is refused at once: how long another thread takes is the scheduler's choice.
-        options.patience = Duration::ZERO;
+        options.put_timeout = Duration::ZERO;
     }
     Cache::open_idle(fs, dir, options).expect("it opens")
 }

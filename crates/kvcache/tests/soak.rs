@@ -54,7 +54,7 @@ fn child() {
         if removes {
             cache.remove_with(&key.to_le_bytes(), durability).unwrap();
         } else {
-            let options = PutOptions { durability, ..Default::default() };
+            let options = PutOptions::new().durability(durability);
             cache.put_with(&key.to_le_bytes(), &bytes_of(write), options).unwrap();
         }
         if durability == Durability::Written {

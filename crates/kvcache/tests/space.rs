@@ -17,7 +17,7 @@ use std::{
 const MIB: u64 = 1 << 20;
 
 fn put_durably(cache: &Cache, key: &[u8], value: &[u8], durability: Durability) {
-    let options = PutOptions { durability, ..PutOptions::default() };
+    let options = PutOptions::new().durability(durability);
     assert_eq!(cache.put_with(key, value, options).expect("the disk works"), Put::Stored);
 }
 

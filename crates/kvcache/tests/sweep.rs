@@ -62,7 +62,7 @@ fn du(dir: &Path) -> u64 {
 }
 
 fn put(cache: &Cache, key: u64, len: u64, case: &Case) -> Put {
-    let options = PutOptions { durability: case.durability, ..PutOptions::default() };
+    let options = PutOptions::new().durability(case.durability);
     let value = vec![key as u8; len.saturating_sub(8).max(1) as usize];
     let start = Instant::now();
     let put = cache.put_with(&key.to_le_bytes(), &value, options).expect("the disk works");

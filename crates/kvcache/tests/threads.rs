@@ -153,7 +153,7 @@ fn a_loaded_value_never_overtakes_an_invalidation() {
                     if rng.one_in(4) {
                         thread::yield_now();
                     }
-                    let put = PutOptions { ticket, ..Default::default() };
+                    let put = PutOptions::new().ticket(ticket);
                     let outcome = cache.put_with(&bytes, &value.to_le_bytes(), put).expect("it is put");
                     stored.fetch_add(u64::from(outcome == Put::Stored), Ordering::Relaxed);
                 }
@@ -241,7 +241,7 @@ fn a_flush_that_writes_the_copies_of_a_compaction_is_no_want_of_room() {
 fn what_is_acknowledged_beside_a_close_is_there_for_the_next_handle() {
     const WRITERS: u64 = 4;
     let dir = tempfile::tempdir().unwrap();
-    let written = PutOptions { durability: Durability::Written, ..PutOptions::default() };
+    let written = PutOptions::new().durability(Durability::Written);
     for round in 0..60u64 {
         let cache = &open(dir.path(), 8 << 20);
         let value = move |i: u64| (round << 32 | i).to_le_bytes();
@@ -276,7 +276,7 @@ fn a_put_that_is_being_encrypted_while_its_cache_closes_is_in_the_files_or_told(
         options.key = Some(Key::new([7; 32]));
         Cache::open(dir.path(), options).unwrap()
     };
-    let written = PutOptions { durability: Durability::Written, ..PutOptions::default() };
+    let written = PutOptions::new().durability(Durability::Written);
     let value = vec![1; 900 << 10];
     let mut told = 0;
     for round in 0..40u8 {

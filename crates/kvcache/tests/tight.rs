@@ -105,7 +105,7 @@ fn run(fs: &Fs, dir: &Path, steps: &[Step], done: &dyn Fn(usize)) -> Result<u64,
             Step::Put(key, value, durability) => {
                 // The worker, which makes room.
                 cache.work()?;
-                let options = PutOptions { durability: *durability, ..Default::default() };
+                let options = PutOptions::new().durability(*durability);
                 assert_eq!(cache.put_with(&key.to_le_bytes(), value, options)?, Put::Stored);
             }
             Step::Get(key) => drop(cache.get(&key.to_le_bytes())),

@@ -75,7 +75,8 @@ impl<'a> Client<'a> {
     pub fn get(&mut self, i: u64) -> bool {
         self.shapes.key(i, &mut self.key);
         let start = Instant::now();
-        let found = self.cache.get_into(&self.key, &mut self.value).is_some();
+        self.value.clear();
+        let found = self.cache.get_with(&self.key, |value, _| self.value.extend_from_slice(value)).is_some();
         self.outcome.gets.add(start.elapsed().as_nanos() as u64);
         if found {
             self.outcome.hits += 1;

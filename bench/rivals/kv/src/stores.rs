@@ -60,7 +60,8 @@ struct Refdb(refdb_kvcache::Cache);
 
 impl Store for Refdb {
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        Ok(self.0.get_into(key, value).is_some())
+        value.clear();
+        Ok(self.0.get_with(key, |found, _| value.extend_from_slice(found)).is_some())
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {

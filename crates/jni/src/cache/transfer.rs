@@ -3,7 +3,7 @@
 use super::{CACHES, numbers};
 use crate::{
     call::{call, copy_bytes, put_bytes},
-    failure::Failure,
+    failure::{Failure, Kind},
 };
 use jni::{
     Env, EnvUnowned, jni_sig, jni_str,
@@ -27,7 +27,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_exportTo<'l>(
         let cache = CACHES.get(handle)?;
         let mut to = JavaStream::new(env, &stream)?;
         let exported = cache.export(&mut BufWriter::with_capacity(CHUNK_BYTES, &mut to));
-        to.result(exported.map_err(|error| refdb_kvcache::Error::Disk(error.to_string())))
+        to.result(exported.map_err(|error| Failure::engine(Kind::Io, error.to_string())))
             .and_then(|entries| numbers(env, &[entries]))
     })
 }
@@ -62,11 +62,11 @@ impl<'a, 'l> JavaStream<'a, 'l> {
         Ok(JavaStream { env, stream, chunk, failure: None })
     }
 
-    /// What became of it all: a failure of the stream is the reason for any other.
-    fn result<T>(self, done: Result<T, refdb_kvcache::Error>) -> Result<T, Failure> {
+    /// The result of the whole transfer. A failure of the stream comes first, because it causes every other.
+    fn result<T, E: Into<Failure>>(self, done: Result<T, E>) -> Result<T, Failure> {
         match self.failure {
             Some(failure) => Err(failure),
-            None => Ok(done?),
+            None => done.map_err(Into::into),
         }
     }
 

@@ -9,13 +9,15 @@ use crate::{
 use refdb_vfs::{File, Fs};
 use std::{path::Path, sync::Arc, thread::JoinHandle, time::Duration};
 
-/// An open cache. All methods may be called from any number of threads. Dropping it closes it.
+/// An open cache, usable from any number of threads at once.
+///
+/// Dropping the handle closes the cache but loses the error of the last write; call [`Cache::close`] to see it.
 pub struct Cache {
     pub(crate) store: Arc<Store>,
     pub(crate) reclaim: Arc<Reclaim>,
     pub(crate) sealer: Sealer,
-    /// How long a put waits for room in memory.
-    pub(crate) patience: Duration,
+    /// How long a buffered put waits for room in the write buffer.
+    pub(crate) put_timeout: Duration,
     pub(crate) workers: Lock<Vec<JoinHandle<()>>>,
     /// Held as long as the cache is open for writing.
     pub(crate) lock_file: Lock<Option<File>>,
@@ -23,77 +25,89 @@ pub struct Cache {
     pub(crate) notices: Vec<Error>,
 }
 impl Cache {
-    /// Does what the threads would do by now. For tests that need to know what happens when.
+    /// Does the work that the background threads would do, for tests that must know what happens when.
     #[doc(hidden)]
     pub fn work(&self) -> Result<()> {
-        while crate::reclaim::worker::round(&self.reclaim)? | self.reclaim.delete_condemned()? {}
+        while crate::reclaim::worker::round(&self.reclaim)? | self.reclaim.delete_emptied()? {}
         Ok(())
     }
 
-    /// Lets go of everything as a killed process does. For tests.
+    /// Stops without writing anything, as a killed process does, for tests.
     #[doc(hidden)]
     pub fn abandon(self) {
         self.reclaim.calls.close();
     }
 
-    /// What it has and did. Costs the same however many entries there are.
+    /// Numbers about the entries and what was done since the cache was opened, in constant time.
     pub fn stats(&self) -> Stats {
         self.store.view.counters.read()
     }
 
-    /// The last word, at most some seconds old, of the process that writes to the cache in a folder. None if it never
-    /// gave one.
+    /// Statistics last published by the process that writes to the cache in `dir`, a few seconds old at most; `None` if none were
+    /// ever published.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] if the file cannot be read.
     pub fn reported_stats(dir: impl AsRef<Path>) -> Result<Option<Stats>> {
         report::read(&Fs::real(), dir.as_ref())
     }
 
-    /// Changes the age at which entries become misses.
+    /// Changes [`Options::max_age`](crate::Options::max_age), with effect on the next get.
     pub fn set_max_age(&self, max_age: Option<Duration>) {
         self.store.ages.set_max(max_age);
     }
 
-    /// What was wrong with the files when it was opened: each is worth one line in a log.
+    /// What was wrong with the files when the cache was opened; each is worth one line in a log.
     pub fn notices(&self) -> &[Error] {
         &self.notices
     }
 
-    /// What the disk said when it last failed.
+    /// The last error of the disk, in words.
     pub fn last_disk_error(&self) -> Option<String> {
         self.store.files.health.last_error()
     }
 
-    /// The largest key and value together, in bytes.
+    /// The largest length of a key and its value together, in bytes: an eighth of the limit or less.
     pub fn largest_entry_bytes(&self) -> usize {
         self.store.space.largest_entry()
     }
 
-    /// Bytes that an entry takes on disk.
+    /// Bytes that an entry of this key and value length takes on disk, without encryption.
     pub fn cost_bytes(&self, key_len: usize, value_len: usize) -> u64 {
         record_cost(crate::format::record::record_len(key_len.saturating_add(value_len)))
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
-        match () {
-            () if self.read_only => Err(Error::ReadOnly),
-            () if self.reclaim.calls.is_closed() => Err(Error::Closed),
-            () => Ok(()),
+        if self.read_only {
+            Err(Error::ReadOnly)
+        } else if self.reclaim.calls.is_closed() {
+            Err(Error::Closed)
+        } else {
+            Ok(())
         }
     }
 
-    /// Stops the threads, writes its memory to disk and lets go of the lock. Reads still work. Closing again does nothing.
+    /// Stops the background threads, writes what is in memory to the disk, and releases the lock of the folder. Reads still work
+    /// afterwards, and closing again does nothing. It blocks until the disk has taken everything.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] and [`Error::WriteFailed`] if the disk fails. The cache then deletes all its entries, so that no value
+    /// comes back that was replaced or removed.
     pub fn close(&self) -> Result<()> {
         if self.read_only || self.reclaim.calls.close() {
             return Ok(());
         }
         debug_assert!(!holds_log(), "the threads need the log's lock to end");
-        // Who has the lock or the turn may end; who comes later is told. So nothing is written behind the last write,
-        // when the files may be another handle's.
+        // A thread that holds the log's lock or writes to the files finishes, and later ones get an error, so that nothing is
+        // written after the last write below, when the files may already belong to another handle.
         drop(self.store.log());
         self.reclaim.finish_compaction();
         for worker in self.workers.lock().drain(..) {
             let _ = worker.join();
         }
-        // A process that lives for a moment only leaves this to nobody else.
+        // Processes that live only for a moment would never merge their small segments otherwise.
         let _ = self.reclaim.merge_if_crowded();
         let written = self.reclaim.begin_anew_if_lost().and_then(|_| self.write_last());
         let _ = self.reclaim.report();
@@ -104,7 +118,7 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        // A caller that wants to know calls close.
+        // A caller that wants to see the error calls `close`.
         let _ = self.close();
     }
 }

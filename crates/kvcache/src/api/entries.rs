@@ -1,37 +1,41 @@
-//! Walking over all entries: export, verify.
+//! Walks over all entries.
 
 use crate::{
     api::cache::Cache,
     error::Result,
     format::{place::Place, record::check_record},
-    log::scratch::Lent,
+    log::scratch::RecordBuffer,
 };
 
-/// An entry without its value.
+/// Facts about an entry, without its key and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryInfo {
     /// When it was created, in milliseconds since 1970.
     pub created_ms: u64,
-    /// How often it was read since it was last copied, 0 to 3.
+    /// How often it was read since it was written or last copied, 0 to 3.
     pub uses: u8,
-    /// Bytes it takes on disk.
+    /// Bytes that it takes on disk.
     pub disk_bytes: u64,
 }
 
-/// What a walk over all records found.
+/// Result of a walk over all records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Records whose checksum is right and that can be decrypted.
+    /// Number of records with a correct checksum that could be decrypted, if that was asked for.
     pub good: u64,
-    /// Records that are harmed; they would be misses.
+    /// Number of damaged records, which are misses.
     pub bad: u64,
 }
 
 impl Cache {
-    /// Shows every entry: its key, its value and its other fields. Entries that change meanwhile are shown old or new
-    /// or not at all. Stops at the first error that `entry` returns.
+    /// Calls `entry` with the key, the value and the facts of every entry, in the order of the files. An entry that changes during
+    /// the walk is shown with its old value, with its new value, or not at all.
+    ///
+    /// # Errors
+    ///
+    /// The first error that `entry` returns ends the walk. Damaged records are only counted.
     pub fn for_each<E>(&self, mut entry: impl FnMut(&[u8], &[u8], &EntryInfo) -> Result<(), E>) -> Result<Verified, E> {
-        let (mut scratch, mut verified) = (Lent::default(), Verified::default());
+        let (mut scratch, mut verified) = (RecordBuffer::default(), Verified::default());
         for (place, hash) in self.places() {
             match self.open_record(place, &mut scratch) {
                 Some((mut record, key_at, value_at, value_end, info)) => {
@@ -39,13 +43,17 @@ impl Cache {
                     entry(&record[key_at..value_at], &record[value_at..value_end], &info)?;
                     record.clear();
                 }
-                None => verified.bad += u64::from(self.is_harmed(place, hash)),
+                None => verified.bad += u64::from(self.is_damaged(place, hash)),
             }
         }
         Ok(verified)
     }
 
-    fn open_record(&self, place: Place, scratch: &mut Lent) -> Option<(Vec<u8>, usize, usize, usize, EntryInfo)> {
+    fn open_record(
+        &self,
+        place: Place,
+        scratch: &mut RecordBuffer,
+    ) -> Option<(Vec<u8>, usize, usize, usize, EntryInfo)> {
         let segment = self.store.view.at(place.slot())?;
         let bytes = segment.record(place, scratch)?;
         let header = check_record(bytes, segment.seq, place.offset() as u64)?;
@@ -57,34 +65,34 @@ impl Cache {
         Some((record, key_at, value_at, value_end, info))
     }
 
-    /// Reads every record and checks that it is whole and unharmed; an encrypted one is not opened.
+    /// Reads every record and verifies its checksum, without decrypting it.
     pub fn verify(&self) -> Verified {
-        let (mut scratch, mut verified) = (Lent::default(), Verified::default());
+        let (mut scratch, mut verified) = (RecordBuffer::default(), Verified::default());
         for (place, hash) in self.places() {
             if self.is_whole(place, &mut scratch) {
                 verified.good += 1;
-            } else if self.is_harmed(place, hash) {
+            } else if self.is_damaged(place, hash) {
                 verified.bad += 1;
             }
         }
         verified
     }
 
-    fn is_whole(&self, place: Place, scratch: &mut Lent) -> bool {
+    fn is_whole(&self, place: Place, scratch: &mut RecordBuffer) -> bool {
         let segment = self.store.view.at(place.slot());
         let record = segment.as_ref().and_then(|segment| Some((segment.seq, segment.record(place, scratch)?)));
         record.is_some_and(|(seq, bytes)| check_record(bytes, seq, place.offset() as u64).is_some())
     }
 
-    /// Whether a record that cannot be read is harmed, and not just moved or removed since the walk began. The process
-    /// that writes may have moved it.
-    fn is_harmed(&self, place: Place, hash: u64) -> bool {
+    /// Whether a record that cannot be read is damaged, and was not merely moved or removed since the walk began, by this process
+    /// or by the one that writes.
+    fn is_damaged(&self, place: Place, hash: u64) -> bool {
         let is_there = self.store.view.index.get(hash).is_some_and(|now| now.is_same(place));
         let segment = self.store.view.at(place.slot());
         is_there && !(self.read_only && segment.is_none_or(|segment| segment.is_gone(&self.store.files.fs)))
     }
 
-    /// Where all entries are, in the order of the files, so that these are read once from start to end.
+    /// The places of all entries, in the order of the files, so that these are read once from start to end.
     fn places(&self) -> Vec<(Place, u64)> {
         let mut places = Vec::new();
         self.store.view.index.for_each(|hash, place| places.push((place, hash)));
@@ -92,7 +100,13 @@ impl Cache {
         places
     }
 
-    /// Frees the dead space in all segments, waiting for the disk. Returns how many bytes the files lost.
+    /// Frees the dead space of all segments in which at least a tenth is dead, and returns by how many bytes the files became
+    /// smaller. It blocks while live entries are copied and synced.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly) and [`Error::Closed`](crate::Error::Closed);
+    /// [`Error::File`](crate::Error::File) if the disk fails.
     pub fn compact(&self) -> Result<u64> {
         self.check_writable()?;
         let before = self.store.log().disk_bytes();

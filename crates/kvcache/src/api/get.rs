@@ -1,4 +1,4 @@
-//! Look-ups. They take no lock.
+//! Look-ups, which take no lock.
 
 use crate::{
     api::cache::Cache,
@@ -12,7 +12,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// A get that meets a record that is being moved looks again at most this often.
+/// How often a get looks again when the record is being moved.
 const ATTEMPTS: usize = 8;
 
 /// A value that was found.
@@ -24,36 +24,27 @@ pub struct Found {
     pub created_ms: u64,
 }
 
-/// What came of a get that has room for so much.
+/// Result of [`Cache::get_up_to`].
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Get<T> {
-    /// What was made of the value.
+    /// What the caller made of the value.
     Found(T),
-    /// The value is of this length, in bytes, which is more.
+    /// The value has this length in bytes, which is more than was asked for.
     Larger(usize),
     /// The key has no value.
     None,
 }
 impl Cache {
-    /// The value of a key.
+    /// The value of a key, in memory of its own. See [`Cache::get_with`].
     pub fn get(&self, key: &[u8]) -> Option<Found> {
-        let mut value = Vec::new();
-        let created_ms = self.get_into(key, &mut value)?;
-        Some(Found { value, created_ms })
+        self.get_with(key, |value, created_ms| Found { value: value.to_vec(), created_ms })
     }
 
-    /// The value of a key, put into `value`, which is cleared first; returns when it was created, in milliseconds since
-    /// 1970. Never waits for a writer, nor for the disk beyond reading the record's pages.
-    pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Option<u64> {
-        value.clear();
-        self.get_with(key, |found, created_ms| {
-            value.extend_from_slice(found);
-            created_ms
-        })
-    }
-
-    /// Shows the value of a key where it lies, and its creation in milliseconds since 1970. Returns the result of
-    /// `take`, which must not use this cache. Waits for nothing that [`Cache::get_into`] does not wait for.
+    /// Calls `take` with the value of a key, without copying it, and with the time of its creation in milliseconds since 1970.
+    /// Returns what `take` returns, or `None` if the key has no value, if the value has expired, or if its record is damaged.
+    ///
+    /// A get never waits for a writer; it may wait for the disk until the pages of the record are in memory.
     pub fn get_with<T>(&self, key: &[u8], take: impl FnOnce(&[u8], u64) -> T) -> Option<T> {
         match self.get_up_to(key, usize::MAX, take) {
             Get::Found(taken) => Some(taken),
@@ -61,10 +52,11 @@ impl Cache {
         }
     }
 
-    /// The same for values of up to `most_bytes`. Of a larger one only the length is given, which is neither checked
-    /// nor counted as a get. Its caller must provide room for the value, and asks again.
+    /// [`Cache::get_with`] for callers with a buffer of `most_bytes`. If the value is longer, only its length is returned, which is
+    /// not verified and does not count as a get, so that the caller can provide a larger buffer and ask again.
+    #[doc(hidden)]
     pub fn get_up_to<T>(&self, key: &[u8], most_bytes: usize, take: impl FnOnce(&[u8], u64) -> T) -> Get<T> {
-        let (counters, ghosts) = (&self.store.view.counters, &self.reclaim.ghosts);
+        let (counters, simulations) = (&self.store.view.counters, &self.reclaim.simulations);
         let hash = self.sealer.hash(key);
         let (got, counter) = match with_scratch(|scratch| self.look_up(hash, key, most_bytes, scratch, take)) {
             Lookup::Larger(len) => return Get::Larger(len),
@@ -76,8 +68,8 @@ impl Cache {
             Lookup::None => (Get::None, &counters.misses),
         };
         counter.add(1);
-        if ghosts.wants(hash) {
-            ghosts.on_get(hash, counters);
+        if simulations.samples(hash) {
+            simulations.on_get(hash, counters);
         }
         got
     }
@@ -113,8 +105,8 @@ impl Cache {
                     return Lookup::Found(take(value, created_ms));
                 }
                 Read::OtherKey => return Lookup::None,
-                // Its segment may be gone since the index was asked.
-                Read::Harmed => failed = Some(place),
+                // The segment may have been deleted since the index was read, so this is damage only if it happens twice.
+                Read::Damaged => failed = Some(place),
                 Read::Gone => yield_now(),
             }
         }
@@ -124,7 +116,7 @@ impl Cache {
     fn read<'a>(&self, segment: &'a Segment, place: Place, key: &[u8], scratch: &'a mut Scratch) -> Read<'a> {
         let sealer = &self.sealer;
         let Some(bytes) = segment.record(place, &mut scratch.record) else { return Read::Gone };
-        let Some(header) = check_record(bytes, segment.seq, place.offset() as u64) else { return Read::Harmed };
+        let Some(header) = check_record(bytes, segment.seq, place.offset() as u64) else { return Read::Damaged };
         let (key_len, value_len) = (header.key_len as usize, header.value_len as usize);
         if key_len != key.len() {
             return Read::OtherKey;
@@ -132,10 +124,10 @@ impl Cache {
         let (bytes, key_at, value_at) = if sealer.is_encrypted() {
             scratch.opened.clear();
             scratch.opened.extend_from_slice(bytes);
-            let Some((key_at, value_at)) = sealer.open(&header, &mut scratch.opened) else { return Read::Harmed };
+            let Some((key_at, value_at)) = sealer.open(&header, &mut scratch.opened) else { return Read::Damaged };
             (scratch.opened.as_slice(), key_at, value_at)
         } else if header.encrypted {
-            return Read::Harmed;
+            return Read::Damaged;
         } else {
             (bytes, RECORD_HEADER_BYTES, RECORD_HEADER_BYTES + key_len)
         };
@@ -145,7 +137,7 @@ impl Cache {
         Read::Value(&bytes[value_at..value_at + value_len], header.created_ms)
     }
 
-    /// Forgets a record that failed its checks twice, and says so in the log. An older value must not take its place.
+    /// Drops a record that failed its checks twice, and writes a tombstone, because an older value must not take its place.
     fn discard(&self, hash: u64, place: Place) {
         self.store.view.counters.corrupt.add(1);
         let mut log = self.store.log();
@@ -154,7 +146,7 @@ impl Cache {
         }
     }
 
-    /// Whether a get would find a value, without reading it; a record that is harmed counts as there.
+    /// Whether a key has a value that has not expired, without reading the value; a damaged record counts as present.
     pub fn contains(&self, key: &[u8]) -> bool {
         let Store { view, ages, .. } = &*self.store;
         let Some(place) = view.index.get(self.sealer.hash(key)) else { return false };
@@ -162,12 +154,12 @@ impl Cache {
             let slot = view.slots[usize::from(place.slot())].load();
             let head =
                 |segment: &Arc<Segment>| with_scratch(|scratch| segment.record_header(place, &mut scratch.record));
-            // Where it was moved meanwhile it was young enough for that.
+            // A record that was moved meanwhile had not expired then.
             slot.as_ref().and_then(head).is_none_or(|header| !ages.is_expired(header.created_ms))
         }
     }
 
-    /// When the value of a key was created, in milliseconds since 1970. Not counted as a get.
+    /// When the value of a key was created, in milliseconds since 1970. This does not count as a get.
     pub(crate) fn created_ms(&self, key: &[u8]) -> Option<u64> {
         let hash = self.sealer.hash(key);
         match with_scratch(|scratch| self.look_up(hash, key, usize::MAX, scratch, |_, created_ms| created_ms)) {
@@ -177,7 +169,7 @@ impl Cache {
     }
 }
 
-/// What the header of a record says of its value's length, unchecked.
+/// The length of a value according to the header of its record, unverified.
 fn value_len(segment: &Segment, place: Place, scratch: &mut Scratch) -> Option<usize> {
     segment.record_header(place, &mut scratch.record).map(|header| header.value_len as usize)
 }
@@ -193,6 +185,6 @@ enum Read<'a> {
     /// The value, and when it was created.
     Value(&'a [u8], u64),
     OtherKey,
-    Harmed,
+    Damaged,
     Gone,
 }

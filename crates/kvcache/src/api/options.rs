@@ -2,53 +2,92 @@ use crate::{age::Clock, format::seal::Key};
 use std::time::Duration;
 
 /// How a cache is opened. Only the limit has no default.
+///
+/// ```
+/// # use refdb_kvcache::Options;
+/// # use std::time::Duration;
+/// let options = Options::new(64 << 20).max_age(Duration::from_secs(3600));
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
-    /// The most bytes its files have together, at any time. From [`Options::SMALLEST_LIMIT_BYTES`] to
-    /// [`Options::LARGEST_LIMIT_BYTES`].
+    /// Maximum size of all files together, in bytes of whole disk blocks, which holds at any time. It lies between
+    /// [`Options::SMALLEST_LIMIT_BYTES`] and [`Options::LARGEST_LIMIT_BYTES`].
     pub limit_bytes: u64,
-    /// Entries older than this, counted from their creation, are misses. None: they do not age.
+    /// Age, counted from creation, from which on an entry is a miss. `None`, the default: entries do not expire.
     pub max_age: Option<Duration>,
-    /// Encrypts keys and values.
+    /// Key with which keys and values are encrypted. `None`, the default: they are not.
     pub key: Option<Key>,
-    /// Keys it may have been encrypted with before; one that fits is replaced by `key`.
+    /// Keys with which the cache may have been encrypted before. If one of them fits, `key` replaces it.
     pub old_keys: Vec<Key>,
-    /// How long a put gives way to the writer before it is refused, when the whole write buffer is full. It yields the
-    /// processor meanwhile. It never waits for a lock or a disk itself.
-    pub patience: Duration,
-    /// What time it is.
+    /// How long a buffered put waits for the writer while the whole write buffer is full, before it is refused; 200 ms by
+    /// default. The waiting put yields the processor and takes no lock that is held during a disk access.
+    pub put_timeout: Duration,
+    /// Source of the time; the system's clock by default.
     pub clock: Clock,
 }
 
 impl Options {
-    /// The smallest limit.
+    /// The smallest limit: 1 MiB.
     pub const SMALLEST_LIMIT_BYTES: u64 = 1 << 20;
 
     /// The largest limit: 2 TiB.
     pub const LARGEST_LIMIT_BYTES: u64 = 2 << 40;
 
-    /// The defaults with this limit.
+    /// The defaults with this limit in bytes. [`Cache::open`](crate::Cache::open) checks the limit.
     pub fn new(limit_bytes: u64) -> Self {
         Options {
             limit_bytes,
             max_age: None,
             key: None,
             old_keys: Vec::new(),
-            patience: Duration::from_millis(200),
+            put_timeout: Duration::from_millis(200),
             clock: Clock::system(),
         }
+    }
+
+    /// Sets [`Options::max_age`].
+    pub fn max_age(mut self, max_age: impl Into<Option<Duration>>) -> Self {
+        self.max_age = max_age.into();
+        self
+    }
+
+    /// Sets [`Options::key`].
+    pub fn key(mut self, key: impl Into<Option<Key>>) -> Self {
+        self.key = key.into();
+        self
+    }
+
+    /// Sets [`Options::old_keys`].
+    pub fn old_keys(mut self, old_keys: impl Into<Vec<Key>>) -> Self {
+        self.old_keys = old_keys.into();
+        self
+    }
+
+    /// Sets [`Options::put_timeout`].
+    pub fn put_timeout(mut self, put_timeout: Duration) -> Self {
+        self.put_timeout = put_timeout;
+        self
+    }
+
+    /// Sets [`Options::clock`].
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
     }
 }
 
 /// When a write counts as done.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Durability {
-    /// When every reader of this process sees it. It reaches the file within milliseconds; `kill -9` may take back the
-    /// last of these, in order. Never waits; may be refused.
+    /// As soon as every reader of this process sees it. It reaches the file within milliseconds; `kill -9` may undo the
+    /// last of these writes, the newest first. Such a write never waits for the disk and may be refused.
     #[default]
     Buffered,
-    /// When the operating system has it: it survives `kill -9`. Never refused; waits while the disk is behind.
+    /// As soon as the operating system has it, so that it survives `kill -9`. Such a write is never refused; it waits
+    /// while the disk is behind.
     Written,
-    /// When stable storage has it: it survives a power loss. Never refused; waits for the disk.
+    /// As soon as stable storage has it, so that it survives a loss of power. Such a write is never refused; it waits for
+    /// the disk.
     Synced,
 }

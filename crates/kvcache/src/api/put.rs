@@ -1,13 +1,13 @@
-//! Changes, and tickets, by which the older of two changes does not win.
+//! Puts, removals and clears, and the tickets that keep an older value from replacing a newer change.
 
 use crate::{
     api::{cache::Cache, options::Durability},
     error::{Error, Result},
     format::record::{Kind, RecordHeader, body_crc},
     log::{
-        append::{End, Made, NoRoom},
+        append::{LogPosition, NoRoom, UnplacedRecord},
         scratch::with_scratch,
-        space::{Who, record_cost},
+        space::{Priority, record_cost},
         store::Store,
     },
     reclaim::evict::is_full,
@@ -15,83 +15,128 @@ use crate::{
 };
 use std::time::{Duration, Instant};
 
-/// A put that finds the write buffer full yields this often before it naps. So it does not take the writer's processor.
+/// How often a put that finds the write buffer full yields before it sleeps, so that it leaves the processor to the writer.
 const YIELDS: u32 = 8;
 const NAP: Duration = Duration::from_micros(200);
-/// It does so sooner where each write has failed for so long. Room that the worker makes on a full disk comes earlier.
+/// How long every write must have failed before a durable put gives up early. The worker makes room on a full disk sooner
+/// than that, so such a disk takes nothing at all.
 const DEAD_AFTER: Duration = Duration::from_secs(2);
-/// A write that failed on a full disk is tried again this often, where others made room meanwhile.
+/// How often a write that failed on a full disk is tried again because another thread made room meanwhile.
 const MOST_AGAIN: u32 = 8;
-/// A write that may not be refused gives up when the disk takes nothing for so long.
-const FIRM_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a durable write waits for a disk that takes nothing before it fails.
+const FIRM_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Taken before a value is computed, given back with it: the value is dropped if its key was invalidated meanwhile.
+/// Proof that a value was computed after a certain moment: [`Cache::ticket`] is called before the computation, and a put with
+/// the ticket stores nothing if the key was put, removed or cleared since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u64);
 
 impl Ticket {
-    /// For bridges to other languages.
+    /// The ticket as a number, for bridges to other languages.
     pub fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// What [`Ticket::to_bits`] gave.
+    /// The ticket of which [`Ticket::to_bits`] returned `bits`.
     pub fn from_bits(bits: u64) -> Self {
         Ticket(bits)
     }
 }
 
-/// What became of a put.
+/// Outcome of a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
-    /// It is in the cache.
+    /// The value is in the cache.
     Stored,
-    /// The write buffer was full for too long. The key has no value now: an older one is never served in its place.
+    /// The write buffer was full for [`Options::put_timeout`](crate::Options::put_timeout). The key has no value now, because an
+    /// older one must not be served in its place.
     Refused,
-    /// The key was invalidated after the ticket was taken; nothing changed.
+    /// The key was put, removed or cleared after the ticket was taken; nothing changed.
     Stale,
 }
 
-/// How a value is put. The default is now, without a ticket, buffered.
+/// How a value is put. By default it was created now, has no ticket and is buffered.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct PutOptions {
-    /// When the value was created, in milliseconds since 1970; None is now.
+    /// When the value was created, in milliseconds since 1970; `None` means now.
     pub created_ms: Option<u64>,
-    /// From before the value was computed.
+    /// A ticket that was taken before the value was computed.
     pub ticket: Option<Ticket>,
     /// When the put counts as done.
     pub durability: Durability,
-    /// Takes its place among the changes at once, or is refused at once. It never waits for room, nor for the disk.
-    /// What it asks of durability [`Cache::flush`] waits for. For callers that hold a lock. A durable one is an error where
-    /// the disk takes nothing, so that to try again is of no use.
+    /// Whether the put takes its place in the order of changes without waiting for room or for the disk, or else is refused at
+    /// once. Callers that hold a lock of their own set this, and call [`Cache::flush`] later to wait for the durability. If
+    /// `durability` is not `Buffered` and the disk takes nothing at all, the put fails instead of being refused, because
+    /// trying again would not help.
     pub at_once: bool,
 }
+
+impl PutOptions {
+    /// The defaults.
+    pub const fn new() -> Self {
+        PutOptions { created_ms: None, ticket: None, durability: Durability::Buffered, at_once: false }
+    }
+
+    /// Sets [`PutOptions::created_ms`].
+    pub fn created_ms(mut self, created_ms: impl Into<Option<u64>>) -> Self {
+        self.created_ms = created_ms.into();
+        self
+    }
+
+    /// Sets [`PutOptions::ticket`].
+    pub fn ticket(mut self, ticket: impl Into<Option<Ticket>>) -> Self {
+        self.ticket = ticket.into();
+        self
+    }
+
+    /// Sets [`PutOptions::durability`].
+    pub const fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Sets [`PutOptions::at_once`].
+    pub const fn at_once(mut self, at_once: bool) -> Self {
+        self.at_once = at_once;
+        self
+    }
+}
+
 impl Cache {
-    /// To be taken before the value of a key is computed, and given to [`Cache::put_with`].
+    /// A ticket for a value of `key` that is about to be computed; see [`PutOptions::ticket`].
     pub fn ticket(&self, key: &[u8]) -> Ticket {
         Ticket(self.store.tickets.of(self.sealer.hash(key)))
     }
 
-    /// Puts a value, created now. See [`Cache::put_with`].
+    /// Puts a value that was created now, buffered. See [`Cache::put_with`].
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Put> {
         self.put_with(key, value, PutOptions::default())
     }
 
-    /// Puts a value. A buffered put never waits for the disk, nor for a lock that is held across a disk access. If the
-    /// whole write buffer is full it gives way to the writer for [`Options::patience`](crate::Options::patience) and is
-    /// refused then. A written or synced put is never refused.
+    /// Puts a value, which every reader of this process sees when the call returns.
+    ///
+    /// A buffered put never waits for the disk, nor for a lock that is held during a disk access. While the whole write buffer
+    /// is full it waits for the writer, for at most [`Options::put_timeout`](crate::Options::put_timeout), and is then refused.
+    /// A written or synced put waits until the value is as durable as asked and is never refused.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] if key and value are longer than [`Cache::largest_entry_bytes`]; [`Error::ReadOnly`] and
+    /// [`Error::Closed`]; [`Error::File`] and [`Error::WriteFailed`] if the disk does not take a durable put within 30 s, or if
+    /// all writes to it have failed for 2 s. After an error the value may be visible, but it is not durable.
     pub fn put_with(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
-        let settle = if options.at_once { Durability::Buffered } else { options.durability };
-        self.put_settled(key, value, options, settle)
+        let until = if options.at_once { Durability::Buffered } else { options.durability };
+        self.put_until(key, value, options, until)
     }
 
-    /// A put that is never refused but does not wait until it is in the file. A caller of many puts waits once, at the
-    /// end.
+    /// Puts a value that must not be refused without waiting for the file, so that a caller of many puts waits once, at
+    /// the end.
     pub(crate) fn put_in_bulk(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
-        self.put_settled(key, value, options, Durability::Buffered)
+        self.put_until(key, value, options, Durability::Buffered)
     }
 
-    fn put_settled(&self, key: &[u8], value: &[u8], options: PutOptions, settle: Durability) -> Result<Put> {
+    fn put_until(&self, key: &[u8], value: &[u8], options: PutOptions, until: Durability) -> Result<Put> {
         self.check_writable()?;
         let (sealer, ages) = (&self.sealer, &self.store.ages);
         let (len, max) = (key.len().saturating_add(value.len()), self.store.space.largest_entry());
@@ -110,39 +155,39 @@ impl Cache {
             let record = &mut scratch.record.bytes;
             record.clear();
             record.extend_from_slice(&header.encode());
-            sealer.seal(record, key, value).map_err(|error| Error::Disk(error.to_string()))?;
+            sealer.seal(record, key, value).map_err(Error::Encryption)?;
             debug_assert!(record.len() <= header.record_len(), "the header says what the record takes");
             record.resize(header.record_len(), 0);
-            self.append(&header, record, options, settle)
+            self.append(&header, record, options, until)
         })
     }
 
-    fn append(&self, header: &RecordHeader, record: &mut [u8], options: PutOptions, settle: Durability) -> Result<Put> {
+    fn append(&self, header: &RecordHeader, record: &mut [u8], options: PutOptions, until: Durability) -> Result<Put> {
         let Store { view, tickets, files, .. } = &*self.store;
         let crc = body_crc(record);
-        let rate = self.reclaim.past.rate(header.hash);
+        let rate = self.reclaim.ghost_list.rate(header.hash);
         let is_firm = options.durability != Durability::Buffered;
-        let who = if is_firm { Who::Durable } else { Who::Put };
-        let patience = match is_firm {
+        let priority = if is_firm { Priority::Durable } else { Priority::Put };
+        let timeout = match is_firm {
             _ if options.at_once => Duration::ZERO,
-            true => FIRM_PATIENCE,
-            false => self.patience,
+            true => FIRM_TIMEOUT,
+            false => self.put_timeout,
         };
         let record_len = record.len();
-        let mut made = Made { header, record, crc, who, rate };
+        let mut unplaced = UnplacedRecord { header, record, crc, priority, rate };
         let (mut since, mut turns) = (None, 0);
         loop {
             let mut log = self.store.log();
-            // Under the lock: a close writes what was appended before, and nothing comes behind it.
+            // Checked under the log's lock: closing writes what was appended before, and nothing may be appended after that.
             self.check_writable()?;
             if options.ticket.is_some_and(|ticket| ticket.0 != tickets.of(header.hash)) {
                 view.counters.stale.add(1);
                 return Ok(Put::Stale);
             }
-            match log.append(view, &mut made) {
+            match log.append(view, &mut unplaced) {
                 Ok(()) => {
                     if options.ticket.is_none() {
-                        // A value given outright beats one that is being computed.
+                        // A value that is put without a ticket wins over one that is being computed.
                         tickets.invalidate(header.hash);
                     }
                     if since.is_some() {
@@ -152,22 +197,22 @@ impl Cache {
                     let is_behind = self.reclaim.is_outgrown(&log);
                     drop(log);
                     view.counters.puts.add(1);
-                    if self.reclaim.ghosts.wants(header.hash) {
-                        self.reclaim.ghosts.on_put(header.hash, record_cost(record_len));
+                    if self.reclaim.simulations.samples(header.hash) {
+                        self.reclaim.simulations.on_put(header.hash, record_cost(record_len));
                     }
-                    self.settle_on_full_disk(end, settle)?;
+                    self.make_durable_or_evict(end, until)?;
                     if is_behind && !is_firm {
-                        // To compaction, if it waits for a processor; else this returns at once.
+                        // Leaves the processor to compaction if it waits for one; otherwise this returns at once.
                         yield_now();
                     }
                     return Ok(Put::Stored);
                 }
                 Err(reason) => {
                     let waited = since.get_or_insert_with(Instant::now).elapsed();
-                    // The write buffer has no room again before the disk takes something.
-                    let longest = if is_firm { DEAD_AFTER } else { patience };
+                    // The write buffer gets room only when the disk takes something.
+                    let longest = if is_firm { DEAD_AFTER } else { timeout };
                     let is_hopeless = reason == NoRoom::Buffer && files.health.writes_fail_for(longest);
-                    if waited >= patience || is_hopeless {
+                    if waited >= timeout || is_hopeless {
                         log.remove(view, header.hash, header.created_ms);
                         log.stop_waiting();
                         tickets.invalidate(header.hash);
@@ -185,7 +230,7 @@ impl Cache {
         }
     }
 
-    /// Lets the writer work, or does its work where that is writing one segment to the page cache.
+    /// Lets the writer work, or does its work if no other thread is doing it and one segment is to be written to the page cache.
     fn give_way(&self, sleeps: bool) {
         debug_assert!(!holds_log(), "the worker needs the log's lock to make room");
         self.reclaim.calls.wake();
@@ -197,15 +242,23 @@ impl Cache {
         if sleeps { sleep(NAP) } else { yield_now() }
     }
 
-    /// Removes a key; every ticket for it is void. Returns whether it was there. Never refused, never waits; see
-    /// [`Cache::remove_with`] for removals that must survive a crash.
+    /// Removes a key, buffered, and makes every ticket for it void. Returns whether the key had a value. It is never refused and
+    /// never waits; see [`Cache::remove_with`] for removals that must survive a crash.
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         self.remove_with(key, Durability::Buffered)
     }
 
-    /// Removes a key and returns when that is as durable as asked.
+    /// Removes a key and returns when the removal is as durable as asked.
+    ///
+    /// On a full disk a durable removal deletes older entries, all of them if need be, because a removed value must not come
+    /// back.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`] and [`Error::Closed`]; [`Error::File`] and [`Error::WriteFailed`] if the disk fails. The value is
+    /// removed from memory even then, but after a crash it may be back.
     pub fn remove_with(&self, key: &[u8], durability: Durability) -> Result<bool> {
-        let (store, ghosts) = (&self.store, &self.reclaim.ghosts);
+        let (store, simulations) = (&self.store, &self.reclaim.simulations);
         let hash = self.sealer.hash(key);
         let was_there = {
             let mut log = store.log();
@@ -216,15 +269,15 @@ impl Cache {
         if was_there {
             store.view.counters.removed.add(1);
         }
-        if ghosts.wants(hash) {
-            ghosts.on_remove(hash);
+        if simulations.samples(hash) {
+            simulations.on_remove(hash);
         }
-        self.settle_removals(durability)?;
+        self.make_removals_durable(durability)?;
         Ok(was_there)
     }
 
-    /// Waits until no removal is owed to the log, and all that is there is as durable as asked.
-    fn settle_removals(&self, durability: Durability) -> Result<()> {
+    /// Waits until the log has every removal, and everything in the log is as durable as asked.
+    fn make_removals_durable(&self, durability: Durability) -> Result<()> {
         let store = &self.store;
         if durability == Durability::Buffered {
             self.reclaim.calls.nudge();
@@ -234,7 +287,7 @@ impl Cache {
         let end = loop {
             {
                 let mut log = store.log();
-                if !log.owes() || log.pay_at(&store.view, store.ages.now_ms()).is_ok() {
+                if !log.has_pending_removals() || log.write_removals_at(&store.view, store.ages.now_ms()).is_ok() {
                     break log.end();
                 }
             }
@@ -242,20 +295,24 @@ impl Cache {
                 // The write buffer will have no room either.
                 return self.reclaim.wipe();
             }
-            if start.elapsed() >= FIRM_PATIENCE {
+            if start.elapsed() >= FIRM_TIMEOUT {
                 return Err(self.store.files.health.error());
             }
             self.give_way(true);
         };
-        self.settle_on_full_disk(end, durability)
+        self.make_durable_or_evict(end, durability)
     }
 
-    /// Forgets everything and makes every ticket void. Takes no longer the more there is.
+    /// Removes all entries, buffered, and makes every ticket void, in constant time.
     pub fn clear(&self) -> Result<()> {
         self.clear_with(Durability::Buffered)
     }
 
-    /// Forgets everything and returns when that is as durable as asked.
+    /// Removes all entries and returns when that is as durable as asked.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Cache::remove_with`].
     pub fn clear_with(&self, durability: Durability) -> Result<()> {
         let (store, reclaim) = (&self.store, &self.reclaim);
         let start = Instant::now();
@@ -265,57 +322,63 @@ impl Cache {
                 self.check_writable()?;
                 if let Some((void, memory)) = log.clear(&store.view) {
                     store.tickets.invalidate_all();
-                    reclaim.ghosts.clear();
-                    reclaim.past.clear();
-                    reclaim.doomed.add_void(void);
+                    reclaim.simulations.clear();
+                    reclaim.ghost_list.clear();
+                    reclaim.pending_deletion.add_void(void);
                     break (log.end(), memory);
                 }
             }
-            if start.elapsed() >= FIRM_PATIENCE {
+            if start.elapsed() >= FIRM_TIMEOUT {
                 return Err(self.store.files.health.error());
             }
             self.give_way(true);
         };
         reclaim.calls.wake();
-        reclaim.doomed.add_garbage(memory);
-        self.settle_on_full_disk(end, durability)
+        reclaim.pending_deletion.add_garbage(memory);
+        self.make_durable_or_evict(end, durability)
     }
 
-    /// Returns when everything before this call is as durable as asked.
+    /// Waits until every change that was made before this call is as durable as asked.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`] and [`Error::Closed`]; [`Error::File`] and [`Error::WriteFailed`] if the disk fails.
     pub fn flush(&self, durability: Durability) -> Result<()> {
         self.check_writable()?;
-        match self.settle_removals(durability) {
+        match self.make_removals_durable(durability) {
             Err(error) if is_full(&error) => {
-                // A removed value must not come back since a put finds no room.
+                // Even though a put finds no room, removed values must not come back.
                 let removals_end = self.store.log().removals_end();
-                removals_end.map_or(Ok(()), |end| self.settle_on_full_disk(end, durability))?;
+                removals_end.map_or(Ok(()), |end| self.make_durable_or_evict(end, durability))?;
                 Err(error)
             }
-            settled => settled,
+            done => done,
         }
     }
 
-    /// Writes the write buffer where no thread does it any more, or none does it yet. Where there is no room, older entries
-    /// make it, or all of them do. Records that stayed in memory would leave older values of their keys in the files.
+    /// Writes the whole write buffer when no background thread does so any more, or does so yet. If there is no room, older
+    /// entries are deleted, all of them if need be, because records that stayed in memory would leave older values of their keys
+    /// in the files.
     pub(crate) fn write_last(&self) -> Result<()> {
         let store = &self.store;
-        let pays = || store.log().pay_at(&store.view, store.ages.now_ms()).is_ok();
+        let pays = || store.log().write_removals_at(&store.view, store.ages.now_ms()).is_ok();
         while !pays() {
             self.write_or_wipe()?;
             if !pays() && !self.reclaim.free_one()? {
                 return self.reclaim.wipe();
             }
         }
-        // So that the next start reads a footer and not the records.
+        // With a footer, so that the next start need not read the records.
         let _ = store.log().seal_active(&store.view);
         self.write_or_wipe()
     }
 
-    /// Where the disk takes nothing, everything goes. A disk that fails is asked twice, and told of.
+    /// Writes the buffer, or deletes all entries if the disk takes nothing. A write that fails otherwise is tried twice, and its
+    /// error is returned.
     fn write_or_wipe(&self) -> Result<()> {
         let end = self.store.log().end();
-        debug_assert!(self.lock_file.lock().is_some(), "the files are ours as long as the lock is");
-        let write = || self.settle_on_full_disk(end, Durability::Written);
+        debug_assert!(self.lock_file.lock().is_some(), "the files are ours as long as we hold the lock");
+        let write = || self.make_durable_or_evict(end, Durability::Written);
         match write() {
             Err(error) if is_full(&error) => self.reclaim.wipe(),
             Err(_) => write().or_else(|error| self.reclaim.wipe().and(Err(error))),
@@ -323,36 +386,38 @@ impl Cache {
         }
     }
 
-    /// Waits until everything before `end` is as durable as asked. On a full disk older entries make room for it. Where
-    /// that is not enough and a removal waits, all of them do, since removed values must not come back.
-    fn settle_on_full_disk(&self, end: End, durability: Durability) -> Result<()> {
+    /// Waits until everything before `end` is as durable as asked. On a full disk older entries are deleted to make room; if that
+    /// is not enough and a removal waits, all entries are, because removed values must not come back.
+    fn make_durable_or_evict(&self, end: LogPosition, durability: Durability) -> Result<()> {
         let mut again = 0;
         loop {
-            match self.settle(end, durability) {
-                // What comes next is durable again.
+            match self.make_durable(end, durability) {
+                // The cache starts over, so the next change can be durable again.
                 Err(error) if self.reclaim.begin_anew_if_lost()? => return Err(error),
                 Err(error) if is_full(&error) => {
                     if self.reclaim.free_one()? {
                         continue;
                     }
                     let log = self.store.log();
-                    // Where the last removal is a later one, there may be another before `end`.
+                    // If the last removal is after `end`, there may be another one before it.
                     let waits = log.removals_end().is_some_and(|last| !log.is_written(last.min(end)));
                     // Another thread may have made room since, or have emptied the cache.
                     let is_written = log.is_written(end);
                     drop(log);
-                    match () {
-                        () if waits => return self.reclaim.wipe(),
-                        () if is_written && again < MOST_AGAIN => again += 1,
-                        () => return Err(error),
+                    if waits {
+                        return self.reclaim.wipe();
                     }
+                    if !is_written || again == MOST_AGAIN {
+                        return Err(error);
+                    }
+                    again += 1;
                 }
-                settled => return settled,
+                done => return done,
             }
         }
     }
 
-    fn settle(&self, end: End, durability: Durability) -> Result<()> {
+    fn make_durable(&self, end: LogPosition, durability: Durability) -> Result<()> {
         debug_assert!(!holds_log(), "writers do not wait for the disk");
         match durability {
             Durability::Buffered => {

@@ -1,4 +1,4 @@
-//! Entries as a stream of bytes: a backup, a way to another machine or format.
+//! Export and import: all entries as a stream of bytes, for a backup or for another machine, key or format version.
 //!
 //! ```text
 //! "refdbkvX" u32 version | u32 label_len, label | { u64 created_ms, u32 key_len, u32 value_len, key, value } ... | { u64::MAX, u32 0, u32 0 }
@@ -20,19 +20,24 @@ const MAGIC: [u8; 8] = *b"refdbkvX";
 const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 16;
 
-/// What an import did.
+/// Result of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// Entries stored.
+    /// Number of entries that were stored.
     pub stored: u64,
-    /// Entries whose key has a value that is as new or newer, or that changed during the look at it.
+    /// Number of entries that were left out because their key has a value which is as new or newer, or which changed meanwhile.
     pub kept: u64,
-    /// Entries larger than the cache takes.
+    /// Number of entries that are larger than the cache takes.
     pub too_large: u64,
 }
 
 impl Cache {
-    /// Writes every entry, decrypted, with its age, also while others use the cache. Returns how many.
+    /// Writes every entry, decrypted and with the time of its creation, and returns their number. Other threads may use the cache
+    /// meanwhile; an entry that changes is exported with its old value, its new value, or not at all.
+    ///
+    /// # Errors
+    ///
+    /// Those of `to`.
     pub fn export(&self, to: &mut dyn Write) -> io::Result<u64> {
         let mut to = Summed { inner: to, crc: 0 };
         to.write_all(&MAGIC)?;
@@ -43,7 +48,7 @@ impl Cache {
         let mut entries = 0u64;
         self.for_each(|key, value, info| {
             entries += 1;
-            // The largest number is the end's.
+            // The largest number marks the end.
             to.write_all(&header(info.created_ms.min(u64::MAX - 1), key.len() as u32, value.len() as u32))?;
             to.write_all(key)?;
             to.write_all(value)
@@ -56,9 +61,14 @@ impl Cache {
         Ok(entries)
     }
 
-    /// Puts every entry of an export, with its age, also while others use the cache. What the cache has that is as new or
-    /// newer stays. What was put stays if the stream turns out to be cut or harmed. An export of a cache of another name or
-    /// version, as far as the folders say, is refused.
+    /// Puts every entry of an export with the time of its creation, unless the cache has a value for the key that is as new or
+    /// newer. Other threads may use the cache meanwhile. It returns when everything has been written, but not synced.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OtherCache`] if the folders say that the export is of a cache with another name or version;
+    /// [`Error::Corrupt`] if the stream is cut short or damaged, in which case the entries before the damage stay; and those of
+    /// [`Cache::put_with`].
     pub fn import(&self, from: &mut dyn Read) -> Result<Imported> {
         let mut from = Counted { inner: from, crc: 0, offset: 0 };
         if from.array::<8>()? != MAGIC || u32::from_le_bytes(from.array()?) != VERSION {
@@ -87,7 +97,7 @@ impl Cache {
         let entries = u64::from_le_bytes(from.array()?);
         let crc = from.crc;
         if entries != seen || u32::from_le_bytes(from.array()?) != crc {
-            return Err(from.corrupt("the export is harmed: its count or checksum is wrong"));
+            return Err(from.corrupt("the export is damaged: its count or checksum is wrong"));
         }
         self.flush(Durability::Written)?;
         Ok(imported)
@@ -100,23 +110,17 @@ impl Cache {
         if theirs == ours.as_bytes() || theirs.is_empty() || ours.is_empty() {
             return Ok(());
         }
-        let theirs = String::from_utf8_lossy(&theirs);
-        Err(Error::Misuse(format!("this is an export of '{theirs}', whose values mean something else in '{ours}'")))
+        Err(Error::OtherCache { theirs: String::from_utf8_lossy(&theirs).into_owned(), ours })
     }
 
     fn import_entry(&self, key: &[u8], value: &[u8], created_ms: u64, imported: &mut Imported) -> Result<()> {
-        // Whatever happens to the key from here on makes the ticket void.
+        // Any change of the key from here on makes the ticket void.
         let ticket = Some(self.ticket(key));
         if self.created_ms(key).is_some_and(|present| present >= created_ms) {
             imported.kept += 1;
             return Ok(());
         }
-        let options = PutOptions {
-            created_ms: Some(created_ms),
-            durability: Durability::Written,
-            ticket,
-            ..PutOptions::default()
-        };
+        let options = PutOptions::new().created_ms(created_ms).durability(Durability::Written).ticket(ticket);
         match self.put_in_bulk(key, value, options) {
             Ok(Put::Stored) => imported.stored += 1,
             Ok(Put::Refused | Put::Stale) => imported.kept += 1,
@@ -203,12 +207,12 @@ mod tests {
     use crate::Options;
 
     #[test]
-    fn an_export_comes_back_with_ages_and_a_harmed_one_is_refused() {
+    fn an_export_comes_back_with_ages_and_a_damaged_one_is_refused() {
         let temp = tempfile::tempdir().unwrap();
         let open = |name: &str| Cache::open(temp.path().join(name), Options::new(4 << 20)).unwrap();
         let from = open("from");
         for i in 0..3_000u32 {
-            let options = PutOptions { created_ms: Some(u64::from(i)), ..Default::default() };
+            let options = PutOptions::new().created_ms(u64::from(i));
             from.put_with(&i.to_le_bytes(), &vec![7; i as usize % 300], options).unwrap();
         }
         let mut bytes = Vec::new();
@@ -264,7 +268,7 @@ mod tests {
         let open = |name: &str| Cache::open(temp.path().join(name), Options::new(4 << 20)).unwrap();
         let (from, to) = (open("from"), open("to"));
         let put = |cache: &Cache, key: &[u8], value: &[u8], created| {
-            cache.put_with(key, value, PutOptions { created_ms: Some(created), ..Default::default() }).unwrap();
+            cache.put_with(key, value, PutOptions::new().created_ms(created)).unwrap();
         };
         for key in [b"newer", b"older", b"equal", b"there"] {
             put(&from, key, b"imported", 50);

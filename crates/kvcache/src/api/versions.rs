@@ -1,4 +1,4 @@
-//! One folder per cache name and version.
+//! One folder for each cache name and version.
 
 use crate::{
     error::{Error, Result},
@@ -7,14 +7,14 @@ use crate::{
 use refdb_vfs::{EntryKind, Fs};
 use std::path::{Path, PathBuf};
 
-/// Where the cache of this name and version lives below `root`: `root/<name>/v<version>`. Bytes that are not letters,
-/// digits, `_`, `-` or `.` are written as `%XX`. So is a leading dot, so that every name is one folder.
+/// The folder of the cache with this name and version below `root`: `root/<name>/v<version>`. In the name, bytes other than
+/// letters, digits, `_`, `-` and `.`, and a leading dot, are written as `%XX`, so that every name is exactly one folder.
 pub fn version_dir(root: &Path, name: &str, version: u32) -> PathBuf {
     name_dir(root, name).join(format!("v{version}"))
 }
 
-/// The meaning of the values of the cache in this folder, as far as the folder says: `<name>/v<version>`. It is empty
-/// if the folder is not one of [`version_dir`]'s.
+/// Name and version of the cache in a folder, `<name>/v<version>`, by which an import knows whether values mean the same. It is
+/// empty if [`version_dir`] does not make such a folder.
 pub(crate) fn label(dir: &Path) -> String {
     let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
     let version = dir.file_name().and_then(|name| version_of(name.as_encoded_bytes()));
@@ -37,8 +37,12 @@ fn name_dir(root: &Path, name: &str) -> PathBuf {
     root.join(folder)
 }
 
-/// Deletes the other versions of a cache that nobody has open; returns the folders that are gone. Files that are not a
-/// cache's are left alone, and so is the folder they are in.
+/// Deletes the versions of a cache other than `keep` that no process has open, and returns the deleted folders. Files that do not
+/// belong to a cache are left alone together with their folder.
+///
+/// # Errors
+///
+/// [`Error::File`] if a folder cannot be read or a file cannot be deleted.
 pub fn clean_versions(root: &Path, name: &str, keep: u32) -> Result<Vec<PathBuf>> {
     let fs = Fs::real();
     let dir = name_dir(root, name);
@@ -67,8 +71,11 @@ fn version_of(folder: &[u8]) -> Option<u32> {
     digits.parse().ok().filter(|version: &u32| version.to_string() == digits)
 }
 
-/// Deletes the cache in a folder, which nobody may have open, and the folder. False if something else is in it, which is left
-/// alone.
+/// Deletes the cache in a folder, and the folder. Returns false if the folder stays because it contains other files.
+///
+/// # Errors
+///
+/// [`Error::Locked`] if a process has the cache open; [`Error::File`] if a file cannot be deleted.
 pub fn delete_cache(dir: impl AsRef<Path>) -> Result<bool> {
     delete(&Fs::real(), dir.as_ref())
 }
@@ -82,7 +89,7 @@ fn delete(fs: &Fs, dir: &Path) -> Result<bool> {
             fs.remove_file(&dir.join(String::from_utf8_lossy(&name).as_ref()))?;
         }
     }
-    // The lock goes last: a process that opens the folder now makes a new one.
+    // The lock goes last, so that a process which opens the folder meanwhile fails; after that a new one is created.
     fs.remove_file(&dir.join(LOCK))?;
     Ok(fs.remove_dir(dir).is_ok())
 }

@@ -1,4 +1,4 @@
-//! The end of a segment's file: what each of its records is, so that opening a cache reads no record.
+//! The end of a segment's file, which lists its records so that opening a cache need not read them.
 
 use crate::format::{
     place::{ALIGN, MAX_OFFSET_BYTES},
@@ -13,22 +13,22 @@ pub(crate) const ENTRY_BYTES: usize = 16;
 /// Length of the trailer.
 pub(crate) const TRAILER_BYTES: usize = 64;
 
-/// What a footer says of one record, so that opening a cache reads no record.
+/// The footer's entry about one record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) hash: u64,
     pub(crate) kind: Kind,
     /// Offset of the record in the segment.
     pub(crate) offset: usize,
-    /// Its length, padding included.
+    /// Length of the record, padding included, in bytes.
     pub(crate) len: usize,
-    /// How often it was read before it was written, or 0. Only the choice of evicted entries uses it.
+    /// How often the key was read before this record was written, or 0. Only eviction uses it.
     pub(crate) rate: Rate,
 }
 
 impl Entry {
-    /// As in a place: the length and the offset in units of 16 bytes. The kind has the low 2 bits, and the rate stands
-    /// where a place has the slot.
+    /// The bytes of the entry. The second word is laid out like a [`Place`](super::place::Place), with the rate instead of the slot
+    /// and the kind instead of the use count.
     pub(crate) fn encode(&self) -> [u8; ENTRY_BYTES] {
         debug_assert!(self.offset.is_multiple_of(ALIGN) && self.len.is_multiple_of(ALIGN), "{self:?}");
         debug_assert!(self.offset <= MAX_OFFSET_BYTES && self.len >= RECORD_HEADER_BYTES, "{self:?}");
@@ -56,15 +56,15 @@ pub(crate) struct Trailer {
     pub(crate) seq: u64,
     /// Where the records end, in bytes.
     pub(crate) records_end: u64,
-    /// How many footer entries stand before the trailer.
+    /// Number of footer entries before the trailer.
     pub(crate) entries: u32,
-    /// The youngest record, in milliseconds since 1970.
+    /// Creation of the youngest record, in milliseconds since 1970.
     pub(crate) newest_ms: u64,
     entries_crc: u32,
 }
 
 impl Trailer {
-    /// Reads the last [`TRAILER_BYTES`] bytes of a file; None if they are no trailer of segment `seq`.
+    /// Decodes the last [`TRAILER_BYTES`] bytes of a file; `None` if they are not the trailer of segment `seq`.
     pub(crate) fn decode(bytes: &[u8], seq: u64) -> Option<Self> {
         let bytes = bytes.get(..TRAILER_BYTES)?;
         let trailer = Trailer {
@@ -78,13 +78,14 @@ impl Trailer {
         (ok && trailer.seq == seq).then_some(trailer)
     }
 
-    /// Whether bytes that are no trailer were one of segment `seq`: no torn write leaves a part of one.
+    /// Whether bytes that do not decode were once a trailer of segment `seq`, and are therefore damaged: a torn write leaves no part
+    /// of a trailer.
     pub(crate) fn was_one(bytes: &[u8], seq: u64) -> bool {
         bytes.len() >= TRAILER_BYTES && (bytes[..8] == TRAILER_MAGIC || u64_at(bytes, 8) == seq)
     }
 
     fn encode(&self) -> [u8; TRAILER_BYTES] {
-        debug_assert!(self.records_end >= SEGMENT_HEADER_BYTES as u64, "records stand behind the header: {self:?}");
+        debug_assert!(self.records_end >= SEGMENT_HEADER_BYTES as u64, "records follow the header: {self:?}");
         let mut bytes = [0; TRAILER_BYTES];
         bytes[..8].copy_from_slice(&TRAILER_MAGIC);
         bytes[8..16].copy_from_slice(&self.seq.to_le_bytes());
@@ -102,7 +103,7 @@ impl Trailer {
         footer_len(self.entries as usize)
     }
 
-    /// The entries, from the bytes before the trailer; None if they are harmed or lie outside the records.
+    /// Checks the bytes before the trailer; `None` if they are damaged or an entry lies outside the records.
     pub(crate) fn decode_entries(&self, bytes: Vec<u8>) -> Option<Entries> {
         let (chunks, rest) = bytes.as_chunks::<ENTRY_BYTES>();
         if !rest.is_empty() || chunks.len() != self.entries as usize || crc32c::crc32c(&bytes) != self.entries_crc {
@@ -113,14 +114,14 @@ impl Trailer {
     }
 }
 
-/// The entries of a segment as they stand in its footer, checked: half the size of the decoded ones.
+/// The checked entries of a segment, kept as the bytes of its footer because these take half of the memory of decoded entries.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Entries {
     bytes: Vec<u8>,
 }
 
 impl Entries {
-    /// What its marks take of a segment's file, these entries included.
+    /// Bytes that marks, with their footer entries, take of the segment's file.
     pub(crate) fn mark_bytes(&self) -> u64 {
         let marks = self.iter().filter(|entry| entry.kind != Kind::Put);
         marks.map(|entry| (entry.len + ENTRY_BYTES) as u64).sum()
@@ -142,7 +143,7 @@ impl Entries {
         self.chunks().iter().filter_map(Entry::decode)
     }
 
-    /// Each entry's hash, and a place in slot 0 as a word. The [`Kind`] stands where a place has its use count.
+    /// For each entry its hash, and the word of its place in slot 0 with the [`Kind`] instead of the use count.
     pub(crate) fn words(&self) -> impl Iterator<Item = (u64, u64)> {
         self.chunks().iter().map(|chunk| (u64_at(chunk, 0), u64_at(chunk, 8)))
     }
@@ -196,9 +197,9 @@ mod tests {
         assert_eq!(entries.iter().collect::<Entries>(), entries);
         assert_eq!(footer.len(), footer_len(3));
         for bit in 0..footer.len() * 8 {
-            let mut harmed = footer.clone();
-            harmed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(decode(&harmed), None, "bit {bit} of the footer");
+            let mut damaged = footer.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(decode(&damaged), None, "bit {bit} of the footer");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The `format` file: which version, which cache, and the secrets of an encrypted one.
+//! The `format` file: version and identity of a cache, and the secrets of an encrypted one.
 
 use crate::{
     error::{Error, Result},
@@ -6,7 +6,7 @@ use crate::{
         record::FORMAT_VERSION,
         seal::{self, Key, Sealer, Secret, WRAPPED_BYTES},
     },
-    plain,
+    regular_file,
 };
 use refdb_vfs::Fs;
 use std::path::{Path, PathBuf};
@@ -17,9 +17,9 @@ const WRAPPED_AT: usize = 32;
 const CRC_AT: usize = BYTES - 4;
 const _: () = assert!(WRAPPED_AT + WRAPPED_BYTES <= CRC_AT);
 
-/// What the file says.
+/// Content of the `format` file.
 struct Identity {
-    /// Names the cache and seeds its hash.
+    /// Random number that identifies the cache and seeds the hash of its keys.
     store: u64,
     wrapped: Option<[u8; WRAPPED_BYTES]>,
 }
@@ -67,17 +67,17 @@ impl Identity {
     }
 }
 
-/// Who the cache in a folder is, and with which key its entries are read.
+/// Identity of a cache, and the means to read its entries.
 pub(crate) struct Opened {
     pub(crate) store: u64,
     pub(crate) sealer: Sealer,
-    /// What was there cannot be used, and why: the cache starts empty.
+    /// Why the cache starts empty although there were files, if it does.
     pub(crate) started_anew: Option<Error>,
 }
 
-/// A byte more than it should have tells of a longer one.
+/// Reads the file and one byte beyond its length, so that a longer file is noticed.
 fn read_file(fs: &Fs, path: &Path) -> refdb_vfs::Result<Vec<u8>> {
-    plain::read(fs, path, BYTES as u64 + 1)
+    regular_file::read(fs, path, BYTES as u64 + 1)
 }
 
 fn path_in(dir: &Path) -> PathBuf {
@@ -88,7 +88,7 @@ fn io(path: &Path, source: std::io::Error) -> Error {
     Error::File(refdb_vfs::Error { operation: "make a key for", path: path.to_owned(), source })
 }
 
-/// Reads the file; for a process that only reads, every mismatch is an error.
+/// Reads the file for a process that only reads, for which every mismatch is an error.
 pub(crate) fn read(fs: &Fs, dir: &Path, key: Option<&Key>) -> Result<Opened> {
     let path = path_in(dir);
     let identity = Identity::decode(&read_file(fs, &path)?, &path)?;
@@ -103,7 +103,7 @@ pub(crate) fn read(fs: &Fs, dir: &Path, key: Option<&Key>) -> Result<Opened> {
     Ok(Opened { store: identity.store, sealer, started_anew: None })
 }
 
-/// Who the cache is, for programs that look at its files without reading its entries.
+/// The identity of the cache, for programs that examine its files without reading its entries.
 pub(crate) fn store_of(fs: &Fs, dir: &Path) -> Result<u64> {
     let path = path_in(dir);
     Ok(Identity::decode(&read_file(fs, &path)?, &path)?.store)
@@ -115,9 +115,9 @@ pub(crate) fn is_encrypted(fs: &Fs, dir: &Path) -> Result<bool> {
     Ok(Identity::decode(&read_file(fs, &path)?, &path)?.wrapped.is_some())
 }
 
-/// Reads the file for a writer. A cache that cannot be used is given a new identity, which makes all its segments
-/// foreign. None of the keys fits it, or its file is harmed or of an older program. An old key that fits is replaced by
-/// the new one.
+/// Reads the file for a writer, or creates it. A cache that cannot be used, because none of the keys fits or because its file is
+/// damaged or was written by an older program, is given a new identity, which makes all its segments foreign. If an old key fits,
+/// the new key replaces it.
 pub(crate) fn read_or_create(fs: &Fs, dir: &Path, key: Option<&Key>, old_keys: &[Key]) -> Result<Opened> {
     match read(fs, dir, key) {
         Err(Error::File(error)) if error.is_not_found() => create(fs, dir, key, None),

@@ -1,28 +1,28 @@
-/// Records start at multiples of this.
+/// Alignment of records in a segment, in bytes.
 pub(crate) const ALIGN: usize = 16;
 
 const USES_BITS: u32 = 2;
 const LEN_BITS: u32 = 24;
 const OFFSET_BITS: u32 = 22;
 
-/// The largest record, padding included.
+/// Length of the largest record, padding included, in bytes.
 pub(crate) const MAX_RECORD_BYTES: usize = ((1 << LEN_BITS) - 1) * ALIGN;
-/// The largest segment, and so the largest offset of a record.
+/// Length of the largest segment in bytes, which bounds the offset of a record.
 pub(crate) const MAX_OFFSET_BYTES: usize = ((1 << OFFSET_BITS) - 1) * ALIGN;
-/// How many segments a cache has at most.
+/// Maximum number of segments of a cache.
 pub(crate) const MAX_SEGMENTS: usize = u16::MAX as usize;
-/// A use counter stops here.
+/// The value at which a use counter stops.
 pub(crate) const MAX_USES: u8 = (1 << USES_BITS) - 1;
 
-/// Where a record is, how long it is and how often it was read of late. All is in one word, so that it changes in one
-/// step.
+/// Where a record is, how long it is and how often it was read since it was last copied, in one word so that it changes
+/// atomically.
 ///
 /// ```text
 /// bit 63      48 47        26 25        2 1  0
 ///    [ segment  |  offset/16 |  len/16  | uses ]
 /// ```
 ///
-/// No record starts at offset 0, so no place is 0.
+/// A place is never 0, because no record starts at offset 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place(u64);
 
@@ -39,7 +39,7 @@ impl Place {
         )
     }
 
-    /// The place of a record that a footer names: as a word it has 0 where the slot is.
+    /// The place of a record in a footer, given as a word in slot 0.
     pub(crate) fn in_slot(word: u64, slot: u16) -> Self {
         let at = OFFSET_BITS + LEN_BITS + USES_BITS;
         Place(word & ((1 << at) - 1) | u64::from(slot) << at)
@@ -58,7 +58,7 @@ impl Place {
         self.0
     }
 
-    /// Which of the cache's segments.
+    /// The slot of the record's segment.
     pub(crate) fn slot(self) -> u16 {
         (self.0 >> (OFFSET_BITS + LEN_BITS + USES_BITS)) as u16
     }
@@ -83,7 +83,7 @@ impl Place {
         Place(self.0 & !u64::from(MAX_USES) | u64::from(uses.min(MAX_USES)))
     }
 
-    /// Whether both are the same record, however often it was read.
+    /// Whether both lead to the same record, however often it was read.
     pub(crate) fn is_same(self, other: Place) -> bool {
         self.with_uses(0) == other.with_uses(0)
     }

@@ -1,15 +1,15 @@
-/// How often a record was read in each round of the log, as far as counted when it was written. A round ends when the
-/// record is the oldest and is copied or evicted.
+/// Average number of reads of a record in a round of the log, as known when the record was written. A round of a record ends when
+/// its segment is the oldest and the record is copied or evicted.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Rate(u16);
 
-/// What one read a round is.
+/// The representation of one read in a round.
 const UNIT: f32 = 4096.0;
 const READS: u16 = 0x7fff;
 const CARRIED: u16 = 0x8000;
 
 impl Rate {
-    /// The bits a footer has: in the low 15 the reads in 4096ths, above them whether it is a copy.
+    /// Decodes the bits in a footer: the low 15 bits are reads in 4096ths, the highest one says whether the record is a copy.
     pub(crate) fn from_bits(bits: u16) -> Self {
         Rate(bits)
     }
@@ -18,9 +18,9 @@ impl Rate {
         self.0
     }
 
-    /// Of a record that was put; more reads than 7.9 count as 7.9.
+    /// The rate of a record that was put; more reads than 7.9 count as 7.9.
     pub(crate) fn of_reads(reads: f32) -> Self {
-        // A cast keeps to the limits of its type; NaN becomes 0.
+        // A cast saturates, and NaN becomes 0.
         Rate(((reads * UNIT + 0.5) as u16).min(READS))
     }
 

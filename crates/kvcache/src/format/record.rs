@@ -1,4 +1,4 @@
-//! The bytes of a segment file but for its end, which is `footer`'s; the picture is in `docs/formats/kvcache.md`.
+//! The header and the records of a segment file. `footer` has its end, and `docs/formats/kvcache.md` a picture of the whole.
 //!
 //! ```text
 //! header | record ... | (garbage of a killed writer) | footer entry ... | trailer
@@ -8,20 +8,20 @@
 
 use crate::format::place::{ALIGN, MAX_RECORD_BYTES};
 
-/// The version of the whole format, in the cache's `format` file.
+/// Version of the whole format, as in the cache's `format` file.
 pub(crate) const FORMAT_VERSION: u32 = 2;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"refdbkv2";
 
 /// Length of a segment's header.
 pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
-/// Length of a record before its key.
+/// Length of a record's header.
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
-/// Before an encrypted key.
+/// Length of the nonce before an encrypted key.
 pub(crate) const NONCE_BYTES: usize = 24;
-/// Behind an encrypted value.
+/// Length of the tag after an encrypted value.
 pub(crate) const TAG_BYTES: usize = 16;
-/// What encryption adds to key and value.
+/// Bytes that encryption adds to key and value.
 pub(crate) const EXTRA_BYTES: usize = NONCE_BYTES + TAG_BYTES;
 
 const _: () = assert!(SEGMENT_HEADER_BYTES.is_multiple_of(ALIGN) && RECORD_HEADER_BYTES.is_multiple_of(ALIGN));
@@ -38,7 +38,7 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
-/// A number bound to the place it stands at. A block that strayed from another file or offset does not pass.
+/// A checksum that covers the place of its record too, so that a block which strayed from another file or offset does not pass.
 fn bound(crc: u32, seq: u64, offset: u64) -> u32 {
     let mut place = [0; 16];
     place[..8].copy_from_slice(&seq.to_le_bytes());
@@ -49,22 +49,22 @@ fn bound(crc: u32, seq: u64, offset: u64) -> u32 {
 /// The first bytes of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentHeader {
-    /// Number of the segment; later ones are larger, none is used twice.
+    /// Number of the segment. Later segments have larger numbers, and no number is used twice.
     pub(crate) seq: u64,
-    /// Segments with smaller numbers were cleared.
+    /// Segments with smaller numbers are void because the cache was cleared.
     pub(crate) floor: u64,
-    /// Where the records of segment `seq - 1` end, in bytes; 0 if it had none or is not known.
+    /// Where the records of segment `seq - 1` end, in bytes; 0 if it had none or this is not known.
     pub(crate) before_end: u64,
-    /// Segments up to this number were on stable storage, so no loss of power took the bytes they lack. It is 0 in a
-    /// cache that never promised any such thing.
+    /// Segments up to this number were on stable storage, so if bytes of them are missing, no loss of power took them. It is 0 in
+    /// a cache that never had a synced write.
     pub(crate) synced: u64,
-    /// Which cache the segment belongs to.
+    /// Identity of the cache to which the segment belongs.
     pub(crate) store: u64,
 }
 
 impl SegmentHeader {
     pub(crate) fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
-        debug_assert!(self.is_possible(), "a header that no reader takes is not written: {self:?}");
+        debug_assert!(self.is_possible(), "a header that every reader refuses is not written: {self:?}");
         let mut bytes = [0; SEGMENT_HEADER_BYTES];
         bytes[..8].copy_from_slice(&SEGMENT_MAGIC);
         bytes[8..16].copy_from_slice(&self.seq.to_le_bytes());
@@ -77,11 +77,11 @@ impl SegmentHeader {
         bytes
     }
 
-    /// None if these are not the bytes of a whole header.
+    /// Decodes a header; `None` if the bytes are not a complete and intact one.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..SEGMENT_HEADER_BYTES)?;
         let ok = bytes[..8] == SEGMENT_MAGIC && u32_at(bytes, 60) == crc32c::crc32c(&bytes[..60]);
-        // Nothing is written there yet: a writer of other bytes means something by them.
+        // Reserved: a writer that puts other bytes there means something that this program does not know.
         let ok = ok && bytes[48..60].iter().all(|byte| *byte == 0);
         let header = ok.then(|| SegmentHeader {
             seq: u64_at(bytes, 8),
@@ -93,22 +93,22 @@ impl SegmentHeader {
         header.filter(Self::is_possible)
     }
 
-    /// Whether a writer can have meant this. A clear makes void what came before, and a segment that is not written yet is not
-    /// on stable storage.
+    /// Whether a writer can have written these numbers: a clear makes only earlier segments void, and only earlier segments can be
+    /// on stable storage when a segment begins.
     fn is_possible(&self) -> bool {
         self.floor <= self.seq && self.synced < self.seq
     }
 }
 
-/// What a record says.
+/// What a record says. A *mark* is a record without key and value: a tombstone or a note that a segment was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
     /// The key has this value.
     Put = 1,
-    /// The key, known by its hash, has no value.
+    /// Tombstone: the key, known by its hash, has no value.
     Remove = 2,
-    /// The segment whose number stands where a hash would was compacted away.
+    /// The segment whose number is in the place of the hash was compacted and deleted.
     Dropped = 3,
 }
 
@@ -183,13 +183,13 @@ impl RecordHeader {
         (header.payload_len() <= MAX_RECORD_BYTES - RECORD_HEADER_BYTES).then_some(header)
     }
 
-    /// The same if the header by itself is unharmed, whatever is behind it.
+    /// The same if the header by itself is intact, whatever is behind it.
     pub(crate) fn decode_alone(bytes: &[u8]) -> Option<Self> {
         RecordHeader::decode(bytes).filter(|_| header_check(bytes) == u16_at(bytes, 0))
     }
 }
 
-/// The checksum of a record's header alone. Of a harmed record it tells whose it was, and where the next is.
+/// The checksum of a record's header alone. Of a damaged record it tells whose it was, and where the next is.
 fn header_check(bytes: &[u8]) -> u16 {
     crc32c::crc32c_append(crc32c::crc32c(&bytes[2..4]), &bytes[8..RECORD_HEADER_BYTES]) as u16
 }
@@ -210,7 +210,7 @@ pub(crate) fn finish_record(record: &mut [u8], body_crc: u32, seq: u64, offset: 
     record[4..8].copy_from_slice(&bound(body_crc, seq, offset).to_le_bytes());
 }
 
-/// The header of the record that `bytes` starts with. The record must be whole and unharmed, and stand where it was
+/// The header of the record that `bytes` starts with. The record must be whole and intact, and stand where it was
 /// written to.
 pub(crate) fn check_record(bytes: &[u8], seq: u64, offset: u64) -> Option<RecordHeader> {
     check_record_to_copy(bytes, seq, offset).map(|(header, _)| header)
@@ -285,9 +285,9 @@ mod tests {
             assert_eq!(check_record(&bytes[..len], 5, 64), None, "cut to {len}");
         }
         for bit in 0..bytes.len() * 8 {
-            let mut harmed = bytes.clone();
-            harmed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(check_record(&harmed, 5, 64), None, "bit {bit}");
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(check_record(&damaged, 5, 64), None, "bit {bit}");
         }
     }
 
@@ -304,9 +304,9 @@ mod tests {
         let bytes = header.encode();
         assert_eq!(SegmentHeader::decode(&bytes), Some(header));
         for bit in 0..bytes.len() * 8 {
-            let mut harmed = bytes;
-            harmed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(SegmentHeader::decode(&harmed), None, "bit {bit} of the header");
+            let mut damaged = bytes;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(SegmentHeader::decode(&damaged), None, "bit {bit} of the header");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Encryption of keys and values, and what identifies a key.
+//! Encryption of keys and values, and the hash of a key.
 
 use crate::format::record::{EXTRA_BYTES, NONCE_BYTES, RECORD_HEADER_BYTES, RecordHeader, TAG_BYTES};
 use chacha20poly1305::{AeadInOut, KeyInit, Tag, XChaCha20Poly1305, XNonce};
@@ -8,16 +8,16 @@ use zeroize::Zeroizing;
 
 /// The secrets of a cache: 32 bytes for the cipher, 16 for the hash.
 pub(crate) const SECRET_BYTES: usize = 48;
-/// The secrets as they stand in the format file.
+/// Length of the encrypted secrets in the `format` file.
 pub(crate) const WRAPPED_BYTES: usize = SECRET_BYTES + EXTRA_BYTES;
 
-/// A key that encrypts a cache. It wraps the cache's own secrets, so that it can be changed without writing every entry
-/// anew. Erased from memory when dropped, never shown.
+/// A key for an encrypted cache. It encrypts the cache's own secrets, so that the key can be changed without rewriting entries. It
+/// is erased from memory when dropped, and `Debug` does not show it.
 #[derive(Clone)]
 pub struct Key(Zeroizing<[u8; 32]>);
 
 impl Key {
-    /// A key of 32 bytes from a good source of randomness.
+    /// A key of 32 bytes, which must come from a cryptographic source of randomness.
     pub fn new(bytes: [u8; 32]) -> Self {
         Key(Zeroizing::new(bytes))
     }
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// A cache's own secrets.
+/// The secrets of a cache.
 pub(crate) type Secret = Zeroizing<[u8; SECRET_BYTES]>;
 
 pub(crate) fn random(bytes: &mut [u8]) -> std::io::Result<()> {
@@ -46,7 +46,7 @@ fn cipher(key: &[u8; 32]) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new(&(*key).into())
 }
 
-/// The secrets, encrypted with the user's key.
+/// Encrypts the secrets with the user's key.
 pub(crate) fn wrap(secret: &Secret, key: &Key) -> std::io::Result<[u8; WRAPPED_BYTES]> {
     let mut bytes = [0; WRAPPED_BYTES];
     bytes[NONCE_BYTES..NONCE_BYTES + SECRET_BYTES].copy_from_slice(secret.as_slice());
@@ -54,7 +54,7 @@ pub(crate) fn wrap(secret: &Secret, key: &Key) -> std::io::Result<[u8; WRAPPED_B
     Ok(bytes)
 }
 
-/// The secrets, if this is the key they were wrapped with.
+/// Decrypts the secrets, if this is the key with which they were encrypted.
 pub(crate) fn unwrap(wrapped: &[u8; WRAPPED_BYTES], key: &Key) -> Option<Secret> {
     let mut bytes = Zeroizing::new(*wrapped);
     decrypt_in_place(&cipher(&key.0), b"secret", bytes.as_mut_slice())?;
@@ -63,7 +63,7 @@ pub(crate) fn unwrap(wrapped: &[u8; WRAPPED_BYTES], key: &Key) -> Option<Secret>
     Some(secret)
 }
 
-/// Encrypts what lies between the room for the nonce and the room for the tag.
+/// Encrypts the bytes between the room for the nonce and the room for the tag, and fills in both.
 fn encrypt_in_place(cipher: &XChaCha20Poly1305, context: &[u8], bytes: &mut [u8]) -> std::io::Result<()> {
     assert!(bytes.len() >= EXTRA_BYTES, "there is room for nonce and tag");
     let (nonce, rest) = bytes.split_at_mut(NONCE_BYTES);
@@ -84,11 +84,11 @@ fn decrypt_in_place(cipher: &XChaCha20Poly1305, context: &[u8], bytes: &mut [u8]
     cipher.decrypt_inout_detached(&nonce, context, text.into(), &tag).ok()
 }
 
-/// Hashes keys, and encrypts records where the cache is encrypted.
+/// Hashes keys, and encrypts records if the cache is encrypted.
 pub(crate) enum Sealer {
     /// Hashes with the cache's random seed.
     Plain { seed: u64 },
-    /// Hashes with a secret key, so that footers tell nothing of the keys.
+    /// Hashes with a secret key, so that footers reveal nothing about the keys.
     Encrypted { cipher: Box<XChaCha20Poly1305>, hash_key: Zeroizing<[u8; 16]> },
 }
 
@@ -104,7 +104,7 @@ impl Sealer {
         matches!(self, Sealer::Encrypted { .. })
     }
 
-    /// The hash by which the index knows a key; never 0.
+    /// The hash of a key in the index, which is never 0.
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         let hash = match self {
             Sealer::Plain { seed } => twox_hash::XxHash3_64::oneshot_with_seed(*seed, key),
@@ -119,7 +119,7 @@ impl Sealer {
 
     /// Appends the payload of a record (key and value, encrypted if the cache is) to the header in `record`.
     pub(crate) fn seal(&self, record: &mut Vec<u8>, key: &[u8], value: &[u8]) -> std::io::Result<()> {
-        debug_assert_eq!(record.len(), RECORD_HEADER_BYTES, "the header stands before the payload");
+        debug_assert_eq!(record.len(), RECORD_HEADER_BYTES, "the header precedes the payload");
         match self {
             Sealer::Plain { .. } => {
                 record.extend_from_slice(key);
@@ -138,8 +138,8 @@ impl Sealer {
         }
     }
 
-    /// Where key and value lie in a checked record, decrypting it in place if need be. None if the record was written
-    /// with another secret or none.
+    /// Decrypts a checked record in place, if the cache is encrypted, and returns the offsets of key and value. `None` if the record
+    /// was written with another secret, or encrypted in a plain cache or the other way round.
     pub(crate) fn open(&self, header: &RecordHeader, record: &mut [u8]) -> Option<(usize, usize)> {
         let start = crate::format::record::RECORD_HEADER_BYTES;
         match self {
@@ -158,7 +158,7 @@ impl Sealer {
     }
 }
 
-/// What of the header the tag covers: all but the checksum, which depends on where the record stands.
+/// The part of the header that the tag covers: all but the checksum, which depends on the place of the record.
 fn context(header: &[u8]) -> &[u8] {
     header.get(8..).unwrap_or_default()
 }

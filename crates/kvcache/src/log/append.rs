@@ -1,7 +1,7 @@
-//! The log's lock and what it guards: where the next record goes, and every change of the index.
+//! The state that the log's lock guards: where the next record goes, and every change of the index.
 //!
-//! One step under this lock appends a record and tells the index of it. So the order of records in the log is the order
-//! in which the cache changed. Nothing under the lock touches a disk.
+//! A record is appended and the index updated in one step under this lock, so the order of records in the log is the order in
+//! which the cache changed. Nothing under the lock touches a disk.
 
 mod life;
 
@@ -20,7 +20,7 @@ use crate::{
         image::{Filling, Image},
         index::Fill,
         segment::Segment,
-        space::{BLOCK_BYTES, SEGMENT_EXTRA_BYTES, Space, Who, blocks, file_len, file_len_of_one, record_cost},
+        space::{BLOCK_BYTES, Priority, SEGMENT_EXTRA_BYTES, Space, blocks, file_len, file_len_of_one, record_cost},
         unmarked::Unmarked,
         view::{Slots, View},
     },
@@ -31,7 +31,7 @@ use std::{
     sync::Arc,
 };
 
-/// Why there is no room for a record now.
+/// Why there is no room for a record at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoRoom {
     /// The limit is reached.
@@ -40,41 +40,42 @@ pub(crate) enum NoRoom {
     Buffer,
 }
 
-/// Where the log ended after an append, for callers that wait until it is on disk.
+/// A position in the log: where it ended after an append, for callers that wait until that is on disk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct End {
+pub(crate) struct LogPosition {
     pub(crate) seq: u64,
     pub(crate) offset: usize,
 }
 
-/// The state of each segment.
+/// Accounting of one segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meta {
     pub(crate) seq: u64,
-    /// What the records that the index leads to take of the file, their footer entries included.
+    /// Bytes of the file that live records, to which the index leads, take with their footer entries.
     pub(crate) live_bytes: u64,
-    /// The same of its marks.
+    /// Bytes of the file that marks take with their footer entries.
     pub(crate) mark_bytes: u64,
-    /// Length of the file, its footer included.
+    /// Length of the file, footer included, in bytes.
     pub(crate) file_bytes: u64,
-    /// What that takes, in whole blocks.
+    /// Length of the file in whole blocks, in bytes.
     pub(crate) disk_bytes: u64,
     pub(crate) newest_ms: u64,
-    /// Whether the file is whole.
+    /// Whether the file is complete, with its footer.
     pub(crate) sealed: bool,
-    /// Whether nothing lives in it any more. It goes when the files have the copies, or the marks that it is void.
-    pub(crate) condemned: bool,
-    /// Whether its marks cannot be read: it goes only as the oldest.
+    /// Whether it has no live record any more and is to be deleted, as soon as the copies of its records, or the note that it is
+    /// void, are in the files.
+    pub(crate) emptied: bool,
+    /// Whether its marks cannot be read, so that it may be deleted only when it is the oldest.
     pub(crate) stays: bool,
 }
 
 impl Meta {
-    /// What a compaction copies; the marks of the oldest segment matter no more.
+    /// Bytes that a compaction copies. The marks of the oldest segment are not needed any more.
     pub(crate) fn kept_bytes(&self, oldest_seq: u64) -> u64 {
         self.live_bytes + if self.seq == oldest_seq { 0 } else { self.mark_bytes }
     }
 
-    /// What nothing leads to, marks included.
+    /// Bytes to which the index does not lead, marks included.
     pub(crate) fn dead_bytes(&self) -> u64 {
         self.file_bytes.saturating_sub(self.live_bytes + SEGMENT_EXTRA_BYTES)
     }
@@ -87,7 +88,7 @@ struct Active {
     tail: usize,
     entries: Entries,
     newest_ms: u64,
-    /// The most its file may have.
+    /// Maximum length of its file, in bytes.
     most_bytes: u64,
 }
 
@@ -101,10 +102,10 @@ pub(crate) struct Full {
     pub(crate) newest_ms: u64,
 }
 
-/// The next write.
+/// The next write to a file.
 pub(crate) enum Next {
     Full(Full),
-    /// The segment that is being filled, as far as it is.
+    /// The segment that is being filled, up to this offset.
     Tail(Arc<Segment>, Arc<Image>, usize),
 }
 
@@ -117,60 +118,60 @@ pub(crate) struct Log {
     active: Active,
     queue: VecDeque<Full>,
     meta: Vec<Option<Meta>>,
-    /// Of all segments that exist. A question of each step must not look at every slot while writers wait.
+    /// Numbers of all segments, so that the question for the oldest need not look at every slot while writers wait.
     seqs: BTreeSet<u64>,
-    condemned_bytes: u64,
+    emptied_bytes: u64,
     free_slots: Vec<u16>,
     floor: u64,
-    /// What all files take.
+    /// Bytes of all files, in whole blocks.
     disk_bytes: u64,
-    /// What the largest segment takes.
+    /// Bytes of the largest segment, in whole blocks.
     largest_bytes: u64,
-    /// What the largest record takes that waits for room.
+    /// Bytes of a segment with the largest record that waits for room.
     awaited_bytes: u64,
-    /// Removals that found no room; they go to the log before anything else does.
-    owed: VecDeque<u64>,
-    /// Up to where the log must be durable for all removals to be.
-    removals_end: Option<End>,
+    /// Removed keys whose tombstones found no room yet; these are appended before any other record.
+    pending_removals: VecDeque<u64>,
+    /// Position up to which the log must be durable so that all removals are.
+    removals_end: Option<LogPosition>,
     /// Segments up to this number are on stable storage.
     synced_seq: u64,
     buffer: Buffer,
     unmarked: Unmarked,
 }
 
-/// A sealed segment that was there when the cache was opened.
+/// A sealed segment that existed when the cache was opened.
 pub(crate) struct Old {
     pub(crate) segment: Arc<Segment>,
     pub(crate) meta: Meta,
 }
 
-/// What a log starts from.
+/// Initial state of a log.
 pub(crate) struct Start {
     pub(crate) dir: PathBuf,
     pub(crate) handles: Arc<Handles>,
     pub(crate) store: u64,
     pub(crate) space: Space,
     pub(crate) fill: Fill,
-    /// In the order of their slots, from 0.
+    /// Existing segments, in the order of their slots, from 0.
     pub(crate) old: Vec<Old>,
     pub(crate) floor: u64,
     pub(crate) next_seq: u64,
-    /// Where the records of the segment before end; 0 if there is none.
+    /// Where the records of the preceding segment end; 0 if there is none.
     pub(crate) before_end: u64,
     /// Segments up to this number are on stable storage.
     pub(crate) synced_seq: u64,
 }
 
-/// A record that is made but for its place.
-pub(crate) struct Made<'a> {
+/// A record that is complete except for its place in the log.
+pub(crate) struct UnplacedRecord<'a> {
     pub(crate) header: &'a RecordHeader,
-    /// Header and payload, padded.
+    /// Header and payload, with padding.
     pub(crate) record: &'a mut [u8],
-    /// Of its body.
+    /// Checksum of the record without its place.
     pub(crate) crc: u32,
-    /// Who wants room for it.
-    pub(crate) who: Who,
-    /// How often its key is asked for.
+    /// For which kind of write room is needed.
+    pub(crate) priority: Priority,
+    /// How often the key is read.
     pub(crate) rate: Rate,
 }
 
@@ -205,13 +206,13 @@ impl Log {
             queue: VecDeque::new(),
             meta,
             seqs,
-            condemned_bytes: 0,
+            emptied_bytes: 0,
             free_slots,
             floor,
             disk_bytes,
             largest_bytes,
             awaited_bytes: 0,
-            owed: VecDeque::new(),
+            pending_removals: VecDeque::new(),
             removals_end: None,
             synced_seq,
             buffer,
@@ -227,18 +228,18 @@ impl Log {
         self.disk_bytes
     }
 
-    pub(crate) fn end(&self) -> End {
-        End { seq: self.active.segment.seq, offset: self.active.tail }
+    pub(crate) fn end(&self) -> LogPosition {
+        LogPosition { seq: self.active.segment.seq, offset: self.active.tail }
     }
 
-    /// Appends a record and tells the index.
-    pub(crate) fn append(&mut self, view: &View, made: &mut Made<'_>) -> Result<(), NoRoom> {
-        self.pay(view)?;
-        let place = self.write(view, made)?;
-        let header = made.header;
+    /// Appends a record and updates the index.
+    pub(crate) fn append(&mut self, view: &View, unplaced: &mut UnplacedRecord<'_>) -> Result<(), NoRoom> {
+        self.write_removals(view)?;
+        let place = self.write(view, unplaced)?;
+        let header = unplaced.header;
         match header.kind {
             Kind::Put => {
-                // A value that is replaced is in use as before.
+                // The new value inherits the use count of the one that it replaces.
                 let uses = view.index.get(header.hash).map_or(0, Place::uses);
                 self.publish(view, header.hash, place.with_uses(uses));
             }
@@ -248,38 +249,38 @@ impl Log {
         Ok(())
     }
 
-    /// Copies a record that the index finds at `old` to the end of the log, with the uses of `old`. False if the index
-    /// finds another by now.
-    pub(crate) fn copy(&mut self, view: &View, old: Place, made: &mut Made<'_>) -> Result<bool, NoRoom> {
-        debug_assert_eq!(made.who, Who::Upkeep, "a copy makes room, so it may have the last of it");
-        self.pay(view)?;
-        let hash = made.header.hash;
+    /// Appends a copy of the record at `old` with the use count of `old`. Returns false if the index does not lead to `old` any more.
+    pub(crate) fn copy(&mut self, view: &View, old: Place, unplaced: &mut UnplacedRecord<'_>) -> Result<bool, NoRoom> {
+        debug_assert_eq!(unplaced.priority, Priority::Upkeep, "copies free room, so they may use the last of it");
+        self.write_removals(view)?;
+        let hash = unplaced.header.hash;
         if !view.index.get(hash).is_some_and(|place| place.is_same(old)) {
             return Ok(false);
         }
-        let place = self.write(view, made)?;
+        let place = self.write(view, unplaced)?;
         self.publish(view, hash, place.with_uses(old.uses()));
         Ok(true)
     }
 
-    /// Removes a key: from the index at once, from the log as soon as there is room. Returns whether it was there.
+    /// Removes a key from the index at once, and from the log as soon as there is room for a tombstone. Returns whether the key had
+    /// a value.
     pub(crate) fn remove(&mut self, view: &View, hash: u64, now_ms: u64) -> bool {
         let was_there = self.forget(view, hash);
-        // A dropped record has no entry in the index, but its file may outlive a crash.
+        // A record that was dropped without a tombstone is not in the index, but its file may still be there after a crash.
         if self.unmarked.take(hash) || was_there {
-            self.owed.push_back(hash);
-            let _ = self.pay_at(view, now_ms);
+            self.pending_removals.push_back(hash);
+            let _ = self.write_removals_at(view, now_ms);
         }
         was_there
     }
 
-    /// Takes an entry out of the index if it is still at `place`. With `mark` the log says so, too, as soon as there is
-    /// room. Otherwise something older may come back in its place. Without it the segment must be the oldest.
+    /// Removes an entry from the index if it is still at `place`. With `mark` a tombstone follows as soon as there is room, without
+    /// which an older value could come back. Without `mark` the segment must be the oldest, so that there is no older value.
     pub(crate) fn drop_entry(&mut self, view: &View, hash: u64, place: Place, mark: bool) -> bool {
         let dropped = view.index.get(hash).is_some_and(|now| now.is_same(place)) && self.forget(view, hash);
         if dropped && mark {
-            self.owed.push_back(hash);
-            let _ = self.pay(view);
+            self.pending_removals.push_back(hash);
+            let _ = self.write_removals(view);
         } else if dropped {
             let seq = self.meta[usize::from(place.slot())].expect("an entry's segment is there").seq;
             assert_eq!(
@@ -292,67 +293,68 @@ impl Log {
         dropped
     }
 
-    /// Whether removals wait for room.
-    pub(crate) fn owes(&self) -> bool {
-        !self.owed.is_empty()
+    /// Whether tombstones wait for room.
+    pub(crate) fn has_pending_removals(&self) -> bool {
+        !self.pending_removals.is_empty()
     }
 
-    /// Whether they wait for room within the limit: the write buffer has room again soon, whatever happens.
-    pub(crate) fn owes_for_space(&self) -> bool {
-        self.owes() && (self.free_slots.is_empty() || !self.has_space(RECORD_HEADER_BYTES, Who::Upkeep))
+    /// Whether tombstones wait for room within the limit, rather than for the write buffer, which has room again soon in any case.
+    pub(crate) fn removals_lack_space(&self) -> bool {
+        self.has_pending_removals()
+            && (self.free_slots.is_empty() || !self.has_space(RECORD_HEADER_BYTES, Priority::Upkeep))
     }
 
-    /// Up to where the log must be durable for all removals to be; None if there were none.
-    pub(crate) fn removals_end(&self) -> Option<End> {
+    /// Position up to which the log must be durable so that all removals are; `None` if there were none.
+    pub(crate) fn removals_end(&self) -> Option<LogPosition> {
         self.removals_end
     }
 
-    /// Writes the removals that are owed.
-    fn pay(&mut self, view: &View) -> Result<(), NoRoom> {
-        if self.owed.is_empty() { Ok(()) } else { self.pay_at(view, self.active.newest_ms) }
+    /// Appends the tombstones that wait for room.
+    fn write_removals(&mut self, view: &View) -> Result<(), NoRoom> {
+        if self.pending_removals.is_empty() { Ok(()) } else { self.write_removals_at(view, self.active.newest_ms) }
     }
 
-    pub(crate) fn pay_at(&mut self, view: &View, now_ms: u64) -> Result<(), NoRoom> {
-        while let Some(&hash) = self.owed.front() {
+    pub(crate) fn write_removals_at(&mut self, view: &View, now_ms: u64) -> Result<(), NoRoom> {
+        while let Some(&hash) = self.pending_removals.front() {
             self.append_mark(view, Kind::Remove, hash, now_ms)?;
-            self.owed.pop_front();
+            self.pending_removals.pop_front();
             debug_assert!(self.removals_end < Some(self.end()), "the log only grows");
             self.removals_end = Some(self.end());
         }
         Ok(())
     }
 
-    /// Appends a record without key and value; the index is not told.
+    /// Appends a mark, without changing the index.
     pub(crate) fn append_mark(&mut self, view: &View, kind: Kind, hash: u64, now_ms: u64) -> Result<(), NoRoom> {
         debug_assert_ne!(kind, Kind::Put, "a put has a key");
         let header = RecordHeader { kind, encrypted: false, hash, created_ms: now_ms, key_len: 0, value_len: 0 };
         let mut record = header.encode();
         let crc = body_crc(&record);
-        let (who, rate) = (Who::Upkeep, Rate::default());
-        self.write(view, &mut Made { header: &header, record: &mut record, crc, who, rate }).map(drop)
+        let (priority, rate) = (Priority::Upkeep, Rate::default());
+        self.write(view, &mut UnplacedRecord { header: &header, record: &mut record, crc, priority, rate }).map(drop)
     }
 
-    fn write(&mut self, view: &View, made: &mut Made<'_>) -> Result<Place, NoRoom> {
-        let Made { header, record, crc, who, rate } = made;
-        let (crc, who, rate) = (*crc, *who, *rate);
-        if !self.has_space(record.len(), who) {
-            if who != Who::Upkeep {
+    fn write(&mut self, view: &View, unplaced: &mut UnplacedRecord<'_>) -> Result<Place, NoRoom> {
+        let UnplacedRecord { header, record, crc, priority, rate } = unplaced;
+        let (crc, priority, rate) = (*crc, *priority, *rate);
+        if !self.has_space(record.len(), priority) {
+            if priority != Priority::Upkeep {
                 self.awaited_bytes = self.awaited_bytes.max(blocks(file_len_of_one(record.len())));
             }
             return Err(NoRoom::Space);
         }
         if !self.active.takes(record.len()) {
-            self.roll(view, record.len(), who)?;
+            self.roll(view, record.len(), priority)?;
         }
         let (seq, slot, offset) = (self.active.segment.seq, self.active.segment.slot, self.active.tail);
         finish_record(record, crc, seq, offset as u64);
-        debug_assert_eq!(self.active.filling.image.len(), offset, "records stand one behind the other");
+        debug_assert_eq!(self.active.filling.image.len(), offset, "records are contiguous");
         self.active.filling.append(record);
         self.active.tail += record.len();
         self.active.entries.push(&Entry { hash: header.hash, kind: header.kind, offset, len: record.len(), rate });
         self.active.newest_ms = self.active.newest_ms.max(header.created_ms);
-        let meta = self.meta[usize::from(slot)].as_mut().expect("the segment that is being filled is known");
-        debug_assert!(meta.seq == seq && !meta.sealed, "records go to the segment that is being filled: {meta:?}");
+        let meta = self.meta[usize::from(slot)].as_mut().expect("the active segment has an entry");
+        debug_assert!(meta.seq == seq && !meta.sealed, "records go to the active segment: {meta:?}");
         let before = meta.disk_bytes;
         meta.file_bytes = self.active.len_with(None);
         meta.disk_bytes = blocks(meta.file_bytes);
@@ -362,18 +364,18 @@ impl Log {
         }
         self.disk_bytes += meta.disk_bytes - before;
         self.largest_bytes = self.largest_bytes.max(meta.disk_bytes);
-        debug_assert!(self.disk_bytes <= self.space.room_bytes, "room was looked for");
+        debug_assert!(self.disk_bytes <= self.space.room_bytes, "room was checked before");
         view.counters.disk_bytes.set(self.disk_bytes);
         Ok(Place::new(slot, offset, record.len()))
     }
 
-    /// Whether the limit has room for a record.
-    fn has_space(&self, record_len: usize, who: Who) -> bool {
+    /// Whether the limit leaves room for a record.
+    fn has_space(&self, record_len: usize, priority: Priority) -> bool {
         let more = match self.active.takes(record_len) {
             true => blocks(self.active.len_with(Some(record_len))) - blocks(self.active.len_with(None)),
             false => blocks(file_len_of_one(record_len)),
         };
-        self.space.admits(self.disk_bytes, more, who)
+        self.space.admits(self.disk_bytes, more, priority)
     }
 
     /// A put that waited for room has it, or waits no more; others say again that they wait.
@@ -382,11 +384,11 @@ impl Log {
     }
 
     /// Starts the next segment, with room for a record of this length at least.
-    fn roll(&mut self, view: &View, record_len: usize, who: Who) -> Result<(), NoRoom> {
-        if self.free_slots.len() <= self.space.reserve_slots(who) {
+    fn roll(&mut self, view: &View, record_len: usize, priority: Priority) -> Result<(), NoRoom> {
+        if self.free_slots.len() <= self.space.reserve_slots(priority) {
             return Err(NoRoom::Space);
         }
-        let kept_back = if who == Who::Put { 1 } else { 0 };
+        let kept_back = if priority == Priority::Put { 1 } else { 0 };
         let needed = SEGMENT_HEADER_BYTES + record_len;
         let filling = match self.buffer.take(needed, kept_back) {
             Some(filling) => filling,
@@ -417,14 +419,14 @@ impl Log {
         self.queue.push_back(full.into_full());
     }
 
-    /// Seals the segment that is being filled, unless it has no records.
+    /// Seals the active segment, unless it has no records.
     pub(crate) fn seal_active(&mut self, view: &View) -> Result<(), NoRoom> {
         if self.active.entries.is_empty() {
             return Ok(());
         }
-        // The next segment has a header, which takes a block.
-        match self.space.admits(self.disk_bytes, BLOCK_BYTES, Who::Upkeep) {
-            true => self.roll(view, 0, Who::Upkeep),
+        // The header of the next segment takes a block.
+        match self.space.admits(self.disk_bytes, BLOCK_BYTES, Priority::Upkeep) {
+            true => self.roll(view, 0, Priority::Upkeep),
             false => Err(NoRoom::Space),
         }
     }
@@ -454,13 +456,13 @@ impl Log {
             view.counters.live_bytes.add(bytes);
             meta.into_iter().for_each(|meta| {
                 meta.live_bytes += cost;
-                debug_assert!(meta.live_bytes <= meta.file_bytes, "what lives stands in the file: {meta:?}");
+                debug_assert!(meta.live_bytes <= meta.file_bytes, "live records are in the file: {meta:?}");
             });
         } else {
             view.counters.entries.sub(1);
             view.counters.live_bytes.sub(bytes);
             meta.into_iter().for_each(|meta| {
-                debug_assert!(meta.live_bytes >= cost, "what goes was there: {meta:?}");
+                debug_assert!(meta.live_bytes >= cost, "only counted bytes are taken off: {meta:?}");
                 meta.live_bytes -= cost;
             });
         }
@@ -481,19 +483,19 @@ impl Active {
         }
     }
 
-    /// Length of the file, with a record of this length more if there is one.
+    /// Length of the file, after one more record of this length if one is given.
     fn len_with(&self, record_len: Option<usize>) -> u64 {
         file_len(self.tail + record_len.unwrap_or(0), self.entries.len() + usize::from(record_len.is_some()))
     }
 
-    /// Whether a record of this length goes there.
+    /// Whether the segment takes a record of this length.
     fn takes(&self, record_len: usize) -> bool {
         self.len_with(Some(record_len)) <= self.most_bytes && self.tail + record_len <= self.filling.image.capacity()
     }
 
     fn into_full(self) -> Full {
         let Active { segment, filling, tail, entries, newest_ms, .. } = self;
-        debug_assert_eq!(filling.image.len(), tail, "the image has what the log says");
+        debug_assert_eq!(filling.image.len(), tail, "image and log agree");
         Full { segment, image: filling.image, records_end: tail, entries: Arc::new(entries), newest_ms }
     }
 }
@@ -509,7 +511,7 @@ impl Meta {
             disk_bytes: blocks(file_bytes),
             newest_ms: 0,
             sealed: false,
-            condemned: false,
+            emptied: false,
             stays: false,
         }
     }

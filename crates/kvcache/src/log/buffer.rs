@@ -1,4 +1,4 @@
-//! The write buffer: memory for segments that are not wholly in their files yet, and the account of it.
+//! The write buffer: memory for segments that are not completely in their files yet, and its accounting.
 
 use crate::log::{
     image::{Filling, Image},
@@ -9,13 +9,13 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Gives out images of segments.
+/// Allocates images of segments within a budget.
 pub(crate) struct Buffer {
-    /// Bytes of all images there are, spare ones too.
+    /// Bytes of all images, including spare ones.
     account: Arc<AtomicUsize>,
     budget_bytes: usize,
     segment_bytes: usize,
-    /// Images of the usual size that nobody uses: new memory costs a fault for each of its pages.
+    /// Unused images of the usual size, kept because each page of new memory costs a page fault.
     spare: Vec<Image>,
 }
 
@@ -25,26 +25,26 @@ impl Buffer {
         Buffer { account: Arc::default(), budget_bytes, segment_bytes, spare: Vec::new() }
     }
 
-    /// An image with room for `len` bytes; None if the budget has none. `kept_back` images of the usual size are left for
-    /// others.
+    /// An image with room for `len` bytes; `None` if the budget does not allow it while `kept_back` images of the usual size stay
+    /// available for others.
     pub(crate) fn take(&mut self, len: usize, kept_back: usize) -> Option<Filling> {
         let in_use = self.account.load(Ordering::Relaxed) - self.spare.len() * self.segment_bytes;
         let wanted = len.max(self.segment_bytes) + kept_back * self.segment_bytes;
         (in_use + wanted <= self.budget_bytes).then(|| self.take_anyway(len))
     }
 
-    /// The same, whatever the budget says: for who may take one more than it allows.
+    /// An image with room for `len` bytes, even beyond the budget.
     pub(crate) fn take_anyway(&mut self, len: usize) -> Filling {
         if len > self.segment_bytes {
             return Image::leased(len, Lease::new(&self.account, len));
         }
         let new = || Image::leased(self.segment_bytes, Lease::new(&self.account, self.segment_bytes));
-        // Nothing fills an image that was given back.
+        // An image that was given back has no writer any more.
         self.spare.pop().and_then(Image::refill).unwrap_or_else(new)
     }
 
-    /// Takes back an image that no thread writes to any more. An image that a reader still holds goes when the reader
-    /// is done.
+    /// Takes back an image to which no thread writes any more. If a reader still holds it, its memory is freed when the reader is
+    /// done.
     pub(crate) fn give_back(&mut self, image: Arc<Image>) {
         let most = (self.budget_bytes / self.segment_bytes).max(1);
         if let Ok(image) = Arc::try_unwrap(image)
@@ -55,7 +55,7 @@ impl Buffer {
         }
     }
 
-    /// Gives up spare images but one; they are to be dropped when no lock is held.
+    /// Returns all spare images but one, to be dropped when no lock is held.
     pub(crate) fn trim(&mut self) -> Vec<Image> {
         let given_up = self.spare.split_off(self.spare.len().min(1));
         debug_assert!(self.spare.len() <= 1, "one stays for the next puts");

@@ -8,28 +8,29 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The file whose lock the process has that writes.
+/// Name of the file whose lock the writing process holds.
 pub(crate) const LOCK: &str = "lock";
 
-/// The file that says that a write was promised to survive a power loss.
+/// Name of the file whose existence says that some write was synced, so that durable bytes must stay durable when they are
+/// moved.
 pub(crate) const PROMISE: &str = "promised";
 
-/// The right to write to segments' files and to delete them, which one thread at a time has.
+/// The right to write to the files of segments and to delete them, which one thread has at a time.
 pub(crate) struct Turn(());
 
-/// The folder of a cache: who may write to its files, what the disk said, and what was promised.
+/// The folder of a cache: the right to write to its files, the health of the disk, and whether synced writes were ever made.
 pub(crate) struct Files {
     pub(crate) fs: Fs,
     pub(crate) dir: PathBuf,
-    /// Whether readers see the files mapped.
+    /// Whether readers map the files.
     pub(crate) maps: bool,
     pub(crate) health: Health,
-    /// Which file our lock is; `None` for who only reads.
+    /// Identity of our lock file; `None` in a process that only reads.
     lock_id: Option<(u64, u64)>,
     turn: Lock<Turn>,
-    /// Whether a write was ever promised to survive a power loss, in this process or before.
+    /// Whether a write was ever synced, in this process or before.
     promised: AtomicBool,
-    /// Whether a segment was deleted and the folder not brought to stable storage since.
+    /// Whether a segment was deleted since the folder was last synced.
     unlinked: AtomicBool,
 }
 
@@ -47,42 +48,43 @@ impl Files {
         }
     }
 
-    /// Whether the folder says that a write was promised to survive a power loss.
+    /// Whether the folder says that a write was ever synced.
     pub(crate) fn promised_in(fs: &Fs, dir: &Path) -> bool {
         !matches!(fs.stat(&dir.join(PROMISE)), Err(error) if error.is_not_found())
     }
 
-    /// Fails if our lock file is not there. Where it is another's, the folder was deleted and made anew, and the files there are
-    /// that process's. Where there is none, the folder is gone, be it for a while. A file that is not found then may be back later.
+    /// Fails unless our lock file is in the folder. If another lock file is there, another process has deleted and recreated the
+    /// folder, and its files belong to that process. If there is none, the folder was deleted or moved away, perhaps for a while, so
+    /// a file that is missing now may be back later.
     pub(crate) fn check_ours(&self) -> refdb_vfs::Result<()> {
-        debug_assert!(self.lock_id.is_some(), "who only reads writes nothing");
-        debug_assert!(!holds_log(), "the log's lock is held for moments, not for a disk");
+        debug_assert!(self.lock_id.is_some(), "a process that only reads writes nothing");
+        debug_assert!(!holds_log(), "no disk access happens under the log's lock");
         let path = self.dir.join(LOCK);
         let why = match self.fs.find(&path)? {
             Some(now) if Some(now.file_id()) == self.lock_id => return Ok(()),
-            Some(_) => "another process has made the cache's folder anew; restart this one",
-            None => "somebody has deleted the cache's folder or moved it away; bring it back or restart this process",
+            Some(_) => "another process has recreated the cache's folder; restart this one",
+            None => "the cache's folder was deleted or moved away; bring it back or restart this process",
         };
         Err(refdb_vfs::Error { operation: "write beside", path, source: io::Error::other(why) })
     }
 
-    /// Waits for the turn to write.
+    /// Waits for the right to write.
     pub(crate) fn turn(&self) -> Held<'_, Turn> {
         self.turn.lock()
     }
 
-    /// The turn to write, unless another thread has it.
+    /// The right to write, unless another thread has it.
     pub(crate) fn try_turn(&self) -> Option<Held<'_, Turn>> {
         self.turn.try_lock()
     }
 
-    /// Whether synced bytes must stay so when they are moved.
+    /// Whether durable bytes must stay durable when they are moved.
     pub(crate) fn has_promised(&self) -> bool {
         self.promised.load(Ordering::Acquire)
     }
 
-    /// Notes for good that a write is promised to survive a loss of power. The turn keeps others from deleting without
-    /// a sync meanwhile.
+    /// Records in the folder that a write is about to be synced. The caller's right to write keeps other threads from deleting
+    /// segments without a sync meanwhile.
     pub(super) fn promise(&self, _turn: &Turn) -> refdb_vfs::Result<()> {
         if self.has_promised() {
             return Ok(());
@@ -95,12 +97,12 @@ impl Files {
         Ok(())
     }
 
-    /// To be told of each deleted segment.
+    /// Notes that a segment was deleted.
     pub(super) fn note_unlinked(&self) {
         self.unlinked.store(true, Ordering::Release);
     }
 
-    /// Brings the folder to stable storage, if there is something new in it or a segment was deleted.
+    /// Syncs the folder if it has new files or a segment was deleted.
     pub(super) fn sync_names(&self, is_new: bool) -> refdb_vfs::Result<()> {
         if !self.unlinked.swap(false, Ordering::AcqRel) && !is_new {
             return Ok(());

@@ -1,15 +1,15 @@
-//! The descriptors of files that are read without a mapping: few, however many segments there are.
+//! Descriptors of files that are read without a mapping: a few, however many segments there are.
 
 use crate::sync::{Lock, Rank};
 use refdb_vfs::{File, Fs};
 use std::{collections::VecDeque, path::Path, sync::Arc};
 
-/// How many stay open. With the lock and the file that is being written a cache has four at rest.
+/// Number of files that stay open. With the lock file and the file that is being written, a cache has four descriptors at rest.
 const KEPT: usize = 2;
 
 pub(crate) struct Handles {
     fs: Fs,
-    /// By the number of their segment, the one opened last at the end.
+    /// Open files with the number of their segment, the one opened last at the end.
     kept: Lock<VecDeque<(u64, Arc<File>)>>,
 }
 
@@ -18,7 +18,7 @@ impl Handles {
         Arc::new(Handles { fs, kept: Lock::new(Rank::Leaf, VecDeque::new()) })
     }
 
-    /// The file of a segment, opened if need be; None if that is not possible.
+    /// The file of a segment, opened if necessary; `None` if it cannot be opened.
     pub(crate) fn open(&self, seq: u64, path: &Path) -> Option<Arc<File>> {
         if let Some((_, file)) = self.kept.lock().iter().find(|(of, _)| *of == seq) {
             return Some(file.clone());
@@ -29,12 +29,12 @@ impl Handles {
         kept.push_back((seq, file.clone()));
         debug_assert!(kept.len() <= KEPT, "a cache has few descriptors at rest");
         drop(kept);
-        // Closing may take its time.
+        // Closed after the lock is released, because closing may take long.
         drop(extra);
         Some(file)
     }
 
-    /// Closes the file of a segment that is deleted: its space is free only then.
+    /// Closes the file of a deleted segment, whose space is freed only then.
     pub(crate) fn close(&self, seq: u64) {
         self.kept.lock().retain(|(of, _)| *of != seq);
     }

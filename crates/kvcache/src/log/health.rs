@@ -4,14 +4,14 @@ use crate::{
 };
 use std::time::{Duration, Instant};
 
-/// What the disk said last.
+/// Health of the disk, as the last operations showed it.
 pub(crate) struct Health {
     last_error: Lock<Option<String>>,
-    /// Since when every write to a segment fails.
+    /// Since when every write to a segment has failed.
     failing_since: Lock<Option<Instant>>,
-    /// Whether the last attempt to bring something to stable storage failed.
+    /// Whether the last sync failed.
     sync_fails: AtomicBool,
-    /// Whether a segment is lost.
+    /// Whether a segment is lost, because its sync failed.
     lost: AtomicBool,
 }
 
@@ -25,38 +25,38 @@ impl Health {
         }
     }
 
-    /// A segment was written, or not.
+    /// Notes whether a write to a segment succeeded.
     pub(crate) fn wrote(&self, is_done: bool) {
         let mut since = self.failing_since.lock();
         *since = (!is_done).then(|| since.unwrap_or_else(Instant::now));
     }
 
-    /// Whether the disk has taken nothing for so long, and was asked.
+    /// Whether every write has failed for at least `time`.
     pub(crate) fn writes_fail_for(&self, time: Duration) -> bool {
         self.failing_since.lock().is_some_and(|since| since.elapsed() >= time)
     }
 
-    /// Something was brought to stable storage, or not.
+    /// Notes whether a sync succeeded.
     pub(crate) fn synced(&self, is_done: bool) {
         self.sync_fails.store(!is_done, Ordering::Relaxed);
     }
 
-    /// Whether nothing reached stable storage when that was last tried.
+    /// Whether the last sync failed.
     pub(crate) fn sync_fails(&self) -> bool {
         self.sync_fails.load(Ordering::Relaxed)
     }
 
-    /// A segment is lost: see [`Segment::sync`](super::segment::Segment::sync).
+    /// Notes that a segment is lost; see [`Segment::sync`](super::segment::Segment::sync).
     pub(crate) fn lose(&self) {
         self.lost.store(true, Ordering::Release);
     }
 
-    /// Whether a segment is lost, so that nothing is durable any more before all of them are void.
+    /// Whether a segment is lost, so that nothing can be durable before all existing segments are void.
     pub(crate) fn has_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
 
-    /// All segments of before are void.
+    /// Notes that all earlier segments are void.
     pub(crate) fn begin_anew(&self) {
         self.lost.store(false, Ordering::Release);
     }
@@ -69,8 +69,8 @@ impl Health {
         self.last_error.lock().clone()
     }
 
-    /// The error for a writer that waited and the disk does not take what it wrote.
+    /// The error for a writer that waited for the disk in vain.
     pub(crate) fn error(&self) -> Error {
-        Error::Disk(self.last_error().unwrap_or_else(|| "it is too slow".into()))
+        Error::WriteFailed { last_error: self.last_error() }
     }
 }

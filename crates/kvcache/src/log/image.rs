@@ -2,13 +2,13 @@ use crate::log::lease::Lease;
 use refdb_vfs::{Filled, Filler};
 use std::{ops::Range, sync::Arc};
 
-/// The bytes of a segment that is being filled, in memory. Its records are read there until they are in the file.
+/// The bytes of a segment in memory, from which records are read until they are in the file.
 ///
-/// The place in the index is published after the bytes. A reader that comes too late, when another segment has the place,
-/// finds bytes that fail its checks.
+/// A place is published in the index only after its bytes are in the image. A reader that arrives so late that another segment has
+/// taken the slot finds bytes that fail its checks.
 pub(crate) struct Image {
     filled: Filled,
-    /// Its share of the write buffer.
+    /// The image's share of the write buffer.
     _lease: Lease,
 }
 
@@ -19,10 +19,10 @@ impl Image {
         Filling { filler, image: Arc::new(Image { filled, _lease: lease }) }
     }
 
-    /// The same memory for another segment; None if something still fills it.
+    /// Reuses the memory for another segment; `None` if something still writes to it.
     pub(crate) fn refill(mut self) -> Option<Filling> {
         let filler = self.filled.refill()?;
-        debug_assert_eq!(self.len(), 0, "nothing is left of what was there");
+        debug_assert_eq!(self.len(), 0, "nothing is left of the previous segment");
         Some(Filling { filler, image: Arc::new(self) })
     }
 
@@ -30,18 +30,18 @@ impl Image {
         self.filled.capacity()
     }
 
-    /// How many bytes were written.
+    /// Number of bytes that were written.
     pub(crate) fn len(&self) -> usize {
         self.filled.len()
     }
 
-    /// These bytes; None if they were not written.
+    /// Bytes that were written; `None` if some of the range were not.
     pub(crate) fn get(&self, range: Range<usize>) -> Option<&[u8]> {
         self.filled.get(range)
     }
 }
 
-/// An image with the right to write to it, which the log's lock guards.
+/// An image together with the right to write to it, which the log's lock guards.
 pub(crate) struct Filling {
     filler: Filler,
     pub(crate) image: Arc<Image>,

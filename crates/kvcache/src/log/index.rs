@@ -1,4 +1,5 @@
-//! Where each key's record is: an open-addressing hash table in memory, in shards that grow by themselves. Readers take no lock.
+//! The place of each key's record: an open-addressing hash table in memory, in shards that grow independently. Readers take no
+//! lock.
 
 use crate::{
     format::place::{MAX_USES, Place},
@@ -8,21 +9,21 @@ use arc_swap::Guard;
 use std::sync::Arc;
 
 const SHARD_BITS: u32 = if cfg!(feature = "shuttle") { 1 } else { 9 };
-/// How many parts an index has; a hash tells which it is in.
+/// Number of shards; the hash of a key determines its shard.
 pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
 const SMALLEST_TABLE: usize = if cfg!(feature = "shuttle") { 2 } else { 8 };
 const SLOTS_A_PAGE: usize = 4096 / size_of::<Slot>();
 
 struct Slot {
-    /// 0 as long as the slot was never used.
+    /// 0 if the slot was never used.
     hash: AtomicU64,
-    /// 0 when the key has no record.
+    /// 0 if the key has no record.
     place: AtomicU64,
 }
 
-/// Its slots' hashes never change once they are set, and a place changes in one step. A full table is replaced by a
-/// larger copy. A reader that still holds the old one sees the state at its beginning. All changes but the use counters
-/// are made by the holder of the log's lock, which proves it with [`Fill`].
+/// The slots of one shard. The hash of a slot never changes once it is set, and its place changes atomically. A full table is
+/// replaced by a larger copy; a reader that still holds the old table sees the state at the beginning of its look-up. Only the
+/// holder of the log's lock, which proves that with [`Fill`], makes changes other than counting uses.
 struct Table {
     slots: Box<[Slot]>,
 }
@@ -30,15 +31,16 @@ struct Table {
 impl Table {
     fn new(len: usize) -> Self {
         let slot = || Slot { hash: AtomicU64::new(0), place: AtomicU64::new(0) };
-        debug_assert!(len.is_power_of_two(), "a position is the low bits of a hash");
+        debug_assert!(len.is_power_of_two(), "the low bits of a hash are a position");
         let slots: Box<[Slot]> = (0..len).map(|_| slot()).collect();
-        // Fresh memory that is read before it is written to is mapped twice. The second mapping calls every processor
-        // that runs a thread of this process. The compiler leaves it fresh: it knows that it is zero.
+        // Written once for each page, because the kernel maps fresh memory that is read before it is written twice, and the second
+        // mapping interrupts every processor that runs a thread of this process. The initialisation above writes nothing, since the
+        // compiler knows that the memory is zero.
         slots.iter().step_by(SLOTS_A_PAGE).for_each(|slot| slot.hash.store(0, Ordering::Relaxed));
         Table { slots }
     }
 
-    /// The slot of this hash, or the empty one where it would go. Tables are never full.
+    /// The slot of this hash, or the unused one where it would go. There is always an unused slot, because tables are never full.
     fn find(&self, hash: u64) -> &Slot {
         &self.slots[self.position(hash)]
     }
@@ -63,9 +65,9 @@ impl Table {
         self.with_record().count()
     }
 
-    /// A copy of this length, which is enough, without the slots that have no record.
+    /// A copy with this number of slots, which must suffice, without slots that have no record.
     fn copy(&self, len: usize) -> Table {
-        debug_assert!(self.live() < len, "a table is never full");
+        debug_assert!(self.live() < len, "a table always has an unused slot");
         let copy = Table::new(len);
         for slot in self.with_record() {
             let hash = slot.hash.load(Ordering::Relaxed);
@@ -77,7 +79,7 @@ impl Table {
     }
 }
 
-/// An entry as it was found.
+/// An entry that was found.
 pub(crate) struct Hit {
     table: Guard<Arc<Table>>,
     at: usize,
@@ -85,20 +87,20 @@ pub(crate) struct Hit {
 }
 
 impl Hit {
-    /// Counts one use of the record, if the entry still leads to it.
+    /// Counts one use of the record, unless the entry leads to another record by now.
     pub(crate) fn touch(&self) {
         let place = self.place;
-        debug_assert!(self.at < self.table.slots.len(), "it was found in this table");
+        debug_assert!(self.at < self.table.slots.len(), "the hit is in this table");
         if place.uses() < MAX_USES {
             let used = place.with_uses(place.uses() + 1).word();
-            // A rival's use, a new record or a new table is as good: nothing is tried again.
+            // If another thread counted a use, or put a new record or table, this use need not be counted.
             let entry = &self.table.slots[self.at].place;
             let _ = entry.compare_exchange(place.word(), used, Ordering::Release, Ordering::Relaxed);
         }
     }
 }
 
-/// How many slots of each shard are in use, those without a record included. Its holder may change the index.
+/// Number of slots of each shard that are in use, including those without a record. Its holder may change the index.
 pub(crate) struct Fill {
     used: Box<[u32]>,
 }
@@ -109,7 +111,7 @@ impl Default for Fill {
     }
 }
 
-/// Hash to place.
+/// A map from the hash of a key to the place of its record.
 pub(crate) struct Index {
     shards: Box<[Shared<Table>]>,
 }
@@ -118,13 +120,14 @@ fn shard_of(hash: u64) -> usize {
     (hash >> (64 - SHARD_BITS)) as usize
 }
 
-/// A table for this many entries, filled to at most three quarters.
+/// Number of slots of a table for this many entries, which fill it to at most three quarters. A power of two, so 21 to 43 bytes of
+/// memory an entry.
 fn table_len(entries: usize) -> usize {
     (entries * 4 / 3 + 1).next_power_of_two().max(SMALLEST_TABLE)
 }
 
 impl Index {
-    /// An index of [`SHARDS`] parts.
+    /// An index of these shards, of which there are [`SHARDS`].
     pub(crate) fn of_shards(shards: Vec<Shard>) -> (Self, Fill) {
         debug_assert_eq!(shards.len(), SHARDS);
         let used = shards.iter().map(|shard| shard.used).collect();
@@ -132,12 +135,12 @@ impl Index {
         (Index { shards }, Fill { used })
     }
 
-    /// Which part of the index a hash belongs to.
+    /// The shard of a hash.
     pub(crate) fn shard(hash: u64) -> usize {
         shard_of(hash)
     }
 
-    /// Where the record of this hash is.
+    /// The place of the record with this hash.
     pub(crate) fn get(&self, hash: u64) -> Option<Place> {
         self.find(hash).map(|hit| hit.place)
     }
@@ -148,16 +151,16 @@ impl Index {
         let at = table.position(hash);
         let slot = &table.slots[at];
         if slot.hash.load(Ordering::Acquire) != hash {
-            // Empty when it was looked at; a writer may be filling it for another key.
+            // The slot was unused; a writer may be filling it for another key now.
             return None;
         }
         let place = Place::from_word(slot.place.load(Ordering::Acquire))?;
         Some(Hit { table, at, place })
     }
 
-    /// Sets the place of a hash and returns the one before.
+    /// Sets the place of a hash and returns the previous one.
     pub(crate) fn set(&self, fill: &mut Fill, hash: u64, place: Place) -> Option<Place> {
-        debug_assert!(hash != 0, "0 stands for a slot that was never used");
+        debug_assert!(hash != 0, "hash 0 means an unused slot");
         let shard = shard_of(hash);
         let mut table = self.shards[shard].load();
         if table.find(hash).hash.load(Ordering::Relaxed) == 0 {
@@ -171,7 +174,7 @@ impl Index {
             *used += 1;
             debug_assert!(
                 (*used as usize) < table.slots.len(),
-                "a table is never full: a search ends at an unused slot"
+                "a search ends at an unused slot, so a table is never full"
             );
         }
         let slot = table.find(hash);
@@ -180,7 +183,7 @@ impl Index {
         Place::from_word(old)
     }
 
-    /// Forgets the record of this hash and returns where it was.
+    /// Removes a hash and returns its place.
     pub(crate) fn remove(&self, _fill: &mut Fill, hash: u64) -> Option<Place> {
         let table = self.shards[shard_of(hash)].load();
         let slot = table.find(hash);
@@ -190,14 +193,14 @@ impl Index {
         Place::from_word(slot.place.swap(0, Ordering::AcqRel))
     }
 
-    /// Forgets everything; returns the old tables, whose memory the caller gives back when no lock is held.
+    /// Removes everything and returns the old tables, which the caller drops when no lock is held.
     pub(crate) fn clear(&self, fill: &mut Fill) -> impl Send + use<> {
         fill.used.fill(0);
         let empty = || Arc::new(Table::new(SMALLEST_TABLE));
         self.shards.iter().map(|shard| shard.swap(empty())).collect::<Vec<_>>()
     }
 
-    /// Shows every entry once, in no order; entries that change meanwhile are shown old or new.
+    /// Calls `entry` for every entry once, in no order. Entries that change meanwhile are shown with the old or the new place.
     pub(crate) fn for_each(&self, mut entry: impl FnMut(u64, Place)) {
         for shard in &self.shards {
             let table = shard.load_full();
@@ -210,19 +213,19 @@ impl Index {
     }
 }
 
-/// One part of an index before anyone reads it.
+/// A shard before the index is in use.
 pub(crate) struct Shard {
     table: Table,
     used: u32,
 }
 
 impl Shard {
-    /// With room for this many hashes.
+    /// A shard with room for this many hashes.
     pub(crate) fn new(hashes: usize) -> Self {
         Shard { table: Table::new(table_len(hashes)), used: 0 }
     }
 
-    /// Sets the place of a hash and returns the one before.
+    /// Sets the place of a hash and returns the previous one.
     pub(crate) fn set(&mut self, hash: u64, place: Place) -> Option<Place> {
         let slot = self.table.find(hash);
         if slot.hash.load(Ordering::Relaxed) == 0 {
@@ -234,7 +237,7 @@ impl Shard {
         Place::from_word(old)
     }
 
-    /// Forgets the record of this hash and returns where it was.
+    /// Removes a hash and returns its place.
     pub(crate) fn remove(&mut self, hash: u64) -> Option<Place> {
         let slot = self.table.find(hash);
         let old = slot.place.load(Ordering::Relaxed);
@@ -242,7 +245,7 @@ impl Shard {
         Place::from_word(old)
     }
 
-    /// The same without room that was for records which others replaced.
+    /// The shard without the room for records that were replaced.
     pub(crate) fn trimmed(self) -> Self {
         let live = self.table.live();
         if table_len(live) == self.table.slots.len() {
@@ -252,7 +255,7 @@ impl Shard {
     }
 }
 
-/// A copy without the slots that have no record, but with room for as many again. Also says how many slots it uses.
+/// A copy without the slots that have no record but with room for half as many entries more, and the number of slots it uses.
 fn rebuilt(old: &Table) -> (Table, u32) {
     let live = old.live();
     (old.copy(table_len(live * 3 / 2 + 1)), live as u32)

@@ -5,15 +5,15 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Bytes of the write buffer that somebody has. They are given back when it is dropped, and in no other way. The
-/// account is the sum of the leases there are. So it can neither go below zero nor forget one.
+/// Bytes of the write buffer that are in use. Only dropping the lease gives them back, so the account is always the sum of the
+/// existing leases and can neither become negative nor lose one.
 pub(crate) struct Lease {
     account: Arc<AtomicUsize>,
     bytes: usize,
 }
 
 impl Lease {
-    /// As many bytes more in the account.
+    /// Adds bytes to the account.
     pub(super) fn new(account: &Arc<AtomicUsize>, bytes: usize) -> Self {
         account.fetch_add(bytes, Ordering::Relaxed);
         Lease { account: account.clone(), bytes }
@@ -23,6 +23,6 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let before = self.account.fetch_sub(self.bytes, Ordering::Relaxed);
-        debug_assert!(before >= self.bytes, "a lease was counted when it was made");
+        debug_assert!(before >= self.bytes, "a lease was counted when it was taken");
     }
 }

@@ -1,5 +1,5 @@
-//! The state of a cache's files when it is opened. The log is replayed from footers, so that the time does not grow
-//! with the values. Only a segment without a footer (the last one of a killed process) is read whole.
+//! Recovery of a cache's files when it is opened. The log is replayed from footers, so that the time does not depend on the size of
+//! the values. Only a segment without a footer, the last one of a killed process, is read completely.
 
 use crate::{
     error::{Error, Result},
@@ -11,7 +11,7 @@ use crate::{
         scan::{Scanned, scan},
         segment::seq_of,
     },
-    plain,
+    regular_file,
     sync::{on_threads, threads_for},
 };
 use refdb_vfs::{File, Fs};
@@ -20,12 +20,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How often a log is read that another process writes.
+/// How often a log that another process is writing is read before a gap in it is believed.
 const READ_AGAIN: u32 = 5;
-/// Fewer files than this are not worth a thread.
+/// Number of files from which on a further thread is worth its cost.
 const SEGMENTS_A_THREAD: usize = 64;
 
-/// A segment that was found.
+/// A segment in the folder.
 pub(crate) struct Found {
     pub(crate) path: PathBuf,
     pub(crate) header: SegmentHeader,
@@ -35,16 +35,16 @@ pub(crate) struct Found {
     pub(crate) newest_ms: u64,
     /// Whether it has a footer.
     pub(crate) sealed: bool,
-    /// Whether all its records are known, or who those that are harmed belonged to.
+    /// Whether all its records are known, at least by the hashes of their keys.
     is_whole: bool,
-    /// Whether it had a footer, which is harmed.
+    /// Whether it had a footer that is damaged now.
     was_sealed: bool,
-    /// The records found if harmed ones are stepped over, where these are more.
+    /// The records found when damaged ones are stepped over, if there were damaged ones.
     stepped: Option<Scanned>,
 }
 
 impl Found {
-    /// Takes the records found if harmed ones are stepped over, and ends where its records are known to.
+    /// Uses the records found by stepping over damaged ones if they end at `end`, where the records are known to end.
     fn complete(&mut self, end: u64) {
         if let Some(stepped) = self.stepped.take_if(|stepped| stepped.end == end) {
             (self.entries, self.records_end, self.newest_ms) = (stepped.entries, stepped.end, stepped.newest_ms);
@@ -52,45 +52,45 @@ impl Found {
         self.is_whole |= self.records_end == end;
     }
 
-    /// Segments that it says were dropped.
+    /// Numbers of segments that, according to its marks, were dropped.
     fn dropped(&self) -> impl Iterator<Item = u64> {
         self.entries.iter().filter(|entry| entry.kind == Kind::Dropped).map(|entry| entry.hash)
     }
 }
 
-/// What a file of the log turned out to be.
+/// Result of reading a file of the log.
 enum Loaded {
     Segment(Box<Found>),
-    /// Of another cache.
+    /// A segment of another cache.
     Foreign,
-    /// It has no header, as a crash may leave it.
+    /// A file without a header, as a crash may leave it.
     Torn,
-    /// Its header is harmed.
-    Harmed,
+    /// A file with a damaged header.
+    Damaged,
 }
 
 /// The usable part of a log.
 pub(crate) struct Recovered {
     /// In the order of the log.
     pub(crate) segments: Vec<Found>,
-    /// Files to be deleted: void, behind a gap, or not ours.
-    pub(crate) useless: Vec<PathBuf>,
+    /// Files to be deleted: void, after a gap, or of another cache.
+    pub(crate) obsolete: Vec<PathBuf>,
     pub(crate) floor: u64,
     pub(crate) next_seq: u64,
     /// Segments up to this number are on stable storage.
     pub(crate) synced_seq: u64,
-    /// The harm, and its meaning.
+    /// The damage that was found, and its consequences.
     pub(crate) notices: Vec<Error>,
-    /// Whether the log has a gap: where another process writes, it may only have been read too slowly.
+    /// Whether the log has a gap. If another process writes, it may merely have been read too slowly.
     has_gap: bool,
 }
 
-/// What the last bytes of a file say, if they are a footer.
+/// The footer at the end of a file, if it has one.
 pub(crate) fn read_footer(file: &File, file_bytes: u64, seq: u64) -> Result<Option<(Trailer, Entries)>> {
     footer_from(file_bytes, seq, |bytes, offset| Ok(file.read_exact_at(bytes, offset)?))
 }
 
-/// The same from any source of bytes.
+/// The footer of a file of this length whose bytes `read_at` provides.
 pub(crate) fn footer_from(
     file_bytes: u64,
     seq: u64,
@@ -105,14 +105,14 @@ pub(crate) fn footer_from(
     if trailer.records_end < SEGMENT_HEADER_BYTES as u64 || !fits {
         return Ok(None);
     }
-    // No larger than the file, so an unchecked number allocates nothing.
+    // The size is checked against the file, so that a wrong number does not cause a large allocation.
     let mut bytes = vec![0; trailer.footer_len() - TRAILER_BYTES];
     read_at(&mut bytes, file_bytes - footer_len)?;
     Ok(trailer.decode_entries(bytes).map(|entries| (trailer, entries)))
 }
 
 fn load(fs: &Fs, path: &Path, seq: u64, store: u64) -> Result<Loaded> {
-    let file = plain::open(fs, path)?;
+    let file = regular_file::open(fs, path)?;
     let file_bytes = file.stat()?.len_bytes;
     let mut head = [0; SEGMENT_HEADER_BYTES];
     if file_bytes < head.len() as u64 {
@@ -123,7 +123,7 @@ fn load(fs: &Fs, path: &Path, seq: u64, store: u64) -> Result<Loaded> {
         Some(header) if header.seq == seq && header.store == store => header,
         Some(_) => return Ok(Loaded::Foreign),
         None if head.iter().all(|byte| *byte == 0) => return Ok(Loaded::Torn),
-        None => return Ok(Loaded::Harmed),
+        None => return Ok(Loaded::Damaged),
     };
     let path = path.to_owned();
     if let Some((trailer, entries)) = read_footer(&file, file_bytes, seq)? {
@@ -142,12 +142,12 @@ fn load(fs: &Fs, path: &Path, seq: u64, store: u64) -> Result<Loaded> {
         })));
     }
     let bytes = file.read_to_end()?;
-    // Behind the header, which is as long as a trailer and has the number in the same place.
+    // After the header, which is as long as a trailer and has the segment's number at the same offset.
     let last = &bytes[bytes.len().saturating_sub(TRAILER_BYTES).max(SEGMENT_HEADER_BYTES)..];
     let trailer = Trailer::decode(last, seq);
     let Scanned { entries, end, newest_ms, .. } = scan(&bytes, seq, false);
-    let stepped = Some(scan(&bytes, seq, true)).filter(|stepped| stepped.harmed > 0);
-    // Where its records end: as its trailer says, or where as many entries would stand behind them as were found.
+    let stepped = Some(scan(&bytes, seq, true)).filter(|stepped| stepped.damaged > 0);
+    // Where the records end: as the trailer says, or where exactly as many footer entries would follow as records were found.
     let known_end = trailer.map(|trailer| trailer.records_end).or_else(|| {
         let longest = stepped.as_ref().map_or((end, entries.len()), |stepped| (stepped.end, stepped.entries.len()));
         (longest.0 + footer_len(longest.1) as u64 == bytes.len() as u64).then_some(longest.0)
@@ -170,7 +170,7 @@ fn load(fs: &Fs, path: &Path, seq: u64, store: u64) -> Result<Loaded> {
     Ok(Loaded::Segment(Box::new(found)))
 }
 
-/// Loads each of these, on as many threads as help.
+/// Reads all of these files, on as many threads as are useful.
 fn load_all(fs: &Fs, names: &[(u64, PathBuf)], store: u64) -> Vec<Result<Loaded>> {
     let load =
         |names: &[(u64, PathBuf)]| -> Vec<_> { names.iter().map(|(seq, path)| load(fs, path, *seq, store)).collect() };
@@ -179,7 +179,7 @@ fn load_all(fs: &Fs, names: &[(u64, PathBuf)], store: u64) -> Vec<Result<Loaded>
     on_threads(parts, load).into_iter().flatten().collect()
 }
 
-/// Reads the log in `dir`; changes nothing.
+/// Reads the log in `dir` without changing it.
 pub(crate) fn recover(fs: &Fs, dir: &Path, store: u64) -> Result<Recovered> {
     let mut names: Vec<(u64, PathBuf)> = Vec::new();
     for (name, _) in fs.read_dir(dir)? {
@@ -193,10 +193,10 @@ pub(crate) fn recover(fs: &Fs, dir: &Path, store: u64) -> Result<Recovered> {
     for (loaded, (seq, path)) in load_all(fs, &names, store).into_iter().zip(names) {
         match loaded {
             Ok(Loaded::Segment(segment)) => log.segments.push(*segment),
-            Ok(Loaded::Foreign) => log.useless.push(path),
+            Ok(Loaded::Foreign) => log.obsolete.push(path),
             Ok(Loaded::Torn) => log.without_header.push((seq, path, false)),
-            Ok(Loaded::Harmed) => log.without_header.push((seq, path, true)),
-            // Deleted by the process that writes, while this one only reads.
+            Ok(Loaded::Damaged) => log.without_header.push((seq, path, true)),
+            // The process that writes has deleted it, and this one only reads.
             Err(Error::File(error)) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
@@ -204,7 +204,8 @@ pub(crate) fn recover(fs: &Fs, dir: &Path, store: u64) -> Result<Recovered> {
     Ok(log.judge())
 }
 
-/// As [`recover`], beside a process that writes: what it deletes and moves meanwhile may look like a gap.
+/// [`recover`] while another process may write. What that process deletes and moves may look like a gap, so the log is read again
+/// if it has one.
 pub(crate) fn recover_to_read(fs: &Fs, dir: &Path, store: u64) -> Result<Recovered> {
     for _ in 1..READ_AGAIN {
         let recovered = recover(fs, dir, store)?;
@@ -215,73 +216,74 @@ pub(crate) fn recover_to_read(fs: &Fs, dir: &Path, store: u64) -> Result<Recover
     recover(fs, dir, store)
 }
 
-/// What all files turned out to be.
+/// All files of a log as they were read.
 #[derive(Default)]
 struct FoundLog {
     segments: Vec<Found>,
-    useless: Vec<PathBuf>,
-    /// Number, file, and whether there is a header, which is harmed.
+    obsolete: Vec<PathBuf>,
+    /// Number, path, and whether there is a (damaged) header.
     without_header: Vec<(u64, PathBuf, bool)>,
-    /// The first number that no file has.
+    /// The number after the largest in the folder.
     after_all: u64,
 }
 
 impl FoundLog {
-    /// Decides what of it is used.
+    /// Decides which segments are used.
     fn judge(self) -> Recovered {
-        let FoundLog { segments, mut useless, without_header, after_all } = self;
+        let FoundLog { segments, mut obsolete, without_header, after_all } = self;
         let synced_seq = segments.iter().map(|segment| segment.header.synced).max().unwrap_or(0);
         let floor = segments.iter().map(|segment| segment.header.floor).max().unwrap_or(0);
         let (void, mut segments): (Vec<_>, Vec<_>) =
             segments.into_iter().partition(|segment| segment.header.seq < floor);
-        useless.extend(void.into_iter().map(|segment| segment.path));
+        obsolete.extend(void.into_iter().map(|segment| segment.path));
         let first = segments.first().map_or(u64::MAX, |first| first.header.seq);
         let (usable, gap) = usable(&mut segments);
         let last = segments.last().map_or(0, |last| last.header.seq);
-        // A harmed one that is older than all others may be missed: what it has is as good as evicted.
-        let harmed = without_header.iter().filter(|(seq, _, harmed)| *harmed && *seq >= floor);
-        let mut notices: Vec<Error> = harmed.clone().map(|(_, path, _)| harmed_header(path)).collect();
-        let impossible = harmed.clone().any(|(seq, ..)| *seq > first)
+        // A damaged segment that is older than all others may be missing: its entries count as evicted.
+        let damaged = without_header.iter().filter(|(seq, _, damaged)| *damaged && *seq >= floor);
+        let mut notices: Vec<Error> = damaged.clone().map(|(_, path, _)| damaged_header(path)).collect();
+        let impossible = damaged.clone().any(|(seq, ..)| *seq > first)
             || gap.is_some_and(|seq| seq <= synced_seq)
             || segments.get(usable.saturating_sub(1)).is_some_and(|last| last.was_sealed && !last.is_whole);
         let has_gap = gap.is_some() || without_header.iter().any(|(seq, ..)| (first..last).contains(seq));
-        useless.extend(without_header.into_iter().map(|(_, path, _)| path));
+        obsolete.extend(without_header.into_iter().map(|(_, path, _)| path));
         if impossible {
             let at = segments.get(usable.saturating_sub(1));
             notices.extend(at.map(|before| lost_records(&before.path, before.records_end)));
-            useless.extend(segments.into_iter().map(|segment| segment.path));
-            // No deleted segment that comes back may be taken for a part of the new log.
+            obsolete.extend(segments.into_iter().map(|segment| segment.path));
+            // The numbers continue after all existing ones, so that no deleted segment which comes back is taken for a part of the
+            // new log.
             let (segments, floor, next_seq) = (Vec::new(), after_all, after_all);
-            return Recovered { segments, useless, floor, next_seq, synced_seq: 0, notices, has_gap };
+            return Recovered { segments, obsolete, floor, next_seq, synced_seq: 0, notices, has_gap };
         }
-        useless.extend(segments.split_off(usable).into_iter().map(|segment| segment.path));
-        // Without a hole in the numbers, which would look like a gap.
+        obsolete.extend(segments.split_off(usable).into_iter().map(|segment| segment.path));
+        // Without a hole in the numbers, because that would look like a gap.
         let next_seq = segments.last().map_or(after_all, |last| last.header.seq + 1);
         let synced_seq = synced_seq.min(next_seq - 1);
         debug_assert!(segments.is_sorted_by(|a, b| a.header.seq < b.header.seq), "in the order of the log");
         debug_assert!(segments.iter().all(|found| (floor..next_seq).contains(&found.header.seq)), "none is void");
-        Recovered { segments, useless, floor, next_seq, synced_seq, notices, has_gap }
+        Recovered { segments, obsolete, floor, next_seq, synced_seq, notices, has_gap }
     }
 }
 
-fn harmed_header(path: &Path) -> Error {
-    let what = "the header of a segment is harmed; its entries are gone".into();
+fn damaged_header(path: &Path) -> Error {
+    let what = "the header of a segment is damaged; its entries are lost".into();
     Error::Corrupt { path: path.to_owned(), offset: 0, what }
 }
 
 fn lost_records(path: &Path, offset: u64) -> Error {
     let what =
-        "records are lost from here on that no crash takes; what they had replaced or removed must not come back, \
-                so the cache starts empty"
+        "records that no crash takes are lost from here on; because the values that they had replaced or removed must not \
+                come back, the cache starts empty"
             .into();
     Error::Corrupt { path: path.to_owned(), offset, what }
 }
 
-/// How many of the segments stand before the first gap, and the number of the segment that is missed there.
+/// Number of segments before the first gap, and the number of the segment that is missing there.
 ///
-/// The log ends at the first gap that a crash can have made. A segment is not whole though a later one exists, or one
-/// is missing that no record calls dropped. Segments behind it are deleted, so that no value comes back that a lost
-/// record had replaced. A gap that no crash can make would bring such values back: the cache starts empty then.
+/// There is a gap where a segment is incomplete although a later one exists, or where a segment is missing and no mark says that it
+/// was dropped. If a crash can have made the gap, the log ends there, and the segments after it are deleted so that no value comes
+/// back that a lost record had replaced. If no crash can have made it, such values could come back, so the cache starts empty.
 fn usable(segments: &mut [Found]) -> (usize, Option<u64>) {
     for at in 1..segments.len() {
         let (before, after) = segments.split_at_mut(at);
@@ -291,7 +293,7 @@ fn usable(segments: &mut [Found]) -> (usize, Option<u64>) {
         }
     }
     let (mut end, mut gap) = (segments.len(), None);
-    // A segment behind a gap is not there to say that another was dropped: look again until nothing changes.
+    // A segment after a gap is deleted, so its marks about dropped segments do not count: repeat until nothing changes.
     loop {
         let kept = &segments[..end];
         let dropped: BTreeSet<u64> = kept.iter().flat_map(Found::dropped).collect();
@@ -307,9 +309,9 @@ fn usable(segments: &mut [Found]) -> (usize, Option<u64>) {
     }
 }
 
-/// Gives a footer to a segment that has none. It stands at the file's end, behind what a killed writer left.
+/// Appends a footer to a segment that has none, after whatever a killed writer left at the end of the file.
 pub(crate) fn seal(fs: &Fs, found: &mut Found) -> Result<()> {
-    assert!(!found.sealed, "a footer stands once in a file: {}", found.path.display());
+    assert!(!found.sealed, "a file has one footer: {}", found.path.display());
     let footer = encode_footer(found.header.seq, found.records_end, found.newest_ms, &found.entries);
     fs.append(&found.path, 0o600)?.write_all(&footer)?;
     found.file_bytes += footer.len() as u64;

@@ -1,7 +1,7 @@
-//! Fills the index from what segments say, as many threads as help.
+//! Fills the index from the entries of all segments, on as many threads as are useful.
 //!
-//! A table of the whole index does not fit into a processor's cache, and one of a shard does. So the records are sorted
-//! by shard first, and then one shard is filled after the other.
+//! The records are first sorted by shard and then one shard is filled after another, because the table of a shard fits into a
+//! processor's cache and the table of the whole index does not.
 
 use crate::{
     format::{footer::Entries, place::Place, record::Kind},
@@ -13,19 +13,19 @@ use crate::{
 };
 use std::ops::Range;
 
-/// Fewer records than this are not worth a thread.
+/// Number of records from which on a further thread is worth its cost.
 const RECORDS_A_THREAD: usize = 50_000;
 
-/// What lives in the segments.
+/// Number and size of live records.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Live {
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
-    /// By segment, what they take of its file.
+    /// For each segment, the bytes that they take of its file.
     pub(crate) bytes_of: Vec<u64>,
 }
 
-/// An index of the records of these segments, which are in the order of the log and of their slots.
+/// An index of the records of these segments, which are given in the order of the log, which is also that of their slots.
 pub(crate) fn replay(segments: &[Entries]) -> (Index, Fill, Live) {
     let records = segments.iter().map(Entries::len).sum::<usize>();
     replay_on(segments, threads_for(records / RECORDS_A_THREAD))
@@ -48,14 +48,14 @@ fn replay_on(segments: &[Entries], threads: usize) -> (Index, Fill, Live) {
     (index, fill, live)
 }
 
-/// `0..len` in equal parts.
+/// Divides `0..len` into equal parts.
 fn shares(len: usize, parts: usize) -> Vec<Range<usize>> {
     (0..parts).map(|part| len * part / parts..len * (part + 1) / parts).collect()
 }
 
-/// The records of some segments by shard, within a shard in the order of the log.
+/// The records of some segments, sorted by shard, and within a shard in the order of the log.
 struct Sorted {
-    /// Hash and, as in a place, slot, offset and length; the kind where a place has its use count.
+    /// Hash, and the word of a place with the kind instead of the use count.
     records: Vec<(u64, u64)>,
     /// Where each shard's records end.
     ends: Vec<usize>,
@@ -64,7 +64,7 @@ struct Sorted {
 impl Sorted {
     fn new(segments: &[Entries], share: Range<usize>) -> Self {
         let words = || share.clone().flat_map(|slot| segments[slot].words().map(move |word| (slot, word)));
-        // Each shard's number of records, then where they start, and while they are filled in, where they end.
+        // First the number of each shard's records, then where they start, and after filling where they end.
         let mut ends = vec![0; SHARDS];
         words().for_each(|(_, (hash, _))| ends[Index::shard(hash)] += 1);
         let mut sum = 0;
@@ -77,7 +77,7 @@ impl Sorted {
             records[*end] = (hash, Place::in_slot(word, slot as u16).word());
             *end += 1;
         }
-        debug_assert_eq!(ends.last(), Some(&records.len()), "each record is in its shard");
+        debug_assert_eq!(ends.last(), Some(&records.len()), "each record has its shard");
         Sorted { records, ends }
     }
 
@@ -87,7 +87,7 @@ impl Sorted {
     }
 }
 
-/// Fills some shards from all records, oldest first.
+/// Fills a range of shards from all records, oldest first.
 fn fill(runs: &[Sorted], shards: Range<usize>, segments: usize) -> (Vec<Shard>, Live) {
     let mut live = Live { bytes_of: vec![0; segments], ..Live::default() };
     let filled = shards.map(|number| {
@@ -145,7 +145,7 @@ mod tests {
                 assert_eq!(one.get(hash), Some(place));
             });
             assert_eq!(seen, live.entries);
-            // The noted filling of the tables is right: they grow before they are full.
+            // The count of used slots is right: the tables grow before they are full.
             for i in 0..20_000u64 {
                 many.set(&mut fill, (i + 5_000).wrapping_mul(0x9e37_79b9_7f4a_7c15), Place::new(1, 64, 32));
             }

@@ -1,4 +1,4 @@
-//! The records of a segment that has no footer, or one that is harmed.
+//! Finds the records of a segment whose footer is missing or damaged.
 
 use crate::format::{
     footer::{ENTRY_BYTES, Entries, Entry, TRAILER_BYTES},
@@ -6,36 +6,37 @@ use crate::format::{
     record::{Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, check_record},
 };
 
-/// A footer is looked through for this many records at most, since each look goes through all of it.
+/// Maximum number of damaged records that are looked up in a footer, because each look-up reads all of it.
 const MOST_LOOKS: u32 = 16;
 
-/// The records of a segment as they are found one behind the other.
+/// The records of a segment, found one after another.
 pub(crate) struct Scanned {
     pub(crate) entries: Entries,
-    /// Where they end.
+    /// Where the last one ends, in bytes.
     pub(crate) end: u64,
-    /// The youngest whole one's age.
+    /// Creation of the youngest intact record, in milliseconds since 1970.
     pub(crate) newest_ms: u64,
-    /// How many are harmed.
-    pub(crate) harmed: usize,
+    /// Number of damaged records.
+    pub(crate) damaged: usize,
 }
 
-/// Every whole record from the start of a segment's bytes. With `steps_over` a harmed record does not end it if its
-/// header or the footer tells whose it was. Its key counts as removed, since the record's content is not known.
+/// Every intact record from the start of a segment's bytes up to the first that is not. With `steps_over` a damaged record does not
+/// end the scan if its header or the footer tells its key's hash and length; that key counts as removed, because the content of the
+/// record is not known.
 pub(crate) fn scan(bytes: &[u8], seq: u64, steps_over: bool) -> Scanned {
-    let mut scanned = Scanned { entries: Entries::default(), end: 0, newest_ms: 0, harmed: 0 };
+    let mut scanned = Scanned { entries: Entries::default(), end: 0, newest_ms: 0, damaged: 0 };
     let (mut at, mut looks) = (SEGMENT_HEADER_BYTES, 0);
     while let Some(rest) = bytes.get(at..) {
         let entry = if let Some(header) = check_record(rest, seq, at as u64) {
             scanned.newest_ms = header.created_ms.max(scanned.newest_ms);
             entry_of(&header, at)
-        } else if let Some(entry) = steps_over.then(|| harmed_entry(bytes, at, &mut looks)).flatten() {
-            scanned.harmed += 1;
+        } else if let Some(entry) = steps_over.then(|| damaged_entry(bytes, at, &mut looks)).flatten() {
+            scanned.damaged += 1;
             Entry { kind: if entry.kind == Kind::Dropped { Kind::Dropped } else { Kind::Remove }, ..entry }
         } else {
             break;
         };
-        debug_assert!(at + entry.len <= bytes.len(), "a record is inside of its file: {entry:?}");
+        debug_assert!(at + entry.len <= bytes.len(), "a record lies in its file: {entry:?}");
         scanned.entries.push(&entry);
         at += entry.len;
     }
@@ -43,7 +44,7 @@ pub(crate) fn scan(bytes: &[u8], seq: u64, steps_over: bool) -> Scanned {
     scanned
 }
 
-/// The entries of a segment that has no footer, as a start would find them.
+/// The entries of a segment without a footer, as opening the cache would find them.
 pub(crate) fn entries_without_footer(bytes: &[u8], seq: u64) -> Entries {
     scan(bytes, seq, true).entries
 }
@@ -52,8 +53,8 @@ fn entry_of(header: &RecordHeader, offset: usize) -> Entry {
     Entry { hash: header.hash, kind: header.kind, offset, len: header.record_len(), rate: Rate::default() }
 }
 
-/// Whose a harmed record was, as its own header tells or else the footer.
-fn harmed_entry(bytes: &[u8], at: usize, looks: &mut u32) -> Option<Entry> {
+/// Hash and length of a damaged record, from its own header or else from the footer.
+fn damaged_entry(bytes: &[u8], at: usize, looks: &mut u32) -> Option<Entry> {
     let by_header = RecordHeader::decode_alone(&bytes[at..]).map(|header| entry_of(&header, at));
     let is_inside = |entry: &Entry| at.checked_add(entry.len).is_some_and(|end| end <= bytes.len());
     by_header.filter(is_inside).or_else(|| {
@@ -62,9 +63,9 @@ fn harmed_entry(bytes: &[u8], at: usize, looks: &mut u32) -> Option<Entry> {
     })
 }
 
-/// What a footer says of the record at `at`, whose header is harmed. The footer may be harmed as well, be it this very
-/// entry. So header and entry must agree on the hash, or the header must be whole with the entry's hash. A wrong length leads
-/// to no record, and not to the end.
+/// The footer's entry about the record at `at`, whose header is damaged. Because this entry may be damaged as well, it counts only
+/// if the header agrees with its hash, or if the header is intact after its hash is replaced by that of the entry. A wrong length
+/// leads to bytes that are no record, but not to an end that looks right.
 fn entry_in_footer(bytes: &[u8], at: usize) -> Option<Entry> {
     let header = bytes.get(at..)?.first_chunk::<RECORD_HEADER_BYTES>()?;
     let is_of_it = |entry: &Entry| {

@@ -1,28 +1,28 @@
 use crate::{log::image::Image, sync::thread_local};
 use std::{cell::Cell, sync::Arc};
 
-/// Where a record stands that is not in a mapped file.
+/// The bytes of a record that is not in a mapped file.
 #[derive(Default)]
-pub(crate) struct Lent {
-    /// What was read of a file, or a record that is being made.
+pub(crate) struct RecordBuffer {
+    /// Bytes that were read from a file, or a record under construction.
     pub(crate) bytes: Vec<u8>,
-    /// The image it is in, for as long as it is looked at.
+    /// The image that contains the record, kept while it is read.
     pub(crate) image: Option<Arc<Image>>,
 }
 
-/// What a thread keeps from call to call, so that none has to allocate.
+/// Buffers that a thread keeps from call to call, so that calls need not allocate.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    /// A record as it is in the file.
-    pub(crate) record: Lent,
-    /// The same, decrypted.
+    /// A record as in the file.
+    pub(crate) record: RecordBuffer,
+    /// A decrypted record.
     pub(crate) opened: Vec<u8>,
 }
 
-/// A buffer that grew beyond this for one large record is given back.
+/// Capacity in bytes beyond which a buffer is freed after the call.
 const KEPT_SCRATCH_BYTES: usize = 256 << 10;
 
-/// Gives a buffer up that is large.
+/// Frees a buffer that is large.
 pub(crate) fn trim(buffer: &mut Vec<u8>) {
     if buffer.capacity() > KEPT_SCRATCH_BYTES {
         *buffer = Vec::new();
@@ -30,8 +30,8 @@ pub(crate) fn trim(buffer: &mut Vec<u8>) {
     debug_assert!(buffer.capacity() <= KEPT_SCRATCH_BYTES, "no thread keeps a large buffer");
 }
 
-impl Lent {
-    /// Lets go of the image, and of a large buffer.
+impl RecordBuffer {
+    /// Releases the image, and a large buffer.
     pub(crate) fn give_back(&mut self) {
         self.image = None;
         trim(&mut self.bytes);
@@ -42,7 +42,7 @@ thread_local! {
     static SCRATCH: Cell<Option<Box<Scratch>>> = Cell::default();
 }
 
-/// Lends the thread's buffers. A call within `body`, of this cache or another, gets buffers of its own.
+/// Calls `body` with the thread's buffers. A call within `body`, on this cache or another, gets buffers of its own.
 pub(crate) fn with_scratch<T>(body: impl FnOnce(&mut Scratch) -> T) -> T {
     let mut scratch = SCRATCH.with(Cell::take).unwrap_or_default();
     let result = body(&mut scratch);

@@ -3,7 +3,7 @@ use crate::{
         place::Place,
         record::{RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES},
     },
-    log::scratch::Lent,
+    log::scratch::RecordBuffer,
     log::{handles::Handles, image::Image},
     sync::{AtomicU64, Mutex, MutexGuard, Ordering, SharedOption, holds_log},
 };
@@ -14,33 +14,33 @@ use std::{
     sync::{Arc, OnceLock, PoisonError},
 };
 
-/// Written at once at most: a large page of the processor. File systems keep such a write in one page.
+/// Maximum number of bytes in one write: a huge page of the processor, because file systems keep such a write in one page.
 const PIECE_BYTES: usize = 2 << 20;
-/// A record of up to this many bytes is fetched ahead as a whole.
+/// Maximum length of a record that is prefetched as a whole.
 const PREFETCHED_BYTES: usize = 4 << 10;
-/// Of a longer one, this many bytes are requested. The processor then does the rest by itself, and more requests would
-/// stand in its way.
+/// Number of bytes that are prefetched of a longer record. The processor then fetches the rest by itself, which more requests would
+/// hinder.
 const PREFETCHED_START_BYTES: usize = 1 << 10;
 
-/// One file of the log, and its image as long as the file is not whole.
+/// One file of the log, and its image in memory as long as the file is incomplete.
 ///
-/// Its bytes are read from the mapping first: the part in the file, on a local file system. Then come the image (not
-/// sealed yet) and the file. Readers never wait for the writer.
+/// Bytes are read from the mapping of the file if there is one, else from the image if the segment is not sealed, else from the file.
+/// Readers never wait for the writer.
 pub(crate) struct Segment {
     pub(crate) seq: u64,
-    /// Which of the cache's segments it is; reused after it is gone.
+    /// Slot in the cache's table of segments; reused after the segment is deleted.
     pub(crate) slot: u16,
     path: PathBuf,
     image: SharedOption<Image>,
-    /// As long as it is being written.
+    /// The open file, as long as it is being written.
     file: SharedOption<File>,
     handles: Arc<Handles>,
     mapping: OnceLock<Growing>,
-    /// How many of its bytes the file has.
+    /// Number of bytes that are in the file.
     flushed: AtomicU64,
-    /// How many of its bytes are on stable storage.
+    /// Number of bytes that are on stable storage.
     synced: AtomicU64,
-    /// Whether bringing it there failed once. Held meanwhile, so that no thread takes another's failure for a success.
+    /// Whether a sync failed once. Locked during a sync, so that no thread mistakes another's failure for success.
     lost: Mutex<bool>,
 }
 
@@ -49,10 +49,10 @@ pub(crate) fn file_name(seq: u64) -> String {
     format!("{seq:016x}.seg")
 }
 
-/// No segment has a larger number: none would be left for those behind it.
+/// The largest number of a segment that is accepted, so that later segments still find numbers.
 const MOST_SEQ: u64 = u64::MAX >> 1;
 
-/// The number of the segment a file of this name holds.
+/// The number of the segment in a file with this name.
 pub(crate) fn seq_of(name: &[u8]) -> Option<u64> {
     let digits = name.strip_suffix(b".seg").filter(|digits| digits.len() == 16)?;
     let digits = std::str::from_utf8(digits).ok()?;
@@ -60,14 +60,14 @@ pub(crate) fn seq_of(name: &[u8]) -> Option<u64> {
 }
 
 impl Segment {
-    /// A segment that is to be filled.
+    /// A segment to be filled.
     pub(crate) fn filling(dir: &Path, seq: u64, slot: u16, image: Arc<Image>, handles: &Arc<Handles>) -> Self {
         let segment = Segment::sealed(dir.join(file_name(seq)), seq, slot, 0, handles);
         segment.image.store(Some(image));
         segment
     }
 
-    /// A segment whose file is whole.
+    /// A segment whose file is complete.
     pub(crate) fn sealed(path: PathBuf, seq: u64, slot: u16, len_bytes: u64, handles: &Arc<Handles>) -> Self {
         Segment {
             seq,
@@ -91,49 +91,49 @@ impl Segment {
         self.flushed.load(Ordering::Acquire)
     }
 
-    /// The bytes of the record at `place`, where they are or read into `lent`. None if there are no such bytes any
-    /// more: another segment has the slot, or the file cannot be read.
-    pub(crate) fn record<'a>(&'a self, place: Place, lent: &'a mut Lent) -> Option<&'a [u8]> {
-        debug_assert_eq!(place.slot(), self.slot, "the place is one of this segment");
+    /// The bytes of the record at `place`, borrowed from memory or read into `buffer`. `None` if they are not there any more, because
+    /// another segment has the slot, or if the file cannot be read.
+    pub(crate) fn record<'a>(&'a self, place: Place, buffer: &'a mut RecordBuffer) -> Option<&'a [u8]> {
+        debug_assert_eq!(place.slot(), self.slot, "the place lies in this segment");
         let (start, end) = (place.offset(), place.offset() + place.len());
         if let Some(bytes) = self.mapping.get().and_then(|mapping| mapping.get(start..end)) {
             let is_long = bytes.len() > PREFETCHED_BYTES;
             prefetch(if is_long { &bytes[..PREFETCHED_START_BYTES] } else { bytes });
             return Some(bytes);
         }
-        // The image first: it is let go only after the file is whole.
+        // The image before the file: it is released only after the file is complete.
         if let Some(image) = self.image.load_full() {
-            return lent.image.insert(image).get(start..end);
+            return buffer.image.insert(image).get(start..end);
         }
         let file = self.file.load_full().or_else(|| self.handles.open(self.seq, &self.path))?;
-        if lent.bytes.len() < place.len() {
-            lent.bytes.resize(place.len(), 0);
+        if buffer.bytes.len() < place.len() {
+            buffer.bytes.resize(place.len(), 0);
         }
-        let bytes = &mut lent.bytes[..place.len()];
+        let bytes = &mut buffer.bytes[..place.len()];
         file.read_exact_at(bytes, start as u64).ok()?;
         Some(bytes)
     }
 
-    /// The header of the record at `place`, unchecked.
-    pub(crate) fn record_header(&self, place: Place, lent: &mut Lent) -> Option<RecordHeader> {
-        RecordHeader::decode(self.record(place.with_len(RECORD_HEADER_BYTES), lent)?)
+    /// The header of the record at `place`, without verification.
+    pub(crate) fn record_header(&self, place: Place, buffer: &mut RecordBuffer) -> Option<RecordHeader> {
+        RecordHeader::decode(self.record(place.with_len(RECORD_HEADER_BYTES), buffer)?)
     }
 
-    /// Maps a file that is whole, for readers.
+    /// Maps a complete file for readers.
     pub(crate) fn map(&self, fs: &Fs) -> refdb_vfs::Result<()> {
         let len = self.flushed() as usize;
         let _ = self.mapping.set(Growing::new(&fs.open(&self.path)?, len, len)?);
         Ok(())
     }
 
-    /// Whether the process that writes has deleted it.
+    /// Whether the writing process has deleted the file.
     pub(crate) fn is_gone(&self, fs: &Fs) -> bool {
         matches!(fs.find(&self.path), Ok(None))
     }
 
-    /// Deletes the file; that it is not there any more is no failure.
+    /// Deletes the file. A file that does not exist any more is no error.
     pub(crate) fn delete(&self, fs: &Fs) -> refdb_vfs::Result<()> {
-        debug_assert!(!holds_log(), "the log's lock is held for moments, not for a disk");
+        debug_assert!(!holds_log(), "no disk access happens under the log's lock");
         match fs.remove_file(&self.path) {
             Err(error) if !error.is_not_found() => return Err(error),
             _ => {}
@@ -143,10 +143,10 @@ impl Segment {
         Ok(())
     }
 
-    /// Adds to the file what the image has up to `end`. With `map` readers see it in the file from then on.
+    /// Appends to the file the bytes of the image up to `end`. With `map` readers use a mapping of the file from then on.
     pub(crate) fn flush(&self, fs: &Fs, image: &Image, end: usize, map: bool) -> refdb_vfs::Result<()> {
-        debug_assert!(!holds_log(), "the log's lock is held for moments, not for a disk");
-        let bytes = image.get(0..end).expect("records end in the image");
+        debug_assert!(!holds_log(), "no disk access happens under the log's lock");
+        let bytes = image.get(0..end).expect("records lie in the image");
         let mut at = self.flushed() as usize;
         if at >= end {
             return Ok(());
@@ -170,12 +170,12 @@ impl Segment {
         Ok(())
     }
 
-    /// Adds the footer, which makes the file whole, and lets go of the image.
+    /// Appends the footer, which completes the file, and releases the image.
     pub(crate) fn seal(&self, fs: &Fs, footer: &[u8]) -> refdb_vfs::Result<()> {
         debug_assert!(self.flushed() as usize >= SEGMENT_HEADER_BYTES);
         self.writable(fs)?.write_all_at(footer, self.flushed())?;
-        debug_assert!(!holds_log(), "the log's lock is held for moments, not for a disk");
-        // Readers have the mapping, or open it again.
+        debug_assert!(!holds_log(), "no disk access happens under the log's lock");
+        // Readers use the mapping, or open the file again.
         self.file.store(None);
         self.flushed.fetch_add(footer.len() as u64, Ordering::Release);
         self.image.store(None);
@@ -191,10 +191,10 @@ impl Segment {
         Ok(file)
     }
 
-    /// Brings what the file has to stable storage. Where that failed once it fails for good. The operating system may have
-    /// dropped what it had of the file. It says so once, and the next attempt would succeed.
+    /// Syncs the bytes in the file; false if all of them were synced already. After one failure it always fails, because the
+    /// operating system may have dropped the unwritten pages and reports that only once: the next `fsync` would succeed.
     pub(crate) fn sync(&self, fs: &Fs) -> refdb_vfs::Result<bool> {
-        debug_assert!(!holds_log(), "the log's lock is held for moments, not for a disk");
+        debug_assert!(!holds_log(), "no disk access happens under the log's lock");
         let mut lost = self.lost();
         if *lost {
             let source = io::Error::other("an earlier attempt failed");
@@ -213,7 +213,7 @@ impl Segment {
         Ok(true)
     }
 
-    /// Whether nobody knows what of it will last.
+    /// Whether a sync failed, so that nobody knows which bytes are durable.
     pub(crate) fn is_lost(&self) -> bool {
         *self.lost()
     }

@@ -1,6 +1,6 @@
-//! Room within the limit: what a file takes of it, and who may have the last of it.
+//! Room within the limit: how much a file takes, and how much is reserved for which kind of write.
 //!
-//! Pure arithmetic. Why it always goes on is proved in `docs/formats/kvcache.md`.
+//! This is pure arithmetic. `docs/formats/kvcache.md` proves that there is always room to continue.
 
 use crate::format::{
     footer::{ENTRY_BYTES, TRAILER_BYTES},
@@ -8,45 +8,45 @@ use crate::format::{
     record::{EXTRA_BYTES, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES},
 };
 
-/// What a segment takes beyond its records and their footer entries.
+/// Bytes of a segment besides its records and their footer entries.
 pub(crate) const SEGMENT_EXTRA_BYTES: u64 = (SEGMENT_HEADER_BYTES + TRAILER_BYTES) as u64;
-/// Files take whole blocks of a disk.
+/// Size of a block of the disk; files take whole blocks.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 const SMALLEST_SEGMENT_BYTES: u64 = 16 << 10;
 const USUAL_SEGMENT_BYTES: u64 = 4 << 20;
 const SEGMENTS_OF_CREDIT: u64 = 8;
 const LARGEST_BUFFER_BYTES: u64 = 64 << 20;
-/// `format`, `stats` and the file that replaces it (`lock` and `promised` are empty). The last is the header by which a
-/// clear may go beyond the room when all of it is taken.
+/// Number of blocks for other files: `format`, `stats` and the file that replaces it (`lock` and `promised` are empty), and one for the
+/// segment header by which a clear may exceed the room when all of it is taken.
 const OTHER_FILES: u64 = 4;
-/// What a segment's name takes of its folder, at most.
+/// Maximum number of bytes that a segment's name takes in the folder.
 const NAME_BYTES: u64 = 40;
-/// The room that copies take beyond themselves. They end the segment that is being filled and fill two more at most.
-/// Each has a header, a trailer and an unfilled last block, and a mark is made.
+/// Room that the copies of a segment's records take besides the records: they complete the active segment and fill two more at most,
+/// each with a header, a trailer and a partly filled last block, and they need one mark.
 const COPY_EXTRA_BYTES: u64 = 4 * BLOCK_BYTES;
 
-/// For whom room is asked. Each kind leaves a reserve to those behind it.
+/// The kind of write for which room is needed. Each kind leaves a reserve for the kinds after it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Who {
-    /// A put that may be refused.
+pub(crate) enum Priority {
+    /// A buffered put, which may be refused.
     Put,
-    /// A put that may not.
+    /// A durable put, which may not be refused.
     Durable,
-    /// Copies of entries that stay, removals, and marks: the writes that free room.
+    /// Copies, removals and other marks, which free room.
     Upkeep,
 }
 
-/// How a cache with a given limit is cut.
+/// Sizes derived from the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Space {
     pub(crate) limit_bytes: u64,
-    /// The most that all segments take, whole blocks counted.
+    /// Maximum size of all segments, in bytes of whole blocks.
     pub(crate) room_bytes: u64,
-    /// The most that a segment's file has, in whole blocks; a larger record has a segment of its own.
+    /// Maximum length of a segment's file, a multiple of the block size. A larger record has a segment of its own.
     pub(crate) segment_bytes: usize,
-    /// How many segments there may be.
+    /// Maximum number of segments.
     pub(crate) slots: usize,
-    /// Bytes of segments that may wait in memory for the disk.
+    /// Size of the write buffer: bytes of segments that may wait in memory for the disk.
     pub(crate) buffer_bytes: usize,
     pub(crate) largest_record: usize,
 }
@@ -70,79 +70,80 @@ impl Space {
         }
     }
 
-    /// The largest key and value together.
+    /// Maximum length of key and value together.
     pub(crate) fn largest_entry(&self) -> usize {
         self.largest_record - RECORD_HEADER_BYTES - EXTRA_BYTES
     }
 
-    /// What must stay free for others.
-    fn reserve_bytes(&self, who: Who) -> u64 {
+    /// Bytes that must stay free for other kinds of write.
+    fn reserve_bytes(&self, priority: Priority) -> u64 {
         let segment = self.segment_bytes as u64;
-        match who {
-            Who::Upkeep => 0,
-            // All that lives in a segment can be copied.
-            Who::Durable => segment + COPY_EXTRA_BYTES,
-            Who::Put => 2 * segment + COPY_EXTRA_BYTES,
+        match priority {
+            Priority::Upkeep => 0,
+            // Enough to copy all live records of a segment.
+            Priority::Durable => segment + COPY_EXTRA_BYTES,
+            Priority::Put => 2 * segment + COPY_EXTRA_BYTES,
         }
     }
 
-    /// How many segments must stay free for others.
-    pub(crate) fn reserve_slots(&self, who: Who) -> usize {
-        match who {
-            Who::Upkeep => 0,
-            Who::Durable => 4,
-            Who::Put => 8,
+    /// Number of segments that must stay available for other kinds of write.
+    pub(crate) fn reserve_slots(&self, priority: Priority) -> usize {
+        match priority {
+            Priority::Upkeep => 0,
+            Priority::Durable => 4,
+            Priority::Put => 8,
         }
     }
 
-    /// Whether this much more may be used.
-    pub(crate) fn admits(&self, used_bytes: u64, more_bytes: u64, who: Who) -> bool {
-        used_bytes + more_bytes + self.reserve_bytes(who) <= self.room_bytes
+    /// Whether `more_bytes` may be used in addition to `used_bytes`.
+    pub(crate) fn admits(&self, used_bytes: u64, more_bytes: u64, priority: Priority) -> bool {
+        used_bytes + more_bytes + self.reserve_bytes(priority) <= self.room_bytes
     }
 
-    /// Room kept free, so that the next puts find room. It is for two segments, or for the largest that is there or
-    /// waits.
+    /// Bytes that the worker keeps free so that the next puts find room: for two segments, or for the largest that exists or waits.
     pub(crate) fn kept_free_bytes(&self, largest_bytes: u64) -> u64 {
-        self.reserve_bytes(Who::Put) + largest_bytes.max(2 * self.segment_bytes as u64)
+        self.reserve_bytes(Priority::Put) + largest_bytes.max(2 * self.segment_bytes as u64)
     }
 
-    /// How many bytes of entries in use may be copied when a segment is evicted. It is its share, and the part
-    /// of theirs that some segments before did not need.
+    /// Bytes of entries that may be copied when a segment is evicted: its own share, plus the unused part of the shares of a few
+    /// segments before.
     pub(crate) fn keep_credit(&self, left: u64, share: u64) -> u64 {
         let most = SEGMENTS_OF_CREDIT * self.segment_bytes as u64;
-        debug_assert!(share <= u64::MAX / 2, "of a segment, or of one large entry: {share}");
+        debug_assert!(share <= u64::MAX / 2, "the share of a segment or of one large entry: {share}");
         (left + share).min(most)
     }
 }
 
-/// The share of an evicted segment's entries that may be copied. It is four fifths of the evicted bytes, or half where
-/// copies are dear.
+/// Bytes of an evicted segment that may be copied: four fifths of its live bytes, or half if copies are expensive.
 pub(crate) fn keep_share(live_bytes: u64, is_dear: bool) -> u64 {
     if is_dear { live_bytes / 2 } else { live_bytes / 5 * 4 }
 }
 
-/// What a file of this length takes.
+/// Bytes of whole blocks that a file of this length takes.
 pub(crate) fn blocks(len_bytes: u64) -> u64 {
     len_bytes.next_multiple_of(BLOCK_BYTES)
 }
 
-/// Length of a segment's file whose records end there.
+/// Length of a segment's file with this number of records, which end at `records_end`.
 pub(crate) fn file_len(records_end: usize, records: usize) -> u64 {
-    debug_assert!(records_end >= SEGMENT_HEADER_BYTES, "records stand behind the header, not at {records_end}");
+    debug_assert!(
+        records_end >= SEGMENT_HEADER_BYTES,
+        "records follow the header, so they do not end at {records_end}"
+    );
     (records_end + records * ENTRY_BYTES + TRAILER_BYTES) as u64
 }
 
-/// The same of a segment that has one record.
+/// Length of the file of a segment with one record.
 pub(crate) fn file_len_of_one(record_len: usize) -> u64 {
     file_len(SEGMENT_HEADER_BYTES + record_len, 1)
 }
 
-/// What a record takes of a segment's file.
+/// Bytes that a record takes of a segment's file, with its footer entry.
 pub(crate) fn record_cost(record_len: usize) -> u64 {
     (record_len + ENTRY_BYTES) as u64
 }
 
-/// The most that is needed to copy so much.
+/// Maximum room that is needed to copy records of this size.
 pub(crate) fn copy_room(kept_bytes: u64) -> u64 {
     kept_bytes + COPY_EXTRA_BYTES
 }
@@ -162,7 +163,7 @@ mod tests {
                 assert!(segment.is_multiple_of(BLOCK_BYTES) && space.segment_bytes <= MAX_OFFSET_BYTES);
                 assert!(space.slots as u64 * segment >= limit, "{space:?}");
                 assert!(space.slots <= MAX_SEGMENTS && space.largest_record <= MAX_RECORD_BYTES);
-                // Seven eighths at least are for entries, and beside the largest there is room for several as large.
+                // At least seven eighths are for entries, and besides the largest entry there is room for several of that size.
                 let kept_back = space.kept_free_bytes(0) + limit - space.room_bytes;
                 assert!(kept_back < if shift < 24 { limit / 8 } else { limit / 25 }, "{space:?}");
                 let largest = blocks(file_len_of_one(space.largest_record));
@@ -175,7 +176,7 @@ mod tests {
     fn copies_of_a_segment_take_no_more_than_their_room() {
         let segment = SMALLEST_SEGMENT_BYTES;
         for len in (32..8_000).step_by(16).chain([8_112, 8_128, 16_240]) {
-            // As many records as a segment holds, copied behind any number of records of the one that is being filled.
+            // As many records as a segment holds, copied after any number of records in the active segment.
             let records = (segment - file_len(SEGMENT_HEADER_BYTES, 0)) / record_cost(len);
             for before in 0..=records as usize {
                 let mut files = vec![(SEGMENT_HEADER_BYTES + before * len, before)];

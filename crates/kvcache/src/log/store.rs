@@ -1,11 +1,11 @@
-//! The log with its readers' view and its files: how bytes get to the disk, and in which order.
+//! The log together with its readers' view and its files: how bytes get to the disk, and in which order.
 
 use crate::{
     age::Ages,
     error::{Error, Result},
     format::footer::encode_footer,
     log::{
-        append::{End, Full, Log, Next},
+        append::{Full, Log, LogPosition, Next},
         files::{Files, Turn},
         segment::Segment,
         space::Space,
@@ -40,7 +40,7 @@ impl Store {
         self.log.lock()
     }
 
-    /// Writes one segment, or what there is of it, to its file; false if the files have everything.
+    /// Writes one segment, or the part of it that exists, to its file; false if the files have everything.
     pub(crate) fn write_step(&self, _turn: &mut Turn) -> Result<bool> {
         let Some(next) = self.log().next_to_write() else { return Ok(false) };
         let Files { fs, maps, .. } = &self.files;
@@ -58,7 +58,7 @@ impl Store {
         segment.flush(fs, &image, records_end, *maps)?;
         let footer = encode_footer(segment.seq, records_end as u64, newest_ms, &entries);
         segment.seal(fs, &footer)?;
-        debug_assert!(segment.flushed() > records_end as u64, "the footer stands behind the records");
+        debug_assert!(segment.flushed() > records_end as u64, "the footer follows the records");
         let mut log = self.log();
         log.written(segment.seq);
         log.buffer().give_back(image);
@@ -71,14 +71,14 @@ impl Store {
         Error::File(error)
     }
 
-    /// Writes everything that is there now.
+    /// Writes everything that the log has now.
     pub(crate) fn write_all(&self) -> Result<()> {
         let end = self.log().end();
         self.write_through(end)
     }
 
-    /// Waits until the files have everything before `end`.
-    pub(crate) fn write_through(&self, end: End) -> Result<()> {
+    /// Writes, or waits for another thread that writes, until the files have everything before `end`.
+    pub(crate) fn write_through(&self, end: LogPosition) -> Result<()> {
         let mut turn = self.files.turn();
         while !self.log().is_written(end) {
             if !self.write_step(&mut turn)? {
@@ -88,20 +88,20 @@ impl Store {
         Ok(())
     }
 
-    /// Brings everything before `end` to stable storage, older segments first. So a power loss takes the end of the
-    /// log, never a part in its middle. Segments that were deleted stay so.
-    pub(crate) fn sync_through(&self, end: End) -> Result<()> {
+    /// Syncs everything before `end`, older segments first, so that a loss of power takes the end of the log and never a part in its
+    /// middle, and so that deleted segments stay deleted.
+    pub(crate) fn sync_through(&self, end: LogPosition) -> Result<()> {
         let done = self.write_through(end).and_then(|()| self.sync_written(end)).and_then(|()| self.check_ours());
         self.files.health.synced(done.is_ok());
         done
     }
 
-    /// Fails if the folder is not ours or not there. So no byte is called durable in a file that has no name any more.
+    /// Fails if the folder is not ours or missing, because bytes in a file that has no name any more are not durable.
     fn check_ours(&self) -> Result<()> {
         self.files.check_ours().map_err(|error| self.disk_failed(error))
     }
 
-    fn sync_written(&self, end: End) -> Result<()> {
+    fn sync_written(&self, end: LogPosition) -> Result<()> {
         let mut segments: Vec<_> = self.view.slots.iter().filter_map(|slot| slot.load_full()).collect();
         segments.retain(|segment| segment.seq <= end.seq && segment.flushed() > 0);
         segments.sort_by_key(|segment| segment.seq);
@@ -109,7 +109,7 @@ impl Store {
         for segment in segments {
             match segment.sync(&self.files.fs) {
                 Ok(synced) => any |= synced,
-                // Deleted meanwhile: nothing of it is needed.
+                // It was deleted meanwhile, so nothing of it is needed.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => {
                     if segment.is_lost() {
@@ -121,21 +121,24 @@ impl Store {
         }
         self.sync_names(any)?;
         if self.files.has_promised() {
-            // Where no promise was given, files may go without that what takes their place is on stable storage.
+            // As long as nothing was ever synced, segments may be deleted before the copies of their records are durable, so the
+            // number would prove nothing.
             self.log().synced(end.seq.saturating_sub(1));
         }
         Ok(())
     }
 
-    /// Brings the folder to stable storage, if there is something new in it or a segment was deleted.
+    /// Syncs the folder if it has new files or a segment was deleted.
     pub(crate) fn sync_names(&self, is_new: bool) -> Result<()> {
         self.files.sync_names(is_new).map_err(|error| self.disk_failed(error))
     }
 
-    /// To be called before a write counts as safe from a power loss. Returns up to where the log must be synced for
-    /// that. A file in the folder remembers it. Where no such promise was given, copies need not be synced before the
-    /// oldest segment is deleted. A loss of them is no more than an eviction.
-    pub(crate) fn promise(&self, end: End) -> Result<End> {
+    /// Prepares the sync of a write and returns the position up to which the log must be synced for it.
+    ///
+    /// The first call creates a file in the folder. As long as that file does not exist, copies need not be durable before the
+    /// oldest segment is deleted, because losing them is no worse than an eviction. From the first call on they must be, and the
+    /// position includes copies that were made before.
+    pub(crate) fn promise(&self, end: LogPosition) -> Result<LogPosition> {
         if self.files.has_promised() {
             return Ok(end);
         }
@@ -146,14 +149,13 @@ impl Store {
         Ok(now)
     }
 
-    /// Deletes a segment's file and gives up its room.
+    /// Deletes a segment's file and frees its room.
     pub(crate) fn delete(&self, segment: &Arc<Segment>) -> Result<()> {
         self.delete_in(&self.files.turn(), segment)
     }
 
-    /// Deletes a segment whose copies are in the files but may not be on stable storage. False if a promise was given,
-    /// which says that they must. The thread that gives the first one syncs all that is there by then, these copies
-    /// too.
+    /// Deletes a segment whose copies are in the files but may not be durable. Returns false if they must be, because a write was
+    /// synced; see [`Store::promise`].
     pub(crate) fn delete_unless_promised(&self, segment: &Arc<Segment>) -> Result<bool> {
         let turn = self.files.turn();
         if self.files.has_promised() {
@@ -168,13 +170,13 @@ impl Store {
         }
         self.files.check_ours()?;
         if self.files.has_promised() {
-            // In the order of the log, also as stable storage sees it. If only the older of two came back, so would the
-            // values that the younger one removed.
+            // In the order of the log on stable storage too: if a loss of power brought back only the older of two segments, the
+            // values that the younger one removed would be back.
             self.sync_names(false)?;
         }
-        debug_assert!(segment.seq < self.log().end().seq, "the segment that is being filled stays");
+        debug_assert!(segment.seq < self.log().end().seq, "the active segment stays");
         segment.delete(&self.files.fs)?;
-        // A file that was not found is gone only if the folder is there.
+        // A file that was not found is deleted only if the folder is still there.
         self.files.check_ours()?;
         self.files.note_unlinked();
         self.log().release(&self.view, segment.slot);

@@ -1,11 +1,11 @@
 use crate::sync::{AtomicU64, Ordering};
 
-/// Keys are spread over this many counters of invalidations.
+/// Number of counters over which the keys are spread.
 const STRIPES: usize = 4096;
 
 const _: () = assert!(STRIPES.is_power_of_two(), "the stripe of a key is the low bits of its hash");
 
-/// Counts the invalidations of keys, so that a value which was computed before one is known to be stale.
+/// Counters of invalidations, by which a value that was computed before an invalidation of its key is recognised as stale.
 pub(crate) struct Tickets {
     by_stripe: Box<[AtomicU64]>,
     of_all: AtomicU64,
@@ -20,18 +20,18 @@ impl Tickets {
         &self.by_stripe[hash as usize % STRIPES]
     }
 
-    /// Changes with every invalidation of the key, and of few others.
+    /// A number that changes with every invalidation of the key, and of the few other keys that share its counter.
     pub(crate) fn of(&self, hash: u64) -> u64 {
         let all = self.of_all.load(Ordering::Acquire);
         self.stripe(hash).load(Ordering::Acquire).wrapping_add(all)
     }
 
-    /// Makes all tickets of the key void; the holder of the log's lock does it.
+    /// Makes all tickets of the key void. The caller holds the log's lock.
     pub(crate) fn invalidate(&self, hash: u64) {
         self.stripe(hash).fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Makes all tickets void; the holder of the log's lock does it.
+    /// Makes all tickets void. The caller holds the log's lock.
     pub(crate) fn invalidate_all(&self) {
         self.of_all.fetch_add(1, Ordering::AcqRel);
     }

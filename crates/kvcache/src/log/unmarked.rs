@@ -1,20 +1,21 @@
 use std::collections::{BTreeMap, HashSet};
 
-/// Entries that were dropped of segments whose files are still there, without a mark in the log. Nothing older could
-/// come back in their place, but they could. Their removal needs the mark that no other absent key needs.
+/// Entries that were dropped from the index without a tombstone while the file of their segment still exists.
 ///
-/// It holds at most the entries of the segments that are going, and forgets them with the file.
+/// Their segment is the oldest, so no older value can reappear, but after a crash these entries themselves can. If such a key is
+/// removed, the removal therefore needs a tombstone, unlike the removal of any other absent key. The entries are forgotten when the
+/// file is deleted, so there are at most as many as in the segments that are being deleted.
 #[derive(Default)]
 pub(super) struct Unmarked(BTreeMap<u64, HashSet<u64>>);
 
 impl Unmarked {
-    /// An entry of the segment `seq` was dropped.
+    /// Notes an entry that was dropped from segment `seq`.
     pub(super) fn add(&mut self, seq: u64, hash: u64) {
         debug_assert!(hash != 0, "no key has this hash");
         self.0.entry(seq).or_default().insert(hash);
     }
 
-    /// Whether the removal of this key needs a mark; after that it has one.
+    /// Whether the removal of this key needs a tombstone. The caller writes it, so the key is forgotten.
     pub(super) fn take(&mut self, hash: u64) -> bool {
         let mut found = false;
         for hashes in self.0.values_mut() {
@@ -23,12 +24,12 @@ impl Unmarked {
         found
     }
 
-    /// The file is gone.
+    /// Forgets a segment whose file was deleted.
     pub(super) fn forget(&mut self, seq: u64) {
         self.0.remove(&seq);
     }
 
-    /// All that was is void.
+    /// Forgets everything, because all segments are void.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }

@@ -5,10 +5,10 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The segments that readers may look into, by slot.
+/// The segments that readers use, by slot.
 pub(crate) type Slots = Box<[SharedOption<Segment>]>;
 
-/// What readers look at without a lock. Only the holder of the log's lock changes it.
+/// The state that readers use without a lock, and that only the holder of the log's lock changes.
 pub(crate) struct View {
     pub(crate) index: Index,
     pub(crate) slots: Slots,
@@ -16,12 +16,12 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// The segment of this number, if the slot still has it: it may have been given to another.
+    /// The segment with this number, unless its slot was given to another segment.
     pub(crate) fn segment(&self, slot: u16, seq: u64) -> Option<Arc<Segment>> {
         self.at(slot).filter(|segment| segment.seq == seq)
     }
 
-    /// The segment that has the slot now.
+    /// The segment that has this slot now.
     pub(crate) fn at(&self, slot: u16) -> Option<Arc<Segment>> {
         let segment = self.slots[usize::from(slot)].load_full();
         debug_assert!(segment.as_ref().is_none_or(|segment| segment.slot == slot), "a segment is in its own slot");

@@ -1,9 +1,9 @@
 use crate::sync::{AtomicBool, Ordering};
 use std::{sync::OnceLock, thread::Thread};
 
-/// How the background threads are called, and told to end.
+/// Wakes the background threads and tells them to end.
 pub(crate) struct Calls {
-    /// The worker needs no wake-up call.
+    /// Whether the worker runs, so that it need not be woken.
     awake: AtomicBool,
     worker: OnceLock<Thread>,
     syncer: OnceLock<Thread>,
@@ -20,24 +20,24 @@ impl Calls {
         }
     }
 
-    pub(super) fn worker_is(&self, thread: Thread) {
+    pub(super) fn set_worker(&self, thread: Thread) {
         let is_new = self.worker.set(thread).is_ok();
         debug_assert!(is_new, "a cache starts its threads once");
     }
 
-    pub(super) fn syncer_is(&self, thread: Thread) {
+    pub(super) fn set_syncer(&self, thread: Thread) {
         let is_new = self.syncer.set(thread).is_ok();
         debug_assert!(is_new, "a cache starts its threads once");
     }
 
-    /// Tells the worker that there is something to do, unless it is at work.
+    /// Wakes the worker unless it runs, because there is something to do.
     pub(crate) fn nudge(&self) {
         if !self.awake.load(Ordering::Relaxed) {
             self.wake();
         }
     }
 
-    /// Calls the worker even if it is only resting for a moment.
+    /// Wakes the worker even from a short rest.
     pub(crate) fn wake(&self) {
         self.awake.store(true, Ordering::Relaxed);
         if let Some(worker) = self.worker.get() {
@@ -45,12 +45,12 @@ impl Calls {
         }
     }
 
-    /// From now on calls are heard, or there is nothing to call for.
+    /// Notes whether the worker runs.
     pub(super) fn set_awake(&self, awake: bool) {
         self.awake.store(awake, Ordering::SeqCst);
     }
 
-    /// Tells the syncer that a segment is condemned.
+    /// Wakes the syncer, because a segment was emptied.
     pub(crate) fn wake_syncer(&self) {
         if let Some(syncer) = self.syncer.get() {
             syncer.unpark();
@@ -61,7 +61,7 @@ impl Calls {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Tells both threads to end; true if they were told before.
+    /// Tells both threads to end; returns true if they were told before.
     pub(crate) fn close(&self) -> bool {
         let before = self.closed.swap(true, Ordering::AcqRel);
         self.wake();

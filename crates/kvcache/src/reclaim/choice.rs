@@ -1,23 +1,23 @@
-//! The entries of an evicted segment that stay.
+//! Which entries of an evicted segment are kept.
 
-use super::keep::{Keep, Pace, Weighed};
+use super::keep::{Keep, Popularity, Weighed};
 use crate::format::{place::Place, rate::Rate};
 
-/// The kept records of a segment, and the measure of their reads.
+/// The decision about the records of one segment.
 pub(super) struct Choice {
     keep: Keep,
     is_whole: bool,
-    pace: Pace,
+    popularity: Popularity,
 }
 
 impl Choice {
-    pub(super) fn new(keep: Keep, is_whole: bool, pace: Pace) -> Self {
-        Choice { keep, is_whole, pace }
+    pub(super) fn new(keep: Keep, is_whole: bool, popularity: Popularity) -> Self {
+        Choice { keep, is_whole, popularity }
     }
 
-    /// Decides over a record; returns its rate from now on, too.
+    /// Decides whether a record is kept, and returns its rate from now on.
     pub(super) fn take(&mut self, rate: Rate, place: Place) -> (bool, Rate) {
-        let weighed = Weighed::new(rate, place.uses(), self.is_whole, self.pace);
+        let weighed = Weighed::new(rate, place.uses(), self.is_whole, self.popularity);
         match self.keep.take(&weighed, place.len() as u64) {
             true => (true, weighed.rate.carried()),
             false => (false, weighed.rate),

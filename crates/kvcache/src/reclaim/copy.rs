@@ -1,4 +1,4 @@
-//! What becomes of the entries and marks of a segment that goes.
+//! Copying or dropping the entries and marks of a segment that is to be deleted.
 
 use super::{
     choice::Choice,
@@ -13,19 +13,19 @@ use crate::{
         record::{Kind, check_record_to_copy},
     },
     log::{
-        append::{Made, NoRoom},
+        append::{NoRoom, UnplacedRecord},
         recover::read_footer,
         scan::entries_without_footer,
         segment::Segment,
-        space::Who,
+        space::Priority,
     },
 };
 
-/// What happens to the live entries of a victim.
+/// What happens to the live entries of a segment that is to be deleted.
 pub(super) enum Fate {
-    /// Those worth most are kept, as far as this allows; the others are dropped.
+    /// Those that are worth most are kept, and the others are dropped.
     Chosen(Choice),
-    /// All are kept that there is room for; the others are dropped.
+    /// As many are kept as there is room for, and the others are dropped.
     AllThatFit,
     /// All are kept.
     All,
@@ -33,28 +33,28 @@ pub(super) enum Fate {
     None,
 }
 
-/// What became of the entries of a segment.
+/// Result of processing the entries of a segment.
 #[derive(Default)]
-pub(super) struct Settled {
-    /// Some were copied.
+pub(super) struct Processed {
+    /// Whether some entries were copied.
     pub(super) kept: bool,
-    /// Some could neither be copied nor dropped.
+    /// Whether some entries could neither be copied nor dropped.
     pub(super) left_over: bool,
 }
 
-/// What came of copying a record.
+/// Result of copying a record.
 #[derive(Clone, Copy)]
 enum Copied {
-    /// It is at the end of the log, or something newer is.
+    /// The record, or a newer one of its key, is at the end of the log.
     Yes,
-    /// It is harmed or too old.
-    Useless,
+    /// The record is damaged or has expired.
+    Obsolete,
     NoRoom,
 }
 
 impl Reclaim {
-    /// What the footer of a sealed segment says. A footer that cannot be read any more leads to no entry. So each entry
-    /// the index has there is looked for. The marks are read from the records, as far as that is possible.
+    /// The entries in the footer of a sealed segment. If the footer cannot be read any more, they are collected from the index
+    /// instead, and the marks from the records as far as these can be read.
     pub(super) fn entries_of(&self, segment: &Segment) -> Entries {
         let file = self.store.files.fs.open(segment.path());
         if let Ok(file) = &file
@@ -84,16 +84,16 @@ impl Reclaim {
     }
 
     /// Copies or drops each live entry.
-    pub(super) fn settle_entries(
+    pub(super) fn process_entries(
         &self,
         segment: &Segment,
         entries: &Entries,
         mut fate: Fate,
         turn: &mut Turn,
-    ) -> Result<Settled> {
-        let mut settled = Settled::default();
+    ) -> Result<Processed> {
+        let mut processed = Processed::default();
         let marks = segment.seq != self.store.log().oldest_seq();
-        debug_assert!(!marks || matches!(fate, Fate::All), "entries are dropped of the oldest segment only");
+        debug_assert!(!marks || matches!(fate, Fate::All), "only the oldest segment's entries are dropped");
         for entry in entries.iter() {
             let Some(place) = self.live_place(segment, &entry) else { continue };
             let (keep, place, rate) = match &mut fate {
@@ -106,27 +106,27 @@ impl Reclaim {
             };
             let copied = match keep {
                 true => self.copy_entry(segment, &entry, place, rate, turn)?,
-                false => Copied::Useless,
+                false => Copied::Obsolete,
             };
             match (copied, &fate) {
                 (Copied::Yes, Fate::Chosen(_)) => self.store.view.counters.kept.add(1),
                 (Copied::Yes, _) => self.store.view.counters.compacted.add(1),
-                (Copied::NoRoom, Fate::All) => settled.left_over = true,
-                (Copied::Useless | Copied::NoRoom, _) => {
+                (Copied::NoRoom, Fate::All) => processed.left_over = true,
+                (Copied::Obsolete | Copied::NoRoom, _) => {
                     let dropped = self.store.log().drop_entry(&self.store.view, entry.hash, place, marks);
                     self.store.view.counters.evicted.add(u64::from(dropped));
                     if dropped {
-                        self.past.remember(entry.hash, rate);
+                        self.ghost_list.remember(entry.hash, rate);
                     }
                 }
             }
-            settled.kept |= matches!(copied, Copied::Yes);
+            processed.kept |= matches!(copied, Copied::Yes);
         }
         turn.trim();
-        Ok(settled)
+        Ok(processed)
     }
 
-    /// Copies one record to the end of the log, where it has the uses of `place` and this rate.
+    /// Appends a copy of one record with the use count of `place` and this rate.
     fn copy_entry(
         &self,
         segment: &Segment,
@@ -135,43 +135,43 @@ impl Reclaim {
         rate: Rate,
         turn: &mut Turn,
     ) -> Result<Copied> {
-        let Some(bytes) = segment.record(place, &mut turn.scratch) else { return Ok(Copied::Useless) };
+        let Some(bytes) = segment.record(place, &mut turn.scratch) else { return Ok(Copied::Obsolete) };
         let checked = check_record_to_copy(bytes, segment.seq, entry.offset as u64);
-        // A footer that gives it another length is harmed, too.
+        // If the footer gives the record another length, the footer is damaged.
         let Some((header, crc)) = checked.filter(|(header, _)| header.record_len() == bytes.len()) else {
             self.store.view.counters.corrupt.add(1);
-            return Ok(Copied::Useless);
+            return Ok(Copied::Obsolete);
         };
         if self.store.ages.is_expired(header.created_ms) {
-            return Ok(Copied::Useless);
+            return Ok(Copied::Obsolete);
         }
         let record = &mut turn.copy;
         record.clear();
         record.extend_from_slice(bytes);
-        let mut made = Made { header: &header, record, crc, who: Who::Upkeep, rate };
+        let mut unplaced = UnplacedRecord { header: &header, record, crc, priority: Priority::Upkeep, rate };
         loop {
-            match self.store.log().copy(&self.store.view, place, &mut made) {
+            match self.store.log().copy(&self.store.view, place, &mut unplaced) {
                 Ok(true) => return Ok(Copied::Yes),
-                // Replaced or removed meanwhile.
+                // It was replaced or removed meanwhile.
                 Ok(false) => return Ok(Copied::Yes),
                 Err(NoRoom::Space) => return Ok(Copied::NoRoom),
-                // The write buffer is full, which this thread can change.
+                // The write buffer is full, and this thread can empty it.
                 Err(NoRoom::Buffer) => {}
             }
-            // A record that stands in an image keeps that in the write buffer.
+            // A reference to a record in an image would keep that image in the write buffer.
             turn.scratch.image = None;
-            // That there is nothing to write says that another thread has done it while this one waited for its turn.
+            // If there is nothing to write, another thread has written while this one waited.
             self.store.write_step(&mut self.store.files.turn())?;
         }
     }
 
-    /// Copies the marks of a segment that still matter; false if there is no room.
+    /// Copies the marks of a segment that are still needed; false if there is no room.
     pub(super) fn copy_marks(&self, segment: &Segment, entries: &Entries) -> Result<bool> {
         let oldest = self.store.log().oldest_seq();
         for entry in entries.iter().filter(|entry| entry.kind != Kind::Put) {
             let matters = || match entry.kind {
                 Kind::Put => false,
-                // A removal matters as long as an older segment may hold the key, and nothing younger replaced it.
+                // A tombstone is needed as long as an older segment may hold the key and no newer value replaced it.
                 Kind::Remove => segment.seq != oldest && self.store.view.index.get(entry.hash).is_none(),
                 Kind::Dropped => entry.hash > oldest,
             };
@@ -179,11 +179,11 @@ impl Reclaim {
                 return Ok(false);
             }
         }
-        debug_assert!(oldest <= segment.seq, "it is there itself");
+        debug_assert!(oldest <= segment.seq, "the segment itself exists");
         Ok(segment.seq == oldest || self.copy_mark(Kind::Dropped, segment.seq, || true)?)
     }
 
-    /// Makes a mark if it still matters when its place in the log is known. False if there is no room.
+    /// Appends a mark if `matters` under the log's lock; false if there is no room.
     fn copy_mark(&self, kind: Kind, hash: u64, matters: impl Fn() -> bool) -> Result<bool> {
         loop {
             {

@@ -1,10 +1,10 @@
-//! Entries that are too old, removed where the clock no longer tells so.
+//! Removal of expired entries that the clock does not show as expired any more.
 
 use super::steps::Reclaim;
 use crate::{error::Result, log::scratch::with_scratch};
 
 impl Reclaim {
-    /// Removes the entries that are too old, or were at `seen_ms`, or come from the future.
+    /// Removes the entries that have expired, that had at `seen_ms`, or that come from the future.
     pub(crate) fn drop_expired(&self, seen_ms: u64) {
         let (view, ages) = (&self.store.view, &self.store.ages);
         let mut expired = Vec::new();
@@ -13,7 +13,7 @@ impl Reclaim {
             let header = slot
                 .as_ref()
                 .and_then(|segment| with_scratch(|scratch| segment.record_header(place, &mut scratch.record)));
-            // One that cannot be read is of no use either.
+            // An entry that cannot be read is of no use either.
             if header.is_none_or(|header| ages.was_expired(header.created_ms, seen_ms)) {
                 expired.push((hash, place));
             }
@@ -23,26 +23,26 @@ impl Reclaim {
         }
     }
 
-    /// Where the clock was ahead and no longer is, believes it again. What was too old while it was ahead goes first, and what
-    /// was put with its time afterwards. Without that, whatever is put with the right time would be too old at once.
+    /// Trusts the clock again after it was set back. First the entries that had expired by the time before are removed, and then those
+    /// that were put with that time. Without this, everything that is put with the right time would have expired at once.
     pub(super) fn follow_clock(&self) -> Result<()> {
         let (store, ages) = (&self.store, &self.store.ages);
         if !ages.is_set_back() {
             return Ok(());
         }
-        // Nobody moves an entry while it is judged.
+        // No entry is moved while it is judged.
         let turn = self.turn();
         let seen_ms = ages.now_ms();
         self.drop_expired(seen_ms);
-        // Until the marks are there: the next run removes these entries itself.
-        ages.owe(seen_ms);
+        // Until the tombstones are written, the next run must remove these entries itself.
+        ages.defer_expiry(seen_ms);
         ages.believe_clock();
         self.drop_expired(0);
         drop(turn);
         let end = loop {
             {
                 let mut log = store.log();
-                if log.pay_at(&store.view, ages.now_ms()).is_ok() {
+                if log.write_removals_at(&store.view, ages.now_ms()).is_ok() {
                     break log.end();
                 }
             }
@@ -55,7 +55,7 @@ impl Reclaim {
             true => store.sync_through(end)?,
             false => store.write_through(end)?,
         }
-        ages.owe(0);
+        ages.defer_expiry(0);
         self.report()
     }
 }

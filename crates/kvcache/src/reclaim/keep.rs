@@ -1,44 +1,44 @@
-//! Which records of an evicted segment are kept: decisions without effects. `docs/decisions/0055` has reasons and measurements.
+//! Decides, without effects, which records of an evicted segment are kept. `docs/decisions/0055` has the reasons and measurements.
 
 use crate::format::rate::Rate;
 
-/// The rate of a key that was never seen.
+/// Reads in a round that are assumed for a key about which nothing is known.
 const NEW_READS: f32 = 0.05;
-/// A record is kept from this rate on: not one that came once and was never read.
+/// The least worth of a record that is kept: a record that was put once and never read has less.
 const LEAST_READS: f32 = 0.051;
-/// A read counts at least so much of the way to it, however seldom the record was read before.
+/// Rate from which on a read counts, so that a read of a rarely read record still moves its rate.
 const LEAST_STEP_READS: f32 = 0.02;
-/// A record that is kept or read counts for more than a new one. Of keys that come equally often the same ones stay.
+/// Factor for records that were kept or read before, so that among keys which are read equally often the same ones stay.
 const KNOWN: f32 = 1.3;
 
-/// How fast counted reads are forgotten.
+/// Whether the popularity of keys is stable, which decides how fast old reads are forgotten.
 ///
-/// A record's rate is the reads that a round of the log brings it. Counted reads are remembered for as long as a few
-/// reads take. A record with ten reads a round is forgotten soon after those end. One with a read every ten rounds is
-/// not given up after one.
+/// The rate of a record is the number of its reads in a round of the log. Reads are remembered for the time that a few reads of that
+/// record take: a record with ten reads in a round is forgotten soon after its reads stop, while a record with one read in ten rounds
+/// is not given up after one round without a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pace {
-    /// What was read often is read often.
+pub(crate) enum Popularity {
+    /// Keys that were read often are still read often.
     Steady,
-    /// New keys are read more than their known rates say: others are popular now.
+    /// New keys are read more often than their known rates say, because other keys have become popular.
     Shifting,
 }
 
-impl Pace {
-    /// How far a rate goes towards the counted number in a round. Each read counts a part, up to a bound.
+impl Popularity {
+    /// The part of the difference between a rate and the reads of a round by which the rate changes.
     fn gain(self, reads: f32) -> f32 {
         match self {
-            Pace::Steady => (reads / 6.0).min(0.5),
-            Pace::Shifting => (reads * 4.0).min(0.75),
+            Popularity::Steady => (reads / 6.0).min(0.5),
+            Popularity::Shifting => (reads * 4.0).min(0.75),
         }
     }
 
-    /// The rate of a key that is put again, `rounds` rounds after it was evicted with `rate`. The request for it counts
-    /// as a read.
+    /// The rate of a key that is put again `rounds` rounds after it was evicted with `rate`. The put counts as a read, because it
+    /// follows a miss.
     pub(crate) fn again(self, rate: Rate, rounds: f32) -> Rate {
         let weight = match self {
-            Pace::Steady => 0.25,
-            Pace::Shifting => 4.0,
+            Popularity::Steady => 0.25,
+            Popularity::Shifting => 4.0,
         };
         let reads = rate.known_reads();
         let idle = reads / (1.0 + weight * reads * rounds);
@@ -47,30 +47,30 @@ impl Pace {
 }
 
 impl Rate {
-    /// The rate of a key that nothing is known of.
+    /// The rate of a key about which nothing is known.
     pub(crate) fn new() -> Self {
         Rate::of_reads(NEW_READS)
     }
 
-    /// Reads in a round; of a record of which nothing is known those of a new one.
+    /// Reads in a round, or those of a new key if nothing is known.
     pub(crate) fn known_reads(self) -> f32 {
         if self.reads() > 0.0 { self.reads() } else { NEW_READS }
     }
 
     /// The rate after a round with `uses` reads.
-    pub(crate) fn after(self, uses: u8, pace: Pace) -> Rate {
+    pub(crate) fn after(self, uses: u8, popularity: Popularity) -> Rate {
         let reads = self.known_reads();
         match uses {
-            0 => Rate::of_reads(reads * (1.0 - pace.gain(reads))),
+            0 => Rate::of_reads(reads * (1.0 - popularity.gain(reads))),
             uses => {
-                let step = pace.gain(reads.max(LEAST_STEP_READS)) * (f32::from(uses) - reads);
+                let step = popularity.gain(reads.max(LEAST_STEP_READS)) * (f32::from(uses) - reads);
                 Rate::of_reads(reads + step.max(0.0))
             }
         }
     }
 }
 
-/// A record as it is weighed.
+/// A record with its worth.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weighed {
     /// Its rate from now on.
@@ -79,68 +79,68 @@ pub(crate) struct Weighed {
 }
 
 impl Weighed {
-    /// A record with this rate that was read so often in the round that ends. `is_whole` says whether all reads were counted:
-    /// those before a restart were not.
-    pub(crate) fn new(rate: Rate, uses: u8, is_whole: bool, pace: Pace) -> Self {
-        let after = if is_whole || uses > 0 { rate.after(uses, pace) } else { rate };
+    /// Weighs a record with this rate that was read `uses` times in the round that ends. `is_whole` says whether all reads of the round
+    /// were counted, which is not so after a restart.
+    pub(crate) fn new(rate: Rate, uses: u8, is_whole: bool, popularity: Popularity) -> Self {
+        let after = if is_whole || uses > 0 { rate.after(uses, popularity) } else { rate };
         let is_known = rate.is_carried() || uses > 0;
         Weighed { rate: after, worth: after.known_reads() * if is_known { KNOWN } else { 1.0 } }
     }
 }
 
-/// The worth from which records were kept of late. Segments differ: one has copies, another new records. A share of each
-/// would drop records that are worth more than those kept of the next.
+/// The worth from which on records were recently kept. It is shared by all segments because they differ: if the same share of each
+/// segment were kept, records in a segment full of copies would be dropped that are worth more than those kept in the next.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Bar(f32);
+pub(crate) struct Threshold(f32);
 
-/// How fast the bar follows: by this for each segment, if all of it is kept that must not.
-const BAR_STEP: f32 = 0.1;
+/// By how much, on a logarithmic scale, the threshold changes for each segment if all of it is above.
+const THRESHOLD_STEP: f32 = 0.1;
 
-impl Bar {
+impl Threshold {
     pub(crate) fn new() -> Self {
-        Bar(LEAST_READS)
+        Threshold(LEAST_READS)
     }
 
-    /// A segment with these records, of which `share` may be kept, is weighed. The bar rises if more was worth it.
+    /// Adapts the threshold to a segment with these records, of which `share` may be kept: it rises if more are above it.
     pub(crate) fn follow(&mut self, records: &[(Weighed, u64)], share: f32) {
-        debug_assert!((0.0..=1.0).contains(&share), "a part of the segment: {share}");
+        debug_assert!((0.0..=1.0).contains(&share), "a share of the segment: {share}");
         let (above, all) = records.iter().fold((0, 0), |(above, all), (weighed, len)| {
             (above + if weighed.worth >= self.0 { *len } else { 0 }, all + len)
         });
         let over = above as f32 / all.max(1) as f32 - share;
-        self.0 = (self.0 * (BAR_STEP * over).exp()).max(LEAST_READS);
+        self.0 = (self.0 * (THRESHOLD_STEP * over).exp()).max(LEAST_READS);
     }
 }
 
-/// Which records of an evicted segment are copied.
+/// The decision which records of an evicted segment are copied.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Keep {
-    /// Records worth less are not.
+    /// Least worth of a copied record.
     least: f32,
     left_bytes: u64,
 }
 
 impl Keep {
-    /// Keeps the records that are worth most, up to `budget` bytes, of these with their bytes, from the bar on.
-    pub(crate) fn best(mut records: Vec<(Weighed, u64)>, bar: Bar, budget: u64) -> Self {
+    /// Keeps those of `records`, given with their bytes, that are worth most, up to `budget` bytes and down to the threshold.
+    pub(crate) fn best(mut records: Vec<(Weighed, u64)>, threshold: Threshold, budget: u64) -> Self {
         records.sort_by(|a, b| b.0.worth.total_cmp(&a.0.worth));
         let (mut least, mut bytes) = (f32::INFINITY, 0);
         for (weighed, len) in records {
-            if weighed.worth < bar.0 || bytes + len > budget {
+            if weighed.worth < threshold.0 || bytes + len > budget {
                 break;
             }
             (least, bytes) = (weighed.worth, bytes + len);
-            debug_assert!(bytes <= budget, "no more is kept than the budget allows");
+            debug_assert!(bytes <= budget, "the budget is kept");
         }
         Keep { least, left_bytes: bytes }
     }
 
-    /// How many bytes it keeps at most.
+    /// Maximum number of bytes that are kept.
     pub(crate) fn bytes(&self) -> u64 {
         self.left_bytes
     }
 
-    /// Decides over one record.
+    /// Decides about one record.
     pub(crate) fn take(&mut self, weighed: &Weighed, len: u64) -> bool {
         let fits = weighed.worth >= self.least && len <= self.left_bytes;
         if fits {
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     fn weighed(reads: f32, uses: u8) -> Weighed {
-        Weighed::new(Rate::of_reads(reads), uses, true, Pace::Steady)
+        Weighed::new(Rate::of_reads(reads), uses, true, Popularity::Steady)
     }
 
     #[test]
@@ -164,13 +164,13 @@ mod tests {
             (weighed(0.2, 0), 40),
             (weighed(2.0, 3), 40),
             (weighed(0.4, 1), 40),
-            (Weighed::new(Rate::new(), 0, true, Pace::Steady), 40),
+            (Weighed::new(Rate::new(), 0, true, Popularity::Steady), 40),
         ];
-        let mut keep = Keep::best(records.clone(), Bar::new(), 100);
+        let mut keep = Keep::best(records.clone(), Threshold::new(), 100);
         assert_eq!(keep.bytes(), 80);
         assert!(!keep.take(&records[0].0, 40) && keep.take(&records[1].0, 40) && keep.take(&records[2].0, 40));
         assert!(!keep.take(&records[1].0, 1), "no more than the budget");
-        let mut keep = Keep::best(records.clone(), Bar::new(), 1_000);
+        let mut keep = Keep::best(records.clone(), Threshold::new(), 1_000);
         assert_eq!(keep.bytes(), 120, "what came once and was never read goes, whatever the budget");
         assert!(!keep.take(&records[3].0, 40));
     }
@@ -178,45 +178,49 @@ mod tests {
     #[test]
     fn a_segment_of_little_worth_leaves_its_share_to_the_others() {
         let (rich, poor) = (vec![(weighed(2.0, 3), 40); 10], vec![(weighed(0.1, 0), 40); 10]);
-        let mut bar = Bar::new();
+        let mut threshold = Threshold::new();
         for _ in 0..200 {
-            bar.follow(&rich, 0.5);
-            bar.follow(&poor, 0.5);
+            threshold.follow(&rich, 0.5);
+            threshold.follow(&poor, 0.5);
         }
-        assert_eq!((Keep::best(rich, bar, 400).bytes(), Keep::best(poor.clone(), bar, 400).bytes()), (400, 0));
+        assert_eq!(
+            (Keep::best(rich, threshold, 400).bytes(), Keep::best(poor.clone(), threshold, 400).bytes()),
+            (400, 0)
+        );
         for _ in 0..200 {
-            bar.follow(&poor, 0.8);
+            threshold.follow(&poor, 0.8);
         }
-        assert_eq!(Keep::best(poor, bar, 320).bytes(), 320, "where nothing is worth more it is kept");
+        assert_eq!(Keep::best(poor, threshold, 320).bytes(), 320, "where nothing is worth more it is kept");
     }
 
     #[test]
     fn a_rate_is_forgotten_within_a_few_of_its_own_reads() {
-        let idle = |reads: f32, rounds, pace| {
-            (0..rounds).fold(Rate::of_reads(reads), |rate, _| rate.after(0, pace)).reads() / reads
+        let idle = |reads: f32, rounds, popularity| {
+            (0..rounds).fold(Rate::of_reads(reads), |rate, _| rate.after(0, popularity)).reads() / reads
         };
-        assert!(idle(4.0, 4, Pace::Steady) < 0.25, "one that was read often");
-        assert!(idle(0.1, 10, Pace::Steady) > 0.7, "one that is read every ten rounds");
-        assert!(idle(0.1, 10, Pace::Shifting) < 0.25, "while others become popular it is");
+        assert!(idle(4.0, 4, Popularity::Steady) < 0.25, "one that was read often");
+        assert!(idle(0.1, 10, Popularity::Steady) > 0.7, "one that is read every ten rounds");
+        assert!(idle(0.1, 10, Popularity::Shifting) < 0.25, "while others become popular it is");
     }
 
     #[test]
     fn a_rate_settles_where_the_reads_are() {
         for (every, want) in [(1, 1.0), (10, 0.1)] {
-            let rate = (1..400).fold(Rate::new(), |rate, round| rate.after(u8::from(round % every == 0), Pace::Steady));
+            let rate =
+                (1..400).fold(Rate::new(), |rate, round| rate.after(u8::from(round % every == 0), Popularity::Steady));
             assert!((0.6..1.6).contains(&(rate.reads() / want)), "{rate:?} for one read in {every} rounds");
         }
     }
 
     #[test]
     fn a_key_that_comes_back_is_worth_more_than_a_new_one() {
-        let back = Pace::Steady.again(Rate::new().after(0, Pace::Steady), 1.0);
+        let back = Popularity::Steady.again(Rate::new().after(0, Popularity::Steady), 1.0);
         assert!(back.reads() > Rate::new().reads());
-        let late = Pace::Steady.again(Rate::of_reads(2.0), 30.0);
+        let late = Popularity::Steady.again(Rate::of_reads(2.0), 30.0);
         assert!(late.reads() < 0.3, "{late:?}");
         let mut rate = Rate::new();
         for _ in 0..1_000 {
-            rate = Pace::Steady.again(rate, 0.0);
+            rate = Popularity::Steady.again(rate, 0.0);
         }
         assert!(
             rate.reads() < 1.1,

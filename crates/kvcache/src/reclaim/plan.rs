@@ -1,67 +1,67 @@
-//! What to free next: a decision without effects.
+//! Decides, without effects, what to free next.
 
 use crate::log::{
     append::Meta,
-    space::{Space, Who, copy_room},
+    space::{Priority, Space, copy_room},
 };
 
-/// Files that take no more than this part of the limit are left alone. Dead space costs nothing where there is room.
-/// The longer a segment waits, the less of it is left to copy.
+/// Files that take at most one part in `ROOMY` of the limit are not compacted: dead space costs nothing while there is room, and the
+/// longer a segment waits, the less of it must be copied.
 const ROOMY: u64 = 2;
-/// Beyond that, compaction starts when the files are larger than the entries by this factor, in 64ths: 1.2.
+/// Beyond that, compaction starts when the files are larger than the live entries by this factor, in 64ths: 1.2.
 const LARGE: u64 = 77;
-/// Compaction is behind when they are larger by this: 1.22.
+/// Compaction is behind the puts when they are larger by this factor: 1.22.
 const TOO_LARGE: u64 = 78;
-/// Of this many steps in a row that are to make room, one is an eviction, whatever compaction promised.
+/// Number of compactions in a row that are to make room, after which an eviction follows in any case.
 const COMPACTIONS_IN_A_ROW: u32 = 16;
-/// Less dead space than this is not worth the mark that a compaction leaves.
+/// Least dead space in bytes that is worth the mark which a compaction leaves.
 const LEAST_DEAD_BYTES: u64 = 512;
 
-/// How a segment is to go.
+/// The next step to free a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// The oldest: entries in use are copied, as far as there is room, the others are dropped.
+    /// Evict the oldest segment: copy entries in use as far as there is room, and drop the others.
     Evict(u16),
-    /// The oldest: every entry is copied that there is room for. Its space is free at once, which that of others is not.
+    /// Empty the oldest segment: copy as many entries as there is room for. Unlike that of other segments, its space is free at once.
     Vacate(u16),
-    /// One with much dead space: every entry is copied.
+    /// Compact a segment with much dead space: copy every entry.
     Compact(u16),
-    /// The oldest of all goes as it is. This needs no room, writes nothing and waits for nothing.
+    /// Delete the oldest segment without copies, which needs no room, writes nothing and waits for nothing.
     Drop,
 }
 
 /// The state of the files as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct State {
-    /// What all files take.
+    /// Bytes of all files.
     pub(crate) used_bytes: u64,
-    /// What those take that go as soon as stable storage is ready.
-    pub(crate) condemned_bytes: u64,
-    /// What the records that the index leads to take of the files, their footer entries included.
+    /// Bytes of emptied segments, which are deleted as soon as the copies are durable.
+    pub(crate) emptied_bytes: u64,
+    /// Bytes that live records take of the files, with their footer entries.
     pub(crate) live_bytes: u64,
-    /// What the largest takes that is there or waits.
+    /// Bytes of the largest segment that exists or waits.
     pub(crate) largest_bytes: u64,
-    /// How many segments there are, and how many more there may be.
+    /// Number of segments, and of further segments that are possible.
     pub(crate) segments: usize,
     pub(crate) free_slots: usize,
-    /// Whether even the oldest segment may go only when the copies are on stable storage.
+    /// Whether even the oldest segment may be deleted only when the copies are durable.
     pub(crate) must_sync: bool,
-    /// Whether condemned segments will not go: stable storage fails, or a removal must come before and finds no room.
+    /// Whether emptied segments cannot be deleted, because syncs fail or because a tombstone must come first and finds no room.
     pub(crate) is_stuck: bool,
-    /// How many segments were compacted to make room since there was enough.
+    /// Number of segments that were compacted to make room since room was last sufficient.
     pub(crate) in_a_row: u32,
 }
 
 impl State {
-    /// Whether the files are much larger than their live entries (a factor in 64ths) and take much of the limit. Two
-    /// segments in flight are no waste: that which is being filled and the next.
+    /// Whether the files are larger than their live entries by more than `factor` 64ths and take much of the limit. Two segments more,
+    /// the active one and the next, do not count.
     fn is_over(&self, space: &Space, bytes: u64, factor: u64) -> bool {
         bytes > space.limit_bytes / ROOMY && bytes > self.live_bytes.saturating_mul(factor) / 64 + slack(space)
     }
 
-    /// Whether there is something to compact.
+    /// Whether dead space should be compacted.
     pub(crate) fn is_untidy(&self, space: &Space) -> bool {
-        self.is_over(space, self.used_bytes - self.condemned_bytes, LARGE)
+        self.is_over(space, self.used_bytes - self.emptied_bytes, LARGE)
     }
 
     /// Whether compaction is behind the puts.
@@ -69,9 +69,9 @@ impl State {
         self.is_over(space, self.used_bytes, TOO_LARGE)
     }
 
-    /// Whether stable storage is behind, and room is to be had without it.
+    /// Whether syncs are behind and room can be made without them.
     fn is_sync_late(&self, space: &Space) -> bool {
-        !self.must_sync && self.condemned_bytes > self.live_bytes / 32 + slack(space)
+        !self.must_sync && self.emptied_bytes > self.live_bytes / 32 + slack(space)
     }
 
     fn free_bytes(&self, space: &Space) -> u64 {
@@ -83,12 +83,12 @@ impl State {
         self.free_bytes(space) < space.kept_free_bytes(self.largest_bytes)
     }
 
-    /// Whether room is shorter than it becomes while the worker keeps up with the puts, or a large entry waits.
+    /// Whether there is less room than while the worker keeps up with the puts, or a large entry waits.
     pub(crate) fn is_pressed(&self, space: &Space) -> bool {
         self.free_bytes(space) + (space.segment_bytes as u64) < space.kept_free_bytes(self.largest_bytes)
     }
 
-    /// Whether a look at the segments may find something to do.
+    /// Whether it is worthwhile to examine the segments.
     pub(crate) fn may_need_work(&self, space: &Space) -> bool {
         self.is_short(space)
             || self.is_crowded(space)
@@ -96,7 +96,7 @@ impl State {
             || (self.is_overgrown(space) && self.is_sync_late(space))
     }
 
-    /// Whether segments are many for what they hold, as after many restarts.
+    /// Whether there are too many segments for their content, as after many restarts.
     pub(crate) fn is_crowded(&self, space: &Space) -> bool {
         self.segments > space.slots / 4 * 3
     }
@@ -106,37 +106,37 @@ fn slack(space: &Space) -> u64 {
     2 * space.segment_bytes as u64
 }
 
-/// What to do next; None if nothing is to be done but to wait for stable storage, if for anything. `sealed` are the
-/// segments that are whole and not condemned.
+/// The next step; `None` if there is nothing to do except perhaps to wait for a sync. `sealed` are the sealed segments that are not
+/// emptied.
 pub(crate) fn plan(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
-    debug_assert!(sealed.iter().all(|(_, meta)| meta.sealed && !meta.condemned), "a condemned segment goes by itself");
+    debug_assert!(sealed.iter().all(|(_, meta)| meta.sealed && !meta.emptied), "emptied segments are not candidates");
     let step = choose(space, state, sealed);
     let is_oldest = |slot| oldest(sealed).is_some_and(|(oldest, _)| oldest == slot);
     debug_assert!(
         !matches!(step, Some(Step::Evict(slot) | Step::Vacate(slot)) if !is_oldest(slot)),
-        "entries are dropped of the oldest segment only: {step:?}"
+        "only the oldest segment's entries are dropped: {step:?}"
     );
     step
 }
 
 fn choose(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
-    if state.is_short(space) || state.free_slots <= space.reserve_slots(Who::Put) {
+    if state.is_short(space) || state.free_slots <= space.reserve_slots(Priority::Put) {
         return make_room(space, state, sealed);
     }
     crowded(space, state, sealed).or_else(|| tidy(space, state, sealed))
 }
 
-/// Frees room. It takes the segment with the most dead space if at least a third is dead, else the oldest. Only the
-/// oldest gives room at once, so it is that if condemned ones wait for long. Entries are dropped only where there is
-/// little dead space, or no room to copy.
+/// The step that makes room: compacts the segment with the most dead space if at least a third of it is dead, else evicts the oldest.
+/// If emptied segments wait for long, it takes the oldest, because only that gives room at once. Entries are dropped only if there is
+/// little dead space or no room to copy.
 fn make_room(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     if state.is_stuck {
         return Some(Step::Drop);
     }
-    // A condemned segment is soon free, unless the disk is too slow for the puts.
-    let waits = state.condemned_bytes > 0;
-    let is_late = state.condemned_bytes > space.limit_bytes / 16;
-    let soon = State { used_bytes: state.used_bytes - state.condemned_bytes, ..*state };
+    // The room of an emptied segment is soon free, unless the disk is too slow for the puts.
+    let waits = state.emptied_bytes > 0;
+    let is_late = state.emptied_bytes > space.limit_bytes / 16;
+    let soon = State { used_bytes: state.used_bytes - state.emptied_bytes, ..*state };
     if waits && !is_late && !soon.is_short(space) {
         return None;
     }
@@ -158,13 +158,13 @@ fn make_room(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Ste
     let victim = if oldest.0 == deadest.0 { Step::Vacate(oldest.0) } else { Step::Compact(deadest.0) };
     match copy_room(deadest.1.kept_bytes(oldest.1.seq)) <= free {
         true => Some(victim),
-        // Room for the copies comes with those that are condemned, or with nothing but an eviction.
+        // Room for the copies comes from emptied segments, or else only from an eviction.
         false if waits => None,
         false => evict,
     }
 }
 
-/// The segment that holds least, where there are many that hold little.
+/// Compacts the segment with the least content if there are too many segments with little content.
 fn crowded(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     if !state.is_crowded(space) || state.is_stuck {
         return None;
@@ -178,8 +178,8 @@ fn crowded(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step>
     })
 }
 
-/// The segment to compact if the files are much larger than their live entries. It has the most dead space, or is the
-/// oldest if the others would only wait for stable storage.
+/// Compacts a segment if the files are much larger than their live entries: the one with the most dead space, or the oldest if the
+/// others would only wait for a sync.
 fn tidy(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     let is_late = state.is_sync_late(space);
     if state.is_stuck || !(state.is_untidy(space) || (state.is_overgrown(space) && is_late)) {
@@ -197,15 +197,15 @@ fn tidy(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     (copy_room(victim.kept_bytes(oldest.1.seq)) <= state.free_bytes(space)).then_some(step)
 }
 
-/// Whether one `part`-th of a segment at least is dead, so that each compaction leaves less dead space than before. Blocks
-/// that are not full are no dead space: the copies would have them, too.
+/// Whether at least one part in `part` of a segment is dead, so that each compaction leaves less dead space than before. Partly filled
+/// blocks are not dead space, because the copies would have them too.
 pub(crate) fn tidiable(meta: &Meta, oldest_seq: u64, part: u64) -> bool {
     let marks = if meta.seq == oldest_seq { 0 } else { meta.mark_bytes };
     let dead = meta.dead_bytes().saturating_sub(marks);
     dead >= LEAST_DEAD_BYTES && dead * part >= meta.file_bytes
 }
 
-/// A segment whose youngest entry is too old.
+/// Frees a segment whose youngest entry has expired.
 pub(crate) fn expired(sealed: &[(u16, Meta)], now_ms: u64, max_age_ms: u64) -> Option<Step> {
     let oldest = oldest(sealed)?.1.seq;
     let is_old = |meta: &Meta| meta.live_bytes > 0 && now_ms.saturating_sub(meta.newest_ms) > max_age_ms;
@@ -217,7 +217,7 @@ fn oldest(sealed: &[(u16, Meta)]) -> Option<(u16, Meta)> {
     sealed.iter().copied().min_by_key(|(_, meta)| meta.seq)
 }
 
-/// The one of which most is dead; of several the oldest, whose marks need not be kept.
+/// The segment with the largest share of dead space; of several the oldest, because the marks of the oldest need not be kept.
 fn deadest(sealed: &[(u16, Meta)]) -> Option<(u16, Meta)> {
     let oldest = oldest(sealed)?.1.seq;
     let share_kept = |meta: &Meta| meta.kept_bytes(oldest).saturating_mul(1 << 20) / meta.file_bytes.max(1);
@@ -233,7 +233,7 @@ mod tests {
     fn state(used_bytes: u64, live_bytes: u64) -> State {
         State {
             used_bytes,
-            condemned_bytes: 0,
+            emptied_bytes: 0,
             live_bytes,
             largest_bytes: 0,
             segments: 10,
@@ -248,10 +248,10 @@ mod tests {
     fn dead_space_is_left_alone_up_to_half_of_the_limit() {
         let space = Space::new(LIMIT);
         let needs_work = |used, live| state(used, live).may_need_work(&space);
-        assert!(!needs_work(LIMIT / 2, 0), "all of it is dead, and there is room");
+        assert!(!needs_work(LIMIT / 2, 0), "everything is dead, and there is room");
         assert!(needs_work(LIMIT / 2 + 1, 0));
-        assert!(needs_work(LIMIT / 2 + 1, LIMIT / 3), "1.5 times what lives");
-        // A full cache compacts as much as one without room ever did.
+        assert!(needs_work(LIMIT / 2 + 1, LIMIT / 3), "1.5 times the live entries");
+        // A full cache compacts as if it had no room to spare.
         assert!(!needs_work(LIMIT / 10 * 8, LIMIT / 10 * 7) && needs_work(LIMIT / 10 * 9, LIMIT / 10 * 7));
     }
 }

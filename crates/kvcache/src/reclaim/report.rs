@@ -1,18 +1,18 @@
-//! The `stats` file: what a cache has and did, for programs that look at it from outside. The next run reads its time there.
+//! The `stats` file, in which a cache publishes its statistics for other programs, and the latest time it has seen for its next run.
 
-use crate::{error::Result, plain, stats::Stats};
+use crate::{error::Result, regular_file, stats::Stats};
 use refdb_vfs::Fs;
 use std::path::Path;
 
-/// The latest time that the cache had seen, in milliseconds since 1970.
+/// Name of the latest time that the cache had seen, in milliseconds since 1970.
 const SEEN_MS: &str = "seen_ms";
-/// A longer file is not one that was written here; what its start says is believed.
+/// Maximum number of bytes that are read; this program writes no longer file.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// Writes the numbers as `name value` lines; replaced as a whole.
+/// Writes the numbers as lines `name value`, replacing the file atomically.
 pub(crate) fn write(fs: &Fs, dir: &Path, stats: &Stats, seen_ms: u64) -> Result<()> {
     let (temp, place) = (dir.join("stats.tmp"), dir.join("stats"));
-    plain::check_place(fs, &place)?;
+    regular_file::check_place(fs, &place)?;
     match fs.remove_file(&temp) {
         Err(error) if !error.is_not_found() => return Err(error.into()),
         _ => {}
@@ -24,19 +24,19 @@ pub(crate) fn write(fs: &Fs, dir: &Path, stats: &Stats, seen_ms: u64) -> Result<
     Ok(())
 }
 
-/// What the file says: the numbers it knows, 0 for those it lacks. None if there is no file.
+/// Reads the numbers, with 0 for those that are missing; `None` if there is no file.
 pub(crate) fn read(fs: &Fs, dir: &Path) -> Result<Option<Stats>> {
     Ok(text(fs, dir)?.map(|text| Stats::from_named(numbers(&text))))
 }
 
-/// The latest time that an earlier run told of; 0 if none did.
+/// The latest time that an earlier run published; 0 if there is none.
 pub(crate) fn seen_ms(fs: &Fs, dir: &Path) -> Result<u64> {
     let text = text(fs, dir)?.unwrap_or_default();
     Ok(numbers(&text).find(|(name, _)| *name == SEEN_MS).map_or(0, |(_, seen_ms)| seen_ms))
 }
 
 fn text(fs: &Fs, dir: &Path) -> Result<Option<String>> {
-    match plain::read(fs, &dir.join("stats"), MOST_BYTES) {
+    match regular_file::read(fs, &dir.join("stats"), MOST_BYTES) {
         Err(error) if error.is_not_found() => Ok(None),
         bytes => Ok(Some(String::from_utf8_lossy(&bytes?).into_owned())),
     }

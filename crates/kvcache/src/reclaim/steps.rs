@@ -1,58 +1,58 @@
-//! One step of freeing room after the other. Only the worker runs it, but on a full disk.
+//! The steps that free room, one after another. Only the worker performs them, except on a full disk.
 
 use super::{
     calls::Calls,
-    doomed::Doomed,
-    ghost::Ghosts,
-    keep::Bar,
-    pace::Forecast,
-    past::{Past, Rounds},
+    drift::DriftDetector,
+    ghost_list::{GhostList, Rounds},
+    keep::Threshold,
+    pending_deletion::PendingDeletion,
     plan::{State, Step, expired, plan, tidiable},
     report,
+    simulation::Simulations,
 };
 use crate::{
     error::{Error, Result},
     format::footer::ENTRY_BYTES,
-    log::scratch::{Lent, trim},
+    log::scratch::{RecordBuffer, trim},
     log::{append::Log, space::copy_room, store::Store},
     sync::{AtomicBool, Held, Lock, Ordering, Rank},
 };
 use std::sync::Arc;
 
-/// How many segments that hold little are merged when a cache is closed.
+/// Number of segments with little content that are merged when a cache is opened or closed.
 const MERGED_AT_ONCE: u32 = 16;
 
-/// What frees room in a store, and what it knows from step to step.
+/// Everything that frees room in a store.
 pub(crate) struct Reclaim {
     pub(crate) store: Arc<Store>,
-    pub(crate) doomed: Doomed,
+    pub(crate) pending_deletion: PendingDeletion,
     pub(crate) calls: Calls,
-    pub(crate) ghosts: Ghosts,
-    pub(crate) past: Past,
-    /// The first segment of which every read is counted.
+    pub(crate) simulations: Simulations,
+    pub(crate) ghost_list: GhostList,
+    /// Number of the first segment of which every read was counted.
     pub(super) first_seq: u64,
     turn: Lock<Turn>,
-    /// Whether there is something to free, so that puts may give way to that.
+    /// Whether there is something to free, so that puts may yield to that.
     frees: AtomicBool,
 }
 
-/// The right to free segments, which one thread at a time has, and what the next step goes by.
+/// The right to free segments, which one thread has at a time, and the state that is kept from step to step.
 pub(super) struct Turn {
-    /// How many bytes of entries in use the next eviction may copy.
+    /// Bytes of entries that evictions may copy beyond their share.
     pub(super) keep_credit: u64,
-    /// From which worth on it copies them.
-    pub(super) bar: Bar,
-    pub(super) forecast: Forecast,
+    /// The worth from which on entries are copied.
+    pub(super) threshold: Threshold,
+    pub(super) drift: DriftDetector,
     pub(super) rounds: Rounds,
-    /// How many segments were compacted to make room since there was enough.
+    /// Number of segments that were compacted to make room since room was last sufficient.
     in_a_row: u32,
-    /// Where a record is read that is to be copied, and where its copy is made.
-    pub(super) scratch: Lent,
+    /// Buffers for a record that is copied, and for its copy.
+    pub(super) scratch: RecordBuffer,
     pub(super) copy: Vec<u8>,
 }
 
 impl Turn {
-    /// Gives back memory that one large record took.
+    /// Frees memory that a large record took.
     pub(super) fn trim(&mut self) {
         self.scratch.give_back();
         trim(&mut self.copy);
@@ -61,23 +61,23 @@ impl Turn {
 
 impl Reclaim {
     pub(crate) fn new(store: Arc<Store>) -> Self {
-        let ghosts = Ghosts::new(store.space.limit_bytes);
+        let simulations = Simulations::new(store.space.limit_bytes);
         let turn = Turn {
             keep_credit: u64::MAX / 2,
-            bar: Bar::new(),
-            forecast: Forecast::new(),
+            threshold: Threshold::new(),
+            drift: DriftDetector::new(),
             rounds: Rounds::default(),
             in_a_row: 0,
-            scratch: Lent::default(),
+            scratch: RecordBuffer::default(),
             copy: Vec::new(),
         };
         let first_seq = store.log().end().seq;
         Reclaim {
             store,
-            doomed: Doomed::new(),
+            pending_deletion: PendingDeletion::new(),
             calls: Calls::new(),
-            ghosts,
-            past: Past::new(),
+            simulations,
+            ghost_list: GhostList::new(),
             first_seq,
             turn: Lock::new(Rank::Reclaim, turn),
             frees: AtomicBool::new(false),
@@ -88,10 +88,10 @@ impl Reclaim {
         self.turn.lock()
     }
 
-    /// Frees one segment if that is due; false if nothing is.
+    /// Performs the next step, if one is due; false if not.
     pub(super) fn step(&self) -> Result<bool> {
         let mut turn = self.turn();
-        if self.delete_void()? || self.delete_oldest_condemned()? {
+        if self.delete_void()? || self.delete_oldest_emptied()? {
             return Ok(true);
         }
         let (step, is_short) = self.next_step(turn.in_a_row);
@@ -103,13 +103,13 @@ impl Reclaim {
         step.map_or(Ok(false), |step| self.perform(step, &mut turn))
     }
 
-    /// The step that is due, and whether room is short.
+    /// The next step, and whether room is short.
     fn next_step(&self, in_a_row: u32) -> (Option<Step>, bool) {
         let store = &self.store;
         let state = State { in_a_row, ..self.state(&store.log()) };
         let space = &store.space;
         let max_age = store.ages.max_ms();
-        // Only where something may be due: this looks at every segment while writers wait.
+        // Otherwise skipped, because it looks at every segment while writers wait.
         if !state.may_need_work(space) && max_age.is_none() {
             return (None, false);
         }
@@ -119,30 +119,27 @@ impl Reclaim {
         (old.or_else(|| plan(space, &state, &sealed)), state.is_short(space))
     }
 
-    /// How large the files are, and how much lives in them.
+    /// Size and content of the files.
     pub(super) fn state(&self, log: &Log) -> State {
         let counters = &self.store.view.counters;
-        let condemned_bytes = log.condemned_bytes();
+        let emptied_bytes = log.emptied_bytes();
         let state = State {
             used_bytes: log.disk_bytes(),
-            condemned_bytes,
+            emptied_bytes,
             live_bytes: counters.live_bytes.get() + counters.entries.get() * ENTRY_BYTES as u64,
             largest_bytes: log.largest_bytes(),
             segments: log.segments(),
             free_slots: log.free_slots(),
             must_sync: self.store.files.has_promised(),
-            is_stuck: log.owes_for_space() || (condemned_bytes > 0 && self.store.files.health.sync_fails()),
+            is_stuck: log.removals_lack_space() || (emptied_bytes > 0 && self.store.files.health.sync_fails()),
             in_a_row: 0,
         };
-        debug_assert!(
-            state.condemned_bytes <= state.used_bytes,
-            "what waits for its deletion is a part of all: {state:?}"
-        );
-        debug_assert!(state.live_bytes <= state.used_bytes, "what lives stands in the files: {state:?}");
+        debug_assert!(state.emptied_bytes <= state.used_bytes, "emptied segments are a part of all: {state:?}");
+        debug_assert!(state.live_bytes <= state.used_bytes, "live records are in the files: {state:?}");
         state
     }
 
-    /// Whether puts should let compaction have a processor: dead space grows faster than it goes, and little room is left.
+    /// Whether puts should yield the processor to compaction, because dead space grows faster than it is freed and little room is left.
     pub(crate) fn is_outgrown(&self, log: &Log) -> bool {
         let space = &self.store.space;
         self.frees.load(Ordering::Relaxed)
@@ -150,7 +147,7 @@ impl Reclaim {
             && self.state(log).is_overgrown(space)
     }
 
-    /// Makes fewer segments of many that hold little, so that each restart may leave one.
+    /// Merges segments with little content if there are many, because each restart may leave one.
     pub(crate) fn merge_if_crowded(&self) -> Result<()> {
         let is_crowded = || self.state(&self.store.log()).is_crowded(&self.store.space);
         for _ in 0..MERGED_AT_ONCE {
@@ -158,10 +155,10 @@ impl Reclaim {
                 break;
             }
         }
-        self.delete_condemned().map(drop)
+        self.delete_emptied().map(drop)
     }
 
-    /// Compacts every segment that has dead space worth a copy.
+    /// Compacts every segment of which at least a tenth is dead.
     pub(crate) fn compact_all(&self) -> Result<()> {
         let (mut turn, store) = (self.turn(), &self.store);
         if self.calls.is_closed() {
@@ -179,17 +176,17 @@ impl Reclaim {
             let Some(segment) = store.view.segment(slot, meta.seq) else { continue };
             let kept = meta.kept_bytes(store.log().oldest_seq());
             if store.log().disk_bytes() + copy_room(kept) > store.space.room_bytes {
-                self.delete_condemned()?;
+                self.delete_emptied()?;
             }
             let entries = self.entries_of(&segment);
             self.compact(&segment, &entries, &mut turn)?;
         }
-        self.delete_condemned().map(drop)
+        self.delete_emptied().map(drop)
     }
 
-    /// Waits until no other thread frees segments. One that is told that the cache closes frees no more.
+    /// Waits until no other thread frees segments. The cache is being closed, so none begins after that.
     pub(crate) fn finish_compaction(&self) {
-        assert!(self.calls.is_closed(), "without that the next thread begins");
+        assert!(self.calls.is_closed(), "otherwise the next thread would begin");
         drop(self.turn());
     }
 
@@ -205,7 +202,7 @@ impl Reclaim {
             Step::Vacate(_) => self.vacate(&segment, &entries, turn),
             Step::Compact(_) | Step::Drop => {
                 if !self.compact(&segment, &entries, turn)? {
-                    // Marks took the room that there was: with the oldest it comes back.
+                    // Marks took the room that was left; deleting the oldest segment frees some.
                     self.drop_oldest(turn)?;
                 }
                 Ok(true)
@@ -213,40 +210,39 @@ impl Reclaim {
         }
     }
 
-    /// Makes room on a disk that is full, whatever the limit says: deletes the oldest segment. False if there is none.
+    /// Deletes the oldest segment to make room on a full disk, whatever the limit says. False if there is none.
     pub(crate) fn free_one(&self) -> Result<bool> {
         self.drop_oldest(&mut self.turn())
     }
 
-    /// Forgets everything and deletes every file, without writing first. So a removed entry stays removed on a disk
-    /// that takes nothing.
+    /// Removes all entries and deletes every segment without writing first, so that removed entries stay removed on a disk that takes
+    /// nothing.
     pub(crate) fn wipe(&self) -> Result<()> {
         let (_turn, store) = (self.turn(), &self.store);
-        // A clear of before may have taken the last block.
+        // An earlier clear may have taken the last block.
         self.delete_all_void()?;
         let memory = {
             let mut log = store.log();
             let Some((void, memory)) = log.clear(&store.view) else { return Err(store.files.health.error()) };
             store.files.health.begin_anew();
             store.tickets.invalidate_all();
-            self.doomed.add_void(void);
+            self.pending_deletion.add_void(void);
             memory
         };
         drop(memory);
-        self.ghosts.clear();
-        self.past.clear();
-        // Oldest first: the state in between is a log whose oldest segments were evicted.
+        self.simulations.clear();
+        self.ghost_list.clear();
+        // Oldest first, so that a crash in between leaves a log whose oldest segments were evicted.
         self.delete_all_void()?;
         store.sync_names(false)
     }
 
-    /// Forgets everything where a segment is lost. Otherwise a removal in it could come undone, and so could those behind
-    /// it. False if none is.
+    /// Removes all entries if a segment is lost, because the removals in it and after it may not be durable. False if none is lost.
     pub(crate) fn begin_anew_if_lost(&self) -> Result<bool> {
         if self.store.files.health.has_lost() { self.wipe().map(|()| true) } else { Ok(false) }
     }
 
-    /// Tells programs outside what the cache has and did.
+    /// Publishes the statistics.
     pub(crate) fn report(&self) -> Result<()> {
         let files = &self.store.files;
         files.check_ours()?;

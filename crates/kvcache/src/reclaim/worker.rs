@@ -1,5 +1,5 @@
-//! The two background threads of a cache. The worker writes to the disk and keeps the limit. The syncer waits for
-//! stable storage in its place, and deletes compacted segments.
+//! The two background threads of a cache. The worker writes to the disk and keeps the limit. The syncer waits for syncs, so that the
+//! worker need not, and deletes emptied segments.
 
 use crate::{
     error::Result,
@@ -13,15 +13,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Records of one such span go to the file together.
+/// Rest of the worker between two writes; the records of that time are written together.
 const REST: Duration = Duration::from_millis(2);
-/// The worker stays up this many times after its last work, so that steady puts need not wake it.
+/// Number of rests after which an idle worker goes to sleep, so that steady puts need not wake it.
 const ROUNDS_AWAKE: u32 = 25;
 const AFTER_AN_ERROR: Duration = Duration::from_millis(100);
 const REPORT_EVERY: Duration = Duration::from_secs(4);
 const ASLEEP: Duration = Duration::from_secs(10);
 
-/// Starts both and adds them to `threads`; after an error that has those that the caller must end.
+/// Starts both threads and adds them to `threads`. After an error `threads` has those that did start, which the caller must end.
 pub(crate) fn start(reclaim: &Arc<Reclaim>, threads: &mut Vec<JoinHandle<()>>) -> std::io::Result<()> {
     let mut spawn = |name: &str, answers: fn(&Calls, Thread), main: Box<dyn FnOnce(&Reclaim) + Send>| {
         let of_thread = reclaim.clone();
@@ -30,16 +30,16 @@ pub(crate) fn start(reclaim: &Arc<Reclaim>, threads: &mut Vec<JoinHandle<()>>) -
         threads.push(thread);
         Ok(())
     };
-    // Not by the thread, which may start when something has changed already.
+    // Read here, because something may have changed before the thread starts.
     let reported = reclaim.store.view.counters.read();
-    spawn("refdb-kvcache", Calls::worker_is, Box::new(|reclaim| run(reclaim, reported)))?;
-    spawn("refdb-kvsync", Calls::syncer_is, Box::new(run_syncer))
+    spawn("refdb-kvcache", Calls::set_worker, Box::new(|reclaim| run(reclaim, reported)))?;
+    spawn("refdb-kvsync", Calls::set_syncer, Box::new(run_syncer))
 }
 
 fn run_syncer(reclaim: &Reclaim) {
     while !reclaim.calls.is_closed() {
-        match reclaim.delete_condemned() {
-            // There is room now for the worker to go on.
+        match reclaim.delete_emptied() {
+            // The worker may have waited for this room.
             Ok(true) => reclaim.calls.wake(),
             Ok(false) => thread::park_timeout(ASLEEP),
             Err(_) => {
@@ -52,10 +52,10 @@ fn run_syncer(reclaim: &Reclaim) {
 
 fn run(reclaim: &Reclaim, mut reported: Stats) {
     let (mut idle_rounds, mut reported_at) = (0, Instant::now());
-    reclaim.ghosts.warm(&reclaim.store.view.index);
+    reclaim.simulations.warm(&reclaim.store.view.index);
     while !reclaim.calls.is_closed() {
         if reported_at.elapsed() >= REPORT_EVERY {
-            // An error was counted; the next run removes what this one could not.
+            // An error was counted, and the next run removes what this one could not.
             let _ = reclaim.follow_clock();
             let now = reclaim.store.view.counters.read();
             if now != reported && reclaim.report().is_ok() {
@@ -74,22 +74,22 @@ fn run(reclaim: &Reclaim, mut reported: Stats) {
             }
             Ok(false) => {
                 reclaim.calls.set_awake(false);
-                // A put that came before this saw the worker awake and did not call.
+                // A put that came before this saw the worker awake and did not wake it.
                 if reclaim.store.log().next_to_write().is_none() {
-                    // The last report comes soon after the last change.
+                    // Publishes once more soon after the last change.
                     let is_told = reclaim.store.view.counters.read() == reported;
                     let rest = if is_told { ASLEEP } else { REPORT_EVERY.saturating_sub(reported_at.elapsed()) };
                     thread::park_timeout(rest);
                 }
                 if reclaim.store.log().next_to_write().is_none() {
-                    // Not at each pause: new memory costs a put a fault for each of its pages.
+                    // Not at each rest, because each page of new memory costs a put a page fault.
                     let spare = reclaim.store.log().buffer().trim();
                     drop(spare);
                 }
                 reclaim.calls.set_awake(true);
                 idle_rounds = 0;
             }
-            // It was counted; what could not be written stays in memory and is tried again.
+            // The error was counted; what could not be written stays in memory and is tried again.
             Err(error) => {
                 let helps = |done: Result<bool>| done.is_ok_and(|helped| helped);
                 let helped = helps(reclaim.begin_anew_if_lost()) || (is_full(&error) && helps(reclaim.free_one()));
@@ -101,10 +101,10 @@ fn run(reclaim: &Reclaim, mut reported: Stats) {
     }
 }
 
-/// One turn of work; true if there was some.
+/// One round of work; true if there was any.
 pub(crate) fn round(reclaim: &Reclaim) -> Result<bool> {
     let mut worked = false;
-    reclaim.doomed.drop_garbage();
+    reclaim.pending_deletion.drop_garbage();
     loop {
         worked |= reclaim.write_full_segments()?;
         if !reclaim.step()? || reclaim.calls.is_closed() {
@@ -113,22 +113,22 @@ pub(crate) fn round(reclaim: &Reclaim) -> Result<bool> {
         worked = true;
         reclaim.write_step()?;
     }
-    // Once: as long as there are puts there is always more, and each piece costs a system call.
+    // Only once, because puts always bring more and each write costs a system call.
     worked |= reclaim.write_step()?;
     let mut log = reclaim.store.log();
-    if log.owes() {
-        let _ = log.pay_at(&reclaim.store.view, reclaim.store.ages.now_ms());
+    if log.has_pending_removals() {
+        let _ = log.write_removals_at(&reclaim.store.view, reclaim.store.ages.now_ms());
     }
     Ok(worked)
 }
 
 impl Reclaim {
-    /// Writes full segments, until there is something more urgent.
+    /// Writes full segments until there is something more urgent.
     fn write_full_segments(&self) -> Result<bool> {
         let mut worked = false;
         while self.store.log().has_full() {
             worked |= self.write_step()?;
-            debug_assert!(!holds_log(), "writers do not wait for the disk");
+            debug_assert!(!holds_log(), "no lock that writers need is held during a write");
             let state = self.state(&self.store.log());
             if state.is_short(&self.store.space) || state.is_untidy(&self.store.space) {
                 break;

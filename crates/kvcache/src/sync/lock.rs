@@ -1,4 +1,4 @@
-//! Locks with a place in one order, which no thread takes the other way round.
+//! Locks with ranks: a thread may take them only in the order of their ranks, which prevents deadlocks.
 
 use super::{Mutex, MutexGuard, thread_local};
 use std::{
@@ -6,20 +6,20 @@ use std::{
     ops::{Deref, DerefMut},
 };
 
-/// The order: a thread that holds a lock may only take one that is further down.
+/// The rank of a lock. A thread that holds a lock may take only locks of a later rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Rank {
-    /// Of the thread that frees room.
+    /// The right to free segments.
     Reclaim,
-    /// Of the thread that writes to the files.
+    /// The right to write to the files.
     Files,
-    /// Of the log: no disk access happens under it, nor under those below it.
+    /// The log. No disk access happens under this lock or a later one.
     Log,
-    /// A list or a figure, which is held for a moment.
+    /// A list or a number, which is locked for a moment.
     Leaf,
 }
 
-/// A mutex that knows its place in the order.
+/// A mutex with a rank.
 pub(crate) struct Lock<T> {
     rank: Rank,
     mutex: Mutex<T>,
@@ -32,7 +32,7 @@ pub(crate) struct Held<'a, T> {
 }
 
 thread_local! {
-    /// A bit for each rank that this thread holds a lock of.
+    /// A bit for each rank of which this thread holds a lock.
     static HELD: Cell<u8> = const { Cell::new(0) };
 }
 
@@ -53,8 +53,8 @@ impl<T> Lock<T> {
         Lock { rank, mutex: Mutex::new(value) }
     }
 
-    /// Takes the lock. A holder checks indexing and arithmetic before it changes anything, so a panic leaves no data
-    /// half changed. A poisoned lock is thus taken like any other: one failed call must not end a server's cache.
+    /// Takes the lock, even if it is poisoned: one call that panicked must not end a server's cache, and holders check indexing and
+    /// arithmetic before they change anything, so a panic leaves no data half changed.
     pub(crate) fn lock(&self) -> Held<'_, T> {
         self.enter();
         Held { rank: self.rank, guard: self.mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) }
@@ -99,7 +99,7 @@ impl<T> Drop for Held<'_, T> {
     }
 }
 
-/// Whether this thread holds a lock under which no disk access may happen; only known where assertions are.
+/// Whether this thread holds a lock under which no disk access may happen; always false in builds without assertions.
 pub(crate) fn holds_log() -> bool {
     cfg!(debug_assertions) && held() >= bit(Rank::Log)
 }
@@ -121,7 +121,7 @@ mod tests {
         let wrong = catch_unwind(AssertUnwindSafe(|| drop(files.lock())));
         assert!(wrong.is_err(), "files come before the log");
         let wrong = catch_unwind(AssertUnwindSafe(|| drop(files.try_lock())));
-        assert!(wrong.is_err(), "who holds the log and then waits for files could wait for itself");
+        assert!(wrong.is_err(), "a thread that holds the log and waits for files could deadlock");
         drop(held);
         assert_eq!(*files.lock(), 1, "it was not left locked");
     }

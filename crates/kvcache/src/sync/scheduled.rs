@@ -1,4 +1,4 @@
-//! Shared values under shuttle's scheduler: each access is a moment at which another thread may run.
+//! Shared values under shuttle's scheduler, with a scheduling point at each access.
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use shuttle::sync::atomic::{AtomicBool, Ordering};

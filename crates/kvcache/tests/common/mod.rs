@@ -14,7 +14,7 @@ pub(crate) const STANDSTILL: Duration = Duration::from_secs(120);
 /// A cache that refuses no put because the machine stands still for a while. One that has no room still does, and the test
 /// fails.
 pub(crate) fn patient(limit_bytes: u64) -> Options {
-    Options { patience: STANDSTILL, ..Options::new(limit_bytes) }
+    Options::new(limit_bytes).put_timeout(STANDSTILL)
 }
 
 pub(crate) fn open(dir: &Path, limit_bytes: u64) -> Cache {

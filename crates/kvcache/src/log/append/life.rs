@@ -1,10 +1,10 @@
-//! What becomes of segments: written, sealed, condemned, gone.
+//! The life of a segment: written, sealed, emptied, deleted.
 
-use super::{Active, End, Full, Log, Meta, Next};
+use super::{Active, Full, Log, LogPosition, Meta, Next};
 use crate::log::{buffer::Buffer, view::View};
 
 impl Log {
-    /// What the disk does not have yet, oldest first; None if it has everything.
+    /// The next write to a file, oldest segment first; `None` if the files have everything.
     pub(crate) fn next_to_write(&self) -> Option<Next> {
         if let Some(full) = self.queue.front() {
             return Some(Next::Full(full.clone()));
@@ -14,13 +14,13 @@ impl Log {
         has_more.then(|| Next::Tail(segment.clone(), filling.image.clone(), *tail))
     }
 
-    /// Whether a full segment waits for the disk.
+    /// Whether a full segment waits to be written.
     pub(crate) fn has_full(&self) -> bool {
         !self.queue.is_empty()
     }
 
     /// Whether everything before `end` is in the files.
-    pub(crate) fn is_written(&self, end: End) -> bool {
+    pub(crate) fn is_written(&self, end: LogPosition) -> bool {
         let first = self.queue.front().map_or(self.active.segment.seq, |full| full.segment.seq);
         first > end.seq
             || (first == end.seq
@@ -28,31 +28,31 @@ impl Log {
                 && self.active.segment.flushed() >= end.offset as u64)
     }
 
-    /// A full segment is on disk.
+    /// Notes that a full segment is in its file.
     pub(crate) fn written(&mut self, seq: u64) {
         if self.queue.front().is_some_and(|full| full.segment.seq == seq) {
             self.queue.pop_front();
         }
         for meta in self.meta.iter_mut().flatten().filter(|meta| meta.seq == seq) {
-            debug_assert!(seq < self.active.segment.seq, "the segment that is being filled is not whole: {seq}");
+            debug_assert!(seq < self.active.segment.seq, "the active segment is not complete: {seq}");
             meta.sealed = true;
         }
     }
 
-    /// The write buffer, to take an image back.
+    /// The write buffer, to which an image can be given back.
     pub(crate) fn buffer(&mut self) -> &mut Buffer {
         &mut self.buffer
     }
 
-    /// The sealed segments, by slot, without those that are condemned or stay.
+    /// The sealed segments that may be freed, by slot: neither emptied already nor kept for their marks.
     pub(crate) fn sealed(&self) -> Vec<(u16, Meta)> {
         let oldest = self.oldest_seq();
         let numbered = self.meta.iter().enumerate().filter_map(|(slot, meta)| Some((slot as u16, (*meta)?)));
-        let may_go = |meta: &Meta| meta.sealed && !meta.condemned && (!meta.stays || meta.seq == oldest);
+        let may_go = |meta: &Meta| meta.sealed && !meta.emptied && (!meta.stays || meta.seq == oldest);
         numbered.filter(|(_, meta)| may_go(meta)).collect()
     }
 
-    /// Whether a segment must stay until it is the oldest, since it has marks beyond those that could be read.
+    /// Whether a segment must stay until it is the oldest, because only `read_bytes` of its marks could be read.
     pub(crate) fn stays_for_marks(&mut self, slot: u16, read_bytes: u64) -> bool {
         let oldest = self.oldest_seq();
         let Some(meta) = &mut self.meta[usize::from(slot)] else { return false };
@@ -60,37 +60,37 @@ impl Log {
         meta.stays
     }
 
-    /// Marks a segment that goes as soon as the copies of what lived in it are on stable storage. A clear may have done so
-    /// before.
-    pub(crate) fn condemn(&mut self, slot: u16) {
+    /// Notes that a segment is to be deleted as soon as the copies of its records are on stable storage. A clear may have noted it
+    /// already.
+    pub(crate) fn mark_emptied(&mut self, slot: u16) {
         if let Some(meta) = &mut self.meta[usize::from(slot)] {
-            debug_assert!(meta.sealed && meta.live_bytes == 0, "it goes with nothing in it");
-            if !meta.condemned {
-                meta.condemned = true;
-                self.condemned_bytes += meta.disk_bytes;
+            debug_assert!(meta.sealed && meta.live_bytes == 0, "an emptied segment has no live record");
+            if !meta.emptied {
+                meta.emptied = true;
+                self.emptied_bytes += meta.disk_bytes;
             }
         }
     }
 
-    /// Bytes that are as good as free.
-    pub(crate) fn condemned_bytes(&self) -> u64 {
-        self.condemned_bytes
+    /// Bytes of emptied segments, which will soon be free.
+    pub(crate) fn emptied_bytes(&self) -> u64 {
+        self.emptied_bytes
     }
 
-    /// The smallest number of a segment that exists.
+    /// Number of the oldest segment; 0 if there is none.
     pub(crate) fn oldest_seq(&self) -> u64 {
         self.seqs.first().copied().unwrap_or(0)
     }
 
-    /// The oldest segment, by slot, if its file is whole or nothing lives there.
+    /// The oldest segment with its slot, if it is sealed or emptied.
     pub(crate) fn oldest_finished(&self) -> Option<(u16, Meta)> {
         let oldest = self.oldest_seq();
         let slot = self.meta.iter().position(|meta| meta.is_some_and(|meta| meta.seq == oldest))?;
-        let is_finished = |meta: &Meta| meta.sealed || meta.condemned;
+        let is_finished = |meta: &Meta| meta.sealed || meta.emptied;
         self.meta[slot].filter(is_finished).map(|meta| (slot as u16, meta))
     }
 
-    /// What the largest takes that is there or waits for room.
+    /// Bytes of the largest segment that exists or waits for room.
     pub(crate) fn largest_bytes(&self) -> u64 {
         self.largest_bytes.max(self.awaited_bytes)
     }
@@ -103,40 +103,44 @@ impl Log {
         self.free_slots.len()
     }
 
-    /// All segments up to this number are on stable storage.
+    /// Notes that all segments up to this number are on stable storage.
     pub(crate) fn synced(&mut self, seq: u64) {
-        debug_assert!(seq < self.active.segment.seq, "the segment that is being filled is not whole: {seq}");
+        debug_assert!(seq < self.active.segment.seq, "the active segment is not complete: {seq}");
         self.synced_seq = self.synced_seq.max(seq);
     }
 
-    /// Gives up the room of a segment whose file is gone.
+    /// Frees the room of a segment whose file was deleted.
     pub(crate) fn release(&mut self, view: &View, slot: u16) {
         let at = usize::from(slot);
         if let Some(meta) = self.meta[at].take() {
-            debug_assert_eq!(meta.live_bytes, 0, "a segment goes only when no entry leads to it");
-            assert!(slot != self.active.segment.slot, "the segment that is being filled stays");
-            assert!(meta.disk_bytes <= self.disk_bytes, "what goes was counted: {meta:?} of {}", self.disk_bytes);
+            debug_assert_eq!(meta.live_bytes, 0, "only a segment without live records is deleted");
+            assert!(slot != self.active.segment.slot, "the active segment stays");
+            assert!(
+                meta.disk_bytes <= self.disk_bytes,
+                "only counted bytes are taken off: {meta:?} of {}",
+                self.disk_bytes
+            );
             view.slots[at].store(None);
             self.disk_bytes -= meta.disk_bytes;
             let was_there = self.seqs.remove(&meta.seq);
-            debug_assert!(was_there, "each segment has its number in the list: {meta:?}");
+            debug_assert!(was_there, "each segment is in the list of numbers: {meta:?}");
             self.unmarked.forget(meta.seq);
             if meta.disk_bytes == self.largest_bytes {
                 self.largest_bytes = self.meta.iter().flatten().map(|meta| meta.disk_bytes).max().unwrap_or(0);
             }
-            if meta.condemned {
-                debug_assert!(meta.disk_bytes <= self.condemned_bytes, "{meta:?} of {}", self.condemned_bytes);
-                self.condemned_bytes -= meta.disk_bytes;
+            if meta.emptied {
+                debug_assert!(meta.disk_bytes <= self.emptied_bytes, "{meta:?} of {}", self.emptied_bytes);
+                self.emptied_bytes -= meta.disk_bytes;
             }
-            debug_assert!(self.condemned_bytes <= self.disk_bytes, "what waits for its deletion is a part of all");
+            debug_assert!(self.emptied_bytes <= self.disk_bytes, "emptied segments are a part of all");
             view.counters.disk_bytes.set(self.disk_bytes);
             self.free_slots.push(slot);
         }
     }
 
-    /// Forgets everything: the next segment says that all before it are void. Returns the segments to be deleted, and
-    /// memory to be given back when the lock is no longer held. None if no segment can be started. That may go beyond
-    /// the room by its header once, before any void segment is deleted.
+    /// Removes all entries: the header of the next segment says that all earlier segments are void. Returns the segments to be
+    /// deleted, and memory to be freed after the lock is released. `None` if no segment can be started. The header of the new
+    /// segment may exceed the limit's room once, before a void segment is deleted.
     pub(crate) fn clear(&mut self, view: &View) -> Option<(Vec<(u16, u64)>, impl Send + use<> + 'static)> {
         if self.free_slots.is_empty() || self.disk_bytes > self.space.room_bytes {
             return None;
@@ -148,21 +152,21 @@ impl Log {
         for (slot, meta) in self.meta.iter_mut().enumerate() {
             if let Some(meta) = meta {
                 meta.live_bytes = 0;
-                meta.condemned = true;
+                meta.emptied = true;
                 void.push((slot as u16, meta.seq));
             }
         }
-        // The segment that is being filled included: no record goes there any more.
-        self.condemned_bytes = self.disk_bytes;
-        self.owed.clear();
+        // This includes the active segment, to which no record is appended any more.
+        self.emptied_bytes = self.disk_bytes;
+        self.pending_removals.clear();
         self.unmarked.clear();
         self.awaited_bytes = 0;
         self.floor = self.active.segment.seq + 1;
         let filling = self.buffer.take_anyway(0);
         self.start_segment(view, filling, 0);
         self.removals_end = Some(self.end());
-        // What waits for the disk need not get there.
-        debug_assert!(self.floor == self.active.segment.seq && self.active.entries.is_empty(), "it starts anew");
+        // Segments that wait for the disk need not be written.
+        debug_assert!(self.floor == self.active.segment.seq && self.active.entries.is_empty(), "the log starts over");
         let waiting: Vec<Full> = self.queue.drain(..).collect();
         Some((void, (tables, waiting)))
     }

@@ -1,31 +1,31 @@
-//! Segments to be deleted: those that were compacted, which wait for their copies, and those that a clear made void.
+//! Segments to be deleted: those that were emptied, which wait for their copies, and those that a clear made void.
 
 use crate::sync::{Lock, Rank};
 use std::any::Any;
 
-/// A segment, by slot and number: the slot may be given to another.
+/// A segment by slot and number, because the slot may be given to another segment.
 pub(super) type Named = (u16, u64);
 
-/// Segments that wait for their deletion, and memory that does.
-pub(crate) struct Doomed {
-    /// Compacted; deleted by the syncer.
-    pub(super) condemned: Lock<Vec<Named>>,
-    /// Void since a clear.
+/// Segments that wait for their deletion, and memory that waits to be freed.
+pub(crate) struct PendingDeletion {
+    /// Emptied segments, which the syncer deletes.
+    pub(super) emptied: Lock<Vec<Named>>,
+    /// Segments that a clear made void.
     pub(super) void: Lock<Vec<Named>>,
-    /// What a clear left, to be given back by the worker.
+    /// Memory that a clear left and the worker frees.
     garbage: Lock<Vec<Box<dyn Any + Send>>>,
 }
 
-impl Doomed {
+impl PendingDeletion {
     pub(super) fn new() -> Self {
-        Doomed {
-            condemned: Lock::new(Rank::Leaf, Vec::new()),
+        PendingDeletion {
+            emptied: Lock::new(Rank::Leaf, Vec::new()),
             void: Lock::new(Rank::Leaf, Vec::new()),
             garbage: Lock::new(Rank::Leaf, Vec::new()),
         }
     }
 
-    /// A clear made these void; the holder of the log's lock says so.
+    /// Adds segments that a clear made void. The caller holds the log's lock.
     pub(crate) fn add_void(&self, void: Vec<Named>) {
         debug_assert!(void.is_sorted_by_key(|(slot, _)| *slot), "each slot once: {void:?}");
         self.void.lock().extend(void);
@@ -40,9 +40,9 @@ impl Doomed {
         drop(garbage);
     }
 
-    /// A segment is gone.
+    /// Forgets a segment that was deleted.
     pub(super) fn forget(&self, seq: u64) {
-        for list in [&self.condemned, &self.void] {
+        for list in [&self.emptied, &self.void] {
             list.lock().retain(|(_, other)| *other != seq);
         }
     }

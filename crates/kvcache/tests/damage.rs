@@ -61,11 +61,11 @@ fn a_flipped_bit_costs_one_entry_at_most_or_is_harmless() {
     for _ in 0..60 {
         let path = rng.pick(&segments);
         let before = std::fs::read(path).unwrap();
-        let mut harmed = before.clone();
+        let mut damaged = before.clone();
         // Headers and trailers have their own tests: a segment without them is gone.
         let at = 64 + rng.below(before.len() - 128);
-        harmed[at] ^= 1 << rng.below(8);
-        std::fs::write(path, &harmed).unwrap();
+        damaged[at] ^= 1 << rng.below(8);
+        std::fs::write(path, &damaged).unwrap();
         let reader = Cache::open_read_only(dir.path(), None).unwrap();
         assert!(good(&reader) >= ENTRIES - 1, "byte {at} of {}", path.display());
         std::fs::write(path, &before).unwrap();
@@ -74,7 +74,7 @@ fn a_flipped_bit_costs_one_entry_at_most_or_is_harmless() {
 
 #[test]
 fn a_segment_that_a_power_loss_took_is_not_served_nor_is_what_came_after() {
-    for (name, harm) in [
+    for (name, damage) in [
         ("cut", (|bytes| bytes.truncate(bytes.len() / 2)) as fn(&mut Vec<u8>)),
         ("empty", |bytes| bytes.clear()),
         ("zeros", |bytes| bytes.fill(0)),
@@ -84,7 +84,7 @@ fn a_segment_that_a_power_loss_took_is_not_served_nor_is_what_came_after() {
         let segments = segments(dir.path());
         assert!(segments.len() >= 6);
         let mut bytes = std::fs::read(&segments[3]).unwrap();
-        harm(&mut bytes);
+        damage(&mut bytes);
         std::fs::write(&segments[3], bytes).unwrap();
         let cache = Cache::open(dir.path(), Options::new(8 * MIB)).unwrap();
         let found = good(&cache);
@@ -112,7 +112,7 @@ fn a_segment_of_another_cache_is_not_served() {
 }
 
 #[test]
-fn a_newer_format_is_refused_and_a_harmed_format_file_starts_anew() {
+fn a_newer_format_is_refused_and_a_damaged_format_file_starts_anew() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     let path = dir.path().join("format");
@@ -123,9 +123,9 @@ fn a_newer_format_is_refused_and_a_harmed_format_file_starts_anew() {
     let refused = Cache::open(dir.path(), Options::new(8 * MIB)).unwrap_err();
     assert!(matches!(refused, Error::Version { found: 99, known: 2, .. }), "{refused}");
     assert!(segments(dir.path()).len() > 3, "what the newer program wrote is left alone");
-    let mut harmed = before;
-    harmed[40] ^= 1;
-    std::fs::write(&path, &harmed).unwrap();
+    let mut damaged = before;
+    damaged[40] ^= 1;
+    std::fs::write(&path, &damaged).unwrap();
     let cache = Cache::open(dir.path(), Options::new(8 * MIB)).unwrap();
     assert!(matches!(cache.notices(), [Error::Corrupt { offset: 124, .. }]), "{:?}", cache.notices());
     assert_eq!((cache.stats().entries, good(&cache)), (0, 0));
@@ -150,7 +150,7 @@ fn an_older_format_starts_empty_and_says_so() {
 fn replaced(dir: &Path, durability: Durability) {
     let cache = Cache::open_idle(Fs::real(), dir, Options::new(MIB)).expect("it works");
     let put = |i: u32, value: &[u8]| {
-        let options = PutOptions { durability, ..PutOptions::default() };
+        let options = PutOptions::new().durability(durability);
         assert_eq!(cache.put_with(&i.to_le_bytes(), value, options).expect("it works"), Put::Stored);
     };
     (0..60).for_each(|i| put(i, &[b'o'; 900]));
@@ -182,9 +182,9 @@ fn a_flipped_bit_in_a_header_brings_nothing_back() {
     for path in &segments {
         let before = std::fs::read(path).unwrap();
         for bit in (0..64 * 8).step_by(5) {
-            let mut harmed = before.clone();
-            harmed[bit / 8] ^= 1 << (bit % 8);
-            std::fs::write(path, &harmed).unwrap();
+            let mut damaged = before.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(path, &damaged).unwrap();
             let reader = Cache::open_read_only(dir.path(), None).unwrap();
             assert_nothing_is_back(&reader, &format!("bit {bit} of {}", path.display()));
             assert!(matches!(reader.notices()[0], Error::Corrupt { offset: 0, .. }), "{:?}", reader.notices());
@@ -192,9 +192,9 @@ fn a_flipped_bit_in_a_header_brings_nothing_back() {
         std::fs::write(path, &before).unwrap();
     }
     // The writer starts empty and goes on.
-    let mut harmed = std::fs::read(&segments[3]).unwrap();
-    harmed[20] ^= 1;
-    std::fs::write(&segments[3], harmed).unwrap();
+    let mut damaged = std::fs::read(&segments[3]).unwrap();
+    damaged[20] ^= 1;
+    std::fs::write(&segments[3], damaged).unwrap();
     let cache = Cache::open(dir.path(), Options::new(MIB)).unwrap();
     assert_eq!((assert_nothing_is_back(&cache, "the writer"), cache.notices().is_empty()), (0, false));
     cache.put(b"new", b"value").unwrap();
@@ -206,20 +206,20 @@ fn a_flipped_bit_in_a_header_brings_nothing_back() {
 /// A crash may cut segments that were not synced, so those that were are the ones to be missed.
 #[test]
 fn a_synced_segment_that_is_cut_or_gone_brings_nothing_back() {
-    for harm in [|path: &Path| std::fs::write(path, "").unwrap(), |path: &Path| std::fs::remove_file(path).unwrap()] {
+    for damage in [|path: &Path| std::fs::write(path, "").unwrap(), |path: &Path| std::fs::remove_file(path).unwrap()] {
         let dir = tempfile::tempdir().unwrap();
         replaced(dir.path(), Durability::Synced);
         let segments = segments(dir.path());
-        harm(&segments[segments.len() / 2]);
+        damage(&segments[segments.len() / 2]);
         let cache = Cache::open(dir.path(), Options::new(MIB)).unwrap();
         assert_nothing_is_back(&cache, "a synced segment");
         assert!(!cache.notices().is_empty());
     }
 }
 
-/// The harmed one was forgotten but not marked. So compaction left it behind, and the older one of its key came back.
+/// The damaged one was forgotten but not marked. So compaction left it behind, and the older one of its key came back.
 #[test]
-fn a_harmed_record_does_not_let_an_older_one_come_back() {
+fn a_damaged_record_does_not_let_an_older_one_come_back() {
     let dir = tempfile::tempdir().unwrap();
     let cache = Cache::open_idle(Fs::real(), dir.path(), Options::new(MIB)).unwrap();
     let put = |i: u32, byte| assert_eq!(cache.put(&i.to_le_bytes(), &[byte; 900]).unwrap(), Put::Stored);
@@ -246,9 +246,9 @@ fn a_harmed_record_does_not_let_an_older_one_come_back() {
     assert!(cache.get(&1u32.to_le_bytes()).is_some(), "its segment is still there");
 }
 
-/// The records behind the harmed one were not looked for.
+/// The records behind the damaged one were not looked for.
 #[test]
-fn a_harmed_footer_beside_a_harmed_record_costs_that_record() {
+fn a_damaged_footer_beside_a_damaged_record_costs_that_record() {
     let dir = tempfile::tempdir().unwrap();
     let cache = Cache::open_idle(Fs::real(), dir.path(), Options::new(MIB)).unwrap();
     (0..12u32).for_each(|i| assert_eq!(cache.put(&i.to_le_bytes(), &[i as u8; 500]).unwrap(), Put::Stored));
@@ -292,7 +292,7 @@ fn on_a_full_disk_reads_go_on_puts_are_refused_and_then_taken_again() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(FullDisk::default());
     let mut options = Options::new(8 * MIB);
-    options.patience = Duration::from_millis(1);
+    options.put_timeout = Duration::from_millis(1);
     let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), options).unwrap();
     for i in 0..100u32 {
         cache.put(&i.to_le_bytes(), &value(i)).unwrap();
@@ -388,7 +388,7 @@ fn a_folder_that_cannot_be_written_to_is_an_error_that_names_it() {
 fn a_durable_write_survives_a_kill_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let cache = Cache::open(dir.path(), Options::new(MIB)).unwrap();
-    let durable = PutOptions { durability: Durability::Written, ..Default::default() };
+    let durable = PutOptions::new().durability(Durability::Written);
     cache.put_with(b"session", b"of a user", durable).unwrap();
     cache.put_with(b"other", b"session", durable).unwrap();
     assert!(cache.remove_with(b"session", Durability::Written).unwrap());

@@ -1,4 +1,4 @@
-//! Two bits that are harmed at once: one in a footer, one in a record.
+//! Two bits that are damaged at once: one in a footer, one in a record.
 
 use refdb_kvcache::{Cache, Options, Put};
 use refdb_testkit::rounds;
@@ -45,10 +45,10 @@ fn records(bytes: &[u8]) -> Vec<Range<usize>> {
     records
 }
 
-/// Harm beside a harmed footer costs the record that is harmed. Its header tells whose it was, or the footer's own entry.
-/// Where both are harmed the cache starts empty, and says so. An older value of that key may stand in any segment.
+/// Harm beside a damaged footer costs the record that is damaged. Its header tells whose it was, or the footer's own entry.
+/// Where both are damaged the cache starts empty, and says so. An older value of that key may stand in any segment.
 #[test]
-fn a_harmed_footer_beside_a_harmed_record_costs_that_record() {
+fn a_damaged_footer_beside_a_damaged_record_costs_that_record() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     let path = dir.path().join("0000000000000001.seg");
