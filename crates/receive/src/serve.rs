@@ -6,7 +6,7 @@
 //! unpack       its objects, into a quarantine                 unpack, quarantine
 //! judge        connectivity, hidden refs, pre-receive         connectivity, hooks
 //! release      the objects, synced
-//! update       the refs: policy, update hook, transaction     policy, update, aliases
+//! update       the refs: policy, update hook, transaction     policy, update, aliases, large_tags
 //! report       what became of it; post-receive, post-update   session
 //! ```
 //!
@@ -22,6 +22,7 @@ mod child;
 mod connectivity;
 mod error;
 mod hooks;
+mod large_tags;
 mod policy;
 mod quarantine;
 mod session;

@@ -24,14 +24,14 @@ pub use pack_entries::{PackEntry, PackError, check_packs, pack_entries};
 
 use crate::{environment::Environment, repository::Repository};
 use content::Content;
-use database::Database;
+use database::{Database, Unpacked};
 use known::Known;
 use promisor::Promisor;
 use refdb_types::{HashKind, ObjectId};
 use replaced::Replaced;
 use seen::Seen;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -53,6 +53,7 @@ pub struct Objects {
 struct State {
     dir: PathBuf,
     hash: HashKind,
+    read_max_bytes: Option<usize>,
     promisor: Option<Promisor>,
     database: Option<Database>,
     known: Known,
@@ -74,7 +75,9 @@ impl Objects {
     /// The objects in a folder, `.git/objects` for instance.
     pub fn in_dir(dir: PathBuf, hash: HashKind) -> Self {
         let (known, seen) = (Known::new(hash), Seen::default());
-        let state = State { dir, hash, promisor: None, database: None, known, seen, buffer: Vec::new() };
+        let read_max_bytes = None;
+        let state =
+            State { dir, hash, read_max_bytes, promisor: None, database: None, known, seen, buffer: Vec::new() };
         Objects { state: Mutex::new(state), replaced: Replaced::default() }
     }
 
@@ -82,6 +85,41 @@ impl Objects {
     /// how it understands that file.
     pub fn alternates(&self) -> Option<Vec<PathBuf>> {
         alternates::alternates(&self.state().dir)
+    }
+
+    /// Bounds the memory that reading one object may take from now on.
+    ///
+    /// An object that needs more, because it or one of the bases of its deltas is larger, is not unpacked: its kind comes
+    /// from its header, it is not verified, and a tag's target is unknown unless [`Objects::learn_tag`] tells it.
+    pub fn limit_reads(&self, max_bytes: u64) {
+        let mut state = self.state();
+        state.read_max_bytes = usize::try_from(max_bytes).ok();
+        state.database = None;
+    }
+
+    /// The tags on the way from these objects that exceed the limit on reads.
+    pub fn unread_tags(&self, ids: impl IntoIterator<Item = ObjectId>) -> Result<Vec<ObjectId>, ObjectError> {
+        let (mut met, mut unread) = (HashSet::new(), Vec::new());
+        for mut id in ids {
+            let state = &mut *self.state_for(&id)?;
+            while met.insert(id) && state.kind(&id)? == Some(ObjectKind::Tag) {
+                match state.read(&id)? {
+                    Some(Content::Tag { target, .. }) => id = target,
+                    Some(Content::Unread(_)) => unread.push(id),
+                    _ => {}
+                }
+            }
+        }
+        Ok(unread)
+    }
+
+    /// Takes on trust which object a tag finally leads to; `None` if it leads nowhere.
+    pub fn learn_tag(&self, id: &ObjectId, to: Option<ObjectId>) -> Result<(), ObjectError> {
+        let state = &mut *self.state_for(id)?;
+        if state.known.get(id).is_none() {
+            state.known.insert(id, ObjectClass::Tag(to));
+        }
+        Ok(())
     }
 
     /// The kind of all object ids.
@@ -135,6 +173,7 @@ impl Objects {
             Content::Tag { .. } => Some(ObjectKind::Tag),
             Content::Tree => Some(ObjectKind::Tree),
             Content::Blob => Some(ObjectKind::Blob),
+            Content::Unread(_) => None,
         })
     }
 
@@ -263,7 +302,7 @@ impl State {
     fn database(&mut self) -> Result<&mut Database, ObjectError> {
         match &mut self.database {
             Some(database) => Ok(database),
-            none => Ok(none.insert(Database::open(&self.dir, self.hash)?)),
+            none => Ok(none.insert(Database::open(&self.dir, self.hash, self.read_max_bytes)?)),
         }
     }
 
@@ -319,9 +358,10 @@ impl State {
         let class = match self.read_or_fetch(id)? {
             // It may be there the next time: another process may be writing it.
             None => return Ok(ObjectClass::Missing),
-            Some(Content::Commit) => ObjectClass::Commit,
-            Some(Content::Tree | Content::Blob) => ObjectClass::Other,
+            Some(Content::Commit | Content::Unread(ObjectKind::Commit)) => ObjectClass::Commit,
             Some(Content::Tag { target, kind }) => ObjectClass::Tag(self.peel(target, kind)?),
+            Some(Content::Unread(ObjectKind::Tag)) => ObjectClass::Tag(None),
+            Some(Content::Tree | Content::Blob | Content::Unread(_)) => ObjectClass::Other,
         };
         self.known.insert(id, class);
         debug_assert_eq!(self.known.get(id), Some(class), "what was remembered is found");
@@ -339,18 +379,32 @@ impl State {
         }))
     }
 
-    /// Follows a tag. As in git the object at the end must exist and be of the kind that the tag says. Its content is
-    /// not read.
+    /// Follows a tag to the object at the end. As in git that object must exist and be of the kind that the last tag says;
+    /// its content is not read. The tags on the way are remembered, so that many refs to one chain cost no more than its
+    /// length.
     fn peel(&mut self, mut target: ObjectId, mut kind: ObjectKind) -> Result<Option<ObjectId>, ObjectError> {
-        // A tag names its target's id, which depends on the content: no chain can be a circle.
-        while kind == ObjectKind::Tag {
-            match self.read(&target)? {
-                Some(Content::Tag { target: next, kind: next_kind }) => (target, kind) = (next, next_kind),
-                _ => return Ok(None),
+        let mut passed = Vec::new();
+        // A tag names the id of its target, which depends on the target's content, so no chain is a cycle.
+        let end = loop {
+            if kind != ObjectKind::Tag {
+                let header = self.database()?.header(&target);
+                break header.filter(|header| header.kind == kind).map(|_| target);
             }
+            if let Some(known) = self.known.get(&target) {
+                break known.behind_tag();
+            }
+            match self.read(&target)? {
+                Some(Content::Tag { target: next, kind: next_kind }) => {
+                    passed.push(target);
+                    (target, kind) = (next, next_kind);
+                }
+                _ => break None,
+            }
+        };
+        if end.is_some() {
+            passed.iter().for_each(|id| self.known.insert(id, ObjectClass::Tag(end)));
         }
-        let header = self.database()?.header(&target);
-        Ok(header.is_some_and(|header| header.kind == kind).then_some(target))
+        Ok(end)
     }
 
     /// Reads the object into the buffer, verifies its id and parses it. `None` if it is missing or broken.
@@ -364,9 +418,13 @@ impl State {
 
     fn read_once(&mut self, id: &ObjectId) -> Result<Option<Content>, ObjectError> {
         let mut buffer = std::mem::take(&mut self.buffer);
-        let kind = self.database().map(|database| database.read(id, &mut buffer));
+        let unpacked = self.database().map(|database| database.read(id, &mut buffer));
         self.buffer = buffer;
-        Ok(kind?.and_then(|kind| Content::check(id, kind, &self.buffer)))
+        Ok(match unpacked? {
+            Unpacked::Kind(kind) => Content::check(id, kind, &self.buffer),
+            Unpacked::TooLarge => self.kind(id)?.map(Content::Unread),
+            Unpacked::Missing => None,
+        })
     }
 
     fn read_or_fetch(&mut self, id: &ObjectId) -> Result<Option<Content>, ObjectError> {

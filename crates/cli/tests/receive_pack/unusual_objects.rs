@@ -76,7 +76,7 @@ fn large(kind: Kind, beside: ObjectId) -> (Vec<u8>, Vec<u8>) {
 #[test]
 fn no_content_fills_the_memory_that_the_walk_does_not_need() {
     const PEAK_MAX_KIB: u64 = 40 << 10;
-    for kind in [Kind::Blob, Kind::Tree, Kind::Commit] {
+    for kind in [Kind::Blob, Kind::Tree, Kind::Commit, Kind::Tag] {
         // In `make test` each kind is either whole or a delta.
         for is_delta in [kind == Kind::Blob, kind != Kind::Blob].into_iter().take(3 - every(2)) {
             let mut pack = Pack::default();
@@ -94,6 +94,8 @@ fn no_content_fills_the_memory_that_the_walk_does_not_need() {
             let mut refs = vec![("refs/heads/unlike", large), ("refs/tags/tag", tag)];
             if kind == Kind::Commit {
                 refs[0].0 = "refs/heads/main";
+            } else if kind == Kind::Tag {
+                refs[0].0 = "refs/tags/itself";
             } else {
                 refs[0].0 = "refs/tags/itself";
                 let root = pack.whole(Kind::Tree, &tree(&[(mode, "large", large)]));

@@ -109,6 +109,10 @@ pub(super) struct Session<'s, 'c> {
     pub(super) outcomes: Vec<Outcome>,
 }
 
+/// The least limit on reads of single objects, in bytes, whatever the settings say: refs to commits of usual size are still
+/// verified.
+const READ_LIMIT_MIN: u64 = 1 << 20;
+
 /// Serves one push to the repository of `store`, from the advertisement to the last hook.
 ///
 /// `input` and `output` lead to the client. Hooks and git run in the repository's folder with `GIT_DIR` set to it.
@@ -138,6 +142,7 @@ pub fn serve(
     if call.only_advertise {
         return Ok(());
     }
+    store.objects().limit_reads(settings.read_max_bytes.max(READ_LIMIT_MIN));
     let objects_dir = store.repository().objects_dir(store.environment());
     let objects_dir = std::path::absolute(objects_dir)?;
     let request = Request::default();

@@ -33,6 +33,7 @@ impl Session<'_, '_> {
     /// Changes the refs that nobody has refused yet.
     pub(super) fn update_refs(&mut self) -> Result<(), ServeError> {
         self.refuse_aliases()?;
+        self.follow_large_tags()?;
         let (Resolved::Object { name: head, .. } | Resolved::Missing(head)) = self.store.resolve(&head_name())?;
         let world = World {
             head,

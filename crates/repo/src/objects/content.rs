@@ -15,6 +15,8 @@ pub(super) enum Content {
     },
     Tree,
     Blob,
+    /// An object of this kind that exceeds the limit on reads; it is not verified.
+    Unread(ObjectKind),
 }
 
 /// Where a commit leads.

@@ -79,6 +79,18 @@ pub(super) struct Database {
     handle: HandleArc,
     hash: HashKind,
     bases: Bases,
+    read_max_bytes: Option<usize>,
+}
+
+/// Result of reading an object's content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unpacked {
+    /// The content is in the buffer.
+    Kind(ObjectKind),
+    /// The object, or one of the bases of its deltas, exceeds the limit on reads.
+    TooLarge,
+    /// There is no such object, or it cannot be unpacked.
+    Missing,
 }
 
 impl std::fmt::Debug for Database {
@@ -88,10 +100,12 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    pub(super) fn open(dir: &Path, hash: HashKind) -> Result<Self, ObjectError> {
-        // Enough for nearly all, without a look at the folder.
+    /// Opens the objects in a folder. With `read_max_bytes` no object is unpacked that needs more memory than that at once.
+    pub(super) fn open(dir: &Path, hash: HashKind, read_max_bytes: Option<usize>) -> Result<Self, ObjectError> {
+        // Enough slots for nearly all repositories, so that the folder need not be listed first.
         let few = store::init::Slots::Given(32);
-        Ok(Database { dir: dir.to_owned(), handle: open(dir, hash, few)?, hash, bases: Bases::default() })
+        let handle = open(dir, hash, few, read_max_bytes)?;
+        Ok(Database { dir: dir.to_owned(), handle, hash, bases: Bases::default(), read_max_bytes })
     }
 
     /// Does it again with a newly opened database if it fails: the first has room for few packs.
@@ -100,26 +114,27 @@ impl Database {
             Ok(found) => found,
             Err(_) => {
                 let many = store::init::Slots::AsNeededByDiskState { multiplier: 2.0, minimum: 1024 };
-                self.handle = open(&self.dir, self.hash, many).ok()?;
+                self.handle = open(&self.dir, self.hash, many, self.read_max_bytes).ok()?;
                 // An object that cannot be unpacked counts as missing.
                 act(&self.handle).ok().flatten()
             }
         }
     }
 
-    /// Reads an object's content, as its pack or file has it. `None` if there is none, or none that can be unpacked.
+    /// Reads an object's content, as its pack or file has it.
     ///
-    /// The content must be verified. If it is wrong, [`Database::forget`] and a second try decide. The cache of packs
-    /// goes by numbers that are given anew when packs come and go.
-    pub(super) fn read(&mut self, id: &ObjectId, buffer: &mut Vec<u8>) -> Option<ObjectKind> {
+    /// The caller must verify the content. If it is wrong, [`Database::forget`] and a second try decide, because the cache of
+    /// packs is keyed by numbers that are assigned again when packs come and go.
+    pub(super) fn read(&mut self, id: &ObjectId, buffer: &mut Vec<u8>) -> Unpacked {
         debug_assert!(id.kind() == self.hash, "gitoxide is asked for ids of its own hash: {id}");
         let mut bases = std::mem::take(&mut self.bases);
-        let kind = self.twice(|handle| {
-            let found = handle.try_find_cached(to_gix(id), buffer, &mut bases);
-            found.map(|found| found.map(|(data, _)| data.kind.into()))
+        let unpacked = self.twice(|handle| match handle.try_find_cached(to_gix(id), buffer, &mut bases) {
+            Ok(found) => Ok(found.map(|(data, _)| Unpacked::Kind(data.kind.into()))),
+            Err(error) if error.is_resource_exhausted() => Ok(Some(Unpacked::TooLarge)),
+            Err(error) => Err(error),
         });
         self.bases = bases;
-        kind
+        unpacked.unwrap_or(Unpacked::Missing)
     }
 
     /// The same without the cache of packs: where nobody verifies the content, it must be right by itself.
@@ -194,8 +209,13 @@ impl Database {
 }
 
 /// Replace refs are not applied: a ref holds what it is given.
-fn open(dir: &Path, hash: HashKind, slots: store::init::Slots) -> Result<HandleArc, ObjectError> {
-    let options = store::init::Options { slots, ..Default::default() };
+fn open(
+    dir: &Path,
+    hash: HashKind,
+    slots: store::init::Slots,
+    alloc_limit_bytes: Option<usize>,
+) -> Result<HandleArc, ObjectError> {
+    let options = store::init::Options { slots, alloc_limit_bytes, ..Default::default() };
     let store = Store::at_opts(dir.to_owned(), gix_kind(hash), &mut std::iter::empty(), options);
     let store = store.map_err(|error| ObjectError::Open { dir: dir.to_owned(), source: error.into() })?;
     Ok(Arc::new(store).to_cache_arc())

@@ -26,7 +26,7 @@ pub fn links<'d>(kind: ObjectKind, data: &'d [u8], hash: HashKind, found: &mut d
         ObjectKind::Blob => {}
         ObjectKind::Tag => match Content::parse_tag(data, hash)? {
             Content::Tag { target, kind } => plain(target, kind),
-            Content::Commit | Content::Tree | Content::Blob => return None,
+            Content::Commit | Content::Tree | Content::Blob | Content::Unread(_) => return None,
         },
         ObjectKind::Commit => {
             let tree = parse_commit(data, hash, |parent| plain(parent, ObjectKind::Commit))?;

@@ -1,0 +1,67 @@
+//! Annotated tags that are too large to be read here. git, whose memory is limited, says where they lead.
+
+use super::{
+    ServeError,
+    child::{Alive, Input, Output},
+    session::Session,
+};
+use refdb_types::ObjectId;
+use std::{collections::HashSet, fmt::Write};
+
+/// The most tags about which one process of git is asked, so that its answer stays short.
+const ASKED_AT_ONCE: usize = 500;
+
+const BEYOND_LIMIT: &str = "a tag that is too large to be read met a limit";
+
+impl Session<'_, '_> {
+    /// Finds out where tags lead that exceed `refdb.receiveReadLimit`, because a reftable and packed-refs store that.
+    /// Refuses the commands whose tags git cannot read within its limits.
+    pub(super) fn follow_large_tags(&mut self) -> Result<(), ServeError> {
+        let open = (0..self.outcomes.len()).filter(|at| self.outcomes[*at].is_open());
+        let ids = open.map(|at| self.request.commands.get(at).new).filter(|id| !id.is_null());
+        let large = self.objects.unread_tags(ids.collect::<HashSet<_>>()).map_err(refdb::Error::from)?;
+        for tags in large.chunks(ASKED_AT_ONCE) {
+            if !self.ask_about(tags)? {
+                self.refuse_tags(&large)?;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks git where these tags lead. Returns false if git met a limit.
+    fn ask_about(&mut self, tags: &[ObjectId]) -> Result<bool, ServeError> {
+        let mut questions = String::new();
+        for tag in tags {
+            let _ = writeln!(questions, "{tag}^{{}}");
+        }
+        let mut git = self.limited_git("cat-file");
+        git.words(["--batch-check=%(objectname)"]);
+        let ended = git.run(Input::Bytes(questions.as_bytes()), Output::Wanted, Alive::Always, &mut self.channel)?;
+        if !ended.success() {
+            return Ok(false);
+        }
+        let answers = ended.output.split(|byte| *byte == b'\n');
+        for (tag, answer) in tags.iter().zip(answers) {
+            // Anything but an id says that the tag leads to no object.
+            let to = ObjectId::from_hex(self.store.hash(), answer).ok();
+            self.objects.learn_tag(tag, to).map_err(refdb::Error::from)?;
+        }
+        Ok(true)
+    }
+
+    /// Refuses the commands whose new values are these tags or lead to one of them.
+    fn refuse_tags(&mut self, tags: &[ObjectId]) -> Result<(), ServeError> {
+        for at in 0..self.outcomes.len() {
+            let new = self.request.commands.get(at).new;
+            if new.is_null() {
+                continue;
+            }
+            let unread = self.objects.unread_tags([new]).map_err(refdb::Error::from)?;
+            if unread.iter().any(|tag| tags.contains(tag)) {
+                self.refuse(at, BEYOND_LIMIT);
+            }
+        }
+        Ok(())
+    }
+}
