@@ -1,15 +1,19 @@
 use super::{
-    FilesOptions, dead_locks,
-    disorder::Disorder,
-    fold::{self, FoldOptions, Folded},
-    intent_file,
-    listing::{self, Rivals, unreadable},
-    locks, log_edit, optimize,
-    packed_cache::{Look, PackedFile},
-    pages::Shed,
-    reflog,
-    settle::{self, TakenOver},
-    slot,
+    FilesOptions,
+    batch::{
+        journal, journal_file,
+        recover::{self, TakenOver},
+    },
+    lock::{set, stale},
+    loose::listing::{self, Rivals, unreadable},
+    packed::{
+        background::{self, FoldOptions, Folded},
+        cache::{Look, PackedFile},
+        optimize,
+        order::Disorder,
+        pages::Shed,
+    },
+    reflog::{self, edit},
     snapshot::FilesSnapshot,
     store::Store,
     transaction::FilesLocked,
@@ -62,8 +66,8 @@ impl FilesBackend {
 
     /// The records of small batches that are there.
     pub fn unsettled(&self) -> Result<Unsettled> {
-        let (open, left) = intent_file::list(&self.store)?;
-        Ok(Unsettled { open: open.into_iter().map(|id| intent_file::path(&self.store, id)).collect(), left })
+        let (open, left) = journal::list(&self.store)?;
+        Ok(Unsettled { open: open.into_iter().map(|id| journal::path(&self.store, id)).collect(), left })
     }
 
     /// Settles the batches whose processes are gone, and removes the locks that dead processes left. Returns what became of each
@@ -71,14 +75,14 @@ impl FilesBackend {
     pub fn settle(&self) -> Result<Vec<(PathBuf, Result<TakenOver>)>> {
         self.store.check_format()?;
         let alone = Arc::new(self.store.without_heir());
-        let (open, _) = intent_file::list(&alone)?;
-        let settle = |id| (intent_file::path(&alone, id), settle::take_over(&alone, id, None));
+        let (open, _) = journal::list(&alone)?;
+        let settle = |id| (journal::path(&alone, id), recover::take_over(&alone, id, None));
         let settled = open.into_iter().map(settle).collect();
         // A batch that ended before its record was there has left its locks, and nothing else. Git and JGit would wait for them.
         let (fs, layout) = (&self.store.options.fs, &self.store.layout);
-        dead_locks::clear_of(fs, &self.store.packed_target()?)?;
-        dead_locks::clear(fs, &layout.common_dir.join("refs"))?;
-        slot::remove_free(&alone)?;
+        stale::clear_of(fs, &self.store.packed_target()?)?;
+        stale::clear(fs, &layout.common_dir.join("refs"))?;
+        journal_file::remove_free(&alone)?;
         Ok(settled)
     }
 
@@ -94,7 +98,7 @@ impl FilesBackend {
 
     /// Folds loose refs into packed-refs beside writers. `None` if another fold of this repository is under way.
     pub fn fold(&self, options: &FoldOptions<'_>) -> Result<Option<Folded>> {
-        fold::fold(&self.store, options)
+        background::fold(&self.store, options)
     }
 
     /// How many loose refs there may be before they are folded, if they are.
@@ -184,13 +188,13 @@ impl Backend for FilesBackend {
         _: &dyn ObjectCheck,
         judge: &mut dyn LogJudge,
     ) -> Result<()> {
-        log_edit::prune(&self.store, names, how, judge)
+        edit::prune(&self.store, names, how, judge)
     }
 
     fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
         self.store.check_format()?;
         for name in names {
-            locks::heed_signals()?;
+            set::heed_signals()?;
             if let Err(error) = reflog::remove_with_folders(&self.store, name.as_bstr()) {
                 failed(name, error);
             }

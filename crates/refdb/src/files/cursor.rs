@@ -1,9 +1,13 @@
 use super::{
-    listing::{self, Entry, Rivals, unreadable},
-    loose::{self, At, LooseRef},
-    packed_cache::PackedFile,
-    packed_order::Misplaced,
-    packed_read::{Packed, PackedWalk},
+    loose::{
+        self, At, LooseRef,
+        listing::{self, Entry, Rivals, unreadable},
+    },
+    packed::{
+        cache::PackedFile,
+        order::Misplaced,
+        read::{Packed, PackedWalk},
+    },
     store::Store,
 };
 use crate::{

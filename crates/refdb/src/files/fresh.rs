@@ -1,6 +1,11 @@
 //! Writes a whole store of files into folders where nobody reads it yet: packed-refs, loose refs and reflogs.
 
-use super::{FilesBackend, FilesOptions, folders, loose, packed_write, reflog_line};
+use super::{
+    FilesBackend, FilesOptions,
+    loose::{self, folders},
+    packed::write,
+    reflog,
+};
 use crate::{Result, TargetView, backend::LogLine};
 use bstr::{BStr, ByteSlice};
 use refdb_types::{LineStart, Memo, ObjectId, Scope};
@@ -51,7 +56,7 @@ pub(crate) struct Lines {
 impl Lines {
     /// Adds an entry that is older than those before.
     pub(crate) fn push(&mut self, line: &LogLine<'_>) {
-        reflog_line::encode(line, &mut self.bytes);
+        reflog::line::encode(line, &mut self.bytes);
         self.ends.push(self.bytes.len());
     }
 
@@ -93,7 +98,7 @@ impl FreshFiles {
             (TargetView::Direct(id), peeled) if name.starts_with(b"refs/") && Scope::of(name) == Scope::Shared => {
                 let Some(peeled) = peeled else { return self.put_packed(name, &id) };
                 self.begin_packed()?;
-                packed_write::encode(name, id, Some(peeled), &mut self.buffer);
+                write::encode(name, id, Some(peeled), &mut self.buffer);
                 self.relieve()
             }
             (target, _) => {
@@ -114,7 +119,7 @@ impl FreshFiles {
             None => &self.look_up(id)?,
         };
         start.write(&mut self.buffer);
-        packed_write::encode_rest(name, *peeled, &mut self.buffer);
+        write::encode_rest(name, *peeled, &mut self.buffer);
         self.relieve()
     }
 
@@ -122,7 +127,7 @@ impl FreshFiles {
     #[inline(never)]
     fn look_up(&mut self, id: &ObjectId) -> Result<Known> {
         self.begin_packed()?;
-        let known = Known { start: LineStart::new(id), peeled: packed_write::peel(&self.backend.store, id)? };
+        let known = Known { start: LineStart::new(id), peeled: write::peel(&self.backend.store, id)? };
         self.objects.put(*id, known);
         Ok(known)
     }
@@ -134,7 +139,7 @@ impl FreshFiles {
             let fs = &self.backend.store.options.fs;
             self.packed = Some(fs.create_new(&path, 0o666)?);
             folders::share(fs, &path, self.backend.store.options.sharing, false)?;
-            self.buffer.extend_from_slice(packed_write::WHOLE_HEADER);
+            self.buffer.extend_from_slice(write::WHOLE_HEADER);
         }
         Ok(())
     }

@@ -1,6 +1,11 @@
 //! What belongs to one worktree: in the main one the shared refs too. For who moves refs and has to name each once.
 
-use super::{FilesBackend, cursor::FilesCursor, packed_cache::PackedProof, packed_write, reflog};
+use super::{
+    FilesBackend,
+    cursor::FilesCursor,
+    packed::{cache::PackedProof, write},
+    reflog,
+};
 use crate::{BrokenRef, Cursor, Error, RefView, Result};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{LogEntry, ObjectId};
@@ -183,7 +188,7 @@ impl FilesBackend {
 
     /// What an annotated tag leads to.
     pub(crate) fn peel(&self, id: &ObjectId) -> Result<Option<ObjectId>> {
-        packed_write::peel(&self.store, id)
+        write::peel(&self.store, id)
     }
 }
 

@@ -3,8 +3,10 @@
 
 use super::{
     Packed,
-    listing::{self, Entry, Rivals},
-    loose::{self, At, LooseRef},
+    loose::{
+        self, At, LooseRef,
+        listing::{self, Entry, Rivals},
+    },
     store::Store,
 };
 use crate::{BrokenRef, Probe, Result, TargetView, backend::Answers};

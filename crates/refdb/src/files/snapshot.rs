@@ -1,7 +1,6 @@
 use super::{
     cursor::FilesCursor,
-    listing::Rivals,
-    loose::{self, At},
+    loose::{self, At, listing::Rivals},
     probe, reflog,
     store::Store,
 };

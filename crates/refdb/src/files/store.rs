@@ -2,9 +2,9 @@
 
 use super::{
     FilesOptions,
-    free_slots::FreeSlots,
+    batch::journal_file::FreeSlots,
     layout::Layout,
-    packed_cache::{Look, PackedCache, PackedFile},
+    packed::cache::{Look, PackedCache, PackedFile},
 };
 use crate::{Limit, Result};
 use std::{

@@ -1,18 +1,22 @@
 //! One transaction's way through the files: locked, staged, committed.
 
 use super::{
-    batch, bulk, dead_locks, folders,
-    listing::Rivals,
-    locks::{self, Held, Locks},
-    loose, nested,
-    packed_cache::PackedFile,
-    packed_write::{self, NewPacked, PackedEdit},
-    publish, reflog, reflog_file,
-    scheme::Scheme,
-    slot::Slot,
+    batch::{self, journal_file::Slot},
+    lock::{
+        set::{self, Held, Locks},
+        stale,
+    },
+    loose::{self, folders, listing::Rivals},
+    nested,
+    packed::{
+        bulk,
+        cache::PackedFile,
+        write::{self, NewPacked, PackedEdit},
+    },
+    reflog,
     snapshot::FilesSnapshot,
     store::Store,
-    way::Way,
+    strategy::{Scheme, Way},
 };
 use crate::{
     Locked, Rejection, Result, Snapshot, Step, TargetView, Why,
@@ -66,7 +70,7 @@ impl FilesLocked {
                 }
             }
             let path = slot.as_ref().filter(|_| scheme.way == Way::Batch).map(Slot::path);
-            let Some((locks, refused)) = locks::lock(store, claims, scheme, path)? else {
+            let Some((locks, refused)) = set::lock(store, claims, scheme, path)? else {
                 scheme = scheme.packed();
                 continue;
             };
@@ -163,7 +167,7 @@ impl FilesLocked {
         if fs.remove_empty_tree(path)? || !is_folder(&self.store, path) {
             return Ok(true);
         }
-        dead_locks::clear(fs, path)?;
+        stale::clear(fs, path)?;
         Ok(fs.remove_empty_tree(path)?)
     }
 
@@ -209,7 +213,7 @@ impl FilesLocked {
             }
         }
         if !edits.is_empty() {
-            self.staged = Some(packed_write::rewrite(&self.store, &old, &mut edits.into_iter())?);
+            self.staged = Some(write::rewrite(&self.store, &old, &mut edits.into_iter())?);
         }
         self.before = Some(old);
         Ok(())
@@ -228,7 +232,7 @@ impl FilesLocked {
         let Some(rival) = bulk::find_rival(&self.store, &self.locks, &names)? else { return Ok(()) };
         let fs = &self.store.options.fs;
         if let Some(before) = &self.before {
-            match packed_write::restore(&self.store, before)? {
+            match write::restore(&self.store, before)? {
                 Some(old) => old.publish()?,
                 None => fs.remove_file(&self.store.packed_target()?)?,
             }
@@ -247,7 +251,7 @@ impl FilesLocked {
         for at in 0..steps.count() {
             if let Some(source) = steps.log_source(at).filter(|source| !nested::are_nested(steps.name(at), source)) {
                 assert!(self.locks.holds(source), "a log is taken from a ref that is locked: '{source}'");
-                taken.extend(reflog_file::taken(&self.store, source)?.map(|log| (steps.name(at), log)));
+                taken.extend(reflog::file::taken(&self.store, source)?.map(|log| (steps.name(at), log)));
             }
         }
         Ok(taken)
@@ -257,7 +261,7 @@ impl FilesLocked {
     fn put_logs(&self, taken: Vec<(&BStr, Vec<u8>)>) -> Result<Vec<PathBuf>> {
         let mut put = Vec::new();
         for (name, log) in taken {
-            put.extend(reflog_file::put(&self.store, name, &log)?);
+            put.extend(reflog::file::put(&self.store, name, &log)?);
         }
         Ok(put)
     }
@@ -300,7 +304,7 @@ impl FilesLocked {
             let guard = self.locks.take_guard(*claim);
             assert!(guard.is_some(), "what was staged for '{}' is published", step.name);
             let Some(mut lock) = guard else { continue };
-            publish::loose(&self.store, step.name, &mut lock)?;
+            folders::publish_ref(&self.store, step.name, &mut lock)?;
             changed.extend(lock.target().parent().filter(|_| self.store.options.sync).map(Path::to_owned));
         }
         // Folders made for these refs must be on the disk as well; those made for locks alone go again.
@@ -393,7 +397,7 @@ impl Locked for FilesLocked {
                 _ => {}
             }
         }
-        locks::heed_signals()?;
+        set::heed_signals()?;
         if self.locks.holds_packed() {
             self.clear_loose(&claimed)?;
             self.stage_packed(&claimed)?;
@@ -403,7 +407,7 @@ impl Locked for FilesLocked {
             };
             assert!(!claimed.iter().any(is_packed), "a change of packed-refs has its lock");
         }
-        locks::heed_signals()
+        set::heed_signals()
     }
 
     fn commit(mut self: Box<Self>, steps: &dyn Steps) -> Result<()> {

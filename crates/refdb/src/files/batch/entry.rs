@@ -1,0 +1,326 @@
+//! The intent record of a small batch: encode beside parse. docs/formats/intent.md has the format.
+
+use bstr::{BString, ByteSlice};
+use refdb_types::{HashKind, ObjectId, RefName, Scope};
+
+/// More refs than this a small batch never has.
+pub(crate) const REFS_MAX: usize = 32;
+
+/// A longer record is not ours: each ref has a name and a line of a reflog.
+pub(crate) const LEN_MAX_BYTES: usize = 1 << 20;
+
+/// What a batch was about to do, as its owner wrote it down before the first change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Intent {
+    /// The kind of all ids.
+    pub hash: HashKind,
+    /// Whether the record and all before it was synced.
+    pub synced: bool,
+    /// Linux' `boot_id` of the owner.
+    pub boot: String,
+    /// In order of name.
+    pub refs: Vec<IntentRef>,
+}
+
+/// One ref of a batch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IntentRef {
+    /// A valid name of a shared ref below `refs/`.
+    pub name: RefName,
+    /// `None` if there was no such ref.
+    pub old: Option<ObjectId>,
+    /// Never null.
+    pub new: ObjectId,
+    /// The line for its reflog, without the newline.
+    pub log: Option<BString>,
+}
+
+/// Why bytes are no record.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("at byte {offset}: {what}")]
+pub struct IntentFault {
+    /// Where the line at fault begins.
+    pub offset: usize,
+    /// Its fault.
+    pub what: &'static str,
+}
+
+const MAGIC: &str = "refdb batch 1";
+
+/// Where the record begins in a slot. Disks write sectors of this size whole, so that a torn record leaves the line before it.
+pub(crate) const RECORD_AT: usize = 512;
+
+impl Intent {
+    /// The record as it stands in its file.
+    pub fn encode(&self) -> Vec<u8> {
+        assert!((1..=REFS_MAX).contains(&self.refs.len()), "a small batch has a few refs: {}", self.refs.len());
+        let synced = if self.synced { "synced" } else { "unsynced" };
+        let mut out = format!("{MAGIC} {} {synced} {}\n", self.hash.name(), self.boot).into_bytes();
+        for entry in &self.refs {
+            out.extend_from_slice(b"ref ");
+            entry.old.unwrap_or(ObjectId::null(self.hash)).write_hex(&mut out);
+            out.push(b' ');
+            entry.new.write_hex(&mut out);
+            out.push(b' ');
+            out.extend_from_slice(&entry.name);
+            out.push(b'\n');
+            if let Some(log) = &entry.log {
+                debug_assert!(!log.contains(&b'\n'), "an entry of a reflog is one line");
+                out.extend_from_slice(b"log ");
+                out.extend_from_slice(log);
+                out.push(b'\n');
+            }
+        }
+        let sum = crc32fast::hash(&out);
+        out.extend_from_slice(format!("sum {sum:08x}\n").as_bytes());
+        debug_assert_eq!(Intent::parse(&out).as_ref(), Ok(self), "a record is read as it was written");
+        out
+    }
+
+    /// Reads a record. Nothing in it is believed: not the names, nor that its lines are whole.
+    pub fn parse(bytes: &[u8]) -> Result<Self, IntentFault> {
+        let fault = |offset, what| Err(IntentFault { offset, what });
+        if bytes.len() > LEN_MAX_BYTES {
+            return fault(LEN_MAX_BYTES, "longer than any record");
+        }
+        let body = summed(bytes)?;
+        let mut lines = intent_lines(body);
+        let Some((_, first)) = lines.next() else { return fault(0, "nothing but a checksum") };
+        let Some(mut intent) = head(first) else { return fault(0, "no first line of a record") };
+        for (offset, line) in lines {
+            match line.split_once_str(" ") {
+                Some((b"ref", rest)) if intent.refs.len() < REFS_MAX => match entry(intent.hash, rest) {
+                    Ok(entry) if intent.refs.last().is_none_or(|before| before.name < entry.name) => {
+                        intent.refs.push(entry);
+                    }
+                    Ok(_) => return fault(offset, "names out of order"),
+                    Err(what) => return fault(offset, what),
+                },
+                Some((b"ref", _)) => return fault(offset, "more refs than a record may have"),
+                Some((b"log", rest)) => match intent.refs.last_mut() {
+                    Some(entry) if entry.log.is_none() => entry.log = Some(rest.into()),
+                    _ => return fault(offset, "a reflog's line without its ref"),
+                },
+                _ => return fault(offset, "a line of no known kind"),
+            }
+        }
+        if intent.refs.is_empty() {
+            return fault(body.len(), "no ref");
+        }
+        Ok(intent)
+    }
+}
+
+/// With the newline before it.
+const LAST_LINE_LEN: usize = "\nsum 01234567\n".len();
+
+/// The record in a slot's bytes; `None` if there is none, or a part of one. It was being written or wiped when its process or the
+/// power went. Nothing of its batch had begun, or all was done.
+pub fn record_in_slot(bytes: &[u8]) -> Option<&[u8]> {
+    let place = bytes.get(RECORD_AT..)?;
+    let len = place.iter().rposition(|byte| *byte != 0)? + 1;
+    Some(&place[..len]).filter(|record| !is_torn(record))
+}
+
+/// Whether zeros stand where a record is not written yet, or is wiped.
+fn is_torn(bytes: &[u8]) -> bool {
+    let last = bytes.len().checked_sub(LAST_LINE_LEN).map_or(&[][..], |start| &bytes[start..]);
+    let is_end = last.starts_with(b"\nsum ") && last.ends_with(b"\n");
+    !is_end || bytes.contains(&0) && Intent::parse(bytes).is_err()
+}
+
+/// The bytes before the checksum's line, if that is right and the last one.
+pub(crate) fn summed(bytes: &[u8]) -> Result<&[u8], IntentFault> {
+    const LEN: usize = "sum 01234567\n".len();
+    let torn = IntentFault { offset: bytes.len(), what: "its checksum is missing: the record is not whole" };
+    let start = bytes.len().checked_sub(LEN).ok_or_else(|| torn.clone())?;
+    let (body, sum) = bytes.split_at(start);
+    if !sum.starts_with(b"sum ") || !sum.ends_with(b"\n") || !body.ends_with(b"\n") {
+        return Err(torn);
+    }
+    if sum != format!("sum {:08x}\n", crc32fast::hash(body)).as_bytes() {
+        return Err(IntentFault { offset: start, what: "its checksum is wrong" });
+    }
+    Ok(body)
+}
+
+/// The record of the first line, without refs.
+fn head(line: &[u8]) -> Option<Intent> {
+    let mut words = line.to_str().ok()?.strip_prefix(MAGIC)?.strip_prefix(' ')?.split(' ');
+    let (hash, synced, boot) = (words.next()?, words.next()?, words.next()?);
+    let synced = match synced {
+        "synced" => true,
+        "unsynced" => false,
+        _ => return None,
+    };
+    let is_over = words.next().is_none() && !boot.is_empty();
+    is_over.then_some(Intent { hash: HashKind::from_name(hash)?, synced, boot: boot.to_owned(), refs: Vec::new() })
+}
+
+/// A ref of a small batch.
+fn entry(hash: HashKind, text: &[u8]) -> Result<IntentRef, &'static str> {
+    match ref_line(hash, text)? {
+        (name, old, Some(new)) => Ok(IntentRef { name, old, new, log: None }),
+        (_, _, None) => Err("a ref that goes, which no record has"),
+    }
+}
+
+/// `OLD SP NEW SP NAME`. Zeros stand for no ref.
+pub(crate) fn ref_line(
+    hash: HashKind,
+    text: &[u8],
+) -> Result<(RefName, Option<ObjectId>, Option<ObjectId>), &'static str> {
+    let len = hash.len_hex();
+    let id = |at: usize| ObjectId::from_hex(hash, text.get(at..at + len)?).ok();
+    let (Some(old), Some(new)) = (id(0), id(len + 1)) else { return Err("no two object ids") };
+    if text[len] != b' ' || text.get(2 * len + 1) != Some(&b' ') {
+        return Err("no two object ids");
+    }
+    // As for a push: a name that git accepts, below `refs/`, and of no worktree's own.
+    let name = RefName::new(&text[2 * len + 2..]).map_err(|_| "a bad refname")?;
+    if !name.starts_with(b"refs/") || Scope::of(&name) != Scope::Shared {
+        return Err("a ref that no record may have");
+    }
+    Ok((name, Some(old).filter(|id| !id.is_null()), Some(new).filter(|id| !id.is_null())))
+}
+
+/// The lines of a record, each with its offset and without its newline.
+pub(crate) fn intent_lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    Lines { bytes, at: 0 }
+}
+
+struct Lines<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = (usize, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = &self.bytes[self.at..];
+        let len = rest.find_byte(b'\n')?;
+        let offset = self.at;
+        self.at += len + 1;
+        Some((offset, &rest[..len]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(hash: HashKind, byte: u8) -> ObjectId {
+        ObjectId::from_bytes(hash, &[byte; 32][..hash.len_bytes()]).unwrap()
+    }
+
+    fn sample(hash: HashKind) -> Intent {
+        let entry = |name: &str, old: Option<u8>, log: Option<&str>| IntentRef {
+            name: RefName::new(name).unwrap(),
+            old: old.map(|byte| id(hash, byte)),
+            new: id(hash, 9),
+            log: log.map(BString::from),
+        };
+        let refs = vec![
+            entry("refs/changes/45/12345/1", None, Some("0 1 A <a@b> 1 +0000\tcreated")),
+            entry("refs/changes/45/12345/meta", Some(3), None),
+            entry("refs/heads/\u{fc}", Some(4), Some("")),
+        ];
+        Intent { hash, synced: true, boot: "9c1e-boot".into(), refs }
+    }
+
+    /// The bytes with a right checksum.
+    fn with_sum(body: &[u8]) -> Vec<u8> {
+        [body, format!("sum {:08x}\n", crc32fast::hash(body)).as_bytes()].concat()
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        for hash in [HashKind::Sha1, HashKind::Sha256] {
+            for synced in [true, false] {
+                let intent = Intent { synced, ..sample(hash) };
+                assert_eq!(Intent::parse(&intent.encode()), Ok(intent));
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_cut_or_has_another_byte_is_none() {
+        let whole = sample(HashKind::Sha1).encode();
+        for at in 0..whole.len() {
+            assert!(Intent::parse(&whole[..at]).is_err(), "cut at {at}");
+            for other in [0, b'\n', b' ', whole[at] ^ 1, 0xff].into_iter().filter(|byte| *byte != whole[at]) {
+                let mut bytes = whole.clone();
+                bytes[at] = other;
+                assert!(Intent::parse(&bytes).is_err(), "{other} at {at}");
+            }
+        }
+        assert!(Intent::parse(&vec![b'x'; LEN_MAX_BYTES + 1]).is_err());
+        assert!(Intent::parse(&vec![0; whole.len()]).is_err());
+    }
+
+    #[test]
+    fn no_record_names_what_a_push_could_not() {
+        let (old, new) = (id(HashKind::Sha1, 1), id(HashKind::Sha1, 2));
+        let null = ObjectId::null(HashKind::Sha1);
+        let with = |lines: &str| Intent::parse(&with_sum(format!("{MAGIC} sha1 synced boot\n{lines}").as_bytes()));
+        assert!(with(&format!("ref {old} {new} refs/heads/a\n")).is_ok());
+        for name in [
+            "HEAD",
+            "refs/heads/../../config",
+            "refs/heads/a..b",
+            "refs/heads/a.lock",
+            "refs/../x",
+            "/etc/x",
+            "refs/",
+            "refs/bisect/bad",
+            "refs/worktree/x",
+            "main-worktree/refs/heads/a",
+            "worktrees/w/HEAD",
+            "",
+        ] {
+            assert!(with(&format!("ref {old} {new} {name}\n")).is_err(), "{name}");
+        }
+        for lines in [
+            String::new(),
+            format!("ref {old} {null} refs/heads/a\n"),
+            format!("ref {old} refs/heads/a\n"),
+            format!("log x\nref {old} {new} refs/heads/a\n"),
+            format!("ref {old} {new} refs/heads/a\nlog x\nlog y\n"),
+            format!("ref {old} {new} refs/heads/b\nref {old} {new} refs/heads/a\n"),
+            format!("ref {old} {new} refs/heads/a\nref {old} {new} refs/heads/a\n"),
+            format!("rev {old} {new} refs/heads/a\n"),
+            (0..=REFS_MAX).map(|at| format!("ref {old} {new} refs/heads/{at:03}\n")).collect(),
+        ] {
+            assert!(with(&lines).is_err(), "{lines}");
+        }
+        for first in
+            ["refdb batch 2 sha1 synced boot\n", "refdb batch 1 md5 synced boot\n", "refdb batch 1 sha1 synced\n"]
+        {
+            assert!(Intent::parse(&with_sum(format!("{first}ref {old} {new} refs/heads/a\n").as_bytes())).is_err());
+        }
+    }
+
+    fn slot(record: &[u8]) -> Vec<u8> {
+        [&[b'x'; RECORD_AT][..], record, &[0; 3000]].concat()
+    }
+
+    #[test]
+    fn a_slot_has_the_record_that_was_written_whole_and_no_other() {
+        let record = sample(HashKind::Sha1).encode();
+        assert_eq!(record_in_slot(&slot(&record)), Some(&record[..]));
+        for none in [&b""[..], &b"x"[..], &[b'x'; RECORD_AT], &[b'x'; RECORD_AT + 1], &slot(b"")] {
+            assert_eq!(record_in_slot(none), None);
+        }
+        for at in 0..record.len() {
+            // Torn while it was written, from either end, and while it was wiped.
+            assert_eq!(record_in_slot(&slot(&record[..at])), None, "the first {at} bytes");
+            let zeros = [&vec![0; at.max(1)], &record[at.max(1)..]].concat();
+            assert_eq!(record_in_slot(&slot(&zeros)), None, "zeros for the first {at} bytes");
+        }
+        // A byte that a disk changed is no reason to forget the batch.
+        let mut harmed = record.clone();
+        harmed[7] = b'y';
+        assert_eq!(record_in_slot(&slot(&harmed)), Some(&harmed[..]));
+    }
+}

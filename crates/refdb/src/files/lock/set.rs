@@ -1,0 +1,518 @@
+//! The locks of one transaction: loose names in byte order, packed-refs last.
+//!
+//! Only the first lock is waited for at length. A holder waits at most [`NEXT_PATIENCE`] for the next, then drops all,
+//! waits without a lock and starts over. So no two processes wait for each other.
+
+use crate::files::{loose::folders, store::Store, strategy::Scheme};
+use crate::{
+    Error, Result, Why,
+    backend::{Claim, Claims},
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_vfs::{Fs, Left, Lock, LockError, Patience, Seed, Stat, interrupt};
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// How long a lock is waited for where nothing is set: long enough for any writer that is alive.
+const GENEROUS: Patience = Patience::For(Duration::from_secs(10));
+
+/// How long a lock is waited for while others are held.
+const NEXT_PATIENCE: Duration = Duration::from_millis(100);
+
+/// Lock files that stay open at most between locking and writing.
+const OPEN_MAX: usize = 64;
+
+/// How a claimed ref is locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Held {
+    /// Not at all: refused, or given up again.
+    No,
+    /// By another name of one file for many, without a guard.
+    Linked(Left),
+    /// With a guard, at this index of `own`.
+    Own(usize),
+}
+
+/// All locks of a transaction. Dropping it unlocks and removes the folders that were made for the locks.
+pub(crate) struct Locks {
+    store: Arc<Store>,
+    names: Names,
+    held: Vec<Held>,
+    own: Vec<Option<Lock>>,
+    /// Lock files that others are links to, the newest last. They sign those, so they go last.
+    seeds: Vec<Seed>,
+    made: Vec<PathBuf>,
+    packed: Option<Lock>,
+    any: bool,
+    /// Whether they are a batch's, all of them names of its slot.
+    is_batch: bool,
+    /// Whether a lock was not had because it could not be a batch's.
+    cannot_sign: bool,
+    /// Whether they stay when this is dropped, since there is a record.
+    outlive_us: bool,
+    /// Working memory for paths.
+    buffer: Vec<u8>,
+}
+
+/// The claims' names in one piece of memory.
+#[derive(Default)]
+pub(crate) struct Names {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Names {
+    pub(crate) fn push(&mut self, name: &BStr) {
+        debug_assert!(self.last() < Some(name), "locks are taken in order of name, each once: {name}");
+        self.bytes.extend_from_slice(name);
+        self.ends.push(self.bytes.len());
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn last(&self) -> Option<&BStr> {
+        self.ends.len().checked_sub(1).map(|last| self.get(last))
+    }
+
+    pub(crate) fn get(&self, at: usize) -> &BStr {
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.bytes[start..self.ends[at]].as_bstr()
+    }
+}
+
+/// So often all locks are dropped and taken anew because one of them is held. Each time someone held one for longer than
+/// [`NEXT_PATIENCE`], so this many mean that it will not get better.
+const STARTS_MAX: usize = 100;
+
+/// Why an attempt to lock everything ended.
+enum Stop {
+    /// Someone holds the lock of this file, which is not the first: `None` for packed-refs.
+    Blocked(Option<usize>, PathBuf, LockError),
+    /// Nothing can be locked.
+    Fatal(Error),
+    /// A lock cannot be one of a batch: its owner could not be told to be gone.
+    NoBatch,
+}
+
+/// Locks, and the claims that were refused.
+pub(crate) type Locked = (Locks, Vec<(usize, Why)>);
+
+/// Locks every claim that can be locked; the others are refused. `None` if a lock cannot be had as a batch has it, whose `slot`
+/// this is.
+pub(crate) fn lock(
+    store: &Arc<Store>,
+    claims: &dyn Claims,
+    scheme: Scheme,
+    slot: Option<&Path>,
+) -> Result<Option<Locked>> {
+    let mut refused = BTreeMap::new();
+    let mut starts_left = STARTS_MAX;
+    loop {
+        let (claim, target, held) = match attempt(store, claims, (scheme, slot), &mut refused) {
+            Ok(locks) => {
+                debug_assert!(refused.keys().all(|at| locks.held(*at) == Held::No), "a refused claim is not locked");
+                return Ok(Some((locks, refused.into_iter().collect())));
+            }
+            Err(Stop::NoBatch) => return Ok(None),
+            Err(Stop::Fatal(error)) => return Err(error),
+            Err(Stop::Blocked(claim, target, held)) => (claim, target, held),
+        };
+        let patience = if claim.is_some() { store.options.ref_patience } else { store.options.packed_patience };
+        // Once none are left each turn refuses a claim, or is the last.
+        let waited = match starts_left {
+            0 => Err(held),
+            _ => Lock::wait_until_free(&store.options.fs, &target, patience.unwrap_or(GENEROUS)),
+        };
+        starts_left = starts_left.saturating_sub(1);
+        match (waited, claim) {
+            (Ok(()), _) => {}
+            (Err(LockError::Held { path, age_seconds, uid, .. }), Some(at)) => {
+                refused.insert(at, Why::Locked { path: absolute(&path), age_seconds, uid });
+            }
+            (Err(error), _) => return Err(error.into()),
+        }
+    }
+}
+
+fn attempt(
+    store: &Arc<Store>,
+    claims: &dyn Claims,
+    (scheme, slot): (Scheme, Option<&Path>),
+    refused: &mut BTreeMap<usize, Why>,
+) -> std::result::Result<Locks, Stop> {
+    let mut locks = Locks {
+        store: Arc::clone(store),
+        names: Names::default(),
+        held: Vec::with_capacity(claims.count()),
+        own: Vec::new(),
+        seeds: slot.map(|slot| Seed::of_slot(slot.to_owned())).into_iter().collect(),
+        made: Vec::new(),
+        packed: None,
+        any: false,
+        is_batch: slot.is_some(),
+        cannot_sign: false,
+        outlive_us: false,
+        buffer: Vec::new(),
+    };
+    for (at, claim) in claims.iter().enumerate() {
+        locks.names.push(claim.name);
+        locks.held.push(Held::No);
+        if !refused.contains_key(&at)
+            && let Some(rejection) = locks.take(at, &claim, scheme)?
+        {
+            refused.insert(at, rejection);
+        }
+    }
+    debug_assert_eq!(locks.count(), claims.count(), "each claim is locked or refused");
+    // With every claim refused there is nothing to do.
+    if scheme.packed && locks.any {
+        locks.take_packed()?;
+    }
+    Ok(locks)
+}
+
+impl Locks {
+    /// Locks one claim; returns why that cannot be.
+    fn take(&mut self, at: usize, claim: &Claim<'_>, scheme: Scheme) -> std::result::Result<Option<Why>, Stop> {
+        debug_assert!(self.packed.is_none(), "the lock of packed-refs is the last");
+        debug_assert!(self.held[at] == Held::No, "a ref is locked once");
+        debug_assert!(
+            self.any || self.is_batch || self.seeds.is_empty(),
+            "a lock that others are links to is held, or a slot"
+        );
+        let links = scheme.links(claim);
+        if links && let Some(left) = self.link_at_once(claim.name) {
+            (self.held[at], self.any) = (Held::Linked(left), true);
+            return Ok(None);
+        }
+        let Some(path) = self.store.layout.ref_path(claim.name) else {
+            // Edits have good names: a symbolic ref leads here.
+            return Ok(Some(Why::BadTarget { target: claim.name.to_owned() }));
+        };
+        let patience = self.patience(self.store.options.ref_patience);
+        let locked = if links { self.link(&path, patience).map(Held::Linked) } else { self.create(&path, patience) };
+        match locked {
+            Ok(held) => {
+                self.held[at] = held;
+                self.any = true;
+                Ok(None)
+            }
+            Err(_) if self.cannot_sign => Err(Stop::NoBatch),
+            Err(error) => self.refuse(at, &path, error).map(Some),
+        }
+    }
+
+    /// What a lock that could not be had means for its claim.
+    fn refuse(&self, at: usize, path: &Path, error: LockError) -> std::result::Result<Why, Stop> {
+        Ok(match error {
+            LockError::Held { .. } if let Some(own) = self.twin(path) => {
+                Why::LockedBySelf { path: absolute(&Lock::path_of(path)), other: own.to_owned() }
+            }
+            LockError::Held { .. } if self.any => return Err(Stop::Blocked(Some(at), path.to_owned(), error)),
+            LockError::Held { path, age_seconds, uid, .. } => Why::Locked { path: absolute(&path), age_seconds, uid },
+            LockError::Io(error) if error.source.kind() == io::ErrorKind::Interrupted => {
+                return Err(Stop::Fatal(error.into()));
+            }
+            LockError::Io(error) => match self.blocker(path) {
+                Some(blocker) => Why::Conflict { with: blocker, is_new: false, prevents_lock: true },
+                None => Why::NoLock { path: absolute(&Lock::path_of(path)), said: without_number(&error.source) },
+            },
+        })
+    }
+
+    /// The ref whose file stands where `path` needs a folder.
+    fn blocker(&self, path: &Path) -> Option<BString> {
+        let layout = &self.store.layout;
+        let base = if path.starts_with(&layout.git_dir) { &layout.git_dir } else { &layout.common_dir };
+        let file = folders::file_in_the_way(&self.store.options.fs, base, path)?;
+        Some(file.strip_prefix(base).ok()?.as_os_str().as_bytes().into())
+    }
+
+    fn patience(&self, set: Option<Patience>) -> Patience {
+        let long = set.unwrap_or(GENEROUS);
+        let patience = match long {
+            Patience::None => Patience::None,
+            Patience::For(limit) if self.any => Patience::For(limit.min(NEXT_PATIENCE)),
+            Patience::Forever if self.any => Patience::For(NEXT_PATIENCE),
+            long => long,
+        };
+        let is_long = matches!(patience, Patience::For(time) if time > NEXT_PATIENCE) || patience == Patience::Forever;
+        debug_assert!(!(self.any && is_long), "nobody who holds a lock waits long for another: {patience:?}");
+        patience
+    }
+
+    fn create(&mut self, path: &Path, patience: Patience) -> std::result::Result<Held, LockError> {
+        // An open file signs a lock, and thousands of open files are too many. So all locks but the first are links to
+        // it.
+        let mut lock = if Lock::is_signed(&self.store.options.fs, path) {
+            let left = self.link(path, patience)?;
+            Lock::resume_linked(&self.store.options.fs, path, left)
+        } else {
+            self.with_parents(path, |fs| Lock::acquire(fs, path, 0o666, patience))?
+        };
+        if self.own.len() >= OPEN_MAX {
+            lock.close();
+        }
+        Ok(self.guarded(lock))
+    }
+
+    fn guarded(&mut self, lock: Lock) -> Held {
+        self.own.push(Some(lock));
+        Held::Own(self.own.len() - 1)
+    }
+
+    /// The usual case, without an allocation: there is a seed, the folder exists, nobody holds the lock. Whatever else
+    /// is the case, `None`.
+    fn link_at_once(&mut self, name: &BStr) -> Option<Left> {
+        let seed = self.seeds.last()?;
+        if !self.store.layout.lock_path_into(name, &mut self.buffer) {
+            return None;
+        }
+        Lock::link_and_leave(&self.store.options.fs, Path::new(OsStr::from_bytes(&self.buffer)), seed)
+    }
+
+    fn link(&mut self, path: &Path, patience: Patience) -> std::result::Result<Left, LockError> {
+        let Some(seed) = self.seeds.last().map(|seed| seed.path().to_owned()) else { return self.sow(path, patience) };
+        match self.with_parents(path, |fs| Lock::acquire_linked(fs, path, &seed, patience)) {
+            Ok(lock) => Ok(lock.leave()),
+            Err(LockError::Io(error)) if self.is_batch && cannot_link(&error) => {
+                self.cannot_sign = true;
+                Err(LockError::Io(error))
+            }
+            // On ext4 a file can have 65,000 names.
+            Err(LockError::Io(error)) if error.source.kind() == io::ErrorKind::TooManyLinks => self.sow(path, patience),
+            // The seed's file system knows no links, or this folder lies on another one.
+            Err(LockError::Io(error)) if cannot_link(&error) => {
+                Ok(self.with_parents(path, |fs| Lock::acquire_unsigned(fs, path, 0o666, patience))?.leave())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a lock file that the next ones are links to.
+    fn sow(&mut self, path: &Path, patience: Patience) -> std::result::Result<Left, LockError> {
+        assert!(!self.is_batch, "a batch's locks are names of its slot");
+        let lock = self.with_parents(path, |fs| Lock::acquire(fs, path, 0o666, patience))?;
+        let (seed, left) = lock.into_seed();
+        self.seeds.push(seed);
+        Ok(left)
+    }
+
+    /// Whether the locks stay when this is dropped, and at an abort. The batch's record would be worth nothing without
+    /// them.
+    pub(crate) fn outlive_us(&mut self, outlive: bool) {
+        self.outlive_us = outlive;
+        for held in &mut self.held {
+            match held {
+                Held::Linked(left) => left.outlive_aborts(),
+                Held::Own(index) => self.own[*index].iter_mut().for_each(Lock::outlive_aborts),
+                Held::No => {}
+            }
+        }
+    }
+
+    /// Locks packed-refs as well. Others are held, so that it is waited for briefly.
+    pub(crate) fn add_packed(&mut self) -> Result<()> {
+        match self.take_packed() {
+            Ok(()) => Ok(()),
+            Err(Stop::Blocked(_, _, held)) => Err(held.into()),
+            Err(Stop::Fatal(error)) => Err(error),
+            Err(Stop::NoBatch) => unreachable!("packed-refs is locked as always"),
+        }
+    }
+
+    fn with_parents(
+        &mut self,
+        path: &Path,
+        acquire: impl Fn(&Fs) -> std::result::Result<Lock, LockError>,
+    ) -> std::result::Result<Lock, LockError> {
+        let (options, layout) = (&self.store.options, &self.store.layout);
+        // Of a repository that was moved or deleted nothing is made anew.
+        let is_missing = |error: &LockError| is_missing(error) && options.fs.stat(&layout.common_dir).is_ok();
+        folders::with_parents(&options.fs, path, options.sharing, &mut self.made, is_missing, || acquire(&options.fs))
+    }
+
+    fn take_packed(&mut self) -> std::result::Result<(), Stop> {
+        debug_assert!(self.any, "packed-refs is locked for refs that are");
+        let fatal = |error: Error| Stop::Fatal(error);
+        let target = self.store.packed_target().map_err(fatal)?;
+        let patience = self.patience(self.store.options.packed_patience);
+        match Lock::acquire(&self.store.options.fs, &target, 0o666, patience) {
+            Ok(mut lock) => {
+                lock.close();
+                self.packed = Some(lock);
+                Ok(())
+            }
+            Err(held @ LockError::Held { .. }) if self.any => Err(Stop::Blocked(None, target, held)),
+            Err(error) => Err(fatal(error.into())),
+        }
+    }
+
+    /// How the claim at this position is locked.
+    pub(crate) fn held(&self, at: usize) -> Held {
+        self.held[at]
+    }
+
+    /// How many claims there were.
+    pub(crate) fn count(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The name of the claim at this position.
+    pub(crate) fn name(&self, at: usize) -> &BStr {
+        self.names.get(at)
+    }
+
+    /// Whether we hold the lock of this ref.
+    pub(crate) fn holds(&self, name: &BStr) -> bool {
+        debug_assert_eq!(self.names.len(), self.count(), "each claim has its name");
+        let (mut low, mut high) = (0, self.count());
+        while low < high {
+            let at = low + (high - low) / 2;
+            match self.names.get(at).cmp(name) {
+                std::cmp::Ordering::Less => low = at + 1,
+                std::cmp::Ordering::Greater => high = at,
+                std::cmp::Ordering::Equal => return self.held[at] != Held::No,
+            }
+        }
+        false
+    }
+
+    /// The ref of ours whose lock is that of `path`, if there is one. A folder that is a symbolic link gives one file
+    /// two names.
+    pub(crate) fn twin(&self, path: &Path) -> Option<&BStr> {
+        let fs = &self.store.options.fs;
+        let identity = |found: refdb_vfs::Result<Option<Stat>>| found.ok()?.as_ref().map(Stat::file_id);
+        let lock = |path: &Path| identity(fs.find_link(&Lock::path_of(path)));
+        let folder = |path: &Path| identity(fs.find(path.parent()?));
+        let (theirs, base) = (lock(path)?, path.file_name()?);
+        // All locks may be links to one file: whose it is, its folder tells. There may be no telling case.
+        let is_twin = |name: &&BStr| {
+            let is_alike =
+                Path::new(OsStr::from_bytes(name)).file_name().is_some_and(|own| own.eq_ignore_ascii_case(base));
+            is_alike
+                && self.store.layout.ref_path(name).is_some_and(|own| {
+                    lock(&own) == Some(theirs) && folder(&own).is_some_and(|own| Some(own) == folder(path))
+                })
+        };
+        (0..self.count()).filter(|at| self.held[*at] != Held::No).map(|at| self.name(at)).find(is_twin)
+    }
+
+    /// Whether packed-refs is locked.
+    pub(crate) fn holds_packed(&self) -> bool {
+        self.packed.is_some()
+    }
+
+    /// The guard of a claim's lock, into which its new content goes; `None` for a claim that is not locked.
+    pub(crate) fn guard(&mut self, at: usize) -> Option<&mut Lock> {
+        if let Held::Linked(left) = self.held[at] {
+            let path = self.store.layout.ref_path(self.names.get(at))?;
+            let lock = Lock::resume_linked(&self.store.options.fs, &path, left);
+            self.held[at] = self.guarded(lock);
+        }
+        let Held::Own(index) = self.held[at] else { return None };
+        debug_assert!(self.own[index].is_some(), "a lock that is held has its guard");
+        self.own.get_mut(index).and_then(Option::as_mut)
+    }
+
+    /// Takes a guard out, to publish what was written.
+    pub(crate) fn take_guard(&mut self, at: usize) -> Option<Lock> {
+        let Held::Own(index) = std::mem::replace(&mut self.held[at], Held::No) else { return None };
+        self.own.get_mut(index).and_then(Option::take)
+    }
+
+    /// The folders that were made for locks.
+    pub(crate) fn made(&mut self) -> &mut Vec<PathBuf> {
+        &mut self.made
+    }
+
+    /// Gives up every lock, packed-refs' first, what signs them last, then removes the folders that were made and are
+    /// empty.
+    pub(crate) fn release(&mut self) {
+        if self.outlive_us {
+            return self.leave();
+        }
+        self.packed = None;
+        let fs = &self.store.options.fs;
+        for at in 0..self.held.len() {
+            match std::mem::replace(&mut self.held[at], Held::No) {
+                Held::No => {}
+                Held::Own(index) => self.own[index] = None,
+                Held::Linked(left) => {
+                    if self.store.layout.lock_path_into(self.names.get(at), &mut self.buffer) {
+                        // Nothing better can be done about it than for a `Lock` that is dropped.
+                        let _ = left.remove(fs, Path::new(OsStr::from_bytes(&self.buffer)));
+                    }
+                }
+            }
+        }
+        debug_assert!(self.own.iter().all(Option::is_none), "what signs locks goes after them");
+        self.seeds.clear();
+        for folder in self.made.drain(..).rev() {
+            // Refs may be in it by now.
+            let _ = fs.remove_dir(&folder);
+        }
+    }
+}
+
+impl Locks {
+    /// Leaves the locks as a process that died would.
+    fn leave(&mut self) {
+        self.held.fill(Held::No);
+        for lock in self.own.drain(..).flatten() {
+            let _left = lock.leave();
+        }
+        self.seeds.clear();
+        self.made.clear();
+    }
+}
+
+impl Drop for Locks {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+fn is_missing(error: &LockError) -> bool {
+    matches!(error, LockError::Io(error) if error.source.kind() == io::ErrorKind::NotFound)
+}
+
+fn cannot_link(error: &refdb_vfs::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, Unsupported};
+    matches!(error.source.kind(), CrossesDevices | PermissionDenied | Unsupported)
+}
+
+/// The reader of the message may be in another folder.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The system's words, as git prints them.
+fn without_number(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// Fails if a signal came.
+pub(crate) fn heed_signals() -> Result<()> {
+    interrupt::check().map_err(Error::Interrupted)
+}
+
+/// How long someone who is about to finish is waited for.
+pub(crate) fn patience_for_rivals(store: &Store) -> Patience {
+    store.options.ref_patience.unwrap_or(GENEROUS)
+}
+
+/// How long the lock of packed-refs is waited for where no other is held.
+pub(crate) fn patience_for_packed(store: &Store) -> Patience {
+    store.options.packed_patience.unwrap_or(GENEROUS)
+}

@@ -1,0 +1,212 @@
+use crate::{LooseError, Result, TargetView};
+use bstr::{BStr, ByteSlice};
+use refdb_types::{FormatOptions, HashKind, ObjectId, RefName, Target, check_format};
+use refdb_vfs::Fs;
+use std::{os::unix::ffi::OsStrExt, path::Path};
+
+/// What a loose ref's file says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LooseRef<'a> {
+    /// An object.
+    Direct(ObjectId),
+    /// Another ref, by a name that has not been checked.
+    Symbolic(&'a BStr),
+}
+
+/// Parses a loose ref as git does: `ref:`, white space and a name, or an object id. White space behind the name is
+/// passed over. So is white space behind the id with all that follows it (`git refs verify` reports both). A zero byte ends
+/// the content, as of a file whose end a loss of power left unwritten.
+pub fn parse(hash: HashKind, content: &[u8]) -> std::result::Result<LooseRef<'_>, LooseError> {
+    if let Some(rest) = content.strip_prefix(b"ref:") {
+        let rest = rest.find_byte(0).map_or(rest, |end| &rest[..end]);
+        return Ok(LooseRef::Symbolic(trim(rest).as_bstr()));
+    }
+    if content.is_empty() {
+        return Err(LooseError::Empty);
+    }
+    let broken = || LooseError::Content(hash.len_hex());
+    let (hex, rest) = content.split_at_checked(hash.len_hex()).ok_or_else(broken)?;
+    let id = ObjectId::from_hex(hash, hex).map_err(|_| broken())?;
+    if rest.first().is_none_or(|byte| is_space(byte) || *byte == 0) { Ok(LooseRef::Direct(id)) } else { Err(broken()) }
+}
+
+/// What git counts as white space.
+pub(crate) fn is_space(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+fn trim(mut text: &[u8]) -> &[u8] {
+    while let [first, rest @ ..] = text
+        && is_space(first)
+    {
+        text = rest;
+    }
+    while let [rest @ .., last] = text
+        && is_space(last)
+    {
+        text = rest;
+    }
+    text
+}
+
+/// What lies at a loose ref's path.
+#[derive(Debug)]
+pub enum At<'a> {
+    /// Nothing, or nothing that is a ref.
+    Missing,
+    /// A folder.
+    Folder,
+    /// A ref.
+    Ref(LooseRef<'a>),
+    /// A file that is no good.
+    Broken(LooseError),
+}
+
+/// No symbolic ref can be longer, since no path can.
+const CONTENT_LEN_MAX: usize = 8192;
+const CONTENT_LEN_USUAL: usize = 512;
+
+/// Reads what lies at a loose ref's path. `buffer` is working memory, kept between calls.
+pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, buffer: &'a mut Vec<u8>) -> Result<At<'a>> {
+    let file = match fs.open_no_follow(path) {
+        Ok(file) => file,
+        // A name too long for a file has none. Who wants to make one is told so by its lock.
+        Err(error) if error.is_not_found() || error.is_too_long() => return Ok(At::Missing),
+        // Very old gits made HEAD a symbolic link, and core.preferSymlinkRefs still does.
+        Err(error) if error.is_symlink() => match read_link(fs, path, buffer)? {
+            Some(len) => return Ok(At::Ref(LooseRef::Symbolic(buffer[..len].as_bstr()))),
+            None => match fs.open(path) {
+                Ok(file) => file,
+                Err(error) if error.is_not_found() => return Ok(At::Missing),
+                Err(error) => return LooseError::of_file(&error).map(At::Broken).ok_or_else(|| error.into()),
+            },
+        },
+        Err(error) => return LooseError::of_file(&error).map(At::Broken).ok_or_else(|| error.into()),
+    };
+    buffer.resize(buffer.len().max(CONTENT_LEN_USUAL), 0);
+    let mut len = match file.read_at(buffer, 0) {
+        Err(error) if error.is_folder() => return Ok(At::Folder),
+        Err(error) => return LooseError::of_file(&error).map(At::Broken).ok_or_else(|| error.into()),
+        Ok(len) => len,
+    };
+    if len == buffer.len() {
+        buffer.resize(CONTENT_LEN_MAX, 0);
+        len += file.read_at(&mut buffer[len..], len as u64)?;
+    }
+    Ok(match parse(hash, &buffer[..len]) {
+        Ok(content) => At::Ref(content),
+        Err(error) => At::Broken(error),
+    })
+}
+
+/// A symbolic link is a symbolic ref if its content is spelt like a full refname. Otherwise it only leads to the file.
+fn read_link(fs: &Fs, path: &Path, buffer: &mut Vec<u8>) -> Result<Option<usize>> {
+    let content = match fs.read_link(path) {
+        Ok(content) => content,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let content = content.as_os_str().as_bytes();
+    if !content.starts_with(b"refs/") || check_format(content, FormatOptions::default()).is_err() {
+        return Ok(None);
+    }
+    buffer.clear();
+    buffer.extend_from_slice(content);
+    Ok(Some(content.len()))
+}
+
+impl<'a> From<LooseRef<'a>> for TargetView<'a> {
+    fn from(content: LooseRef<'a>) -> Self {
+        match content {
+            LooseRef::Direct(id) => TargetView::Direct(id),
+            LooseRef::Symbolic(name) => TargetView::Symbolic(name),
+        }
+    }
+}
+
+impl LooseRef<'_> {
+    /// The content as an owned target. Fails if the name in a symbolic ref is one that no ref can have.
+    pub fn to_target(self) -> std::result::Result<Target, LooseError> {
+        match self {
+            LooseRef::Direct(id) => Ok(Target::Direct(id)),
+            LooseRef::Symbolic(name) => RefName::new_safe(name.to_vec())
+                .map(Target::Symbolic)
+                .ok_or_else(|| LooseError::Target(name.to_owned())),
+        }
+    }
+}
+
+/// Appends a loose ref's content.
+pub(crate) fn encode(value: TargetView<'_>, out: &mut Vec<u8>) {
+    match value {
+        TargetView::Direct(id) => id.write_hex(out),
+        TargetView::Symbolic(name) => {
+            out.extend_from_slice(b"ref: ");
+            out.extend_from_slice(name);
+        }
+    }
+    out.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEX: &str = "79c34942e58621b484c7f8fdc5d8363413ec7d40";
+
+    fn parsed(content: &str) -> std::result::Result<String, LooseError> {
+        parse(HashKind::Sha1, content.as_bytes()).map(|content| match content {
+            LooseRef::Direct(id) => id.to_string(),
+            LooseRef::Symbolic(name) => format!("-> {name}"),
+        })
+    }
+
+    #[test]
+    fn an_id_may_be_followed_by_white_space_and_anything() {
+        for tail in ["\n", "", " x", "\tx\n", "\n\nx", "\r\n", "\0", "\0x", "\0\n"] {
+            assert_eq!(parsed(&format!("{HEX}{tail}")).unwrap(), HEX);
+        }
+        assert_eq!(parsed(&HEX.to_uppercase()).unwrap(), HEX);
+        for bad in [format!("{HEX}x"), format!(" {HEX}"), HEX[1..].into(), "refs/heads/main\n".into()] {
+            assert_eq!(parsed(&bad), Err(LooseError::Content(40)), "{bad}");
+        }
+        assert_eq!(parsed(""), Err(LooseError::Empty));
+    }
+
+    #[test]
+    fn a_symbolic_ref_may_have_white_space_on_both_sides() {
+        for content in ["ref: refs/heads/main", "ref:refs/heads/main  \n\n", "ref:\t refs/heads/main\n"] {
+            assert_eq!(parsed(content).unwrap(), "-> refs/heads/main");
+        }
+        // What this names is for the code that resolves it to judge.
+        assert_eq!(parsed("ref: a\nb\n").unwrap(), "-> a\nb");
+        assert_eq!(parsed("ref: \n").unwrap(), "-> ");
+        // A zero byte ends it.
+        assert_eq!(parsed("ref: refs/heads/main\0").unwrap(), "-> refs/heads/main");
+        assert_eq!(parsed("ref: refs/heads/main \0x\n").unwrap(), "-> refs/heads/main");
+    }
+
+    #[test]
+    fn what_is_encoded_parses_to_the_same() {
+        let id = ObjectId::from_hex(HashKind::Sha1, HEX.as_bytes()).unwrap();
+        for value in [TargetView::Direct(id), TargetView::Symbolic("refs/heads/x".into())] {
+            let mut bytes = Vec::new();
+            encode(value, &mut bytes);
+            assert_eq!(TargetView::from(parse(HashKind::Sha1, &bytes).unwrap()), value);
+        }
+    }
+
+    #[test]
+    fn every_mutation_of_a_loose_ref_is_parsed_or_refused() {
+        for seed in [format!("{HEX}\n"), "ref: refs/heads/main\n".into()] {
+            for at in 0..seed.len() {
+                for byte in 0..=255u8 {
+                    let mut bytes = seed.clone().into_bytes();
+                    bytes[at] = byte;
+                    let _ = parse(HashKind::Sha1, &bytes);
+                    let _ = parse(HashKind::Sha256, &bytes[..at]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+use crate::{BrokenRef, LooseError, Result};
+use bstr::{BStr, ByteSlice};
+use refdb_vfs::{EntryKind, Fs};
+use std::{collections::HashSet, ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path};
+
+/// An entry of a folder below `refs/` that is or may hold a ref.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Entry {
+    /// The entry's name; a folder's ends with `/`, so that sorting entries sorts the refs in them.
+    pub(crate) name: Vec<u8>,
+    /// Whether only its lock was seen. The file may be about to be renamed, or not be there.
+    pub(crate) is_in_doubt: bool,
+    /// Whether it is a symbolic link to something else than a folder.
+    pub(crate) is_link: bool,
+}
+
+impl Entry {
+    pub(crate) fn is_folder(&self) -> bool {
+        self.name.last() == Some(&b'/')
+    }
+}
+
+/// The locks, as far as known, in a folder that is listed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rivals {
+    /// Others may be writing.
+    Possible,
+    /// The caller holds the locks of all names it asks for.
+    LockedOut,
+}
+
+/// A folder's refs and folders, sorted as refnames sort; empty if there is no such folder. Gives up with `None` when
+/// there are more than `limit` entries.
+///
+/// While a ref is renamed from its lock file, a listing on some file systems shows only the lock. It shows neither the
+/// old nor the new entry of the ref. So a lock that is seen without its ref makes the listing name the ref as well. The
+/// reader that opens it finds out.
+pub(crate) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Result<Option<Vec<Entry>>> {
+    let mut entries = Vec::new();
+    let mut locked: Vec<Vec<u8>> = Vec::new();
+    let mut seen = 0;
+    let listed = fs.read_dir_with(folder, &mut |name, kind| {
+        seen += 1;
+        if seen > limit {
+            return ControlFlow::Break(());
+        }
+        match name.strip_suffix(b".lock") {
+            // Git passes over both.
+            _ if name.starts_with(b".") => {}
+            Some(name) if kind != EntryKind::Dir => {
+                // `X.lock.lock` is the content of a signed lock.
+                if rivals == Rivals::Possible && !name.is_empty() && !name.ends_with(b".lock") {
+                    locked.push(name.to_vec());
+                }
+            }
+            Some(_) => {}
+            None => match is_folder(fs, folder, name, kind) {
+                Some(true) => entries.push(Entry { name: [name, b"/"].concat(), is_in_doubt: false, is_link: false }),
+                Some(false) => {
+                    let is_link = kind == EntryKind::Symlink;
+                    entries.push(Entry { name: name.to_vec(), is_in_doubt: false, is_link });
+                }
+                None => {}
+            },
+        }
+        ControlFlow::Continue(())
+    });
+    match listed {
+        Err(error) if error.is_not_found() || error.is_too_long() => return Ok(Some(Vec::new())),
+        listed => listed?,
+    }
+    if seen > limit {
+        return Ok(None);
+    }
+    if !locked.is_empty() {
+        let known: HashSet<&[u8]> = entries.iter().map(|entry| &entry.name[..]).collect();
+        locked.retain(|name| !known.contains(&name[..]));
+        entries.extend(locked.into_iter().map(|name| Entry { name, is_in_doubt: true, is_link: false }));
+    }
+    entries.sort_unstable();
+    // A folder that changes meanwhile may show an entry at its old place and at its new one.
+    entries.dedup();
+    Ok(Some(entries))
+}
+
+/// Whether an entry is a folder. Git follows a symbolic link, and passes over one that leads nowhere, and over pipes,
+/// sockets and devices (`None`).
+fn is_folder(fs: &Fs, folder: &Path, name: &[u8], kind: EntryKind) -> Option<bool> {
+    match kind {
+        EntryKind::Dir => Some(true),
+        EntryKind::Symlink => fs.stat(&folder.join(OsStr::from_bytes(name))).ok().map(|stat| stat.is_dir()),
+        EntryKind::File => Some(false),
+        EntryKind::Other => None,
+    }
+}
+
+/// A folder of refs whose permissions forbid to read it, as a broken ref. Any other error ends the whole list.
+pub(crate) fn unreadable(folder: &BStr, error: refdb_vfs::Error) -> Result<BrokenRef> {
+    match LooseError::of_file(&error).filter(|_| error.is_forbidden() && folder != "refs/") {
+        Some(why) => Ok(BrokenRef { name: folder.trim_end_with(|char| char == '/').into(), path: error.path, why }),
+        None => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_sort_by_the_refs_in_them_and_locks_stand_for_refs_in_flight() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("a")).unwrap();
+        for file in ["a-b", "a0", ".hidden", "b", "b.lock", "c.lock"] {
+            std::fs::write(dir.path().join(file), "").unwrap();
+        }
+        std::os::unix::fs::symlink("a", dir.path().join("link")).unwrap();
+        let names = |rivals| -> Vec<String> {
+            let entries = list(&Fs::real(), dir.path(), 100, rivals).unwrap().unwrap();
+            entries.into_iter().map(|entry| String::from_utf8(entry.name).unwrap()).collect()
+        };
+        assert_eq!(names(Rivals::Possible), ["a-b", "a/", "a0", "b", "c", "link/"]);
+        assert_eq!(names(Rivals::LockedOut), ["a-b", "a/", "a0", "b", "link/"]);
+        assert_eq!(list(&Fs::real(), dir.path(), 5, Rivals::Possible).unwrap(), None);
+        assert_eq!(list(&Fs::real(), &dir.path().join("none"), 5, Rivals::Possible).unwrap(), Some(vec![]));
+    }
+}

@@ -1,0 +1,228 @@
+use crate::Result;
+use crate::files::{
+    Charge, FilesOptions, Packed, PackedAccess,
+    packed::{
+        far_reads::FarReads,
+        order::Disorder,
+        pages::{Pages, Shed},
+        read::Bytes,
+    },
+};
+use refdb_vfs::{File, Fs, Mapping, Stat, now_nanos};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// The last packed-refs that was read, shared by all readers of a store and validated whenever it is asked for.
+#[derive(Debug)]
+pub(crate) struct PackedCache {
+    path: PathBuf,
+    latest: Mutex<Latest>,
+}
+
+#[derive(Debug, Default)]
+struct Latest {
+    file: Option<Arc<PackedFile>>,
+    /// How many files were opened so far.
+    opened: u64,
+    /// The last file that is not sorted although it says so, and where.
+    distrusted: Option<(Stat, Disorder)>,
+}
+
+/// One packed-refs file as it was when it was opened.
+#[derive(Debug)]
+pub struct PackedFile {
+    /// Its records.
+    pub packed: Packed,
+    /// Which of the files that this store has opened it is. What was read from one is true as long as it is the one.
+    pub generation: u64,
+    /// The open file. While it is open its inode is not reused, so an equal stat proves that it is still the one.
+    /// `None` where there is no such file.
+    pub(crate) file: Option<(Arc<File>, Stat)>,
+    /// It was changed too shortly before it was opened for the stat to tell a later change in place.
+    is_racy: bool,
+    /// Counts what was read whole; parts count themselves.
+    _charge: Option<Charge>,
+}
+
+/// Tells one packed-refs from another, without its content.
+#[derive(Debug)]
+pub(crate) struct PackedProof {
+    file: Option<(Arc<File>, Stat)>,
+    is_racy: bool,
+}
+
+impl PackedProof {
+    /// Whether it lies at a path now, unchanged. A file that is moved keeps all but the time of that.
+    pub(crate) fn is_at(&self, fs: &Fs, path: &Path) -> Result<bool> {
+        Ok(match (&self.file, fs.find_link(path)?) {
+            (None, None) => true,
+            (Some((_, then)), Some(now)) => !self.is_racy && Stat { changed_nanos: then.changed_nanos, ..now } == *then,
+            _ => false,
+        })
+    }
+}
+
+impl PackedFile {
+    /// What tells it from another one later.
+    pub(crate) fn proof(&self) -> PackedProof {
+        PackedProof { file: self.file.clone(), is_racy: self.is_racy }
+    }
+
+    /// Whether there is such a file.
+    pub fn exists(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// The file's attributes when it was opened.
+    pub fn stat(&self) -> Option<Stat> {
+        self.file.as_ref().map(|(_, stat)| *stat)
+    }
+}
+
+/// How it is made sure that packed-refs is still the one that is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Look {
+    /// By a stat, as git does: packed-refs is replaced, never changed in place.
+    Stat,
+    /// By a stat, unless the time stamp is too recent to tell a change in place.
+    DoubtfulStat,
+    /// By opening it, and a stat of what was opened.
+    Open,
+    /// Not at all: the present file is read.
+    Read,
+}
+
+/// So much of packed-refs is read at once; of a longer file, only the needed part.
+const WHOLE_LEN_MAX: u64 = 64 << 10;
+
+impl PackedCache {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        PackedCache { path, latest: Mutex::default() }
+    }
+
+    /// The present packed-refs. For readers: call it after the loose refs were looked at.
+    pub(crate) fn get(&self, options: &FilesOptions, look: Look) -> Result<Arc<PackedFile>> {
+        // Looked at without the lock, which threads would wait for.
+        let known = self.latest().file.clone();
+        if let Some(known) = &known
+            && self.is_current(options, known, look)?
+        {
+            return Ok(Arc::clone(known));
+        }
+        let mut latest = self.latest();
+        if let (Some(other), Some(known)) = (&latest.file, &known)
+            && !Arc::ptr_eq(other, known)
+            && self.is_current(options, other, look)?
+        {
+            return Ok(Arc::clone(other));
+        }
+        if let Some(file) = &latest.file
+            && let (Some(stat), Some(disorder)) = (file.stat(), file.packed.disorder())
+        {
+            latest.distrusted = Some((stat, disorder.clone()));
+        }
+        latest.opened += 1;
+        let before = latest.file.as_ref().map_or(0, |file| file.generation);
+        assert!(before < latest.opened, "each file that is opened has a number of its own: {before}");
+        let distrusted = latest.distrusted.as_ref().map(|(stat, _)| *stat);
+        let fresh = Arc::new(self.open(options, latest.opened, distrusted)?);
+        debug_assert!(fresh.exists() || fresh.packed.end() == 0, "no file has no records");
+        latest.file = Some(Arc::clone(&fresh));
+        Ok(fresh)
+    }
+
+    /// The last that was read.
+    pub(crate) fn latest_file(&self) -> Option<Arc<PackedFile>> {
+        self.latest().file.clone()
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Latest> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where it was noticed that packed-refs is not sorted although it says so.
+    pub(crate) fn disorder(&self) -> Option<Disorder> {
+        let latest = self.latest();
+        let file = latest.file.as_ref()?;
+        // Another file may have taken the place of the one that is not believed.
+        let distrusted = latest.distrusted.as_ref().filter(|(stat, _)| file.stat() == Some(*stat));
+        file.packed.disorder().or(distrusted.map(|(_, disorder)| disorder)).cloned()
+    }
+
+    /// Gives up the memory that holds parts of the file; what was read from them stays true.
+    pub(crate) fn shed(&self, shed: Shed) {
+        let mut latest = self.latest();
+        if let Some(known) = &latest.file
+            && let Some(packed) = known.packed.without(shed)
+        {
+            debug_assert_eq!(packed.end(), known.packed.end(), "positions stay what they were");
+            let (file, generation, is_racy) = (known.file.clone(), known.generation, known.is_racy);
+            latest.file = Some(Arc::new(PackedFile { packed, generation, file, is_racy, _charge: None }));
+        }
+    }
+
+    /// Gives up the file. Who is going to ask again reads it anew.
+    pub(crate) fn forget(&self) {
+        self.latest().file = None;
+    }
+
+    /// Bytes in private memory.
+    pub(crate) fn loaded_bytes(&self) -> usize {
+        self.latest().file.as_ref().map_or(0, |known| known.packed.loaded_bytes())
+    }
+
+    fn is_current(&self, options: &FilesOptions, known: &PackedFile, look: Look) -> Result<bool> {
+        let now = match look {
+            _ if known.packed.disorder().is_some() => return Ok(false),
+            Look::Read => return Ok(false),
+            Look::DoubtfulStat if known.is_racy => return Ok(false),
+            Look::Stat | Look::DoubtfulStat => options.fs.find(&self.path),
+            Look::Open => match options.fs.open(&self.path).and_then(|file| file.stat()) {
+                Err(error) if error.is_not_found() => Ok(None),
+                stat => stat.map(Some),
+            },
+        };
+        match (now, &known.file) {
+            (Ok(Some(now)), Some((_, then))) => Ok(now == *then && (look == Look::Stat || !known.is_racy)),
+            (Ok(now), known) => Ok(now.is_none() && known.is_none()),
+            (Err(error), _) if error.is_stale() => Ok(false),
+            (Err(error), _) => Err(error.into()),
+        }
+    }
+
+    fn open(&self, options: &FilesOptions, generation: u64, distrusted: Option<Stat>) -> Result<PackedFile> {
+        match self.read(options, generation, distrusted) {
+            // A network file system lost the file under us: the present one is another.
+            Err(crate::Error::Io(error)) if error.is_stale() => self.read(options, generation, distrusted),
+            read => read,
+        }
+    }
+
+    fn read(&self, options: &FilesOptions, generation: u64, distrusted: Option<Stat>) -> Result<PackedFile> {
+        let file = match options.fs.open(&self.path) {
+            Ok(file) => Arc::new(file),
+            Err(error) if error.is_not_found() => {
+                let packed = Packed::empty(&self.path, options.hash);
+                return Ok(PackedFile { packed, generation, file: None, is_racy: false, _charge: None });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let now = now_nanos();
+        let stat = file.stat()?;
+        let bytes = match &options.access {
+            PackedAccess::Mapped if stat.len_bytes > 0 => Bytes::Mapped(Mapping::new(&file)?, FarReads::new(&file)),
+            PackedAccess::Paged(budget) if stat.len_bytes > WHOLE_LEN_MAX => {
+                Bytes::Paged(Pages::new(Arc::clone(&file), stat.len_bytes as usize, budget))
+            }
+            PackedAccess::Mapped | PackedAccess::Paged(_) => Bytes::Owned(file.read_to_end()?),
+        };
+        let packed = Packed::open(&self.path, options.hash, bytes, distrusted != Some(stat))?;
+        let charge = match &options.access {
+            PackedAccess::Paged(budget) => Some(budget.charge(packed.whole_bytes())),
+            PackedAccess::Mapped => None,
+        };
+        Ok(PackedFile { packed, generation, file: Some((file, stat)), is_racy: stat.is_racy(now), _charge: charge })
+    }
+}

@@ -1,0 +1,107 @@
+//! Looks into a mapped packed-refs file by reads. A fault maps many pages around the one that is touched, which costs as
+//! much as ten reads. So the first searches, which touch far places, do without the mapping until they are near.
+
+use crate::files::loose::is_space;
+use bstr::{BStr, ByteSlice};
+use refdb_types::HashKind;
+use refdb_vfs::File;
+use std::{
+    cmp::Ordering,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
+
+/// A range of this length is searched in the mapping: one fault maps as much.
+pub(crate) const NEAR_LEN: usize = 64 << 10;
+
+/// Read around a position: mostly some lines. Where a line is longer, the mapping is asked.
+const READ_LEN: usize = 512;
+
+/// More searches than these come to places that are mapped already.
+pub(crate) const SEARCHES_MAX: u32 = 32;
+
+/// The file of a mapping.
+#[derive(Debug)]
+pub(crate) struct FarReads {
+    file: Arc<File>,
+    searches_left: AtomicU32,
+}
+
+impl FarReads {
+    pub(crate) fn new(file: &Arc<File>) -> Self {
+        FarReads { file: Arc::clone(file), searches_left: AtomicU32::new(SEARCHES_MAX) }
+    }
+
+    /// Whether later searches use the mapping.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.searches_left.load(Relaxed) == 0
+    }
+
+    /// Whether another search may be made. Two threads may take the last one together.
+    fn take(&self) -> bool {
+        let left = self.searches_left.load(Relaxed);
+        self.searches_left.store(left.saturating_sub(1), Relaxed);
+        left > 0
+    }
+
+    /// Narrows a range in which `name` is searched for, by halves, while it is long. Both ends stay starts of records, the
+    /// second of one that is not less. They are equal if the record of the name was met. Ids are of `hash`.
+    pub(crate) fn narrow(&self, mut low: usize, mut high: usize, hash: HashKind, name: &BStr) -> (usize, usize) {
+        if high.saturating_sub(low) <= NEAR_LEN || !self.take() {
+            return (low, high);
+        }
+        let mut buffer = [0; READ_LEN];
+        while high - low > NEAR_LEN {
+            let middle = READ_LEN / 2;
+            let from = low + (high - low) / 2 - middle;
+            // Where the mapping is read, a shorter file and bytes that are no record are told of.
+            let Ok(len) = self.file.read_at(&mut buffer, from as u64) else { break };
+            let Some(found) = record_around(&buffer[..len], middle, hash, name) else { break };
+            let (at, next) = (from + found.start, from + found.next);
+            if at < low || next > high {
+                break; // Two peeled lines in a row: none of this is a record.
+            }
+            debug_assert!(at < next, "each half is smaller: {at} in {low}..{high}");
+            (low, high) = match found.order {
+                Ordering::Less => (next, high),
+                Ordering::Equal => (at, at),
+                Ordering::Greater => (low, at),
+            };
+        }
+        (low, high)
+    }
+}
+
+/// A record in the bytes that were read.
+struct Found {
+    start: usize,
+    next: usize,
+    order: Ordering,
+}
+
+/// The record that the byte at `position` belongs to, and how its name compares. `None` if it is not there as a whole.
+fn record_around(bytes: &[u8], position: usize, hash: HashKind, name: &BStr) -> Option<Found> {
+    let line_before = |end: usize| bytes.get(..end)?.rfind_byte(b'\n').map(|newline| newline + 1);
+    let line_end = |from: usize| bytes.get(from..)?.find_byte(b'\n').map(|newline| from + newline);
+    let mut start = line_before(position)?;
+    if bytes.get(start) == Some(&b'^') {
+        start = line_before(start - 1)?;
+    }
+    let end = line_end(start)?;
+    let found = name_of(&bytes[start..end], hash)?;
+    let mut next = end + 1;
+    if *bytes.get(next)? == b'^' {
+        next = line_end(next)? + 1;
+    }
+    Some(Found { start, next, order: found.cmp(name) })
+}
+
+/// The name in a ref's line, which ends before its newline. `None` if it is no such line; the id is not looked at.
+#[inline]
+pub(crate) fn name_of(line: &[u8], hash: HashKind) -> Option<&[u8]> {
+    let (start, name) = line.split_at_checked(hash.len_hex() + 1)?;
+    let is_ref = !name.is_empty() && start.last().is_some_and(is_space) && line[0] != b'^';
+    is_ref.then_some(name)
+}

@@ -1,0 +1,295 @@
+//! pack-refs: moves loose refs into packed-refs.
+
+use crate::files::{
+    cursor,
+    lock::{set::patience_for_packed, stale},
+    loose::{self, At, LooseRef, folders},
+    packed::{
+        cache::PackedFile,
+        write::{self, PackedEdit},
+    },
+    store::Store,
+};
+use crate::{
+    Result,
+    backend::{OptimizeOptions, OptimizePlan, Optimized},
+};
+use bstr::{BStr, BString, ByteSlice};
+use gix_glob::wildmatch;
+use refdb_repo::ObjectClass;
+use refdb_types::{FormatOptions, ObjectId, Scope, check_format};
+use refdb_vfs::{Lock, LockError, Patience};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// See [`Backend::optimize`](crate::Backend::optimize).
+pub(crate) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<Optimized> {
+    let choice = Choice::new(options);
+    if options.auto {
+        let (count, optimized) = count_loose(store, &choice)?;
+        if !is_worth_while(count, store.packed_len_bytes()?) {
+            return Ok(optimized);
+        }
+    }
+    let target = store.packed_target()?;
+    let mut lock = Lock::acquire(&store.options.fs, &target, 0o666, patience_for_packed(store))?;
+    lock.close();
+    store.check_format()?;
+    if options.prune {
+        stale::clear(&store.options.fs, &store.layout.common_dir.join("refs"))?;
+    }
+    let (loose, optimized) = loose_refs(store, &choice)?;
+    let old = examined_packed(store)?;
+    if loose.is_empty() && is_as_we_write(&old)? {
+        return Ok(optimized);
+    }
+    let mut edits = loose.iter().map(|loose| PackedEdit::Put(loose.name.as_bstr(), loose.id, loose.peeled));
+    write::rewrite(store, &old, &mut edits)?.publish()?;
+    if options.prune {
+        prune(store, &loose, lock.path())?;
+    }
+    // Held until now. Otherwise a ref that was deleted and created again meanwhile would be pruned though it is no
+    // longer packed.
+    lock.release()?;
+    Ok(optimized)
+}
+
+/// See [`Backend::plan_optimize`](crate::Backend::plan_optimize).
+pub(crate) fn plan(store: &Arc<Store>, options: &OptimizeOptions) -> Result<OptimizePlan> {
+    let choice = Choice::new(options);
+    if options.auto {
+        let (count, optimized) = count_loose(store, &choice)?;
+        if !is_worth_while(count, store.packed_len_bytes()?) {
+            return Ok(OptimizePlan { missing: optimized.missing, ..OptimizePlan::default() });
+        }
+    }
+    let (loose, optimized) = loose_refs(store, &choice)?;
+    let old = examined_packed(store)?;
+    let rewrites_packed = !loose.is_empty() || !is_as_we_write(&old)?;
+    let pack = loose.into_iter().map(|loose| loose.name).collect();
+    Ok(OptimizePlan { pack, rewrites_packed, compact: Vec::new(), missing: optimized.missing })
+}
+
+/// Here is time to look at all of it, so that an order that is none is not written again.
+pub(crate) fn examined_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
+    let old = store.packed()?;
+    if old.packed.is_copyable() && !old.packed.is_sorted()? {
+        return store.packed();
+    }
+    Ok(old)
+}
+
+/// Whether packed-refs is there, and as we would write it.
+fn is_as_we_write(old: &PackedFile) -> Result<bool> {
+    Ok(old.file.is_some() && old.packed.is_copyable() && old.packed.has_own_header()?)
+}
+
+/// git 2.55's rule for --auto: the more is packed, the more loose refs must there be. It takes 100 bytes for the size
+/// of a packed ref.
+fn is_worth_while(loose: usize, packed_len_bytes: u64) -> bool {
+    let refs = packed_len_bytes / 100;
+    let log2 = u64::from(refs.checked_ilog2().unwrap_or(0));
+    loose as u64 >= (log2 * 5).max(16)
+}
+
+/// Which refs are packed.
+struct Choice<'o> {
+    options: &'o OptimizeOptions,
+}
+
+impl<'o> Choice<'o> {
+    fn new(options: &'o OptimizeOptions) -> Self {
+        Choice { options }
+    }
+
+    fn wants(&self, name: &BStr) -> bool {
+        let matches = |patterns: &[BString]| {
+            patterns.iter().any(|pattern| wildmatch(pattern.as_bstr(), name, wildmatch::Mode::empty()))
+        };
+        let by_default = self.options.include.is_empty() && name.starts_with(b"refs/tags/");
+        !matches(&self.options.exclude) && (self.options.all || by_default || matches(&self.options.include))
+    }
+}
+
+/// A loose ref that is being packed.
+pub(crate) struct Loose {
+    pub(crate) name: BString,
+    pub(crate) id: ObjectId,
+    pub(crate) peeled: Option<ObjectId>,
+}
+
+fn count_loose(store: &Arc<Store>, choice: &Choice<'_>) -> Result<(usize, Optimized)> {
+    let (mut count, mut optimized) = (0, Optimized::default());
+    for_each_loose(store, &mut |name, id| {
+        if !store.options.objects.exists(&id)? {
+            optimized.missing.push(name.to_owned());
+        } else if choice.wants(name) {
+            count += 1;
+        }
+        Ok(())
+    })?;
+    Ok((count, optimized))
+}
+
+/// How many direct loose refs there are, and those that can be packed, if there are `from` at least.
+pub(crate) fn all_loose(store: &Arc<Store>, from: usize) -> Result<(usize, Vec<Loose>)> {
+    let mut found = Vec::new();
+    for_each_loose(store, &mut |name, id| {
+        found.push((name.to_owned(), id));
+        Ok(())
+    })?;
+    let (count, mut refs) = (found.len(), Vec::new());
+    if count >= from {
+        for (name, id) in found {
+            refs.extend(packable(store, name, id)?);
+        }
+    }
+    Ok((count, refs))
+}
+
+/// The chosen loose refs.
+fn loose_refs(store: &Arc<Store>, choice: &Choice<'_>) -> Result<(Vec<Loose>, Optimized)> {
+    let (mut refs, mut optimized) = (Vec::new(), Optimized::default());
+    for_each_loose(store, &mut |name, id| {
+        // As git does, all refs are held against the objects, be they packed or not.
+        let loose = match choice.wants(name) {
+            true => packable(store, name.to_owned(), id)?,
+            false if store.options.objects.exists(&id)? => return Ok(()),
+            false => None,
+        };
+        match loose {
+            Some(loose) => refs.push(loose),
+            None => optimized.missing.push(name.to_owned()),
+        }
+        Ok(())
+    })?;
+    debug_assert!(refs.is_sorted_by(|a: &Loose, b| a.name < b.name), "loose refs are found in order of name");
+    Ok((refs, optimized))
+}
+
+/// A loose ref as it is packed; `None` if its object is missing.
+fn packable(store: &Store, name: BString, id: ObjectId) -> Result<Option<Loose>> {
+    let peeled = match store.options.objects.classify(&id)? {
+        ObjectClass::Missing => return Ok(None),
+        ObjectClass::Tag(to) => to,
+        ObjectClass::Commit | ObjectClass::Other => None,
+    };
+    Ok(Some(Loose { name, id, peeled }))
+}
+
+/// The loose refs that could be packed: neither symbolic nor broken ones, nor those of a worktree.
+fn for_each_loose(store: &Arc<Store>, act: &mut dyn FnMut(&BStr, ObjectId) -> Result<()>) -> Result<()> {
+    let mut buffer = Vec::new();
+    let options = &store.options;
+    cursor::loose_names(store, &mut |name| {
+        if Scope::of(name) != Scope::Shared || check_format(name, FormatOptions::default()).is_err() {
+            return Ok(());
+        }
+        let Some(path) = store.layout.ref_path(name) else { return Ok(()) };
+        match loose::read(&options.fs, options.hash, &path, &mut buffer)? {
+            At::Ref(LooseRef::Direct(id)) if !id.is_null() => act(name, id),
+            At::Ref(_) | At::Broken(_) | At::Missing | At::Folder => Ok(()),
+        }
+    })
+}
+
+/// Removes the loose files whose values are packed now. packed-refs is locked, so no lock is waited for.
+fn prune(store: &Arc<Store>, refs: &[Loose], seed: &Path) -> Result<()> {
+    let mut pruning = Pruning::new(store, seed);
+    for loose in refs {
+        pruning.remove(loose)?;
+    }
+    debug_assert!(refs.iter().all(|loose| !loose.id.is_null()), "a null id is not packed");
+    pruning.remove_folders();
+    make_durable(store, &pruning.into_changed())
+}
+
+/// Removes loose files, each under its lock, a link to `seed`.
+pub(crate) struct Pruning<'s> {
+    store: &'s Store,
+    seed: &'s Path,
+    buffer: Vec<u8>,
+    /// The folders of all that were locked and may be empty now.
+    emptied: BTreeSet<PathBuf>,
+    /// Those that stayed.
+    changed: BTreeSet<PathBuf>,
+}
+
+impl<'s> Pruning<'s> {
+    pub(crate) fn new(store: &'s Store, seed: &'s Path) -> Self {
+        Pruning { store, seed, buffer: Vec::new(), emptied: BTreeSet::new(), changed: BTreeSet::new() }
+    }
+
+    /// Removes a loose file if it still has the value. A ref that someone is writing stays loose. Whether it was removed.
+    pub(crate) fn remove(&mut self, Loose { name, id, .. }: &Loose) -> Result<bool> {
+        let options = &self.store.options;
+        let Some(path) = self.store.layout.ref_path(name.as_bstr()) else { return Ok(false) };
+        let lock = match Lock::acquire_linked(&options.fs, &path, self.seed, Patience::None) {
+            Err(LockError::Io(error)) if !error.is_not_found() => {
+                Lock::acquire_unsigned(&options.fs, &path, 0o666, Patience::None)
+            }
+            locked => locked,
+        };
+        let lock = match lock {
+            Ok(lock) => lock,
+            Err(LockError::Held { .. }) => return Ok(false),
+            Err(LockError::Io(error)) if error.is_not_found() => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let is_removable = match loose::read(&options.fs, options.hash, &path, &mut self.buffer)? {
+            At::Ref(LooseRef::Direct(now)) => now == *id,
+            // A link to a ref that was pruned before it: git would not find the packed value behind it.
+            At::Missing => options.fs.read_link(&path).is_ok(),
+            _ => false,
+        };
+        if is_removable {
+            options.fs.remove_file(&path)?;
+        }
+        lock.release()?;
+        if let Some(folder) = path.parent().filter(|folder| !self.emptied.contains(*folder)) {
+            self.emptied.insert(folder.to_owned());
+        }
+        Ok(is_removable)
+    }
+
+    /// Removes the folders that are empty by now, and those above them. Of each the lowest that stays is taken down.
+    pub(crate) fn remove_folders(&mut self) {
+        let (fs, base) = (&self.store.options.fs, &self.store.layout.common_dir);
+        let stay = std::mem::take(&mut self.emptied).into_iter();
+        self.changed.extend(stay.map(|folder| folders::remove_emptied(fs, base, &folder).to_owned()));
+    }
+
+    /// The folders that have changed and stayed.
+    pub(crate) fn into_changed(self) -> BTreeSet<PathBuf> {
+        debug_assert!(self.emptied.is_empty(), "empty folders are removed first");
+        self.changed
+    }
+}
+
+/// Makes removals durable: a loose file that came back after a loss of power would hide what packed-refs gets next. Of folders
+/// that went that of the topmost one is enough.
+pub(crate) fn make_durable(store: &Store, changed: &BTreeSet<PathBuf>) -> Result<()> {
+    if store.options.sync { Ok(store.options.fs.sync_dirs(changed)?) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_is_packed_the_more_loose_refs_auto_needs() {
+        for (loose, packed_len_bytes, expected) in [
+            (15, 0, false),
+            (16, 0, true),
+            (16, 1000, true),
+            (24, 6700, false),
+            (30, 6700, true),
+            (99, 99_000_000, true),
+        ] {
+            assert_eq!(is_worth_while(loose, packed_len_bytes), expected, "{loose} beside {packed_len_bytes} bytes");
+        }
+    }
+}

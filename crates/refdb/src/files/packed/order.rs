@@ -1,0 +1,105 @@
+//! A packed-refs that says that it is sorted and is not: somebody has edited it, or a bit has flipped.
+//!
+//! Nobody looks for that, since all of the file would have to be read. Who walks through it notices. From then on the file
+//! counts as one that promises nothing: it is opened again, and sorted in memory.
+
+use crate::files::Packed;
+use crate::{Result, backend::Peeled};
+use bstr::{BStr, BString};
+use refdb_types::ObjectId;
+use std::{collections::HashSet, fmt, ops::Range, path::PathBuf};
+
+/// A ref out of order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Disorder {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in it the ref's line begins.
+    pub offset: u64,
+    /// The ref's name.
+    pub name: BString,
+}
+
+impl fmt::Display for Disorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Disorder { path, offset, name } = self;
+        let path = path.display();
+        write!(f, "{path} says that it is sorted, but {name} at byte {offset} is out of order; run `refdb pack-refs`")
+    }
+}
+
+/// A ref that stands elsewhere than it should.
+pub type Misplaced = (BString, ObjectId, Peeled);
+
+impl Packed {
+    /// Takes down that the record at `offset` is out of order. Whether the file says that it is sorted: if not, it was
+    /// sorted here, and may have a name twice.
+    #[cold]
+    pub fn note_disorder(&self, offset: usize, name: &BStr) -> bool {
+        // The first is as good as any other.
+        let found = Disorder { path: self.path().to_owned(), offset: offset as u64, name: name.to_owned() };
+        let _ = self.disorder_cell().set(found);
+        self.is_copyable()
+    }
+
+    /// Whether the two records before the end of a search and the two from it on are in order. A search for a misplaced
+    /// record may end at either side of it.
+    pub fn is_in_order_around(&self, at: usize) -> Result<bool> {
+        let mut position = at;
+        for _ in 0..2 {
+            if position > self.start() {
+                position = self.first_up_to(position - 1)?;
+            }
+        }
+        debug_assert!(position <= at, "two records before are looked at: {position} {at}");
+        let mut before = BStr::new("");
+        for _ in 0..4 {
+            if position >= self.end() {
+                break;
+            }
+            let record = self.record(position)?;
+            if record.name <= before && self.note_disorder(position, record.name) {
+                return Ok(false);
+            }
+            (before, position) = (record.name, record.next);
+        }
+        Ok(true)
+    }
+
+    /// Where it was noticed that this file is not sorted although it says so. Then there are answers that it does not give.
+    pub fn disorder(&self) -> Option<&Disorder> {
+        if self.is_copyable() { self.disorder_cell().get() } else { None }
+    }
+
+    /// The refs from `from` on, before `end`, that `sorted` has and this file lacks in a range of positions. This file
+    /// is the same one, out of order.
+    pub fn left_out(
+        &self,
+        range: Range<usize>,
+        sorted: &Packed,
+        from: &BStr,
+        end: Option<&BStr>,
+    ) -> Result<Vec<Misplaced>> {
+        debug_assert!(range.end <= self.end(), "what was walked over lies before the end: {range:?}");
+        let mut given = HashSet::new();
+        let mut at = range.start;
+        while at < range.end {
+            let record = self.record(at)?;
+            given.insert(record.name.to_owned());
+            at = record.next;
+        }
+        let mut left_out = Vec::new();
+        let mut at = sorted.lower_bound(from)?;
+        while at < sorted.end() {
+            let record = sorted.record(at)?;
+            if end.is_some_and(|end| record.name >= end) {
+                break;
+            }
+            if !given.contains(record.name) {
+                left_out.push((record.name.to_owned(), record.id, record.peeled));
+            }
+            at = record.next;
+        }
+        Ok(left_out)
+    }
+}

@@ -1,0 +1,321 @@
+use crate::Result;
+use crate::files::packed::{
+    blocks::{Blocks, Touch},
+    budget::{PageBudget, uncount},
+};
+use bstr::ByteSlice;
+use refdb_types::common_prefix;
+use refdb_vfs::File;
+use reftable::RefBlock;
+use std::{
+    fmt,
+    ops::Range,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+/// Bytes of a file in one page, more or less: a page holds whole records, those that begin in it.
+pub(crate) const PAGE_LEN: usize = 16 << 10;
+
+/// Read beyond a page at first, for the last record's end.
+const SLACK_LEN: usize = 256;
+
+/// Read at first to find the first name in a page.
+const FENCE_LEN: usize = 512;
+
+/// A packed-refs file of which those parts are in private memory that were needed so far. They stay as long as this
+/// does, so that nobody waits for a lock to read them.
+///
+/// A page is there in two forms, each made when it is first wanted. A reader that walks from record to record gets it
+/// as it is in the file. Names are looked up in a block, less than half as large.
+pub(crate) struct Pages {
+    file: Arc<File>,
+    len: usize,
+    pages: Box<[OnceLock<Box<Page>>]>,
+    blocks: Arc<Blocks>,
+    /// The name of the first record that begins in a page or behind it, if there is one. They are few enough to be kept
+    /// when pages are given up.
+    fences: Arc<[OnceLock<Fence>]>,
+    loaded_bytes: AtomicUsize,
+    budget: Arc<PageBudget>,
+}
+
+/// The first name in a page or behind it.
+type Fence = Option<Box<[u8]>>;
+
+/// The records, or lines before the first record, that begin within [`PAGE_LEN`] bytes of the file, to their ends.
+struct Page {
+    base: usize,
+    records: Range<usize>,
+    /// Of one size for nearly all pages, so that memory that one gave up fits another.
+    buffer: Vec<u8>,
+}
+
+impl Page {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        &self.buffer[self.records.clone()]
+    }
+}
+
+/// How much of a file in memory is given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shed {
+    /// Parts as they are in the file.
+    Text,
+    /// These, and blocks of this number of bytes: first those in which nothing was looked up lately.
+    Blocks(usize),
+    /// Everything but the first names of pages.
+    All,
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pages({} of {} bytes)", self.loaded_bytes(), self.len)
+    }
+}
+
+impl Pages {
+    /// A file of this length. Nothing is read.
+    pub(crate) fn new(file: Arc<File>, len: usize, budget: &Arc<PageBudget>) -> Self {
+        let count = len.div_ceil(PAGE_LEN);
+        let pages = std::iter::repeat_with(OnceLock::new).take(count).collect();
+        let blocks = Arc::new(Blocks::new(count, budget));
+        let fences = std::iter::repeat_with(OnceLock::new).take(count).collect();
+        Pages { file, len, pages, blocks, fences, loaded_bytes: AtomicUsize::new(0), budget: Arc::clone(budget) }
+    }
+
+    /// The same file with less of it in memory. Positions stay what they were.
+    pub(crate) fn without(&self, shed: Shed) -> Self {
+        let mut fresh = Self::new(Arc::clone(&self.file), self.len, &self.budget);
+        debug_assert_eq!(self.fences.len(), fresh.pages.len(), "the same file has the same pages");
+        fresh.fences = Arc::clone(&self.fences);
+        match shed {
+            Shed::Text => fresh.blocks = Arc::clone(&self.blocks),
+            Shed::Blocks(bytes) => fresh.blocks = Arc::new(self.blocks.without(bytes)),
+            Shed::All => {}
+        }
+        fresh
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn loaded_bytes(&self) -> usize {
+        self.loaded_bytes.load(Relaxed) + self.blocks.loaded_bytes()
+    }
+
+    /// How many pages there are.
+    pub(crate) fn count(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The block of a page. `make` makes it of the page's bytes and the place where they begin.
+    #[inline]
+    pub(crate) fn block(
+        &self,
+        at: usize,
+        make: impl FnOnce(&[u8], usize) -> Option<RefBlock>,
+    ) -> Result<Option<&RefBlock>> {
+        self.blocks.get(at, || {
+            let mut buffer = Vec::with_capacity(1 + PAGE_LEN + SLACK_LEN);
+            let from = at * PAGE_LEN;
+            let records = self.read_around(from, PAGE_LEN, &mut buffer)?;
+            Ok(make(&buffer[records.clone()], from.saturating_sub(1) + records.start))
+        })
+    }
+
+    /// The block of a page, if it is in memory.
+    pub(crate) fn block_in_memory(&self, at: usize) -> Option<&RefBlock> {
+        self.blocks.in_memory(at)
+    }
+
+    /// See [`Blocks::touch`].
+    pub(crate) fn touch(&self, at: usize) -> Touch {
+        self.blocks.touch(at)
+    }
+
+    /// The page that has the record which the byte at `position` belongs to, and where in the file it begins. The end
+    /// of the file belongs to the last record.
+    #[inline]
+    pub(crate) fn around(&self, position: usize) -> Result<(&[u8], usize)> {
+        let mut at = (position / PAGE_LEN).min(self.pages.len().saturating_sub(1));
+        loop {
+            let Some(page) = self.page(at)? else { return Ok((&[], 0)) };
+            // The last record that begins in the page before may reach into this one, or past all of it.
+            let is_before = position < page.base || page.records.is_empty();
+            match at.checked_sub(1) {
+                Some(before) if is_before => at = before,
+                _ => return Ok((page.bytes(), page.base)),
+            }
+        }
+    }
+
+    #[inline]
+    fn page(&self, at: usize) -> Result<Option<&Page>> {
+        let Some(cell) = self.pages.get(at) else { return Ok(None) };
+        if cell.get().is_none() {
+            self.load(at, cell)?;
+        }
+        Ok(cell.get().map(|page| &**page))
+    }
+
+    #[cold]
+    fn load(&self, at: usize, cell: &OnceLock<Box<Page>>) -> Result<()> {
+        let from = at * PAGE_LEN;
+        let mut buffer = Vec::with_capacity(1 + PAGE_LEN + SLACK_LEN);
+        let records = self.read_around(from, PAGE_LEN, &mut buffer)?;
+        let len = buffer.capacity();
+        let base = from.saturating_sub(1) + records.start;
+        debug_assert!(base >= from, "a page has the records that begin in it: {base}");
+        // Another thread may have been quicker; its page is the same.
+        if cell.set(Box::new(Page { base, records, buffer })).is_ok() {
+            self.loaded_bytes.fetch_add(len, Relaxed);
+            self.budget.used_bytes.fetch_add(len, Relaxed);
+            self.budget.text_bytes.fetch_add(len, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// The page in which a record of this name is, if there is one: everything in pages before is less. `name_at` is
+    /// where in its line a name begins.
+    pub(crate) fn page_with(&self, name: &[u8], name_at: usize) -> Result<usize> {
+        let (mut low, mut high) = (0, self.pages.len());
+        // The fences at `low` and `high` begin with this number of bytes of `name`. If they are in order, all between
+        // begin so too. If they are not, neither page is better than the other.
+        let (mut low_matched, mut high_matched) = (0, 0);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let Some(fence) = self.fence(middle, name_at)? else {
+                (high, high_matched) = (middle, 0);
+                continue;
+            };
+            let skip = usize::min(low_matched, high_matched).min(fence.len());
+            let matched = skip + common_prefix(&fence[skip..], &name[skip..]);
+            if fence.get(matched) <= name.get(matched) {
+                (low, low_matched) = (middle, matched);
+            } else {
+                (high, high_matched) = (middle, matched);
+            }
+        }
+        debug_assert!(low < self.pages.len().max(1), "each name has its page: {low}");
+        Ok(low)
+    }
+
+    /// The positions in the file that this page's records have.
+    pub(crate) fn page_of(&self, name: &[u8], name_at: usize) -> Result<Range<usize>> {
+        let Some(page) = self.page(self.page_with(name, name_at)?)? else { return Ok(0..0) };
+        debug_assert!(page.base + page.records.len() <= self.len, "a page lies within the file");
+        Ok(page.base..page.base + page.records.len())
+    }
+
+    /// A line that is no record has an empty name, so the search comes to the line and finds out.
+    pub(crate) fn fence(&self, at: usize, name_at: usize) -> Result<Option<&[u8]>> {
+        let Some(cell) = self.fences.get(at) else { return Ok(None) };
+        if let Some(fence) = cell.get() {
+            return Ok(fence.as_deref());
+        }
+        let from = at * PAGE_LEN;
+        let mut buffer = Vec::with_capacity(FENCE_LEN);
+        let origin = from.saturating_sub(1);
+        self.read_more(&mut buffer, origin, FENCE_LEN)?;
+        let start = self.record_start(&mut buffer, origin, from)? - origin;
+        let line = loop {
+            match buffer.get(start..).and_then(|rest| rest.find_byte(b'\n')) {
+                Some(len) => break &buffer[start..start + len],
+                None if origin + buffer.len() >= self.len => break &[],
+                None => self.read_more(&mut buffer, origin, FENCE_LEN)?,
+            }
+        };
+        let has_record = origin + start < self.len;
+        let fence = has_record.then(|| line.get(name_at..).unwrap_or_default().into());
+        Ok(cell.get_or_init(|| fence).as_deref())
+    }
+
+    /// Reads the records that begin in the `len` bytes from `from` on, each to its end. They are not kept.
+    pub(crate) fn read_records(&self, from: usize, len: usize) -> Result<Vec<u8>> {
+        let mut buffer = Vec::new();
+        let records = self.read_around(from, len, &mut buffer)?;
+        buffer.truncate(records.end);
+        buffer.drain(..records.start);
+        Ok(buffer)
+    }
+
+    /// The same from a position at which a record begins, in memory that is used again. Its old content is overwritten,
+    /// not cleared.
+    pub(crate) fn read_records_into(&self, from: usize, len: usize, buffer: &mut Vec<u8>) -> Result<()> {
+        let to = from.saturating_add(len).min(self.len);
+        buffer.resize((to + SLACK_LEN).min(self.len).saturating_sub(from), 0);
+        self.file.read_exact_at(buffer, from as u64)?;
+        let end = self.record_start(buffer, from, to)?;
+        buffer.truncate(end.saturating_sub(from));
+        Ok(())
+    }
+
+    /// The same into a buffer, from one byte before `from` on; returns where in it the records are.
+    fn read_around(&self, from: usize, len: usize, buffer: &mut Vec<u8>) -> Result<Range<usize>> {
+        let to = from.saturating_add(len).min(self.len);
+        // One byte more in front: a record begins behind a newline.
+        let origin = from.saturating_sub(1);
+        self.read_more(buffer, origin, to + SLACK_LEN - origin)?;
+        let start = self.record_start(buffer, origin, from)?;
+        let end = self.record_start(buffer, origin, to)?;
+        debug_assert!(
+            from.min(self.len) <= start && start <= end && end <= self.len,
+            "records ascend: {start} to {end}"
+        );
+        debug_assert!(end - origin <= buffer.len(), "the last record is there to its end: {end}");
+        Ok(start - origin..end - origin)
+    }
+
+    /// Where the first record that begins at `from` or later begins. `bytes` are those of the file from `origin` on; more
+    /// are added where the record is longer.
+    fn record_start(&self, bytes: &mut Vec<u8>, origin: usize, from: usize) -> Result<usize> {
+        if from == 0 || from >= self.len {
+            return Ok(from.min(self.len));
+        }
+        let mut at = from - 1;
+        loop {
+            let newline = bytes.get(at - origin..).and_then(|rest| rest.find_byte(b'\n'));
+            match newline.map(|len| at + len + 1) {
+                Some(next) if next == self.len => return Ok(next),
+                Some(next) => match bytes.get(next - origin) {
+                    // What a tag peels to belongs to the record before.
+                    Some(b'^') => at = next,
+                    Some(_) => return Ok(next),
+                    None => self.read_more(bytes, origin, bytes.len())?,
+                },
+                None if origin + bytes.len() >= self.len => return Ok(self.len),
+                None => self.read_more(bytes, origin, bytes.len())?,
+            }
+        }
+    }
+
+    /// Reads more of the file, this much or as far as there is more, into `bytes`. These are the bytes from `origin`
+    /// on.
+    fn read_more(&self, bytes: &mut Vec<u8>, origin: usize, len: usize) -> Result<()> {
+        let had = bytes.len();
+        debug_assert!(origin + had <= self.len, "what was read lies within the file: {had} from {origin}");
+        bytes.resize((had + len).min(self.len - origin), 0);
+        self.file.read_exact_at(&mut bytes[had..], (origin + had) as u64)?;
+        Ok(())
+    }
+
+    /// Reads a part of the file as it is.
+    pub(crate) fn read(&self, position: usize, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len.min(self.len.saturating_sub(position))];
+        self.file.read_exact_at(&mut bytes, position as u64)?;
+        Ok(bytes)
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        let bytes = *self.loaded_bytes.get_mut();
+        uncount(&self.budget.used_bytes, bytes);
+        uncount(&self.budget.text_bytes, bytes);
+    }
+}

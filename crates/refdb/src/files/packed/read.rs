@@ -1,0 +1,527 @@
+use crate::files::packed::{
+    far_reads::FarReads,
+    order::Disorder,
+    pages::{Pages, Shed},
+};
+use crate::{Error, RefView, Result, TargetView, backend::Peeled};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::{HashKind, ObjectId};
+use refdb_vfs::Mapping;
+use std::{
+    borrow::Cow,
+    ops::{ControlFlow, Range},
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+
+/// The bytes of a packed-refs file, wherever they are kept.
+#[derive(Debug)]
+pub(crate) enum Bytes {
+    /// A search that goes far reads its file instead.
+    Mapped(Mapping, FarReads),
+    /// In memory.
+    Owned(Vec<u8>),
+    /// In memory as far as they were needed.
+    Paged(Pages),
+}
+
+impl Bytes {
+    fn len(&self) -> usize {
+        match self {
+            Bytes::Mapped(mapping, _) => mapping.len(),
+            Bytes::Owned(bytes) => bytes.len(),
+            Bytes::Paged(pages) => pages.len(),
+        }
+    }
+
+    /// Bytes that have all of the record which the byte at `position` belongs to, and where they begin.
+    #[inline(always)]
+    pub(crate) fn around(&self, position: usize) -> Result<(&[u8], usize)> {
+        match self {
+            Bytes::Mapped(mapping, _) => Ok((mapping, 0)),
+            Bytes::Owned(bytes) => Ok((bytes, 0)),
+            Bytes::Paged(pages) => pages.around(position),
+        }
+    }
+
+    /// Gives back the memory of what lies in a file.
+    fn forget(&self) {
+        if let Bytes::Mapped(mapping, _) = self {
+            mapping.forget();
+        }
+    }
+
+    /// A copy of a part.
+    fn read(&self, range: Range<usize>) -> Result<Cow<'_, [u8]>> {
+        match self {
+            Bytes::Mapped(mapping, _) => Ok(mapping[range].into()),
+            Bytes::Owned(bytes) => Ok(bytes[range].into()),
+            Bytes::Paged(pages) => Ok(pages.read(range.start, range.len())?.into()),
+        }
+    }
+}
+
+/// Read at once to see whether the records of a file are sorted, and of a file that is listed.
+const PART_LEN: usize = 64 << 10;
+
+/// The records of a packed-refs file, sorted. Bytes are checked when they are touched, not before. So one ref of
+/// millions is found in a few pages.
+///
+/// Positions are offsets of the first byte of a record; [`Packed::end`] is the position behind the last.
+#[derive(Debug)]
+pub struct Packed {
+    path: PathBuf,
+    pub(crate) hash: HashKind,
+    pub(crate) bytes: Bytes,
+    body: usize,
+    traits: Traits,
+    /// Whether the records had to be sorted: then positions are not those in the file.
+    reordered: bool,
+    /// Where it was noticed that the file is not sorted although it says so.
+    disorder: Arc<OnceLock<Disorder>>,
+}
+
+/// What the first line promises.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Traits {
+    pub(crate) sorted: bool,
+    /// Tags that lead to another object have it on a line of their own, below `refs/tags/` at least.
+    pub(crate) peeled: bool,
+    /// They have it everywhere.
+    pub(crate) fully_peeled: bool,
+}
+
+const HEADER_START: &[u8] = b"# pack-refs with:";
+
+/// A ref in packed-refs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PackedRecord<'a> {
+    /// The name, which has not been checked.
+    pub name: &'a BStr,
+    /// The object.
+    pub id: ObjectId,
+    /// What the file says of the object behind a tag.
+    pub peeled: Peeled,
+    /// Where the next record begins.
+    pub next: usize,
+}
+
+/// The fault of a record.
+pub(crate) enum Broken {
+    /// The line at this position.
+    Unexpected(usize),
+    /// The last line has no end.
+    Unterminated,
+}
+
+/// How far a walk over the records is.
+#[derive(Debug)]
+pub(crate) struct PackedWalk {
+    /// All names to come are greater.
+    pub(crate) before: BString,
+    /// The record that was handed over last.
+    pub(crate) last: Option<usize>,
+    /// The one to come, or one that is broken.
+    pub(crate) next: usize,
+}
+
+/// Called with each ref.
+type Visit<'v> = dyn FnMut(&RefView<'_>) -> ControlFlow<()> + 'v;
+
+impl<'a> PackedRecord<'a> {
+    /// As any other ref.
+    #[inline]
+    pub(crate) fn view(self) -> RefView<'a> {
+        RefView { name: self.name, target: TargetView::Direct(self.id), peeled: self.peeled }
+    }
+}
+
+impl Packed {
+    /// No packed-refs file.
+    pub(crate) fn empty(path: &Path, hash: HashKind) -> Self {
+        let traits = Traits { sorted: true, peeled: true, fully_peeled: true };
+        let bytes = Bytes::Owned(Vec::new());
+        Packed { path: path.to_owned(), hash, bytes, body: 0, traits, reordered: false, disorder: Arc::default() }
+    }
+
+    /// Reads bytes that are in memory; `path` is for messages.
+    pub fn parse(path: &Path, hash: HashKind, bytes: Vec<u8>) -> Result<Self> {
+        Self::open(path, hash, Bytes::Owned(bytes), true)
+    }
+
+    /// `is_trusted` tells whether a promise that it is sorted is believed.
+    pub(crate) fn open(path: &Path, hash: HashKind, bytes: Bytes, is_trusted: bool) -> Result<Self> {
+        let mut packed = Packed { bytes, traits: Traits::default(), ..Self::empty(path, hash) };
+        let last = packed.bytes.read(packed.end().saturating_sub(1)..packed.end())?;
+        if last.last().is_some_and(|last| *last != b'\n') {
+            return Err(packed.unterminated());
+        }
+        if let (first, 0) = packed.bytes.around(0)?
+            && first.first() == Some(&b'#')
+        {
+            let line_end = packed.line_end(0)?;
+            let promises = first[..line_end].strip_prefix(HEADER_START).ok_or_else(|| packed.unexpected(0))?;
+            let promised = |word: &str| promises.split_str(" ").any(|promise| promise == word.as_bytes());
+            packed.traits = Traits {
+                sorted: is_trusted && promised("sorted"),
+                peeled: promised("peeled"),
+                fully_peeled: promised("fully-peeled"),
+            };
+            packed.body = line_end + 1;
+        }
+        debug_assert!(packed.body <= packed.end(), "the first line lies within the file");
+        if packed.traits.sorted || packed.is_sorted()? { Ok(packed) } else { packed.sort() }
+    }
+
+    /// Whether the records are in order, whatever is promised; the whole file is checked.
+    pub(crate) fn is_sorted(&self) -> Result<bool> {
+        let mut last = Vec::new();
+        let (mut from, mut spare) = (self.body, Vec::new());
+        while from < self.end() {
+            let (part, next) = self.part(from, spare)?;
+            let mut at = part.start();
+            while at < part.end() {
+                // Said of the whole file, so that the line's number is right.
+                let record = part.record(at).or_else(|_| self.record(from + at))?;
+                if last.as_slice() >= record.name.as_bytes() {
+                    self.note_disorder(from + at, record.name);
+                    return Ok(false);
+                }
+                last.clear();
+                last.extend_from_slice(record.name);
+                at = record.next;
+            }
+            (from, spare) = (next, part.into_memory());
+        }
+        Ok(true)
+    }
+
+    /// The next records from a position on, in memory of their own, and where the records behind them begin. To read a
+    /// large file once, without keeping it. `spare` may be the memory of the part before ([`Packed::into_memory`]).
+    pub fn part(&self, from: usize, spare: Vec<u8>) -> Result<(Packed, usize)> {
+        let bytes = match &self.bytes {
+            Bytes::Paged(pages) => {
+                let mut bytes = spare;
+                pages.read_records_into(from, PART_LEN, &mut bytes)?;
+                bytes
+            }
+            bytes => bytes.read(from..bytes.len())?.into_owned(),
+        };
+        let next = from + bytes.len();
+        debug_assert!(next > from || from >= self.end(), "part by part, all of it is read: {from}");
+        Ok((self.with_records(bytes), next))
+    }
+
+    /// The memory of a part that is not needed any more.
+    pub fn into_memory(self) -> Vec<u8> {
+        match self.bytes {
+            Bytes::Owned(bytes) => bytes,
+            Bytes::Mapped(..) | Bytes::Paged(_) => Vec::new(),
+        }
+    }
+
+    /// The records that begin in a range of positions, in memory of their own. To look into a large file at places that
+    /// are seldom looked at again.
+    pub fn part_of(&self, range: Range<usize>) -> Result<Packed> {
+        let bytes = match &self.bytes {
+            Bytes::Paged(pages) => pages.read_records(range.start, range.len())?,
+            _ => {
+                let (start, end) = (self.first_from(range.start)?, self.first_from(range.end)?);
+                self.bytes.read(start..end)?.into_owned()
+            }
+        };
+        Ok(self.with_records(bytes))
+    }
+
+    fn with_records(&self, bytes: Vec<u8>) -> Packed {
+        let (path, traits) = (self.path.clone(), Traits { sorted: true, ..self.traits });
+        let disorder = Arc::clone(&self.disorder);
+        Packed { path, hash: self.hash, bytes: Bytes::Owned(bytes), body: 0, traits, reordered: true, disorder }
+    }
+
+    /// The same file with less of it in memory. `None` if the file is not read by parts.
+    pub(crate) fn without(&self, shed: Shed) -> Option<Self> {
+        let Bytes::Paged(pages) = &self.bytes else { return None };
+        let bytes = Bytes::Paged(pages.without(shed));
+        Some(Packed { path: self.path.clone(), bytes, disorder: Arc::clone(&self.disorder), ..*self })
+    }
+
+    /// Gives back the memory of what was read of a mapped file, for one who does not come back.
+    pub(crate) fn forget_read(&self) {
+        self.bytes.forget();
+    }
+
+    /// How much of it is in private memory.
+    pub fn loaded_bytes(&self) -> usize {
+        match &self.bytes {
+            Bytes::Mapped(..) => 0,
+            Bytes::Owned(bytes) => bytes.len(),
+            Bytes::Paged(pages) => pages.loaded_bytes(),
+        }
+    }
+
+    /// How much of it is there because it was read whole.
+    pub(crate) fn whole_bytes(&self) -> usize {
+        if let Bytes::Owned(bytes) = &self.bytes { bytes.len() } else { 0 }
+    }
+
+    /// Puts the records in order.
+    fn sort(mut self) -> Result<Self> {
+        let all = self.bytes.read(0..self.end())?.into_owned();
+        self.bytes = Bytes::Owned(all);
+        let mut ranges: Vec<(Range<usize>, Range<usize>)> = Vec::new();
+        let mut at = self.body;
+        while at < self.end() {
+            let record = self.record(at)?;
+            let name_start = at + self.hash.len_hex() + 1;
+            let name = name_start..name_start + record.name.len();
+            let next = record.next;
+            ranges.push((name, at..next));
+            at = next;
+        }
+        let Bytes::Owned(all) = &self.bytes else { return Ok(self) };
+        ranges.sort_by(|(a, _), (b, _)| all[a.clone()].cmp(&all[b.clone()]));
+        let mut bytes = Vec::with_capacity(all.len());
+        bytes.extend_from_slice(&all[..self.body]);
+        for (_, record) in ranges {
+            bytes.extend_from_slice(&all[record]);
+        }
+        assert_eq!(bytes.len(), all.len(), "sorting loses no record");
+        self.bytes = Bytes::Owned(bytes);
+        self.reordered = true;
+        Ok(self)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether positions are not those in the file.
+    pub(crate) fn is_moved(&self) -> bool {
+        self.reordered
+    }
+
+    pub(crate) fn disorder_cell(&self) -> &OnceLock<Disorder> {
+        &self.disorder
+    }
+
+    /// The position of the first record.
+    pub fn start(&self) -> usize {
+        self.body
+    }
+
+    /// The position behind the last record.
+    pub fn end(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether untouched ranges of the file may be copied as they are: it says that it is sorted.
+    pub(crate) fn is_copyable(&self) -> bool {
+        self.traits.sorted
+    }
+
+    /// The first line of a file into which this one's records are copied. It has the promises made here and known to be
+    /// kept. Of a file whose records are written anew, with what they peel to, every promise.
+    pub(crate) fn header(&self) -> String {
+        let Traits { peeled, fully_peeled, .. } = self.traits;
+        let is_kept = |promised| promised || !self.is_copyable();
+        let promises = [("peeled ", is_kept(peeled)), ("fully-peeled ", is_kept(fully_peeled)), ("sorted ", true)];
+        let kept = promises.into_iter().filter_map(|(promise, is_kept)| is_kept.then_some(promise));
+        // The space at the end belongs to it.
+        format!("# pack-refs with: {}\n", kept.collect::<String>())
+    }
+
+    /// Whether the first line is that one already.
+    pub(crate) fn has_own_header(&self) -> Result<bool> {
+        Ok(self.read(0..self.body)? == self.header().as_bytes())
+    }
+
+    /// Bytes as they are in the file.
+    pub(crate) fn read(&self, range: Range<usize>) -> Result<Cow<'_, [u8]>> {
+        self.bytes.read(range)
+    }
+
+    /// The record at a position before the end.
+    #[inline]
+    pub fn record(&self, at: usize) -> Result<PackedRecord<'_>> {
+        match self.hash {
+            // Lengths that are known when this is compiled save a third of the work.
+            HashKind::Sha1 => self.record_of::<40>(at),
+            HashKind::Sha256 => self.record_of::<64>(at),
+        }
+    }
+
+    #[inline(always)]
+    fn record_of<const LEN_HEX: usize>(&self, at: usize) -> Result<PackedRecord<'_>> {
+        let (bytes, base) = self.bytes.around(at)?;
+        self.record_in::<LEN_HEX>(bytes, base, at)
+    }
+
+    /// Hands over the records from `walk.next` on that begin before `limit`. It stops at one that is out of order.
+    pub(crate) fn for_each(
+        &self,
+        walk: &mut PackedWalk,
+        limit: usize,
+        visit: &mut Visit<'_>,
+    ) -> Result<ControlFlow<()>> {
+        match self.hash {
+            HashKind::Sha1 => self.for_each_of::<40>(walk, limit, visit),
+            HashKind::Sha256 => self.for_each_of::<64>(walk, limit, visit),
+        }
+    }
+
+    fn for_each_of<const LEN_HEX: usize>(
+        &self,
+        walk: &mut PackedWalk,
+        limit: usize,
+        visit: &mut Visit<'_>,
+    ) -> Result<ControlFlow<()>> {
+        // Kept here, not behind the reference, which would cost three stores a record.
+        debug_assert!(limit <= self.end(), "a walk ends with the records, at the latest: {limit}");
+        let (mut last, mut next) = (walk.last, walk.next);
+        let mut before = walk.before.as_bstr();
+        let mut flow = Ok(ControlFlow::Continue(()));
+        'walk: while next < limit {
+            // Found once for all records in them.
+            let (bytes, base) = match self.bytes.around(next) {
+                Ok(around) => around,
+                Err(error) => {
+                    flow = Err(error);
+                    break;
+                }
+            };
+            let end = limit.min(base + bytes.len());
+            while next < end {
+                match self.record_in::<LEN_HEX>(bytes, base, next) {
+                    Ok(record) => {
+                        if record.name <= before && self.note_disorder(next, record.name) {
+                            break 'walk;
+                        }
+                        before = record.name;
+                        (last, next) = (Some(next), record.next);
+                        if visit(&record.view()).is_break() {
+                            flow = Ok(ControlFlow::Break(()));
+                            break 'walk;
+                        }
+                    }
+                    Err(error) => {
+                        flow = Err(error);
+                        break 'walk;
+                    }
+                }
+            }
+        }
+        (walk.last, walk.next) = (last, next);
+        flow
+    }
+
+    /// The record at `at` in `bytes`, which begin at `base`.
+    #[inline(always)]
+    fn record_in<'a, const LEN_HEX: usize>(&self, bytes: &'a [u8], base: usize, at: usize) -> Result<PackedRecord<'a>> {
+        self.parse_in::<_, LEN_HEX>(bytes, base, at, |broken| match broken {
+            Broken::Unexpected(at) => self.unexpected(at),
+            Broken::Unterminated => self.unterminated(),
+        })
+    }
+
+    /// The same, with an error that `fail` makes where it is found. To carry the fault up to here costs each record
+    /// some 20 instructions.
+    #[inline(always)]
+    pub(crate) fn parse_in<'a, E, const LEN_HEX: usize>(
+        &self,
+        bytes: &'a [u8],
+        base: usize,
+        at: usize,
+        fail: impl Fn(Broken) -> E,
+    ) -> std::result::Result<PackedRecord<'a>, E> {
+        let line = bytes.get(at - base..).unwrap_or_default();
+        let Some((hex, [separator, rest @ ..])) = line.split_first_chunk::<LEN_HEX>() else {
+            return Err(fail(Broken::Unexpected(at)));
+        };
+        let Ok(id) = ObjectId::from_hex(self.hash, hex) else { return Err(fail(Broken::Unexpected(at))) };
+        if !matches!(separator, b' ' | b'\t' | b'\r') || rest.first() == Some(&b'\n') {
+            return Err(fail(Broken::Unexpected(at)));
+        }
+        let Some(name_len) = rest.find_byte(b'\n') else { return Err(fail(Broken::Unterminated)) };
+        let name = rest[..name_len].as_bstr();
+        let next = at + LEN_HEX + 1 + name_len + 1;
+        if rest.get(name_len + 1) == Some(&b'^') {
+            let Some((to, next)) = self.peeled_line(bytes, base, next) else {
+                return Err(fail(Broken::Unexpected(next)));
+            };
+            return Ok(PackedRecord { name, id, peeled: Peeled::To(to), next });
+        }
+        Ok(PackedRecord { name, id, peeled: self.without_peeled_line(name), next })
+    }
+
+    /// The peeled object of a ref without a peeled line, as far as known.
+    #[inline(always)]
+    pub(crate) fn without_peeled_line(&self, name: &BStr) -> Peeled {
+        match self.traits {
+            Traits { fully_peeled: true, .. } => Peeled::NotTag,
+            Traits { peeled: true, .. } if name.starts_with(b"refs/tags/") => Peeled::NotTag,
+            _ => Peeled::Unknown,
+        }
+    }
+
+    /// The line `^HEX` at `at`, and the position behind it. Few refs have one.
+    #[inline(never)]
+    fn peeled_line(&self, bytes: &[u8], base: usize, at: usize) -> Option<(ObjectId, usize)> {
+        let end = at + 1 + self.hash.len_hex();
+        let id = ObjectId::from_hex(self.hash, bytes.get(at + 1 - base..end - base)?).ok()?;
+        (bytes.get(end - base) == Some(&b'\n')).then_some((id, end + 1))
+    }
+
+    /// The position of the line after the one at `at`, to go on behind a broken one.
+    pub(crate) fn after_line(&self, at: usize) -> usize {
+        self.line_end(at).map_or(self.end(), |end| end + 1)
+    }
+
+    fn line_end(&self, at: usize) -> Result<usize> {
+        let (bytes, base) = self.bytes.around(at)?;
+        Ok(base + self.line_end_in(bytes, at - base)?)
+    }
+
+    #[inline]
+    pub(crate) fn line_end_in(&self, bytes: &[u8], at: usize) -> Result<usize> {
+        match bytes.get(at..).and_then(|rest| rest.find_byte(b'\n')) {
+            Some(len) => Ok(at + len),
+            None => Err(self.unterminated()),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn unexpected(&self, at: usize) -> Error {
+        self.corrupt("unexpected", |bytes| {
+            let at = at.min(bytes.len());
+            (at, bytes[at..].find_byte(b'\n').map_or(bytes.len(), |len| at + len))
+        })
+    }
+
+    #[cold]
+    fn unterminated(&self) -> Error {
+        self.corrupt("unterminated", |bytes| (line_around(bytes, 0, 0, bytes.len()), bytes.len()))
+    }
+
+    /// Says which line of the file is wrong: `line` finds its start and end.
+    fn corrupt(&self, how: &str, line: impl Fn(&[u8]) -> (usize, usize)) -> Error {
+        let all = match self.bytes.read(0..self.end()) {
+            Ok(all) => all,
+            Err(error) => return error,
+        };
+        let (at, end) = line(&all);
+        let shown = all[at..end.min(at + 200)].as_bstr();
+        let number = all[..at].iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+        let what = format!("{how} line in {}: {shown}", self.path.display());
+        Error::Corrupt { path: self.path.clone(), line: number, what }
+    }
+}
+
+/// The start of the line that the byte at `at` is in, but not before `low`. `bytes` begin at `base`.
+#[inline]
+pub(crate) fn line_around(bytes: &[u8], base: usize, low: usize, at: usize) -> usize {
+    bytes[low - base..at - base].rfind_byte(b'\n').map_or(low, |newline| low + newline + 1)
+}
+
+#[cfg(test)]
+mod tests;

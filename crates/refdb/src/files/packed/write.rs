@@ -1,0 +1,285 @@
+//! Rewrites packed-refs by copying what does not change: in the kernel where the ranges are long.
+
+use crate::files::{Packed, loose::folders, packed::cache::PackedFile, store::Store};
+use crate::{Error, Misuse, Result, backend::Peeled};
+use bstr::BStr;
+use refdb_types::ObjectId;
+use refdb_vfs::{File, Lock, interrupt};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// A change of packed-refs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PackedEdit<'a> {
+    /// The ref gets this line, and one for what it peels to.
+    Put(&'a BStr, ObjectId, Option<ObjectId>),
+    /// The ref goes away, if it is there.
+    Remove(&'a BStr),
+}
+
+impl<'a> PackedEdit<'a> {
+    fn name(&self) -> &'a BStr {
+        match self {
+            PackedEdit::Put(name, ..) | PackedEdit::Remove(name) => name,
+        }
+    }
+}
+
+/// Ranges from this length on are copied by the kernel.
+const COPY_FROM: usize = 64 << 10;
+/// Our own lines are written in pieces of this size.
+const BUFFER_LEN: usize = 256 << 10;
+
+/// A complete new packed-refs beside the old one, waiting to replace it. Dropping it removes it.
+///
+/// As git does, it is written into a file of its own. So `packed-refs.lock` is held on while the new file replaces the
+/// old one, and afterwards. Another name than git's `packed-refs.new`: git fails if that is left behind, and we need
+/// not.
+#[derive(Debug)]
+#[must_use = "the new packed-refs goes away when this is dropped"]
+pub(crate) struct NewPacked {
+    store: Arc<Store>,
+    path: PathBuf,
+    target: PathBuf,
+    pending: bool,
+}
+
+impl NewPacked {
+    /// Starts a new file. The lock of `packed-refs` must be held, or for one made `aside` that of [`aside`].
+    fn create(store: &Arc<Store>, is_aside: bool) -> Result<(Self, File)> {
+        let target = store.packed_target()?;
+        let path = if is_aside { aside(&target) } else { target.with_file_name("packed-refs.refdb") };
+        let fs = &store.options.fs;
+        let locked = if is_aside { &path } else { &target };
+        debug_assert!(fs.stat_link(&Lock::path_of(locked)).is_ok(), "a lock is held while packed-refs is rewritten");
+        let file = fs.create_afresh(&path, 0o666)?;
+        let new = NewPacked { store: Arc::clone(store), path, target, pending: true };
+        folders::share(fs, &new.path, store.options.sharing, false)?;
+        Ok((new, file))
+    }
+
+    /// Makes it the repository's packed-refs.
+    pub(crate) fn publish(mut self) -> Result<()> {
+        let options = &self.store.options;
+        options.fs.rename(&self.path, &self.target)?;
+        self.pending = false;
+        if options.sync
+            && let Some(folder) = self.target.parent()
+        {
+            options.fs.sync_dir(folder)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for NewPacked {
+    fn drop(&mut self) {
+        if self.pending {
+            // The next writer would remove it.
+            let _ = self.store.options.fs.remove_file(&self.path);
+        }
+    }
+}
+
+/// The file in which a new `packed-refs` is made without its lock. Its own lock is held meanwhile.
+pub(crate) fn aside(packed: &Path) -> PathBuf {
+    packed.with_file_name("packed-refs.refdb-fold")
+}
+
+/// Writes `old` with the edits, which come in order of name, each name once. `packed-refs.lock` must be held.
+pub(crate) fn rewrite<'e>(
+    store: &Arc<Store>,
+    old: &PackedFile,
+    edits: &mut dyn Iterator<Item = PackedEdit<'e>>,
+) -> Result<NewPacked> {
+    write(store, old, edits, false)
+}
+
+/// The same without that lock. Under it the caller has to see whether `old` is still the present one.
+pub(crate) fn rewrite_aside<'e>(
+    store: &Arc<Store>,
+    old: &PackedFile,
+    edits: &mut dyn Iterator<Item = PackedEdit<'e>>,
+) -> Result<NewPacked> {
+    write(store, old, edits, true)
+}
+
+fn write<'e>(
+    store: &Arc<Store>,
+    old: &PackedFile,
+    edits: &mut dyn Iterator<Item = PackedEdit<'e>>,
+    is_aside: bool,
+) -> Result<NewPacked> {
+    let (new, file) = NewPacked::create(store, is_aside)?;
+    let packed = &old.packed;
+    let source = if packed.is_copyable() { old.file.as_ref().map(|(file, _)| &**file) } else { None };
+    let mut writer = RangeWriter { file, source, packed, kept: 0..0, buffer: Vec::with_capacity(BUFFER_LEN + 4096) };
+    let mut position = packed.start();
+    if packed.has_own_header()? {
+        writer.keep(0..position)?;
+    } else {
+        writer.buffer.extend_from_slice(packed.header().as_bytes());
+    }
+    let mut last = BStr::new("");
+    for edit in edits {
+        debug_assert!(last < edit.name(), "packed-refs is sorted when it is written: {edit:?} behind {last}");
+        last = edit.name();
+        let at = packed.seek(position, edit.name())?;
+        debug_assert!(position <= at, "records are copied in their order: {at} behind {position}");
+        keep_records(store, &mut writer, position..at)?;
+        position = at;
+        if position < packed.end() {
+            let record = packed.record(position)?;
+            if record.name == edit.name() {
+                position = record.next;
+            }
+        }
+        if let PackedEdit::Put(name, id, peeled) = edit {
+            writer.put(name, id, peeled)?;
+        }
+    }
+    keep_records(store, &mut writer, position..packed.end())?;
+    let file = writer.finish()?;
+    if store.options.sync {
+        file.sync()?;
+    }
+    Ok(new)
+}
+
+/// Writes `old` again as it is, to take back what [`rewrite`] changed. `None` if there was none.
+pub(crate) fn restore(store: &Arc<Store>, old: &PackedFile) -> Result<Option<NewPacked>> {
+    let Some((source, stat)) = &old.file else { return Ok(None) };
+    let (new, mut file) = NewPacked::create(store, false)?;
+    file.copy_from(source, 0, stat.len_bytes)?;
+    if store.options.sync {
+        file.sync()?;
+    }
+    Ok(Some(new))
+}
+
+/// Takes records over. From a file that does not keep git's promises each is written anew, with what it peels to.
+fn keep_records(store: &Store, writer: &mut RangeWriter<'_>, range: Range<usize>) -> Result<()> {
+    let packed = writer.packed;
+    if packed.is_copyable() {
+        return writer.keep(range);
+    }
+    let mut at = range.start;
+    while at < range.end {
+        let record = packed.record(at)?;
+        let peeled = match record.peeled {
+            Peeled::To(id) => Some(id),
+            Peeled::NotTag => None,
+            Peeled::Unknown => peel(store, &record.id)?,
+        };
+        writer.put(record.name, record.id, peeled)?;
+        at = record.next;
+    }
+    Ok(())
+}
+
+/// What an annotated tag leads to, for its peeled line.
+pub(crate) fn peel(store: &Store, id: &ObjectId) -> Result<Option<ObjectId>> {
+    Ok(store.options.objects.peel_tag(id)?)
+}
+
+/// The first line of a packed-refs that keeps all promises.
+pub(crate) const WHOLE_HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";
+
+/// Appends a ref's line, and one for what it peels to.
+pub(crate) fn encode(name: &BStr, id: ObjectId, peeled: Option<ObjectId>, out: &mut Vec<u8>) {
+    id.write_hex(out);
+    out.push(b' ');
+    encode_rest(name, peeled, out);
+}
+
+/// Appends what stands behind the digits of a ref's object and the space.
+#[inline]
+pub(crate) fn encode_rest(name: &BStr, peeled: Option<ObjectId>, out: &mut Vec<u8>) {
+    out.extend_from_slice(name);
+    out.push(b'\n');
+    if let Some(peeled) = peeled {
+        out.push(b'^');
+        peeled.write_hex(out);
+        out.push(b'\n');
+    }
+}
+
+struct RangeWriter<'p> {
+    file: File,
+    /// The file that `packed` is read from, if positions are the same.
+    source: Option<&'p File>,
+    packed: &'p Packed,
+    /// What of the old file comes next: not written yet, in case it goes on.
+    kept: Range<usize>,
+    buffer: Vec<u8>,
+}
+
+impl RangeWriter<'_> {
+    fn keep(&mut self, range: Range<usize>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        assert!(self.kept.end <= range.start && range.end <= self.packed.end(), "the old file is copied forward");
+        if self.kept.end != range.start {
+            self.flush_kept()?;
+            self.kept.start = range.start;
+        }
+        self.kept.end = range.end;
+        Ok(())
+    }
+
+    fn flush_kept(&mut self) -> Result<()> {
+        let range = std::mem::take(&mut self.kept);
+        assert!(self.source.is_none() || !self.packed.is_moved(), "positions are those in the file that is copied");
+        match self.source {
+            Some(source) if range.len() >= COPY_FROM => {
+                self.flush_buffer()?;
+                self.copy(source, range)
+            }
+            _ => {
+                self.buffer.extend_from_slice(&self.packed.read(range)?);
+                if self.buffer.len() >= BUFFER_LEN { self.flush_buffer() } else { Ok(()) }
+            }
+        }
+    }
+
+    /// In pieces, so that a signal is heeded in between.
+    fn copy(&mut self, source: &File, range: Range<usize>) -> Result<()> {
+        const PIECE_LEN: usize = 256 << 20;
+        let mut at = range.start;
+        while at < range.end {
+            interrupt::check().map_err(Error::Interrupted)?;
+            let len = (range.end - at).min(PIECE_LEN);
+            self.file.copy_from(source, at as u64, len as u64)?;
+            at += len;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, name: &BStr, id: ObjectId, peeled: Option<ObjectId>) -> Result<()> {
+        if name.contains(&b'\n') {
+            return Err(Misuse::BadName(name.to_owned()).into());
+        }
+        self.flush_kept()?;
+        encode(name, id, peeled, &mut self.buffer);
+        if self.buffer.len() >= BUFFER_LEN { self.flush_buffer() } else { Ok(()) }
+    }
+
+    fn flush_buffer(&mut self) -> Result<()> {
+        if !self.buffer.is_empty() {
+            self.file.write_all(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<File> {
+        self.flush_kept()?;
+        self.flush_buffer()?;
+        assert!(self.kept.is_empty() && self.buffer.is_empty(), "all of it is in the file that replaces the old one");
+        Ok(self.file)
+    }
+}

@@ -1,0 +1,181 @@
+//! Takes entries out of reflogs: the ref is locked, then its log, which is written anew beside itself and renamed.
+//!
+//! These are git's locks: to add an entry a writer holds the ref's. A log that loses nothing is neither locked nor written.
+
+use crate::files::{
+    lock::set,
+    reflog::{
+        file::{self, Proof},
+        line::Line,
+    },
+    store::Store,
+    transaction::FilesLocked,
+};
+use crate::{
+    Rejection, Result, Snapshot, Step, Target, TargetView,
+    backend::{Claim, Intent, Locked, NewValue},
+    log_edit::{Chain, LogJudge, LoggedChange, PruneLogs},
+};
+use bstr::BStr;
+use refdb_types::{ObjectId, RefName};
+use refdb_vfs::descriptors_max;
+use std::{path::PathBuf, sync::Arc};
+
+/// The most refs that are locked at once. Many locks are names of one file, which is cheaper than a file each.
+const BATCH: usize = 64;
+
+/// Contents beyond this are not kept from the first look to the second.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// See [`Backend::prune_logs`](crate::Backend::prune_logs).
+pub(crate) fn prune(store: &Arc<Store>, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
+    let batch = if how.report || how.update_ref { 1 } else { batch_max(descriptors_max()) };
+    let (mut due, mut kept_bytes): (Vec<Due<'_>>, usize) = (Vec::new(), 0);
+    for name in names {
+        set::heed_signals()?;
+        match look(store, name, how, judge) {
+            Ok(found) => {
+                kept_bytes += found.as_ref().map_or(0, Due::kept_bytes);
+                due.extend(found);
+            }
+            Err(error) => judge.failed(name, error),
+        }
+        if due.len() == batch || kept_bytes > KEPT_BYTES_MAX {
+            kept_bytes = 0;
+            prune_locked(store, std::mem::take(&mut due), how, judge)?;
+        }
+    }
+    if due.is_empty() { Ok(()) } else { prune_locked(store, due, how, judge) }
+}
+
+/// The most logs that stay open from the first look to the second. It is a part of what the process may have open.
+fn batch_max(descriptors: Option<u64>) -> usize {
+    const PART: u64 = 4;
+    descriptors.map_or(BATCH, |most| usize::try_from(most / PART).unwrap_or(BATCH).clamp(1, BATCH))
+}
+
+/// A log that may change, or whose ref may, as it was judged without a lock.
+struct Due<'n> {
+    name: &'n RefName,
+    path: PathBuf,
+    proof: Proof,
+    /// Its new content, if it changes.
+    content: Option<Vec<u8>>,
+    end: Option<ObjectId>,
+}
+
+impl Due<'_> {
+    fn kept_bytes(&self) -> usize {
+        self.content.as_ref().map_or(0, Vec::len)
+    }
+}
+
+/// Judges a log without a lock. Reports on one that stays as it is, and returns any other.
+fn look<'n>(
+    store: &Arc<Store>,
+    name: &'n RefName,
+    how: PruneLogs,
+    judge: &mut dyn LogJudge,
+) -> Result<Option<Due<'n>>> {
+    let Some(path) = store.layout.log_path(name.as_bstr()) else { return Ok(None) };
+    let Some((before, proof)) = file::read_with_proof(store, &path)? else { return Ok(None) };
+    let judged = Judged::of(store, name.as_bstr(), &before, how, judge)?;
+    let changes = judged.content != before;
+    if how.dry_run || !changes && !how.update_ref {
+        judged.tell(how, judge);
+        return Ok(None);
+    }
+    let (content, end) = (changes.then_some(judged.content), judged.end);
+    Ok(Some(Due { name, path, proof, content, end }))
+}
+
+/// Locks these refs, each once, and replaces their logs.
+fn prune_locked(store: &Arc<Store>, mut due: Vec<Due<'_>>, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
+    due.sort_unstable_by_key(|due| due.name);
+    let intent = if how.update_ref { Intent::SetDirect } else { Intent::Hold };
+    let claims: Vec<Claim<'_>> = due.iter().map(|due| Claim { name: due.name.as_bstr(), intent }).collect();
+    let mut locked = FilesLocked::lock(store, &claims)?;
+    let refused = locked.refused().to_vec();
+    for (at, why) in &refused {
+        judge.failed(due[*at].name, Rejection::of(due[*at].name.clone(), why.clone()).into());
+    }
+    let mut steps = Vec::new();
+    let held = (0..due.len()).filter(|at| !refused.iter().any(|(refused, _)| refused == at));
+    for due in held.map(|at| &due[at]) {
+        match prune_one(store, due, how, judge) {
+            Ok(Some(end)) => steps.extend(step(locked.snapshot(), due.name.as_bstr(), end)),
+            Ok(None) => {}
+            Err(error) => judge.failed(due.name, error),
+        }
+    }
+    assert!(steps.len() <= 1, "refs are set one by one");
+    locked.stage(&steps)?;
+    Box::new(locked).commit(&steps)
+}
+
+/// Replaces a log whose ref is locked. One that has changed, or that is reported, is judged again. Returns the value for
+/// the ref, if it shall have one.
+fn prune_one(store: &Arc<Store>, due: &Due<'_>, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<Option<ObjectId>> {
+    if !how.report && due.proof.holds(store)? {
+        if let Some(content) = &due.content {
+            file::replace_file(store, &due.path, content)?;
+        }
+        return Ok(due.end.filter(|_| how.update_ref));
+    }
+    let Some(now) = file::read(store, &due.path)? else { return Ok(None) };
+    let judged = Judged::of(store, due.name.as_bstr(), &now, how, judge)?;
+    judged.tell(how, judge);
+    if judged.content != now {
+        file::replace(store, &due.path, &judged.content)?;
+    }
+    Ok(judged.end.filter(|_| how.update_ref))
+}
+
+/// The step that sets a ref to the end of its log. Symbolic refs stay.
+fn step<'n>(snapshot: &dyn Snapshot, name: &'n BStr, end: ObjectId) -> Option<Step<'n>> {
+    let (old, is_broken) = match snapshot.get(name) {
+        Ok(Some(Target::Symbolic(_))) => return None,
+        Ok(old) => (old.and_then(|old| old.id()).map(TargetView::Direct), false),
+        Err(_) => (None, true),
+    };
+    Some(Step { name, old, is_broken, new: Some(NewValue::Direct(end, None)), log: None })
+}
+
+/// The fate of a log.
+struct Judged<'t> {
+    lines: Vec<(Line<'t>, bool)>,
+    content: Vec<u8>,
+    end: Option<ObjectId>,
+}
+
+impl<'t> Judged<'t> {
+    fn of(store: &Arc<Store>, name: &BStr, text: &'t [u8], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<Self> {
+        let hash = store.options.hash;
+        let whole = text.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
+        let mut lines: Vec<_> = whole.filter_map(|line| Some((Line::read(hash, line)?, false))).collect();
+        judge.begin(name, &mut lines.iter().map(|(line, _)| line.time_seconds))?;
+        let mut content = Vec::with_capacity(text.len());
+        let mut chain = Chain::new(how, Some(ObjectId::null(hash)));
+        for (line, goes) in &mut lines {
+            // In files git judges an entry by the old value that it would get.
+            *goes = judge.goes(&LoggedChange { old: chain.old(line.old), ..change(line) })?;
+            if !*goes {
+                line.write(chain.keep(line.old, line.new), &mut content);
+            }
+        }
+        debug_assert!(content.len() <= 2 * text.len() + 16 * lines.len(), "a log does not grow but by signs and tabs");
+        Ok(Judged { lines, content, end: chain.end() })
+    }
+
+    fn tell(&self, how: PruneLogs, judge: &mut dyn LogJudge) {
+        debug_assert!(self.end.is_none_or(|end| !end.is_null()), "a ref is not set to nothing");
+        if how.report {
+            self.lines.iter().for_each(|(line, goes)| judge.told(&change(line), *goes));
+        }
+    }
+}
+
+fn change<'a>(line: &Line<'a>) -> LoggedChange<'a> {
+    debug_assert!(line.time_seconds > 0, "a line without a time is none");
+    LoggedChange { old: line.old, new: line.new, time_seconds: line.time_seconds, message: line.message }
+}

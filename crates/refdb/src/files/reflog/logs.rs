@@ -1,0 +1,371 @@
+//! Reflogs: one text file a ref, a line an entry, the oldest first. `reflog_line` has the lines.
+
+use crate::files::{
+    Sharing,
+    loose::{
+        folders,
+        listing::{self, Rivals},
+    },
+    reflog::line::{encode, parse},
+    store::Store,
+};
+use crate::{Rejection, Result, Why, backend::LogLine};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::{LogEntry, RefName, Scope, elsewhere};
+use refdb_vfs::File;
+use std::{
+    ffi::OsStr,
+    io::ErrorKind,
+    ops::ControlFlow,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// Logs are read from their end in blocks of this size.
+const BLOCK_LEN: usize = 8192;
+
+/// Whether a ref has a reflog of its own. As in git, a symbolic link is none: another ref's reflog is not judged by this
+/// ref's rules.
+pub(crate) fn exists(store: &Store, name: &BStr) -> Result<bool> {
+    let Some(path) = store.layout.log_path(name) else { return Ok(false) };
+    Ok(store.options.fs.find_link(&path)?.is_some_and(|stat| stat.is_file()))
+}
+
+/// Whether an entry would be added to a file that is there, be it through a symbolic link.
+fn is_written(store: &Store, name: &BStr) -> Result<bool> {
+    let Some(path) = store.layout.log_path(name) else { return Ok(false) };
+    match store.options.fs.stat(&path) {
+        Ok(stat) => Ok(!stat.is_dir()),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Which of the names, sorted, have a reflog. Below a missing folder no file is looked for: servers keep no reflogs,
+/// and write thousands of refs at once.
+pub(crate) fn having(
+    store: &Store,
+    names: &mut dyn Iterator<Item = &BStr>,
+    found: &mut dyn FnMut(usize) -> Result<()>,
+) -> Result<()> {
+    // Folders of refs, with their slash: the last that has no reflogs, and the last that has.
+    let (mut missing, mut there) = (Vec::new(), Vec::new());
+    for (at, name) in names.enumerate() {
+        if !missing.is_empty() && name.starts_with(&missing) {
+            continue;
+        }
+        if is_written(store, name)? {
+            found(at)?;
+            continue;
+        }
+        let folder = name.rfind_byte(b'/').map_or(0, |slash| slash + 1);
+        if name[..folder] == there {
+            continue;
+        }
+        let lacking = highest_missing(store, name);
+        let list = if lacking.is_some() { &mut missing } else { &mut there };
+        list.clear();
+        list.extend_from_slice(&name[..lacking.unwrap_or(folder)]);
+    }
+    Ok(())
+}
+
+/// The highest folder above a ref's reflog that is not there: the length of its name with the slash. `refs` itself is in
+/// more than one place, so that nothing is said of it.
+fn highest_missing(store: &Store, name: &BStr) -> Option<usize> {
+    const ABOVE: &[u8] = b"refs/";
+    if !name.starts_with(ABOVE) {
+        return None;
+    }
+    let slashes = name.rfind_iter(b"/").filter(|slash| *slash > ABOVE.len());
+    let is_missing = |slash: &usize| {
+        let path = store.layout.log_path(name[..*slash].as_bstr());
+        path.is_some_and(|path| store.options.fs.stat(&path).is_err_and(|error| error.is_not_found()))
+    };
+    slashes.take_while(is_missing).last().map(|slash| slash + 1)
+}
+
+/// See [`Snapshot::log`](crate::Snapshot::log).
+pub(crate) fn read(store: &Store, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool> {
+    read_counting(store, name, &mut 0, entry)
+}
+
+/// The same, and counts the whole lines that are no entries.
+pub(crate) fn read_counting(
+    store: &Store,
+    name: &BStr,
+    skipped: &mut u64,
+    entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>,
+) -> Result<bool> {
+    let Some(path) = store.layout.log_path(name) else { return Ok(false) };
+    let file = match store.options.fs.open(&path) {
+        Ok(file) => file,
+        Err(error) if error.is_not_found() => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    let stat = file.stat()?;
+    if stat.is_dir() {
+        return Ok(false);
+    }
+    let lines = LinesFromEnd { file: Some(file), start: stat.len_bytes, pending: Vec::new() };
+    entries(store, lines, skipped, entry)?;
+    Ok(true)
+}
+
+/// The same of a log's bytes.
+pub(crate) fn entries_in(
+    store: &Store,
+    bytes: Vec<u8>,
+    skipped: &mut u64,
+    entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>,
+) -> Result<()> {
+    entries(store, LinesFromEnd { file: None, start: 0, pending: bytes }, skipped, entry)
+}
+
+fn entries(
+    store: &Store,
+    mut lines: LinesFromEnd,
+    skipped: &mut u64,
+    entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>,
+) -> Result<()> {
+    while let Some(line) = lines.next()? {
+        match parse(store.options.hash, &line) {
+            None => *skipped += 1,
+            Some(parsed) if entry(&parsed).is_break() => break,
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The lines of a file, the last one first. One that does not end with a newline is none: it is still being written.
+struct LinesFromEnd {
+    /// `None` if all of it was read.
+    file: Option<File>,
+    /// What lies before this has not been read.
+    start: u64,
+    /// The part that was read and not returned. It ends with the newline of the line to return next, or is rubbish at
+    /// the end.
+    pending: Vec<u8>,
+}
+
+impl LinesFromEnd {
+    fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        loop {
+            if let Some(end) = self.pending.rfind_byte(b'\n') {
+                self.pending.truncate(end + 1);
+                let before = self.pending[..end].rfind_byte(b'\n');
+                if before.is_some() || self.start == 0 {
+                    let line_start = before.map_or(0, |newline| newline + 1);
+                    let line = self.pending[line_start..end].to_vec();
+                    self.pending.truncate(line_start);
+                    return Ok(Some(line));
+                }
+            } else if self.start == 0 {
+                return Ok(None);
+            }
+            // A long line is read in growing blocks, so that it is not moved once a block.
+            let want = self.pending.len().max(BLOCK_LEN) as u64;
+            let from = self.start.saturating_sub(want);
+            debug_assert!(from < self.start, "each block lies before the one that was read: {from}");
+            let mut block = vec![0; usize::try_from(self.start - from).unwrap_or(BLOCK_LEN)];
+            let Some(file) = &self.file else { unreachable!("what was not read lies in a file") };
+            file.read_exact_at(&mut block, from)?;
+            block.extend_from_slice(&self.pending);
+            self.pending = block;
+            self.start = from;
+        }
+    }
+}
+
+/// Appends to reflogs, one write(2) an entry.
+pub(crate) struct Writer<'s> {
+    store: &'s Store,
+    /// The logs that did not exist before, if anybody wants to know.
+    pub(crate) created: Vec<PathBuf>,
+    track: bool,
+    line: Vec<u8>,
+}
+
+impl<'s> Writer<'s> {
+    /// `track`: remember which logs are new, in case they must go again.
+    pub(crate) fn new(store: &'s Store, track: bool) -> Self {
+        Writer { store, created: Vec::new(), track, line: Vec::new() }
+    }
+
+    /// Adds a line to a ref's reflog, which is created if need be.
+    pub(crate) fn append(&mut self, name: &BStr, line: &LogLine<'_>) -> Result<()> {
+        self.line.clear();
+        encode(line, &mut self.line);
+        let line = std::mem::take(&mut self.line);
+        let appended = self.append_bytes(name, &line);
+        self.line = line;
+        appended
+    }
+
+    fn append_bytes(&mut self, name: &BStr, line: &[u8]) -> Result<()> {
+        let Some(path) = self.store.layout.log_path(name) else { return Ok(()) };
+        let mut file = match self.open(&path) {
+            // Folders of logs that are gone may lie where the log belongs.
+            Err(error) if error.is_folder() => {
+                if !self.store.options.fs.remove_empty_tree(&path)? {
+                    let name = RefName::new_safe(name.to_vec()).expect("claims were names when they came in");
+                    return Err(Rejection::of(name, Why::LogsBelow { path }).into());
+                }
+                self.open(&path)?
+            }
+            opened => opened?,
+        };
+        file.write_all(line)?;
+        Ok(())
+    }
+
+    fn open(&mut self, path: &Path) -> refdb_vfs::Result<File> {
+        let options = &self.store.options;
+        let mut created = false;
+        let open = || {
+            if self.track || options.sharing != Sharing::Umask {
+                match options.fs.create_new(path, 0o666) {
+                    Err(error) if error.is_exists() => {}
+                    file => {
+                        created = file.is_ok();
+                        return file;
+                    }
+                }
+            }
+            options.fs.append(path, 0o666)
+        };
+        let is_missing = |error: &refdb_vfs::Error| error.source.kind() == ErrorKind::NotFound;
+        let file = folders::with_parents(&options.fs, path, options.sharing, &mut Vec::new(), is_missing, open)?;
+        if created {
+            folders::share(&options.fs, path, options.sharing, false)?;
+            self.created.push(path.to_owned());
+        } else if let Some(mode) = options.sharing.adjust(file.stat()?.mode, false) {
+            // One that was made before the setting, as by git. It may be another user's, and we can write to it anyway.
+            let _ = file.set_mode(mode);
+        }
+        Ok(file)
+    }
+}
+
+/// Adds the rest of a line to a ref's reflog.
+pub(crate) fn append_bytes(store: &Store, name: &BStr, rest: &[u8]) -> Result<()> {
+    Writer::new(store, false).append_bytes(name, rest)
+}
+
+/// Removes a ref's reflog and the folders that are empty without it.
+pub(crate) fn remove(store: &Store, name: &BStr) -> Result<()> {
+    let Some(path) = store.layout.log_path(name) else { return Ok(()) };
+    match store.options.fs.remove_file(&path) {
+        Ok(()) => {
+            folders::remove_empty_parents(&store.options.fs, &store.layout.base_path(name).join("logs"), &path);
+            Ok(())
+        }
+        Err(error) if error.is_not_found() || error.is_folder() => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes a ref's reflog and all folders that are empty without it, `logs` too. Git does so where a reflog is dropped.
+pub(crate) fn remove_with_folders(store: &Store, name: &BStr) -> Result<()> {
+    remove(store, name)?;
+    let Some(path) = store.layout.log_path(name) else { return Ok(()) };
+    let base = store.layout.base_path(name).join("logs");
+    debug_assert!(path.starts_with(&base), "a reflog lies below {}", base.display());
+    for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(&base)) {
+        match store.options.fs.remove_dir(folder) {
+            Err(error) if !error.is_not_found() => break,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The names of all refs that have a reflog, in order: the worktree's own and the shared ones. As in git, a reflog of a name
+/// that no ref should have is passed over.
+pub(crate) fn names(store: &Store) -> Result<Vec<RefName>> {
+    let mut names = Vec::new();
+    let layout = &store.layout;
+    walk(store, &layout.common_dir.join("logs"), Links::Passed, &mut names)?;
+    if layout.git_dir != layout.common_dir {
+        names.retain(|name| Scope::of(name.as_bstr()) == Scope::Shared);
+        let mut own = Vec::new();
+        walk(store, &layout.git_dir.join("logs"), Links::Passed, &mut own)?;
+        names.extend(own.into_iter().filter(|name| Scope::of(name.as_bstr()) == Scope::Worktree));
+    }
+    names.sort_unstable();
+    Ok(names.into_iter().filter_map(|name| RefName::new(Vec::from(name)).ok()).collect())
+}
+
+/// The names, in order, of another worktree's own refs that have a reflog, as this worktree calls them. `None` is the
+/// main worktree.
+pub(crate) fn names_elsewhere(store: &Store, worktree: Option<&BStr>) -> Result<Vec<RefName>> {
+    let common = &store.layout.common_dir;
+    let folder = worktree.map_or_else(|| common.clone(), |id| common.join("worktrees").join(OsStr::from_bytes(id)));
+    let mut names = Vec::new();
+    walk(store, &folder.join("logs"), Links::Passed, &mut names)?;
+    names.retain(|name| Scope::of(name.as_bstr()) == Scope::Worktree);
+    names.sort_unstable();
+    Ok(names.into_iter().filter_map(|name| RefName::new(elsewhere(worktree, name.as_bstr())).ok()).collect())
+}
+
+/// The names of the reflogs in this worktree's own folder, in order: in the main one with the shared ones. Those that are
+/// symbolic links are among them, since their entries shall not be lost.
+pub(crate) fn own_names(store: &Store) -> Result<Vec<BString>> {
+    let layout = &store.layout;
+    let mut names = Vec::new();
+    walk(store, &layout.git_dir.join("logs"), Links::Named, &mut names)?;
+    if layout.git_dir != layout.common_dir {
+        names.retain(|name| Scope::of(name.as_bstr()) == Scope::Worktree);
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// What becomes of reflogs that are symbolic links.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Links {
+    Passed,
+    Named,
+}
+
+fn walk(store: &Store, logs: &Path, links: Links, names: &mut Vec<BString>) -> Result<()> {
+    let mut pending: Vec<(PathBuf, BString)> = vec![(logs.to_owned(), BString::default())];
+    while let Some((folder, prefix)) = pending.pop() {
+        // A log that loses entries is renamed from its lock.
+        let entries = listing::list(&store.options.fs, &folder, usize::MAX, Rivals::Possible)?.unwrap_or_default();
+        for entry in entries {
+            let name: BString = [prefix.as_bytes(), &entry.name].concat().into();
+            let path = || folder.join(OsStr::from_bytes(&entry.name));
+            if entry.is_link && links == Links::Passed {
+                continue;
+            }
+            if entry.is_folder() {
+                pending.push((path(), name));
+            } else if !entry.is_in_doubt || store.options.fs.find(&path())?.is_some() {
+                names.push(name);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_from_the_end_across_blocks_and_a_torn_one_is_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let lines: Vec<String> = (0..500).map(|i| format!("{i}{}", "x".repeat(i * 37 % 20_000))).collect();
+        std::fs::write(&path, format!("{}\ntorn", lines.join("\n"))).unwrap();
+        let file = refdb_vfs::Fs::real().open(&path).unwrap();
+        let start = file.stat().unwrap().len_bytes;
+        let mut read = LinesFromEnd { file: Some(file), start, pending: Vec::new() };
+        for line in lines.iter().rev() {
+            assert_eq!(read.next().unwrap().unwrap(), line.as_bytes());
+        }
+        assert_eq!(read.next().unwrap(), None);
+    }
+}
