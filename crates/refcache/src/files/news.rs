@@ -39,8 +39,12 @@ impl FilesReader {
         else {
             return;
         };
-        // What packed-refs says of it decides whether it has changed. An error is told to those who ask for the ref.
-        if let Ok(file) = self.packed() {
+        // The list that lacks the name may be the older one, stored late by its thread, so the loose file is looked at
+        // again. Without it packed-refs decides whether the ref has changed. An error is told to those who ask for the
+        // ref.
+        if let Ok(None) = self.get_loose(name, Some(&known), moment)
+            && let Ok(file) = self.packed()
+        {
             let _counted = self.get_packed(&file, name, Some(&known), moment);
         }
     }
@@ -62,5 +66,33 @@ impl FilesReader {
             }
             self.remember(name, Known { loose: Some(loose), ..moment.known(None, None) });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{TrustSettings, ViewSettings, Views, ViewsSettings, opened::Reader, view::tests::opened_of};
+    use refdb_testkit::{RefFormat, Repo};
+    use refdb_types::HashKind;
+    use std::time::Duration;
+
+    #[test]
+    fn a_list_that_is_older_than_the_one_before_it_makes_nobody_believe_that_its_missing_refs_are_gone() {
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        let id = repo.commits(1)[0];
+        let trust = TrustSettings { believe: Some(Duration::from_secs(3600)), ..TrustSettings::default() };
+        let settings = ViewSettings { trust, ..ViewSettings::default() };
+        let view = Views::new(&ViewsSettings::default()).open(repo.git_dir(), &settings).expect("it is a repository");
+        repo.git(["update-ref", "refs/heads/x", &id.to_string()]);
+        let found =
+            || view.get(b"refs/heads/x".as_bstr()).expect("the view answers").and_then(|found| found.target.id());
+        assert_eq!(found(), Some(id));
+        let version = view.version();
+        let opened = opened_of(&view);
+        let Reader::Files(reader) = &opened.reader else { unreachable!("its refs are files") };
+        // As when another thread listed the folder before the ref was made, and stores its list only now.
+        reader.notice(b"refs/heads/".as_bstr(), &["x".into()], &[]);
+        assert_eq!((found(), view.version()), (Some(id), version));
     }
 }
