@@ -2,9 +2,10 @@
 
 use crate::abort;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
+use signal_hook::consts::{SIGABRT, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
 use std::{
     io,
+    mem::MaybeUninit,
     os::fd::AsFd,
     sync::{
         Arc, OnceLock,
@@ -13,6 +14,9 @@ use std::{
 };
 
 static RECEIVED: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+
+/// The signals that get a handler.
+const CAUGHT: [i32; 7] = [SIGABRT, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGXFSZ];
 
 /// Catches SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU from now on. It also has an abort, by which a lack of memory ends
 /// the process, remove the locks. For programs; a library's host has its own handlers.
@@ -23,14 +27,64 @@ static RECEIVED: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 /// A signal sets a flag. Code that waits or works for long asks [`check`] now and then and fails. The drops on the way out
 /// unlock. Then the program ends itself by the signal with [`end_by_signal`].
 pub fn catch_signals() -> io::Result<()> {
-    abort::install()?;
-    let flag = RECEIVED.get_or_init(Arc::default);
-    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU] {
-        signal_hook::flag::register_usize(signal, Arc::clone(flag), signal as usize)?;
+    while_blocked(&CAUGHT, || {
+        abort::install()?;
+        let flag = RECEIVED.get_or_init(Arc::default);
+        for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU] {
+            signal_hook::flag::register_usize(signal, Arc::clone(flag), signal as usize)?;
+        }
+        // Nobody reads this flag. A signal that is ignored would be ignored by children, too.
+        signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+        Ok(())
+    })?
+}
+
+/// Does `work` while the system keeps these signals from this thread, and delivers those that came meanwhile afterwards.
+///
+/// Handlers are installed so because signal-hook first replaces the default action and only then takes down what the
+/// handler is to do. A signal in between would neither end the process nor be noticed.
+fn while_blocked<T>(signals: &[i32], work: impl FnOnce() -> T) -> io::Result<T> {
+    let mask = Mask::block(signals)?;
+    let done = work();
+    drop(mask);
+    Ok(done)
+}
+
+/// The signals that this thread had blocked before, which are blocked alone again when this is dropped.
+struct Mask(libc::sigset_t);
+
+impl Mask {
+    fn block(signals: &[i32]) -> io::Result<Self> {
+        let mut set = MaybeUninit::uninit();
+        let mut before = MaybeUninit::uninit();
+        // SAFETY: `sigemptyset` initializes `set`, whose address is valid, before anything else looks at it, and
+        // `sigaddset` changes it or fails. `pthread_sigmask` reads `set` and initializes `before` unless it fails, in
+        // which case `before` is not read.
+        #[expect(unsafe_code, reason = "there is no safe way to block a signal")]
+        let failure = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in signals {
+                libc::sigaddset(set.as_mut_ptr(), *signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr())
+        };
+        if failure != 0 {
+            return Err(io::Error::from_raw_os_error(failure));
+        }
+        // SAFETY: the call that initializes it succeeded.
+        #[expect(unsafe_code, reason = "the system has filled it in")]
+        Ok(Mask(unsafe { before.assume_init() }))
     }
-    // Nobody reads this flag. A signal that is ignored would be ignored by children, too.
-    signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
-    Ok(())
+}
+
+impl Drop for Mask {
+    fn drop(&mut self) {
+        // SAFETY: the set is one that `pthread_sigmask` gave, and a null pointer means that the present one is not asked
+        // for.
+        #[expect(unsafe_code, reason = "there is no safe way to unblock a signal")]
+        let failure = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+        debug_assert_eq!(failure, 0, "a mask that the system gave is one that it takes");
+    }
 }
 
 /// The signal that was caught, if any.
@@ -75,5 +129,29 @@ pub fn wait_readable(input: impl AsFd) -> io::Result<()> {
             Ok(_) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CATCHES: &str = "REFDB_TEST_CATCHES";
+
+    #[test]
+    fn a_signal_that_comes_while_handlers_are_installed_is_caught_once_they_are() {
+        if std::env::var_os(CATCHES).is_some() {
+            let caught = while_blocked(&CAUGHT, || {
+                signal_hook::low_level::raise(SIGTERM).expect("a thread may signal itself");
+                catch_signals().expect("signals can be caught");
+            });
+            caught.expect("signals can be blocked");
+            std::process::exit(received().unwrap_or_default());
+        }
+        let this = std::env::current_exe().expect("a test is a program");
+        let test = "interrupt::tests::a_signal_that_comes_while_handlers_are_installed_is_caught_once_they_are";
+        let mut again = std::process::Command::new(this);
+        let status = again.args(["--exact", test, "--test-threads=1"]).env(CATCHES, "1").status();
+        assert_eq!(status.expect("it can be started again").code(), Some(SIGTERM));
     }
 }
