@@ -1,7 +1,7 @@
 //! Refs in loose files and packed-refs: a loose ref outranks packed-refs.
 
-// Read in this order: `loose` (one file), [`FilesReader`], `walk` (all loose refs of some folders), `source`
-// (listings), `news` (what lists find changed). Then read `pointing` and `tips` (refs by object), and `questionable` (refs that a verification looks at).
+// Read in this order: `loose` (one file), [`FilesReader`], `walk` (all loose refs of some folders), `whole`
+// (several refs as transactions left them), `source` (listings), `news` (what lists find changed). Then read `pointing` and `tips` (refs by object), and `questionable` (refs that a verification looks at).
 mod loose;
 mod news;
 mod pointing;
@@ -9,20 +9,20 @@ mod questionable;
 mod source;
 mod tips;
 mod walk;
+mod whole;
 
 pub(crate) use source::FilesSource;
 
 use crate::{
-    Error, Found, Result, Storage, Trust, TrustSettings,
+    Found, Result, Storage, Trust, TrustSettings,
     answer::Answer,
     memory::{Memory, Part},
     names::{Known, Loose, Sieve},
     plan::{Plan, Range},
-    row::OwnRow,
     stats::{Counters, count},
-    under_way::{Before, UnderWay},
+    under_way::UnderWay,
 };
-use bstr::{BStr, ByteSlice};
+use bstr::BStr;
 use refdb::{
     Store, Target,
     files::{FilesBackend, Look, PackedFile},
@@ -38,6 +38,7 @@ use std::{
 };
 use tips::Tips;
 use walk::Folders;
+use whole::{Seen, set_back};
 
 /// Where git leaves HEAD when it converts a repository to reftable, so that nobody takes it for one with files.
 const HEAD_OF_REFTABLE: &str = "refs/heads/.invalid";
@@ -185,21 +186,8 @@ impl FilesReader {
         }))
     }
 
-    /// Looks at several refs. What batches have changed meanwhile has to be set back in the result.
-    fn whole<T>(&self, look: impl Fn() -> Result<T>) -> Result<(T, Vec<Before>)> {
-        for _ in 0..LOOKS_MAX {
-            let question = self.under_way.question();
-            let seen = look()?;
-            if let Some(back) = question.set_back() {
-                debug_assert!(back.is_sorted_by(|a, b| a.0 < b.0), "a ref is set back once");
-                return Ok((seen, back));
-            }
-        }
-        Err(Error::Restless(self.backend.folder_path(BStr::new(""))))
-    }
-
     /// The same, each name as it is when it is looked at. Packed-refs is looked at once, after all loose paths.
-    fn get_each(&self, store: &Store, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>> {
+    fn get_each(&self, store: &Store, names: &[&BStr]) -> Result<Seen<Answer<Vec<Option<Found>>>>> {
         let moment = self.moment();
         let mut answers = Vec::with_capacity(names.len());
         let mut is_doubtful = false;
@@ -213,15 +201,17 @@ impl FilesReader {
                 }
             }
         }
-        if !not_loose.is_empty() {
-            let file = self.packed()?;
+        // Looked at even if all are loose: a transaction may have gone to packed-refs, and later ones to loose files again.
+        let file = if names.len() > 1 || !not_loose.is_empty() { Some(self.packed()?) } else { None };
+        let is_any_loose = not_loose.len() < names.len();
+        if let Some(file) = &file {
             for (at, known) in not_loose {
-                let answer = self.get_packed(&file, names[at], known.as_deref(), moment)?;
+                let answer = self.get_packed(file, names[at], known.as_deref(), moment)?;
                 answers[at] = answer.part_of(&mut is_doubtful);
             }
         }
         debug_assert_eq!(answers.len(), names.len(), "each name has its answer");
-        Ok(Answer::new(answers, is_doubtful))
+        Ok(Seen { value: Answer::new(answers, is_doubtful), packed: file.filter(|_| is_any_loose) })
     }
 
     /// To be asked for before anything is looked at: a ref changed meanwhile shall not be believed to be known.
@@ -229,7 +219,7 @@ impl FilesReader {
         Moment { epoch: self.epoch(), looked_nanos: self.clock() }
     }
 
-    /// Grows when beliefs become void. All views of a repository stop believing at once when a batch of one ends.
+    /// Grows when beliefs become void. All views of a repository stop believing at once when one of them has written.
     fn epoch(&self) -> u64 {
         self.knowledge.epoch.load(Ordering::Acquire) + self.under_way.steps()
     }
@@ -338,7 +328,7 @@ impl FilesReader {
             Trust::Never => Look::Read,
         };
         let file = self.backend.packed(look)?;
-        if self.seen_generation.load(Ordering::Relaxed) != file.generation {
+        if self.seen_generation.load(Ordering::Acquire) != file.generation {
             self.note(&file);
         }
         Ok(file)
@@ -350,12 +340,15 @@ impl FilesReader {
         self.counters.disorders.note(self.backend.disorder());
         let mut seen = self.knowledge.packed.lock().unwrap_or_else(PoisonError::into_inner);
         let before = seen.replace(file.stat());
-        self.seen_generation.store(file.generation, Ordering::Relaxed);
         // It may have been opened again for other reasons.
         if before.is_some_and(|before| before != file.stat()) {
             count(&self.counters.loads, 1);
             count(&self.knowledge.changes, 1);
+            // A transaction may be in it whose other refs are still believed to have their old values.
+            self.distrust();
         }
+        // Afterwards: a thread that sees this number believes nothing older.
+        self.seen_generation.store(file.generation, Ordering::Release);
     }
 
     /// Looks at all loose refs, so that the broken ones among them are known.
@@ -371,7 +364,11 @@ impl FilesReader {
 
     /// Where a listing has its rows.
     pub(crate) fn list(&self, plan: &Plan) -> Result<Answer<FilesSource>> {
-        let ((loose, file), back) = self.whole(|| Ok((self.walk(plan)?, self.packed()?)))?;
+        let ((loose, file), back) = self.whole(|| {
+            let (loose, file) = (self.walk(plan)?, self.packed()?);
+            let packed = (!loose.is_empty()).then(|| Arc::clone(&file));
+            Ok(Seen { value: (loose, file), packed })
+        })?;
         let loose = set_back(loose, back, plan);
         // What a converted repository leaves behind looks like an empty one.
         let is_doubtful = !file.exists();
@@ -395,6 +392,7 @@ impl FilesReader {
     pub(crate) fn wrote(&self) {
         count(&self.knowledge.changes, 1);
         self.distrust();
+        self.under_way.wrote();
     }
 
     /// Bytes of private memory, besides the memory for single names.
@@ -430,25 +428,9 @@ impl Known {
     }
 }
 
-/// A question that looks at several refs is asked anew if too much changed meanwhile, so often.
-const LOOKS_MAX: usize = 5;
-
 /// The answer for a ref that a batch is about to change.
 fn found_before(old: Option<ObjectId>) -> Option<Found> {
     old.map(|id| Found::loose(Target::Direct(id)))
-}
-
-/// The loose refs as they were before batches that have changed them since.
-fn set_back(mut loose: Vec<OwnRow>, back: Vec<Before>, plan: &Plan) -> Vec<OwnRow> {
-    for (name, old) in back.into_iter().filter(|(name, _)| plan.has(name.as_bstr())) {
-        let row = OwnRow { target: old.map(Target::Direct), ..OwnRow::broken(name) };
-        match loose.binary_search_by(|other| other.name.cmp(&row.name)) {
-            Ok(at) => loose[at] = row,
-            Err(at) => loose.insert(at, row),
-        }
-    }
-    debug_assert!(loose.is_sorted_by(|a, b| a.name < b.name), "each ref stands in its place, once");
-    loose
 }
 
 fn look_up(file: &PackedFile, name: &BStr, has_read: &mut bool) -> Result<Option<Found>> {

@@ -53,8 +53,12 @@ impl Source {
     }
 }
 
-/// The requested refs of a view, in order of name, as they were when the listing was made. With files that is not one
-/// point in time across names.
+/// The requested refs of a view, in order of name, as they were when the listing was made.
+///
+/// Reftables are listed as of one point in time. Files are looked at one after the other, so that refs which change
+/// meanwhile by transactions of their own may be listed with values of different times. A batch of this process shows
+/// whole or not at all. So does one of another process that goes to packed-refs, unless packed-refs is replaced again
+/// and again while the listing is made.
 pub struct Listing {
     plan: Plan,
     /// The range we are in, and whether the source stands in it already.

@@ -74,7 +74,7 @@ impl Opened {
         counters.git_packs.note(store.settings().git_packs.clone());
         let trust = settings.trust;
         let reader = match (store.reftable(), store.files()) {
-            (Some(backend), _) => Reader::Tables(TablesReader::new(fs, backend, trust, memory, counters)?),
+            (Some(backend), _) => Reader::Tables(TablesReader::new(fs, backend, trust, memory, counters, &under_way)?),
             (_, Some(backend)) => {
                 let reader = FilesReader::new(fs, backend, store.hash(), trust, memory, counters, &under_way);
                 Reader::Files(Box::new(reader))
@@ -198,7 +198,7 @@ impl Opened {
     pub(crate) fn wrote(&self) {
         match &self.reader {
             Reader::Files(reader) => reader.wrote(),
-            Reader::Tables(reader) => reader.distrust(),
+            Reader::Tables(reader) => reader.wrote(),
         }
     }
 

@@ -7,6 +7,7 @@ use crate::{
     memory::Memory,
     plan::Range,
     stats::{Counters, count},
+    under_way::UnderWay,
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{RefName, Store, Target, TargetView, backend::Peeled, files::Charge, reftable::ReftableBackend};
@@ -34,6 +35,8 @@ pub(crate) struct TablesReader {
     counters: Arc<Counters>,
     /// A number that no other reader has.
     owner: u64,
+    /// Tells when another view of the repository has written.
+    under_way: Arc<UnderWay>,
     belief: Mutex<Belief>,
     /// The sequence number of the state that was seen last.
     seen: AtomicU64,
@@ -47,6 +50,8 @@ pub(crate) struct TablesReader {
 #[derive(Default)]
 struct Belief {
     epoch: u64,
+    /// What the views of the repository had written when it was looked at.
+    steps: u64,
     looked: Option<Instant>,
 }
 
@@ -57,6 +62,7 @@ impl TablesReader {
         trust: TrustSettings,
         memory: &Arc<Memory>,
         counters: &Arc<Counters>,
+        under_way: &Arc<UnderWay>,
     ) -> Result<Self> {
         let stack = backend.stack()?;
         let snapshot = stack.snapshot();
@@ -70,6 +76,7 @@ impl TablesReader {
             counters: Arc::clone(counters),
             owner: memory.owner(),
             memory: Arc::clone(memory),
+            under_way: Arc::clone(under_way),
             belief: Mutex::default(),
         })
     }
@@ -86,10 +93,10 @@ impl TablesReader {
     /// The present state. If the list was replaced or is not there, the repository may be another one now.
     fn fresh(&self) -> Result<Answer<Snapshot>> {
         let Some(believe) = self.trust.believe else { return self.look() };
-        let begun = Instant::now();
+        let (begun, steps) = (Instant::now(), self.under_way.steps());
         let epoch = {
             let belief = self.belief();
-            if belief.looked.is_some_and(|looked| begun.duration_since(looked) < believe) {
+            if belief.steps == steps && belief.looked.is_some_and(|looked| begun.duration_since(looked) < believe) {
                 // Our own commits are in it: they make it.
                 return Ok(Answer::Proved(self.stack.snapshot()));
             }
@@ -98,8 +105,9 @@ impl TablesReader {
         let seen = self.look()?;
         let mut belief = self.belief();
         debug_assert!(belief.epoch >= epoch, "distrust stays: {epoch}");
-        if belief.epoch == epoch {
-            belief.looked = belief.looked.max(Some(begun));
+        if belief.epoch == epoch && belief.steps <= steps {
+            belief.looked = belief.looked.filter(|_| belief.steps == steps).max(Some(begun));
+            belief.steps = steps;
         }
         Ok(seen)
     }
@@ -228,6 +236,12 @@ impl TablesReader {
         let mut belief = self.belief();
         belief.epoch += 1;
         belief.looked = None;
+    }
+
+    /// Refs were changed here.
+    pub(crate) fn wrote(&self) {
+        self.distrust();
+        self.under_way.wrote();
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct UnderWay {
     fs: Fs,
     /// How many are under way: looked at by every question.
     batches: AtomicUsize,
-    /// Counts their beginnings and ends.
+    /// Counts their beginnings and ends, and all other writes.
     steps: AtomicU64,
     state: Mutex<State>,
     /// What they and others leave to be folded.
@@ -61,10 +61,16 @@ impl UnderWay {
         }
     }
 
-    /// Grows whenever a batch begins or ends. What was known before is not believed without a look.
+    /// Grows whenever a batch begins or ends, and when refs were written otherwise. What was known before is not believed
+    /// without a look.
     #[inline]
     pub(crate) fn steps(&self) -> u64 {
         self.steps.load(SeqCst)
+    }
+
+    /// Has all views of the repository look at the disk again, since one of them has written refs.
+    pub(crate) fn wrote(&self) {
+        self.steps.fetch_add(1, SeqCst);
     }
 
     /// What the ref was before a batch that is under way. To be asked after the disk was. What a batch changed

@@ -5,14 +5,15 @@
 mod common;
 
 use bstr::{BStr, BString};
-use common::{believing, commit, delete, direct, each, edit, listed, names, open, prefixed, set};
+use common::{believing, commit, delete, direct, each, edit, listed, names, open, prefixed, set, unsynced};
 use refdb::{
     Change, Precondition, Reason, RefName, Target,
     backend::{OptimizeOptions, Peeled},
 };
-use refdb_refcache::{Batch, ListOptions, Storage, ViewSettings, Views, ViewsSettings};
+use refdb_refcache::{Batch, ListOptions, Storage, TrustSettings, ViewSettings, Views, ViewsSettings};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
+use std::{os::unix::fs::symlink, path::Path, sync::Arc, time::Duration};
 
 fn with_roots() -> ListOptions {
     ListOptions { root_refs: true, ..ListOptions::default() }
@@ -321,6 +322,27 @@ fn fault_19_a_hint_makes_a_view_look_and_a_lost_or_wrong_one_does_no_harm() {
         assert_eq!(direct(&told, "refs/heads/main"), Some(ids[1]));
         assert_eq!(direct(&trusting, "refs/heads/main"), Some(ids[1]), "nothing hangs on a hint");
         assert_eq!(direct(&untold, "refs/heads/main"), Some(ids[0]), "as long as it was told to believe");
+    });
+}
+
+#[test]
+fn what_one_view_writes_each_view_of_the_repository_sees_at_once_whatever_it_believes() {
+    each(|repo| {
+        let ids = repo.commits(2);
+        let temp = tempfile::tempdir().unwrap();
+        symlink(repo.git_dir(), temp.path().join("link")).unwrap();
+        let trust = TrustSettings { believe: Some(Duration::from_secs(3600)), ..TrustSettings::default() };
+        let views = Views::new(&ViewsSettings::default());
+        let open = |path: &Path| views.open(path, &unsynced(trust)).unwrap();
+        let (writer, reader) = (open(repo.git_dir()), open(&temp.path().join("link")));
+        assert!(!Arc::ptr_eq(&writer, &reader));
+        for id in ids {
+            commit(&writer, vec![set("refs/heads/x", id, Precondition::Any)]);
+            assert_eq!(direct(&reader, "refs/heads/x"), Some(id));
+            assert_eq!(direct(&writer, "refs/heads/x"), Some(id));
+        }
+        commit(&writer, vec![delete("refs/heads/x")]);
+        assert_eq!(direct(&reader, "refs/heads/x"), None);
     });
 }
 

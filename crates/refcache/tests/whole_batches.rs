@@ -1,4 +1,5 @@
-//! Small batches become loose files one ref after the other. No view of the process sees a part of one.
+//! Small batches become loose files one ref after the other, and others move loose refs into packed-refs before they
+//! replace it. No view of the process sees a part of either.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -11,6 +12,7 @@ use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 use std::{
     collections::HashMap,
+    fs,
     os::unix::fs::symlink,
     sync::{
         Arc,
@@ -28,17 +30,36 @@ fn repo() -> (Repo, Vec<ObjectId>) {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let ids = repo.commits(ROUNDS + 1);
     let lines: String = (0..32_000).map(|at| format!("{} refs/old/{at:06}\n", ids[0])).collect();
-    std::fs::write(
-        repo.git_dir().join("packed-refs"),
-        format!("# pack-refs with: peeled fully-peeled sorted \n{lines}"),
-    )
-    .unwrap();
+    fs::write(repo.git_dir().join("packed-refs"), format!("# pack-refs with: peeled fully-peeled sorted \n{lines}"))
+        .unwrap();
     (repo, ids)
 }
 
-fn settings(believe: Option<Duration>) -> ViewSettings {
+/// How a batch is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Batches {
+    Loose,
+    Packed,
+}
+
+fn settings(batches: Batches, believe: Option<Duration>) -> ViewSettings {
     let trust = TrustSettings { believe, ..TrustSettings::default() };
-    ViewSettings { config: vec!["refdb.smallBatches=loose".into()], ..unsynced(trust) }
+    let config = match batches {
+        Batches::Loose => vec!["refdb.smallBatches=loose".into()],
+        Batches::Packed => Vec::new(),
+    };
+    ViewSettings { config, ..unsynced(trust) }
+}
+
+/// Gives each ref a loose file with the value that it has, as git does when it changes one.
+fn make_loose(repo: &Repo, id: ObjectId) {
+    for name in REFS {
+        let path = repo.git_dir().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let lock = path.with_extension("lock");
+        fs::write(&lock, format!("{id}\n")).unwrap();
+        fs::rename(&lock, &path).unwrap();
+    }
 }
 
 fn change_all(view: &View, id: ObjectId) -> refdb_refcache::Result<()> {
@@ -99,15 +120,15 @@ impl Reader<'_> {
     }
 }
 
-fn race(believe: Option<Duration>) {
+fn race(batches: Batches, believe: Option<Duration>) {
     let (repo, ids) = repo();
     let places = ids.iter().copied().zip(0..).collect();
     let views = Views::new(&ViewsSettings::default());
-    let view = views.open(repo.git_dir(), &settings(believe)).unwrap();
+    let view = views.open(repo.git_dir(), &settings(batches, believe)).unwrap();
     // Another way to the same repository.
     let temp = tempfile::tempdir().unwrap();
     symlink(repo.git_dir(), temp.path().join("link")).unwrap();
-    let other = views.open(&temp.path().join("link"), &settings(believe)).unwrap();
+    let other = views.open(&temp.path().join("link"), &settings(batches, believe)).unwrap();
     assert!(!Arc::ptr_eq(&view, &other));
     let (committed, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -131,22 +152,36 @@ fn race(believe: Option<Duration>) {
             if readers.iter().any(|reader| reader.is_finished()) {
                 break;
             }
+            if batches == Batches::Packed && round > 1 {
+                make_loose(&repo, ids[round - 1]);
+            }
             change_all(&view, *id).unwrap();
             committed.store(round, SeqCst);
         }
         is_over.store(true, SeqCst);
         readers.into_iter().for_each(|reader| reader.join().unwrap());
     });
-    assert!(REFS.iter().all(|name| repo.git_dir().join(name).is_file()), "they went as loose files");
+    let are_loose = batches == Batches::Loose;
+    assert!(REFS.iter().all(|name| repo.git_dir().join(name).is_file() == are_loose), "they went as was asked for");
     assert_eq!(view.verify().unwrap().differences, []);
 }
 
 #[test]
 fn no_view_of_the_process_sees_a_part_of_a_batch() {
-    race(None);
+    race(Batches::Loose, None);
 }
 
 #[test]
 fn nor_does_one_that_believes_for_a_while_what_it_has_seen() {
-    race(Some(Duration::from_secs(3600)));
+    race(Batches::Loose, Some(Duration::from_secs(3600)));
+}
+
+#[test]
+fn nor_a_part_of_one_that_goes_to_packed_refs_and_finds_loose_files() {
+    race(Batches::Packed, None);
+}
+
+#[test]
+fn nor_does_one_that_believes_when_batches_go_to_packed_refs() {
+    race(Batches::Packed, Some(Duration::from_secs(3600)));
 }

@@ -1,4 +1,4 @@
-use super::{FilesReader, set_back, tips::Tips};
+use super::{FilesReader, Seen, set_back, tips::Tips};
 use crate::{
     Result,
     answer::Answer,
@@ -21,7 +21,11 @@ impl FilesReader {
     /// The refs of each object. However many objects there are, all loose refs are looked at once.
     pub(crate) fn pointing_at(&self, ids: &[ObjectId], objects: &dyn ObjectCheck) -> Result<Answer<Pointing>> {
         let everything = Plan { ranges: vec![Range::everything()], root_refs: false };
-        let ((loose, (file, tips)), back) = self.whole(|| Ok((self.walk(&everything)?, self.tips(objects)?)))?;
+        let ((loose, (file, tips)), back) = self.whole(|| {
+            let (loose, (file, tips)) = (self.walk(&everything)?, self.tips(objects)?);
+            let packed = (!loose.is_empty()).then(|| Arc::clone(&file));
+            Ok(Seen { value: (loose, (file, tips)), packed })
+        })?;
         let loose = set_back(loose, back, &everything);
         debug_assert!(loose.is_sorted_by(|a, b| a.name < b.name), "loose refs are sought by halves");
         let mut found: Pointing = ids.iter().map(|id| (*id, Vec::new())).collect();

@@ -1,0 +1,127 @@
+//! Several refs as transactions left them: a transaction shows whole or not at all.
+
+use super::FilesReader;
+use crate::{Error, Result, plan::Plan, row::OwnRow, under_way::Before};
+use bstr::{BStr, ByteSlice};
+use refdb::{Target, files::PackedFile};
+use std::sync::Arc;
+
+/// A question that looks at several refs is asked anew if too much changed meanwhile, so often.
+const LOOKS_MAX: usize = 5;
+
+/// What a look at several refs saw.
+pub(super) struct Seen<T> {
+    pub(super) value: T,
+    /// The packed-refs that was looked at after loose refs; `None` if there were no loose ones.
+    pub(super) packed: Option<Arc<PackedFile>>,
+}
+
+impl FilesReader {
+    /// Looks at several refs so that a transaction shows whole or not at all. Returns the value of `look`, and what refs were
+    /// before batches of this process that changed them meanwhile, which has to be set back in it.
+    ///
+    /// A transaction that goes to packed-refs first moves the loose values of its refs there, so that loose refs seen before
+    /// that do not fit into the packed-refs that it then publishes. Such a look is repeated, but not for ever: where
+    /// packed-refs is replaced again and again, the last look counts.
+    pub(super) fn whole<T>(&self, look: impl Fn() -> Result<Seen<T>>) -> Result<(T, Vec<Before>)> {
+        let mut before = match self.backend.packed_in_memory() {
+            Some(file) => file,
+            None => self.packed()?,
+        };
+        for left in (0..LOOKS_MAX).rev() {
+            let question = self.under_way.question();
+            let Seen { value, packed } = look()?;
+            // While the earlier file is open no other has its inode, so that equal attributes mean the same file.
+            if let Some(packed) = packed.filter(|packed| left > 0 && packed.stat() != before.stat()) {
+                before = packed;
+                continue;
+            }
+            if let Some(back) = question.set_back() {
+                debug_assert!(back.is_sorted_by(|a, b| a.0 < b.0), "a ref is set back once");
+                return Ok((value, back));
+            }
+        }
+        Err(Error::Restless(self.backend.folder_path(BStr::new(""))))
+    }
+}
+
+/// The loose refs as they were before batches that have changed them since.
+pub(super) fn set_back(mut loose: Vec<OwnRow>, back: Vec<Before>, plan: &Plan) -> Vec<OwnRow> {
+    for (name, old) in back.into_iter().filter(|(name, _)| plan.has(name.as_bstr())) {
+        let row = OwnRow { target: old.map(Target::Direct), ..OwnRow::broken(name) };
+        match loose.binary_search_by(|other| other.name.cmp(&row.name)) {
+            Ok(at) => loose[at] = row,
+            Err(at) => loose.insert(at, row),
+        }
+    }
+    debug_assert!(loose.is_sorted_by(|a, b| a.name < b.name), "each ref stands in its place, once");
+    loose
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Batch, ViewSettings, Views, ViewsSettings, opened::Reader, view::tests::opened_of};
+    use refdb::{Change, Edit, Precondition, RefName};
+    use refdb_testkit::{RefFormat, Repo};
+    use refdb_types::{HashKind, ObjectId};
+    use std::cell::Cell;
+
+    const NAMES: [&str; 2] = ["refs/heads/a", "refs/heads/b"];
+
+    fn batch(id: ObjectId) -> Batch {
+        let set = |name: &str| {
+            let name = RefName::new(name).expect("a good name");
+            Edit::new(name, Change::Set(Target::Direct(id)), Precondition::Any)
+        };
+        let mut batch = Batch::atomic(NAMES.map(set).into());
+        batch.options.whole = true;
+        batch
+    }
+
+    #[test]
+    fn loose_refs_that_a_transaction_has_moved_since_are_looked_at_again() {
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        let ids = repo.commits(2);
+        NAMES.iter().for_each(|name| drop(repo.git(["update-ref", name, &ids[0].to_string()])));
+        let open = || {
+            let views = Views::new(&ViewsSettings::default());
+            views.open(repo.git_dir(), &ViewSettings::default()).expect("it is a repository")
+        };
+        // Another process writes.
+        let (view, other) = (open(), open());
+        let opened = opened_of(&view);
+        let Reader::Files(reader) = &opened.reader else { unreachable!("its refs are files") };
+        let looks = Cell::new(0);
+        let look = || {
+            let first = reader.get(&opened.store, NAMES[0].into())?;
+            looks.set(looks.get() + 1);
+            if looks.get() == 1 {
+                other.commit(&batch(ids[1]))?;
+            }
+            let second = reader.get(&opened.store, NAMES[1].into())?;
+            let found = [first, second].map(|answer| answer.part_of(&mut false).and_then(|found| found.target.id()));
+            Ok(Seen { value: found, packed: Some(reader.packed()?) })
+        };
+        let (found, back) = reader.whole(look).expect("the reader answers");
+        assert_eq!((found, back), ([Some(ids[1]); 2], Vec::new()));
+        assert_eq!(looks.get(), 2);
+    }
+
+    #[test]
+    fn where_packed_refs_is_replaced_during_each_look_the_last_one_counts() {
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        let ids = repo.commits(2 * LOOKS_MAX);
+        let views = Views::new(&ViewsSettings::default());
+        let view = views.open(repo.git_dir(), &ViewSettings::default()).expect("it is a repository");
+        let opened = opened_of(&view);
+        let Reader::Files(reader) = &opened.reader else { unreachable!("its refs are files") };
+        let looks = Cell::new(0);
+        let look = || {
+            view.commit(&batch(ids[looks.replace(looks.get() + 1)]))?;
+            Ok(Seen { value: (), packed: Some(reader.packed()?) })
+        };
+        reader.whole(look).expect("a list that others disturb is no error");
+        assert_eq!(looks.get(), LOOKS_MAX);
+    }
+}
