@@ -7,16 +7,19 @@ use std::{
     collections::VecDeque,
     fmt::Display,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst},
     },
     thread::{self, JoinHandle},
+    time::Instant,
 };
 
 /// The folds of a process.
 #[derive(Default)]
 pub(crate) struct Folds {
     work: Mutex<Work>,
+    /// There is another job, or the views are gone.
+    news: Condvar,
     /// The views are gone.
     is_over: AtomicBool,
     made: AtomicU64,
@@ -26,6 +29,8 @@ pub(crate) struct Folds {
 #[derive(Default)]
 struct Work {
     waiting: VecDeque<Job>,
+    /// Repositories where a fold failed.
+    retries: Vec<Retry>,
     /// The thread that was started last.
     thread: Option<JoinHandle<()>>,
     /// Whether it takes added jobs.
@@ -39,6 +44,22 @@ struct Job {
     /// With fewer loose refs nothing is folded.
     from: usize,
     max: usize,
+}
+
+/// A repository where a fold failed that is still due. No batch may come that would have it tried again.
+struct Retry {
+    at: Instant,
+    opened: Weak<Opened>,
+    under_way: Arc<UnderWay>,
+    max: usize,
+}
+
+impl Retry {
+    /// The job, unless the repository is closed, somebody else has it folded or nothing is due any more.
+    fn into_job(self) -> Option<Job> {
+        let is_due = self.opened.strong_count() > 0 && self.under_way.loose.wrote(0);
+        is_due.then(|| Job { opened: self.opened, under_way: self.under_way, from: self.max / 2, max: self.max })
+    }
 }
 
 impl Drop for Job {
@@ -77,6 +98,7 @@ impl Folds {
     fn add(self: &Arc<Self>, job: Job) {
         let mut work = self.work();
         work.waiting.push_back(job);
+        self.news.notify_all();
         if !work.is_running {
             let folds = Arc::clone(self);
             let thread = thread::Builder::new().name("refdb-fold".into()).spawn(move || folds.run());
@@ -91,8 +113,12 @@ impl Folds {
 
     /// Ends the fold that is under way at its next step, and waits for that.
     pub(crate) fn end(&self) {
-        self.is_over.store(true, SeqCst);
-        let thread = self.work().thread.take();
+        let thread = {
+            let mut work = self.work();
+            self.is_over.store(true, SeqCst);
+            self.news.notify_all();
+            work.thread.take()
+        };
         if let Some(thread) = thread {
             // One that panicked has ended, too.
             let _ = thread.join();
@@ -105,17 +131,31 @@ impl Folds {
             self.fold(&job);
             let (opened, under_way, max) = (Weak::clone(&job.opened), Arc::clone(&job.under_way), job.max);
             drop(job);
-            // Who wrote meanwhile could have no other job made, and may not come again.
-            if opened.strong_count() > 0 && under_way.loose.wrote(0) {
-                self.add(Job { opened, under_way, from: max / 2, max });
-            }
+            // A batch that was written meanwhile could have no other job made, and no later one may come. Nor may one come
+            // after a fold that failed.
+            let at = under_way.loose.retry_at().unwrap_or_else(Instant::now);
+            self.work().retries.push(Retry { at, opened, under_way, max });
         }
     }
 
-    /// The next job. If there is none, the one who adds the next starts another thread.
+    /// The next job, which may be a retry that is waited for. If there is none, the next one that is added starts another
+    /// thread.
     fn next(&self) -> Option<Job> {
         let mut work = self.work();
-        let next = if self.is_over.load(SeqCst) { None } else { work.waiting.pop_front() };
+        let next = loop {
+            if self.is_over.load(SeqCst) {
+                break None;
+            }
+            let now = Instant::now();
+            let due: Vec<Retry> = work.retries.extract_if(.., |retry| retry.at <= now).collect();
+            work.waiting.extend(due.into_iter().filter_map(Retry::into_job));
+            if let Some(job) = work.waiting.pop_front() {
+                break Some(job);
+            }
+            let Some(first) = work.retries.iter().map(|retry| retry.at).min() else { break None };
+            let pause = first.saturating_duration_since(now);
+            work = self.news.wait_timeout(work, pause).unwrap_or_else(PoisonError::into_inner).0;
+        };
         work.is_running = next.is_some();
         next
     }

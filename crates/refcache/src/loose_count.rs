@@ -55,6 +55,12 @@ impl LooseCount {
         !self.is_paused() && !self.is_claimed.swap(true, SeqCst)
     }
 
+    /// When a fold that failed may be tried again, if one is due all the same.
+    pub(crate) fn retry_at(&self) -> Option<Instant> {
+        let is_due = self.written() >= self.due_at.load(SeqCst);
+        self.pause().filter(|_| is_due).map(|pause| pause.until)
+    }
+
     /// How many refs were written, to be asked before loose refs are looked for.
     pub(crate) fn written(&self) -> usize {
         self.written.load(SeqCst)

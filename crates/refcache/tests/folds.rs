@@ -206,6 +206,31 @@ fn a_fold_that_fails_stops_no_writer_and_is_tried_again() {
 }
 
 #[test]
+fn a_fold_that_failed_is_made_again_though_nobody_writes_after_it() {
+    let (repo, ids) = repo();
+    let views = Views::new(&ViewsSettings::default());
+    let open = || views.open(repo.git_dir(), &settings(8, &[LOOSE, "core.packedRefsTimeout=0"])).unwrap();
+    let view = open();
+    write(&view, 0, 0, ids[0]);
+    let lock = repo.git_dir().join("packed-refs.lock");
+    fs::write(&lock, "").unwrap();
+    (1..8).for_each(|at| write(&view, 0, at, ids[0]));
+    wait_until("a fold has failed", || views.holdings().failed_folds > 0);
+    wait_until("it is tried again", || views.holdings().failed_folds > 2);
+    assert_eq!(loose(repo.git_dir()), 16);
+    fs::remove_file(&lock).unwrap();
+    wait_until("all are folded", || loose(repo.git_dir()) == 0 && views.holdings().folds > 0);
+    // A retry that is waited for keeps nobody from ending.
+    fs::write(&lock, "").unwrap();
+    let before = views.holdings().failed_folds;
+    (8..16).for_each(|at| write(&view, 0, at, ids[0]));
+    wait_until("a fold has failed", || views.holdings().failed_folds > before + 3);
+    let asked = Instant::now();
+    drop((view, views));
+    assert!(asked.elapsed() < Duration::from_secs(30), "it took {:?}", asked.elapsed());
+}
+
+#[test]
 fn a_lock_of_folds_that_nobody_gives_up_is_told_of() {
     let (repo, ids) = repo();
     let views = Views::new(&ViewsSettings::default());
