@@ -8,8 +8,10 @@ use common::*;
 use refdb_testkit::exercise::mend_checksum;
 use reftable::{Fault, HashKind, Source, WriteOptions};
 
-const OPTIONS: WriteOptions =
-    WriteOptions { hash: HashKind::Sha1, block_size: 256, restart_interval: 16, index_objects: true, aligned: true };
+/// Blocks so small that a few records make an index.
+fn small_blocks() -> WriteOptions {
+    WriteOptions { block_size: 256, ..WriteOptions::default() }
+}
 
 fn faults(bytes: &[u8]) -> Vec<(u64, Fault)> {
     let found = reftable::check(Source::Memory(bytes.into()), "table").unwrap();
@@ -18,7 +20,7 @@ fn faults(bytes: &[u8]) -> Vec<(u64, Fault)> {
 
 /// A table of 60 refs in aligned blocks of 256 bytes, with every kind of index.
 fn table() -> Vec<u8> {
-    write(OPTIONS, &refs(HashKind::Sha1, 60), &logs(HashKind::Sha1, 30)).0
+    write(small_blocks(), &refs(HashKind::Sha1, 60), &logs(HashKind::Sha1, 30)).0
 }
 
 fn find(bytes: &[u8], needle: &[u8]) -> usize {
@@ -37,7 +39,7 @@ fn sound_tables_of_every_shape_pass() {
             [(4096, 0, 0), (4096, 3, 3), (4096, 0, 900), (256, 700, 60), (512, 2000, 0), (65_536, 5000, 100)]
         {
             for aligned in [true, false] {
-                let options = WriteOptions { hash, block_size, aligned, ..OPTIONS };
+                let options = WriteOptions { hash, block_size, aligned, ..WriteOptions::default() };
                 let bytes = write(options, &refs(hash, ref_count), &logs(hash, log_count)).0;
                 assert_eq!(faults(&bytes), [], "{options:?} {ref_count} {log_count}");
             }

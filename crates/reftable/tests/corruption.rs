@@ -169,8 +169,13 @@ fn a_truncated_table_is_an_error_at_every_length() {
 fn kinds() -> Vec<Vec<u8>> {
     let mut kinds = Vec::new();
     for hash in [HashKind::Sha1, HashKind::Sha256] {
-        let options =
-            |block_size, aligned| WriteOptions { hash, block_size, aligned, restart_interval: 3, index_objects: true };
+        let options = |block_size, aligned| WriteOptions {
+            hash,
+            block_size,
+            aligned,
+            restart_interval: 3,
+            ..WriteOptions::default()
+        };
         kinds.push(write(options(4096, true), &[], &[]).0);
         kinds.push(write(options(4096, true), &refs(hash, 12), &[]).0);
         kinds.push(write(options(4096, true), &[], &logs(hash, 6)).0);

@@ -27,7 +27,8 @@ fn shapes() -> Vec<(WriteOptions, u64, u64)> {
                 (65_536, 4000, 2000),
             ] {
                 for restart_interval in [1, 16] {
-                    let options = WriteOptions { hash, block_size, aligned, restart_interval, index_objects: true };
+                    let options =
+                        WriteOptions { hash, block_size, aligned, restart_interval, ..WriteOptions::default() };
                     shapes.push((options, refs, logs));
                 }
             }

@@ -139,6 +139,8 @@ impl JGit {
             let line = line.trim_end_matches('\n');
             if let Some(data) = line.strip_prefix('=') {
                 answer.push(data.to_owned());
+            } else if line.is_empty() && !answer.is_empty() {
+                // A message of git's or refdb's ends with a newline, and JGit gives it as it is stored.
             } else if let Some(reason) = line.strip_prefix("error ") {
                 return Err(reason.to_owned());
             } else {

@@ -35,16 +35,19 @@ impl WriteOptions {
 
     /// Whether C git can write a log entry, and read it again.
     pub fn log_fit(&self, record: &LogRecord<'_>) -> LogFit {
-        if log_len(record) <= self.log_room() {
+        if log_len(record) <= self.log_room_anywhere() {
             return LogFit::Whole;
         }
-        let fits = self.with_log_cut(record, |cut| log_len(cut) <= self.log_room());
+        let fits = self.with_log_cut(record, |cut| log_len(cut) <= self.log_room_anywhere());
         if fits { LogFit::Cut } else { LogFit::Never }
     }
 
-    /// Refuses a log entry that C git cannot write, into a table with refs or one without.
+    /// Refuses a log entry that C git could not write into a table with refs, or one without, or could not read again.
+    ///
+    /// C git reads no more of a log block than it takes for the block size. Bytes that deflate cannot shrink grow a
+    /// little, so an entry has to leave room for that.
     pub fn check_log(&self, record: &LogRecord<'_>, has_refs: bool) -> Result<()> {
-        self.check(record.name, log_len(record), has_refs)
+        self.check(record.name, log_len(record), self.log_room(has_refs))
     }
 
     /// Refuses a ref that C git cannot write into a table of its own, or whose name is too long for an index. A deletion
@@ -53,7 +56,7 @@ impl WriteOptions {
         if !record.is_deletion() {
             self.check_name(record.name)?;
         }
-        self.check(record.name, ref_len(record), false)
+        self.check(record.name, ref_len(record), self.room(false))
     }
 
     /// Refuses a name that is longer than [`name_max`](Self::name_max).
@@ -61,7 +64,7 @@ impl WriteOptions {
         if name.len() <= self.name_max() {
             return Ok(());
         }
-        Err(Error::TooLarge { name: name.to_owned(), block_size: self.block_size })
+        Err(Error::TooLarge { name: name.to_owned(), block_size: self.name_block_size() })
     }
 
     /// The most bytes that the name of a new ref, or of a new reflog, may have.
@@ -74,9 +77,15 @@ impl WriteOptions {
     /// A name is also the first part of a log's key. Because a reflog can be switched on at any time, the bound leaves
     /// room for the rest of that key even where no log is written. Where blocks are so small that an index has no room
     /// for two whole object ids, no name is accepted, since C git could then fail to write its index of objects.
+    ///
+    /// The smaller of [`block_size`](Self::block_size) and [`name_block_size`](Self::name_block_size) counts.
     pub fn name_max(&self) -> usize {
-        let key_max = self.index_key_max();
+        let key_max = WriteOptions { block_size: self.name_block_size(), ..*self }.index_key_max();
         if key_max < self.hash.len_bytes() { 0 } else { key_max.saturating_sub(LOG_KEY_EXTRA_LEN) }
+    }
+
+    fn name_block_size(&self) -> u32 {
+        self.name_block_size.map_or(self.block_size, |later| later.min(self.block_size))
     }
 
     /// The longest key of which two fit into one index block whatever their positions are and although they share
@@ -91,8 +100,8 @@ impl WriteOptions {
         if key_len(longest + 1) <= record_max { longest + 1 } else { longest }
     }
 
-    fn check(&self, name: &BStr, len: usize, is_behind_others: bool) -> Result<()> {
-        if len <= self.room(is_behind_others) {
+    fn check(&self, name: &BStr, len: usize, room: usize) -> Result<()> {
+        if len <= room {
             return Ok(());
         }
         Err(Error::TooLarge { name: name.to_owned(), block_size: self.block_size })
@@ -104,17 +113,25 @@ impl WriteOptions {
         (self.block_size as usize).saturating_sub(header + BLOCK_HEADER_LEN + RESTART_LEN + RESTART_COUNT_LEN)
     }
 
-    /// Bytes for a log entry wherever it may be written later. Git's `reflog expire` writes tables without refs. Of bytes
-    /// that deflate cannot shrink git reads no more than a block has. They have to fit as they are.
-    fn log_room(&self) -> usize {
-        self.room(false).saturating_sub(stored_extra(self.block_size as usize))
+    /// Bytes of a block for its only log entry. Because C git reads no more of a log block than its block size, the entry
+    /// must fit even if deflate cannot shrink it.
+    ///
+    /// A table that is not aligned does not tell its block size, and git then takes the default for it.
+    fn log_room(&self, is_behind_others: bool) -> usize {
+        let unread = if self.aligned { 0 } else { self.block_size.saturating_sub(Self::DEFAULT_BLOCK_SIZE) as usize };
+        self.room(is_behind_others).saturating_sub(stored_extra(self.block_size as usize) + unread)
+    }
+
+    /// Bytes for a log entry wherever it may be written later: git's `reflog expire` writes tables without refs.
+    fn log_room_anywhere(&self) -> usize {
+        self.log_room(false)
     }
 
     /// Hands over a log entry as git can write it: as it is, or cut. First the message is cut, as git would have done,
     /// and more if need be. Then the name and the email are cut. An entry that no cut makes small enough stays as it
     /// is.
     pub(crate) fn with_log_cut<T>(&self, record: &LogRecord<'_>, then: impl FnOnce(&LogRecord<'_>) -> T) -> T {
-        let excess = |record: &LogRecord<'_>| log_len(record).saturating_sub(self.log_room());
+        let excess = |record: &LogRecord<'_>| log_len(record).saturating_sub(self.log_room_anywhere());
         let LogValue::Update { old, new, name, email, time_seconds, tz_offset, message } = record.value else {
             return then(record);
         };
@@ -247,6 +264,11 @@ mod tests {
         assert_eq!(of(HashKind::Sha256, 4096), 2006);
         assert_eq!(of(HashKind::Sha1, 256), 88);
         assert_eq!(of(HashKind::Sha1, 80), 0);
+        for (name_block_size, expected) in [(4096, 2008), (65_536, 8151)] {
+            let name_block_size = Some(name_block_size);
+            let options = WriteOptions { block_size: 16_384, name_block_size, ..WriteOptions::default() };
+            assert_eq!(options.name_max(), expected, "the smaller block size counts");
+        }
         let long = BString::from(vec![b'x'; 2009]);
         let id = ObjectId::null(HashKind::Sha1);
         let check = |len, value| {
@@ -270,7 +292,7 @@ mod tests {
                 let LogValue::Update { name, message, .. } = cut.value else { panic!("{cut:?}") };
                 assert_eq!((name.len(), message.len()), expected);
                 assert_eq!(options.log_fit(cut), LogFit::Whole);
-                let is_full = log_len(cut) == options.log_room();
+                let is_full = log_len(cut) == options.log_room_anywhere();
                 assert_eq!(is_full, name.len() > 3);
             });
         }

@@ -1,0 +1,12 @@
+//! Stacks as a store can write them, and tables as older versions wrote them: real git and JGit list the same refs and
+//! reflogs, and after either has rewritten the stack nothing is missing.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
+
+mod common;
+#[path = "interop_stacks/grid.rs"]
+mod grid;
+#[path = "interop_stacks/others.rs"]
+mod others;
+#[path = "interop_stacks/random.rs"]
+mod random;
