@@ -388,6 +388,8 @@ pub(crate) fn stack_options(
     let write = WriteOptions {
         hash: repository.hash(),
         block_size: settings.reftable.block_size.unwrap_or(defaults.block_size),
+        // Git would rewrite the tables without the `-c` of this command.
+        name_block_size: Some(settings.reftable.lasting_block_size.unwrap_or(defaults.block_size)),
         restart_interval: settings.reftable.restart_interval.unwrap_or(defaults.restart_interval),
         index_objects: settings.reftable.index_objects,
         ..defaults

@@ -61,6 +61,26 @@ fn a_name_that_git_could_not_index_is_refused_by_every_command_and_nothing_is_wr
 }
 
 #[test]
+fn a_block_size_that_is_set_for_one_command_lets_no_longer_name_through() {
+    let repo = repository(RefFormat::Reftable, HashKind::Sha1);
+    let words = |size: &str, name: &str| {
+        let setting = format!("reftable.blockSize={size}");
+        refdb(repo.dir(), &["-c", &setting, "update-ref", name, "main"], b"")
+    };
+    assert!(is_too_large(&words("65536", &name(2009, 0))), "git would rewrite the table with blocks of 4,096 bytes");
+    assert!(words("65536", &name(2008, 0)).status.success());
+    assert!(is_too_large(&words("1024", &name(473, 1))), "refdb could not rewrite its own table");
+    repo.git(["config", "reftable.blockSize", "8192"]);
+    assert!(words("65536", &name(2009, 2)).status.success());
+    let migrated = repository(RefFormat::Files, HashKind::Sha1);
+    let long = format!("refs/heads/{}", vec!["n".repeat(200); 10].join("/"));
+    migrated.git(["update-ref", &long, "main"]);
+    let words = [&LARGE[..], &["refs", "migrate", "--ref-format=reftable"]].concat();
+    let refused = refdb(migrated.dir(), &words, b"");
+    assert!(!refused.status.success() && refused.stderr.contains_str(&long), "{refused:?}");
+}
+
+#[test]
 fn a_branch_that_is_written_through_a_symbolic_ref_may_not_have_a_name_too_long_for_an_index() {
     let repo = repository(RefFormat::Reftable, HashKind::Sha1);
     let long = name(2009, 0);

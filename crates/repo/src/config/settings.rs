@@ -1,6 +1,6 @@
 //! What the engine needs to know from the configuration, read in one pass.
 
-use super::{Config, ConfigError, GitPacks, Value};
+use super::{Config, ConfigError, GitPacks, Level, Value};
 use crate::{environment::Environment, log_policy::LogPolicy};
 use bstr::ByteSlice;
 use refdb_vfs::Patience;
@@ -57,6 +57,9 @@ pub enum Fsync {
 pub struct ReftableSettings {
     /// Bytes in a block.
     pub block_size: Option<u32>,
+    /// Bytes in a block as the configuration files have it, without `-c` and the environment: what the next program
+    /// will use that rewrites the tables.
+    pub lasting_block_size: Option<u32>,
     /// Records from one restart point to the next.
     pub restart_interval: Option<u16>,
     /// Whether the index by object id is written.
@@ -103,6 +106,7 @@ impl Settings {
             loose_refs: None,
             reftable: ReftableSettings {
                 block_size: None,
+                lasting_block_size: None,
                 restart_interval: None,
                 index_objects: true,
                 geometric_factor: None,
@@ -282,7 +286,12 @@ impl ReftableSettings {
             Ok((number != T::default()).then_some(number))
         }
         match name {
-            b"blocksize" => self.block_size = limited(value, 0xff_ffff, "reftable block size cannot exceed 16MB")?,
+            b"blocksize" => {
+                self.block_size = limited(value, 0xff_ffff, "reftable block size cannot exceed 16MB")?;
+                if value.origin.level != Level::Command {
+                    self.lasting_block_size = self.block_size;
+                }
+            }
             b"restartinterval" => {
                 self.restart_interval = limited(value, 0xffff, "reftable block size cannot exceed 65535")?;
             }
@@ -417,6 +426,12 @@ mod tests {
         );
         let reftable = load(&["reftable.blockSize=0", "reftable.restartInterval=32"], true).unwrap().reftable;
         assert_eq!((reftable.block_size, reftable.restart_interval), (None, Some(32)));
+        let reftable = load(&["reftable.blockSize=65536"], true).unwrap().reftable;
+        assert_eq!(
+            (reftable.block_size, reftable.lasting_block_size),
+            (Some(65_536), None),
+            "-c lasts for one command"
+        );
     }
 
     #[test]
