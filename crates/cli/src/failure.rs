@@ -2,7 +2,6 @@
 
 use bstr::BString;
 use refdb_vfs::LockError;
-use reftable::stack::StackError;
 use std::io::Write;
 
 /// Why a command stops early, in the words and with the exit code that git would use.
@@ -184,8 +183,9 @@ pub fn text_of(error: &refdb::Error) -> String {
 /// Whether a record fits in no block of a reftable.
 pub fn is_too_large(error: &refdb::Error) -> bool {
     use refdb::Error::{Stack, Table};
-    matches!(
-        error,
-        Table(reftable::Error::TooLarge { .. }) | Stack(StackError::Table(reftable::Error::TooLarge { .. }))
-    )
+    match error {
+        Table(error) => error.is_too_large(),
+        Stack(error) => error.is_too_large(),
+        _ => false,
+    }
 }

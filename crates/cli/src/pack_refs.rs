@@ -65,6 +65,7 @@ fn run_as(command: &'static Command, invocation: &Invocation<'_>) -> Result<u8> 
             Ok(0)
         }
         Err(error) if is_too_large(&error) => {
+            say("error: ", &message![&error.to_string()]);
             Err(Failure::Error("unable to compact stack: entry too large".into(), FAILED))
         }
         // Git reports a stack that cannot be compacted, unlike packed-refs, as an error that ends it with -1.

@@ -6,6 +6,8 @@
 mod common;
 #[path = "interop_stacks/grid.rs"]
 mod grid;
+#[path = "interop_stacks/old.rs"]
+mod old;
 #[path = "interop_stacks/others.rs"]
 mod others;
 #[path = "interop_stacks/random.rs"]

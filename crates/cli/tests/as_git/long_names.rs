@@ -188,6 +188,27 @@ fn a_table_whose_blocks_are_larger_than_its_header_says_is_told_of_and_pack_refs
 }
 
 #[test]
+fn pack_refs_that_cannot_keep_to_the_block_size_names_the_refs_and_leaves_the_tables_alone() {
+    let repo = repository(RefFormat::Reftable, HashKind::Sha1);
+    let names = [name(5000, 1), name(5000, 2)];
+    let input: String = names.iter().map(|name| format!("create {name} refs/heads/main\n")).collect();
+    repo.git_with_input([&LARGE[..], &["update-ref", "--stdin"]].concat(), &input);
+    assert!(refdb(repo.dir(), &["update-ref", "refs/heads/small", "main"], b"").status.success());
+    let list = || std::fs::read(repo.git_dir().join("reftable/tables.list")).unwrap();
+    let before = (list(), repo.refs());
+    let refused = refdb(repo.dir(), &["pack-refs"], b"");
+    assert!(!refused.status.success());
+    assert!(refused.stderr.ends_with(b"error: unable to compact stack: entry too large\n"), "git's words: {refused:?}");
+    assert!(names.iter().all(|name| refused.stderr.contains_str(name)), "{refused:?}");
+    assert!(!refused.stderr.contains_str("refs/heads/main") && refused.stderr.contains_str("reftable.blockSize"));
+    assert!((list(), repo.refs()) == before);
+    repo.git(["config", "reftable.blockSize", "16384"]);
+    assert!(refdb(repo.dir(), &["pack-refs"], b"").status.success());
+    assert_eq!(list().lines().count(), 1);
+    assert!(repo.refs() == before.1);
+}
+
+#[test]
 fn a_larger_block_size_repairs_a_repository_with_names_too_long_for_an_index_for_git_too() {
     let (repo, _) = with_names_too_long();
     let before = repo.refs();

@@ -59,6 +59,11 @@ impl WriteOptions {
         self.check(record.name, ref_len(record), self.room(false))
     }
 
+    /// Whether a block has room for a ref, wherever it is written. Its name may be too long for an index all the same.
+    pub(crate) fn has_room_for(&self, record: &RefRecord<'_>) -> bool {
+        ref_len(record) <= self.room(false)
+    }
+
     /// Refuses a name that is longer than [`name_max`](Self::name_max).
     pub fn check_name(&self, name: &BStr) -> Result<()> {
         if name.len() <= self.name_max() {

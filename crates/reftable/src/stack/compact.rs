@@ -278,7 +278,10 @@ pub(super) fn write_merged(
     while let Some(record) = refs.next_with_tombstones()? {
         checkpoint.pass()?;
         if !(with_oldest && record.is_deletion()) {
-            writer.add_ref(&record)?;
+            match writer.add_ref(&record) {
+                Err(error) if error.is_too_large() => return Err(refs_too_large(merged, options)?),
+                added => added?,
+            }
         }
     }
     let mut logs = merged.logs();
@@ -290,6 +293,20 @@ pub(super) fn write_merged(
         }
     }
     Ok(writer.finish()?)
+}
+
+/// The error about every ref that no block has room for.
+#[cold]
+fn refs_too_large(merged: &Merged, options: WriteOptions) -> Result<StackError, StackError> {
+    let (mut cursor, mut refs) = (merged.refs(), Vec::new());
+    let mut checkpoint = Checkpoint::default();
+    while let Some(record) = cursor.next_with_tombstones()? {
+        checkpoint.pass()?;
+        if !options.has_room_for(&record) {
+            refs.push(record.name.to_owned());
+        }
+    }
+    Ok(StackError::RefsTooLarge { refs, block_size: options.block_size })
 }
 
 impl LogExpiry {

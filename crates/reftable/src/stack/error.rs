@@ -1,4 +1,5 @@
 use super::{ListFault, TableName};
+use bstr::BString;
 use refdb_vfs::LockError;
 use std::path::PathBuf;
 
@@ -41,6 +42,18 @@ pub enum StackError {
         /// The stack's next.
         next: u64,
     },
+    /// Refs that are there already do not fit into the blocks of a table that a compaction would write.
+    #[error(
+        "the tables cannot be compacted: no block of {block_size} bytes has room for {}; delete or rename these refs, \
+             or raise reftable.blockSize",
+        list_of(refs)
+    )]
+    RefsTooLarge {
+        /// The names of the refs.
+        refs: Vec<BString>,
+        /// The block size in use.
+        block_size: u32,
+    },
     /// A signal asked the process to end.
     #[error("compaction was interrupted: {0}")]
     Interrupted(#[source] std::io::Error),
@@ -52,6 +65,15 @@ pub enum StackError {
 impl StackError {
     /// Whether a record, or its name, is too large for the blocks of a table.
     pub fn is_too_large(&self) -> bool {
-        matches!(self, StackError::Table(error) if error.is_too_large())
+        match self {
+            StackError::Table(error) => error.is_too_large(),
+            StackError::RefsTooLarge { .. } => true,
+            _ => false,
+        }
     }
+}
+
+/// Names in quotes.
+fn list_of(refs: &[BString]) -> String {
+    refs.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
 }
