@@ -98,6 +98,21 @@ fn what_git_refuses_is_refused() {
 }
 
 #[test]
+fn a_name_too_long_for_the_index_of_a_reftable_is_refused_with_its_reason() {
+    let repo = Repo::with_worktree(RefFormat::Reftable, refdb::HashKind::Sha1);
+    let (id, store) = (object(repo.commit()), Store::at(repo.git_dir()).unwrap());
+    let name = |len: usize| format!("refs/heads/{}", "n".repeat(len - "refs/heads/".len()));
+    store.edit_references([update(&name(2008), id)], None).unwrap();
+    let beside = update("refs/heads/beside", id);
+    for new in [Target::from(id), Target::Symbolic("refs/heads/beside".try_into().unwrap())] {
+        let refused = store.edit_references([update(&name(2009), new), beside.clone()], None).unwrap_err();
+        let Error::Refdb(refdb::Error::Rejected(rejection)) = &refused else { panic!("{refused}") };
+        assert_eq!(rejection.reason(), refdb::Reason::TooLarge);
+        assert!(store.try_find("refs/heads/beside").unwrap().is_none(), "nothing is written");
+    }
+}
+
+#[test]
 fn edits_that_mean_nothing_to_refdb_are_refused_by_name() {
     each(|repo, store| {
         let id = object(repo.commit());

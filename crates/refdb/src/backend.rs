@@ -38,6 +38,12 @@ pub trait Backend: Send + Sync {
     /// format.
     fn keeps_symref_logs(&self) -> bool;
 
+    /// The claims, by position, of refs whose names the format has no room for. They are among those that
+    /// [`Locked::refused`] returns once the claims are locked.
+    fn unstorable(&self, _claims: &dyn Claims) -> Vec<(usize, Why)> {
+        Vec::new()
+    }
+
     /// Refuses steps that the format has no room for, so that nobody else's fail with them. [`Locked::stage`] does too.
     fn check(&self, _steps: &dyn Steps) -> Result<()> {
         Ok(())

@@ -128,11 +128,11 @@ fn encode_rejection(at: usize, rejection: &Rejection, answer: &mut Answer) -> Re
         Reason::CreateExists => 1,
         Reason::NonexistentRef => 2,
         Reason::IncorrectOldValue => 3,
-        // Java rejects both alike, with the text below.
-        Reason::InvalidNewValue | Reason::TooLarge => 4,
+        Reason::InvalidNewValue => 4,
         Reason::ExpectedSymref => 5,
         Reason::CaseConflict => 6,
         Reason::Generic => 7,
+        Reason::TooLarge => 8,
     });
     answer.bytes(&rejection.resolved)?;
     answer.bytes(rejection.to_string().as_bytes())

@@ -96,7 +96,8 @@ impl Backend for Group<'_> {
             return Err(self.defer(Deferral::Next));
         }
         drop(made);
-        Ok(Box::new(Member { group: self, names, steps: Vec::new() }))
+        let refused = self.backend.unstorable(claims);
+        Ok(Box::new(Member { group: self, names, refused, steps: Vec::new() }))
     }
 
     fn plain_name<'n>(&self, name: &'n BStr) -> &'n BStr {
@@ -128,6 +129,8 @@ impl Backend for Group<'_> {
 struct Member<'g> {
     group: &'g Group<'g>,
     names: Vec<BString>,
+    /// Claims that cannot be made, by position.
+    refused: Vec<(usize, Why)>,
     steps: Vec<OwnStep>,
 }
 
@@ -136,9 +139,9 @@ impl Locked for Member<'_> {
         self.group.locked.snapshot()
     }
 
-    /// The stack is locked as a whole.
+    /// The stack is locked as a whole, but single names may be too long for it.
     fn refused(&self) -> &[(usize, Why)] {
-        &[]
+        &self.refused
     }
 
     fn stage(&mut self, steps: &dyn Steps) -> Result<()> {

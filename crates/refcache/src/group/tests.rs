@@ -84,20 +84,33 @@ fn a_refused_member_leaves_nothing_and_the_others_are_made() {
 fn a_member_that_no_block_can_hold_fails_alone() {
     let (repo, id) = repo();
     let view = open(repo.git_dir());
-    let mut names = vec!["refs/heads/a".to_owned(), "refs/heads/b".to_owned()];
-    names.push(format!("refs/heads/{}", "n".repeat(4070)));
-    let mut batches: Vec<_> = names.iter().map(|name| Batch::atomic(vec![create(name, id)])).collect();
+    let mut batches: Vec<_> =
+        ["refs/heads/a", "refs/heads/b"].map(|name| Batch::atomic(vec![create(name, id)])).into_iter().collect();
     let name = "n".repeat(4200).into();
     let committer = Ident { name, email: "e@example.com".into(), time_seconds: 1_700_000_000, offset_decimal: 0 };
     batches.push(Batch { committer: Some(committer), ..Batch::atomic(vec![create("refs/heads/c", id)]) });
     let outcomes = together(&repo, &view, batches);
     assert!(outcomes[..2].iter().all(|outcome| outcome.as_ref().is_ok_and(|made| made.group == 2)), "{outcomes:?}");
-    for outcome in &outcomes[2..] {
-        let error = outcome.as_ref().unwrap_err().to_string();
-        assert!(error.contains("does not fit in a block of 4096 bytes"), "{error}");
-    }
+    let error = outcomes[2].as_ref().unwrap_err().to_string();
+    assert!(error.contains("does not fit in a block of 4096 bytes"), "{error}");
     repo.git(["pack-refs"]);
     assert_eq!(repo.refs().len(), 2);
+}
+
+#[test]
+fn a_name_too_long_for_an_index_is_rejected_by_itself_unless_its_batch_is_atomic() {
+    let (repo, id) = repo();
+    let view = open(repo.git_dir());
+    let long = format!("refs/heads/{}", "n".repeat(2009));
+    let batch = |beside: &str| vec![create(&long, id), create(beside, id)];
+    let atomic = Batch::atomic(batch("refs/heads/a"));
+    let outcomes = together(&repo, &view, vec![atomic, Batch::per_edit(batch("refs/heads/b"))]);
+    let is_too_large = |refused: &refdb::Rejection| refused.reason() == Reason::TooLarge;
+    let error = outcomes[0].as_ref().unwrap_err();
+    assert!(matches!(error.store(), Some(refdb::Error::Rejected(refused)) if is_too_large(refused)), "{error}");
+    let rejected = &outcomes[1].as_ref().unwrap().rejected;
+    assert!(rejected.len() == 1 && rejected[0].0 == 0 && is_too_large(&rejected[0].1), "{rejected:?}");
+    assert_eq!(repo.git(["for-each-ref", "--format=%(refname)"]), "refs/heads/b");
 }
 
 #[test]

@@ -1,12 +1,12 @@
 use super::{
-    locked::{ReftableLocked, check_sizes},
+    locked::{ReftableLocked, check_sizes, too_long},
     log_edit,
     options::ReftableOptions,
     stacks::{Place, Stacks},
     state::ReftableSnapshot,
 };
 use crate::{
-    Backend, Error, Limit, Locked, LogJudge, PruneLogs, Result, Snapshot,
+    Backend, Error, Limit, Locked, LogJudge, PruneLogs, Result, Snapshot, Why,
     backend::{Claims, OptimizeOptions, OptimizePlan, Optimized, Steps},
 };
 use bstr::BStr;
@@ -59,6 +59,10 @@ impl Backend for ReftableBackend {
 
     fn keeps_symref_logs(&self) -> bool {
         true
+    }
+
+    fn unstorable(&self, claims: &dyn Claims) -> Vec<(usize, Why)> {
+        too_long(&self.stacks, claims)
     }
 
     fn check(&self, steps: &dyn Steps) -> Result<()> {

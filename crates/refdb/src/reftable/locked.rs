@@ -81,7 +81,7 @@ fn places_of(stacks: &Stacks, claims: &dyn Claims) -> BTreeSet<Place> {
 
 /// The claims, by position, of refs that would be written under names too long for an index. Deletions are not among
 /// them.
-fn too_long(stacks: &Stacks, claims: &dyn Claims) -> Vec<(usize, Why)> {
+pub(super) fn too_long(stacks: &Stacks, claims: &dyn Claims) -> Vec<(usize, Why)> {
     let max = stacks.options.stack.write.name_max();
     let is_too_long = |claim: &Claim<'_>| {
         matches!(claim.intent, Intent::SetDirect | Intent::SetSymbolic)

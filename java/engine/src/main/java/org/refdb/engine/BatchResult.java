@@ -27,7 +27,9 @@ public record BatchResult(boolean done, List<Rejection> rejections) {
     /** It differs from another ref in case only, on a file system that does not tell them apart. */
     CASE_CONFLICT,
     /** Anything else: a lock, a bad name. */
-    GENERIC
+    GENERIC,
+    /** The name is too long for a reftable: git could not index it. */
+    TOO_LARGE
   }
 
   /**

@@ -13,14 +13,14 @@ final class Results {
   static boolean isStale(Rejection rejection) {
     return switch (rejection.reason()) {
       case INCORRECT_OLD_VALUE, CREATE_EXISTS, NONEXISTENT_REF, EXPECTED_SYMREF -> true;
-      case NAME_CONFLICT, INVALID_NEW_VALUE, CASE_CONFLICT, GENERIC -> false;
+      case NAME_CONFLICT, INVALID_NEW_VALUE, CASE_CONFLICT, GENERIC, TOO_LARGE -> false;
     };
   }
 
   /** For one ref. A name conflict is a lock that cannot be had, since JGit's locks are files beside the ref's. */
   static RefUpdate.Result ofUpdate(Rejection rejection) {
     return switch (rejection.reason()) {
-      case INVALID_NEW_VALUE -> RefUpdate.Result.REJECTED_OTHER_REASON;
+      case INVALID_NEW_VALUE, TOO_LARGE -> RefUpdate.Result.REJECTED_OTHER_REASON;
       default -> RefUpdate.Result.LOCK_FAILURE;
     };
   }
@@ -28,7 +28,8 @@ final class Results {
   /** For a command. */
   static void set(ReceiveCommand command, Rejection rejection) {
     switch (rejection.reason()) {
-      case INVALID_NEW_VALUE -> command.setResult(ReceiveCommand.Result.REJECTED_OTHER_REASON, rejection.text());
+      case INVALID_NEW_VALUE, TOO_LARGE ->
+          command.setResult(ReceiveCommand.Result.REJECTED_OTHER_REASON, rejection.text());
       default -> command.setResult(ReceiveCommand.Result.LOCK_FAILURE, rejection.text());
     }
   }
