@@ -23,6 +23,7 @@ use supervise::Supervised;
 
 // The real git takes over before the client hears a word. `replay` is where only the client's first words show the need
 // (a shallow clone, a signed push).
+mod relay;
 mod replay;
 mod supervise;
 
@@ -105,9 +106,11 @@ fn supervise<'w>(
     words: impl IntoIterator<Item = &'w OsString>,
     limits: WorkLimits,
 ) -> Result<u8> {
+    let words: Vec<_> = words.into_iter().collect();
+    let is_stateless = words.iter().any(|word| *word == "--stateless-rpc");
     let mut git = real_git::handed_over(environment, COMMAND.name)?;
-    let started = git.arg(COMMAND.name).args(words).spawn().and_then(|git| Supervised::new(git, limits));
-    match started {
+    git.arg(COMMAND.name).args(words);
+    match Supervised::start(git, limits, is_stateless) {
         Ok(git) => git.wait(),
         Err(error) => Err(real_git::not_run(&real_git::program(environment), COMMAND.name, "this push", &error)),
     }

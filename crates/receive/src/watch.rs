@@ -3,7 +3,7 @@
 //! A limit on the address space would count the packs that git maps. What is counted here is the memory that nothing but
 //! the program holds, in memory or in swap.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use std::{
     fmt, fs,
     time::{Duration, Instant},
@@ -22,6 +22,23 @@ impl WorkLimits {
     /// Whether anything is limited.
     pub fn any(self) -> bool {
         self.memory_bytes > 0 || self.seconds > 0
+    }
+
+    /// Sets limits of the kernel on a program and on each that it starts from now on. They hold even if refdb is killed, and are so
+    /// generous that [`Watch`] ends a program before, with a message.
+    pub(crate) fn set_backstop(self, program: Pid) {
+        let set = |resource, most: u64| {
+            let limit = Rlimit { current: Some(most), maximum: Some(most) };
+            // The program may have ended, or have a lower limit.
+            let _ = prlimit(Some(program), resource, limit);
+        };
+        if self.seconds > 0 {
+            set(Resource::Cpu, self.seconds.saturating_add(self.seconds / 8 + 2));
+        }
+        if self.memory_bytes > 0 {
+            // This counts private memory that can be written, such as the stacks of threads, and not the packs that git maps.
+            set(Resource::Data, self.memory_bytes.saturating_mul(2).saturating_add(1 << 30));
+        }
     }
 }
 

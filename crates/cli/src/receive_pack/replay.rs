@@ -22,16 +22,12 @@ pub(super) fn replay(call: &Call, words: &[u8], limits: WorkLimits) -> Result<u8
     let mut command = Command::new(&call.git);
     command.env("GIT_DIR", ".").args(["receive-pack", "--stateless-rpc"]);
     command.args(call.quiet.then_some("--quiet")).arg(".");
-    let mut child = match command.stdin(Stdio::piped()).spawn() {
+    command.stdin(Stdio::piped());
+    let mut child = match Supervised::start(command, limits, true) {
         Ok(child) => child,
         Err(error) => return fatal!["cannot run git, to which this push is left: ", system_text(&error)],
     };
-    let input = child.stdin.take();
-    let mut child = match Supervised::new(child, limits) {
-        Ok(child) => child,
-        Err(error) => return fatal!["cannot watch over git, to which this push is left: ", system_text(&error)],
-    };
-    if let Some(input) = input
+    if let Some(input) = child.input()
         && let Err(error) = feed(input, words, &mut child)
     {
         child.abandon();

@@ -1,5 +1,6 @@
 //! A `git receive-pack` that does a whole push, within the limits on what git may take for one.
 
+use super::relay::Relay;
 use crate::failure::{Failure, Result, fatal, system_text};
 use refdb_receive::{Watch, WorkLimits};
 use refdb_vfs::interrupt;
@@ -8,28 +9,45 @@ use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
 };
-use std::{io, process::Child};
+use std::{
+    io,
+    process::{Child, ChildStdin, Command, Stdio},
+};
 
-/// Git, and a watch over what it starts.
+/// git, a watch over what it starts, and the way of its answer to the client.
 pub(super) struct Supervised {
     git: Child,
     pid: Pid,
     watch: Watch,
+    relay: Option<Relay>,
 }
 
 impl Supervised {
-    pub(super) fn new(git: Child, limits: WorkLimits) -> io::Result<Self> {
+    /// Starts git. `is_stateless` says that another call shows the client the refs.
+    pub(super) fn start(mut git: Command, limits: WorkLimits, is_stateless: bool) -> io::Result<Self> {
+        let mut git = git.stdout(Stdio::piped()).spawn()?;
         let pid = i32::try_from(git.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("the system gave a process an impossible number"))?;
-        Ok(Supervised { git, pid, watch: Watch::new(limits) })
+        let relay = git.stdout.take().map(|stdout| Relay::start(stdout, is_stateless));
+        Ok(Supervised { git, pid, watch: Watch::new(limits), relay })
     }
 
-    /// Ends what meets a limit. The rest of git tells the client that the push failed, and the log is told why.
+    /// The end of git's input, if it was asked for.
+    pub(super) fn input(&mut self) -> Option<ChildStdin> {
+        self.git.stdin.take()
+    }
+
+    /// Ends a program that meets a limit. The rest of git tells the client that the push failed; the client and the log are told
+    /// why.
     pub(super) fn look(&mut self) {
         if self.watch.is_due()
             && let Some((command, excess)) = self.watch.end_excess_below(self.pid)
         {
-            eprintln!("error: git {command} {excess}");
+            let text = format!("git {command} {excess}");
+            eprintln!("error: {text}");
+            if let Some(relay) = &self.relay {
+                relay.tell(&text);
+            }
         }
     }
 
@@ -39,6 +57,11 @@ impl Supervised {
             Ok(()) => self.git.wait(),
             Err(error) => Err(error),
         };
+        if ended.is_ok()
+            && let Some(relay) = self.relay.take()
+        {
+            relay.join();
+        }
         match ended {
             _ if interrupt::received().is_some() => Err(Failure::Interrupted),
             Ok(status) => Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(128)),

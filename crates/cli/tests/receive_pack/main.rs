@@ -12,6 +12,7 @@ mod hooks;
 mod hosts;
 mod left_to_git;
 mod limits;
+mod linear;
 mod lying;
 mod processes;
 mod raw;

@@ -164,7 +164,7 @@ fn data_behind_a_pack_is_not_accepted_where_index_pack_reads_it() {
 }
 
 /// The same request of a client that knows the side band. Its first packet is the only command.
-fn with_side_band(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn with_side_band(bytes: &[u8]) -> Vec<u8> {
     let line_len = usize::from_str_radix(str::from_utf8(&bytes[..4]).unwrap(), 16).unwrap();
     let line = [&bytes[4..line_len], b" side-band-64k"].concat();
     [format!("{:04x}", line.len() + 4).as_bytes(), &line, &bytes[line_len..]].concat()

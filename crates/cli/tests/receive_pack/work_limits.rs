@@ -4,7 +4,7 @@ use crate::{
     common::{Client, REFDB, hook, quarantines},
     crafted::{Pack, request, tree},
     trouble,
-    unusual_objects::circle,
+    unusual_objects::{circle, with_side_band},
 };
 use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
@@ -36,7 +36,7 @@ fn git_with(server: &Repo, command: &str, instead: &str) -> PathBuf {
 fn assert_all_ended(server: &Repo, what: &str) {
     let pids = std::fs::read_to_string(server.scratch().join("pids")).unwrap();
     assert!(!pids.is_empty(), "{what}: the program did not run");
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     for pid in pids.lines() {
         while Path::new("/proc").join(pid).exists() {
             assert!(Instant::now() < deadline, "{what}: process {pid} is left");
@@ -145,6 +145,10 @@ fn a_push_that_is_left_to_git_is_limited_but_its_hooks_are_not() {
     assert!(said.contains("ng refs/heads/main") && said.contains("git rev-list was ended"), "{said}");
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     assert_eq!(server.refs(), []);
+    // A client with a side band hears it too.
+    let output = trouble::send(&server, &with_side_band(&bytes));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("\u{2}error: git rev-list was ended") && said.contains("refdb.receive"), "{said}");
     // A hook may take as long as it likes, itself and by what it starts.
     hook(
         &server,
@@ -181,4 +185,30 @@ fn one_bad_id_among_many_is_found_with_few_programs() {
     assert!(said.contains("ng refs/tags/300 missing necessary objects"), "{said}");
     let started = std::fs::read_to_string(server.scratch().join("pids")).unwrap().lines().count();
     assert!(started <= 25, "{started} programs");
+}
+
+#[test]
+fn a_program_ends_at_a_limit_even_if_refdb_was_killed() {
+    for (instead, seconds) in [(SPINNER, 20), (HOG, 20)] {
+        let client = Client::new(HashKind::Sha1);
+        let server = server();
+        server.config("refdb.receiveReadLimit", "1");
+        let git = git_with(&server, "rev-list", instead);
+        // Without it the program would be ended before refdb is killed.
+        let memory = if instead == HOG { "1g" } else { "0" };
+        server.config("refdb.receiveMemoryLimit", memory);
+        let (bytes, _) = trouble::request(&client, "report-status");
+        let mut child = receive_pack(&server, &git).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(&bytes).unwrap();
+        let notes = server.scratch().join("pids");
+        let deadline = Instant::now() + Duration::from_secs(seconds);
+        while std::fs::read_to_string(&notes).unwrap_or_default().is_empty() {
+            assert!(Instant::now() < deadline, "{instead}: rev-list was not started");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_all_ended(&server, instead);
+        assert_eq!(server.refs(), []);
+    }
 }

@@ -171,6 +171,9 @@ impl Program {
                 return Ok(Ended { is_success: false, is_started: false, is_excessive: false, output: Vec::new() });
             }
         };
+        if let Some(limits) = self.limits {
+            limits.set_backstop(pid);
+        }
         pipes.alive = alive == Alive::Always;
         let end = self.patience.map(|patience| Instant::now() + patience);
         let mut excess = None;

@@ -1,0 +1,111 @@
+//! git's answer on its way to the client. Because git does not know the limits under which it works, refdb says in between which one
+//! ended a program.
+
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    process::ChildStdout,
+    sync::{Arc, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+};
+
+/// Length of the hexadecimal length that begins a packet.
+const LENGTH_BYTES: usize = 4;
+
+/// A thread that passes on what git says.
+#[derive(Debug)]
+pub(super) struct Relay {
+    message: Arc<Mutex<Vec<u8>>>,
+    thread: JoinHandle<()>,
+}
+
+impl Relay {
+    /// Passes on what git says until git closes its end or the client leaves. `is_advertised` says that git does not begin with the
+    /// list of refs.
+    pub(super) fn start(git: ChildStdout, is_advertised: bool) -> Relay {
+        let message = Arc::<Mutex<Vec<u8>>>::default();
+        let ours = Arc::clone(&message);
+        let pass = move || {
+            // An error says that the client has left. Then git's end of the pipe is closed, of which git hears.
+            let _ = pass_on(&mut BufReader::new(git), &mut io::stdout(), is_advertised, &ours);
+        };
+        Relay { message, thread: thread::spawn(pass) }
+    }
+
+    /// Tells the user an error before git's next packet of the side band, if the client has one.
+    pub(super) fn tell(&self, error: &str) {
+        let mut message = self.message.lock().unwrap_or_else(PoisonError::into_inner);
+        message.extend_from_slice(format!("error: {error}\n").as_bytes());
+    }
+
+    /// Waits until everything is passed on.
+    pub(super) fn join(self) {
+        let _ = self.thread.join();
+    }
+}
+
+fn pass_on(
+    git: &mut impl BufRead,
+    client: &mut impl Write,
+    mut is_advertised: bool,
+    message: &Mutex<Vec<u8>>,
+) -> io::Result<()> {
+    let mut packet = Vec::new();
+    loop {
+        packet.clear();
+        git.take(LENGTH_BYTES as u64).read_to_end(&mut packet)?;
+        let Some(length) = packet_length(&packet) else { break };
+        if length == 0 {
+            is_advertised = true;
+        } else {
+            git.take((length - LENGTH_BYTES) as u64).read_to_end(&mut packet)?;
+            let is_of_side_band = is_advertised && matches!(packet.get(LENGTH_BYTES), Some(1..=3));
+            let told = std::mem::take(&mut *message.lock().unwrap_or_else(PoisonError::into_inner));
+            if is_of_side_band && !told.is_empty() {
+                write!(client, "{:04x}\u{2}", LENGTH_BYTES + 1 + told.len())?;
+                client.write_all(&told)?;
+            }
+        }
+        client.write_all(&packet)?;
+        client.flush()?;
+    }
+    // What is no packet passes as it is.
+    client.write_all(&packet)?;
+    io::copy(git, client)?;
+    client.flush()
+}
+
+/// The length of a packet, its first four bytes included; 0 for a packet that ends a list. `None` if these bytes begin no packet.
+fn packet_length(start: &[u8]) -> Option<usize> {
+    if start.len() < LENGTH_BYTES || !start.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let length = usize::from_str_radix(str::from_utf8(start).ok()?, 16).ok()?;
+    (length == 0 || length > LENGTH_BYTES).then_some(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passed(bytes: &[u8], is_advertised: bool, told: &str) -> String {
+        let (mut client, message) = (Vec::new(), Mutex::new(told.as_bytes().to_vec()));
+        pass_on(&mut BufReader::with_capacity(3, bytes), &mut client, is_advertised, &message).unwrap();
+        String::from_utf8(client).unwrap()
+    }
+
+    #[test]
+    fn a_message_stands_between_two_packets_of_the_side_band_behind_the_list_of_refs() {
+        let list = "000b\u{1}no band0000";
+        let answer = "0008\u{1}abc0009\u{2}defg0000";
+        let text = format!("{list}{answer}");
+        assert_eq!(passed(text.as_bytes(), false, ""), text);
+        assert_eq!(passed(answer.as_bytes(), true, "told"), format!("0009\u{2}told{answer}"));
+    }
+
+    #[test]
+    fn an_answer_without_a_side_band_and_what_is_no_packet_pass_as_they_are() {
+        for text in ["000eunpack ok\n0000", "0008abcd", "hello", "0003x", "zzzz", "00", "0010short", ""] {
+            assert_eq!(passed(text.as_bytes(), true, "told"), text);
+        }
+    }
+}
