@@ -4,23 +4,26 @@
 
 // Read the modules in this order:
 // - `options` (the settings of a repository), `layout` (where a ref lies);
-// - `loose` (one small file per ref) and `packed` (packed-refs), each with its readers and writers;
-// - `snapshot`, `probe` and `cursor` (what readers see of both);
-// - `reflog` (reading, appending, editing);
-// - `strategy` (how a transaction writes), `lock` (what it locks), `batch` (a few loose refs, atomically), `nested`
-//   (a name below another) and `transaction` (all of it together);
+// - `loose` (one small file per ref) and `packed` (packed-refs), and `snapshot`, `probe` and `cursor` (both together);
+// - `reflog` (a line, a file, all of them);
+// - `strategy` (how a transaction writes), `lock` (what it locks), `packing` (new packed-refs files), `batch` (a few
+//   loose refs, atomically), `nested` (a name below another) and `transaction` (all of it together);
+// - `log_edit` (entries that are dropped), and `backend` in front of everything;
 // - `own` and `fresh` (one worktree's refs, and a store written anew, for a migration).
 mod backend;
 mod batch;
+mod budget;
 mod cursor;
 mod fresh;
 mod layout;
 mod lock;
+mod log_edit;
 mod loose;
 mod nested;
 mod options;
 mod own;
 mod packed;
+mod packing;
 mod probe;
 mod reflog;
 mod snapshot;
@@ -31,20 +34,20 @@ mod transaction;
 pub use backend::{FilesBackend, Unsettled};
 pub(crate) use batch::entry::{intent_lines, ref_line, summed};
 pub use batch::{
-    Audience,
     entry::{Intent, IntentFault, IntentRef, record_in_slot},
     recover::{Outcome, TakenOver},
 };
+pub use budget::{Charge, PageBudget};
 pub(crate) use fresh::{FreshFiles, Lines};
 pub use loose::file::{At as AtLoosePath, LooseRef, parse as parse_loose, read as read_loose};
 pub(crate) use loose::folders::share;
-pub use options::{FilesOptions, PackedAccess, Sharing};
+pub use options::{Audience, FilesOptions, PackedAccess, Sharing};
 pub(crate) use own::Walked;
 pub use packed::{
-    background::{FoldOptions, Folded},
-    budget::{Charge, PageBudget},
     cache::{Look, PackedFile},
-    order::{Disorder, Misplaced},
+    disorder::Disorder,
+    order::Misplaced,
     read::{Packed, PackedRecord},
 };
+pub use packing::background::{FoldOptions, Folded};
 pub use reflog::line::parse as parse_log_line;

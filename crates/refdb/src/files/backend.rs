@@ -5,15 +5,18 @@ use super::{
         recover::{self, TakenOver},
     },
     lock::{set, stale},
+    log_edit,
     loose::listing::{self, Rivals, unreadable},
     packed::{
-        background::{self, FoldOptions, Folded},
         cache::{Look, PackedFile},
-        optimize,
-        order::Disorder,
+        disorder::Disorder,
         pages::Shed,
     },
-    reflog::{self, edit},
+    packing::{
+        background::{self, FoldOptions, Folded},
+        optimize,
+    },
+    reflog,
     snapshot::FilesSnapshot,
     store::Store,
     transaction::FilesLocked,
@@ -188,7 +191,7 @@ impl Backend for FilesBackend {
         _: &dyn ObjectCheck,
         judge: &mut dyn LogJudge,
     ) -> Result<()> {
-        edit::prune(&self.store, names, how, judge)
+        log_edit::prune(&self.store, names, how, judge)
     }
 
     fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()> {

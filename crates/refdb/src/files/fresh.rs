@@ -3,7 +3,7 @@
 use super::{
     FilesBackend, FilesOptions,
     loose::{self, folders},
-    packed::write,
+    packing::write,
     reflog,
 };
 use crate::{Result, TargetView, backend::LogLine};

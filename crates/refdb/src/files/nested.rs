@@ -1,7 +1,7 @@
 //! A ref gets a name below its own, or one above it: `a` becomes `a/b`, or the other way around. No name can be a file and a
 //! folder. So the values are lines of packed-refs before and after, and the reflog is put aside in between.
 
-use super::{loose::folders, packed::optimize, store::Store};
+use super::{loose::folders, packing::optimize, store::Store};
 use crate::{
     Rejection, Result, Why,
     backend::{Claims, Intent, OptimizeOptions, Steps},

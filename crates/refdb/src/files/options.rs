@@ -1,9 +1,12 @@
-use super::{Audience, PageBudget};
+use super::PageBudget;
 use bstr::BString;
 use refdb_repo::{FormatWatch, ObjectCheck};
-use refdb_types::HashKind;
+use refdb_types::{HashKind, ObjectId};
 use refdb_vfs::{Fs, Patience};
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// All that the files backend has to know of a repository.
 #[derive(Clone)]
@@ -101,6 +104,17 @@ impl Sharing {
         };
         (wanted != mode & 0o7777).then_some(wanted)
     }
+}
+
+/// The readers of a process. Of its own small batches they are to see all or nothing.
+pub trait Audience: Send + Sync {
+    /// From now on a batch may show in part. `refs` are its refs and their old values; their locks are held. Returns a
+    /// number for [`end`](Self::end).
+    fn begin(&self, refs: Vec<(BString, Option<ObjectId>)>) -> u64;
+
+    /// The batch is over, and its record is gone. Or it could not be settled: then its record, `unsettled`, is there until
+    /// someone does.
+    fn end(&self, batch: u64, unsettled: Option<&Path>);
 }
 
 #[cfg(test)]

@@ -1,11 +1,6 @@
 //! What belongs to one worktree: in the main one the shared refs too. For who moves refs and has to name each once.
 
-use super::{
-    FilesBackend,
-    cursor::FilesCursor,
-    packed::{cache::PackedProof, write},
-    reflog,
-};
+use super::{FilesBackend, cursor::FilesCursor, packed::cache::PackedProof, packing::write, reflog};
 use crate::{BrokenRef, Cursor, Error, RefView, Result};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{LogEntry, ObjectId};

@@ -2,15 +2,16 @@
 
 use super::{
     FilesOptions,
-    batch::journal_file::FreeSlots,
     layout::Layout,
     packed::cache::{Look, PackedCache, PackedFile},
 };
 use crate::{Limit, Result};
+use refdb_vfs::BatchId;
 use std::{
+    collections::VecDeque,
     fmt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
 };
 
 /// As the system allows when it follows links (Linux: 40), or fewer.
@@ -78,5 +79,22 @@ impl Store {
             }
         }
         Err(Limit::Links(given.to_owned()).into())
+    }
+}
+
+/// The slots of one store.
+#[derive(Default)]
+pub(crate) struct FreeSlots {
+    /// Those that may have no record, and that no batch of this store has.
+    free: Mutex<VecDeque<BatchId>>,
+    /// Whether those were looked for that other processes made.
+    pub(crate) is_listed: AtomicBool,
+    /// Whether the folder is known to outlast a loss of power.
+    pub(crate) has_folder: AtomicBool,
+}
+
+impl FreeSlots {
+    pub(crate) fn free(&self) -> MutexGuard<'_, VecDeque<BatchId>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

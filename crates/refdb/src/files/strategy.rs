@@ -1,6 +1,6 @@
 //! How a transaction goes: a small file for each ref, or one rewrite of packed-refs for all of them.
 
-use super::{FilesOptions, batch::entry::REFS_MAX};
+use super::FilesOptions;
 use crate::backend::{Claim, Claims, Intent};
 use refdb_types::Scope;
 use refdb_vfs::Lock;
@@ -16,6 +16,9 @@ pub(super) enum Way {
     /// Into a loose file each, with a record that makes them one change.
     Batch,
 }
+
+/// More refs than this a small batch never has.
+pub(super) const REFS_MAX: usize = 32;
 
 /// Fewer refs than this are written as loose files, as git would: they may well be updated again soon.
 const BULK_FROM: usize = 32;

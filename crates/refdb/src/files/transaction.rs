@@ -3,14 +3,15 @@
 use super::{
     batch::{self, journal_file::Slot},
     lock::{
+        publish,
         set::{self, Held, Locks},
         stale,
     },
     loose::{self, folders, listing::Rivals},
     nested,
-    packed::{
+    packed::cache::PackedFile,
+    packing::{
         bulk,
-        cache::PackedFile,
         write::{self, NewPacked, PackedEdit},
     },
     reflog,
@@ -304,7 +305,7 @@ impl FilesLocked {
             let guard = self.locks.take_guard(*claim);
             assert!(guard.is_some(), "what was staged for '{}' is published", step.name);
             let Some(mut lock) = guard else { continue };
-            folders::publish_ref(&self.store, step.name, &mut lock)?;
+            publish::publish_ref(&self.store, step.name, &mut lock)?;
             changed.extend(lock.target().parent().filter(|_| self.store.options.sync).map(Path::to_owned));
         }
         // Folders made for these refs must be on the disk as well; those made for locks alone go again.

@@ -3,15 +3,15 @@
 use crate::files::{
     Audience,
     batch::{
-        entry::{Intent, IntentRef, REFS_MAX},
+        entry::{Intent, IntentRef},
         journal as record,
         journal_file::Slot,
         recover::{self, Outcome},
     },
-    lock::set::Locks,
-    loose::folders,
+    lock::{publish, set::Locks},
     reflog,
     store::Store,
+    strategy::REFS_MAX,
 };
 use crate::{Error, Result, Step, TargetView, backend::NewValue};
 use bstr::BString;
@@ -49,7 +49,7 @@ pub(crate) fn publish(
     let intent = intent(store, steps)?;
     // All that a record rests on is durable before it: the new contents, and the names of the locks.
     if intent.synced {
-        let folders = folders::changed_folders(store, &mut steps.iter().map(|(_, step)| step.name), locks.made());
+        let folders = publish::changed_folders(store, &mut steps.iter().map(|(_, step)| step.name), locks.made());
         store.options.fs.sync_together(contents, &folders)?;
     }
     locks.outlive_us(true);
@@ -133,11 +133,11 @@ fn show(store: &Store, locks: &mut Locks, steps: &[(usize, Step<'_>)], new_logs:
     logged?;
     for (claim, step) in steps {
         let Some(lock) = locks.guard(*claim) else { continue };
-        folders::publish_ref(store, step.name, lock)?;
+        publish::publish_ref(store, step.name, lock)?;
     }
     if store.options.sync {
         // New folders were made durable with the locks in them.
-        folders::sync_folders(store, &mut steps.iter().map(|(_, step)| step.name), &[])?;
+        publish::sync_folders(store, &mut steps.iter().map(|(_, step)| step.name), &[])?;
     }
     Ok(())
 }
@@ -152,7 +152,7 @@ fn intent(store: &Store, steps: &[(usize, Step<'_>)]) -> Result<Intent> {
             BString::from(bytes)
         });
         let name = RefName::new(step.name.to_vec()).expect("only valid names fit");
-        IntentRef { name, old: crate::files::packed::bulk::direct(step.old), new, log }
+        IntentRef { name, old: crate::files::packing::bulk::direct(step.old), new, log }
     };
     let boot = boot_id().unwrap_or_default().to_owned();
     debug_assert!(!boot.is_empty(), "where the boot is not known no lock is signed");

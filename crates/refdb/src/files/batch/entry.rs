@@ -1,10 +1,8 @@
 //! The intent record of a small batch: encode beside parse. docs/formats/intent.md has the format.
 
+use crate::files::strategy::REFS_MAX;
 use bstr::{BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId, RefName, Scope};
-
-/// More refs than this a small batch never has.
-pub(crate) const REFS_MAX: usize = 32;
 
 /// A longer record is not ours: each ref has a name and a line of a reflog.
 pub(crate) const LEN_MAX_BYTES: usize = 1 << 20;

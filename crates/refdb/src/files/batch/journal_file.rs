@@ -12,37 +12,16 @@ use crate::files::{
 };
 use refdb_vfs::{BatchId, File, Stat, slot_line};
 use std::{
-    collections::VecDeque,
     path::Path,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{
-            AtomicBool,
-            Ordering::{Acquire, Release},
-        },
+        Arc,
+        atomic::Ordering::{Acquire, Release},
     },
 };
 
 /// Most slots stay as long as this. A longer record makes its slot longer.
 const LEN: usize = 4096;
 const _: () = assert!(LEN > RECORD_AT, "there is room for a record");
-
-/// The slots of one store.
-#[derive(Default)]
-pub(crate) struct FreeSlots {
-    /// Those that may have no record, and that no batch of this store has.
-    free: Mutex<VecDeque<BatchId>>,
-    /// Whether those were looked for that other processes made.
-    pub(crate) is_listed: AtomicBool,
-    /// Whether the folder is known to outlast a loss of power.
-    pub(crate) has_folder: AtomicBool,
-}
-
-impl FreeSlots {
-    pub(crate) fn free(&self) -> MutexGuard<'_, VecDeque<BatchId>> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// A slot that is ours. Its record comes and goes, and neither changes a folder or a length. So each waits for the disk once. The
 /// batch's locks are names of the file. It begins with the line that signs them, so no lock has a content that could be lost.

@@ -7,6 +7,7 @@ use crate::files::{
         entry::{Intent, IntentRef},
         journal as record,
     },
+    lock::publish,
     loose::{folders, listing::Rivals},
     reflog,
     snapshot::FilesSnapshot,
@@ -70,7 +71,7 @@ pub(crate) fn settle(store: &Arc<Store>, id: BatchId, intent: &Intent) -> Result
         }
     }
     if sync {
-        folders::sync_folders(store, &mut intent.refs.iter().map(|entry| entry.name.as_bstr()), &made)?;
+        publish::sync_folders(store, &mut intent.refs.iter().map(|entry| entry.name.as_bstr()), &made)?;
     }
     if left.is_empty() {
         record::remove(store, id, sync)?;
@@ -84,7 +85,7 @@ pub(crate) fn settle(store: &Arc<Store>, id: BatchId, intent: &Intent) -> Result
 fn check_links(store: &Store, intent: &Intent) -> Result<()> {
     let names = || intent.refs.iter().map(|entry| entry.name.as_bstr());
     let mut through =
-        crate::files::packed::bulk::through_links(store, names())?.into_iter().filter_map(|at| names().nth(at));
+        crate::files::packing::bulk::through_links(store, names())?.into_iter().filter_map(|at| names().nth(at));
     let is_link = |name: &&BStr| {
         let path = store.layout.ref_path(name);
         path.is_some_and(|path| {

@@ -1,6 +1,6 @@
 //! The pages of packed-refs in which names are looked up, and which of them are given up first.
 
-use crate::files::packed::budget::{Charge, PageBudget};
+use crate::files::budget::{Charge, PageBudget};
 use reftable::RefBlock;
 use std::sync::{
     Arc, OnceLock,

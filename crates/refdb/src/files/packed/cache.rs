@@ -2,8 +2,8 @@ use crate::Result;
 use crate::files::{
     Charge, FilesOptions, Packed, PackedAccess,
     packed::{
+        disorder::Disorder,
         far_reads::FarReads,
-        order::Disorder,
         pages::{Pages, Shed},
         read::Bytes,
     },

@@ -3,30 +3,11 @@
 //! Nobody looks for that, since all of the file would have to be read. Who walks through it notices. From then on the file
 //! counts as one that promises nothing: it is opened again, and sorted in memory.
 
-use crate::files::Packed;
+use crate::files::{Packed, packed::disorder::Disorder};
 use crate::{Result, backend::Peeled};
 use bstr::{BStr, BString};
 use refdb_types::ObjectId;
-use std::{collections::HashSet, fmt, ops::Range, path::PathBuf};
-
-/// A ref out of order.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Disorder {
-    /// The file.
-    pub path: PathBuf,
-    /// Where in it the ref's line begins.
-    pub offset: u64,
-    /// The ref's name.
-    pub name: BString,
-}
-
-impl fmt::Display for Disorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Disorder { path, offset, name } = self;
-        let path = path.display();
-        write!(f, "{path} says that it is sorted, but {name} at byte {offset} is out of order; run `refdb pack-refs`")
-    }
-}
+use std::{collections::HashSet, ops::Range};
 
 /// A ref that stands elsewhere than it should.
 pub type Misplaced = (BString, ObjectId, Peeled);

@@ -1,7 +1,7 @@
 use crate::Result;
-use crate::files::packed::{
-    blocks::{Blocks, Touch},
+use crate::files::{
     budget::{PageBudget, uncount},
+    packed::blocks::{Blocks, Touch},
 };
 use bstr::ByteSlice;
 use refdb_types::common_prefix;

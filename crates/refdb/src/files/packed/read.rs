@@ -1,6 +1,6 @@
 use crate::files::packed::{
+    disorder::Disorder,
     far_reads::FarReads,
-    order::Disorder,
     pages::{Pages, Shed},
 };
 use crate::{Error, RefView, Result, TargetView, backend::Peeled};

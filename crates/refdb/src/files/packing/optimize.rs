@@ -4,10 +4,8 @@ use crate::files::{
     cursor,
     lock::{set::patience_for_packed, stale},
     loose::{self, At, LooseRef, folders},
-    packed::{
-        cache::PackedFile,
-        write::{self, PackedEdit},
-    },
+    packed::cache::PackedFile,
+    packing::write::{self, PackedEdit},
     store::Store,
 };
 use crate::{

@@ -7,8 +7,8 @@ use crate::Result;
 use crate::files::{
     lock::stale,
     loose::{self, At, LooseRef},
-    packed::{
-        cache::PackedFile,
+    packed::cache::PackedFile,
+    packing::{
         optimize::{self, Loose, Pruning},
         write::{self, NewPacked, PackedEdit},
     },

@@ -7,10 +7,8 @@ use crate::files::{
         folders,
         listing::{self, Rivals},
     },
-    packed::{
-        cache::PackedFile,
-        write::{self, PackedEdit},
-    },
+    packed::cache::PackedFile,
+    packing::write::{self, PackedEdit},
     probe,
     store::Store,
 };

@@ -1,0 +1,39 @@
+//! A loose ref's new content comes into its place, and lasts there.
+
+use crate::files::store::Store;
+use crate::{Rejection, Result, Why};
+use bstr::BStr;
+use refdb_vfs::Lock;
+use std::{
+    collections::BTreeSet,
+    io,
+    path::{Path, PathBuf},
+};
+
+/// Puts the new content in the ref's place, where an empty folder may have come up meanwhile.
+pub(crate) fn publish_ref(store: &Store, name: &BStr, lock: &mut Lock) -> Result<()> {
+    match lock.publish() {
+        Err(error) if matches!(error.source.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty) => {
+            if !store.options.fs.remove_empty_tree(lock.target())? {
+                return Err(Rejection::of_claim(name, Why::Folder { path: lock.target().to_owned() }).into());
+            }
+            Ok(lock.publish()?)
+        }
+        published => Ok(published?),
+    }
+}
+
+/// Brings the folders of these refs to stable storage, and those that hold the folders which were made for them.
+pub(crate) fn sync_folders(store: &Store, names: &mut dyn Iterator<Item = &BStr>, made: &[PathBuf]) -> Result<()> {
+    Ok(store.options.fs.sync_together(Vec::new(), &changed_folders(store, names, made))?)
+}
+
+/// The folders of these refs, and those that hold the folders which were made for them.
+pub(crate) fn changed_folders(
+    store: &Store,
+    names: &mut dyn Iterator<Item = &BStr>,
+    made: &[PathBuf],
+) -> BTreeSet<PathBuf> {
+    let of_names = names.filter_map(|name| Some(store.layout.ref_path(name)?.parent()?.to_owned()));
+    of_names.chain(made.iter().filter_map(|folder| folder.parent()).map(Path::to_owned)).collect()
+}
