@@ -37,7 +37,7 @@ pub enum Error {
         /// Its fault, and the remedy.
         what: String,
     },
-    /// An edit of an atomic transaction cannot happen, so nothing has.
+    /// An edit of an atomic transaction is rejected. No ref has changed.
     #[error("{0}")]
     Rejected(Box<Rejection>),
     /// There is no repository, or none that is safe to use and understood.

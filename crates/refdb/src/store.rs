@@ -264,7 +264,10 @@ impl Store {
         Arc::clone(&self.context.objects)
     }
 
-    /// A transaction without edits. Nothing is locked before [`Transaction::prepare`] or [`Transaction::commit`].
+    /// Begins a transaction without edits. Nothing is locked before [`Transaction::prepare`] or [`Transaction::commit`].
+    ///
+    /// A rejected edit rejects the whole transaction before anything changes. A commit that fails half-way, by an I/O error
+    /// for example, may leave earlier refs changed in the files backend: see [Atomicity](Transaction#atomicity).
     ///
     /// ```
     /// # use refdb_testkit::{Repo, RefFormat};
@@ -283,7 +286,7 @@ impl Store {
     ///     Err(Error::Rejected(rejection)) => assert!(matches!(rejection.why, Why::Exists { .. })),
     ///     other => panic!("{other:?}"),
     /// }
-    /// assert!(store.find("refs/heads/gone")?.is_some(), "all or nothing");
+    /// assert!(store.find("refs/heads/gone")?.is_some(), "a rejected edit rejects the transaction");
     /// # Ok::<_, Error>(())
     /// ```
     pub fn transaction(&self) -> Transaction<'_> {

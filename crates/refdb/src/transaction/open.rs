@@ -14,6 +14,24 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
 
 /// A transaction to which edits are being added. Nothing is locked yet.
+///
+/// [`prepare`](Self::prepare) locks every ref, checks every edit and stages the new values;
+/// [`commit`](Prepared::commit) makes them visible. Dropping a transaction before its commit leaves all refs as they were.
+///
+/// # Atomicity
+///
+/// Until the commit begins nothing changes: a rejection, a lock that cannot be taken, a hook that refuses, or a full disk
+/// while values are staged leaves every ref as it was. What a commit that fails, is killed or loses power half-way leaves
+/// behind depends on the backend:
+///
+/// - *reftable*: all changes of one stack appear at once. A transaction on shared refs and on refs of a worktree's own
+///   changes two stacks, the shared one first.
+/// - *files*: packed-refs is replaced first, then loose files are renamed into place one by one, then the loose files of
+///   deleted refs are removed. After an I/O error, a kill or a loss of power **earlier refs of the transaction can be
+///   changed and later ones not**, as with git. Changes that go to packed-refs together appear at once: those of many
+///   refs, and those of a transaction that asks for it with [`whole`](TransactionOptions::whole).
+///
+/// Readers see the same intermediate states while a commit runs.
 pub struct Transaction<'s> {
     context: Context<'s>,
     options: TransactionOptions,
@@ -28,10 +46,14 @@ impl<'s> Transaction<'s> {
         Transaction { plan: Plan::new(context.hash), context, options, added: 0, rejected: Vec::new() }
     }
 
-    /// Adds an edit. Its position is the number of edits added before.
+    /// Adds an edit. Its position, by which rejections name it, is the number of edits added before.
     ///
-    /// As git does, it reports at once the faults that need no look at refs: a bad name or object. A bad object is a
-    /// rejection in [`Mode::PerEdit`], and everything else an error in either mode.
+    /// # Errors
+    ///
+    /// Faults that can be found without reading refs are reported at once, as by git: an object that does not exist or is
+    /// no commit for a branch ([`Error::Rejected`](crate::Error::Rejected), in [`Mode::PerEdit`] an entry of
+    /// [`rejected`](Self::rejected)), and in either mode an unsafe name, an id of another hash function, or an object
+    /// database that cannot be read.
     pub fn add(&mut self, edit: Edit) -> Result<()> {
         let position = u32::try_from(self.added).map_err(|_| Limit::Edits)?;
         names::check(&edit, self.options)?;
@@ -99,7 +121,7 @@ impl<'s> Transaction<'s> {
         self.plan.edits.set_message(message.as_bstr());
     }
 
-    /// The edits that are known not to happen, by position, in that order. None in [`Mode::Atomic`].
+    /// The edits that are rejected so far, with their positions, in ascending order. Empty in [`Mode::Atomic`].
     pub fn rejected(&self) -> &[(usize, Rejection)] {
         &self.rejected
     }
@@ -114,7 +136,16 @@ impl<'s> Transaction<'s> {
         self.added == 0
     }
 
-    /// Locks and checks everything and stages the new values.
+    /// Locks every ref, checks every edit and stages the new values beside the old ones.
+    ///
+    /// It waits for locks that others hold: in files for `core.filesRefLockTimeout` (each ref) and `core.packedRefsTimeout`,
+    /// or 10 seconds if they are not set, in reftables for `reftable.lockTimeout`.
+    ///
+    /// # Errors
+    ///
+    /// In [`Mode::Atomic`] the first rejection, and in either mode what prevents the transaction as a whole: the hook, a
+    /// ref that is edited twice, a stack or packed-refs that cannot be locked in time, an I/O error. No ref has changed,
+    /// and all locks are released.
     pub fn prepare(mut self) -> Result<Prepared<'s>> {
         if let Some(why) = self.context.forbidden {
             return Err(why.clone().into());
@@ -142,12 +173,21 @@ impl<'s> Transaction<'s> {
         if self.options.skip_hook { Ok(None) } else { self.context.hooks.find() }
     }
 
-    /// Prepares and commits in one go.
+    /// Prepares and commits in one call.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`prepare`](Self::prepare), after which no ref has changed, and those of [`Prepared::commit`], after which
+    /// some may have.
     pub fn commit(self) -> Result<Committed> {
         self.prepare()?.commit()
     }
 
-    /// Gives the transaction up, and tells the hook.
+    /// Gives the transaction up and runs the hook in the state `aborted`. No ref changes.
+    ///
+    /// # Errors
+    ///
+    /// The hook cannot be run.
     pub fn abort(self) -> Result<()> {
         tell(&mut self.hook()?, &|| self.plan.hook_lines(), HookState::Aborted)
     }
@@ -155,7 +195,8 @@ impl<'s> Transaction<'s> {
 
 /// A transaction whose refs are locked and whose checks have passed.
 ///
-/// It ends on the thread that prepared it. In reftables a second transaction of that thread would wait for it in vain, and
+/// The locks are held until it is committed, aborted or dropped; dropping it leaves all refs as they were. It cannot be
+/// sent to another thread. In reftables a second transaction of the same thread would wait for this one in vain, so it
 /// is refused at once ([`Misuse::OwnLock`]).
 ///
 /// ```compile_fail,E0277
@@ -171,17 +212,28 @@ pub struct Prepared<'s> {
 }
 
 impl Prepared<'_> {
-    /// The edits that will not happen, by position, in that order. None in [`Mode::Atomic`].
+    /// The edits that will not be made, with their positions, in ascending order. Empty in [`Mode::Atomic`].
     pub fn rejected(&self) -> &[(usize, Rejection)] {
         &self.rejected
     }
 
-    /// What it will do, ref by ref.
+    /// The changes that the commit will make, ref by ref.
     pub fn steps(&self) -> &dyn Steps {
         &self.plan
     }
 
-    /// Makes the new values visible, gives up the locks and tells the hook.
+    /// Makes the new values visible, releases the locks and runs the hook in the state `committed`.
+    ///
+    /// Where refs are synced (`core.fsync`, or [`StoreBuilder::sync`](crate::StoreBuilder::sync)) the new values are on
+    /// stable storage when it returns. Reflogs of the files backend are never synced.
+    ///
+    /// # Errors
+    ///
+    /// An I/O error while values become visible. With the files backend earlier refs of the transaction may have their new
+    /// values by then; see [Atomicity](Transaction#atomicity). A journalled batch that failed half-way is completed or undone
+    /// where that is possible; [`Error::Unsettled`](crate::Error::Unsettled) and [`Error::HalfDone`](crate::Error::HalfDone)
+    /// say that it was not. [`Error::Hook`](crate::Error::Hook) says that all refs are changed, but the hook could not be
+    /// run.
     pub fn commit(mut self) -> Result<Committed> {
         self.locked.commit(&self.plan)?;
         // Before the hook hears of it, which may begin another transaction here.
@@ -190,7 +242,11 @@ impl Prepared<'_> {
         Ok(Committed { rejected: self.rejected })
     }
 
-    /// Gives up the locks, leaves all refs as they were and tells the hook.
+    /// Releases the locks, leaves all refs as they were and runs the hook in the state `aborted`.
+    ///
+    /// # Errors
+    ///
+    /// The hook cannot be run.
     pub fn abort(mut self) -> Result<()> {
         drop(self.locked);
         drop(self.own);
@@ -198,9 +254,9 @@ impl Prepared<'_> {
     }
 }
 
-/// A transaction that was made.
+/// The result of a commit.
 #[derive(Debug)]
 pub struct Committed {
-    /// The edits that did not happen, by position, in that order. None in [`Mode::Atomic`].
+    /// The edits that were not made, with their positions, in ascending order. Empty in [`Mode::Atomic`].
     pub rejected: Vec<(usize, Rejection)>,
 }

@@ -1,30 +1,42 @@
-/// What becomes of the other edits when one cannot happen.
+/// What a rejected edit means for the other edits of its transaction.
+///
+/// The mode is about edits that are rejected before anything changes, not about failures of a commit that has begun;
+/// [`Transaction`](crate::Transaction#atomicity) says what those leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
-    /// Nothing happens at all: the first rejection is the error.
+    /// The first rejection is the transaction's error, and no ref changes.
     #[default]
     Atomic,
-    /// They happen: git's batch updates. What concerns the whole transaction (a hook that says no, a stack that cannot
-    /// be locked) still fails it.
+    /// The other edits are made, as by `git update-ref --batch-updates`. What concerns the transaction itself (a hook
+    /// that refuses it, a stack that cannot be locked) still fails it.
     PerEdit,
 }
 
-/// How a transaction goes about its edits.
+/// How a transaction treats its edits.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct TransactionOptions {
-    /// What one impossible edit means for the others.
+    /// What a rejected edit means for the others.
     pub mode: Mode,
-    /// Run no reference-transaction hook.
+    /// Do not run the reference-transaction hook.
     pub skip_hook: bool,
-    /// Allow to delete `a` and create `a/b` (or the reverse) in one transaction, as JGit's callers expect. Git refuses.
-    /// So does the files backend, unless the transaction is [whole](Self::whole) and both are shared refs.
+    /// Allow a transaction to delete `a` and create `a/b`, or the reverse, as JGit's callers expect. Git refuses that, and
+    /// so does the files backend unless [`whole`](Self::whole) is set and both are shared refs.
     pub allow_replacing_parents: bool,
-    /// Show readers, also after a crash, all changes or none. Reftable does so anyway; with files it means that
-    /// packed-refs is rewritten for two refs already.
+    /// Make the changes of shared refs below `refs/` visible together: readers see all of them or none, after a crash
+    /// too, with the exceptions below.
+    ///
+    /// # Atomicity
+    ///
+    /// Reftable makes all changes of one stack visible together anyway; refs of a worktree's own are in another stack.
+    /// The files backend does it by rewriting packed-refs, whose rename is the one moment at which everything changes,
+    /// or, where `refdb.smallBatches` allows it, by a journalled batch of loose files. It cannot include symbolic refs,
+    /// refs outside `refs/`, refs of a worktree's own and refs behind a symbolic link to a folder, which change one after
+    /// the other behind that rename. While a journalled batch is committed, readers in *other* processes may see a part of
+    /// it, and after a kill until the batch is recovered. `docs/crash-model.md` has the table of all cases.
     pub whole: bool,
-    /// Let an edit replace or delete a ref whose file is broken. The edit expects nothing of the ref, or that there is
-    /// none. Git refuses; JGit takes such a ref for none. A file outside `refs/` may belong to another program, so it
-    /// is replaced only if its name is spelt as a root ref's.
+    /// Let an edit replace or delete a ref whose file is broken, if the edit expects nothing of the ref or expects that
+    /// it does not exist. Git refuses such an edit; JGit treats a broken ref as missing. A file outside `refs/` may belong
+    /// to another program, so it is replaced only if its name is spelt like a root ref's.
     pub mends: bool,
     /// Write only refs whose names are [safe](refdb_types::is_safe), whether the edit names them or a symbolic ref leads
     /// to them. Git accepts every well-formed name, such as `foo/bar`.
