@@ -8,7 +8,7 @@ use crate::{
     output::Output,
     revision::Revisions,
 };
-use refdb::{Environment, Store, StoreBuilder, config::Config};
+use refdb::{Environment, Store, StoreBuilder, config::Config, files::FilesBackend};
 use refdb_types::ObjectId;
 use refdb_vfs::Fs;
 use std::{os::unix::ffi::OsStrExt, path::PathBuf};
@@ -113,7 +113,7 @@ impl Session {
 
     /// Says if it was noticed that packed-refs is not sorted although it says so.
     pub fn warn_of_disorder(&self) {
-        if let Some(disorder) = self.store.files().and_then(|files| files.disorder()) {
+        if let Some(disorder) = self.store.backend_as::<FilesBackend>().and_then(|files| files.disorder()) {
             say("warning: ", disorder.to_string().as_bytes());
         }
     }

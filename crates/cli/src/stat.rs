@@ -13,7 +13,7 @@ use crate::{
     session::Session,
 };
 use bstr::{BStr, ByteSlice};
-use refdb::{BrokenRef, RefFormat, Snapshot, TargetView, backend::Peeled};
+use refdb::{BrokenRef, RefFormat, Snapshot, TargetView, backend::Peeled, files::FilesBackend};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -103,7 +103,9 @@ fn report(session: &Session) -> Result<Report> {
     let repository = session.store.repository();
     let (files, stack) = match repository.ref_format() {
         RefFormat::Files => {
-            let Some(backend) = session.store.files() else { return fatal!["the refs are no files"] };
+            let Some(backend) = session.store.backend_as::<FilesBackend>() else {
+                return fatal!["the refs are no files"];
+            };
             (Some(files::look(repository, backend)?), None)
         }
         RefFormat::Reftable => (None, Some(stack::look(repository, session.store.settings())?)),

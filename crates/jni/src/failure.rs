@@ -119,6 +119,7 @@ impl From<&refdb::Error> for Failure {
             | Error::Misuse(_)
             | Error::Limit(_)
             | Error::Migrate(_)
+            | Error::Backend(_)
             | Error::Interrupted(_) => Kind::Refused,
         };
         Failure::Engine(Box::new(Report { kind, message: error.to_string(), ref_name, path }))

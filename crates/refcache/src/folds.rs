@@ -1,7 +1,7 @@
 //! Folds of loose refs into packed-refs, which one thread of the process makes. It lives while there is something to fold.
 
 use crate::{opened::Opened, under_way::UnderWay};
-use refdb::files::{FoldOptions, Folded};
+use refdb::files::{FilesBackend, FoldOptions, Folded};
 use std::{
     cell::Cell,
     collections::VecDeque,
@@ -163,7 +163,7 @@ impl Folds {
     fn fold(&self, job: &Job) {
         let (loose, max) = (&job.under_way.loose, job.max);
         let Some(opened) = job.opened.upgrade() else { return };
-        let Some(files) = opened.store.files() else { return };
+        let Some(files) = opened.store.backend_as::<FilesBackend>() else { return };
         let written = loose.written();
         // A view that others closed is not kept open for this.
         let goes_on = || !self.is_over.load(SeqCst) && Arc::strong_count(&opened) > 1;

@@ -14,9 +14,10 @@ use crate::{
 use agreed::ANSWER_MAX;
 use member::{Deferral, Group, OwnStep, Union, is_in_main};
 use refdb::{
-    Change, Store, Target,
+    Change, Locked, Store, Target,
     backend::{Claim, Intent},
     global::Arbiter,
+    reftable::{ReftableBackend, ReftableLocked},
     transaction::{Context, NoHook},
 };
 use round::Question;
@@ -120,7 +121,7 @@ impl Job {
 /// Whether a batch can be made together with others. All it does is in the stack that they share, and no hook has to be
 /// asked.
 pub(crate) fn can_be_grouped(store: &Store, batch: &Batch) -> Result<bool> {
-    let has_one_stack = store.reftable().is_some() && store.repository().worktree_id().is_none();
+    let has_one_stack = store.backend_as::<ReftableBackend>().is_some() && store.repository().worktree_id().is_none();
     if !has_one_stack || !batch.edits.iter().all(|edit| is_in_main(edit.name.as_bstr())) {
         return Ok(false);
     }
@@ -130,7 +131,7 @@ pub(crate) fn can_be_grouped(store: &Store, batch: &Batch) -> Result<bool> {
 impl Groups {
     /// Makes a batch, together with those of other threads.
     pub(crate) fn commit(&self, store: &Store, batch: &Batch, mut asker: Asker<'_>) -> Result<Outcome> {
-        debug_assert!(store.reftable().is_some(), "only stacks are written in groups");
+        debug_assert!(store.backend_as::<ReftableBackend>().is_some(), "only stacks are written in groups");
         let job = Arc::new(Job::new(store, batch, asker.is_some())?);
         let mut queue = self.queue();
         queue.waiting.push_back(Arc::clone(&job));
@@ -201,12 +202,13 @@ impl Groups {
         debug_assert!(self.queue().has_leader, "one thread leads");
         let begun = Instant::now();
         let claims = vec![Claim { name: "HEAD".into(), intent: Intent::Hold }];
-        let locked = match store.context().backend.lock(&claims) {
+        let backend = store.backend_as::<ReftableBackend>().expect("only stacks are written in groups");
+        let locked = match backend.lock_stacks(&claims) {
             Ok(locked) => locked,
             Err(error) => return fail(self.take_waiting(), error),
         };
         // Threads that came while we waited for the lock are in time.
-        let group = Group::new(store.context().backend, &*locked);
+        let group = Group::new(backend, &locked);
         let mut accepted: Vec<(Arc<Job>, Outcome)> = Vec::new();
         let mut late = Vec::new();
         for job in self.take_waiting() {
@@ -277,12 +279,12 @@ impl Drop for Leader<'_> {
     }
 }
 
-fn make(mut locked: Box<dyn refdb::Locked + '_>, union: &Union<'_>) -> refdb::Result<()> {
+fn make(mut locked: ReftableLocked, union: &Union<'_>) -> refdb::Result<()> {
     if union.is_empty() {
         return Ok(());
     }
     locked.stage(union)?;
-    locked.commit(union)
+    Box::new(locked).commit(union)
 }
 
 fn union_of(accepted: &[Accepted]) -> Union<'_> {

@@ -13,7 +13,11 @@ use crate::{
     under_way::{Repositories, UnderWay},
 };
 use bstr::{BStr, BString};
-use refdb::{Environment, Repository, Store, files::Charge};
+use refdb::{
+    Environment, Repository, Store,
+    files::{Charge, FilesBackend},
+    reftable::ReftableBackend,
+};
 use refdb_types::ObjectId;
 use refdb_vfs::Fs;
 use std::{path::Path, sync::Arc};
@@ -73,7 +77,7 @@ impl Opened {
         let store = builder.open()?;
         counters.git_packs.note(store.settings().git_packs.clone());
         let trust = settings.trust;
-        let reader = match (store.reftable(), store.files()) {
+        let reader = match (store.backend_as::<ReftableBackend>(), store.backend_as::<FilesBackend>()) {
             (Some(backend), _) => Reader::Tables(TablesReader::new(fs, backend, trust, memory, counters, &under_way)?),
             (_, Some(backend)) => {
                 let reader = FilesReader::new(fs, backend, store.hash(), trust, memory, counters, &under_way);
@@ -181,7 +185,7 @@ impl Opened {
     /// Where it is known how many loose refs there may be, and the bound, if they are folded.
     pub(crate) fn loose_refs(&self) -> Option<(&Arc<UnderWay>, usize)> {
         match &self.reader {
-            Reader::Files(reader) => Some((reader.under_way(), self.store.files()?.loose_max()?)),
+            Reader::Files(reader) => Some((reader.under_way(), self.store.backend_as::<FilesBackend>()?.loose_max()?)),
             Reader::Tables(_) => None,
         }
     }

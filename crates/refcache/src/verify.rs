@@ -2,7 +2,7 @@
 
 use crate::{Result, stats::count, view::View};
 use bstr::{BString, ByteSlice};
-use refdb::{BrokenRef, Store, Target};
+use refdb::{BrokenRef, Store, Target, files::FilesBackend};
 use std::{cmp::Ordering, collections::BTreeSet};
 
 /// A ref about which view and disk differ, looked at twice.
@@ -101,7 +101,7 @@ fn walk(view: &View, disk: &Store, report: &mut Report) -> Result<BTreeSet<BStri
                 ours = listing.next()?;
             }
             if order.is_ge() {
-                if let (Some(files), Some(last)) = (disk.files(), &theirs)
+                if let (Some(files), Some(last)) = (disk.backend_as::<FilesBackend>(), &theirs)
                     && files.loaded_bytes() > DISK_BYTES
                 {
                     from = [last.name.as_bytes(), b"\0"].concat().into();
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(walk(&view, &disk, &mut report).unwrap(), BTreeSet::new());
         // HEAD's branch is not born, but HEAD is there.
         assert_eq!(report.refs, REFS as u64 + 1);
-        let held = disk.files().unwrap().loaded_bytes();
+        let held = disk.backend_as::<FilesBackend>().unwrap().loaded_bytes();
         assert!(held < 2 * DISK_BYTES && text.len() > 3 * DISK_BYTES, "{held} of {} bytes", text.len());
         // Pages that are in memory say something else than the disk.
         for at in 0..REFS {

@@ -88,6 +88,9 @@ pub enum Error {
     /// The global ref database did not let it happen.
     #[error(transparent)]
     Undecided(#[from] Undecided),
+    /// A [`Backend`](crate::Backend) that is not one of this crate's failed for a reason of its own.
+    #[error("{0}")]
+    Backend(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A signal asks the process to end. What was not committed is undone.
     #[error("{0}")]
     Interrupted(#[source] std::io::Error),

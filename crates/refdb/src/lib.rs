@@ -25,7 +25,7 @@ pub mod transaction;
 mod unfit;
 pub mod verify;
 
-pub use backend::{Backend, Cursor, Locked, Probe, RefView, Snapshot, Step, TargetView};
+pub use backend::{Backend, Cursor, Locked, Maintenance, Probe, RefView, Snapshot, Step, TargetView};
 pub use broken::{BrokenRef, LooseError};
 pub use edit::{Change, Edit, LogWish, Precondition};
 pub use error::{Error, Result};

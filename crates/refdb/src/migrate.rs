@@ -23,7 +23,7 @@ mod to_reftable;
 pub use late::Conflict;
 pub use leftover::Recovered;
 
-use crate::{Error, MigrateError, RefFormat, Result, Store};
+use crate::{Error, MigrateError, RefFormat, Result, Store, files::FilesBackend};
 use bstr::BString;
 use place::{Site, hold};
 use refdb_vfs::interrupt;
@@ -106,7 +106,7 @@ impl Store {
         let running = hold(site)?;
         migrated.recovered = leftover::recover(site, options.to, &mut migrated, &mut ticker)?;
         let now = site.format_on_disk()?;
-        if let Some(files) = self.files().filter(|_| now == RefFormat::Files && !options.dry_run) {
+        if let Some(files) = self.backend_as::<FilesBackend>().filter(|_| now == RefFormat::Files && !options.dry_run) {
             // In the other format nobody would know of its record.
             files.settle_all()?;
         }

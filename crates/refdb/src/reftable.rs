@@ -20,5 +20,6 @@ mod state;
 mod values;
 
 pub use backend::ReftableBackend;
+pub use locked::ReftableLocked;
 pub(crate) use logs::shown;
 pub use options::ReftableOptions;

@@ -109,7 +109,4 @@ pub enum Limit {
     /// Another writer holds the stack's lock, and compaction can wait.
     #[error("unable to compact stack: data is locked")]
     StackLocked,
-    /// A transaction cannot be made in the group that it was put into.
-    #[error("it is not made in this group")]
-    Group,
 }

@@ -12,7 +12,7 @@ use builder::Syncing;
 pub use read::{Ref, Refs};
 
 use crate::{
-    Backend, Environment, Misuse, RefFormat, Repository, Result, Settings, Snapshot, Target,
+    Backend, Environment, Maintenance, Misuse, RefFormat, Repository, Result, Settings, Snapshot, Target,
     backend::{OptimizeOptions, OptimizePlan, Optimized},
     config::{Config, Fsync, SharedRepository},
     files::{FilesBackend, FilesOptions, PackedAccess, PageBudget, Sharing},
@@ -40,9 +40,7 @@ pub struct Store {
     environment: Environment,
     config: Arc<Config>,
     settings: Settings,
-    backend: Box<dyn Backend>,
-    reftable: Option<ReftableBackend>,
-    files: Option<FilesBackend>,
+    backend: Box<dyn Maintenance>,
     objects: Arc<Objects>,
     is_synced: bool,
     context: StoreContext,
@@ -100,20 +98,15 @@ impl Store {
             Syncing::UnlessConfigured if config.last("core.fsync").is_none() => true,
             Syncing::UnlessConfigured | Syncing::AsConfigured => settings.fsync != Fsync::No,
         };
-        let (mut reftable, mut files) = (None, None);
-        let backend: Box<dyn Backend> = match repository.ref_format() {
+        let backend: Box<dyn Maintenance> = match repository.ref_format() {
             RefFormat::Reftable => {
                 let stack = stack_options(&fs, &repository, &settings, &environment, &reading, is_synced);
-                let backend = reftable_backend(&fs, &repository, stack, settings.reftable.lock_timeout);
-                reftable = Some(backend.clone());
-                Box::new(backend)
+                Box::new(reftable_backend(&fs, &repository, stack, settings.reftable.lock_timeout))
             }
             RefFormat::Files => {
                 let objects = Arc::clone(&objects);
                 let options = files_options(&fs, &repository, &settings, &reading, is_synced, objects);
-                let backend = FilesBackend::new(FilesOptions { audience, ..options });
-                files = Some(backend.clone());
-                Box::new(backend)
+                Box::new(FilesBackend::new(FilesOptions { audience, ..options }))
             }
         };
         let hooks = RepositoryHooks::new(
@@ -135,20 +128,7 @@ impl Store {
         };
         let forbidden = quarantine.or_else(|| settings.bad_for_writers.clone().map(Misuse::Setting)).or_else(global);
         let context = StoreContext { objects, committer, hooks, forbidden };
-        debug_assert!(reftable.is_some() != files.is_some(), "a repository's refs are in one format");
-        Ok(Store {
-            fs,
-            repository,
-            environment,
-            config,
-            settings,
-            backend,
-            reftable,
-            files,
-            objects: own_objects,
-            is_synced,
-            context,
-        })
+        Ok(Store { fs, repository, environment, config, settings, backend, objects: own_objects, is_synced, context })
     }
 
     /// Where changes go through.
@@ -220,14 +200,15 @@ impl Store {
         }
     }
 
-    /// The backend, if refs are in reftables: who shares its open stacks sees what this store writes.
-    pub fn reftable(&self) -> Option<&ReftableBackend> {
-        self.reftable.as_ref()
+    /// The place where the refs are kept.
+    pub fn backend(&self) -> &dyn Maintenance {
+        &*self.backend
     }
 
-    /// The backend, if refs are files.
-    pub fn files(&self) -> Option<&FilesBackend> {
-        self.files.as_ref()
+    /// The backend as this type; `None` if the refs are kept in another way. It is for code that is about one format,
+    /// such as a cache of its files.
+    pub fn backend_as<B: Maintenance + 'static>(&self) -> Option<&B> {
+        self.backend.as_any().downcast_ref()
     }
 
     /// What a transaction on this store needs.

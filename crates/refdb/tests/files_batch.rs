@@ -9,7 +9,7 @@ mod slots;
 
 use files_common::*;
 use refdb::{
-    Backend, HashKind, ObjectId, Result,
+    HashKind, Maintenance, ObjectId, Result,
     files::{FilesBackend, FilesOptions, Intent, IntentRef, Outcome, TakenOver},
 };
 use refdb_testkit::{

@@ -5,7 +5,7 @@
 mod files_common;
 
 use files_common::*;
-use refdb::{Backend, HashKind, Result, files::FilesBackend};
+use refdb::{HashKind, Maintenance, Result, files::FilesBackend};
 use refdb_testkit::{
     RefFormat, Repo,
     crash::{Crash, Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere},

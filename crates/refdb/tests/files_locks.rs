@@ -4,7 +4,7 @@
 mod files_common;
 
 use files_common::*;
-use refdb::{Backend, Error, HashKind, Reason, Result, files::FilesBackend};
+use refdb::{Error, HashKind, Maintenance, Reason, Result, files::FilesBackend};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_vfs::{Fs, Op, Patience, Verdict, Witness};
 use std::{

@@ -6,7 +6,7 @@ mod files_common;
 use bstr::ByteSlice;
 use files_common::*;
 use refdb::{
-    Backend, Error, HashKind, ObjectId, Reason,
+    Backend, Error, HashKind, Maintenance, ObjectId, Reason,
     files::{FilesBackend, FilesOptions},
 };
 use refdb_testkit::{RefFormat, Repo, Rng};

@@ -6,7 +6,7 @@ mod files_common;
 
 use bstr::ByteSlice;
 use files_common::*;
-use refdb::{Backend, Error, HashKind, backend::Peeled};
+use refdb::{Backend, Error, HashKind, Maintenance, backend::Peeled};
 use refdb_testkit::{RefFormat, Repo};
 use std::{ops::ControlFlow, os::unix::fs::symlink};
 

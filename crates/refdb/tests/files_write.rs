@@ -6,7 +6,7 @@ mod files_common;
 
 use bstr::BStr;
 use files_common::*;
-use refdb::{Backend, Error, HashKind, LogJudge, LoggedChange, PruneLogs, Reason};
+use refdb::{Backend, Error, HashKind, LogJudge, LoggedChange, Maintenance, PruneLogs, Reason};
 use refdb_testkit::{RefFormat, Repo, files_below};
 use refdb_types::{ObjectId, RefName};
 use std::{fs, slice, time::Duration};

@@ -7,7 +7,7 @@ mod files_common;
 
 use bstr::ByteSlice;
 use files_common::*;
-use refdb::{Backend, Error, HashKind, ObjectId};
+use refdb::{Backend, Error, HashKind, Maintenance, ObjectId};
 use refdb_testkit::{RefFormat, Repo};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 

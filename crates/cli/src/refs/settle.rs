@@ -7,7 +7,7 @@ use crate::{
     output::Output,
     session::Session,
 };
-use refdb::files::{Outcome, TakenOver};
+use refdb::files::{FilesBackend, Outcome, TakenOver};
 use std::path::Path;
 
 /// The command line.
@@ -24,7 +24,7 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let [] = COMMAND.arguments(invocation.words)?[..] else { return Err(COMMAND.wrong_use(None)) };
     // Only refs in files have such batches.
-    let Some(files) = session.store.files() else { return Ok(0) };
+    let Some(files) = session.store.backend_as::<FilesBackend>() else { return Ok(0) };
     if session.store.repository().is_quarantined(session.store.environment()) {
         return fatal!["ref updates forbidden inside quarantine environment"];
     }

@@ -3,7 +3,7 @@ use crate::Result;
 use bstr::BString;
 use refdb::{
     Store,
-    files::{Look, Packed},
+    files::{FilesBackend, Look, Packed},
 };
 use std::{cmp::Ordering, ops::ControlFlow};
 
@@ -13,7 +13,9 @@ impl FilesReader {
     pub(crate) fn questionable(&self, disk: &Store) -> Result<Vec<BString>> {
         let mut names = self.memory.names.of(self.knowledge.number);
         names.extend(self.memory.hot.of(self.owner));
-        let (Some(ours), Some(disk)) = (self.backend.packed_in_memory(), disk.files()) else { return Ok(names) };
+        let (Some(ours), Some(disk)) = (self.backend.packed_in_memory(), disk.backend_as::<FilesBackend>()) else {
+            return Ok(names);
+        };
         let theirs = disk.packed(Look::Stat)?;
         let mut walk = Walk::new(&theirs.packed)?;
         let mut failure = None;

@@ -12,6 +12,7 @@ use super::{
 use refdb::{
     Locked, Store,
     global::{GlobalIntents, GlobalRef, refs_of},
+    reftable::ReftableLocked,
 };
 use std::{
     collections::BTreeSet,
@@ -28,7 +29,7 @@ impl Groups {
     pub(super) fn make_agreed(
         &self,
         store: &Store,
-        mut locked: Box<dyn Locked + '_>,
+        mut locked: ReftableLocked,
         accepted: &mut Vec<Accepted>,
         own: &Job,
         asker: &mut Asker<'_>,
@@ -75,7 +76,7 @@ impl Groups {
             locked.restage(&agreed)?;
         }
         // If the disk fails now the intents stay: the updates are agreed, and will be finished.
-        locked.commit(&agreed)?;
+        Box::new(locked).commit(&agreed)?;
         for intent in settled {
             // One that stays is settled by the next writer of its refs.
             intents.remove(&intent).ok();

@@ -3,9 +3,8 @@
 
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
-    Backend, Error, Limit, Locked, LogJudge, PruneLogs, RefName, Result, Snapshot, Step, TargetView, Why,
-    backend::{Claims, LogLine, NewValue, OptimizeOptions, OptimizePlan, Optimized, Steps},
-    transaction::ObjectCheck,
+    Backend, Error, Locked, Result, Snapshot, Step, TargetView, Why,
+    backend::{Claims, LogLine, NewValue, Steps},
 };
 use refdb_types::{Ident, ObjectId, Scope, is_pseudo};
 use std::{
@@ -21,12 +20,15 @@ pub(super) struct Group<'g> {
     deferral: Mutex<Option<Deferral>>,
 }
 
-/// Why a transaction is not made in this group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Why a transaction cannot be committed in this group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum Deferral {
-    /// It has to do with what an earlier member does: the next group has it.
+    /// It touches what an earlier member changes: the next group takes it.
+    #[error("an earlier transaction of the group changes these refs")]
     Next,
-    /// A symbolic ref leads it out of the stack that is locked: it is made alone.
+    /// It needs more than the stack that is locked, for instance because a symbolic ref leads out of it: it is committed
+    /// alone.
+    #[error("the transaction needs more than the stack of its group")]
     Alone,
 }
 
@@ -54,7 +56,7 @@ impl<'g> Group<'g> {
 
     fn defer(&self, deferral: Deferral) -> Error {
         *self.deferral.lock().unwrap_or_else(PoisonError::into_inner) = Some(deferral);
-        Limit::Group.into()
+        Error::Backend(Box::new(deferral))
     }
 
     /// What each transaction does that was made, in their order.
@@ -106,22 +108,6 @@ impl Backend for Group<'_> {
 
     fn keeps_symref_logs(&self) -> bool {
         self.backend.keeps_symref_logs()
-    }
-
-    fn optimize(&self, _: &OptimizeOptions) -> Result<Optimized> {
-        unreachable!("the transactions of a group change refs and optimize nothing")
-    }
-
-    fn prune_logs(&self, _: &[RefName], _: PruneLogs, _: &dyn ObjectCheck, _: &mut dyn LogJudge) -> Result<()> {
-        unreachable!("the transactions of a group take no entries out of reflogs")
-    }
-
-    fn drop_logs(&self, _: &[RefName], _: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
-        unreachable!("the transactions of a group remove no reflog alone")
-    }
-
-    fn plan_optimize(&self, options: &OptimizeOptions) -> Result<OptimizePlan> {
-        self.backend.plan_optimize(options)
     }
 }
 

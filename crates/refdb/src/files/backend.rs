@@ -23,13 +23,14 @@ use super::{
 };
 use crate::{
     Backend, Error, Limit, Locked, LogJudge, PruneLogs, Result, Snapshot,
-    backend::{Claims, OptimizeOptions, OptimizePlan, Optimized},
+    backend::{Claims, Maintenance, OptimizeOptions, OptimizePlan, Optimized},
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_repo::ObjectCheck;
 use refdb_types::{RefName, plain_name};
 use refdb_vfs::Heir;
 use std::{
+    any::Any,
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::PathBuf,
@@ -178,6 +179,12 @@ impl Backend for FilesBackend {
 
     fn keeps_symref_logs(&self) -> bool {
         false
+    }
+}
+
+impl Maintenance for FilesBackend {
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 
     fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {

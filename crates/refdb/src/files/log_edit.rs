@@ -27,7 +27,7 @@ const BATCH: usize = 64;
 /// Contents beyond this are not kept from the first look to the second.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// See [`Backend::prune_logs`](crate::Backend::prune_logs).
+/// See [`Maintenance::prune_logs`](crate::backend::Maintenance::prune_logs).
 pub(crate) fn prune(store: &Arc<Store>, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
     let batch = if how.report || how.update_ref { 1 } else { batch_max(descriptors_max()) };
     let (mut due, mut kept_bytes): (Vec<Due<'_>>, usize) = (Vec::new(), 0);

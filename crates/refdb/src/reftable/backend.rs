@@ -7,14 +7,14 @@ use super::{
 };
 use crate::{
     Backend, Error, Limit, Locked, LogJudge, PruneLogs, Result, Snapshot, Why,
-    backend::{Claims, OptimizeOptions, OptimizePlan, Optimized, Steps},
+    backend::{Claims, Maintenance, OptimizeOptions, OptimizePlan, Optimized, Steps},
 };
 use bstr::BStr;
 use refdb_repo::ObjectCheck;
 use refdb_types::RefName;
 use refdb_vfs::LockError;
 use reftable::stack::{Scope, Stack, StackError};
-use std::{path::PathBuf, sync::Arc};
+use std::{any::Any, path::PathBuf, sync::Arc};
 
 /// Refs in stacks of reftables.
 #[derive(Clone, Debug)]
@@ -38,6 +38,11 @@ impl ReftableBackend {
         self.stacks.own_places().map(|place| self.stacks.folder(place)).collect()
     }
 
+    /// [`Backend::lock`] with the type that a group commit needs: it can [stage](ReftableLocked::restage) more than once.
+    pub fn lock_stacks(&self, claims: &dyn Claims) -> Result<ReftableLocked> {
+        ReftableLocked::lock(&self.stacks, claims)
+    }
+
     /// In a linked worktree its own stack only, as git does; the shared one is packed from the main worktree.
     fn optimized_stack(&self) -> Result<Stack> {
         self.stacks.stack(self.stacks.own_places().last().unwrap_or(&Place::Common))
@@ -50,7 +55,7 @@ impl Backend for ReftableBackend {
     }
 
     fn lock(&self, claims: &dyn Claims) -> Result<Box<dyn Locked + '_>> {
-        Ok(Box::new(ReftableLocked::lock(&self.stacks, claims)?))
+        Ok(Box::new(self.lock_stacks(claims)?))
     }
 
     fn plain_name<'n>(&self, name: &'n BStr) -> &'n BStr {
@@ -67,6 +72,12 @@ impl Backend for ReftableBackend {
 
     fn check(&self, steps: &dyn Steps) -> Result<()> {
         check_sizes(&self.stacks, steps)
+    }
+}
+
+impl Maintenance for ReftableBackend {
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 
     fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {

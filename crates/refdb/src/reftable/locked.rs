@@ -16,6 +16,7 @@ use reftable::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     path::PathBuf,
     sync::Arc,
     thread,
@@ -25,8 +26,8 @@ use std::{
 /// How long the holder of one stack's lock waits for the next, before it gives up both and starts over.
 const NEXT_LOCK: Duration = Duration::from_millis(100);
 
-/// Locked stacks. Where a ref lives decides which; a stack has one lock for all its refs.
-pub(super) struct ReftableLocked {
+/// The locked stacks of the claimed refs. A stack has one lock for all its refs.
+pub struct ReftableLocked {
     pub(super) stacks: Arc<Stacks>,
     pub(super) snapshot: ReftableSnapshot,
     pub(super) additions: BTreeMap<Place, Addition>,
@@ -35,6 +36,13 @@ pub(super) struct ReftableLocked {
 }
 
 impl ReftableLocked {
+    /// Stages these steps in place of those staged before. A group commit uses it to leave out a transaction at the last
+    /// moment.
+    pub fn restage(&mut self, steps: &dyn Steps) -> Result<()> {
+        self.additions.values_mut().for_each(Addition::clear);
+        self.stage(steps)
+    }
+
     pub(super) fn lock(stacks: &Arc<Stacks>, claims: &dyn Claims) -> Result<Self> {
         let places = places_of(stacks, claims);
         refuse_own(&stacks.options.fs, places.iter().map(|place| stacks.folder(place)))?;
@@ -60,6 +68,12 @@ impl ReftableLocked {
                 }
             }
         }
+    }
+}
+
+impl fmt::Debug for ReftableLocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReftableLocked").field("stacks", &self.stacks()).finish_non_exhaustive()
     }
 }
 
@@ -190,11 +204,6 @@ impl Locked for ReftableLocked {
             })?;
         }
         Ok(())
-    }
-
-    fn restage(&mut self, steps: &dyn Steps) -> Result<()> {
-        self.additions.values_mut().for_each(Addition::clear);
-        self.stage(steps)
     }
 
     fn commit(self: Box<Self>, _: &dyn Steps) -> Result<()> {

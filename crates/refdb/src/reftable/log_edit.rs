@@ -23,7 +23,7 @@ use reftable::{
 };
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
-/// See [`Backend::prune_logs`](crate::Backend::prune_logs).
+/// See [`Maintenance::prune_logs`](crate::backend::Maintenance::prune_logs).
 pub(super) fn prune(
     stacks: &Arc<Stacks>,
     names: &[RefName],
@@ -54,7 +54,7 @@ pub(super) fn prune(
     plan.carry_out(&names, locked)
 }
 
-/// See [`Backend::drop_logs`](crate::Backend::drop_logs).
+/// See [`Maintenance::drop_logs`](crate::backend::Maintenance::drop_logs).
 pub(super) fn drop_logs(stacks: &Arc<Stacks>, names: &[RefName]) -> Result<()> {
     let names = Names { stacks, names };
     let locked = names.lock()?;

@@ -24,16 +24,13 @@ impl Store {
         // In a quarantine too, as git has it, but not under a setting that cannot be used.
         match &self.settings().bad_for_writers {
             Some(what) => Err(Misuse::Setting(what.clone()).into()),
-            None => {
-                let context = self.context();
-                context.backend.prune_logs(names, how, context.objects, judge)
-            }
+            None => self.backend().prune_logs(names, how, self.context().objects, judge),
         }
     }
 
     /// Removes the reflogs of these refs, each named once, and leaves the refs. As in git, files are removed without a
     /// lock. `failed` hears of a log that stays; an error ends it all.
     pub fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
-        self.context().backend.drop_logs(names, failed)
+        self.backend().drop_logs(names, failed)
     }
 }

@@ -1,7 +1,7 @@
 use bstr::{BStr, BString};
 use refdb::{
-    Backend, Change, Committed, Cursor, Edit, HashKind, Ident, ObjectError, ObjectId, Precondition, RefName, RefView,
-    Result, Target, TargetView, Transaction, TransactionOptions,
+    Change, Committed, Cursor, Edit, HashKind, Ident, Maintenance, ObjectError, ObjectId, Precondition, RefName,
+    RefView, Result, Target, TargetView, Transaction, TransactionOptions,
     files::{FilesBackend, FilesOptions},
     reftable::{ReftableBackend, ReftableOptions},
     transaction::{Context, Hook, HookSource, HookState, LogPolicy, Mode, ObjectCheck, ObjectClass},
@@ -18,7 +18,7 @@ use std::{
 /// A repository of real git's and our backend on it.
 pub(crate) struct Subject {
     pub(crate) repo: Repo,
-    pub(crate) backend: Box<dyn Backend>,
+    pub(crate) backend: Box<dyn Maintenance>,
     pub(crate) policy: LogPolicy,
     objects: Arc<Objects>,
     hooks: Recorder,
@@ -180,7 +180,7 @@ pub(crate) fn backend(
     git_dir: &Path,
     common_dir: &Path,
     objects: Arc<dyn ObjectCheck + Send>,
-) -> Box<dyn Backend> {
+) -> Box<dyn Maintenance> {
     match format {
         RefFormat::Files => Box::new(FilesBackend::new(files_options(hash, fs, git_dir, common_dir, objects))),
         RefFormat::Reftable => reftable_backend(hash, fs, git_dir, common_dir, None),
@@ -213,7 +213,7 @@ pub(crate) fn reftable_backend(
     git_dir: &Path,
     common_dir: &Path,
     lock_patience: Option<Patience>,
-) -> Box<dyn Backend> {
+) -> Box<dyn Maintenance> {
     Box::new(ReftableBackend::new(ReftableOptions {
         fs,
         git_dir: git_dir.to_owned(),

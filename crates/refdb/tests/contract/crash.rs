@@ -4,7 +4,7 @@
 use crate::common::{Objects, Subject, With, committer, create, delete, files_options, rest, set};
 use bstr::BStr;
 use refdb::{
-    Backend, Edit, HashKind, LogJudge, LoggedChange, ObjectId, PruneLogs, RefName, Result, Transaction,
+    Edit, HashKind, LogJudge, LoggedChange, Maintenance, ObjectId, PruneLogs, RefName, Result, Transaction,
     TransactionOptions,
     backend::OptimizeOptions,
     files::{FilesBackend, FilesOptions},
@@ -70,7 +70,7 @@ impl Scene {
         Scene { subject, ids, start, linked }
     }
 
-    fn backend(&self, fs: &Fs, dir: &Path, sync: bool) -> Box<dyn Backend> {
+    fn backend(&self, fs: &Fs, dir: &Path, sync: bool) -> Box<dyn Maintenance> {
         let git_dir = if self.linked { dir.join("worktrees/w1") } else { dir.to_owned() };
         let (fs, common_dir) = (fs.clone(), dir.to_owned());
         let worktree = self.linked.then(|| "w1".into());

@@ -1,12 +1,12 @@
 //! A linked worktree has refs of its own and sees those of others under longer names: git-worktree(1), "REFS".
 
 use crate::common::{Subject, With, backend, create, delete, everywhere, reftable_backend, rest, set};
-use refdb::{Backend, HashKind, Target, Transaction, TransactionOptions};
+use refdb::{Backend, HashKind, Maintenance, Target, Transaction, TransactionOptions};
 use refdb_vfs::{Fs, Patience};
 use std::time::Duration;
 
 struct Linked {
-    backend: Box<dyn Backend>,
+    backend: Box<dyn Maintenance>,
     dir: std::path::PathBuf,
 }
 

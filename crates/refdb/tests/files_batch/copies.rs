@@ -1,6 +1,7 @@
 //! A repository that is copied, backed up or restored while batches are written.
 
 use super::*;
+use refdb::Maintenance;
 use refdb_vfs::{Op, Verdict, Witness};
 use std::{
     collections::{BTreeMap, BTreeSet},

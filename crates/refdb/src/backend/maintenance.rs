@@ -1,0 +1,78 @@
+//! What the owner of the storage does with it besides transactions.
+
+use super::Backend;
+use crate::{Error, LogJudge, PruneLogs, Result};
+use bstr::BString;
+use refdb_repo::ObjectCheck;
+use refdb_types::RefName;
+use std::any::Any;
+
+/// A backend that also packs refs and edits reflogs, outside of any transaction.
+pub trait Maintenance: Backend {
+    /// Brings the refs into the form that is fastest to read: pack-refs for files, compaction for reftables.
+    fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized>;
+
+    /// What [`optimize`](Self::optimize) would do at this moment. Locks and changes nothing.
+    fn plan_optimize(&self, options: &OptimizeOptions) -> Result<OptimizePlan>;
+
+    /// Removes entries from the reflogs of these refs.
+    ///
+    /// `judge` decides about each entry and is told of each log that cannot be changed, which does not stop the others.
+    /// `objects` peels annotated tags where the format stores what a tag leads to.
+    ///
+    /// # Errors
+    ///
+    /// An error of the judge, or one that concerns the whole store, ends the call.
+    ///
+    /// # Atomicity
+    ///
+    /// The files backend replaces each log by itself. A stack of reftables changes all its logs at once.
+    fn prune_logs(
+        &self,
+        names: &[RefName],
+        how: PruneLogs,
+        objects: &dyn ObjectCheck,
+        judge: &mut dyn LogJudge,
+    ) -> Result<()>;
+
+    /// Removes the reflogs of these refs and leaves the refs. `failed` is told of each log that could not be removed.
+    fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()>;
+
+    /// Itself, for [`Store::backend_as`](crate::Store::backend_as).
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// How to [optimize](Maintenance::optimize), in the terms of git-pack-refs(1).
+#[derive(Clone, Debug)]
+pub struct OptimizeOptions {
+    /// Pack all refs, not only tags and those already packed (files only).
+    pub all: bool,
+    /// Remove the loose refs that were packed (files only).
+    pub prune: bool,
+    /// Do nothing unless a heuristic finds that it is worthwhile.
+    pub auto: bool,
+    /// Patterns of refs to pack; empty for the default (files only).
+    pub include: Vec<BString>,
+    /// Patterns of refs not to pack (files only).
+    pub exclude: Vec<BString>,
+}
+
+/// What [`Maintenance::optimize`] would do.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OptimizePlan {
+    /// Loose refs that would go to packed-refs, in order.
+    pub pack: Vec<BString>,
+    /// Whether packed-refs would be rewritten, if only to sort it or to correct its header.
+    pub rewrites_packed: bool,
+    /// Tables that would be merged into one, the oldest first.
+    pub compact: Vec<BString>,
+    /// Loose refs whose object is missing, in order. They would stay loose.
+    pub missing: Vec<BString>,
+}
+
+/// What [`Maintenance::optimize`] found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Optimized {
+    /// Loose refs whose object is missing, in order. They stay loose.
+    pub missing: Vec<BString>,
+}

@@ -1,0 +1,195 @@
+//! Writing: claims, locks and steps.
+
+use super::{Snapshot, TargetView};
+use crate::{Result, Why};
+use bstr::BStr;
+use refdb_types::{Ident, ObjectId};
+use std::path::PathBuf;
+
+/// The claims of a transaction: sorted by name, each name once.
+///
+/// There may be millions, so that claims and steps are never lists of owned values: a backend asks for them one by one
+/// and borrows from the transaction's compact memory.
+pub trait Claims {
+    /// The number of claims.
+    fn count(&self) -> usize;
+
+    /// The claim at this position.
+    ///
+    /// # Panics
+    ///
+    /// If the position is not less than [`count`](Claims::count).
+    fn claim(&self, at: usize) -> Claim<'_>;
+
+    /// Whether readers, including the first one after a crash, shall see all changes or none, even where that costs more.
+    /// The files backend does so for shared refs that are not symbolic.
+    fn whole(&self) -> bool {
+        false
+    }
+}
+
+impl Claims for Vec<Claim<'_>> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+    fn claim(&self, at: usize) -> Claim<'_> {
+        self[at]
+    }
+}
+
+/// A ref that a transaction will change or whose value it relies on.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// The ref itself, after symbolic refs have been followed. A valid or at least safe name.
+    pub name: &'a BStr,
+    /// What the transaction will do with it.
+    pub intent: Intent,
+}
+
+/// What a transaction will do with a claimed ref.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Intent {
+    /// Give it an object.
+    SetDirect,
+    /// Make it a symbolic ref.
+    SetSymbolic,
+    /// Remove it.
+    Delete,
+    /// Only read it, or only add to its reflog: it must not change meanwhile.
+    Hold,
+}
+
+/// What occupies the place of a ref's file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// The format has no file for each ref.
+    NoFiles,
+    /// Nothing, or the ref's file.
+    NoFolder,
+    /// A folder with the files of other refs. Git cannot lock the ref then, and says so.
+    Folder,
+}
+
+/// The claimed refs, locked. Dropping it releases the locks and leaves the refs as they were.
+#[must_use = "dropping it releases the locks and undoes what was staged"]
+pub trait Locked: Send + Sync {
+    /// The state under the lock. Claimed refs do not change while it is held.
+    fn snapshot(&self) -> &dyn Snapshot;
+
+    /// The claims, by position, that could not be locked, and why.
+    fn refused(&self) -> &[(usize, Why)];
+
+    /// What occupies a ref's place, for the wording of a message.
+    fn standing(&self, _name: &BStr) -> Standing {
+        Standing::NoFiles
+    }
+
+    /// The identities of the locks that cover all refs of a place at once: the folders of locked stacks. Empty where refs
+    /// are locked one by one. A second transaction of the same thread that needs one of them is refused.
+    fn stacks(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Prepares the changes of `steps` where no reader sees them. Called once.
+    fn stage(&mut self, steps: &dyn Steps) -> Result<()>;
+
+    /// Makes the staged steps, the same as before, visible and unlocks.
+    fn commit(self: Box<Self>, steps: &dyn Steps) -> Result<()>;
+}
+
+/// The steps of a transaction that has passed all checks, sorted by name. Each is for a claimed ref that was not
+/// refused, each name once.
+pub trait Steps {
+    /// The number of steps.
+    fn count(&self) -> usize;
+
+    /// The step at this position.
+    ///
+    /// # Panics
+    ///
+    /// If the position is not less than [`count`](Steps::count).
+    fn step(&self, at: usize) -> Step<'_>;
+
+    /// The step's name alone.
+    fn name(&self, at: usize) -> &BStr {
+        self.step(at).name
+    }
+
+    /// The ref whose reflog the ref of this step takes over, below its own new entry. The same steps delete that ref.
+    fn log_source(&self, _at: usize) -> Option<&BStr> {
+        None
+    }
+
+    /// The number of transactions that the steps come from: more than one in a group commit.
+    fn members(&self) -> u32 {
+        1
+    }
+
+    /// Which of those transactions the step at this position comes from. A format that numbers transactions gives each
+    /// its own number.
+    fn member(&self, _at: usize) -> u32 {
+        0
+    }
+}
+
+impl Steps for Vec<Step<'_>> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+    fn step(&self, at: usize) -> Step<'_> {
+        self[at]
+    }
+}
+
+impl<'a> dyn Steps + 'a {
+    /// All steps, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Step<'_>> {
+        (0..self.count()).map(|at| self.step(at))
+    }
+}
+
+impl<'a> dyn Claims + 'a {
+    /// All claims, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Claim<'_>> {
+        (0..self.count()).map(|at| self.claim(at))
+    }
+}
+
+/// The change of one ref.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step<'a> {
+    /// The ref itself. A valid or at least safe name.
+    pub name: &'a BStr,
+    /// Its value as read under the lock.
+    pub old: Option<TargetView<'a>>,
+    /// Whether its file is corrupt, so that the old value is not known.
+    pub is_broken: bool,
+    /// Its new state. `None` leaves the ref alone, in a step that only writes to the reflog or only holds a lock.
+    pub new: Option<NewValue<'a>>,
+    /// The reflog entry to add; the reflog policy has been applied.
+    pub log: Option<LogLine<'a>>,
+}
+
+/// A ref's new state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NewValue<'a> {
+    /// An object, and the object that it peels to if it is an annotated tag.
+    Direct(ObjectId, Option<ObjectId>),
+    /// A symbolic ref.
+    Symbolic(&'a BStr),
+    /// Removed together with its reflog, unless [`Backend::keeps_symref_logs`](super::Backend::keeps_symref_logs).
+    Deleted,
+}
+
+/// A [`LogEntry`](refdb_types::LogEntry) borrowed from the transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogLine<'a> {
+    /// The value before; null where the ref did not exist.
+    pub old: ObjectId,
+    /// The value after; null where the ref is deleted.
+    pub new: ObjectId,
+    /// The committer and the time: the same for the whole transaction.
+    pub committer: &'a Ident,
+    /// One normalised line without its newline; may be empty.
+    pub message: &'a BStr,
+}
