@@ -9,6 +9,7 @@ use refdb_testkit::{RefFormat, Repo};
 use refdb_vfs::{Fs, Op, Patience, Verdict, Witness};
 use std::{
     io,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -169,4 +170,56 @@ fn packing_removes_locks_of_dead_processes_and_no_others() {
     leave_locks(&repo, "refs/heads/a", true);
     signing(&repo).optimize(&pack_all()).unwrap();
     assert_eq!(leftovers(repo.git_dir()), [repo.git_dir().join("refs/heads/a/foreign.lock")]);
+}
+
+/// Before the first removal in a folder, puts a link to another one in its place.
+struct Swap {
+    at: PathBuf,
+    target: PathBuf,
+    is_done: AtomicBool,
+}
+
+impl Witness for Swap {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        let is_meant = matches!(op, Op::Remove(path) if path.starts_with(&self.at));
+        if is_meant && !self.is_done.swap(true, Ordering::SeqCst) {
+            std::fs::rename(&self.at, self.at.with_extension("moved")).unwrap();
+            std::os::unix::fs::symlink(&self.target, &self.at).unwrap();
+        }
+        Verdict::Proceed
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_a_folder_of_dead_locks_removes_no_lock_behind_it() {
+    // A fault would remove what others own.
+    if refdb_vfs::effective_user() == 0 {
+        return;
+    }
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs([("refs/heads/main", id)]);
+    leave_locks(&repo, "refs/heads/a", false);
+    leave_locks(&repo, "elsewhere", false);
+    let (at, target) = (repo.git_dir().join("refs/heads/a/deep"), repo.git_dir().join("elsewhere/deep"));
+    let swap = Arc::new(Swap { at, target: target.clone(), is_done: AtomicBool::new(false) });
+    let fs = Fs::witnessed(swap.clone()).signing_locks();
+    // Whether it succeeds does not matter: a folder went away under it.
+    let _ = FilesBackend::new(options(fs, repo.git_dir(), repo.hash())).optimize(&pack_all());
+    assert!(swap.is_done.load(Ordering::SeqCst));
+    assert!(target.join("dead.lock").exists());
+    assert!(!repo.git_dir().join("refs/heads/a/deep.moved/dead.lock").exists());
+}
+
+#[test]
+fn a_ref_that_is_a_link_to_a_folder_has_no_dead_lock_removed_behind_it() {
+    if refdb_vfs::effective_user() == 0 {
+        return;
+    }
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    leave_locks(&repo, "elsewhere", false);
+    std::os::unix::fs::symlink(repo.git_dir().join("elsewhere"), repo.git_dir().join("refs/heads/a")).unwrap();
+    assert!(transact(&signing(&repo), &[create("refs/heads/a", id)]).is_err());
+    assert!(repo.git_dir().join("elsewhere/deep/dead.lock").exists());
 }

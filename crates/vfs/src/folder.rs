@@ -159,6 +159,18 @@ impl Folder {
             .map_err(|source| Error::new("open", &self.path.join(name), source))
     }
 
+    /// Opens a file for reading and writing.
+    pub(crate) fn open_to_overwrite(&self, name: &OsStr) -> Result<File> {
+        self.open_file(name, OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW, 0)
+            .map_err(|source| Error::new("open", &self.path.join(name), source))
+    }
+
+    /// Stats an entry; `None` if there is none.
+    pub(crate) fn find(&self, name: &OsStr) -> Result<Option<Stat>> {
+        let stat = rustix::fs::statat(&self.inner, name, AtFlags::SYMLINK_NOFOLLOW);
+        Stat::found(stat, &self.path.join(name))
+    }
+
     /// Creates a new, empty file; fails if the name exists. `mode` is subject to the process's umask.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> Result<File> {
         let path = self.path.join(name);

@@ -219,19 +219,13 @@ impl Fs {
     /// Whether the path lies on a local file system, of a kind known not to lose open files.
     pub fn is_local(&self, path: &Path) -> Result<bool> {
         let stat = rustix::fs::statfs(path).map_err(|source| Error::new("stat the file system of", path, source))?;
-        // From Linux' magic.h: ext2-4, XFS, btrfs, tmpfs, ramfs, F2FS, overlayfs, ZFS (from OpenZFS), bcachefs.
-        const LOCAL: [u64; 9] = [
-            0xef53,
-            0x5846_5342,
-            0x9123_683e,
-            0x0102_1994,
-            0x8584_58f6,
-            0xf2f5_2010,
-            0x794c_7630,
-            0x2fc1_2fc1,
-            0xca45_1a4e,
-        ];
-        Ok(LOCAL.contains(&(stat.f_type as u64)))
+        Ok(is_kind_local(&stat))
+    }
+
+    /// The same for the file system of an open file.
+    pub(crate) fn is_file_local(&self, file: &File) -> Result<bool> {
+        let stat = rustix::fs::fstatfs(file.as_std());
+        Ok(is_kind_local(&stat.map_err(|source| Error::new("stat the file system of", file.path(), source))?))
     }
 
     /// A folder's entries, unsorted, without `.` and `..`.
@@ -402,6 +396,22 @@ pub fn effective_user() -> u32 {
 /// What this machine is called, with or without its domain.
 pub fn host_name() -> Vec<u8> {
     rustix::system::uname().nodename().to_bytes().to_owned()
+}
+
+fn is_kind_local(stat: &rustix::fs::StatFs) -> bool {
+    // From Linux' magic.h: ext2-4, XFS, btrfs, tmpfs, ramfs, F2FS, overlayfs, ZFS (from OpenZFS), bcachefs.
+    const LOCAL: [u64; 9] = [
+        0xef53,
+        0x5846_5342,
+        0x9123_683e,
+        0x0102_1994,
+        0x8584_58f6,
+        0xf2f5_2010,
+        0x794c_7630,
+        0x2fc1_2fc1,
+        0xca45_1a4e,
+    ];
+    LOCAL.contains(&(stat.f_type as u64))
 }
 
 #[cfg(test)]

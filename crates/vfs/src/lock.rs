@@ -5,10 +5,10 @@ mod wait;
 
 pub use orphan::Orphan;
 
-use crate::{BatchId, Error, File, Fs, abort::Note};
+use crate::{BatchId, Error, File, Folder, Fs, abort::Note};
 use std::{
     borrow::Cow,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     io,
     path::{Path, PathBuf},
     time::Duration,
@@ -250,6 +250,12 @@ impl Lock {
     /// that servers alone lock, since git's locks look like that.
     pub fn remove_if_lost(fs: &Fs, target: &Path) -> Result<bool, Error> {
         signing::remove_if_lost(fs, &Self::path_of(target))
+    }
+
+    /// Removes the lock file of this name in an open folder if it is signed and its owner is gone; a batch's goes to the
+    /// heir. A lock that stays belongs to somebody, or is none of ours.
+    pub fn remove_if_dead(fs: &Fs, folder: &Folder, name: &OsStr) {
+        signing::remove_if_dead_in(fs, folder, name);
     }
 
     /// Makes the lock one that others are links to.

@@ -84,7 +84,7 @@ impl FilesBackend {
         let settled = open.into_iter().map(settle).collect();
         // A batch that ended before its record was there has left its locks, and nothing else. Git and JGit would wait for them.
         let (fs, layout) = (&self.store.options.fs, &self.store.layout);
-        stale::clear_of(fs, &self.store.packed_target()?)?;
+        stale::clear_of(fs, &self.store.packed_target()?);
         stale::clear(fs, &layout.common_dir.join("refs"))?;
         journal_file::remove_free(&alone)?;
         Ok(settled)

@@ -168,7 +168,7 @@ impl FilesLocked {
         if fs.remove_empty_tree(path)? || !is_folder(&self.store, path) {
             return Ok(true);
         }
-        stale::clear(fs, path)?;
+        stale::clear_below(fs, path)?;
         Ok(fs.remove_empty_tree(path)?)
     }
 

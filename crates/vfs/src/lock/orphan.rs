@@ -3,11 +3,11 @@
 
 use super::{
     LockError, Patience,
-    signing::{Signed, Suspect, content_of},
+    signing::{self, Signed, Suspect},
     wait,
 };
-use crate::{BatchId, File, Fs, Result, signature::Signature};
-use std::path::{Path, PathBuf};
+use crate::{BatchId, File, Folder, Fs, Result, signature::Signature};
+use std::{ffi::OsStr, path::Path};
 
 /// A lock of a batch whose process is gone. Nobody else takes it over as long as this is there.
 #[derive(Debug)]
@@ -21,8 +21,13 @@ impl Orphan {
     pub fn take(fs: &Fs, path: &Path) -> Result<Option<Self>> {
         let Some(suspect) = Suspect::open(fs, path)? else { return Ok(None) };
         let Signed::Batch(_, id) = suspect.signed else { return Ok(None) };
-        let is_ours = suspect.is_dead(fs)? && suspect.is_in_place(fs)?;
+        let is_ours = suspect.is_dead(fs)? && suspect.is_in_place()?;
         Ok(is_ours.then_some(Orphan { suspect, id }))
+    }
+
+    /// The lock of this batch, which is in its place and whose owner is gone.
+    pub(super) fn new(suspect: Suspect, id: BatchId) -> Self {
+        Orphan { suspect, id }
     }
 
     /// Which batch it was.
@@ -50,15 +55,14 @@ impl Orphan {
         }
     }
 
-    /// Removes one of its names, and the content that was to be.
-    pub fn remove(fs: &Fs, lock: &Path) -> Result<()> {
-        for path in [content_of(lock), PathBuf::from(lock)] {
-            match fs.remove_file(&path) {
-                Err(error) if !error.is_not_found() => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+    /// Removes the name under which it was met, and the content that was to be.
+    pub fn remove(&self) -> Result<()> {
+        self.suspect.remove()
+    }
+
+    /// Removes another name of it, which lies in this folder, and the content that was to be.
+    pub fn remove_in(folder: &Folder, lock: &OsStr) -> Result<()> {
+        signing::remove_in(folder, lock)
     }
 }
 
@@ -96,10 +100,9 @@ mod tests {
     struct Remover(Mutex<Vec<BatchId>>);
 
     impl Heir for Remover {
-        fn settle(&self, lock: &Path) -> bool {
-            let Some(met) = Orphan::take(&Fs::real(), lock).unwrap() else { return false };
+        fn settle(&self, met: Orphan) -> bool {
             self.0.lock().unwrap().push(met.id());
-            Orphan::remove(&Fs::real(), lock).is_ok()
+            met.remove().is_ok()
         }
     }
 

@@ -2,13 +2,15 @@
 //!
 //! Signed and locked by `flock(2)`, which ends with the process. A signed file without it belongs to a dead one (decision 0044).
 
-use super::reach;
+use super::{Orphan, reach};
 use crate::{
-    BatchId, File, Fs, Result, Stat,
+    BatchId, File, Folder, Fs, Result, Stat,
+    folder::place,
     signature::{LEN_MAX, Signature},
     stat::now_nanos,
 };
 use std::{
+    ffi::{OsStr, OsString},
     fs::OpenOptions,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
@@ -28,14 +30,22 @@ pub(super) fn sign(file: &mut File) {
 /// Removes the lock file if it is signed and its owner is dead, with the content that was to be. A batch's goes to the heir.
 /// Whether it makes sense to try the lock again.
 ///
-/// It holds `flock` on the file meanwhile, so that nobody removes the next owner's lock in its place.
+/// The file stays locked by `flock` meanwhile, so that nobody removes the next owner's lock in its place.
 pub(super) fn remove_if_dead(fs: &Fs, path: &Path) -> bool {
-    let settled = match Suspect::open(fs, path) {
-        Ok(Some(suspect)) if matches!(suspect.signed, Signed::Batch(..)) => suspect.hand_over_if_dead(fs),
-        Ok(Some(suspect)) => suspect.remove_if_dead(fs),
-        Ok(None) | Err(_) => return false,
-    };
-    settled.unwrap_or(false)
+    settle_if_dead(fs, Suspect::open(fs, path))
+}
+
+/// The same for a lock file in an open folder.
+pub(super) fn remove_if_dead_in(fs: &Fs, folder: &Folder, name: &OsStr) -> bool {
+    let suspect = folder.again().and_then(|folder| Suspect::open_in(folder, name));
+    settle_if_dead(fs, suspect)
+}
+
+fn settle_if_dead(fs: &Fs, suspect: Result<Option<Suspect>>) -> bool {
+    match suspect {
+        Ok(Some(suspect)) => suspect.settle_if_dead(fs).unwrap_or(false),
+        Ok(None) | Err(_) => false,
+    }
 }
 
 /// A lock file without a signature is no longer one that is about to be signed.
@@ -71,8 +81,13 @@ fn open(fs: &Fs, path: &Path) -> Result<Option<(File, Stat)>> {
 }
 
 /// A signed lock file, open.
+///
+/// Its folder is open too, and its name is looked up and removed there, so that another process which replaces a folder on
+/// the way by a symbolic link cannot have a file removed elsewhere.
 #[derive(Debug)]
 pub(super) struct Suspect {
+    folder: Folder,
+    name: OsString,
     pub(super) file: File,
     pub(super) stat: Stat,
     pub(super) signed: Signed,
@@ -100,52 +115,76 @@ pub(super) enum Signed {
 
 impl Suspect {
     pub(super) fn open(fs: &Fs, path: &Path) -> Result<Option<Self>> {
-        let Some((file, stat)) = open(fs, path)? else { return Ok(None) };
+        match place(path) {
+            Some((folder, name)) => Self::open_in(fs.folder(folder)?, name),
+            None => Ok(None),
+        }
+    }
+
+    fn open_in(folder: Folder, name: &OsStr) -> Result<Option<Self>> {
+        // NFS locks a file only for who may write it.
+        let Ok(file) = folder.open_to_overwrite(name) else { return Ok(None) };
+        let stat = file.stat()?;
+        if !stat.is_file() {
+            return Ok(None);
+        }
         let mut content = [0; LEN_MAX];
         let content = &mut content[..stat.len_bytes.min(LEN_MAX as u64) as usize];
         file.read_exact_at(content, 0)?;
         let signed = if stat.len_bytes > LEN_MAX as u64 { signed_in_slot(content) } else { signed_as_a_whole(content) };
-        Ok(signed.map(|signed| Suspect { file, stat, signed }))
+        Ok(signed.map(|signed| Suspect { folder, name: name.to_owned(), file, stat, signed }))
     }
 
     /// Whether its owner is gone for sure. If so we have it locked until the file is closed.
     pub(super) fn is_dead(&self, fs: &Fs) -> Result<bool> {
         let may_stay_in_mount = || reach::may_stay_in_mount(self.stat.device);
         let (Signed::Alone(owner) | Signed::Batch(owner, _)) = &self.signed;
-        Ok(self.file.try_lock()? && owner.is_proof(Signature::own(), fs.is_local(self.file.path())?, may_stay_in_mount))
+        Ok(self.file.try_lock()? && owner.is_proof(Signature::own(), fs.is_file_local(&self.file)?, may_stay_in_mount))
     }
 
     /// Whether the name still leads to the file. If not, another one removed it while we looked, and the next may hold the
     /// lock.
-    pub(super) fn is_in_place(&self, fs: &Fs) -> Result<bool> {
+    pub(super) fn is_in_place(&self) -> Result<bool> {
         let is_same = |now: Stat| now.file_id() == self.stat.file_id();
-        Ok(fs.find_link(self.file.path())?.is_some_and(is_same))
+        Ok(self.folder.find(&self.name)?.is_some_and(is_same))
     }
 
-    fn hand_over_if_dead(self, fs: &Fs) -> Result<bool> {
-        let Some(heir) = fs.heir() else { return Ok(false) };
-        let path = self.file.path().to_owned();
-        let is_dead = self.is_dead(fs)?;
-        // Else it would be ours, and the heir could not take it over.
-        drop(self);
-        Ok(is_dead && heir.settle(&path))
-    }
-
-    fn remove_if_dead(self, fs: &Fs) -> Result<bool> {
-        let path = self.file.path();
+    /// Removes the lock, or leaves a batch's to the heir. Whether it makes sense to try the lock again.
+    fn settle_if_dead(self, fs: &Fs) -> Result<bool> {
+        let heir = match self.signed {
+            Signed::Alone(_) => None,
+            Signed::Batch(_, id) => match fs.heir() {
+                Some(heir) => Some((heir, id)),
+                None => return Ok(false),
+            },
+        };
         if !self.is_dead(fs)? {
             return Ok(false);
         }
-        if !self.is_in_place(fs)? {
+        if !self.is_in_place()? {
             return Ok(true);
         }
-        match fs.remove_file(&content_of(path)) {
+        match heir {
+            Some((heir, id)) => Ok(heir.settle(Orphan::new(self, id))),
+            None => self.remove().map(|()| true),
+        }
+    }
+
+    /// Removes the lock, and the content that was to be.
+    pub(super) fn remove(&self) -> Result<()> {
+        remove_in(&self.folder, &self.name)
+    }
+}
+
+/// Removes a lock file, and the content that was to be. What is gone already is as good as removed.
+pub(super) fn remove_in(folder: &Folder, lock: &OsStr) -> Result<()> {
+    for name in [content_of(Path::new(lock)).as_os_str(), lock] {
+        match folder.remove_file(name) {
             Err(error) if !error.is_not_found() => return Err(error),
             _ => {}
         }
-        fs.remove_file(path)?;
-        Ok(true)
     }
+    Ok(())
 }
 
 /// Where the new content of a file is written whose lock file is signed. No ref can be called `X.lock`, so nobody else
@@ -220,7 +259,7 @@ mod tests {
         left_behind(&target, None);
         let suspect = Suspect::open(&Fs::real(), &Lock::path_of(&target)).unwrap().unwrap();
         let next = Lock::acquire(&signing(), &target, 0o666, NONE).unwrap();
-        assert!(suspect.remove_if_dead(&Fs::real()).unwrap(), "it is gone");
+        assert!(suspect.settle_if_dead(&Fs::real()).unwrap(), "it is gone");
         assert!(next.path().exists());
         next.release().unwrap();
     }

@@ -223,7 +223,9 @@ pub enum TakenOver {
 pub(crate) fn take_over(store: &Arc<Store>, id: BatchId, met: Option<Orphan>) -> Result<TakenOver> {
     let Some(bytes) = record::read(store, id)? else {
         if let Some(met) = met {
-            give_up_void(store, id, met.path())?;
+            // Its owner may have died right after it removed the record. That must last before the lock goes.
+            record::make_absence_durable(store, id)?;
+            met.remove()?;
         }
         return Ok(TakenOver::Nothing);
     };
@@ -241,20 +243,32 @@ pub(crate) fn take_over(store: &Arc<Store>, id: BatchId, met: Option<Orphan>) ->
     }
     let outcome = settle(store, id, &intent)?;
     for (path, of) in locks {
-        if of == id {
-            Orphan::remove(&store.options.fs, &path)?;
-        } else if record::read(store, of)?.is_none() {
-            give_up_void(store, of, &path)?;
+        if of != id {
+            if record::read(store, of)?.is_some() {
+                continue;
+            }
+            record::make_absence_durable(store, of)?;
+        }
+        match orphans.iter().find(|orphan| orphan.path() == path) {
+            Some(orphan) => orphan.remove()?,
+            None => remove_lock(store, &path)?,
         }
     }
     Ok(TakenOver::Settled(outcome))
 }
 
-/// Gives up a lock of a batch that has no record.
-fn give_up_void(store: &Store, id: BatchId, lock: &Path) -> Result<()> {
-    // Its owner may have died right after it removed the record. That must last before the lock goes.
-    record::make_absence_durable(store, id)?;
-    Ok(Orphan::remove(&store.options.fs, lock)?)
+/// Removes the lock file of a ref, unless a folder on the way to it was replaced by a symbolic link.
+fn remove_lock(store: &Store, lock: &Path) -> Result<()> {
+    // `refs` itself may be a link, since a repository can share its refs with another.
+    let refs = store.layout.common_dir.join("refs");
+    let Some((below, name)) = lock.strip_prefix(&refs).ok().and_then(|at| Some((at.parent()?, at.file_name()?))) else {
+        return Ok(());
+    };
+    let folder = store.options.fs.folder(&refs).and_then(|refs| refs.below(below));
+    match folder {
+        Err(error) if error.is_not_found() => Ok(()),
+        folder => Ok(Orphan::remove_in(&folder?, name)?),
+    }
 }
 
 /// Takes over the lock of one ref, or makes it anew where somebody removed it. Returns whose batch's it is, `None` if
@@ -301,10 +315,9 @@ fn make_lock(fs: &Fs, target: &Path, id: BatchId, sync: bool) -> refdb_vfs::Resu
 }
 
 impl Heir for Store {
-    fn settle(&self, lock: &Path) -> bool {
+    fn settle(&self, met: Orphan) -> bool {
         // A store of its own, on which a lock that is met is waited for like git's.
         let alone = Arc::new(self.without_heir());
-        let Ok(Some(met)) = Orphan::take(&alone.options.fs, lock) else { return false };
         let id = met.id();
         // What cannot be settled stays locked, and `refdb stat` names it.
         matches!(take_over(&alone, id, Some(met)), Ok(TakenOver::Settled(_) | TakenOver::Nothing))

@@ -80,7 +80,7 @@ pub(crate) fn fold(store: &Arc<Store>, options: &FoldOptions<'_>) -> Result<Opti
         locked => locked?,
     };
     // A fold that was killed leaves locks: of packed-refs, and of refs that have no loose file any more.
-    stale::clear_of(&store.options.fs, &packed)?;
+    stale::clear_of(&store.options.fs, &packed);
     stale::clear(&store.options.fs, &store.layout.common_dir.join("refs"))?;
     let (found, refs) = optimize::all_loose(store, options.from)?;
     let mut folded = Folded { loose: found, ..Folded::default() };
