@@ -39,7 +39,7 @@ struct Case<'a> {
 #[test]
 fn what_a_store_can_write_git_and_jgit_list_alike_and_compact_without_a_loss() {
     let seed: u64 = env::var("REFDB_SEED").map_or(1, |seed| seed.parse().unwrap());
-    for (hash, cases) in [(HashKind::Sha1, rounds(16, 1500)), (HashKind::Sha256, rounds(8, 500))] {
+    for (hash, cases) in [(HashKind::Sha1, rounds(16, 800)), (HashKind::Sha256, rounds(8, 250))] {
         let mut others = Others::new(hash);
         for number in 0..cases as u64 {
             let mut rng = Rng::new(seed + number);
