@@ -369,15 +369,12 @@ pub(crate) fn stack_options(
     sync: bool,
 ) -> StackOptions {
     let defaults = WriteOptions::default();
-    let write = WriteOptions {
-        hash: repository.hash(),
-        block_size: settings.reftable.block_size.unwrap_or(defaults.block_size),
+    let write = WriteOptions::new(repository.hash())
+        .block_size(settings.reftable.block_size.unwrap_or(defaults.block_size))
         // Git would rewrite the tables without the `-c` of this command.
-        name_block_size: Some(settings.reftable.lasting_block_size.unwrap_or(defaults.block_size)),
-        restart_interval: settings.reftable.restart_interval.unwrap_or(defaults.restart_interval),
-        index_objects: settings.reftable.index_objects,
-        ..defaults
-    };
+        .name_block_size(Some(settings.reftable.lasting_block_size.unwrap_or(defaults.block_size)))
+        .restart_interval(settings.reftable.restart_interval.unwrap_or(defaults.restart_interval))
+        .index_objects(settings.reftable.index_objects);
     let mut stack = StackOptions::new(write);
     match reading {
         Reading::Mapped => {}
@@ -414,7 +411,7 @@ fn branch_of(fs: &Fs, repository: &Repository) -> Option<BString> {
     if repository.ref_format() == RefFormat::Files {
         return repository.branch_in_files(fs);
     }
-    let stack = StackOptions::new(WriteOptions { hash: repository.hash(), ..WriteOptions::default() });
+    let stack = StackOptions::new(WriteOptions::new(repository.hash()));
     let backend = reftable_backend(fs, repository, stack, None);
     let head = backend.snapshot().ok()?.get(BStr::new("HEAD")).ok()??;
     head.symbolic()?.strip_prefix(b"refs/heads/").map(BString::from)

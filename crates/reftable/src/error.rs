@@ -5,6 +5,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a table could not be read or written.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The operating system refused.
     #[error(transparent)]
@@ -83,6 +84,7 @@ impl From<refdb_vfs::Error> for Error {
 
 /// Damage in a table: in which table, where, and what.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 #[error("reftable '{table}' is corrupt at byte {offset}: {fault}{}", behind_text(.behind))]
 pub struct Corruption {
     /// The name the table was opened under.
@@ -101,6 +103,7 @@ fn behind_text(name: &BString) -> String {
 
 /// What can be wrong with a table's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Fault {
     /// Too short to hold a header and a footer.
     #[error("the file is truncated: {0} bytes are too few for a table")]

@@ -30,6 +30,8 @@
 //! [`TableWriter`]). Then come `merged` (tables on top of one another: [`Merged`]) and [`stack`] (the folder, its list
 //! and its lock). [`check()`] and [`dump()`] beside them look at whole files.
 
+#![warn(missing_debug_implementations)]
+
 mod block;
 mod check;
 mod dump;
@@ -42,6 +44,7 @@ mod ref_block;
 pub mod stack;
 mod table;
 
+pub use bstr;
 pub use check::check;
 pub use dump::dump;
 pub use error::{Corruption, Error, Fault, Result};
@@ -50,4 +53,10 @@ pub use options::WriteOptions;
 pub use record::{LogFit, LogRecord, LogValue, RefRecord, RefValue};
 pub use ref_block::{RefBlock, RefBlockWriter};
 pub use refdb_types::{HashKind, ObjectId};
+/// File access, as the signatures of this crate have it: `Fs`, `File`, `Mapping`, `Lock` and `Patience`.
+pub use refdb_vfs as vfs;
 pub use table::{BlockCache, LogCursor, PagedFile, PointingRef, RefCursor, Sink, Source, Summary, Table, TableWriter};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,29 +1,86 @@
 use crate::{Error, HashKind, Result};
 
-/// How a table is written. The defaults are git's.
+/// How a table is written. The defaults are those of git.
+///
+/// The fields can be read and assigned; methods of the same names build a value in one expression:
+///
+/// ```
+/// use reftable::{HashKind, WriteOptions};
+///
+/// let options = WriteOptions::new(HashKind::Sha256).block_size(8192).index_objects(false);
+/// assert_eq!(options.restart_interval, 16);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct WriteOptions {
-    /// The kind of the object ids; it decides the version of the file.
+    /// The hash function of the object ids. SHA-1 is written as version 1 of the format, SHA-256 as version 2.
     pub hash: HashKind,
-    /// Bytes in a block, at most [`WriteOptions::BLOCK_SIZE_MAX`]. No record can be larger than a block.
+    /// Bytes in a block: 1 to [`WriteOptions::BLOCK_SIZE_MAX`]. A record larger than a block is refused.
     pub block_size: u32,
-    /// The block size that bounds the lengths of new names too, if it is smaller: the one with which another program
-    /// will rewrite the tables.
+    /// The block size with which another program will rewrite the tables, in bytes, or `None` if it is the same.
+    ///
+    /// [`name_max`](Self::name_max) follows the smaller of the two, because the other program could not compact a stack
+    /// with longer names.
     pub name_block_size: Option<u32>,
-    /// One record in this number is stored with its whole name, so that a search can start there.
+    /// The number of records from one restart point to the next; 0 counts as 1.
+    ///
+    /// The key at a restart point is stored whole, and a search begins there.
     pub restart_interval: u16,
-    /// Whether large tables get an index from object ids to refs.
+    /// Whether a table with an index of its refs also gets an index from object ids to refs.
     pub index_objects: bool,
-    /// Whether blocks are padded to `block_size`, as git does by default. Small tables are not padded either way.
+    /// Whether blocks of refs, objects and indexes are padded to `block_size`. The last block of the file, and one before a
+    /// log block, is never padded.
     pub aligned: bool,
 }
 
 impl WriteOptions {
-    /// The format's limit: lengths of blocks have 24 bits.
+    /// The largest block size of the format, in bytes: a block's length has 24 bits.
     pub const BLOCK_SIZE_MAX: u32 = (1 << 24) - 1;
 
-    /// Git's block size where `reftable.blockSize` is not set.
+    /// Git's block size where `reftable.blockSize` is not set, in bytes.
     pub const DEFAULT_BLOCK_SIZE: u32 = 4096;
+
+    /// Git's defaults for object ids of this hash function.
+    pub const fn new(hash: HashKind) -> Self {
+        WriteOptions {
+            hash,
+            block_size: Self::DEFAULT_BLOCK_SIZE,
+            name_block_size: None,
+            restart_interval: 16,
+            index_objects: true,
+            aligned: true,
+        }
+    }
+
+    /// Sets [`block_size`](#structfield.block_size).
+    #[must_use]
+    pub const fn block_size(self, block_size: u32) -> Self {
+        WriteOptions { block_size, ..self }
+    }
+
+    /// Sets [`name_block_size`](#structfield.name_block_size).
+    #[must_use]
+    pub const fn name_block_size(self, name_block_size: Option<u32>) -> Self {
+        WriteOptions { name_block_size, ..self }
+    }
+
+    /// Sets [`restart_interval`](#structfield.restart_interval).
+    #[must_use]
+    pub const fn restart_interval(self, restart_interval: u16) -> Self {
+        WriteOptions { restart_interval, ..self }
+    }
+
+    /// Sets [`index_objects`](#structfield.index_objects).
+    #[must_use]
+    pub const fn index_objects(self, index_objects: bool) -> Self {
+        WriteOptions { index_objects, ..self }
+    }
+
+    /// Sets [`aligned`](#structfield.aligned).
+    #[must_use]
+    pub const fn aligned(self, aligned: bool) -> Self {
+        WriteOptions { aligned, ..self }
+    }
 
     pub(crate) fn checked(self) -> Result<Self> {
         if self.block_size == 0 || self.block_size > Self::BLOCK_SIZE_MAX {
@@ -34,14 +91,8 @@ impl WriteOptions {
 }
 
 impl Default for WriteOptions {
+    /// Git's defaults for SHA-1.
     fn default() -> Self {
-        WriteOptions {
-            hash: HashKind::Sha1,
-            block_size: Self::DEFAULT_BLOCK_SIZE,
-            name_block_size: None,
-            restart_interval: 16,
-            index_objects: true,
-            aligned: true,
-        }
+        WriteOptions::new(HashKind::Sha1)
     }
 }

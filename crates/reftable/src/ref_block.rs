@@ -7,7 +7,7 @@ use crate::{
     record::{Context, Records, RefRecords, key},
 };
 use bstr::{BStr, ByteSlice};
-use std::ops::ControlFlow;
+use std::{fmt, ops::ControlFlow};
 
 /// Refs in order of name, as a ref block of a table has them. A ref takes 26 or 27 bytes where names are like their
 /// neighbours. Immutable.
@@ -30,6 +30,12 @@ const RESTART_INTERVAL: u16 = 16;
 
 /// What the format's 24 bits can say.
 const BLOCK_LEN_MAX: usize = (1 << 24) - 1;
+
+impl fmt::Debug for RefBlockWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RefBlockWriter").field("last", &self.last.as_bstr()).finish_non_exhaustive()
+    }
+}
 
 impl RefBlockWriter {
     /// For refs whose ids are of this kind.

@@ -10,7 +10,7 @@ use reftable::{Fault, HashKind, Source, WriteOptions};
 
 /// Blocks so small that a few records make an index.
 fn small_blocks() -> WriteOptions {
-    WriteOptions { block_size: 256, ..WriteOptions::default() }
+    WriteOptions::default().block_size(256)
 }
 
 fn faults(bytes: &[u8]) -> Vec<(u64, Fault)> {
@@ -39,7 +39,7 @@ fn sound_tables_of_every_shape_pass() {
             [(4096, 0, 0), (4096, 3, 3), (4096, 0, 900), (256, 700, 60), (512, 2000, 0), (65_536, 5000, 100)]
         {
             for aligned in [true, false] {
-                let options = WriteOptions { hash, block_size, aligned, ..WriteOptions::default() };
+                let options = WriteOptions::new(hash).block_size(block_size).aligned(aligned);
                 let bytes = write(options, &refs(hash, ref_count), &logs(hash, log_count)).0;
                 assert_eq!(faults(&bytes), [], "{options:?} {ref_count} {log_count}");
             }

@@ -127,7 +127,7 @@ fn a_restart_point_at_a_shortened_key_is_not_searched() {
 
 #[test]
 fn a_bogus_position_of_a_section_is_an_error() {
-    let sound = large(WriteOptions { block_size: 256, ..WriteOptions::default() });
+    let sound = large(WriteOptions::default().block_size(256));
     let footer = sound.len() - 68;
     for section in 0..5 {
         for position in [1, 23, footer as u64, sound.len() as u64, u64::MAX >> 5] {
@@ -152,7 +152,7 @@ fn a_bogus_position_of_a_section_is_an_error() {
 
 #[test]
 fn a_truncated_table_is_an_error_at_every_length() {
-    for bytes in [small(), large(WriteOptions { hash: HashKind::Sha256, block_size: 256, ..WriteOptions::default() })] {
+    for bytes in [small(), large(WriteOptions::new(HashKind::Sha256).block_size(256))] {
         for len in 0..bytes.len() {
             let truncated = &bytes[..len];
             assert!(matches!(Table::open(Source::Memory(truncated.into()), "table"), Err(Error::Corrupt(_))), "{len}");
@@ -169,13 +169,8 @@ fn a_truncated_table_is_an_error_at_every_length() {
 fn kinds() -> Vec<Vec<u8>> {
     let mut kinds = Vec::new();
     for hash in [HashKind::Sha1, HashKind::Sha256] {
-        let options = |block_size, aligned| WriteOptions {
-            hash,
-            block_size,
-            aligned,
-            restart_interval: 3,
-            ..WriteOptions::default()
-        };
+        let options =
+            |block_size, aligned| WriteOptions::new(hash).block_size(block_size).aligned(aligned).restart_interval(3);
         kinds.push(write(options(4096, true), &[], &[]).0);
         kinds.push(write(options(4096, true), &refs(hash, 12), &[]).0);
         kinds.push(write(options(4096, true), &[], &logs(hash, 6)).0);
@@ -241,7 +236,7 @@ fn damage_is_survived_when_blocks_are_read_from_a_file() {
 fn a_file_that_shrinks_while_it_is_open_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("table");
-    std::fs::write(&path, large(WriteOptions { block_size: 256, ..WriteOptions::default() })).unwrap();
+    std::fs::write(&path, large(WriteOptions::default().block_size(256))).unwrap();
     let file = PagedFile::new(Fs::real().open(&path).unwrap(), BlockCache::new(1 << 16)).unwrap();
     let table = Table::open(Source::Paged(file), "table").unwrap();
     std::fs::File::options().write(true).open(&path).unwrap().set_len(300).unwrap();
@@ -250,7 +245,7 @@ fn a_file_that_shrinks_while_it_is_open_is_an_error() {
 
 #[test]
 fn an_index_that_leads_round_in_a_circle_is_an_error() {
-    let sound = write(WriteOptions { block_size: 256, ..WriteOptions::default() }, &refs(HashKind::Sha1, 60), &[]).0;
+    let sound = write(WriteOptions::default().block_size(256), &refs(HashKind::Sha1, 60), &[]).0;
     let footer = sound.len() - 68;
     let root = u64::from_be_bytes(sound[footer + 24..footer + 32].try_into().unwrap()) as usize;
     assert_eq!(sound[root], b'i');
@@ -329,7 +324,7 @@ fn handles_can_be_shared_between_threads() {
 
 /// A table of whole names, with one of them changed.
 fn with_changed_name(names: &[String], restart_interval: u16, from: &str, to: &str) -> Arc<Table> {
-    let options = WriteOptions { block_size: 512, restart_interval, ..WriteOptions::default() };
+    let options = WriteOptions::default().block_size(512).restart_interval(restart_interval);
     let refs: Vec<OwnRef> = names
         .iter()
         .map(|name| OwnRef {
@@ -385,7 +380,7 @@ fn a_name_that_a_flipped_bit_moved_is_an_error_and_not_the_end_of_the_list() {
 
 #[test]
 fn blocks_that_changed_places_are_an_error() {
-    let options = WriteOptions { block_size: 256, ..WriteOptions::default() };
+    let options = WriteOptions::default().block_size(256);
     let mut bytes = write(options, &refs(HashKind::Sha1, 60), &[]).0;
     let (second, third) = (bytes[256..512].to_vec(), bytes[512..768].to_vec());
     assert_eq!((second[0], third[0]), (b'r', b'r'));

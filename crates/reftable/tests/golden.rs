@@ -20,7 +20,7 @@ struct Golden {
 /// Logs of one small block only: larger ones are deflated, and how well depends on the deflating library.
 fn tables() -> Vec<Golden> {
     let of = |name, hash, block_size, aligned, ref_count, log_count| {
-        let options = WriteOptions { hash, block_size, aligned, restart_interval: 4, ..WriteOptions::default() };
+        let options = WriteOptions::new(hash).block_size(block_size).aligned(aligned).restart_interval(4);
         Golden { name, options, refs: refs(hash, ref_count), logs: logs(hash, log_count) }
     };
     vec![

@@ -261,7 +261,7 @@ fn what_is_written_here_git_lists_and_looks_up_and_verifies() {
                 if !refs.iter().any(|record| record.name == "refs/heads/load/0000000") {
                     refs.push(all[1].clone());
                 }
-                replace(&repo, WriteOptions { hash, block_size, aligned, ..WriteOptions::default() }, &refs, &[]);
+                replace(&repo, WriteOptions::new(hash).block_size(block_size).aligned(aligned), &refs, &[]);
                 let listed = listed_by_us(&stack(&repo));
                 assert_eq!(listed.len(), refs.len());
                 assert!(listed == listed_by_git(&repo), "{hash:?} {block_size} {aligned} {count}");
@@ -292,7 +292,7 @@ fn reflogs_written_here_git_reads_with_refs_and_without() {
                 let logs: Vec<OwnLog> =
                     common::logs(hash, count).into_iter().filter(|log| log.entry.is_some()).collect();
                 let refs = if refs { std::slice::from_ref(&head) } else { &[] };
-                replace(&repo, WriteOptions { hash, aligned, ..WriteOptions::default() }, refs, &logs);
+                replace(&repo, WriteOptions::new(hash).aligned(aligned), refs, &logs);
                 let merged = stack(&repo);
                 for number in [0, 1, 500, 999] {
                     let name = format!("refs/heads/topic/{number:07}");
@@ -316,7 +316,7 @@ fn tables_are_the_same_bytes_as_gits_where_git_leaves_one_root_block() {
         let merged = stack(&repo);
         let [table] = merged.tables() else { panic!("one table after pack-refs") };
         let (mut cursor, mut written) = (merged.refs(), Vec::new());
-        let options = WriteOptions { hash, ..WriteOptions::default() };
+        let options = WriteOptions::new(hash);
         let mut writer =
             reftable::TableWriter::new(options, table.min_update_index(), table.max_update_index(), &mut written)
                 .unwrap();

@@ -47,7 +47,7 @@ fn jgit_lists_and_looks_up_what_is_written_here() {
                 value: OwnValue::Direct(if at.is_multiple_of(997) { rare } else { commits[1 + at % 399] }),
             })
             .collect();
-        replace(&repo, WriteOptions { block_size, aligned, ..WriteOptions::default() }, &refs, &[]);
+        replace(&repo, WriteOptions::default().block_size(block_size).aligned(aligned), &refs, &[]);
         let mut jgit = JGit::open(&repo);
         let listed = jgit.list("refs/heads/").unwrap();
         assert!(listed.iter().map(|listed| &listed.name).eq(refs.iter().map(|record| &record.name)), "{count}");
@@ -79,7 +79,7 @@ fn jgit_reads_reflogs_written_here_with_refs_and_without() {
             entry.6.retain(|byte| *byte != b'\n');
         }
         let refs = if with_ref { std::slice::from_ref(&main) } else { &[] };
-        replace(&repo, WriteOptions { block_size: 4096 + count as u32, ..WriteOptions::default() }, refs, &logs);
+        replace(&repo, WriteOptions::default().block_size(4096 + count as u32), refs, &logs);
         let by_jgit = JGit::open(&repo).reflog(name).unwrap();
         assert_eq!(by_jgit.len(), logs.iter().filter(|log| log.name == name).count(), "{with_ref} {count}");
     }
@@ -132,7 +132,7 @@ fn jgit_and_git_list_names_of_every_length_around_the_limit_of_an_index() {
     let commit = repo.commit();
     let sizes = [(4096, 200), (256, 60), (512, 60), (65_536, 12)];
     for (block_size, count) in sizes.into_iter().take(rounds(1, 4)) {
-        let options = WriteOptions { block_size, ..WriteOptions::default() };
+        let options = WriteOptions::default().block_size(block_size);
         let max = options.name_max();
         // Beyond the limit the section has no index.
         for (len, shared) in [(max - 1, 0), (max, 0), (max, max / 2), (max + 20, 0), (max * 3 / 2, 0)] {

@@ -56,7 +56,7 @@ fn stack(seed: u64, tables: usize, names: u64) -> Stack {
         for record in &own_logs {
             logs.insert((record.name.to_vec(), std::cmp::Reverse(record.update_index)), record.clone());
         }
-        let options = WriteOptions { block_size: 512, ..WriteOptions::default() };
+        let options = WriteOptions::default().block_size(512);
         opened.push(open(&write(options, &own_refs, &own_logs).0).unwrap());
     }
     Stack { merged: Merged::new(opened).unwrap(), refs, logs }
@@ -229,7 +229,7 @@ fn a_stack_of_no_table_has_no_ref() {
 #[test]
 fn tables_of_different_hashes_do_not_stack() {
     let sha1 = open(&write(WriteOptions::default(), &[], &[]).0).unwrap();
-    let options = WriteOptions { hash: HashKind::Sha256, ..WriteOptions::default() };
+    let options = WriteOptions::new(HashKind::Sha256);
     let sha256 = open(&write(options, &[], &[]).0).unwrap();
     assert!(matches!(Merged::new(vec![sha1, sha256]), Err(Error::Hash { .. })));
 }
@@ -290,7 +290,7 @@ fn that_nothing_lies_below_a_name_is_said_only_where_it_is_so() {
                 refs.push(OwnRef { name: name.into(), update_index: 1, value });
             }
             there.extend(refs.iter().map(|record| (record.name.to_vec(), record.clone())));
-            let options = WriteOptions { block_size: 256, ..WriteOptions::default() };
+            let options = WriteOptions::default().block_size(256);
             tables.push(open(&write(options, &refs, &[]).0).unwrap());
         }
         let mut cursor = Merged::new(tables).unwrap().refs();

@@ -19,8 +19,7 @@ use tempfile::TempDir;
 /// A folder with a stack of a large table and some small ones.
 fn start() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let stack =
-        Stack::open(Fs::real(), dir.path(), StackOptions { auto_compact: false, ..options(HashKind::Sha1) }).unwrap();
+    let stack = Stack::open(Fs::real(), dir.path(), options(HashKind::Sha1).auto_compact(false)).unwrap();
     let names: Vec<_> = (0..60).map(|number| format!("refs/heads/{number:03}")).collect();
     let all: Vec<_> = names.iter().map(|name| (name.as_str(), Some(oid(1)))).collect();
     write(&stack, &all);
@@ -42,7 +41,7 @@ enum Merging {
 const MERGINGS: [Merging; 3] = [Merging::Never, Merging::AtOnce, Merging::InOnePass];
 
 fn add_one(options: &StackOptions, merging: Merging, fs: &Fs, dir: &Path) -> Result<(), StackError> {
-    let options = StackOptions { auto_compact: !matches!(merging, Merging::Never), ..options.clone() };
+    let options = options.clone().auto_compact(!matches!(merging, Merging::Never));
     let stack = Stack::open(fs.clone(), dir, options)?;
     let mut addition = stack.lock(PATIENCE)?;
     let expected_bytes = if matches!(merging, Merging::InOnePass) { 1 << 20 } else { 0 };

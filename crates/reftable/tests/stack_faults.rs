@@ -25,7 +25,7 @@ use std::{
 };
 
 fn without_compaction(dir: &Path) -> Stack {
-    Stack::open(Fs::real(), dir, StackOptions { auto_compact: false, ..options(HashKind::Sha1) }).unwrap()
+    Stack::open(Fs::real(), dir, options(HashKind::Sha1).auto_compact(false)).unwrap()
 }
 
 /// Refuses all changes, as a read-only folder does, or all writes, as a full disk does. Each has its switch.
@@ -336,7 +336,7 @@ fn clean_up_takes_old_leftovers_and_nothing_else() {
 fn new_files_have_exactly_the_mode_that_was_asked_for() {
     for durability in [Durability::None, Durability::Sync] {
         let dir = tempfile::tempdir().unwrap();
-        let options = StackOptions { file_mode: Some(0o664), durability, ..options(HashKind::Sha1) };
+        let options = options(HashKind::Sha1).file_mode(Some(0o664)).durability(durability);
         let stack = Stack::open(Fs::real(), dir.path(), options).unwrap();
         for number in 0..3 {
             write(&stack, &[(format!("refs/heads/{number}").as_str(), Some(oid(1)))]);

@@ -9,7 +9,7 @@ use refdb_types::HashKind;
 use refdb_vfs::Fs;
 use reftable::{
     BlockCache,
-    stack::{Access, Scope, Stack, StackOptions},
+    stack::{Access, Scope, Stack},
 };
 use stack_support::{PATIENCE, oid, open, options, refs, write};
 use std::{fs, sync::Arc};
@@ -81,7 +81,7 @@ fn a_snapshot_outlives_the_files_it_was_read_from() {
     let cache = BlockCache::new(1 << 16);
     for access in [Access::Map, Access::Page(cache)] {
         let dir = tempfile::tempdir().unwrap();
-        let stack = Stack::open(Fs::real(), dir.path(), StackOptions { access, ..options(HashKind::Sha1) }).unwrap();
+        let stack = Stack::open(Fs::real(), dir.path(), options(HashKind::Sha1).access(access)).unwrap();
         let names = many(0, 30_000);
         let edits: Vec<_> = names.iter().map(|name| (name.as_str(), Some(oid(1)))).collect();
         write(&stack, &edits);

@@ -27,8 +27,10 @@ fn shapes() -> Vec<(WriteOptions, u64, u64)> {
                 (65_536, 4000, 2000),
             ] {
                 for restart_interval in [1, 16] {
-                    let options =
-                        WriteOptions { hash, block_size, aligned, restart_interval, ..WriteOptions::default() };
+                    let options = WriteOptions::new(hash)
+                        .block_size(block_size)
+                        .aligned(aligned)
+                        .restart_interval(restart_interval);
                     shapes.push((options, refs, logs));
                 }
             }
@@ -94,7 +96,7 @@ fn every_name_is_found_and_what_lies_between_leads_to_the_next() {
 
 #[test]
 fn seeks_in_any_order_agree_with_a_sorted_list() {
-    let options = WriteOptions { block_size: 512, ..WriteOptions::default() };
+    let options = WriteOptions::default().block_size(512);
     let all = refs(HashKind::Sha1, 2000);
     let table = open(&write(options, &all, &[]).0).unwrap();
     let mut cursor = table.refs();
@@ -151,7 +153,7 @@ fn refs_are_found_by_the_object_they_point_at() {
     for (options, ref_count, _) in shapes() {
         for index_objects in [true, false] {
             let refs = refs(options.hash, ref_count);
-            let table = open(&write(WriteOptions { index_objects, ..options }, &refs, &[]).0).unwrap();
+            let table = open(&write(options.index_objects(index_objects), &refs, &[]).0).unwrap();
             let pointing = |wanted| {
                 let points = |value: &OwnValue| match value {
                     OwnValue::Direct(id) => *id == wanted,
@@ -173,7 +175,7 @@ fn refs_are_found_by_the_object_they_point_at() {
 #[test]
 fn an_object_in_too_many_blocks_is_found_by_scanning() {
     // Each block holds few refs, so that the positions of all blocks do not fit in an object block.
-    let options = WriteOptions { block_size: 256, ..WriteOptions::default() };
+    let options = WriteOptions::default().block_size(256);
     let everywhere = id(HashKind::Sha1, 1);
     let all: Vec<OwnRef> = (0..4000u64)
         .map(|at| OwnRef {
@@ -213,7 +215,7 @@ fn what_cannot_be_stored_is_refused_and_the_table_goes_on() {
     assert_eq!(all_refs(&table).unwrap(), [own("refs/heads/b"), own("refs/heads/d")]);
     assert_eq!(all_logs(&table).unwrap().len(), 1);
     for block_size in [0, 1 << 24] {
-        let options = WriteOptions { block_size, ..WriteOptions::default() };
+        let options = WriteOptions::default().block_size(block_size);
         assert!(matches!(try_write(options, &[], &[]), Err(Error::BlockSize(_))));
     }
 }
@@ -224,7 +226,7 @@ fn a_log_message_longer_than_a_block_has_a_block_of_its_own() {
     let message: Vec<u8> = (0..100_000u32).map(|at| b'a' + (at.wrapping_mul(2_654_435_761) >> 28) as u8).collect();
     entries[2].entry.as_mut().unwrap().6 = message.into();
     for aligned in [true, false] {
-        let options = WriteOptions { aligned, ..WriteOptions::default() };
+        let options = WriteOptions::default().aligned(aligned);
         let table = open(&write(options, &refs(HashKind::Sha1, 3), &entries).0).unwrap();
         assert_eq!(all_logs(&table).unwrap(), entries);
     }
@@ -240,7 +242,7 @@ fn names_so_long_that_an_index_block_holds_few_are_indexed_all_the_same() {
         })
         .collect();
     for aligned in [true, false] {
-        let table = open(&write(WriteOptions { aligned, ..WriteOptions::default() }, &all, &[]).0).unwrap();
+        let table = open(&write(WriteOptions::default().aligned(aligned), &all, &[]).0).unwrap();
         assert_eq!(all_refs(&table).unwrap(), all);
         for record in &all {
             let mut cursor = table.refs();

@@ -27,7 +27,7 @@ pub fn reftable_blocks(bytes: &[u8]) -> (usize, bool) {
     let Some((choices, blocks)) = bytes.split_at_checked(12) else { return (0, false) };
     let hash = if choices[0] & 1 == 0 { HashKind::Sha1 } else { HashKind::Sha256 };
     let aligned = choices[0] & 2 == 0;
-    let options = WriteOptions { hash, aligned, block_size: 256 << (choices[0] >> 2 & 7), ..WriteOptions::default() };
+    let options = WriteOptions::new(hash).aligned(aligned).block_size(256 << (choices[0] >> 2 & 7));
     let mut empty = Vec::new();
     let writer = reftable::TableWriter::new(options, 1, 9, &mut empty).expect("the options are sound");
     writer.finish().expect("memory can be written");

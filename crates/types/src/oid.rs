@@ -60,6 +60,17 @@ pub enum HexError {
     Digit,
 }
 
+impl fmt::Display for HexError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HexError::Length => "an object id has 40 hexadecimal digits with SHA-1, and 64 with SHA-256",
+            HexError::Digit => "an object id has hexadecimal digits only",
+        })
+    }
+}
+
+impl std::error::Error for HexError {}
+
 impl ObjectId {
     /// The id that stands for "no object".
     pub const fn null(kind: HashKind) -> Self {

@@ -52,7 +52,7 @@ struct TooLarge {
 pub(super) fn look(repository: &Repository, settings: &Settings) -> Result<Stack> {
     let defaults = WriteOptions::default();
     let block_size = settings.reftable.block_size.unwrap_or(defaults.block_size);
-    let options = StackOptions::new(WriteOptions { hash: repository.hash(), block_size, ..defaults });
+    let options = StackOptions::new(WriteOptions::new(repository.hash()).block_size(block_size));
     let folder = repository.refs_dir().join("reftable");
     let snapshot = OpenStack::open(Fs::real(), &folder, options.clone()).map_err(failed)?.snapshot();
     let mut tables = Vec::new();

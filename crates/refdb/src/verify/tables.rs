@@ -13,7 +13,7 @@ use std::{ops::ControlFlow, path::Path, sync::Arc};
 
 pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result<()> {
     let folder = worktree.folder.join("reftable");
-    let write = reftable::WriteOptions { hash: verifier.store.hash(), ..reftable::WriteOptions::default() };
+    let write = reftable::WriteOptions::new(verifier.store.hash());
     let stack = Stack::open(verifier.store.fs().clone(), &folder, StackOptions::new(write));
     let snapshot = match stack {
         Ok(stack) => stack.snapshot(),

@@ -219,7 +219,7 @@ pub(crate) fn reftable_backend(
         git_dir: git_dir.to_owned(),
         common_dir: common_dir.to_owned(),
         worktree: worktree_id(git_dir, common_dir),
-        stack: StackOptions::new(WriteOptions { hash, ..WriteOptions::default() }),
+        stack: StackOptions::new(WriteOptions::new(hash)),
         lock_patience,
         format: None,
     }))

@@ -80,7 +80,7 @@ impl Scene {
                 Box::new(FilesBackend::new(FilesOptions { sync, ..options }))
             }
             RefFormat::Reftable => {
-                let mut stack = StackOptions::new(WriteOptions { hash: HASH, ..WriteOptions::default() });
+                let mut stack = StackOptions::new(WriteOptions::new(HASH));
                 stack.durability = if sync { Durability::Sync } else { Durability::None };
                 let lock_patience = None;
                 let format = None;

@@ -49,6 +49,11 @@ impl<R: Records> MergedCursor<R> {
         }
     }
 
+    /// The stack.
+    pub(crate) fn tables(&self) -> &Merged {
+        &self.tables
+    }
+
     /// The cursor that is on the current record.
     #[inline]
     pub(crate) fn current(&self) -> Option<&Cursor<R>> {

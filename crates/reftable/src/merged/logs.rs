@@ -4,11 +4,18 @@ use crate::{
     record::{LogRecords, log_key},
     table::Cursor,
 };
+use std::fmt;
 
 /// Steps through the log entries of a stack: by name, newest first.
 pub struct MergedLogCursor {
     walk: MergedCursor<LogRecords>,
     key: Vec<u8>,
+}
+
+impl fmt::Debug for MergedLogCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MergedLogCursor").field("tables", self.walk.tables()).finish_non_exhaustive()
+    }
 }
 
 impl MergedLogCursor {

@@ -5,7 +5,7 @@ use crate::{
     table::{Cursor, Seeker},
 };
 use bstr::{BStr, ByteSlice};
-use std::ops::ControlFlow;
+use std::{fmt, ops::ControlFlow};
 
 /// A ref whose value lies where it was found until it is asked for.
 pub struct RefEntry<'a> {
@@ -13,6 +13,12 @@ pub struct RefEntry<'a> {
     place: &'a RefPlace,
     context: &'a Context,
     records: &'a [u8],
+}
+
+impl fmt::Debug for RefEntry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.record().fmt(f)
+    }
 }
 
 impl<'a> RefEntry<'a> {
@@ -44,6 +50,12 @@ pub struct MergedRefCursor {
     tables: Merged,
     /// The look-ups' own cursors, newest table first.
     points: Vec<Seeker<RefRecords>>,
+}
+
+impl fmt::Debug for MergedRefCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MergedRefCursor").field("tables", &self.tables).finish_non_exhaustive()
+    }
 }
 
 impl MergedRefCursor {

@@ -69,7 +69,7 @@ impl WriteOptions {
         if name.len() <= self.name_max() {
             return Ok(());
         }
-        Err(Error::TooLarge { name: name.to_owned(), block_size: self.name_block_size() })
+        Err(Error::TooLarge { name: name.to_owned(), block_size: self.index_block_size() })
     }
 
     /// The most bytes that the name of a new ref, or of a new reflog, may have.
@@ -85,11 +85,11 @@ impl WriteOptions {
     ///
     /// The smaller of [`block_size`](Self::block_size) and [`name_block_size`](Self::name_block_size) counts.
     pub fn name_max(&self) -> usize {
-        let key_max = WriteOptions { block_size: self.name_block_size(), ..*self }.index_key_max();
+        let key_max = WriteOptions { block_size: self.index_block_size(), ..*self }.index_key_max();
         if key_max < self.hash.len_bytes() { 0 } else { key_max.saturating_sub(LOG_KEY_EXTRA_LEN) }
     }
 
-    fn name_block_size(&self) -> u32 {
+    fn index_block_size(&self) -> u32 {
         self.name_block_size.map_or(self.block_size, |later| later.min(self.block_size))
     }
 

@@ -6,7 +6,7 @@ use crate::{
     table::Cursor,
 };
 use bstr::BStr;
-use std::{cmp::Ordering, ops::RangeInclusive};
+use std::{cmp::Ordering, fmt, ops::RangeInclusive};
 
 /// Takes the records of an addition's new table: refs in order, then log entries in order.
 ///
@@ -25,6 +25,14 @@ pub struct AdditionWriter<'t> {
     given: u64,
     log_key: Vec<u8>,
     checkpoint: Checkpoint,
+}
+
+impl fmt::Debug for AdditionWriter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let AdditionWriter { writer, limits, given, .. } = self;
+        let mut shown = f.debug_struct("AdditionWriter");
+        shown.field("writer", writer).field("limits", limits).field("given", given).finish_non_exhaustive()
+    }
 }
 
 impl<'t> AdditionWriter<'t> {

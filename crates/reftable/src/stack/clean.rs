@@ -11,6 +11,7 @@ pub const LEFTOVER_AGE: Duration = Duration::from_secs(3600);
 
 /// A file that looks like a table's and that no list names.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Leftover {
     /// Its name.
     pub name: TableName,

@@ -38,6 +38,7 @@ pub enum Compacted {
 /// An addition that was made.
 #[must_use = "a stack whose compactions are not run grows without bounds"]
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Committed {
     /// The stack right after it.
     pub snapshot: Snapshot,

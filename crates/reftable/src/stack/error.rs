@@ -3,8 +3,9 @@ use bstr::BString;
 use refdb_vfs::LockError;
 use std::path::PathBuf;
 
-/// Why something failed on a stack.
+/// Why an operation on a stack failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StackError {
     /// A file operation failed.
     #[error(transparent)]

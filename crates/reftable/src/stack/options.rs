@@ -4,29 +4,34 @@ use refdb_vfs::File;
 use std::{fmt, sync::Arc};
 
 /// How a stack is read and written.
+///
+/// The fields can be read and assigned; methods of the same names build a value in one expression.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct StackOptions {
-    /// How tables are written. Its hash function is that of the whole stack.
+    /// How new tables are written. Tables with object ids of another hash function are refused when they are read.
     pub write: WriteOptions,
     /// How tables are read.
     pub access: Access,
     /// Which writes are brought to stable storage.
     pub durability: Durability,
-    /// The exact permission bits of new tables and lists, as `core.sharedRepository` has it, whatever the umask says.
-    /// `None` leaves it to the umask.
+    /// The exact permission bits of new tables and lists, as `core.sharedRepository` gives them, or `None` to leave them
+    /// to the umask.
     pub file_mode: Option<u32>,
-    /// How many times as big as its next younger neighbour a table shall be (`reftable.geometricFactor`).
+    /// How many times as large as its next younger neighbour each table should be (`reftable.geometricFactor`); 0 stands
+    /// for [`DEFAULT_FACTOR`].
     pub geometric_factor: u16,
-    /// Whether additions keep the stack compact.
+    /// Whether additions compact the stack by the geometric rule.
     pub auto_compact: bool,
 }
 
-/// How large tables are read. Small ones are held in memory.
+/// How tables of more than 16 KiB are read. Smaller ones are always held in memory.
 #[derive(Clone)]
 pub enum Access {
-    /// Mapped. For programs that end soon, on files that nobody truncates.
+    /// Through a memory mapping: for short-lived programs, and for files that nobody truncates, since that would kill
+    /// the process.
     Map,
-    /// Block by block, through a cache that any number of stacks share. For long-lived processes.
+    /// Block by block through a cache that any number of stacks can share: for long-lived processes.
     Page(Arc<BlockCache>),
 }
 
@@ -39,19 +44,20 @@ impl fmt::Debug for Access {
     }
 }
 
-/// The writes brought to stable storage before a change counts as made.
+/// The writes that are brought to stable storage before a change counts as made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
-    /// Nothing, as git does unless `core.fsync` names references. A crash of the machine may lose the newest changes,
-    /// or leave files whose content never arrived.
+    /// None, as in git unless `core.fsync` names references. A crash of the machine can lose the newest changes, or leave
+    /// files whose content never arrived.
     None,
-    /// The new table, the new list and their names in the folder. Once the list is in place, the folder again.
+    /// The new table, the new list and their names in the folder. After the list has been replaced, the folder is synced
+    /// once more.
     Sync,
 }
 
 impl StackOptions {
-    /// Git's defaults for a short-lived program, for tables written as `write` says.
-    pub fn new(write: WriteOptions) -> Self {
+    /// Git's defaults for a short-lived program: tables are mapped, nothing is synced, additions compact the stack.
+    pub const fn new(write: WriteOptions) -> Self {
         StackOptions {
             write,
             access: Access::Map,
@@ -62,12 +68,42 @@ impl StackOptions {
         }
     }
 
+    /// Sets [`access`](#structfield.access).
+    #[must_use]
+    pub fn access(self, access: Access) -> Self {
+        StackOptions { access, ..self }
+    }
+
+    /// Sets [`durability`](#structfield.durability).
+    #[must_use]
+    pub fn durability(self, durability: Durability) -> Self {
+        StackOptions { durability, ..self }
+    }
+
+    /// Sets [`file_mode`](#structfield.file_mode).
+    #[must_use]
+    pub fn file_mode(self, file_mode: Option<u32>) -> Self {
+        StackOptions { file_mode, ..self }
+    }
+
+    /// Sets [`geometric_factor`](#structfield.geometric_factor).
+    #[must_use]
+    pub fn geometric_factor(self, geometric_factor: u16) -> Self {
+        StackOptions { geometric_factor, ..self }
+    }
+
+    /// Sets [`auto_compact`](#structfield.auto_compact).
+    #[must_use]
+    pub fn auto_compact(self, auto_compact: bool) -> Self {
+        StackOptions { auto_compact, ..self }
+    }
+
     /// Gives a new file its permissions.
     pub(super) fn permit(&self, file: &File) -> refdb_vfs::Result<()> {
         self.file_mode.map_or(Ok(()), |mode| file.set_mode(mode))
     }
 
-    /// Brings a new file to stable storage if that is asked for.
+    /// Syncs a new file if the durability asks for it.
     pub(super) fn make_durable(&self, file: &File) -> refdb_vfs::Result<()> {
         match self.durability {
             Durability::None => Ok(()),
@@ -76,5 +112,5 @@ impl StackOptions {
     }
 }
 
-/// The mode new files are created with; the umask takes its part.
+/// The mode that new files are created with, before the umask takes its bits away.
 pub(super) const NEW_FILE_MODE: u32 = 0o666;

@@ -3,7 +3,7 @@ use crate::{
     LogRecord, Result,
     record::{LogRecords, log_key},
 };
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// Steps through the log entries of one table by name, newest first, deletions among them.
 pub struct LogCursor {
@@ -16,6 +16,12 @@ impl Table {
     /// A cursor before the first log entry.
     pub fn logs(self: &Arc<Self>) -> LogCursor {
         LogCursor::new(self.clone())
+    }
+}
+
+impl fmt::Debug for LogCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogCursor").field("table", self.records.table()).finish_non_exhaustive()
     }
 }
 

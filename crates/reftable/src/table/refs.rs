@@ -1,6 +1,6 @@
 use super::{Cursor, Seeker, Table};
 use crate::{RefRecord, Result, record::RefRecords};
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// Steps through the refs of one table in order of name, tombstones among them.
 ///
@@ -16,6 +16,12 @@ impl Table {
     /// A cursor before the first ref.
     pub fn refs(self: &Arc<Self>) -> RefCursor {
         RefCursor::new(self.clone())
+    }
+}
+
+impl fmt::Debug for RefCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RefCursor").field("table", self.records.table()).finish_non_exhaustive()
     }
 }
 

@@ -7,9 +7,11 @@ use crate::{
 };
 use bstr::{BStr, ByteSlice};
 use refdb_types::ObjectId;
+use std::fmt;
 
 /// What a [`TableWriter`] wrote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Summary {
     /// Ref records, tombstones among them.
     pub refs: u64,
@@ -23,6 +25,7 @@ pub struct Summary {
 ///
 /// Both C git and JGit read its output. Each index has exactly one root block, and version 1 of the format is used
 /// wherever it can be.
+#[must_use = "a table is not complete before `finish`"]
 pub struct TableWriter<S: Sink> {
     options: WriteOptions,
     header: Header,
@@ -41,6 +44,13 @@ pub struct TableWriter<S: Sink> {
     log_key: Vec<u8>,
     footer: Footer,
     summary: Summary,
+}
+
+impl<S: Sink> fmt::Debug for TableWriter<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TableWriter { options, summary, .. } = self;
+        f.debug_struct("TableWriter").field("options", options).field("summary", summary).finish_non_exhaustive()
+    }
 }
 
 /// Blocks, by their last key and position.

@@ -56,7 +56,7 @@ const STRIDE: usize = 23;
 fn cases(hash: HashKind, stride: usize, lens: fn(&WriteOptions) -> Vec<usize>) -> Vec<Case> {
     let mut all = Vec::new();
     for block_size in BLOCK_SIZES {
-        let write = WriteOptions { hash, block_size, ..WriteOptions::default() };
+        let write = WriteOptions::new(hash).block_size(block_size);
         for len in lens(&write) {
             for count in COUNTS {
                 for shared in SHARED {
@@ -131,7 +131,7 @@ fn a_log_entry_that_deflate_cannot_shrink_is_written_only_where_git_can_read_and
         let mut others = Others::new(hash);
         let mut rng = Rng::new(1);
         for (block_size, aligned) in [(256, true), (4096, true), (4096, false), (16_384, true), (16_384, false)] {
-            let write = WriteOptions { hash, block_size, aligned, ..WriteOptions::default() };
+            let write = WriteOptions::new(hash).block_size(block_size).aligned(aligned);
             let read_max = if aligned { block_size } else { 4096 };
             // Around the length with which the entry fills what git reads, with a ref before it or without.
             let overhead = 2 * hash.len_bytes() + 60;

@@ -92,7 +92,7 @@ fn a_table_of_the_old_writer_hides_refs_from_git_and_a_compaction_of_all_tables_
 #[test]
 fn a_compaction_that_cannot_keep_to_the_block_size_names_the_refs_and_leaves_the_tables_alone() {
     let others = Others::new(HashKind::Sha1);
-    let options = others.begin(WriteOptions { block_size: 65_536, ..WriteOptions::default() });
+    let options = others.begin(WriteOptions::default().block_size(65_536));
     let stack = Stack::open(Fs::real(), &others.folder(), options).unwrap();
     let long: Vec<BString> = [1, 2].map(|at| format!("refs/heads/{at}{}", "n".repeat(5000)).into()).into();
     for name in long.iter().chain(&["refs/heads/main".into()]) {

@@ -43,14 +43,11 @@ fn what_a_store_can_write_git_and_jgit_list_alike_and_compact_without_a_loss() {
         let mut others = Others::new(hash);
         for number in 0..cases as u64 {
             let mut rng = Rng::new(seed + number);
-            let write = WriteOptions {
-                hash,
-                block_size: *rng.pick(&BLOCK_SIZES),
-                restart_interval: *rng.pick(&[1, 2, 16, 16, 100, 1000]),
-                index_objects: !rng.one_in(3),
-                aligned: !rng.one_in(3),
-                ..WriteOptions::default()
-            };
+            let write = WriteOptions::new(hash)
+                .block_size(*rng.pick(&BLOCK_SIZES))
+                .restart_interval(*rng.pick(&[1, 2, 16, 16, 100, 1000]))
+                .index_objects(!rng.one_in(3))
+                .aligned(!rng.one_in(3));
             let has_noise = rng.one_in(4);
             let (options, content) = written(&others, rng, write, has_noise);
             let what = format!("REFDB_SEED={} of {hash:?} {write:?}", seed + number);
@@ -66,7 +63,7 @@ fn what_a_store_can_write_git_and_jgit_list_alike_and_compact_without_a_loss() {
 
 /// Writes a stack of some tables; returns what it shows.
 fn written(others: &Others, mut rng: Rng, write: WriteOptions, has_noise: bool) -> (StackOptions, Content) {
-    let options = StackOptions { auto_compact: rng.one_in(2), ..others.begin(write) };
+    let options = others.begin(write).auto_compact(rng.one_in(2));
     let longest = write.name_max();
     let name_max = *rng.pick(&[40, 40, 80, longest / 2, longest]);
     let shared = if rng.one_in(2) { String::new() } else { "s".repeat(rng.below(name_max.min(longest) - 30)) };

@@ -17,7 +17,7 @@ pub(crate) type Edit<'a> = (&'a str, Option<ObjectId>);
 pub(crate) type Refs = BTreeMap<String, ObjectId>;
 
 pub(crate) fn options(hash: HashKind) -> StackOptions {
-    StackOptions::new(WriteOptions { hash, ..WriteOptions::default() })
+    StackOptions::new(WriteOptions::new(hash))
 }
 
 pub(crate) fn open(dir: &Path) -> Stack {
@@ -25,7 +25,7 @@ pub(crate) fn open(dir: &Path) -> Stack {
 }
 
 pub(crate) fn synced() -> StackOptions {
-    StackOptions { durability: Durability::Sync, ..options(HashKind::Sha1) }
+    options(HashKind::Sha1).durability(Durability::Sync)
 }
 
 /// A made-up object id.
