@@ -58,7 +58,7 @@ impl Opened {
         for setting in &settings.config {
             environment = environment.with_config(setting.as_ref());
         }
-        let repository = Repository::discover(fs, &environment)?;
+        let repository = Repository::entered(fs, &environment, git_dir)?;
         // Before the store reads the configuration: what changes afterwards is noticed.
         let identity = Identity::of(fs, repository.common_dir())?;
         let under_way = repositories.of(identity.inode(), fs);

@@ -387,7 +387,7 @@ impl View {
     pub(crate) fn disk(&self) -> Result<Store> {
         let fs = self.process.open_views.fs().clone();
         let environment = Environment::empty(&self.git_dir).with("GIT_DIR", &self.git_dir);
-        let repository = Repository::discover(&fs, &environment)?;
+        let repository = Repository::entered(&fs, &environment, &self.git_dir)?;
         const BLOCKS_BYTES: usize = 1 << 20;
         Ok(Store::builder_of(repository, environment).fs(fs).reading(Reading::Cached(BLOCKS_BYTES)).open()?)
     }

@@ -199,3 +199,30 @@ fn a_repository_that_is_removed_is_gone_and_not_empty_and_one_made_anew_is_read_
         assert_eq!(direct(&view, "refs/heads/other"), Some(other));
     });
 }
+
+#[test]
+fn an_include_for_the_repositorys_own_folder_counts_as_in_receive_pack() {
+    each(|repo| {
+        let id = repo.commit();
+        let folder = repo.git_dir().canonicalize().unwrap();
+        let (included, config) = (folder.join("included"), folder.join("config"));
+        std::fs::write(&included, "[core]\n\tlogAllRefUpdates = always\n").unwrap();
+        let before = std::fs::read_to_string(&config).unwrap();
+        let parent = folder.parent().unwrap().display();
+        let patterns = [
+            (format!("gitdir:{}/", folder.display()), true),
+            (format!("gitdir:{parent}/*/"), true),
+            (format!("gitdir:{}", folder.display()), true),
+            ("gitdir:./".to_owned(), false),
+            (format!("gitdir:{parent}/elsewhere/"), false),
+        ];
+        for (at, (pattern, holds)) in patterns.into_iter().enumerate() {
+            let condition = format!("{before}[includeIf \"{pattern}\"]\n\tpath = included\n");
+            std::fs::write(&config, condition).unwrap();
+            let view = open(repo);
+            let name = format!("refs/made/{at}");
+            view.commit(&Batch::atomic(vec![set(&name, id, Precondition::Any)])).unwrap();
+            assert_eq!(view.has_log(BStr::new(&name)).unwrap(), holds, "{pattern}");
+        }
+    });
+}

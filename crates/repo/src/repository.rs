@@ -41,6 +41,8 @@ pub struct Repository {
     shown_git_dir: PathBuf,
     /// Where git would stand: what `shown_git_dir` is relative to.
     standing: PathBuf,
+    /// Whether git would stand in `git_dir` and call it `.`, as its servers do.
+    is_entered: bool,
     worktree_id: Option<BString>,
     hash: HashKind,
     storage: RefStorage,
@@ -65,6 +67,18 @@ impl Repository {
     /// allows it.
     pub fn served_folder(fs: &Fs, environment: &Environment, given: &Path) -> Result<PathBuf, RepositoryError> {
         enter::folder(fs, environment, given)
+    }
+
+    /// The repository that `folder` is, for a server that names it. Its owner is not checked.
+    ///
+    /// Its configuration is read as by `git receive-pack`, which enters the folder: a condition
+    /// `includeIf "gitdir:/srv/x.git/"` holds for `/srv/x.git` itself.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the folder is no repository or cannot be read, and where its format is not known.
+    pub fn entered(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Self, RepositoryError> {
+        discover::entered(fs, environment, folder)
     }
 
     /// The repository in this very folder: a bare one, a `.git` folder, or a worktree. Its owner is checked as by
@@ -206,7 +220,10 @@ impl Repository {
         let shown_worktree = self.shown_git_dir.join("config.worktree");
         let local = crate::config::Local {
             git_dir: &self.git_dir,
-            spelled: (&self.standing, &self.shown_git_dir),
+            spelled: match self.is_entered {
+                true => (&self.git_dir, Path::new(".")),
+                false => (&self.standing, &self.shown_git_dir),
+            },
             file: (&self.config_text, &file, &shown),
             worktree_file: self.worktree_config_text.as_deref().map(|text| (text, &*worktree_file, &*shown_worktree)),
             branch,

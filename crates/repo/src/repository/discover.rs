@@ -44,6 +44,15 @@ pub(super) fn discover(fs: &Fs, environment: &Environment) -> Result<Repository,
     finder.open(found)
 }
 
+/// The repository that `folder` is, or that a `.git` file there leads to, as a server that has entered it sees it.
+pub(super) fn entered(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Repository, RepositoryError> {
+    let finder = Finder { fs, environment, outer: RefCell::default() };
+    let found = finder.named(folder)?;
+    let mut repository = finder.open(found)?;
+    repository.is_entered = true;
+    Ok(repository)
+}
+
 /// Whether the folder has what makes a repository.
 pub(super) fn is_repository(fs: &Fs, environment: &Environment, folder: &Path) -> Result<bool, RepositoryError> {
     let finder = Finder { fs, environment, outer: RefCell::default() };
@@ -300,6 +309,7 @@ impl Finder<'_> {
             common_dir,
             work_tree,
             standing,
+            is_entered: false,
             hash: format.hash,
             storage,
             is_partial_clone: format.is_partial_clone,
