@@ -4,7 +4,7 @@
 
 use crate::{
     Invocation,
-    failure::{Failure, Result, fatal, system_text},
+    failure::{Failure, Result, fatal, say, system_text},
     options::{Command, Opt},
     real_git,
     session::{Session, before_locks},
@@ -53,8 +53,9 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let fs = Fs::real();
     let place = Repository::served_folder(&fs, &environment, Path::new(folder));
     let place = place.map_err(|error| Failure::Lines(error.report()))?;
-    if let Err(error) = std::env::set_current_dir(&place) {
-        return fatal!["cannot change to '", place.as_os_str().as_bytes(), "': ", system_text(&error)];
+    place.warnings.iter().for_each(|warning| say("warning: ", warning.as_bytes()));
+    if let Err(error) = std::env::set_current_dir(&place.folder) {
+        return fatal!["cannot change to '", place.folder.as_os_str().as_bytes(), "': ", system_text(&error)];
     }
     let session = Session::open_served(environment.clone().with("GIT_DIR", "."))?;
     let settings = Settings::of(session.store.config()).map_err(refdb::Error::from)?;

@@ -86,7 +86,7 @@ impl Session {
         let store = builder.open()?;
         let repository = store.repository();
         let paths = Paths { git_dir: repository.git_dir().to_owned(), common_dir: repository.common_dir().to_owned() };
-        for warning in &store.settings().warnings {
+        for warning in repository.warnings().iter().chain(&store.settings().warnings) {
             say("warning: ", warning.as_bytes());
         }
         let digits = Digits::of(store.config());

@@ -18,7 +18,9 @@ pub use environment::Environment;
 pub use ident::{Approximate, IdentError, Zone, approximate, committer, expiry, rfc2822};
 pub use log_policy::LogPolicy;
 pub use objects::{ObjectCheck, ObjectClass, ObjectError, Objects};
-pub use repository::{FormatWatch, RefFormat, RefStorage, Repository, RepositoryError, Worktree, with_ref_format};
+pub use repository::{
+    FormatWatch, RefFormat, RefStorage, Repository, RepositoryError, Served, Worktree, with_ref_format,
+};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

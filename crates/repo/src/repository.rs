@@ -54,6 +54,17 @@ pub struct Repository {
     worktree_config_text: Option<Vec<u8>>,
     /// The files above it, if finding it made us read them.
     outer: Option<Outer>,
+    /// What git warns about when it finds the repository.
+    warnings: Vec<String>,
+}
+
+/// The folder of a repository that a server's client named.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Served {
+    /// Where it is.
+    pub folder: PathBuf,
+    /// Git's warnings about settings that decided whether it is trusted, without `warning: `.
+    pub warnings: Vec<String>,
 }
 
 impl Repository {
@@ -65,7 +76,7 @@ impl Repository {
     /// The folder of the repository that a server's client names. It is `given`, or with the part that may be missing
     /// at its end (`.git`, `/.git`), `~` expanded. Refused if it belongs to someone else, unless `safe.directory`
     /// allows it.
-    pub fn served_folder(fs: &Fs, environment: &Environment, given: &Path) -> Result<PathBuf, RepositoryError> {
+    pub fn served_folder(fs: &Fs, environment: &Environment, given: &Path) -> Result<Served, RepositoryError> {
         enter::folder(fs, environment, given)
     }
 
@@ -85,6 +96,11 @@ impl Repository {
     /// [`Repository::discover`].
     pub fn at(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Self, RepositoryError> {
         discover::at(fs, environment, folder)
+    }
+
+    /// Git's warnings about settings that decided whether the repository is trusted, without `warning: `.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// The repository's own folder, or the worktree's below `worktrees/`.

@@ -36,7 +36,7 @@ enum How {
 }
 
 pub(super) fn discover(fs: &Fs, environment: &Environment) -> Result<Repository, RepositoryError> {
-    let finder = Finder { fs, environment, outer: RefCell::default() };
+    let finder = Finder { fs, environment, outer: RefCell::default(), warnings: RefCell::default() };
     let found = match environment.get("GIT_DIR") {
         Some(named) => finder.named(named.as_ref())?,
         None => finder.upwards()?,
@@ -46,7 +46,7 @@ pub(super) fn discover(fs: &Fs, environment: &Environment) -> Result<Repository,
 
 /// The repository that `folder` is, or that a `.git` file there leads to, as a server that has entered it sees it.
 pub(super) fn entered(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Repository, RepositoryError> {
-    let finder = Finder { fs, environment, outer: RefCell::default() };
+    let finder = Finder { fs, environment, outer: RefCell::default(), warnings: RefCell::default() };
     let found = finder.named(folder)?;
     let mut repository = finder.open(found)?;
     repository.is_entered = true;
@@ -55,7 +55,7 @@ pub(super) fn entered(fs: &Fs, environment: &Environment, folder: &Path) -> Resu
 
 /// Whether the folder has what makes a repository.
 pub(super) fn is_repository(fs: &Fs, environment: &Environment, folder: &Path) -> Result<bool, RepositoryError> {
-    let finder = Finder { fs, environment, outer: RefCell::default() };
+    let finder = Finder { fs, environment, outer: RefCell::default(), warnings: RefCell::default() };
     Ok(finder.common_dir_if_repository(folder)?.is_some())
 }
 
@@ -66,7 +66,7 @@ pub(super) fn gitfile_target(fs: &Fs, path: &Path) -> Result<PathBuf, Repository
 
 /// The repository in this very folder.
 pub(super) fn at(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Repository, RepositoryError> {
-    let finder = Finder { fs, environment, outer: RefCell::default() };
+    let finder = Finder { fs, environment, outer: RefCell::default(), warnings: RefCell::default() };
     let found = match finder.by_dot_git(folder)? {
         Some(found) => found,
         None => finder.this(folder)?.ok_or_else(|| RepositoryError::NotARepository(folder.to_owned()))?,
@@ -79,6 +79,8 @@ struct Finder<'a> {
     environment: &'a Environment,
     /// The files above the repository, if they had to be read.
     outer: RefCell<Option<Outer>>,
+    /// What is to be said of the settings that decided about trust.
+    warnings: RefCell<Vec<String>>,
 }
 
 impl Finder<'_> {
@@ -187,7 +189,9 @@ impl Finder<'_> {
 
     fn check_owner(&self, parts: &[Stat], folder: &Path) -> Result<(), RepositoryError> {
         let outer = || Outer::read(self.fs, self.environment);
-        ownership::check(self.fs, self.environment, parts, &outer, &|| self.absolute(folder))
+        let warnings = ownership::check(self.fs, self.environment, parts, &outer, &|| self.absolute(folder))?;
+        self.warnings.borrow_mut().extend(warnings);
+        Ok(())
     }
 
     /// Whether the folder has what makes a repository: a HEAD, objects, refs. If so, the folder it shares with its
@@ -316,6 +320,7 @@ impl Finder<'_> {
             config_text,
             worktree_config_text,
             outer: self.outer.take(),
+            warnings: self.warnings.take(),
         })
     }
 

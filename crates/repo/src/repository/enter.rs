@@ -1,6 +1,6 @@
 //! The repository that a client of a server names: git's rules for `git receive-pack <git-dir>`.
 
-use super::{RepositoryError, discover, ownership};
+use super::{RepositoryError, Served, discover, ownership};
 use crate::{
     config::Outer,
     environment::{Environment, os},
@@ -15,7 +15,7 @@ use std::{
 /// What may be missing at the end of the path, in the order git tries it.
 const SUFFIXES: [&str; 4] = ["/.git", "", ".git/.git", ".git"];
 
-pub(super) fn folder(fs: &Fs, environment: &Environment, given: &Path) -> Result<PathBuf, RepositoryError> {
+pub(super) fn folder(fs: &Fs, environment: &Environment, given: &Path) -> Result<Served, RepositoryError> {
     let not_there = || RepositoryError::NotServed(given.to_owned());
     let path = expand(environment, given).ok_or_else(not_there)?;
     let path = environment.resolve(&path);
@@ -41,8 +41,8 @@ pub(super) fn folder(fs: &Fs, environment: &Environment, given: &Path) -> Result
         }
         let outer = || Outer::read(fs, environment);
         let shown = || folder.canonicalize().unwrap_or_else(|_| folder.clone());
-        ownership::check(fs, environment, &parts, &outer, &shown)?;
-        return Ok(folder);
+        let warnings = ownership::check(fs, environment, &parts, &outer, &shown)?;
+        return Ok(Served { folder, warnings });
     }
     Err(not_there())
 }

@@ -50,8 +50,8 @@ pub enum RepositoryError {
         path: String,
         /// The path as a shell needs it.
         quoted: String,
-        /// Values of `safe.directory` that git warns about, because they are relative.
-        relative: Vec<String>,
+        /// Git's warnings about relative values of `safe.directory`, without `warning: `.
+        warnings: Vec<String>,
     },
     /// `safe.bareRepository` forbids to take a bare repository that was merely come across.
     #[error("cannot use bare repository '{}' (safe.bareRepository is 'explicit')", .0.display())]
@@ -103,8 +103,8 @@ impl RepositoryError {
     pub fn report(&self) -> String {
         match self {
             RepositoryError::Config(error) => error.report(),
-            RepositoryError::DubiousOwnership { relative, .. } => {
-                let warnings = relative.iter().map(|value| format!("warning: safe.directory '{value}' not absolute\n"));
+            RepositoryError::DubiousOwnership { warnings, .. } => {
+                let warnings = warnings.iter().map(|warning| format!("warning: {warning}\n"));
                 format!("{}fatal: {self}\n", warnings.collect::<String>())
             }
             _ => format!("fatal: {self}\n"),

@@ -14,29 +14,32 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Refuses a repository of which a part (its `.git` file, its worktree, its folder) belongs to someone else.
+/// Refuses a repository of which a part (its `.git` file, its worktree, its folder) belongs to someone else, unless
+/// `safe.directory` trusts it. Returns git's warnings about values of that setting, without `warning: `.
 pub(super) fn check(
     fs: &Fs,
     environment: &Environment,
     parts: &[Stat],
     outer: &dyn Fn() -> Result<Outer, ConfigError>,
     path: &dyn Fn() -> PathBuf,
-) -> Result<(), RepositoryError> {
+) -> Result<Vec<String>, RepositoryError> {
     assert!(!parts.is_empty(), "nothing would be anybody's own");
     if is_ours(environment, parts) {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let shown = path();
     let mut relative = Vec::new();
-    if is_declared_safe(fs, environment, &outer()?, &shown, &mut relative)? {
-        return Ok(());
+    let is_safe = is_declared_safe(fs, environment, &outer()?, &shown, &mut relative)?;
+    let warnings = relative.into_iter().map(|value| format!("safe.directory '{value}' not absolute")).collect();
+    if is_safe {
+        return Ok(warnings);
     }
     let path = shown.to_string_lossy();
     let path = if path.len() > 1 { path.trim_end_matches('/') } else { &path }.to_owned();
     // Git quotes a path only if a shell would make something else of it.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,".contains(&byte);
     let quoted = if path.bytes().all(plain) { path.clone() } else { format!("'{}'", path.replace('\'', "'\\''")) };
-    Err(RepositoryError::DubiousOwnership { path, quoted, relative })
+    Err(RepositoryError::DubiousOwnership { path, quoted, warnings })
 }
 
 fn is_ours(environment: &Environment, parts: &[Stat]) -> bool {
