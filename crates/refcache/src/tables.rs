@@ -275,7 +275,7 @@ impl TablesSource {
     }
 
     pub(crate) fn current(&self) -> Result<Option<Row<'_>>> {
-        Ok(self.cursor.current()?.and_then(row))
+        Ok(self.cursor.current().and_then(row))
     }
 
     pub(crate) fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool> {

@@ -32,7 +32,8 @@ fn header(header: &Header, out: &mut dyn Write) -> io::Result<()> {
     let hash = header.hash.name();
     writeln!(
         out,
-        "header: version {version}, {hash}, block size {block_size}, update indexes {min_update_index}..={max_update_index}"
+        "header: version {version}, {hash}, block size {block_size}, \
+         update indexes {min_update_index}..={max_update_index}"
     )
 }
 

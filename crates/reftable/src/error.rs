@@ -1,25 +1,25 @@
 use bstr::BString;
 
-/// What this crate's functions return.
+/// The result of an operation on tables.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a table could not be read or written.
+/// Why a table could not be read or written. [`StackError`](crate::stack::StackError) is the error of stacks.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused.
+    /// A file operation failed.
     #[error(transparent)]
     Io(Box<refdb_vfs::Error>),
-    /// A table's bytes make no sense. It was damaged after it was written; restore the file from a backup or a clone.
+    /// The table's bytes are invalid: the file was damaged after it was written. Restore it from a backup or a clone.
     #[error(transparent)]
     Corrupt(Box<Corruption>),
-    /// Records must be added in order, refs before logs.
+    /// A record was added out of order. Keys must ascend, and refs come before log entries.
     #[error("record '{name}' is out of order: it sorts before or with the one added before it")]
     Order {
         /// The ref's name.
         name: BString,
     },
-    /// A record's update index is outside the limits that the table was begun with.
+    /// A record's update index is outside the limits with which the table was begun.
     #[error("update index {update_index} of '{name}' is outside the table's limits {min}..={max}")]
     Limits {
         /// The ref's name.
@@ -31,8 +31,8 @@ pub enum Error {
         /// The table's upper limit.
         max: u64,
     },
-    /// A record does not fit in a block, or two of its keys do not fit in a block of an index. Use a larger block size
-    /// (`reftable.blockSize`), or a shorter name.
+    /// A record does not fit into a block, or an index block has no room for two keys of that length. Shorten the name,
+    /// or use a larger block size (`reftable.blockSize`).
     #[error(
         "the record of '{name}' does not fit in a block of {block_size} bytes, or its name is too long for the index; \
          shorten the name or raise reftable.blockSize"
@@ -40,10 +40,10 @@ pub enum Error {
     TooLarge {
         /// The ref's name.
         name: BString,
-        /// The block size in use.
+        /// The block size, in bytes.
         block_size: u32,
     },
-    /// A name is empty or contains a NUL byte, or an object id is of another kind than the table's.
+    /// A name is empty or contains a NUL byte, or an object id has another hash function than the table.
     #[error("the record of '{name}' cannot be stored in this table: {reason}")]
     Unstorable {
         /// The ref's name.
@@ -51,26 +51,26 @@ pub enum Error {
         /// Why not.
         reason: &'static str,
     },
-    /// Tables of a stack must agree on the kind of object ids.
+    /// The tables of a stack have object ids of different hash functions.
     #[error("table '{table}' has {found} object ids where {expected} is expected")]
     Hash {
-        /// The table that differs.
+        /// The name of the table that differs.
         table: BString,
-        /// What it has.
+        /// Its hash function.
         found: &'static str,
-        /// What the others have.
+        /// The hash function of the other tables.
         expected: &'static str,
     },
-    /// What [`dump`](crate::dump()) writes could not be written.
-    #[error("cannot write the picture of a table: {0}")]
+    /// The output of [`dump`](crate::dump()) could not be written.
+    #[error("cannot write the dump of a table: {0}")]
     Output(std::io::Error),
-    /// The block size is 0 or above the format's limit.
+    /// The block size is 0 or larger than the format allows.
     #[error("a block size of {0} bytes is outside 1..=16777215")]
     BlockSize(u32),
 }
 
 impl Error {
-    /// Whether a record, or its name, is too large for the blocks of a table.
+    /// Whether this is [`Error::TooLarge`].
     pub fn is_too_large(&self) -> bool {
         matches!(self, Error::TooLarge { .. })
     }
@@ -82,18 +82,18 @@ impl From<refdb_vfs::Error> for Error {
     }
 }
 
-/// Damage in a table: in which table, where, and what.
+/// Damage in a table.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 #[error("reftable '{table}' is corrupt at byte {offset}: {fault}{}", behind_text(.behind))]
 pub struct Corruption {
-    /// The name the table was opened under.
+    /// The name under which the table was opened.
     pub table: BString,
-    /// Where in the file; for a fault inside a log block, where the block starts.
+    /// The byte in the file; for a fault inside a log block, which is compressed, the first byte of that block.
     pub offset: u64,
-    /// The fault.
+    /// What is wrong there.
     pub fault: Fault,
-    /// The name that was read last before it, where names are read one by one; else empty.
+    /// The last name that a walk read before the fault; empty if the fault was not found by a walk.
     pub behind: BString,
 }
 
@@ -101,118 +101,127 @@ fn behind_text(name: &BString) -> String {
     if name.is_empty() { String::new() } else { format!(", behind '{name}'") }
 }
 
-/// What can be wrong with a table's bytes.
+/// What can be wrong with the bytes of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Too short to hold a header and a footer.
+    /// The file is too short for a header and a footer.
     #[error("the file is truncated: {0} bytes are too few for a table")]
     TooShort(u64),
-    /// It does not begin with `REFT`.
+    /// The file does not begin with `REFT`.
     #[error("it is not a reftable: the magic bytes are missing")]
     Magic,
-    /// Neither version 1 nor 2.
+    /// The version is neither 1 nor 2.
     #[error("version {0} of the format is unknown")]
     Version(u8),
-    /// Neither SHA-1 nor SHA-256.
+    /// The hash function is neither SHA-1 nor SHA-256.
     #[error("the hash function {0:#010x} is unknown")]
     HashId(u32),
-    /// The footer does not repeat the header: often a file that was cut off or appended to.
+    /// The footer does not repeat the header, often because the file was truncated or appended to.
     #[error("the footer does not repeat the header")]
     HeaderFooterDiffer,
-    /// The footer's checksum is wrong.
+    /// The checksum of the footer is wrong.
     #[error("the footer's checksum is {found:#010x} where {expected:#010x} is expected")]
     Checksum {
-        /// What the bytes add up to.
+        /// The checksum of the bytes.
         expected: u32,
-        /// What the footer says.
+        /// The checksum in the footer.
         found: u32,
     },
-    /// The footer gives a section a place that it cannot have.
+    /// The footer places a section outside the blocks of the file.
     #[error("the footer places a section at byte {0}, which is outside the file's blocks")]
     SectionPosition(u64),
-    /// The footer's length of abbreviated object ids makes no sense.
+    /// The length to which object ids are abbreviated is 0 or longer than an id.
     #[error("object ids cannot be abbreviated to {0} bytes")]
     ObjectIdLen(u8),
-    /// The byte where a block should begin is no type of block.
+    /// A block begins with a byte that is no type of block.
     #[error("a block of type {0:#04x} is unknown")]
     BlockType(u8),
-    /// There is a block, but of another type than what led here promises.
-    #[error("a block of type '{}' stands where one of type '{}' is expected", char::from(*found), char::from(*expected))]
+    /// A block has another type than the index or the footer says.
+    #[error(
+        "a block of type '{}' stands where one of type '{}' is expected",
+        char::from(*found),
+        char::from(*expected)
+    )]
     WrongBlockType {
-        /// The type wanted.
+        /// The expected type.
         expected: u8,
-        /// The type found.
+        /// The type of the block.
         found: u8,
     },
-    /// A block's length is too small for its own parts or leads out of the file.
+    /// The length of a block is too small for its parts, or reaches beyond the file.
     #[error("a block length of {0} bytes is impossible here")]
     BlockLen(u32),
-    /// A block's number of restart points is zero or needs more room than the block has.
+    /// A block has no restart points, or more than it has room for.
     #[error("{0} restart points are impossible in this block")]
     RestartCount(u16),
-    /// A restart point leads out of the block's records or not to a whole key.
+    /// A restart point does not lead to a record with a whole key.
     #[error("a restart point leads to byte {0} of the block, where no record with a whole key begins")]
     RestartOffset(u32),
-    /// A number has no end or is larger than 64 bits.
+    /// A number does not end within the block, or has more than 64 bits.
     #[error("a number is truncated or too large")]
     Varint,
-    /// A record's name or value leads out of the block.
+    /// A record reaches beyond its block.
     #[error("a record is truncated")]
     RecordTruncated,
-    /// A key shares more bytes with the one before it than that one has.
+    /// A key shares more bytes with its predecessor than that one has.
     #[error("a key repeats {0} bytes of a shorter key")]
     KeyPrefix(u64),
-    /// A key is empty, or a log's key is not a name, a NUL byte and an update index.
+    /// A key is empty, or the key of a log entry is not a name, a NUL byte and an update index.
     #[error("a key is malformed")]
     Key,
-    /// A key sorts before the one before it, or is the same.
+    /// A key is not greater than its predecessor.
     #[error("a key is out of order")]
     KeyOrder,
-    /// An object's blocks are listed twice.
+    /// The positions of the blocks that refer to an object do not ascend.
     #[error("an object's blocks do not ascend")]
     PositionOrder,
-    /// The type of a record's value is unknown.
+    /// A record has an unknown type of value.
     #[error("a value of type {0} is unknown")]
     ValueType(u8),
-    /// A log block cannot be inflated, or not to the length it announces.
+    /// A log block cannot be inflated to the length that it announces.
     #[error("the log block cannot be inflated to its announced length")]
     Inflate,
-    /// Index blocks lead to one another without end.
+    /// Index blocks refer to one another in a cycle, or more deeply than any sensible index.
     #[error("the index is too deep")]
     IndexDepth,
-    /// An index block says that another block holds a key or a later one, and that block does not.
+    /// An index block promises a key, or a greater one, in a block that has neither.
     #[error("the index promises a key that is not there")]
     IndexPromise,
-    /// An update index is larger than 64 bits, or than the header allows.
+    /// An update index has more than 64 bits, or is greater than the header allows.
     #[error("an update index is too large")]
     UpdateIndex,
-    /// A block is larger than the header's block size. C git reads no more than that of a block. Only `check` looks.
+    /// A block other than one of logs is larger than the header's block size, beyond which C git does not read.
+    /// Reported by [`check`](crate::check()) only.
     #[error(
         "a block of {len} bytes is larger than the header's block size of {block_size}, so that git cannot read it"
     )]
     BlockTooLarge {
-        /// How many bytes the block has.
+        /// The length of the block, in bytes.
         len: u32,
-        /// What the header says.
+        /// The header's block size, in bytes.
         block_size: u32,
     },
-    /// Padding is zeros. Only `check` looks.
-    #[error("there is something in the padding")]
+    /// Padding is not zeros. Reported by [`check`](crate::check()) only.
+    #[error("the padding is not zeros")]
     Padding,
-    /// An index entry that leads to no block with its key at the end. Only `check` looks.
+    /// An index entry does not lead to a block whose last key is that of the entry. Reported by
+    /// [`check`](crate::check()) only.
     #[error("the index leads to byte {0} for a key that is not the last of a block there")]
     IndexEntry(u64),
-    /// An index that leaves out a block of its section, or lists one of another. Only `check` looks.
+    /// An index omits a block of its section, or lists a block of another one. Reported by [`check`](crate::check())
+    /// only.
     #[error("the index does not list the blocks of its section")]
     IndexIncomplete,
-    /// Blocks of a section that the footer says nothing of. Only `check` looks.
-    #[error("the footer does not tell of this section")]
+    /// The footer does not mention a section that has blocks. Reported by [`check`](crate::check()) only.
+    #[error("the footer does not mention this section")]
     Unreachable,
-    /// An object that a ref points at is not in the object index. Only `check` looks.
+    /// An object to which a ref points is missing from the index of objects. Reported by [`check`](crate::check())
+    /// only.
     #[error("the object index leaves out the object whose id begins with {0:016x}")]
     ObjectMissing(u64),
-    /// An object in the object index with other blocks than those that point at it. Only `check` looks.
+    /// The index of objects lists an object with other blocks than those whose refs point to it. Reported by
+    /// [`check`](crate::check()) only.
     #[error("the object index lists an object with the wrong blocks")]
     ObjectPositions,
 }

@@ -1,8 +1,8 @@
 //! Reads and writes Git's reftable files and stacks, versions 1 (SHA-1) and 2 (SHA-256).
 //!
-//! A reftable is an immutable file of sorted records: refs and reflog entries. Larger files also have an index from
-//! object ids to refs. A stack of tables makes a ref database: newer tables override older ones, and tombstones hide
-//! what was deleted. The bytes are drawn in `docs/formats/reftable.md`.
+//! A reftable is an immutable file of sorted records: refs and reflog entries, and in larger files an index from object
+//! ids to refs. A stack of tables is a ref database: newer tables override older ones, and tombstones hide what was
+//! deleted. `docs/formats/reftable.md` draws the format byte by byte.
 //!
 //! ```
 //! use reftable::{HashKind, Merged, ObjectId, RefRecord, RefValue, Source, Table, TableWriter, WriteOptions};
@@ -25,10 +25,18 @@
 //! # }
 //! ```
 //!
-//! From the bottom up come `format` (header, footer, numbers), `record` (the content of a block) and `block`. A `block`
-//! has records that share prefixes, found by restart points; a `table` has blocks found by indexes ([`Table`],
-//! [`TableWriter`]). Then come `merged` (tables on top of one another: [`Merged`]) and [`stack`] (the folder, its list
-//! and its lock). [`check()`] and [`dump()`] beside them look at whole files.
+//! # Modules
+//!
+//! From the bottom up:
+//!
+//! - `format`: header, footer, and how numbers are written
+//! - `record`: refs, log entries, objects and index entries, with keys that share prefixes
+//! - `block`: records behind one another, searched by restart points
+//! - `table`: the blocks of a file, found through indexes ([`Table`], [`TableWriter`])
+//! - `merged`: tables on top of one another ([`Merged`])
+//! - [`stack`]: the folder, its list and its lock
+//!
+//! [`check()`] and [`dump()`] read whole files.
 
 #![warn(missing_debug_implementations)]
 

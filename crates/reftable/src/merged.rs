@@ -1,4 +1,4 @@
-//! Tables on top of one another: the newest record of a key counts, and tombstones hide older ones.
+//! Tables on top of one another, read as one: the newest record of each key counts, and tombstones hide older ones.
 
 mod cursor;
 mod logs;
@@ -16,7 +16,9 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// An immutable stack of tables. Cheap to clone; cursors keep the tables alive.
+/// An immutable stack of tables that is read as one table.
+///
+/// It is cheap to clone. Cursors keep the tables open, also when the stack on disk has been compacted meanwhile.
 #[derive(Clone, Debug)]
 pub struct Merged {
     /// Oldest first.
@@ -24,7 +26,11 @@ pub struct Merged {
 }
 
 impl Merged {
-    /// Stacks tables, oldest first. All must have the same kind of object ids. None at all is a stack without refs.
+    /// Stacks tables, oldest first. Without tables the stack has no refs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Hash`] if the tables have object ids of different hash functions.
     pub fn new(tables: impl Into<Arc<[Arc<Table>]>>) -> Result<Self> {
         let tables = tables.into();
         for pair in tables.windows(2) {
@@ -44,37 +50,49 @@ impl Merged {
         &self.tables
     }
 
-    /// The kind of the object ids; `None` for a stack without tables.
+    /// The hash function of the object ids, or `None` if there are no tables.
     pub fn hash(&self) -> Option<HashKind> {
         self.tables.first().map(|table| table.hash())
     }
 
-    /// The highest update index of all tables; 0 where there is none.
+    /// The greatest update index of all tables, or 0 if there are none.
     pub fn max_update_index(&self) -> u64 {
         self.tables.iter().map(|table| table.max_update_index()).max().unwrap_or(0)
     }
 
-    /// A cursor before the first ref.
+    /// Returns a cursor before the first ref.
     pub fn refs(&self) -> MergedRefCursor {
         MergedRefCursor::new(self.clone())
     }
 
-    /// A cursor before the first log entry.
+    /// Returns a cursor before the first log entry.
     pub fn logs(&self) -> MergedLogCursor {
         MergedLogCursor::new(self.clone())
     }
 
-    /// Whether any of the tables has a section of log entries.
+    /// Whether any table has log entries or tombstones of log entries.
     pub fn has_logs(&self) -> bool {
         self.tables.iter().any(|table| table.section(BlockKind::Log).is_some())
     }
 
-    /// Looks one ref up and hands it to `then`. Who looks up many keeps a cursor and uses [`MergedRefCursor::lookup`].
+    /// Looks up one ref and passes it to `then`; `None` if the ref does not exist.
+    ///
+    /// A cursor ([`MergedRefCursor::lookup`]) is faster for many names.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     pub fn get<T>(&self, name: &[u8], then: impl FnOnce(RefRecord<'_>) -> T) -> Result<Option<T>> {
         self.get_noting(name, &mut false, then)
     }
 
-    /// The same; `has_read` is set if that took a read.
+    /// Looks up one ref as [`get`](Self::get) does, and sets `has_read` if a block had to be read from a file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     pub fn get_noting<T>(
         &self,
         name: &[u8],
@@ -98,7 +116,14 @@ impl Merged {
         Ok(None)
     }
 
-    /// The refs that point at an object directly or through a tag, in order of name.
+    /// Returns the refs that point to an object, directly or through a tag, in order of name.
+    ///
+    /// Tables with an index of objects are searched through it, others from their first ref to the last.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     pub fn refs_pointing_at(&self, id: &ObjectId) -> Result<Vec<PointingRef>> {
         let mut found = Vec::new();
         for (at, table) in self.tables.iter().enumerate() {

@@ -28,8 +28,8 @@ pub struct WriteOptions {
     pub restart_interval: u16,
     /// Whether a table with an index of its refs also gets an index from object ids to refs.
     pub index_objects: bool,
-    /// Whether blocks of refs, objects and indexes are padded to `block_size`. The last block of the file, and one before a
-    /// log block, is never padded.
+    /// Whether blocks of refs, objects and indexes are padded to `block_size`. The last block of the file, and one
+    /// before a log block, is never padded.
     pub aligned: bool,
 }
 

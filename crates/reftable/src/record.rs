@@ -1,5 +1,5 @@
-//! What blocks hold: records in the order of their keys. A record is a key, compressed against the key before it, a
-//! type of three bits, and a value.
+//! The records in a block, in the order of their keys. A record has a key, stored without the prefix that it shares
+//! with the key before it, a type of three bits, and a value.
 
 mod fit;
 mod index_record;
@@ -19,7 +19,7 @@ pub use ref_record::{RefRecord, RefValue};
 use crate::{Fault, format::BlockKind};
 use refdb_types::{HashKind, ObjectId};
 
-/// What a file's header says that its records depend on.
+/// The fields of a table's header on which the meaning of its records depends.
 #[derive(Clone, Copy)]
 pub(crate) struct Context {
     pub(crate) hash: HashKind,
@@ -28,12 +28,12 @@ pub(crate) struct Context {
 
 /// One of the four kinds of records.
 pub(crate) trait Records {
-    /// The kind of block they are in.
+    /// The kind of block that holds these records.
     const BLOCK: BlockKind;
-    /// Where in the block a record's value is, and its parts that are cheap to read.
+    /// The location of a record's value in its block, and those parts that are cheap to decode.
     type Value: Copy + Default;
 
-    /// Reads the value at `at` and returns it with where it ends. `records` ends where the block's records end.
+    /// Decodes the value at `at`; returns it and the offset of its end. `records` are all records of the block.
     fn parse(
         records: &[u8],
         at: usize,
@@ -42,17 +42,17 @@ pub(crate) trait Records {
         key: &[u8],
     ) -> Result<(Self::Value, usize), Fault>;
 
-    /// Whether the record hides records of the same key in older tables.
+    /// Whether the record hides those with the same key in older tables.
     fn is_deletion(value: &Self::Value) -> bool;
 }
 
-/// The object id at `at`, whose place `parse` has checked.
+/// The object id at `at`; `parse` has checked that it lies within the records.
 #[inline(always)]
 pub(crate) fn id_at(records: &[u8], at: usize, hash: HashKind) -> ObjectId {
     ObjectId::from_bytes(hash, &records[at..at + hash.len_bytes()]).expect("the slice is as long as the id")
 }
 
-/// The place of a string that its length precedes.
+/// Reads the length of a string at `at` and moves `at` behind the string. Returns the string's offset and length.
 #[inline]
 fn string_at(records: &[u8], at: &mut usize) -> Result<(u32, u32), Fault> {
     let len = crate::format::varint::get_len(records, at)?;

@@ -1,4 +1,4 @@
-//! A block of refs by itself, outside of a table: the densest form in which refs can be searched.
+//! A block of refs outside of a table: the most compact form in which refs can be searched.
 
 use crate::{
     Fault, HashKind, RefValue,
@@ -9,8 +9,9 @@ use crate::{
 use bstr::{BStr, ByteSlice};
 use std::{fmt, ops::ControlFlow};
 
-/// Refs in order of name, as a ref block of a table has them. A ref takes 26 or 27 bytes where names are like their
-/// neighbours. Immutable.
+/// Refs in memory, sorted by name and compressed like the ref block of a table. It never changes.
+///
+/// A ref takes 26 or 27 bytes with SHA-1 if its name differs little from its neighbours' names.
 #[derive(Debug)]
 pub struct RefBlock {
     bytes: Box<[u8]>,
@@ -18,17 +19,17 @@ pub struct RefBlock {
     hash: HashKind,
 }
 
-/// Makes [`RefBlock`]s, one after the other, in one piece of memory.
+/// Builds [`RefBlock`]s, one after the other, in a buffer that is reused.
 pub struct RefBlockWriter {
     block: BlockWriter,
     hash: HashKind,
     last: Vec<u8>,
 }
 
-/// As git's tables have it: fewer restart points make a block smaller, and longer to search.
+/// Git's default. Fewer restart points make a block smaller, but slower to search.
 const RESTART_INTERVAL: u16 = 16;
 
-/// What the format's 24 bits can say.
+/// The longest block of the format, whose length has 24 bits.
 const BLOCK_LEN_MAX: usize = (1 << 24) - 1;
 
 impl fmt::Debug for RefBlockWriter {
@@ -38,15 +39,15 @@ impl fmt::Debug for RefBlockWriter {
 }
 
 impl RefBlockWriter {
-    /// For refs whose ids are of this kind.
+    /// Creates a writer for object ids of this hash function.
     pub fn new(hash: HashKind) -> Self {
         let mut block = BlockWriter::new(RESTART_INTERVAL);
         block.begin(BlockKind::Ref, |_| {});
         RefBlockWriter { block, hash, last: Vec::new() }
     }
 
-    /// Adds a ref. The name must be greater than the last one's, the ids of the right kind, and there must be room.
-    /// Otherwise nothing is added, and the answer is `false`.
+    /// Adds a ref. Returns `false` and adds nothing if the name is not greater than the last one, an id has another
+    /// hash function, or the block has no room.
     pub fn add(&mut self, name: &BStr, value: &RefValue<'_>) -> bool {
         let is_of_kind = match value {
             RefValue::Direct(id) => id.kind() == self.hash,
@@ -66,7 +67,11 @@ impl RefBlockWriter {
         true
     }
 
-    /// The block of what was added. The writer is as new afterwards.
+    /// Returns the block of the refs that were added, and leaves the writer empty.
+    ///
+    /// # Errors
+    ///
+    /// A fault if no refs were added, since a block has at least one.
     pub fn finish(&mut self) -> Result<RefBlock, Fault> {
         let bytes: Box<[u8]> = self.block.finish().into();
         self.block.begin(BlockKind::Ref, |_| {});
@@ -77,18 +82,26 @@ impl RefBlockWriter {
 }
 
 impl RefBlock {
-    /// Bytes of memory that it takes, besides itself.
+    /// The length of the block in memory, in bytes.
     pub fn len_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The ref of this name.
+    /// Looks up a ref by its name.
+    ///
+    /// # Errors
+    ///
+    /// The fault, if the block is damaged.
     pub fn find(&self, name: &BStr) -> Result<Option<RefValue<'_>>, Fault> {
         let found = lower_bound::<RefRecords>(&self.bytes, &self.layout, name, &self.context())?;
         Ok(found.filter(|(is_equal, _)| *is_equal).map(|(_, place)| place.value(&self.bytes, self.hash)))
     }
 
-    /// Hands over the refs from this name on, in order, until `visit` breaks.
+    /// Passes the refs from the name `start` on to `visit`, in order, until it breaks.
+    ///
+    /// # Errors
+    ///
+    /// The fault, if the block is damaged.
     pub fn for_each_from(
         &self,
         start: &BStr,

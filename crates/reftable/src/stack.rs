@@ -1,6 +1,7 @@
 //! The stack: the folder of tables that is a ref database, and the list that says which of them count.
 //!
-//! Read in this order: `name`, `list`, [`Snapshot`], `load`, [`Stack`], [`Addition`], [`plan()`], [`Compaction`], `clean`.
+//! Read in this order: `name`, `list`, [`Snapshot`], `load`, [`Stack`], [`Addition`], [`plan()`], [`Compaction`],
+//! `clean`.
 
 mod addition;
 mod addition_writer;

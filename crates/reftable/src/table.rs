@@ -1,7 +1,8 @@
-//! One file: blocks in sections (refs, objects, logs), each found through an index where there are many.
+//! A file: sections of blocks (refs, objects, logs), which an index finds where there are many.
 //!
 //! ```text
-//! | header, ref block ... | ref index ... | object block ... | object index ... | log block ... | log index ... | footer |
+//! | header, ref block ... | ref index ... | object block ... | object index ... |
+//! | log block ... | log index ... | footer |
 //! ```
 
 mod cache;

@@ -96,7 +96,7 @@ fn among_all(old: &FilesBackend, base: &Merged) -> Result<Vec<LateRef>> {
             Err(broken) => (broken.name.as_bstr(), None),
         };
         let mut was = None;
-        while let Some(record) = cursor.current()? {
+        while let Some(record) = cursor.current() {
             let order = record.name.cmp(name);
             if order.is_gt() {
                 break;
@@ -116,7 +116,7 @@ fn among_all(old: &FilesBackend, base: &Merged) -> Result<Vec<LateRef>> {
         late.push(LateRef::new(name, was, target));
         Ok(())
     })?;
-    while let Some(record) = cursor.current()? {
+    while let Some(record) = cursor.current() {
         late.push(LateRef::gone(record.name, target_of(&record)));
         cursor.advance()?;
     }

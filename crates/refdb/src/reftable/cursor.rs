@@ -147,7 +147,7 @@ impl Cursor for ReftableCursor {
         if !self.advance()? {
             return Ok(None);
         }
-        Ok(self.cursor().current()?.as_ref().and_then(view))
+        Ok(self.cursor().current().as_ref().and_then(view))
     }
 
     fn for_each(&mut self, visit: &mut dyn FnMut(&RefView<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {

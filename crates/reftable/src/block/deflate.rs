@@ -27,8 +27,8 @@ const LEVEL: Compression = Compression::fast();
 const ZLIB_HEADER: [u8; 2] = [0x78, 0x01];
 
 impl Deflater {
-    /// Appends `raw` to `out` as a zlib stream. `may_store` tells that no other block will follow, and that there is room
-    /// for [`stored_extra`].
+    /// Appends `raw` to `out` as a zlib stream. `may_store` tells that no other block will follow, and that there is
+    /// room for [`stored_extra`].
     pub(crate) fn deflate(&mut self, raw: &[u8], may_store: bool, out: &mut Vec<u8>) {
         if may_store && self.state.is_none() && raw.len() <= STORED_MAX {
             return store(raw, out);

@@ -7,7 +7,7 @@ use crate::{
 use bstr::{BStr, ByteSlice};
 use std::{fmt, ops::ControlFlow};
 
-/// A ref whose value lies where it was found until it is asked for.
+/// A ref that [`MergedRefCursor::for_each`] visits. Its value is decoded only when it is asked for.
 pub struct RefEntry<'a> {
     key: &'a [u8],
     place: &'a RefPlace,
@@ -22,33 +22,34 @@ impl fmt::Debug for RefEntry<'_> {
 }
 
 impl<'a> RefEntry<'a> {
-    /// Its full name.
+    /// The full name.
     #[inline(always)]
     pub fn name(&self) -> &'a BStr {
         self.key.as_bstr()
     }
 
-    /// The object, if it is one that is no tag.
+    /// The object, unless it is an annotated tag or the ref is symbolic.
     #[inline(always)]
     pub fn direct(&self) -> Option<ObjectId> {
         self.place.direct(self.records, self.context.hash)
     }
 
-    /// All of it.
+    /// The whole record.
     #[inline]
     pub fn record(&self) -> RefRecord<'a> {
         self.place.record(self.key, self.context, self.records)
     }
 }
 
-/// Steps through the refs of a stack in order of name.
+/// A cursor over the refs of a stack, in order of name. Tombstones and the records that they hide are skipped.
 ///
-/// A sorted batch of names costs one walk, however many tombstones lie between. The caller may seek with
-/// [`seek`](Self::seek) and [`next`](Self::next), or with [`lookup`](Self::lookup).
+/// Looking up or seeking a sorted batch of names costs a single walk, however many tombstones lie between them.
+/// [`seek`](Self::seek) and [`next`](Self::next) move the cursor; [`lookup`](Self::lookup) keeps a position of its own.
+/// After an error the cursor is at the end until the next seek.
 pub struct MergedRefCursor {
     walk: MergedCursor<RefRecords>,
     tables: Merged,
-    /// The look-ups' own cursors, newest table first.
+    /// The cursors of `lookup`, newest table first.
     points: Vec<Seeker<RefRecords>>,
 }
 
@@ -63,12 +64,23 @@ impl MergedRefCursor {
         MergedRefCursor { walk: MergedCursor::new(tables.clone()), tables, points: Vec::new() }
     }
 
-    /// Moves before the first ref whose name is not less than `name`. Forward it gallops from where it stands.
+    /// Moves before the first ref whose name is not less than `name`. Seeking forward gallops from the current
+    /// position.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     pub fn seek(&mut self, name: &[u8]) -> Result<()> {
         self.walk.seek(name)
     }
 
-    /// The next ref that exists.
+    /// Moves to the next ref and returns it, or `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     #[expect(clippy::should_implement_trait, reason = "the record borrows from the cursor")]
     #[inline]
     pub fn next(&mut self) -> Result<Option<RefRecord<'_>>> {
@@ -76,39 +88,68 @@ impl MergedRefCursor {
         Ok(self.walk.current().map(Cursor::<RefRecords>::record))
     }
 
-    /// Moves to the next ref that exists, for [`current`](Self::current). Returns whether there is one.
+    /// Moves to the next ref, which [`current`](Self::current) then returns. Returns whether there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     #[inline]
     pub fn advance(&mut self) -> Result<bool> {
         self.walk.next_visible()?;
         Ok(self.walk.current().is_some())
     }
 
-    /// Hands the refs that follow to `visit` until it breaks, or there are no more. `next` in a loop does the same, but
-    /// costs a good deal more where one table is left.
+    /// Passes the following refs to `visit` until it breaks or there are no more. Where a single table is left to walk,
+    /// this is much faster than calling [`next`](Self::next) in a loop.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     #[inline]
     pub fn for_each(&mut self, mut visit: impl FnMut(&RefEntry<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
         self.walk.for_each_visible(|key, place, context, records| visit(&RefEntry { key, place, context, records }))
     }
 
-    /// For a caller that ends a walk at the current ref because of its name, as behind some prefix. In a damaged table
-    /// the name may only seem to be there. That is an error, as far as a look at the next names can tell.
+    /// Checks that the current ref's name is plausible, for a caller that ends its walk there because of the name.
+    ///
+    /// In a damaged table a name can sort behind the wanted prefix by mistake, which would silently end the list early.
+    /// The check compares it with the next name that is stored whole.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`](crate::Error::Corrupt) if the names are out of order, [`Error::Io`](crate::Error::Io) if the
+    /// table cannot be read.
     pub fn check_ahead(&mut self) -> Result<()> {
         self.walk.check_ahead()
     }
 
-    /// The record that [`next`](Self::next) returned last, once more.
-    pub fn current(&self) -> Result<Option<RefRecord<'_>>> {
-        Ok(self.walk.current().map(Cursor::<RefRecords>::record))
+    /// Returns the current ref again, or `None` at the end.
+    pub fn current(&self) -> Option<RefRecord<'_>> {
+        self.walk.current().map(Cursor::<RefRecords>::record)
     }
 
-    /// The next record, be it a tombstone: what compaction copies.
+    /// Moves to the next record, which may be a tombstone, and returns it. A compaction copies these.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     pub fn next_with_tombstones(&mut self) -> Result<Option<RefRecord<'_>>> {
         self.walk.next_any()?;
         Ok(self.walk.current().map(Cursor::<RefRecords>::record))
     }
 
-    /// Looks up exactly one ref, `None` if it does not exist or is deleted. It keeps a place of its own, apart from
-    /// that of [`seek`](Self::seek) and [`next`](Self::next), and is cheapest when names ascend.
+    /// Looks up one ref; `None` if it does not exist or is deleted.
+    ///
+    /// This does not move the cursor that [`seek`](Self::seek) and [`next`](Self::next) use. It is fastest when names
+    /// ascend from one call to the next.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     pub fn lookup(&mut self, name: &[u8]) -> Result<Option<RefRecord<'_>>> {
         if self.points.is_empty() {
             self.points = self.tables.tables().iter().rev().map(|table| Seeker::new(table.clone())).collect();
@@ -123,14 +164,21 @@ impl MergedRefCursor {
         Ok(None)
     }
 
-    /// Whether names that begin with `NAME/` may be there, `name` being what [`lookup`](Self::lookup) was asked for
-    /// last. `true` only says that a closer look is due. It costs one step for each table that has the name.
+    /// Whether there may be refs whose names begin with `name` and a slash.
+    ///
+    /// `name` must be the one that was last passed to [`lookup`](Self::lookup). `false` is certain, while after `true`
+    /// the caller has to look; this costs one step in each table that has the name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     pub fn may_have_below(&mut self, name: &[u8]) -> Result<bool> {
         for cursor in &mut self.points {
             if !cursor.seek(name)? || cursor.key() == name && !cursor.pass()? {
                 continue;
             }
-            // `NAME/` sorts before whatever goes on with a greater byte.
+            // Names that continue with a slash sort before those that continue with a greater byte.
             let rest = cursor.key().strip_prefix(name);
             if rest.and_then(<[u8]>::first).is_some_and(|byte| *byte <= b'/') {
                 return Ok(true);

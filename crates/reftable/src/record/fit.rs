@@ -1,6 +1,6 @@
 //! How large a record may be. C git writes no block larger than `reftable.blockSize`, and so cannot rewrite a record
-//! that fits in none. Each later compaction of its own, and with it each write, then ends in "entry too large". Nor can it
-//! index names of which no two fit in one block.
+//! that fits in none. Each later compaction of its own, and with it each write, then ends in "entry too large". Nor can
+//! it index names of which no two fit in one block.
 
 use super::{LogRecord, LogValue, RefRecord, RefValue, log_record::INDEX_LEN};
 use crate::{
@@ -9,8 +9,8 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 
-/// Of a committer's name or email that has to be cut this many bytes stay. Where that is too much still, the block size is
-/// so small that no entry fits, and nothing is cut.
+/// Of a committer's name or email that has to be cut this many bytes stay. Where that is too much still, the block size
+/// is so small that no entry fits, and nothing is cut.
 const IDENT_LEN_MIN: usize = 128;
 
 /// A log's key has a NUL byte and an update index behind the name.
@@ -50,8 +50,8 @@ impl WriteOptions {
         self.check(record.name, log_len(record), self.log_room(has_refs))
     }
 
-    /// Refuses a ref that C git cannot write into a table of its own, or whose name is too long for an index. A deletion
-    /// may have any name, so that a ref with a long name can be deleted.
+    /// Refuses a ref that C git cannot write into a table of its own, or whose name is too long for an index. A
+    /// deletion may have any name, so that a ref with a long name can be deleted.
     pub fn check_ref(&self, record: &RefRecord<'_>) -> Result<()> {
         if !record.is_deletion() {
             self.check_name(record.name)?;
@@ -118,8 +118,8 @@ impl WriteOptions {
         (self.block_size as usize).saturating_sub(header + BLOCK_HEADER_LEN + RESTART_LEN + RESTART_COUNT_LEN)
     }
 
-    /// Bytes of a block for its only log entry. Because C git reads no more of a log block than its block size, the entry
-    /// must fit even if deflate cannot shrink it.
+    /// Bytes of a block for its only log entry. Because C git reads no more of a log block than its block size, the
+    /// entry must fit even if deflate cannot shrink it.
     ///
     /// A table that is not aligned does not tell its block size, and git then takes the default for it.
     fn log_room(&self, is_behind_others: bool) -> usize {

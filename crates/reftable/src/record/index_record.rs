@@ -4,17 +4,17 @@ use crate::{
     format::{BlockKind, varint},
 };
 
-/// The records of index blocks. The key is the last key of another block.
+/// The records of index blocks. Each key is the last key of the block to which the record leads.
 pub(crate) struct IndexRecords;
 
-/// Where in the file that block begins.
+/// The position in the file at which the block begins.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct IndexValue {
     pub(crate) position: u64,
 }
 
 impl IndexValue {
-    /// The three bits beside the key's length: none is used.
+    /// The three bits that are stored beside the length of the key; index records do not use them.
     pub(crate) const TYPE_BITS: u8 = 0;
 
     pub(crate) fn encode(self, out: &mut Vec<u8>) {

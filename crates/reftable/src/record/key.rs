@@ -1,4 +1,4 @@
-//! Keys: how many bytes are those of the key before, how many follow, and those.
+//! Keys, stored without the prefix that they share with the key before them.
 //!
 //! ```text
 //! varint(bytes shared with the key before) varint(bytes that follow << 3 | value type) bytes
@@ -10,7 +10,7 @@ pub(crate) use refdb_types::common_prefix;
 const TYPE_BITS: u32 = 3;
 const TYPE_MASK: u64 = (1 << TYPE_BITS) - 1;
 
-/// Appends a key of which the first `shared` bytes are those of the key before.
+/// Appends a key whose first `shared` bytes are those of the key before it.
 #[inline]
 pub(crate) fn put(out: &mut Vec<u8>, key: &[u8], shared: usize, value_type: u8) {
     debug_assert!(u64::from(value_type) <= TYPE_MASK, "a value's type leaves the length its bits: {value_type}");
@@ -20,17 +20,17 @@ pub(crate) fn put(out: &mut Vec<u8>, key: &[u8], shared: usize, value_type: u8) 
     out.extend_from_slice(&key[shared..]);
 }
 
-/// What stands before a key's own bytes.
+/// The fields in front of a key's own bytes.
 pub(crate) struct Start {
-    /// Bytes that it shares with the key before.
+    /// The number of bytes that the key shares with the one before it.
     pub(crate) shared: usize,
-    /// Its own bytes.
+    /// The number of its own bytes.
     pub(crate) suffix: usize,
-    /// The three bits that tell the type of the value.
+    /// The type of the value, three bits.
     pub(crate) value_type: u8,
 }
 
-/// Reads what stands before a key's own bytes, which are sure to be there.
+/// Reads the fields in front of a key's own bytes, and checks that those bytes lie within the records.
 #[inline(always)]
 pub(crate) fn start(records: &[u8], at: &mut usize) -> Result<Start, Fault> {
     let (shared, suffix_and_type) = match records.get(*at..).and_then(|rest| rest.first_chunk()) {
@@ -38,7 +38,7 @@ pub(crate) fn start(records: &[u8], at: &mut usize) -> Result<Start, Fault> {
             *at += 2;
             (usize::from(shared), u64::from(suffix_and_type))
         }
-        // From 16 bytes on, as at restart points; `high` is not below 0x80.
+        // A key of 16 bytes or more, as at restart points; `high` is at least 0x80.
         Some(&[shared @ 0..0x80, high, low @ 0..0x80]) => {
             *at += 3;
             (usize::from(shared), varint::of_two(high, low))
@@ -61,15 +61,15 @@ fn long_start(records: &[u8], mut at: usize) -> Result<(usize, u64, usize), Faul
     Ok((varint::get_len(records, &mut at)?, varint::get(records, &mut at)?, at))
 }
 
-/// The key of the record at hand, assembled over the keys before it.
+/// The key of the current record, assembled from the keys before it.
 #[derive(Default)]
 pub(crate) struct Key {
-    /// The key, and room behind it that short copies may scribble over.
+    /// The key, and room behind it that short copies may overwrite.
     buffer: Vec<u8>,
     len: usize,
 }
 
-/// Up to this number of bytes are copied as one piece, which is two instructions instead of a call.
+/// Suffixes of at most this length are copied as one piece of this length: two instructions instead of a call.
 const SHORT: usize = 16;
 
 impl Key {
@@ -78,17 +78,18 @@ impl Key {
         &self.buffer[..self.len]
     }
 
-    /// Forgets the key: the next record must have a whole one.
+    /// Forgets the key, so that the next record must have a whole key.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// The same for a key that has to be greater than the one at hand.
+    /// Reads the key of the record at `*at` as [`read`](Self::read) does, and fails unless it is greater than the
+    /// current key.
     #[inline(always)]
     pub(crate) fn read_greater(&mut self, records: &[u8], at: &mut usize) -> Result<(usize, u8), Fault> {
         let start = start(records, at)?;
         let suffix = &records[*at..*at + start.suffix];
-        // Mostly the first byte that is not shared tells.
+        // The first byte that is not shared nearly always decides.
         if self.as_slice().get(start.shared) >= suffix.first() && self.is_not_less(start.shared, suffix) {
             return Err(Fault::KeyOrder);
         }
@@ -100,7 +101,8 @@ impl Key {
         self.as_slice().get(shared..).is_some_and(|rest| self.len > 0 && rest >= suffix)
     }
 
-    /// Reads the key of the record at `*at`. Returns how many bytes it shares with the one before, and the value's type.
+    /// Reads the key of the record at `*at`. Returns the number of bytes that it shares with the key before it, and the
+    /// type of the value.
     #[inline(always)]
     pub(crate) fn read(&mut self, records: &[u8], at: &mut usize) -> Result<(usize, u8), Fault> {
         let start = start(records, at)?;
@@ -138,7 +140,7 @@ impl Key {
     }
 }
 
-/// Reads the key of a record at a restart point without copying it.
+/// Returns the key of a record at a restart point, without copying it.
 #[inline]
 pub(crate) fn get_whole<'a>(records: &'a [u8], at: &mut usize) -> Result<&'a [u8], Fault> {
     let offset = *at;

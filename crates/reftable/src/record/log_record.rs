@@ -6,44 +6,45 @@ use crate::{
 use bstr::{BStr, ByteSlice};
 use refdb_types::{HashKind, ObjectId};
 
-/// What a log record says.
+/// The value of a log record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogValue<'a> {
-    /// There is no such entry, whatever older tables say.
+    /// A tombstone: the entry does not exist, whatever older tables say.
     Deletion,
-    /// An entry of a ref's log.
+    /// An entry of a reflog.
     Update {
-        /// The value before; null where the ref was created.
+        /// The ref's value before; null if the ref was created.
         old: ObjectId,
-        /// The value after; null where the ref was deleted.
+        /// The ref's value after; null if the ref was deleted.
         new: ObjectId,
-        /// Who did it.
+        /// The name of the committer.
         name: &'a BStr,
-        /// Without the angle brackets.
+        /// The email address of the committer, without angle brackets.
         email: &'a BStr,
-        /// When, in seconds since 1970.
+        /// The time of the change, in seconds since 1970 (UTC).
         time_seconds: u64,
-        /// The offset from UTC as the file has it. Against the format's document, git stores it as it prints it (-0130
-        /// is -130). JGit stores minutes (-0130 is -90). Nothing in the file tells which of them wrote it.
+        /// The offset from UTC as it is stored. Git stores the digits that it prints (-0130 is -130), contrary to the
+        /// format's document, while JGit stores minutes (-0130 is -90). Nothing in the file tells which of them wrote
+        /// it.
         tz_offset: i16,
-        /// The message as the file has it: git always ends it with a newline.
+        /// The message as it is stored; git ends it with a newline, JGit does not.
         message: &'a BStr,
     },
 }
 
-/// An entry of a ref's log in a table.
+/// A reflog entry as a table stores it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogRecord<'a> {
     /// The ref's full name.
     pub name: &'a BStr,
-    /// The transaction that made the entry.
+    /// The update index of the transaction that made the entry.
     pub update_index: u64,
-    /// What was logged.
+    /// The value.
     pub value: LogValue<'a>,
 }
 
 impl LogRecord<'_> {
-    /// Whether this hides an entry of an older table.
+    /// Whether this is a tombstone, which hides an entry of an older table.
     pub fn is_deletion(&self) -> bool {
         self.value == LogValue::Deletion
     }
@@ -51,11 +52,11 @@ impl LogRecord<'_> {
 const DELETION: u8 = 0;
 const UPDATE: u8 = 1;
 
-/// Bytes of the update index in a key.
+/// The length of the update index in a key, in bytes.
 pub(super) const INDEX_LEN: usize = 8;
 
-/// Makes `key` the key of a log record: the name, a NUL byte, and the update index turned around. Newer entries thus
-/// sort before older ones.
+/// Replaces `key` with the key of a log record: the name, a NUL byte, and the complement of the update index, so that
+/// newer entries sort before older ones.
 pub(crate) fn log_key(key: &mut Vec<u8>, name: &[u8], update_index: u64) {
     key.clear();
     key.extend_from_slice(name);
@@ -63,14 +64,14 @@ pub(crate) fn log_key(key: &mut Vec<u8>, name: &[u8], update_index: u64) {
     key.extend_from_slice(&(!update_index).to_be_bytes());
 }
 
-/// The update index in a log record's key, which `parse` has checked.
+/// The update index in the key of a log record; `parse` has checked the key.
 pub(crate) fn log_update_index(key: &[u8]) -> u64 {
     debug_assert!(key.len() > INDEX_LEN && key[key.len() - INDEX_LEN - 1] == 0, "`parse` accepts no other key");
     !be64(key, key.len() - INDEX_LEN)
 }
 
 impl LogValue<'_> {
-    /// The three bits beside the key's length.
+    /// The type of the value, three bits that are stored beside the length of the key.
     pub(crate) fn type_bits(&self) -> u8 {
         match self {
             LogValue::Deletion => DELETION,
@@ -99,7 +100,7 @@ impl LogValue<'_> {
 /// The records of log blocks.
 pub(crate) struct LogRecords;
 
-/// A log entry as it lies in its block.
+/// The location of a log entry's value in its block.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct LogPlace {
     value_type: u8,
@@ -148,7 +149,7 @@ impl Records for LogRecords {
 }
 
 impl LogPlace {
-    /// The record with this key in the block that it was parsed from.
+    /// The record with this key; `block` is the block from which the location was parsed.
     pub(crate) fn record<'a>(&self, key: &'a [u8], block: &'a [u8], hash: HashKind) -> LogRecord<'a> {
         let text = |(at, len): (u32, u32)| block[at as usize..(at + len) as usize].as_bstr();
         let ids = self.ids as usize;

@@ -4,23 +4,23 @@ use crate::{
     format::{BlockKind, varint},
 };
 
-/// The records of object blocks. The key is the beginning of an object id.
+/// The records of object blocks. Their keys are abbreviated object ids.
 pub(crate) struct ObjectRecords;
 
-/// Which ref blocks have refs that point at the object.
+/// The ref blocks that have refs to the object.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct ObjectValue {
-    /// How many blocks. 0 means that there were too many to list: any ref may point there.
+    /// The number of blocks; 0 if there were too many to list, so that any ref may point to the object.
     pub(crate) count: u64,
-    /// Where in the block the positions begin.
+    /// The offset of the positions in the block.
     at: u32,
 }
 
-/// Up to this number of positions are counted in the three bits beside the key's length.
+/// The greatest number of positions that is stored in the three bits beside the length of the key.
 const COUNT_IN_TYPE_MAX: usize = 7;
 
 impl ObjectValue {
-    /// The three bits beside the key's length.
+    /// The three bits that are stored beside the length of the key: the number of positions, or 0 if it follows.
     pub(crate) fn type_bits(positions: &[u64]) -> u8 {
         if positions.len() <= COUNT_IN_TYPE_MAX { positions.len() as u8 } else { 0 }
     }
@@ -38,7 +38,7 @@ impl ObjectValue {
         }
     }
 
-    /// The positions, in the block that this was parsed from.
+    /// The positions; `records` are those from which the value was parsed.
     pub(crate) fn positions<'a>(&self, records: &'a [u8]) -> impl Iterator<Item = Result<u64, Fault>> + use<'a> {
         let mut at = self.at as usize;
         debug_assert!(at as u64 + self.count <= records.len() as u64, "`parse` has seen them in this block");
@@ -69,7 +69,7 @@ impl Records for ObjectRecords {
             0 => varint::get(records, &mut at)?,
             few => u64::from(few),
         };
-        // Each takes a byte at least, which bounds the loop below by the block's length.
+        // A position takes at least one byte, so this bounds the loop below by the length of the block.
         if count > (records.len() - at) as u64 {
             return Err(Fault::RecordTruncated);
         }

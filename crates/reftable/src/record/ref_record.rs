@@ -6,32 +6,32 @@ use crate::{
 use bstr::{BStr, ByteSlice};
 use refdb_types::{HashKind, ObjectId};
 
-/// What a ref record says of its ref.
+/// The value of a ref.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RefValue<'a> {
-    /// The ref does not exist, whatever older tables say: a tombstone.
+    /// A tombstone: the ref does not exist, whatever older tables say.
     Deletion,
-    /// The ref points at this object, which is no tag.
+    /// The ref points to this object, which is not an annotated tag.
     Direct(ObjectId),
-    /// The ref points at an annotated tag.
+    /// The ref points to an annotated tag.
     Peeled {
         /// The tag.
         target: ObjectId,
-        /// What the tag, or a chain of tags, leads to.
+        /// The object to which the tag, or a chain of tags, finally leads.
         peeled: ObjectId,
     },
     /// The ref names another ref.
     Symbolic(&'a BStr),
 }
 
-/// A ref in a table.
+/// A ref as a table stores it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RefRecord<'a> {
-    /// Its full name.
+    /// The full name.
     pub name: &'a BStr,
-    /// The transaction that gave it this value.
+    /// The update index of the transaction that set the value.
     pub update_index: u64,
-    /// Its value.
+    /// The value.
     pub value: RefValue<'a>,
 }
 
@@ -48,7 +48,7 @@ const PEELED: u8 = 2;
 const SYMBOLIC: u8 = 3;
 
 impl RefValue<'_> {
-    /// The three bits beside the key's length.
+    /// The type of the value, three bits that are stored beside the length of the key.
     pub(crate) fn type_bits(&self) -> u8 {
         match self {
             RefValue::Deletion => DELETION,
@@ -80,7 +80,7 @@ impl RefValue<'_> {
 /// The records of ref blocks.
 pub(crate) struct RefRecords;
 
-/// A ref's value as it lies in its block.
+/// The location of a ref's value in its block.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RefPlace {
     pub(crate) update_index: u64,
@@ -134,13 +134,13 @@ impl RefPlace {
         RefRecord { name: key.as_bstr(), update_index: self.update_index, value: self.value(records, context.hash) }
     }
 
-    /// The object, if it is one that is no tag.
+    /// The object, unless it is an annotated tag or the ref is symbolic.
     #[inline(always)]
     pub(crate) fn direct(&self, block: &[u8], hash: HashKind) -> Option<ObjectId> {
         (self.value_type == DIRECT).then(|| id_at(block, self.at as usize, hash))
     }
 
-    /// The value in the block that it was parsed from.
+    /// The value; `block` is the block from which the location was parsed.
     #[inline(always)]
     pub(crate) fn value<'a>(&self, block: &'a [u8], hash: HashKind) -> RefValue<'a> {
         let at = self.at as usize;
@@ -155,7 +155,7 @@ impl RefPlace {
         }
     }
 
-    /// The objects that the ref points at: none, one, or a tag and what it leads to.
+    /// The objects to which the ref points: none, one, or a tag and the object to which it leads.
     pub(crate) fn objects<'a>(&self, block: &'a [u8], hash: HashKind) -> impl Iterator<Item = ObjectId> + use<'a> {
         let (at, len) = match self.value_type {
             DIRECT | PEELED => (self.at as usize, self.len as usize),
@@ -165,7 +165,7 @@ impl RefPlace {
         (at..at + len).step_by(hash.len_bytes()).map(move |at| id_at(block, at, hash))
     }
 
-    /// Whether the ref points at the object, directly or through a tag.
+    /// Whether the ref points to the object, directly or through a tag.
     pub(crate) fn points_at(&self, block: &[u8], id: &[u8]) -> bool {
         debug_assert!(
             !matches!(self.value_type, DIRECT | PEELED) || (self.len as usize).is_multiple_of(id.len()),

@@ -52,7 +52,8 @@ impl Stack {
         self.locked(lock)
     }
 
-    /// The addition of a caller that has locked the stack's list already. The same as [`lock`](Self::lock) from there on.
+    /// The addition of a caller that has locked the stack's list already. The same as [`lock`](Self::lock) from there
+    /// on.
     pub fn locked(&self, lock: Lock) -> Result<Addition, StackError> {
         assert_eq!(lock.target(), self.list_path(), "the lock is that of this stack's list");
         let locked = Instant::now();
@@ -89,8 +90,8 @@ impl Addition {
     /// there is no table.
     ///
     /// `expected_bytes` is about what these records will come to, at least; 0 where that is not known. A table that
-    /// would be merged with older ones at once takes in their records while it is written. If there is no room for that,
-    /// or if the records of all do not fit into blocks, it is written without them: then `build` is called twice.
+    /// would be merged with older ones at once takes in their records while it is written. If there is no room for
+    /// that, or if the records of all do not fit into blocks, it is written without them: then `build` is called twice.
     pub fn add_table<E: From<StackError>>(
         &mut self,
         limits: RangeInclusive<u64>,
@@ -119,9 +120,9 @@ impl Addition {
         Ok(summary)
     }
 
-    /// Writes what `build` does, and what the older tables from `start` on have. `None` if `build` gives no record. A table
-    /// that takes in older ones is in its file then, since there is another way still. The flag tells that it failed
-    /// because of what it took in, or for want of room.
+    /// Writes what `build` does, and what the older tables from `start` on have. `None` if `build` gives no record. A
+    /// table that takes in older ones is in its file then, since there is another way still. The flag tells that it
+    /// failed because of what it took in, or for want of room.
     fn write_table<E: From<StackError>>(
         &self,
         limits: &RangeInclusive<u64>,
@@ -238,8 +239,8 @@ impl Addition {
         locked.map_or(start, |locked| locked + 1)
     }
 
-    /// Replaces `tables[start..]`, and all new tables, by one that holds their records. If there is no room for that, or
-    /// if their records do not fit into blocks, they stay: the next addition tries again.
+    /// Replaces `tables[start..]`, and all new tables, by one that holds their records. If there is no room for that,
+    /// or if their records do not fit into blocks, they stay: the next addition tries again.
     fn merge_from(&mut self, start: usize, tables: &mut Vec<Listed>) -> Result<(), StackError> {
         let inputs = &tables[start..];
         let (min, max) = limits(inputs);

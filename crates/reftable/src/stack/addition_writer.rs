@@ -54,7 +54,8 @@ impl<'t> AdditionWriter<'t> {
         }
     }
 
-    /// Adds a ref. Names must ascend, and no log entry may have been added. A ref that C git could not write is refused.
+    /// Adds a ref. Names must ascend, and no log entry may have been added. A ref that C git could not write is
+    /// refused.
     #[inline]
     pub fn add_ref(&mut self, record: &RefRecord<'_>) -> Result<(), StackError> {
         if !self.limits.contains(&record.update_index) {

@@ -11,7 +11,8 @@ const WAITS_MAX: usize = 100;
 pub enum Scope {
     /// What the geometric rule asks for, so far as nobody else is compacting it.
     Geometric,
-    /// All tables, and of the log only entries that are not expired. One table is left as it is unless C git could not rewrite it.
+    /// All tables, and of the log only entries that are not expired. One table is left as it is unless C git could not
+    /// rewrite it.
     All(Option<LogExpiry>),
 }
 
@@ -79,7 +80,8 @@ impl Stack {
         }
     }
 
-    /// The present tables, and which of them [`Stack::compact`] would make one; none if the range is empty. Locks nothing.
+    /// The present tables, and which of them [`Stack::compact`] would make one; none if the range is empty. Locks
+    /// nothing.
     pub fn compaction_range(&self, scope: Scope) -> Result<(Snapshot, Range<usize>), StackError> {
         let unwritable = match scope {
             Scope::All(None) => self.single_unwritable()?,

@@ -13,8 +13,9 @@ use std::{
 
 /// An open stack. Clones are the same open stack; threads may share it.
 ///
-/// `tables.list` names the tables, the oldest first. It is only ever replaced by a rename, under `tables.list.lock`: at that
-/// moment a change becomes visible, whole. Tables are never changed, so a [`Snapshot`](super::Snapshot) stays as it was read.
+/// `tables.list` names the tables, the oldest first. It is only ever replaced by a rename, under `tables.list.lock`: at
+/// that moment a change becomes visible, whole. Tables are never changed, so a [`Snapshot`](super::Snapshot) stays as
+/// it was read.
 #[derive(Clone, Debug)]
 pub struct Stack(Arc<Shared>);
 

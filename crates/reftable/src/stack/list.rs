@@ -78,9 +78,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_the_same_but_for_empty_lines(content in prop::collection::vec(prop::sample::select(b"ab./\n\n\0".to_vec()), 0..40)) {
+        fn what_is_read_is_written_the_same_but_for_empty_lines(
+            content in prop::collection::vec(prop::sample::select(b"ab./\n\n\0".to_vec()), 0..40)
+        ) {
             if let Ok(tables) = table_names(&content) {
-                let lines: Vec<u8> = content.split_inclusive(|byte| *byte == b'\n').filter(|line| line.len() > 1).flatten().copied().collect();
+                let lines = content.split_inclusive(|byte| *byte == b'\n').filter(|line| line.len() > 1);
+                let lines: Vec<u8> = lines.flatten().copied().collect();
                 prop_assert_eq!(format(&tables), lines);
             }
         }

@@ -29,8 +29,8 @@ pub struct NewTable {
 }
 
 impl NewTable {
-    /// For a writer that holds the list's lock. It needs no temporary name: nobody reads a table that no list names, and
-    /// a clean-up takes the lock first.
+    /// For a writer that holds the list's lock. It needs no temporary name: nobody reads a table that no list names,
+    /// and a clean-up takes the lock first.
     pub(super) fn under_lock(stack: &Stack, min_update_index: u64, max_update_index: u64) -> Self {
         let name = TableName::fresh(min_update_index, max_update_index);
         let path = stack.path_of(&name);

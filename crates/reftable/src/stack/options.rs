@@ -15,11 +15,11 @@ pub struct StackOptions {
     pub access: Access,
     /// Which writes are brought to stable storage.
     pub durability: Durability,
-    /// The exact permission bits of new tables and lists, as `core.sharedRepository` gives them, or `None` to leave them
-    /// to the umask.
+    /// The exact permission bits of new tables and lists, as `core.sharedRepository` gives them, or `None` to leave
+    /// them to the umask.
     pub file_mode: Option<u32>,
-    /// How many times as large as its next younger neighbour each table should be (`reftable.geometricFactor`); 0 stands
-    /// for [`DEFAULT_FACTOR`].
+    /// How many times as large as its next younger neighbour each table should be (`reftable.geometricFactor`); 0
+    /// stands for [`DEFAULT_FACTOR`].
     pub geometric_factor: u16,
     /// Whether additions compact the stack by the geometric rule.
     pub auto_compact: bool,
@@ -47,11 +47,11 @@ impl fmt::Debug for Access {
 /// The writes that are brought to stable storage before a change counts as made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
-    /// None, as in git unless `core.fsync` names references. A crash of the machine can lose the newest changes, or leave
-    /// files whose content never arrived.
+    /// None, as in git unless `core.fsync` names references. A crash of the machine can lose the newest changes, or
+    /// leave files whose content never arrived.
     None,
-    /// The new table, the new list and their names in the folder. After the list has been replaced, the folder is synced
-    /// once more.
+    /// The new table, the new list and their names in the folder. After the list has been replaced, the folder is
+    /// synced once more.
     Sync,
 }
 

@@ -52,7 +52,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn compacting_the_range_once_restores_the_sequence(mut sizes in prop::collection::vec(1u64..1_000_000, 0..40), factor in 2u16..9) {
+        fn compacting_the_range_once_restores_the_sequence(
+            mut sizes in prop::collection::vec(1u64..1_000_000, 0..40),
+            factor in 2u16..9,
+        ) {
             if let Some(range) = plan(&sizes, factor) {
                 prop_assert!(range.len() >= 2 && range.end <= sizes.len());
                 let sum = sizes[range.clone()].iter().sum();

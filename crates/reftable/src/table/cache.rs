@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-/// A block as it is kept in memory: logs inflated.
+/// A block in memory; log blocks are inflated.
 #[derive(Debug)]
 pub(crate) struct CachedBlock {
     pub(crate) layout: Layout,
@@ -17,16 +17,16 @@ pub(crate) struct CachedBlock {
     pub(crate) bytes: Box<[u8]>,
 }
 
-/// A bounded cache of blocks, shared by any number of tables and threads.
+/// A bounded cache of blocks that any number of tables and threads can share.
 ///
-/// As long as all that is asked for fits, all of it stays. Beyond that a block that was used since it was last in turn
-/// to go is passed over once.
+/// Each of its 16 shards has a sixteenth of the capacity and evicts by the CLOCK rule: the oldest block goes first, but
+/// a block that was used since it entered the queue is moved to the end once.
 pub struct BlockCache {
     shards: [Mutex<Shard>; SHARDS],
     capacity_bytes: usize,
-    /// The bytes that it keeps, however much others take.
+    /// The bytes that stay available to this cache, however much others take.
     least_bytes: usize,
-    /// What others take of the same memory.
+    /// The bytes that others take of the same memory.
     taken_bytes: Arc<AtomicUsize>,
     held_bytes: AtomicUsize,
     next_file: AtomicU64,
@@ -38,8 +38,8 @@ const _: () = assert!(SHARDS == 1 << 4, "four bits choose a shard");
 /// A file and a position in it.
 type Key = (u64, u64);
 
-/// Hashes keys, which are two numbers, in a few instructions. An attacker who writes tables can choose positions, but does
-/// not know the seed.
+/// Hashes keys, which are two numbers, in a few instructions. It is seeded, because whoever writes tables can choose
+/// the positions.
 #[derive(Clone)]
 struct Mix(u64);
 
@@ -76,11 +76,11 @@ impl Hasher for Mix {
 
 #[derive(Default)]
 struct Shard {
-    /// Where in the queue a block is, counted from the first that ever was in it.
+    /// The place of each block in the queue, counted from the first block that ever was in it.
     places: HashMap<Key, u64, Mix>,
-    /// Whose turn it is to go stands in front.
+    /// The blocks; the next to be evicted is in front.
     queue: VecDeque<Slot>,
-    /// How many have left the front of the queue.
+    /// The number of blocks that have left the front of the queue.
     passed: u64,
     bytes: usize,
 }
@@ -93,20 +93,22 @@ struct Slot {
 
 impl Slot {
     fn bytes(&self) -> usize {
-        // The places' share, the slot, the counters of the Arc and what the allocator adds.
+        // The entry in `places`, the slot, the counters of the `Arc`, and the overhead of the allocator.
         const BESIDES_BYTES: usize = 160;
         self.block.bytes.len() + BESIDES_BYTES
     }
 }
 
 impl BlockCache {
-    /// An empty cache that keeps about `capacity_bytes`.
+    /// Creates an empty cache that holds about `capacity_bytes`.
     pub fn new(capacity_bytes: usize) -> Arc<Self> {
         Self::beside(capacity_bytes, capacity_bytes, Arc::default())
     }
 
-    /// An empty cache that shares `capacity_bytes` with others: the part beyond `taken_bytes` is its own, but not
-    /// less than `least_bytes`.
+    /// Creates an empty cache that shares `capacity_bytes` with others, whose use the caller counts in `taken_bytes`.
+    ///
+    /// The cache holds about what the others leave, but at least `least_bytes`. Call [`trim`](Self::trim) after the
+    /// others have taken more.
     pub fn beside(capacity_bytes: usize, least_bytes: usize, taken_bytes: Arc<AtomicUsize>) -> Arc<Self> {
         Arc::new(BlockCache {
             shards: Default::default(),
@@ -118,19 +120,19 @@ impl BlockCache {
         })
     }
 
-    /// Bytes in use.
+    /// The bytes in use.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes.load(Relaxed)
     }
 
-    /// Gives up blocks beyond its bound now that others have taken more.
+    /// Evicts blocks until the cache is within its bound again.
     pub fn trim(&self) {
         for shard in &self.shards {
             self.keep_to_bound(&mut lock(shard));
         }
     }
 
-    /// A number for a file that no other file in this cache has.
+    /// Returns a number that no other file in this cache has.
     pub(crate) fn file(&self) -> u64 {
         self.next_file.fetch_add(1, Relaxed)
     }
@@ -149,7 +151,7 @@ impl BlockCache {
         let key = (file, position);
         let mut shard = self.shard(key);
         if shard.places.contains_key(&key) {
-            // Another thread was quicker. Files of tables never change: it is the same block.
+            // Another thread has inserted the same block, since the files of tables never change.
             return;
         }
         let slot = Slot { key, block, is_used: false };
@@ -176,14 +178,15 @@ impl BlockCache {
     }
 
     fn shard(&self, (file, position): Key) -> MutexGuard<'_, Shard> {
-        // Positions are often multiples of the block size: the high bits of the product depend on all bits.
+        // Positions are often multiples of the block size, so the shard is chosen by the product's high bits, which
+        // depend on all bits of the position.
         let mixed = (position ^ file << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         lock(&self.shards[(mixed >> 60) as usize])
     }
 }
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    // A panic elsewhere leaves the maps as they were.
+    // A panic while the lock was held leaves the shard consistent.
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -195,7 +198,7 @@ impl Shard {
         self.queue.push_back(slot);
     }
 
-    /// Lets go of the block that has left the front, unless it was used since it entered the queue.
+    /// Evicts the block that has left the front, unless it was used since it entered the queue.
     fn serve(&mut self, slot: Slot) {
         if slot.is_used {
             self.queue_up(Slot { is_used: false, ..slot });

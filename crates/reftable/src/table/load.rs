@@ -157,8 +157,8 @@ impl BlockLoader {
         Ok(Ok(Block { layout: cached.layout, position, next: cached.next, data: Data::Cached(cached) }))
     }
 
-    /// The block at `position`, from the cache or for it. If it is not there, its kind may be returned instead where that
-    /// is not `kind`.
+    /// The block at `position`, from the cache or for it. If it is not there, its kind may be returned instead where
+    /// that is not `kind`.
     fn cached(
         &mut self,
         table: &Table,

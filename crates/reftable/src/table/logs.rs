@@ -5,7 +5,8 @@ use crate::{
 };
 use std::{fmt, sync::Arc};
 
-/// Steps through the log entries of one table by name, newest first, deletions among them.
+/// A cursor over the log entries of one table, by name and then from the newest to the oldest, including tombstones.
+/// After an error the cursor is at the end until the next seek.
 pub struct LogCursor {
     records: Seeker<LogRecords>,
     pending: bool,
@@ -13,7 +14,7 @@ pub struct LogCursor {
 }
 
 impl Table {
-    /// A cursor before the first log entry.
+    /// Returns a cursor before the first log entry.
     pub fn logs(self: &Arc<Self>) -> LogCursor {
         LogCursor::new(self.clone())
     }
@@ -30,22 +31,37 @@ impl LogCursor {
         LogCursor { records: Seeker::new(table), pending: false, key: Vec::new() }
     }
 
-    /// Moves before the newest entry of the first ref whose name is not less than `name`.
+    /// Moves before the newest entry of the first reflog whose name is not less than `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     pub fn seek(&mut self, name: &[u8]) -> Result<()> {
-        // The keys of `name` go on with a NUL byte.
+        // A NUL byte follows the name in its keys, so that the name alone is less than each of them.
         self.pending = self.records.seek(name)?;
         Ok(())
     }
 
-    /// Moves before the newest entry of `name` that is not newer than `update_index`. If there is none, moves before
-    /// the first entry of the next name.
+    /// Moves before the newest entry of `name` that is not newer than `update_index`, or before the first entry of the
+    /// next name if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     pub fn seek_log(&mut self, name: &[u8], update_index: u64) -> Result<()> {
         log_key(&mut self.key, name, update_index);
         self.pending = self.records.seek(&self.key)?;
         Ok(())
     }
 
-    /// The next entry.
+    /// Moves to the next entry and returns it, or `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     #[expect(clippy::should_implement_trait, reason = "the record borrows from the cursor")]
     pub fn next(&mut self) -> Result<Option<LogRecord<'_>>> {
         if !std::mem::take(&mut self.pending) && !self.records.step()? {
@@ -54,8 +70,8 @@ impl LogCursor {
         Ok(Some(self.records.record()))
     }
 
-    /// Where the block of the entry last returned begins, if C git cannot read it. Such a block is longer than git
-    /// expects of its length inflated.
+    /// The position of the current entry's block if C git cannot read that block, because it is longer in the file than
+    /// git reads for its inflated length.
     pub fn block_beyond_git(&self) -> Option<u64> {
         let Cursor { block, .. } = &*self.records;
         let block = block.as_ref().filter(|_| self.records.is_on_record())?;

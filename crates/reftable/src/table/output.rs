@@ -1,9 +1,13 @@
 use crate::Result;
 use refdb_vfs::File;
 
-/// Where a [`TableWriter`](crate::TableWriter) puts its bytes.
+/// The destination of the bytes that a [`TableWriter`](crate::TableWriter) writes.
 pub trait Sink {
     /// Appends all of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes cannot be written; some of them may have been.
     fn write(&mut self, bytes: &[u8]) -> refdb_vfs::Result<()>;
 }
 
@@ -26,8 +30,10 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     }
 }
 
-/// The sink with a buffer before it, so that few and large writes reach it. It also holds the padding that a block to
-/// come asks for. The last block of a file has none, nor has one before a log block.
+/// A buffer in front of a sink, so that the sink gets few and large writes.
+///
+/// The padding of a block is written only once another block follows, because the last block of a file and one before a
+/// log block have none.
 pub(crate) struct Output<S> {
     sink: S,
     buffer: Vec<u8>,
@@ -42,28 +48,28 @@ impl<S: Sink> Output<S> {
         Output { sink, buffer: Vec::new(), flushed: 0, padding: 0 }
     }
 
-    /// How many bytes there are so far, padding to come not counted.
+    /// The number of bytes so far, without pending padding.
     pub(crate) fn position(&self) -> u64 {
         self.flushed + self.buffer.len() as u64
     }
 
-    /// Asks for padding before the next block.
+    /// Notes the padding of the last block.
     pub(crate) fn ask_padding(&mut self, len: usize) {
         debug_assert_eq!(self.padding, 0, "what was asked for is written or skipped before the next block");
         self.padding = len;
     }
 
-    /// Writes the padding asked for.
+    /// Writes the pending padding.
     pub(crate) fn pad(&mut self) {
         self.buffer.resize(self.buffer.len() + std::mem::take(&mut self.padding), 0);
     }
 
-    /// Forgets the padding asked for.
+    /// Forgets the pending padding.
     pub(crate) fn skip_padding(&mut self) {
         self.padding = 0;
     }
 
-    /// Lets `append` add to the buffer, and passes the buffer on when it is large.
+    /// Lets `append` extend the buffer, and writes the buffer out when it is large.
     pub(crate) fn put(&mut self, append: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         let before = self.buffer.len();
         append(&mut self.buffer);

@@ -8,28 +8,32 @@ use bstr::BString;
 use refdb_types::ObjectId;
 use std::sync::Arc;
 
-/// A ref found by the object it points at.
+/// A ref that was found by the object to which it points.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PointingRef {
-    /// The ref's full name.
+    /// The full name.
     pub name: BString,
-    /// The transaction that gave it its value.
+    /// The update index of the transaction that set the value.
     pub update_index: u64,
-    /// The object it points at.
+    /// The object to which it points.
     pub target: ObjectId,
-    /// For an annotated tag, the object that leads to.
+    /// The object to which `target` finally leads, if it is an annotated tag.
     pub peeled: Option<ObjectId>,
 }
 
 impl Table {
-    /// The refs that point at an object directly or through a tag, in order of name.
+    /// Returns the refs of this table that point to an object, directly or through a tag, in order of name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     pub fn refs_pointing_at(self: &Arc<Self>, id: &ObjectId) -> Result<Vec<PointingRef>> {
         find(self, id)
     }
 }
 
-/// The refs of one table that point at an object, in order of name. They come through the object index where there is
-/// one, else through all refs.
+/// Finds the refs through the index of objects if the table has one, and else by looking at all refs.
 fn find(table: &Arc<Table>, id: &ObjectId) -> Result<Vec<PointingRef>> {
     let mut found = Vec::new();
     if id.kind() != table.hash() {
@@ -69,7 +73,7 @@ fn push_if_pointing(refs: &Cursor<RefRecords>, id: &ObjectId, found: &mut Vec<Po
     found.push(PointingRef { name: record.name.to_owned(), update_index: record.update_index, target, peeled });
 }
 
-/// The ref blocks that have such refs; `None` if only looking through all of them can tell.
+/// The positions of the blocks that have refs to the object, or `None` if all blocks have to be searched.
 fn blocks_pointing_at(table: &Arc<Table>, id: &ObjectId) -> Result<Option<Vec<u64>>> {
     if table.section(BlockKind::Object).is_none() {
         return Ok(None);

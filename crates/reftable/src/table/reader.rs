@@ -6,33 +6,39 @@ use crate::{
 use bstr::{BStr, BString, ByteSlice};
 use std::{fmt, sync::Arc};
 
-/// An open table. Immutable, and usable from several threads; cursors keep it alive.
+/// An open table. It never changes, any number of threads can use it, and cursors keep it open.
 pub struct Table {
     name: BString,
     pub(crate) source: Source,
     pub(crate) footer: Footer,
-    /// Where the blocks end and the footer begins.
+    /// The position at which the blocks end and the footer begins.
     pub(crate) blocks_end: u64,
     first_kind: Option<BlockKind>,
 }
 
-/// Where a kind of block can be found.
+/// Where the blocks of a kind are.
 #[derive(Clone, Copy)]
 pub(crate) struct Section {
     pub(crate) start: u64,
-    /// The first root block of its index; 0 if there is none.
+    /// The position of the first root block of the section's index; 0 if it has none.
     pub(crate) index: u64,
 }
 
 impl Table {
-    /// Bytes of memory that it takes by itself, besides blocks in a cache.
+    /// The memory that the table takes, in bytes, without blocks in a cache.
     pub fn held_bytes(&self) -> usize {
         let content = if let Source::Memory(bytes) = &self.source { bytes.len() } else { 0 };
         size_of::<Self>() + self.name.len() + content
     }
 
-    /// Opens a table. Only header and footer are read and checked, however large the file is. Other damage shows when
-    /// it is met, or by [`check`](crate::check()).
+    /// Opens a table. `name` appears in errors.
+    ///
+    /// Only the header and the footer are read and checked, however large the file is. Other damage is found when it is
+    /// read, or by [`check`](crate::check()).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the file cannot be read, [`Error::Corrupt`] if the header or the footer is invalid.
     pub fn open(source: Source, name: impl Into<BString>) -> Result<Arc<Self>> {
         let name = name.into();
         Self::read_ends(source, &name).map(|mut table| {
@@ -65,37 +71,37 @@ impl Table {
         Ok(Table { name: BString::default(), source, footer, blocks_end, first_kind })
     }
 
-    /// The name it was opened under.
+    /// The name under which the table was opened.
     pub fn name(&self) -> &BStr {
         self.name.as_bstr()
     }
 
-    /// The lowest update index that its refs may have.
+    /// The least update index that the refs may have. Log entries may be older.
     pub fn min_update_index(&self) -> u64 {
         self.footer.header.min_update_index
     }
 
-    /// The highest update index that its records may have.
+    /// The greatest update index that the records may have.
     pub fn max_update_index(&self) -> u64 {
         self.footer.header.max_update_index
     }
 
-    /// The kind of its object ids.
+    /// The hash function of the object ids.
     pub fn hash(&self) -> HashKind {
         self.footer.header.hash
     }
 
-    /// The file's length.
+    /// The length of the file, in bytes.
     pub fn len_bytes(&self) -> u64 {
         self.source.len()
     }
 
-    /// Whether there are ref records, tombstones among them.
+    /// Whether there are ref records; they may all be tombstones.
     pub fn has_refs(&self) -> bool {
         self.section(BlockKind::Ref).is_some()
     }
 
-    /// Where blocks of this kind are, if there are any.
+    /// The section of this kind of blocks, if the table has one.
     pub(crate) fn section(&self, kind: BlockKind) -> Option<Section> {
         let Footer { ref_index, objects, object_index, logs, log_index, .. } = self.footer;
         debug_assert!(
@@ -106,7 +112,7 @@ impl Table {
             BlockKind::Ref if self.first_kind == Some(BlockKind::Ref) => Some(Section { start: 0, index: ref_index }),
             BlockKind::Object if objects > 0 => Some(Section { start: objects, index: object_index }),
             BlockKind::Log if logs > 0 => Some(Section { start: logs, index: log_index }),
-            // C git leaves the position out where the first block of the file is a log block.
+            // C git leaves the position 0 if the first block of the file is a log block.
             BlockKind::Log if self.first_kind == Some(BlockKind::Log) => Some(Section { start: 0, index: log_index }),
             _ => None,
         }
@@ -123,7 +129,7 @@ impl Error {
         Error::Corrupt(Box::new(Corruption { table: table.to_owned(), offset, fault, behind: BString::default() }))
     }
 
-    /// Says which name was read last before the fault.
+    /// Adds the name that was read last before the fault.
     #[cold]
     pub(crate) fn behind(mut self, name: &[u8]) -> Self {
         if let Error::Corrupt(corruption) = &mut self {

@@ -2,18 +2,18 @@ use super::{Cursor, Seeker, Table};
 use crate::{RefRecord, Result, record::RefRecords};
 use std::{fmt, sync::Arc};
 
-/// Steps through the refs of one table in order of name, tombstones among them.
+/// A cursor over the refs of one table, in order of name, including tombstones.
 ///
-/// It holds the table, so it outlives a reload of the stack the table was in. Records borrow from the cursor: the name
-/// is assembled in one buffer, the value lies in the block.
+/// It keeps the table open, and so outlives a reload of the table's stack. Records borrow from the cursor. After an
+/// error the cursor is at the end until the next seek.
 pub struct RefCursor {
     pub(crate) records: Seeker<RefRecords>,
-    /// Whether the current record is still to be returned.
+    /// Whether `next` has yet to return the current record.
     pending: bool,
 }
 
 impl Table {
-    /// A cursor before the first ref.
+    /// Returns a cursor before the first ref.
     pub fn refs(self: &Arc<Self>) -> RefCursor {
         RefCursor::new(self.clone())
     }
@@ -30,13 +30,24 @@ impl RefCursor {
         RefCursor { records: Seeker::new(table), pending: false }
     }
 
-    /// Moves before the first ref whose name is not less than `name`. Forward it gallops from where it stands.
+    /// Moves before the first ref whose name is not less than `name`. Seeking forward gallops from the current
+    /// position.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     pub fn seek(&mut self, name: &[u8]) -> Result<()> {
         self.pending = self.records.seek(name)?;
         Ok(())
     }
 
-    /// The next ref.
+    /// Moves to the next ref and returns it, or `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     #[expect(clippy::should_implement_trait, reason = "the record borrows from the cursor")]
     #[inline]
     pub fn next(&mut self) -> Result<Option<RefRecord<'_>>> {

@@ -6,7 +6,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Goes through all blocks of a file as they lie there, whatever the indexes say.
+/// Reads all blocks of a file in the order of their positions, without the indexes.
 pub(crate) struct BlockScan {
     table: Arc<Table>,
     loader: BlockLoader,
@@ -16,18 +16,18 @@ pub(crate) struct BlockScan {
 impl BlockScan {
     pub(crate) fn new(table: Arc<Table>) -> Self {
         let header = table.footer.header.len() as u64;
-        // Where the first block is one of refs, the file's header is part of it. C git does the same with logs, but
-        // then leaves the section's position out.
+        // The file's header is part of the first block, unless that is a log block whose position the footer has. C git
+        // makes the header part of a first log block, too, and then leaves the position 0.
         let position = if table.footer.logs == header { header } else { 0 };
         BlockScan { table, loader: BlockLoader::default(), position }
     }
 
-    /// Where the next block begins.
+    /// The position of the next block.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// Goes on at `position`.
+    /// Continues at `position`, which must lie ahead.
     pub(crate) fn skip_to(&mut self, position: u64) {
         debug_assert!(position > self.position, "a scan only goes forward: {position}");
         self.position = position;
@@ -54,8 +54,15 @@ impl BlockScan {
 }
 
 impl Table {
-    /// Where the first block of refs, objects or an index begins that is larger than the header's block size. C git reads
-    /// no more than that of a block, and so does not find what is behind it.
+    /// The position of the first block other than a log block that is larger than the header's block size, or `None`.
+    ///
+    /// C git takes the block size for the length of such a block, and so misses the records behind it. This reads all
+    /// blocks of the file except logs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// damaged.
     pub fn block_beyond_git(self: &Arc<Self>) -> Result<Option<u64>> {
         let logs = self.footer.logs;
         let mut scan = BlockScan::new(self.clone());
@@ -73,7 +80,7 @@ impl Table {
         }
     }
 
-    /// The length of a block, other than one of logs, that is larger than the header says.
+    /// The length of a block other than a log block if it is larger than the header's block size.
     pub(crate) fn len_beyond_block_size(&self, block: &Block) -> Option<u32> {
         let (len, max) = (block.bytes().len() as u32, self.footer.header.block_size);
         (block.layout.kind != BlockKind::Log && max > 0 && len > max).then_some(len)
@@ -81,7 +88,8 @@ impl Table {
 }
 
 impl Block {
-    /// Calls `each` with the offset, the key and the value of every record. An error has the offset of its record.
+    /// Calls `each` with the offset, the key and the value of every record. An error comes with the offset of its
+    /// record.
     pub(crate) fn each<R: Records>(
         &self,
         context: &Context,

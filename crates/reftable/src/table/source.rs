@@ -2,14 +2,14 @@ use super::BlockCache;
 use refdb_vfs::{File, Mapping};
 use std::sync::Arc;
 
-/// Where a table's bytes are.
+/// Where the bytes of a table come from.
 #[derive(Debug)]
 pub enum Source {
-    /// In a mapped file. For short-lived processes: truncating the file kills them.
+    /// A mapped file: for short-lived processes, because truncating the file kills them.
     Mapped(Arc<Mapping>),
-    /// In memory.
+    /// Memory.
     Memory(Arc<[u8]>),
-    /// In a file whose blocks are read when they are needed.
+    /// A file whose blocks are read when they are needed.
     Paged(PagedFile),
 }
 
@@ -19,12 +19,16 @@ pub struct PagedFile {
     pub(crate) file: File,
     pub(crate) len: u64,
     pub(crate) cache: Arc<BlockCache>,
-    /// The file's number in the cache.
+    /// The number of the file in the cache.
     pub(crate) number: u64,
 }
 
 impl PagedFile {
-    /// Wraps an open file.
+    /// Wraps an open file, whose length is asked for once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the length cannot be determined.
     pub fn new(file: File, cache: Arc<BlockCache>) -> crate::Result<Self> {
         let len = file.stat()?.len_bytes;
         let number = cache.file();
@@ -41,7 +45,7 @@ impl Source {
         }
     }
 
-    /// All bytes, where they are in memory.
+    /// All bytes, unless they are read block by block.
     #[inline]
     pub(crate) fn whole(&self) -> Option<&[u8]> {
         match self {
@@ -51,7 +55,7 @@ impl Source {
         }
     }
 
-    /// Reads a few bytes that lie within the file.
+    /// Reads `len` bytes at `position`, which must lie within the file.
     pub(crate) fn read(&self, position: u64, len: usize) -> crate::Result<Vec<u8>> {
         debug_assert!(position + len as u64 <= self.len(), "it lies within the file: {len} bytes at {position}");
         match self {
