@@ -2,11 +2,11 @@
 #![no_main]
 
 use bstr::ByteSlice;
-use refdb::files::{Intent, record_in_slot};
+use refdb::files::{JournalEntry, entry_in_journal_file};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     check(bytes);
-    if let Some(record) = record_in_slot(bytes) {
+    if let Some(record) = entry_in_journal_file(bytes) {
         assert!(record.ends_with(b"\n") && bytes.contains_str(record));
         check(record);
     }
@@ -16,16 +16,16 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
 });
 
 fn check(bytes: &[u8]) {
-    let Ok(intent) = Intent::parse(bytes) else { return };
+    let Ok(intent) = JournalEntry::parse(bytes) else { return };
     for entry in &intent.refs {
         assert!(entry.name.is_valid() && entry.name.starts_with(b"refs/"));
         assert!(!entry.name.split_str("/").any(|part| matches!(part, b"" | b"." | b"..")));
     }
     let record = intent.encode();
-    assert_eq!(Intent::parse(&record), Ok(intent));
+    assert_eq!(JournalEntry::parse(&record), Ok(intent));
     let slot = |record: &[u8]| [&[b'x'; 512][..], record, &[0; 64]].concat();
-    assert_eq!(record_in_slot(&slot(&record)), Some(&record[..]));
+    assert_eq!(entry_in_journal_file(&slot(&record)), Some(&record[..]));
     for torn in [&record[..record.len() / 2], &record[..record.len() - 1]] {
-        assert_eq!(record_in_slot(&slot(torn)), None);
+        assert_eq!(entry_in_journal_file(&slot(torn)), None);
     }
 }

@@ -84,7 +84,7 @@ impl From<&refdb::Error> for Failure {
                 (ref_name, path) = (Some(broken.name.clone()), Some(broken.path.clone()));
                 Kind::BrokenRef
             }
-            Error::Unsettled { record, .. } => {
+            Error::Unrecovered { record, .. } => {
                 path = Some(record.clone());
                 Kind::Io
             }

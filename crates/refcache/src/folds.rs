@@ -1,7 +1,7 @@
 //! Folds of loose refs into packed-refs, which one thread of the process makes. It lives while there is something to fold.
 
 use crate::{opened::Opened, under_way::UnderWay};
-use refdb::files::{FilesBackend, FoldOptions, Folded};
+use refdb::files::{BackgroundPackOptions, BackgroundPacked, FilesBackend};
 use std::{
     cell::Cell,
     collections::VecDeque,
@@ -168,13 +168,13 @@ impl Folds {
         // A view that others closed is not kept open for this.
         let goes_on = || !self.is_over.load(SeqCst) && Arc::strong_count(&opened) > 1;
         let told = Cell::new(0);
-        let tell = |folded: &Folded| {
+        let tell = |folded: &BackgroundPacked| {
             loose.removed(folded.removed - told.replace(folded.removed));
             goes_on()
         };
-        match files.fold(&FoldOptions { from: job.from, goes_on: &tell }) {
+        match files.pack_in_background(&BackgroundPackOptions { from: job.from, goes_on: &tell }) {
             // It made no room. The next batch that finds none shall not have it tried again at once.
-            Ok(Some(Folded { removed: 0, .. })) if goes_on() && job.from < max / 2 => {
+            Ok(Some(BackgroundPacked { removed: 0, .. })) if goes_on() && job.from < max / 2 => {
                 loose.failed();
             }
             Ok(Some(folded)) if goes_on() => {

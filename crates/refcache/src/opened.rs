@@ -64,7 +64,7 @@ impl Opened {
         let under_way = repositories.of(identity.inode(), fs);
         let reading = refdb::Reading::Shared(Arc::clone(&memory.blocks), Arc::clone(&memory.pages));
         let mut builder = Store::builder_of(repository, environment).fs(fs.clone()).reading(reading);
-        builder = builder.audience(Arc::<UnderWay>::clone(&under_way));
+        builder = builder.commit_observer(Arc::<UnderWay>::clone(&under_way));
         if let Some(sync) = settings.sync {
             builder = builder.sync(sync);
         }

@@ -5,7 +5,7 @@
 
 use crate::loose_count::LooseCount;
 use bstr::{BStr, BString};
-use refdb::files::Audience;
+use refdb::files::CommitObserver;
 use refdb_types::ObjectId;
 use refdb_vfs::Fs;
 use std::{
@@ -132,7 +132,7 @@ impl UnderWay {
     }
 }
 
-impl Audience for UnderWay {
+impl CommitObserver for UnderWay {
     fn begin(&self, refs: Vec<Before>) -> u64 {
         let mut state = self.state();
         // Who has the lock of a ref has it after its last batch was settled.

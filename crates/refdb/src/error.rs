@@ -70,7 +70,7 @@ pub enum Error {
          finishes or undoes it ('{}')",
         record.display()
     )]
-    Unsettled {
+    Unrecovered {
         /// Its record.
         record: PathBuf,
         /// What went wrong.

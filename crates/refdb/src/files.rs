@@ -31,17 +31,17 @@ mod store;
 mod strategy;
 mod transaction;
 
-pub use backend::{FilesBackend, Unsettled};
-pub(crate) use batch::entry::{intent_lines, ref_line, summed};
+pub use backend::{FilesBackend, JournalEntries};
+pub(crate) use batch::entry::{journal_lines, ref_line, summed};
 pub use batch::{
-    entry::{Intent, IntentFault, IntentRef, record_in_slot},
+    entry::{JournalEntry, JournalFault, JournalRef, entry_in_journal_file},
     recover::{Outcome, TakenOver},
 };
 pub use budget::{Charge, PageBudget};
 pub(crate) use fresh::{FreshFiles, Lines};
 pub use loose::file::{At as AtLoosePath, LooseRef, parse as parse_loose, read as read_loose};
 pub(crate) use loose::folders::share;
-pub use options::{Audience, FilesOptions, PackedAccess, Sharing};
+pub use options::{CommitObserver, FilesOptions, PackedAccess, Sharing};
 pub(crate) use own::Walked;
 pub use packed::{
     cache::{Look, PackedFile},
@@ -49,5 +49,5 @@ pub use packed::{
     order::Misplaced,
     read::{Packed, PackedRecord},
 };
-pub use packing::background::{FoldOptions, Folded};
+pub use packing::background::{BackgroundPackOptions, BackgroundPacked};
 pub use reflog::line::parse as parse_log_line;

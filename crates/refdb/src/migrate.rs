@@ -108,7 +108,7 @@ impl Store {
         let now = site.format_on_disk()?;
         if let Some(files) = self.backend_as::<FilesBackend>().filter(|_| now == RefFormat::Files && !options.dry_run) {
             // In the other format nobody would know of its record.
-            files.settle_all()?;
+            files.recover_all()?;
         }
         if now == options.to {
             return match migrated.recovered {

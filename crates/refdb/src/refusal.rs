@@ -105,7 +105,7 @@ pub enum Limit {
     Meanwhile(PathBuf),
     /// A batch is under way, or someone else holds a lock of one that was not finished.
     #[error("'{}': a batch of refs is not finished; try again, or see `refdb stat`", .0.display())]
-    Unsettled(PathBuf),
+    Unrecovered(PathBuf),
     /// Another writer holds the stack's lock, and compaction can wait.
     #[error("unable to compact stack: data is locked")]
     StackLocked,

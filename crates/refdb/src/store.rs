@@ -87,7 +87,7 @@ pub enum Resolved {
 
 impl Store {
     fn assemble(repository: Repository, environment: Environment, builder: StoreBuilder) -> Result<Self> {
-        let StoreBuilder { fs, reading, syncing, objects, committer, audience, .. } = builder;
+        let StoreBuilder { fs, reading, syncing, objects, committer, commit_observer, .. } = builder;
         let own_objects = Arc::new(Objects::of(&repository, &environment));
         let objects = objects.unwrap_or_else(|| Arc::clone(&own_objects) as Arc<dyn ObjectCheck + Send>);
         let branch = || branch_of(&fs, &repository);
@@ -106,7 +106,7 @@ impl Store {
             RefFormat::Files => {
                 let objects = Arc::clone(&objects);
                 let options = files_options(&fs, &repository, &settings, &reading, is_synced, objects);
-                Box::new(FilesBackend::new(FilesOptions { audience, ..options }))
+                Box::new(FilesBackend::new(FilesOptions { commit_observer, ..options }))
             }
         };
         let hooks = RepositoryHooks::new(
@@ -328,7 +328,7 @@ pub(crate) fn files_options(
         packed_patience: settings.packed_refs_timeout,
         loose_batches_from: settings.loose_batches.then_some(LOOSE_BATCHES_FROM),
         loose_max: settings.loose_batches.then_some(settings.loose_refs).flatten(),
-        audience: None,
+        commit_observer: None,
         sync,
         format: repository.format_watch().cloned(),
         objects,

@@ -10,7 +10,7 @@ mod slots;
 use files_common::*;
 use refdb::{
     HashKind, Maintenance, ObjectId, Result,
-    files::{FilesBackend, FilesOptions, Intent, IntentRef, Outcome, TakenOver},
+    files::{FilesBackend, FilesOptions, JournalEntry, JournalRef, Outcome, TakenOver},
 };
 use refdb_testkit::{
     RefFormat, Repo,
@@ -97,7 +97,7 @@ impl Scene {
 
 /// The records that are there, settled or not.
 fn records(dir: &Path) -> Vec<String> {
-    let unsettled = store(&Fs::real(), dir, false).unsettled().unwrap();
+    let unsettled = store(&Fs::real(), dir, false).journal_entries().unwrap();
     let records = unsettled.open.iter().chain(&unsettled.left);
     records.map(|record| record.file_name().unwrap().to_str().unwrap().to_owned()).collect()
 }
@@ -107,7 +107,7 @@ fn settle(dir: &Path) {
     for (path, taken_over) in settle_when_free(&store(&Fs::real(), dir, false)) {
         let taken_over = taken_over.unwrap();
         assert!(
-            matches!(taken_over, TakenOver::Settled(Outcome::Complete | Outcome::Dropped)),
+            matches!(taken_over, TakenOver::Recovered(Outcome::Complete | Outcome::Dropped)),
             "{path:?} {taken_over:?}"
         );
     }
@@ -130,7 +130,7 @@ fn a_small_batch_becomes_loose_files_and_leaves_nothing_beside_them() {
         assert_eq!(std::fs::read(dir.join("packed-refs")).unwrap(), packed, "it is not written");
         assert!([LOOSE, PACKED, META, PATCH_SET].iter().all(|name| dir.join(name).is_file()));
         assert_eq!((leftovers(&dir), records(&dir)), (Vec::new(), Vec::new()));
-        assert_eq!(store(&Fs::real(), &dir, false).unsettled().unwrap(), refdb::files::Unsettled::default());
+        assert_eq!(store(&Fs::real(), &dir, false).journal_entries().unwrap(), refdb::files::JournalEntries::default());
     }
 }
 
@@ -266,7 +266,7 @@ fn settling_is_whole_wherever_it_is_stopped() {
     let wishes = scene.wishes();
     let half = std::cell::Cell::new(0);
     let work = |fs: &Fs, dir: &Path| -> Result<()> {
-        let outcomes = store(fs, dir, true).settle()?;
+        let outcomes = store(fs, dir, true).recover()?;
         outcomes.into_iter().try_for_each(|(_, outcome)| outcome.map(drop))
     };
     let killed = |fs: &Fs, dir: &Path| transact_whole(&store(fs, dir, true), &wishes);
@@ -289,7 +289,7 @@ fn settling_is_whole_wherever_it_is_stopped() {
 }
 
 /// A record, and locks of a process that is gone.
-fn left_behind(dir: &Path, intent: &Intent) -> BatchId {
+fn left_behind(dir: &Path, intent: &JournalEntry) -> BatchId {
     let id = BatchId::random();
     let fs = Fs::real().signing_locks();
     for entry in &intent.refs {
@@ -302,14 +302,14 @@ fn left_behind(dir: &Path, intent: &Intent) -> BatchId {
     id
 }
 
-fn intent(refs: &[(&str, Option<ObjectId>, ObjectId)]) -> Intent {
-    let refs = refs.iter().map(|(name, old, new)| IntentRef {
+fn intent(refs: &[(&str, Option<ObjectId>, ObjectId)]) -> JournalEntry {
+    let refs = refs.iter().map(|(name, old, new)| JournalRef {
         name: RefName::new(*name).unwrap(),
         old: *old,
         new: *new,
         log: None,
     });
-    Intent { hash: HashKind::Sha1, synced: true, boot: boot_id().unwrap().into(), refs: refs.collect() }
+    JournalEntry { hash: HashKind::Sha1, synced: true, boot: boot_id().unwrap().into(), refs: refs.collect() }
 }
 
 #[test]
@@ -320,14 +320,14 @@ fn a_ref_with_neither_value_stays_and_is_named() {
     let outcome = || settle_when_free(&store).pop().unwrap().1.unwrap();
     // Nothing shows: dropped. Something does: what has its old value follows, the rest is named.
     left_behind(dir, &intent(&[(LOOSE, Some(ids[1]), ids[2]), (PACKED, Some(ids[3]), ids[2])]));
-    assert_eq!(outcome(), TakenOver::Settled(Outcome::Dropped));
+    assert_eq!(outcome(), TakenOver::Recovered(Outcome::Dropped));
     assert_eq!(read(dir), scene.before);
     let taken = "refs/heads/loose/below";
     left_behind(dir, &intent(&[(META, None, ids[3]), (LOOSE, Some(ids[0]), ids[1]), (PACKED, Some(ids[3]), ids[2])]));
     let half = Outcome::Half(vec![PACKED.into()]);
-    assert_eq!(outcome(), TakenOver::Settled(half));
+    assert_eq!(outcome(), TakenOver::Recovered(half));
     assert_eq!((&read(dir)[META], &read(dir)[PACKED]), (&ids[3].to_string(), &ids[0].to_string()));
-    let unsettled = store.unsettled().unwrap();
+    let unsettled = store.journal_entries().unwrap();
     assert_eq!((unsettled.open.len(), unsettled.left.len()), (0, 1));
     // One that cannot stand beside another, since it was made meanwhile.
     assert!(!dir.join(taken).exists());
@@ -393,7 +393,7 @@ fn an_unsynced_record_from_before_the_last_boot_is_dropped() {
     let scene = Scene::new();
     let (dir, ids) = (scene.repo.git_dir(), &scene.ids);
     let both = intent(&[(LOOSE, Some(ids[0]), ids[1]), (PACKED, Some(ids[0]), ids[2])]);
-    left_behind(dir, &Intent { synced: false, boot: "another".into(), ..both });
+    left_behind(dir, &JournalEntry { synced: false, boot: "another".into(), ..both });
     settle(dir);
     assert_eq!(read(dir), scene.before);
     assert_eq!(leftovers(dir).len(), 0);
@@ -408,7 +408,7 @@ fn a_batch_under_way_is_left_alone() {
     let locks = dir.join(format!("{PACKED}.lock"));
     let held = std::fs::File::open(&locks).unwrap();
     held.lock().unwrap();
-    assert_eq!(store(&Fs::real(), dir, false).settle().unwrap().pop().unwrap().1.unwrap(), TakenOver::Busy);
+    assert_eq!(store(&Fs::real(), dir, false).recover().unwrap().pop().unwrap().1.unwrap(), TakenOver::Busy);
     assert_eq!(records(dir), [id.to_string()]);
     drop(held);
     settle(dir);

@@ -6,7 +6,7 @@ mod files_common;
 use files_common::*;
 use refdb::{
     HashKind, ObjectId, Objects, Result,
-    files::{FilesBackend, FilesOptions, FoldOptions, Folded},
+    files::{BackgroundPackOptions, BackgroundPacked, FilesBackend, FilesOptions},
 };
 use refdb_testkit::{
     RefFormat, Repo,
@@ -26,8 +26,8 @@ fn store(fs: &Fs, dir: &Path, sync: bool) -> FilesBackend {
     batching(fs, dir, sync, std::time::Duration::from_secs(20))
 }
 
-fn fold(store: &FilesBackend) -> Result<Option<Folded>> {
-    store.fold(&FoldOptions { from: 1, goes_on: &|_| true })
+fn fold(store: &FilesBackend) -> Result<Option<BackgroundPacked>> {
+    store.pack_in_background(&BackgroundPackOptions { from: 1, goes_on: &|_| true })
 }
 
 const PAIR: [&str; 2] = ["refs/changes/1/1/1", "refs/changes/1/1/meta"];
@@ -65,9 +65,15 @@ fn a_fold_packs_what_can_be_packed_and_leaves_the_rest() {
     let objects = Arc::new(Objects::in_dir(dir.join("objects"), HashKind::Sha1));
     let store = FilesBackend::new(FilesOptions { sync: true, objects, ..options(Fs::real(), dir, HashKind::Sha1) });
     // Too few, or stopped at once.
-    let few = store.fold(&FoldOptions { from: 5, goes_on: &|_| true }).unwrap().unwrap();
-    let none = store.fold(&FoldOptions { from: 1, goes_on: &|_| false }).unwrap().unwrap();
-    assert_eq!((few, none), (Folded { loose: 4, ..Folded::default() }, Folded { loose: 4, ..Folded::default() }));
+    let few = store.pack_in_background(&BackgroundPackOptions { from: 5, goes_on: &|_| true }).unwrap().unwrap();
+    let none = store.pack_in_background(&BackgroundPackOptions { from: 1, goes_on: &|_| false }).unwrap().unwrap();
+    assert_eq!(
+        (few, none),
+        (
+            BackgroundPacked { loose: 4, ..BackgroundPacked::default() },
+            BackgroundPacked { loose: 4, ..BackgroundPacked::default() }
+        )
+    );
     assert!(dir.join(BOTH).exists());
     let folded = fold(&store).unwrap().unwrap();
     assert_eq!((folded.loose, folded.packed, folded.removed), (4, 3, 3));
@@ -145,13 +151,13 @@ fn a_ref_that_is_deleted_while_a_fold_makes_its_file_stays_deleted() {
         repo.git(["update-ref", BOTH, &ids[1 + round % 3].to_string()]);
         let asked = Cell::new(0);
         // The first question comes after the loose refs were read.
-        let delete = |_: &Folded| {
+        let delete = |_: &BackgroundPacked| {
             if asked.replace(asked.get() + 1) == round % 2 {
                 repo.git(["update-ref", "-d", PAIR[0]]);
             }
             true
         };
-        folding.fold(&FoldOptions { from: 1, goes_on: &delete }).unwrap();
+        folding.pack_in_background(&BackgroundPackOptions { from: 1, goes_on: &delete }).unwrap();
         assert!(asked.get() > 1);
         assert!(!read(dir).contains_key(PAIR[0]), "round {round}");
         assert_eq!(repo.rev_parse(BOTH), ids[1 + round % 3]);
@@ -167,14 +173,14 @@ fn a_value_that_git_packed_since_a_fold_read_an_older_one_stays_packed() {
     for (at, old, new) in [(0, ids[1], ids[2]), (1, ids[0], ids[3])] {
         repo.git(["update-ref", BOTH, &old.to_string()]);
         let asked = Cell::new(0);
-        let pack = |_: &Folded| {
+        let pack = |_: &BackgroundPacked| {
             if asked.replace(asked.get() + 1) == at {
                 repo.git(["update-ref", BOTH, &new.to_string()]);
                 repo.git(["pack-refs", "--all", "--no-prune"]);
             }
             true
         };
-        store.fold(&FoldOptions { from: 1, goes_on: &pack }).unwrap();
+        store.pack_in_background(&BackgroundPackOptions { from: 1, goes_on: &pack }).unwrap();
         assert!(asked.get() > at);
         // What git does next: the loose file still has what it packed.
         let loose = repo.git_dir().join(BOTH);
@@ -314,7 +320,7 @@ fn a_fold_does_nothing_to_the_content_that_a_writer_has_ready() {
     let seen = std::sync::Arc::new(OfContent::default());
     let fs = Fs::witnessed(std::sync::Arc::<OfContent>::clone(&seen)).signing_locks();
     let store = FilesBackend::new(options(fs, repo.git_dir(), HashKind::Sha1));
-    let folded = store.fold(&FoldOptions { from: 0, goes_on: &|_| true }).unwrap().unwrap();
+    let folded = store.pack_in_background(&BackgroundPackOptions { from: 0, goes_on: &|_| true }).unwrap().unwrap();
     assert_eq!((folded.packed, folded.removed), (2, 1), "{folded:?}");
     assert_eq!(*seen.0.lock().unwrap(), Vec::<String>::new());
 }

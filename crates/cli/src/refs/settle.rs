@@ -30,7 +30,7 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     }
     let mut output = Output::default();
     let mut code = 0;
-    for (record, taken_over) in files.settle()? {
+    for (record, taken_over) in files.recover()? {
         match taken_over {
             Ok(taken_over) => output.buffer().extend(told(&record, &taken_over).into_bytes()),
             Err(error) => {
@@ -39,7 +39,7 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
             }
         }
     }
-    for left in files.unsettled()?.left {
+    for left in files.journal_entries()?.left {
         let text = format!("{}: look at the refs it names, then remove the file\n", left.display());
         output.buffer().extend(text.into_bytes());
         code = 1;
@@ -50,9 +50,9 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
 
 fn told(record: &Path, taken_over: &TakenOver) -> String {
     let what = match taken_over {
-        TakenOver::Settled(Outcome::Complete) => "finished".to_owned(),
-        TakenOver::Settled(Outcome::Dropped) => "undone: none of its refs had changed".to_owned(),
-        TakenOver::Settled(Outcome::Half(refs)) => {
+        TakenOver::Recovered(Outcome::Complete) => "finished".to_owned(),
+        TakenOver::Recovered(Outcome::Dropped) => "undone: none of its refs had changed".to_owned(),
+        TakenOver::Recovered(Outcome::Half(refs)) => {
             let refs: Vec<String> = refs.iter().map(ToString::to_string).collect();
             format!("finished but for {}, with neither the old nor the new value, or no room", refs.join(", "))
         }

@@ -3,7 +3,7 @@ use crate::failure::{Failure, Result};
 use bstr::ByteSlice;
 use refdb::{
     Repository,
-    files::{FilesBackend, Packed, Unsettled},
+    files::{FilesBackend, JournalEntries, Packed},
 };
 use refdb_vfs::{EntryKind, Fs};
 use serde::Serialize;
@@ -33,7 +33,7 @@ pub(super) struct Files {
 pub(super) fn look(repository: &Repository, backend: &FilesBackend) -> Result<Files> {
     let fs = Fs::real();
     let mut files = Files::default();
-    let Unsettled { open, left } = backend.unsettled()?;
+    let JournalEntries { open, left } = backend.journal_entries()?;
     [files.unsettled, files.left] =
         [open, left].map(|paths| paths.iter().map(|path| path.display().to_string()).collect());
     let root = repository.refs_dir();

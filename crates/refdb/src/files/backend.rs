@@ -13,7 +13,7 @@ use super::{
         pages::Shed,
     },
     packing::{
-        background::{self, FoldOptions, Folded},
+        background::{self, BackgroundPackOptions, BackgroundPacked},
         optimize,
     },
     reflog,
@@ -45,7 +45,7 @@ pub struct FilesBackend {
 
 /// Records of small batches.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Unsettled {
+pub struct JournalEntries {
     /// Not finished: under way, or left by a process that is gone.
     pub open: Vec<PathBuf>,
     /// Over, with refs that have neither their old nor their new value.
@@ -69,40 +69,40 @@ impl FilesBackend {
     }
 
     /// The records of small batches that are there.
-    pub fn unsettled(&self) -> Result<Unsettled> {
+    pub fn journal_entries(&self) -> Result<JournalEntries> {
         let (open, left) = journal::list(&self.store)?;
-        Ok(Unsettled { open: open.into_iter().map(|id| journal::path(&self.store, id)).collect(), left })
+        Ok(JournalEntries { open: open.into_iter().map(|id| journal::path(&self.store, id)).collect(), left })
     }
 
     /// Settles the batches whose processes are gone, and removes the locks that dead processes left. Returns what became of each
     /// record.
-    pub fn settle(&self) -> Result<Vec<(PathBuf, Result<TakenOver>)>> {
+    pub fn recover(&self) -> Result<Vec<(PathBuf, Result<TakenOver>)>> {
         self.store.check_format()?;
         let alone = Arc::new(self.store.without_heir());
         let (open, _) = journal::list(&alone)?;
-        let settle = |id| (journal::path(&alone, id), recover::take_over(&alone, id, None));
-        let settled = open.into_iter().map(settle).collect();
+        let recover = |id| (journal::path(&alone, id), recover::take_over(&alone, id, None));
+        let recovered = open.into_iter().map(recover).collect();
         // A batch that ended before its record was there has left its locks, and nothing else. Git and JGit would wait for them.
         let (fs, layout) = (&self.store.options.fs, &self.store.layout);
         stale::clear_of(fs, &self.store.packed_target()?);
         stale::clear(fs, &layout.common_dir.join("refs"))?;
         journal_file::remove_free(&alone)?;
-        Ok(settled)
+        Ok(recovered)
     }
 
     /// Settles all batches whose processes are gone. Fails if one is left.
-    pub(crate) fn settle_all(&self) -> Result<()> {
-        for (record, taken_over) in self.settle()? {
+    pub(crate) fn recover_all(&self) -> Result<()> {
+        for (record, taken_over) in self.recover()? {
             if taken_over? == TakenOver::Busy {
-                return Err(Limit::Unsettled(record).into());
+                return Err(Limit::Unrecovered(record).into());
             }
         }
         Ok(())
     }
 
     /// Folds loose refs into packed-refs beside writers. `None` if another fold of this repository is under way.
-    pub fn fold(&self, options: &FoldOptions<'_>) -> Result<Option<Folded>> {
-        background::fold(&self.store, options)
+    pub fn pack_in_background(&self, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
+        background::pack(&self.store, options)
     }
 
     /// How many loose refs there may be before they are folded, if they are.

@@ -35,7 +35,7 @@ pub struct FilesOptions {
     /// `refdb.looseRefs`: with this many loose refs a server folds them into packed-refs. `None` for never.
     pub loose_max: Option<usize>,
     /// The readers of this process, who are not to see a small batch in part.
-    pub audience: Option<Arc<dyn Audience>>,
+    pub commit_observer: Option<Arc<dyn CommitObserver>>,
     /// Whether refs are synced to stable storage (`core.fsync`).
     pub sync: bool,
     /// Notices, under a lock, that the refs are files no more.
@@ -59,7 +59,7 @@ impl FilesOptions {
             packed_patience: None,
             loose_batches_from: None,
             loose_max: None,
-            audience: None,
+            commit_observer: None,
             sync: false,
             format: None,
             objects,
@@ -107,7 +107,7 @@ impl Sharing {
 }
 
 /// The readers of a process. Of its own small batches they are to see all or nothing.
-pub trait Audience: Send + Sync {
+pub trait CommitObserver: Send + Sync {
     /// From now on a batch may show in part. `refs` are its refs and their old values; their locks are held. Returns a
     /// number for [`end`](Self::end).
     fn begin(&self, refs: Vec<(BString, Option<ObjectId>)>) -> u64;

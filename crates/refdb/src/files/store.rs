@@ -23,7 +23,7 @@ pub(super) struct Store {
     pub(super) layout: Layout,
     pub(super) cache: PackedCache,
     /// For the records of small batches.
-    pub(super) slots: FreeSlots,
+    pub(super) journal_files: FreeJournalFiles,
 }
 
 impl fmt::Debug for Store {
@@ -36,7 +36,7 @@ impl Store {
     pub(super) fn new(options: FilesOptions) -> Self {
         let layout = Layout { git_dir: options.git_dir.clone(), common_dir: options.common_dir.clone() };
         let cache = PackedCache::new(layout.packed_path());
-        Store { options, layout, cache, slots: FreeSlots::default() }
+        Store { options, layout, cache, journal_files: FreeJournalFiles::default() }
     }
 
     /// Another one of the same repository, on which dead batches are left alone.
@@ -84,7 +84,7 @@ impl Store {
 
 /// The slots of one store.
 #[derive(Default)]
-pub(crate) struct FreeSlots {
+pub(crate) struct FreeJournalFiles {
     /// Those that may have no record, and that no batch of this store has.
     free: Mutex<VecDeque<BatchId>>,
     /// Whether those were looked for that other processes made.
@@ -93,7 +93,7 @@ pub(crate) struct FreeSlots {
     pub(crate) has_folder: AtomicBool,
 }
 
-impl FreeSlots {
+impl FreeJournalFiles {
     pub(crate) fn free(&self) -> MutexGuard<'_, VecDeque<BatchId>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }

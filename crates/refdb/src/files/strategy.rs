@@ -8,7 +8,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 /// How the refs that get an object are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(super) enum WriteStrategy {
     /// Into a loose file each.
     Loose,
     /// Into packed-refs, all at once.
@@ -28,8 +28,12 @@ const BULK_FROM: usize = 32;
 const BYTES_PER_LOOSE_FILE: u64 = 16 << 10;
 
 /// Decides for a transaction that gives `sets` refs, all of them [`packable`], an object.
-pub(super) fn choose(sets: usize, packed_len_bytes: u64) -> Way {
-    if sets >= BULK_FROM && packed_len_bytes / BYTES_PER_LOOSE_FILE <= sets as u64 { Way::Bulk } else { Way::Loose }
+pub(super) fn choose(sets: usize, packed_len_bytes: u64) -> WriteStrategy {
+    if sets >= BULK_FROM && packed_len_bytes / BYTES_PER_LOOSE_FILE <= sets as u64 {
+        WriteStrategy::Bulk
+    } else {
+        WriteStrategy::Loose
+    }
 }
 
 /// Whether a whole transaction of `sets` refs, all of them [`packable`], goes as loose files. Packed-refs must be so long
@@ -53,8 +57,8 @@ pub(super) fn worth_linking(locks: usize) -> bool {
 
 /// The choice for one transaction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Scheme {
-    pub(crate) way: Way,
+pub(crate) struct WritePlan {
+    pub(crate) strategy: WriteStrategy,
     /// Whether locks without content are links.
     link: bool,
     /// Whether packed-refs may have to be rewritten.
@@ -63,7 +67,7 @@ pub(crate) struct Scheme {
     pub(crate) whole: bool,
 }
 
-impl Scheme {
+impl WritePlan {
     pub(crate) fn of(claims: &dyn Claims, packed_len_bytes: u64, options: &FilesOptions) -> Self {
         let packable = claims.iter().filter(packable).count();
         let deletes = claims.iter().filter(|claim| claim.intent == Intent::Delete).count();
@@ -77,25 +81,28 @@ impl Scheme {
             && sign()
             && batch(packable, packed_len_bytes, options.loose_batches_from)
         {
-            return Scheme { way: Way::Batch, link: true, packed: false, whole };
+            return WritePlan { strategy: WriteStrategy::Batch, link: true, packed: false, whole };
         }
-        let way = if whole { Way::Bulk } else { choose(packable, packed_len_bytes) };
-        let bulk = way == Way::Bulk;
+        let strategy = if whole { WriteStrategy::Bulk } else { choose(packable, packed_len_bytes) };
+        let bulk = strategy == WriteStrategy::Bulk;
         let link = whole || worth_linking(deletes + holds + if bulk { packable } else { 0 });
-        Scheme { way, link, packed: bulk || deletes > 0, whole }
+        WritePlan { strategy, link, packed: bulk || deletes > 0, whole }
     }
 
     /// The same transaction through packed-refs.
-    pub(crate) fn packed(self) -> Self {
-        assert!(self.whole && self.way == Way::Batch, "what was to be a batch of loose files goes there: {self:?}");
-        Scheme { way: Way::Bulk, packed: true, ..self }
+    pub(crate) fn through_packed_refs(self) -> Self {
+        assert!(
+            self.whole && self.strategy == WriteStrategy::Batch,
+            "what was to be a batch of loose files goes there: {self:?}"
+        );
+        WritePlan { strategy: WriteStrategy::Bulk, packed: true, ..self }
     }
 
     pub(crate) fn links(&self, claim: &Claim<'_>) -> bool {
         self.link
             && match claim.intent {
                 Intent::Delete | Intent::Hold => true,
-                Intent::SetDirect => self.way != Way::Loose && packable(claim),
+                Intent::SetDirect => self.strategy != WriteStrategy::Loose && packable(claim),
                 Intent::SetSymbolic => false,
             }
     }
@@ -107,14 +114,14 @@ mod tests {
 
     #[test]
     fn many_refs_go_to_packed_refs_unless_it_is_huge_for_them() {
-        for (sets, len, way) in [
-            (31, 0, Way::Loose),
-            (32, 0, Way::Bulk),
-            (10_000, 6_500_000, Way::Bulk),
-            (100, 99_000_000, Way::Loose),
-            (10_000, 99_000_000, Way::Bulk),
+        for (sets, len, strategy) in [
+            (31, 0, WriteStrategy::Loose),
+            (32, 0, WriteStrategy::Bulk),
+            (10_000, 6_500_000, WriteStrategy::Bulk),
+            (100, 99_000_000, WriteStrategy::Loose),
+            (10_000, 99_000_000, WriteStrategy::Bulk),
         ] {
-            assert_eq!(choose(sets, len), way, "{sets} refs into {len} bytes");
+            assert_eq!(choose(sets, len), strategy, "{sets} refs into {len} bytes");
         }
     }
 

@@ -1,7 +1,7 @@
 //! One transaction's way through the files: locked, staged, committed.
 
 use super::{
-    batch::{self, journal_file::Slot},
+    batch::{self, journal_file::JournalFile},
     lock::{
         publish,
         set::{self, Held, Locks},
@@ -17,7 +17,7 @@ use super::{
     reflog,
     snapshot::FilesSnapshot,
     store::Store,
-    strategy::{Scheme, Way},
+    strategy::{WritePlan, WriteStrategy},
 };
 use crate::{
     Locked, Rejection, Result, Snapshot, Step, TargetView, Why,
@@ -41,10 +41,10 @@ pub(super) struct FilesLocked {
     staged: Option<NewPacked>,
     locks: Locks,
     /// Of a batch of loose files. Its locks rest on it.
-    slot: Option<Slot>,
+    journal_file: Option<JournalFile>,
     /// The new contents of such a batch, which are not synced yet.
     unsynced: Vec<File>,
-    way: Way,
+    strategy: WriteStrategy,
     whole: bool,
     refused: Vec<(usize, Why)>,
     snapshot: FilesSnapshot,
@@ -61,27 +61,29 @@ impl FilesLocked {
         if claims.whole() {
             nested::pack_outer(store, claims)?;
         }
-        let mut scheme = Scheme::of(claims, store.packed_len_bytes()?, &store.options);
-        let mut slot = None;
+        let mut plan = WritePlan::of(claims, store.packed_len_bytes()?, &store.options);
+        let mut journal_file = None;
         let (locks, refused, through_links) = loop {
-            if scheme.way == Way::Batch && slot.is_none() {
-                slot = Slot::take(store)?;
-                if slot.is_none() {
-                    scheme = scheme.packed();
+            if plan.strategy == WriteStrategy::Batch && journal_file.is_none() {
+                journal_file = JournalFile::take(store)?;
+                if journal_file.is_none() {
+                    plan = plan.through_packed_refs();
                 }
             }
-            let path = slot.as_ref().filter(|_| scheme.way == Way::Batch).map(Slot::path);
-            let Some((locks, refused)) = set::lock(store, claims, scheme, path)? else {
-                scheme = scheme.packed();
+            let path = journal_file.as_ref().filter(|_| plan.strategy == WriteStrategy::Batch).map(JournalFile::path);
+            let Some((locks, refused)) = set::lock(store, claims, plan, path)? else {
+                plan = plan.through_packed_refs();
                 continue;
             };
             store.check_format()?;
-            let through_links = match scheme.way {
-                Way::Bulk | Way::Batch => bulk::through_links(store, claims.iter().map(|claim| claim.name))?,
-                Way::Loose => BTreeSet::new(),
+            let through_links = match plan.strategy {
+                WriteStrategy::Bulk | WriteStrategy::Batch => {
+                    bulk::through_links(store, claims.iter().map(|claim| claim.name))?
+                }
+                WriteStrategy::Loose => BTreeSet::new(),
             };
-            if scheme.way == Way::Batch && !through_links.is_empty() {
-                scheme = scheme.packed();
+            if plan.strategy == WriteStrategy::Batch && !through_links.is_empty() {
+                plan = plan.through_packed_refs();
                 continue;
             }
             break (locks, refused, through_links);
@@ -90,10 +92,10 @@ impl FilesLocked {
             store: Arc::clone(store),
             staged: None,
             locks,
-            slot: slot.filter(|_| scheme.way == Way::Batch),
+            journal_file: journal_file.filter(|_| plan.strategy == WriteStrategy::Batch),
             unsynced: Vec::new(),
-            way: scheme.way,
-            whole: scheme.whole,
+            strategy: plan.strategy,
+            whole: plan.whole,
             refused,
             snapshot: FilesSnapshot::new(Arc::clone(store), Rivals::LockedOut),
             before: None,
@@ -125,7 +127,7 @@ impl FilesLocked {
     /// Whether the step's value goes to packed-refs. A symbolic ref cannot stand there, nor be hidden by what does;
     /// nor can a broken file.
     fn is_packed_put(&self, claim: usize, step: &Step<'_>) -> bool {
-        self.way == Way::Bulk
+        self.strategy == WriteStrategy::Bulk
             && matches!(self.locks.held(claim), Held::Linked(_))
             && !self.through_links.contains(&claim)
             && matches!(step.new, Some(NewValue::Direct(..)))
@@ -152,7 +154,7 @@ impl FilesLocked {
         let Some(lock) = self.locks.guard(claim) else { return Ok(()) };
         let file = lock.content()?;
         file.write_all(&content)?;
-        let is_synced_later = options.sync && self.way == Way::Batch;
+        let is_synced_later = options.sync && self.strategy == WriteStrategy::Batch;
         if options.sync && !is_synced_later {
             file.sync()?;
         }
@@ -269,7 +271,7 @@ impl FilesLocked {
 
     /// Adds the reflog lines of refs that remain; returns the logs that did not exist before.
     fn append_logs(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<Vec<PathBuf>> {
-        let mut writer = reflog::Writer::new(&self.store, self.way == Way::Bulk);
+        let mut writer = reflog::Writer::new(&self.store, self.strategy == WriteStrategy::Bulk);
         // HEAD's log follows its branch's: what keeps a branch from changing shows first.
         let of = |changes: bool| claimed.iter().filter(move |(_, step)| step.new.is_some() == changes);
         for (_, step) in of(true).chain(of(false)) {
@@ -382,11 +384,11 @@ impl Locked for FilesLocked {
 
     fn stage(&mut self, steps: &dyn Steps) -> Result<()> {
         let claimed = self.claimed(steps);
-        if self.way == Way::Batch && !batch::fits(&claimed) {
+        if self.strategy == WriteStrategy::Batch && !batch::fits(&claimed) {
             self.locks.add_packed()?;
-            self.way = Way::Bulk;
+            self.strategy = WriteStrategy::Bulk;
         }
-        if !(self.whole && self.way == Way::Bulk) {
+        if !(self.whole && self.strategy == WriteStrategy::Bulk) {
             nested::refuse(steps)?;
         }
         for (claim, step) in &claimed {
@@ -413,11 +415,11 @@ impl Locked for FilesLocked {
 
     fn commit(mut self: Box<Self>, steps: &dyn Steps) -> Result<()> {
         let claimed = self.claimed(steps);
-        if self.way == Way::Batch
-            && let Some(slot) = &mut self.slot
+        if self.strategy == WriteStrategy::Batch
+            && let Some(journal_file) = &mut self.journal_file
         {
             let contents = std::mem::take(&mut self.unsynced);
-            batch::publish(&self.store, &mut self.locks, slot, contents, &claimed)?;
+            batch::publish(&self.store, &mut self.locks, journal_file, contents, &claimed)?;
             self.locks.release();
             return Ok(());
         }

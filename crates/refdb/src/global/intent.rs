@@ -1,6 +1,6 @@
 //! The intent of a transaction that a global ref database decides: encode beside parse. docs/formats/intent.md has the format.
 
-use crate::files::{IntentFault, intent_lines, ref_line, summed};
+use crate::files::{JournalFault, journal_lines, ref_line, summed};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId, RefName};
 
@@ -72,12 +72,12 @@ impl GlobalIntent {
     }
 
     /// Reads a record. Nothing in it is believed.
-    pub fn parse(bytes: &[u8]) -> Result<Self, IntentFault> {
-        let fault = |offset, what| Err(IntentFault { offset, what });
+    pub fn parse(bytes: &[u8]) -> Result<Self, JournalFault> {
+        let fault = |offset, what| Err(JournalFault { offset, what });
         if bytes.len() > LEN_MAX_BYTES {
             return fault(LEN_MAX_BYTES, "longer than any record");
         }
-        let mut lines = intent_lines(summed(bytes)?);
+        let mut lines = journal_lines(summed(bytes)?);
         let Some((_, first)) = lines.next() else { return fault(0, "nothing but a checksum") };
         let Some(mut intent) = head(first) else { return fault(0, "no first line of a record") };
         for (offset, line) in lines {

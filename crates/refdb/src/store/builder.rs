@@ -1,6 +1,6 @@
 //! How a store is opened: which repository, in which environment, and what the caller wants otherwise.
 
-use crate::{Committer, Reading, Result, Store, files::Audience};
+use crate::{Committer, Reading, Result, Store, files::CommitObserver};
 use bstr::{BStr, BString};
 use refdb_repo::{Environment, ObjectCheck, Repository};
 use refdb_types::Ident;
@@ -30,7 +30,7 @@ pub struct StoreBuilder {
     pub(super) syncing: Syncing,
     pub(super) objects: Option<Arc<dyn ObjectCheck + Send>>,
     pub(super) committer: Option<Committer>,
-    pub(super) audience: Option<Arc<dyn Audience>>,
+    pub(super) commit_observer: Option<Arc<dyn CommitObserver>>,
 }
 
 /// What decides whether a commit waits for stable storage.
@@ -60,7 +60,7 @@ impl StoreBuilder {
             syncing: Syncing::AsConfigured,
             objects: None,
             committer: None,
-            audience: None,
+            commit_observer: None,
         }
     }
 
@@ -97,8 +97,8 @@ impl StoreBuilder {
     }
 
     /// The readers of this process. They are not to see a small batch in part while it becomes loose files.
-    pub fn audience(mut self, audience: Arc<dyn Audience>) -> Self {
-        self.audience = Some(audience);
+    pub fn commit_observer(mut self, observer: Arc<dyn CommitObserver>) -> Self {
+        self.commit_observer = Some(observer);
         self
     }
 

@@ -231,7 +231,7 @@ impl Prepared<'_> {
     ///
     /// An I/O error while values become visible. With the files backend earlier refs of the transaction may have their new
     /// values by then; see [Atomicity](Transaction#atomicity). A journalled batch that failed half-way is completed or undone
-    /// where that is possible; [`Error::Unsettled`](crate::Error::Unsettled) and [`Error::HalfDone`](crate::Error::HalfDone)
+    /// where that is possible; [`Error::Unrecovered`](crate::Error::Unrecovered) and [`Error::HalfDone`](crate::Error::HalfDone)
     /// say that it was not. [`Error::Hook`](crate::Error::Hook) says that all refs are changed, but the hook could not be
     /// run.
     pub fn commit(mut self) -> Result<Committed> {

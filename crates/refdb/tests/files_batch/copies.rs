@@ -166,9 +166,9 @@ impl InTurn {
 const RECORD_AT: usize = 512;
 
 /// The record in a slot.
-fn record_of(slot: &[u8]) -> Option<Intent> {
+fn record_of(slot: &[u8]) -> Option<JournalEntry> {
     let place = slot.get(RECORD_AT..)?;
-    Intent::parse(&place[..=place.iter().rposition(|byte| *byte != 0)?]).ok()
+    JournalEntry::parse(&place[..=place.iter().rposition(|byte| *byte != 0)?]).ok()
 }
 
 /// A file as a machine has it that is called otherwise.
@@ -180,7 +180,7 @@ fn elsewhere(content: &[u8], boot: &str) -> Vec<u8> {
     let Some(intent) = record_of(content) else { return renamed(content) };
     let mut slot = renamed(&content[..RECORD_AT]);
     slot.resize(RECORD_AT, 0);
-    slot.extend(Intent { boot: boot.into(), ..intent }.encode());
+    slot.extend(JournalEntry { boot: boot.into(), ..intent }.encode());
     slot.resize(content.len(), 0);
     slot
 }
@@ -240,7 +240,7 @@ fn copied_over_batches(has_two_slots: bool) -> u32 {
         let temp = in_turn.lay_out(copy, None);
         let is_settled = |dir: &Path| {
             for (path, outcome) in settle_when_free(&store(&Fs::real(), dir, false)) {
-                assert!(matches!(outcome, Ok(TakenOver::Settled(_))), "{path:?} {outcome:?}");
+                assert!(matches!(outcome, Ok(TakenOver::Recovered(_))), "{path:?} {outcome:?}");
             }
             let now = read(dir);
             let known = |name: &String| [scene.before.get(name), scene.after.get(name), last.get(name)];

@@ -42,10 +42,10 @@ fn there_are_as_many_slots_as_batches_at_once_and_each_is_used_again() {
     // Those that a process has stay.
     let held = std::fs::File::open(&now[0].0).unwrap();
     held.lock().unwrap();
-    assert!(first.settle().unwrap().is_empty());
+    assert!(first.recover().unwrap().is_empty());
     assert_eq!(slots(dir), [now[0].clone()]);
     drop(held);
-    second.settle().unwrap();
+    second.recover().unwrap();
     assert_eq!(slots(dir), []);
     transact_whole(&first, &pair(&scene, 0, 0)).unwrap();
     assert_eq!(slots(dir).len(), 1, "the one that is gone is not missed");
@@ -116,18 +116,18 @@ fn a_slot_holds_nothing_but_whole_records() {
             .filter(|(other, _)| *other != slot)
             .for_each(|(other, _)| std::fs::remove_file(other).unwrap());
         std::fs::write(&slot, with(content)).unwrap();
-        assert_eq!(new_store().unsettled().unwrap().open.len(), usize::from(is_record));
+        assert_eq!(new_store().journal_entries().unwrap().open.len(), usize::from(is_record));
         transact_whole(&new_store(), &pair(&scene, 1, 1)).unwrap();
         let is_used_again = std::fs::read(&slot).unwrap() == empty;
         assert!(is_used_again != is_record, "what could be a batch's record is left to who settles it");
     }
-    assert!(new_store().settle().unwrap().pop().unwrap().1.is_err(), "a harmed one is for a person to look at");
+    assert!(new_store().recover().unwrap().pop().unwrap().1.is_err(), "a harmed one is for a person to look at");
     assert_eq!(read(dir)[PACKED], scene.before[PACKED]);
     // Nor is anything written through a link, or into something else.
     std::fs::remove_file(&slot).unwrap();
     let outside = tempfile::NamedTempFile::new().unwrap();
     std::os::unix::fs::symlink(outside.path(), &slot).unwrap();
-    new_store().settle().unwrap();
+    new_store().recover().unwrap();
     transact_whole(&new_store(), &pair(&scene, 2, 2)).unwrap();
     assert_eq!(outside.as_file().metadata().unwrap().len(), 0);
 }

@@ -47,7 +47,7 @@ pub(crate) fn settle_when_free(store: &FilesBackend) -> Vec<(PathBuf, Result<Tak
     let begun = Instant::now();
     let mut outcomes = Vec::new();
     loop {
-        outcomes.extend(store.settle().unwrap());
+        outcomes.extend(store.recover().unwrap());
         let is_busy = |(_, outcome): &(_, _)| matches!(outcome, Ok(TakenOver::Busy));
         if !outcomes.iter().any(is_busy) || begun.elapsed() > Duration::from_secs(10) {
             return outcomes;

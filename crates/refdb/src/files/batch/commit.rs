@@ -1,11 +1,11 @@
 //! A few refs in one atomic batch, as loose files: in the order of docs/crash-model.md, under all their locks.
 
 use crate::files::{
-    Audience,
+    CommitObserver,
     batch::{
-        entry::{Intent, IntentRef},
-        journal as record,
-        journal_file::Slot,
+        entry::{JournalEntry, JournalRef},
+        journal,
+        journal_file::JournalFile,
         recover::{self, Outcome},
     },
     lock::{publish, set::Locks},
@@ -38,7 +38,7 @@ pub(crate) fn fits(steps: &[(usize, Step<'_>)]) -> bool {
 pub(crate) fn publish(
     store: &Arc<Store>,
     locks: &mut Locks,
-    slot: &mut Slot,
+    slot: &mut JournalFile,
     contents: Vec<File>,
     steps: &[(usize, Step<'_>)],
 ) -> Result<()> {
@@ -63,8 +63,8 @@ pub(crate) fn publish(
     let mut new_logs = Vec::new();
     let finished = show(store, locks, steps, &mut new_logs).and_then(|()| slot.wipe());
     if let Err(error) = finished {
-        let settled = settle_failed(store, slot.id(), &intent, error, &new_logs);
-        if matches!(settled, Err(Error::Unsettled { .. })) {
+        let settled = recover_failed(store, slot.id(), &intent, error, &new_logs);
+        if matches!(settled, Err(Error::Unrecovered { .. })) {
             return settled;
         }
         showing.over();
@@ -78,37 +78,43 @@ pub(crate) fn publish(
 
 /// A batch that may show in part. Dropped before it is [over](Showing::over), it counts as unsettled.
 struct Showing<'s> {
-    audience: Option<(&'s dyn Audience, u64)>,
+    commit_observer: Option<(&'s dyn CommitObserver, u64)>,
     record: PathBuf,
 }
 
 impl<'s> Showing<'s> {
-    fn begin(store: &'s Store, record: &Path, intent: &Intent) -> Self {
+    fn begin(store: &'s Store, record: &Path, intent: &JournalEntry) -> Self {
         assert!(!intent.refs.is_empty(), "a batch has refs");
         let refs = || intent.refs.iter().map(|entry| (entry.name.as_bstr().to_owned(), entry.old)).collect();
-        let audience = store.options.audience.as_deref();
-        Showing { audience: audience.map(|all| (all, all.begin(refs()))), record: record.to_owned() }
+        let commit_observer = store.options.commit_observer.as_deref();
+        Showing { commit_observer: commit_observer.map(|all| (all, all.begin(refs()))), record: record.to_owned() }
     }
 
     /// All its refs have their new values, or all have their old ones. Or a person has to look at them.
     fn over(mut self) {
-        if let Some((audience, batch)) = self.audience.take() {
-            audience.end(batch, None);
+        if let Some((commit_observer, batch)) = self.commit_observer.take() {
+            commit_observer.end(batch, None);
         }
     }
 }
 
 impl Drop for Showing<'_> {
     fn drop(&mut self) {
-        if let Some((audience, batch)) = self.audience.take() {
-            audience.end(batch, Some(&self.record));
+        if let Some((commit_observer, batch)) = self.commit_observer.take() {
+            commit_observer.end(batch, Some(&self.record));
         }
     }
 }
 
 /// Brings a batch to an end whose write failed.
-fn settle_failed(store: &Arc<Store>, id: BatchId, intent: &Intent, error: Error, new_logs: &[PathBuf]) -> Result<()> {
-    match recover::settle(store, id, intent) {
+fn recover_failed(
+    store: &Arc<Store>,
+    id: BatchId,
+    intent: &JournalEntry,
+    error: Error,
+    new_logs: &[PathBuf],
+) -> Result<()> {
+    match recover::recover(store, id, intent) {
         Ok(Outcome::Complete) => Ok(()),
         Ok(Outcome::Dropped) => {
             for log in new_logs {
@@ -118,7 +124,7 @@ fn settle_failed(store: &Arc<Store>, id: BatchId, intent: &Intent, error: Error,
             Err(error)
         }
         Ok(Outcome::Half(refs)) => Err(Error::HalfDone { refs, source: Box::new(error) }),
-        Err(_) => Err(Error::Unsettled { record: record::path(store, id), source: Box::new(error) }),
+        Err(_) => Err(Error::Unrecovered { record: journal::path(store, id), source: Box::new(error) }),
     }
 }
 
@@ -142,7 +148,7 @@ fn show(store: &Store, locks: &mut Locks, steps: &[(usize, Step<'_>)], new_logs:
     Ok(())
 }
 
-fn intent(store: &Store, steps: &[(usize, Step<'_>)]) -> Result<Intent> {
+fn intent(store: &Store, steps: &[(usize, Step<'_>)]) -> Result<JournalEntry> {
     let entry = |(_, step): &(usize, Step<'_>)| {
         let Some(NewValue::Direct(new, _)) = step.new else { unreachable!("only such steps fit") };
         let log = step.log.as_ref().map(|line| {
@@ -152,9 +158,14 @@ fn intent(store: &Store, steps: &[(usize, Step<'_>)]) -> Result<Intent> {
             BString::from(bytes)
         });
         let name = RefName::new(step.name.to_vec()).expect("only valid names fit");
-        IntentRef { name, old: crate::files::packing::bulk::direct(step.old), new, log }
+        JournalRef { name, old: crate::files::packing::bulk::direct(step.old), new, log }
     };
     let boot = boot_id().unwrap_or_default().to_owned();
     debug_assert!(!boot.is_empty(), "where the boot is not known no lock is signed");
-    Ok(Intent { hash: store.options.hash, synced: store.options.sync, boot, refs: steps.iter().map(entry).collect() })
+    Ok(JournalEntry {
+        hash: store.options.hash,
+        synced: store.options.sync,
+        boot,
+        refs: steps.iter().map(entry).collect(),
+    })
 }

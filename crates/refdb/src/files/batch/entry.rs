@@ -9,7 +9,7 @@ pub(crate) const LEN_MAX_BYTES: usize = 1 << 20;
 
 /// What a batch was about to do, as its owner wrote it down before the first change.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Intent {
+pub struct JournalEntry {
     /// The kind of all ids.
     pub hash: HashKind,
     /// Whether the record and all before it was synced.
@@ -17,12 +17,12 @@ pub struct Intent {
     /// Linux' `boot_id` of the owner.
     pub boot: String,
     /// In order of name.
-    pub refs: Vec<IntentRef>,
+    pub refs: Vec<JournalRef>,
 }
 
 /// One ref of a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct IntentRef {
+pub struct JournalRef {
     /// A valid name of a shared ref below `refs/`.
     pub name: RefName,
     /// `None` if there was no such ref.
@@ -36,7 +36,7 @@ pub struct IntentRef {
 /// Why bytes are no record.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("at byte {offset}: {what}")]
-pub struct IntentFault {
+pub struct JournalFault {
     /// Where the line at fault begins.
     pub offset: usize,
     /// Its fault.
@@ -46,9 +46,9 @@ pub struct IntentFault {
 const MAGIC: &str = "refdb batch 1";
 
 /// Where the record begins in a slot. Disks write sectors of this size whole, so that a torn record leaves the line before it.
-pub(crate) const RECORD_AT: usize = 512;
+pub(crate) const ENTRY_AT: usize = 512;
 
-impl Intent {
+impl JournalEntry {
     /// The record as it stands in its file.
     pub fn encode(&self) -> Vec<u8> {
         assert!((1..=REFS_MAX).contains(&self.refs.len()), "a small batch has a few refs: {}", self.refs.len());
@@ -71,18 +71,18 @@ impl Intent {
         }
         let sum = crc32fast::hash(&out);
         out.extend_from_slice(format!("sum {sum:08x}\n").as_bytes());
-        debug_assert_eq!(Intent::parse(&out).as_ref(), Ok(self), "a record is read as it was written");
+        debug_assert_eq!(JournalEntry::parse(&out).as_ref(), Ok(self), "a record is read as it was written");
         out
     }
 
     /// Reads a record. Nothing in it is believed: not the names, nor that its lines are whole.
-    pub fn parse(bytes: &[u8]) -> Result<Self, IntentFault> {
-        let fault = |offset, what| Err(IntentFault { offset, what });
+    pub fn parse(bytes: &[u8]) -> Result<Self, JournalFault> {
+        let fault = |offset, what| Err(JournalFault { offset, what });
         if bytes.len() > LEN_MAX_BYTES {
             return fault(LEN_MAX_BYTES, "longer than any record");
         }
         let body = summed(bytes)?;
-        let mut lines = intent_lines(body);
+        let mut lines = journal_lines(body);
         let Some((_, first)) = lines.next() else { return fault(0, "nothing but a checksum") };
         let Some(mut intent) = head(first) else { return fault(0, "no first line of a record") };
         for (offset, line) in lines {
@@ -114,8 +114,8 @@ const LAST_LINE_LEN: usize = "\nsum 01234567\n".len();
 
 /// The record in a slot's bytes; `None` if there is none, or a part of one. It was being written or wiped when its process or the
 /// power went. Nothing of its batch had begun, or all was done.
-pub fn record_in_slot(bytes: &[u8]) -> Option<&[u8]> {
-    let place = bytes.get(RECORD_AT..)?;
+pub fn entry_in_journal_file(bytes: &[u8]) -> Option<&[u8]> {
+    let place = bytes.get(ENTRY_AT..)?;
     let len = place.iter().rposition(|byte| *byte != 0)? + 1;
     Some(&place[..len]).filter(|record| !is_torn(record))
 }
@@ -124,26 +124,26 @@ pub fn record_in_slot(bytes: &[u8]) -> Option<&[u8]> {
 fn is_torn(bytes: &[u8]) -> bool {
     let last = bytes.len().checked_sub(LAST_LINE_LEN).map_or(&[][..], |start| &bytes[start..]);
     let is_end = last.starts_with(b"\nsum ") && last.ends_with(b"\n");
-    !is_end || bytes.contains(&0) && Intent::parse(bytes).is_err()
+    !is_end || bytes.contains(&0) && JournalEntry::parse(bytes).is_err()
 }
 
 /// The bytes before the checksum's line, if that is right and the last one.
-pub(crate) fn summed(bytes: &[u8]) -> Result<&[u8], IntentFault> {
+pub(crate) fn summed(bytes: &[u8]) -> Result<&[u8], JournalFault> {
     const LEN: usize = "sum 01234567\n".len();
-    let torn = IntentFault { offset: bytes.len(), what: "its checksum is missing: the record is not whole" };
+    let torn = JournalFault { offset: bytes.len(), what: "its checksum is missing: the record is not whole" };
     let start = bytes.len().checked_sub(LEN).ok_or_else(|| torn.clone())?;
     let (body, sum) = bytes.split_at(start);
     if !sum.starts_with(b"sum ") || !sum.ends_with(b"\n") || !body.ends_with(b"\n") {
         return Err(torn);
     }
     if sum != format!("sum {:08x}\n", crc32fast::hash(body)).as_bytes() {
-        return Err(IntentFault { offset: start, what: "its checksum is wrong" });
+        return Err(JournalFault { offset: start, what: "its checksum is wrong" });
     }
     Ok(body)
 }
 
 /// The record of the first line, without refs.
-fn head(line: &[u8]) -> Option<Intent> {
+fn head(line: &[u8]) -> Option<JournalEntry> {
     let mut words = line.to_str().ok()?.strip_prefix(MAGIC)?.strip_prefix(' ')?.split(' ');
     let (hash, synced, boot) = (words.next()?, words.next()?, words.next()?);
     let synced = match synced {
@@ -152,13 +152,18 @@ fn head(line: &[u8]) -> Option<Intent> {
         _ => return None,
     };
     let is_over = words.next().is_none() && !boot.is_empty();
-    is_over.then_some(Intent { hash: HashKind::from_name(hash)?, synced, boot: boot.to_owned(), refs: Vec::new() })
+    is_over.then_some(JournalEntry {
+        hash: HashKind::from_name(hash)?,
+        synced,
+        boot: boot.to_owned(),
+        refs: Vec::new(),
+    })
 }
 
 /// A ref of a small batch.
-fn entry(hash: HashKind, text: &[u8]) -> Result<IntentRef, &'static str> {
+fn entry(hash: HashKind, text: &[u8]) -> Result<JournalRef, &'static str> {
     match ref_line(hash, text)? {
-        (name, old, Some(new)) => Ok(IntentRef { name, old, new, log: None }),
+        (name, old, Some(new)) => Ok(JournalRef { name, old, new, log: None }),
         (_, _, None) => Err("a ref that goes, which no record has"),
     }
 }
@@ -183,7 +188,7 @@ pub(crate) fn ref_line(
 }
 
 /// The lines of a record, each with its offset and without its newline.
-pub(crate) fn intent_lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+pub(crate) fn journal_lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     Lines { bytes, at: 0 }
 }
 
@@ -212,8 +217,8 @@ mod tests {
         ObjectId::from_bytes(hash, &[byte; 32][..hash.len_bytes()]).unwrap()
     }
 
-    fn sample(hash: HashKind) -> Intent {
-        let entry = |name: &str, old: Option<u8>, log: Option<&str>| IntentRef {
+    fn sample(hash: HashKind) -> JournalEntry {
+        let entry = |name: &str, old: Option<u8>, log: Option<&str>| JournalRef {
             name: RefName::new(name).unwrap(),
             old: old.map(|byte| id(hash, byte)),
             new: id(hash, 9),
@@ -224,7 +229,7 @@ mod tests {
             entry("refs/changes/45/12345/meta", Some(3), None),
             entry("refs/heads/\u{fc}", Some(4), Some("")),
         ];
-        Intent { hash, synced: true, boot: "9c1e-boot".into(), refs }
+        JournalEntry { hash, synced: true, boot: "9c1e-boot".into(), refs }
     }
 
     /// The bytes with a right checksum.
@@ -236,8 +241,8 @@ mod tests {
     fn a_record_is_read_as_it_was_written() {
         for hash in [HashKind::Sha1, HashKind::Sha256] {
             for synced in [true, false] {
-                let intent = Intent { synced, ..sample(hash) };
-                assert_eq!(Intent::parse(&intent.encode()), Ok(intent));
+                let intent = JournalEntry { synced, ..sample(hash) };
+                assert_eq!(JournalEntry::parse(&intent.encode()), Ok(intent));
             }
         }
     }
@@ -246,22 +251,23 @@ mod tests {
     fn a_record_that_is_cut_or_has_another_byte_is_none() {
         let whole = sample(HashKind::Sha1).encode();
         for at in 0..whole.len() {
-            assert!(Intent::parse(&whole[..at]).is_err(), "cut at {at}");
+            assert!(JournalEntry::parse(&whole[..at]).is_err(), "cut at {at}");
             for other in [0, b'\n', b' ', whole[at] ^ 1, 0xff].into_iter().filter(|byte| *byte != whole[at]) {
                 let mut bytes = whole.clone();
                 bytes[at] = other;
-                assert!(Intent::parse(&bytes).is_err(), "{other} at {at}");
+                assert!(JournalEntry::parse(&bytes).is_err(), "{other} at {at}");
             }
         }
-        assert!(Intent::parse(&vec![b'x'; LEN_MAX_BYTES + 1]).is_err());
-        assert!(Intent::parse(&vec![0; whole.len()]).is_err());
+        assert!(JournalEntry::parse(&vec![b'x'; LEN_MAX_BYTES + 1]).is_err());
+        assert!(JournalEntry::parse(&vec![0; whole.len()]).is_err());
     }
 
     #[test]
     fn no_record_names_what_a_push_could_not() {
         let (old, new) = (id(HashKind::Sha1, 1), id(HashKind::Sha1, 2));
         let null = ObjectId::null(HashKind::Sha1);
-        let with = |lines: &str| Intent::parse(&with_sum(format!("{MAGIC} sha1 synced boot\n{lines}").as_bytes()));
+        let with =
+            |lines: &str| JournalEntry::parse(&with_sum(format!("{MAGIC} sha1 synced boot\n{lines}").as_bytes()));
         assert!(with(&format!("ref {old} {new} refs/heads/a\n")).is_ok());
         for name in [
             "HEAD",
@@ -295,30 +301,32 @@ mod tests {
         for first in
             ["refdb batch 2 sha1 synced boot\n", "refdb batch 1 md5 synced boot\n", "refdb batch 1 sha1 synced\n"]
         {
-            assert!(Intent::parse(&with_sum(format!("{first}ref {old} {new} refs/heads/a\n").as_bytes())).is_err());
+            assert!(
+                JournalEntry::parse(&with_sum(format!("{first}ref {old} {new} refs/heads/a\n").as_bytes())).is_err()
+            );
         }
     }
 
     fn slot(record: &[u8]) -> Vec<u8> {
-        [&[b'x'; RECORD_AT][..], record, &[0; 3000]].concat()
+        [&[b'x'; ENTRY_AT][..], record, &[0; 3000]].concat()
     }
 
     #[test]
     fn a_slot_has_the_record_that_was_written_whole_and_no_other() {
         let record = sample(HashKind::Sha1).encode();
-        assert_eq!(record_in_slot(&slot(&record)), Some(&record[..]));
-        for none in [&b""[..], &b"x"[..], &[b'x'; RECORD_AT], &[b'x'; RECORD_AT + 1], &slot(b"")] {
-            assert_eq!(record_in_slot(none), None);
+        assert_eq!(entry_in_journal_file(&slot(&record)), Some(&record[..]));
+        for none in [&b""[..], &b"x"[..], &[b'x'; ENTRY_AT], &[b'x'; ENTRY_AT + 1], &slot(b"")] {
+            assert_eq!(entry_in_journal_file(none), None);
         }
         for at in 0..record.len() {
             // Torn while it was written, from either end, and while it was wiped.
-            assert_eq!(record_in_slot(&slot(&record[..at])), None, "the first {at} bytes");
+            assert_eq!(entry_in_journal_file(&slot(&record[..at])), None, "the first {at} bytes");
             let zeros = [&vec![0; at.max(1)], &record[at.max(1)..]].concat();
-            assert_eq!(record_in_slot(&slot(&zeros)), None, "zeros for the first {at} bytes");
+            assert_eq!(entry_in_journal_file(&slot(&zeros)), None, "zeros for the first {at} bytes");
         }
         // A byte that a disk changed is no reason to forget the batch.
         let mut harmed = record.clone();
         harmed[7] = b'y';
-        assert_eq!(record_in_slot(&slot(&harmed)), Some(&harmed[..]));
+        assert_eq!(entry_in_journal_file(&slot(&harmed)), Some(&harmed[..]));
     }
 }

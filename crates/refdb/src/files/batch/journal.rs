@@ -2,7 +2,7 @@
 //! each.
 
 use crate::files::{
-    batch::entry::{Intent, LEN_MAX_BYTES, RECORD_AT, record_in_slot},
+    batch::entry::{ENTRY_AT, JournalEntry, LEN_MAX_BYTES, entry_in_journal_file},
     store::Store,
 };
 use crate::{Error, Result};
@@ -16,7 +16,7 @@ use std::{
 const FOLDER: &str = "refdb-batches";
 
 /// A longer file is none of ours. A slot has a line before its record.
-pub(crate) const FILE_LEN_MAX_BYTES: u64 = (RECORD_AT + LEN_MAX_BYTES) as u64;
+pub(crate) const FILE_LEN_MAX_BYTES: u64 = (ENTRY_AT + LEN_MAX_BYTES) as u64;
 
 /// What a settled record is called of which refs are left for a person to look at.
 const LEFT: &str = ".left";
@@ -64,12 +64,12 @@ pub(crate) fn read(store: &Store, id: BatchId) -> Result<Option<Vec<u8>>> {
         return Err(fault(&path, "it is no record of a batch; look at it and remove it".to_owned()));
     }
     let bytes = file.read_len(stat.len_bytes)?;
-    Ok(if id.is_slot() { record_in_slot(&bytes).map(<[u8]>::to_owned) } else { Some(bytes) })
+    Ok(if id.is_slot() { entry_in_journal_file(&bytes).map(<[u8]>::to_owned) } else { Some(bytes) })
 }
 
 /// What a record's bytes say.
-pub(crate) fn parse(store: &Store, id: BatchId, bytes: &[u8]) -> Result<Intent> {
-    Intent::parse(bytes).map_err(|broken| {
+pub(crate) fn parse(store: &Store, id: BatchId, bytes: &[u8]) -> Result<JournalEntry> {
+    JournalEntry::parse(bytes).map_err(|broken| {
         let what = format!("{broken}; look at the refs it names and at their lock files, then remove it and the locks");
         fault(&path(store, id), what)
     })

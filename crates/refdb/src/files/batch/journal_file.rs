@@ -4,8 +4,8 @@
 use crate::Result;
 use crate::files::{
     batch::{
-        entry::{Intent, RECORD_AT, record_in_slot},
-        journal::{self as record, FILE_LEN_MAX_BYTES},
+        entry::{ENTRY_AT, JournalEntry, entry_in_journal_file},
+        journal::{self, FILE_LEN_MAX_BYTES},
     },
     loose::folders,
     store::Store,
@@ -21,11 +21,11 @@ use std::{
 
 /// Most slots stay as long as this. A longer record makes its slot longer.
 const LEN: usize = 4096;
-const _: () = assert!(LEN > RECORD_AT, "there is room for a record");
+const _: () = assert!(LEN > ENTRY_AT, "there is room for a record");
 
 /// A slot that is ours. Its record comes and goes, and neither changes a folder or a length. So each waits for the disk once. The
 /// batch's locks are names of the file. It begins with the line that signs them, so no lock has a content that could be lost.
-pub(crate) struct Slot {
+pub(crate) struct JournalFile {
     store: Arc<Store>,
     id: BatchId,
     /// `None` at the end.
@@ -42,27 +42,27 @@ enum Missed {
     Unfit,
 }
 
-impl Slot {
+impl JournalFile {
     /// Takes a slot that has no record, or makes one. `None` where locks cannot be signed by one.
     pub(crate) fn take(store: &Arc<Store>) -> Result<Option<Self>> {
-        let slots = &store.slots;
+        let journal_files = &store.journal_files;
         if !store.options.fs.is_local(&store.layout.common_dir)? {
             return Ok(None);
         }
-        if !slots.is_listed.load(Acquire) {
-            let listed = record::slots(store)?;
+        if !journal_files.is_listed.load(Acquire) {
+            let listed = journal::slots(store)?;
             if !listed.is_empty() {
                 make_names_durable(store)?;
             }
-            slots.free().extend(listed);
-            slots.is_listed.store(true, Release);
+            journal_files.free().extend(listed);
+            journal_files.is_listed.store(true, Release);
         }
-        let tries = slots.free().len();
+        let tries = journal_files.free().len();
         for _ in 0..tries {
-            let Some(id) = slots.free().pop_front() else { break };
+            let Some(id) = journal_files.free().pop_front() else { break };
             match Self::take_one(store, id)? {
                 Ok(slot) => return Ok(Some(slot)),
-                Err(Missed::Busy) => slots.free().push_back(id),
+                Err(Missed::Busy) => journal_files.free().push_back(id),
                 Err(Missed::Unfit) => {}
             }
         }
@@ -72,7 +72,7 @@ impl Slot {
     fn take_one(store: &Arc<Store>, id: BatchId) -> Result<std::result::Result<Self, Missed>> {
         let fs = &store.options.fs;
         // One that went, or that belongs to another user.
-        let Ok(file) = fs.open_to_overwrite(&record::path(store, id)) else { return Ok(Err(Missed::Unfit)) };
+        let Ok(file) = fs.open_to_overwrite(&journal::path(store, id)) else { return Ok(Err(Missed::Unfit)) };
         let stat = file.stat()?;
         if !stat.is_file() || stat.len_bytes > FILE_LEN_MAX_BYTES {
             return Ok(Err(Missed::Unfit));
@@ -81,11 +81,11 @@ impl Slot {
             return Ok(Err(Missed::Busy));
         }
         let bytes = file.read_len(stat.len_bytes)?;
-        if !is_alone_in_place(store, &file, &stat)? || record_in_slot(&bytes).is_some() {
+        if !is_alone_in_place(store, &file, &stat)? || entry_in_journal_file(&bytes).is_some() {
             return Ok(Err(Missed::Unfit));
         }
-        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| (last + 1).saturating_sub(RECORD_AT));
-        let mut slot = Slot { store: Arc::clone(store), id, file: Some(file), used };
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| (last + 1).saturating_sub(ENTRY_AT));
+        let mut slot = JournalFile { store: Arc::clone(store), id, file: Some(file), used };
         slot.wipe()?;
         slot.sign(&bytes)?;
         Ok(Ok(slot))
@@ -94,23 +94,23 @@ impl Slot {
     fn make(store: &Arc<Store>) -> Result<Option<Self>> {
         let (options, id) = (&store.options, BatchId::random_slot());
         let fs = &options.fs;
-        if !record::is_there(store)? {
-            let folder = record::folder(store);
+        if !journal::is_there(store)? {
+            let folder = journal::folder(store);
             match fs.create_dir(&folder, 0o777) {
                 Err(error) if !error.is_exists() => return Err(error.into()),
                 _ => folders::share(fs, &folder, options.sharing, true)?,
             }
             // Somebody may have removed the one whose name was durable.
-            store.slots.has_folder.store(false, Release);
+            store.journal_files.has_folder.store(false, Release);
         }
-        let path = record::path(store, id);
+        let path = journal::path(store, id);
         let file = fs.create_new(&path, 0o666)?;
         // Another process may have found it at once. It has it then.
         if !matches!(file.try_lock(), Ok(true)) {
             return Ok(None);
         }
         folders::share(fs, &path, options.sharing, false)?;
-        let slot = Slot { store: Arc::clone(store), id, file: Some(file), used: 0 };
+        let slot = JournalFile { store: Arc::clone(store), id, file: Some(file), used: 0 };
         slot.sign(&[])?;
         if options.sync {
             make_names_durable(store)?;
@@ -121,8 +121,8 @@ impl Slot {
     /// Has the slot begin with this process's line, and be as long as it shall be. No lock rests on it meanwhile.
     fn sign(&self, bytes: &[u8]) -> Result<()> {
         let mut start = slot_line(self.id).unwrap_or_default().into_bytes();
-        assert!(!start.is_empty() && start.len() <= RECORD_AT, "where no lock can be signed there is no batch");
-        start.resize(if bytes.len() < LEN { LEN } else { RECORD_AT }, 0);
+        assert!(!start.is_empty() && start.len() <= ENTRY_AT, "where no lock can be signed there is no batch");
+        start.resize(if bytes.len() < LEN { LEN } else { ENTRY_AT }, 0);
         if !bytes.starts_with(&start) {
             self.file().overwrite(&start, 0)?;
             self.sync(self.store.options.sync)?;
@@ -146,18 +146,18 @@ impl Slot {
 
     /// Writes the record. When it returns without an error the record is there, after a loss of power too where it is synced.
     /// After an error it may be there or not.
-    pub(crate) fn place(&mut self, intent: &Intent) -> Result<()> {
+    pub(crate) fn place(&mut self, intent: &JournalEntry) -> Result<()> {
         assert!(self.used == 0, "a slot has one record at a time");
         let bytes = intent.encode();
         self.used = bytes.len();
-        self.file().overwrite(&bytes, RECORD_AT as u64)?;
+        self.file().overwrite(&bytes, ENTRY_AT as u64)?;
         self.sync(intent.synced)
     }
 
     /// Removes the record. When it returns without an error the record does not come back.
     pub(crate) fn wipe(&mut self) -> Result<()> {
         if self.used > 0 {
-            self.file().overwrite(&vec![0; self.used], RECORD_AT as u64)?;
+            self.file().overwrite(&vec![0; self.used], ENTRY_AT as u64)?;
             self.sync(self.store.options.sync)?;
             self.used = 0;
         }
@@ -169,12 +169,12 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for JournalFile {
     fn drop(&mut self) {
         self.file = None;
         // One with a record is left to who settles it.
         if self.used == 0 {
-            self.store.slots.free().push_front(self.id);
+            self.store.journal_files.free().push_front(self.id);
         }
     }
 }
@@ -188,25 +188,25 @@ fn is_alone_in_place(store: &Store, file: &File, stat: &Stat) -> Result<bool> {
 
 /// Brings the names of slots to stable storage, and that of their folder. Another process may have made them that died before.
 fn make_names_durable(store: &Store) -> Result<()> {
-    let (fs, slots) = (&store.options.fs, &store.slots);
+    let (fs, journal_files) = (&store.options.fs, &store.journal_files);
     if !store.options.sync {
         return Ok(());
     }
-    fs.sync_dir(&record::folder(store))?;
-    if !slots.has_folder.load(Acquire) {
+    fs.sync_dir(&journal::folder(store))?;
+    if !journal_files.has_folder.load(Acquire) {
         fs.sync_dir(&store.layout.common_dir)?;
-        slots.has_folder.store(true, Release);
+        journal_files.has_folder.store(true, Release);
     }
     Ok(())
 }
 
 /// Removes the slots without a record that no process has.
 pub(crate) fn remove_free(store: &Arc<Store>) -> Result<()> {
-    for id in record::slots(store)? {
-        if let Ok(slot) = Slot::take_one(store, id)? {
+    for id in journal::slots(store)? {
+        if let Ok(slot) = JournalFile::take_one(store, id)? {
             store.options.fs.remove_file(slot.path())?;
         }
     }
-    store.slots.free().clear();
+    store.journal_files.free().clear();
     Ok(())
 }

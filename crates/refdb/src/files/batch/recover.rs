@@ -4,8 +4,8 @@
 
 use crate::files::{
     batch::{
-        entry::{Intent, IntentRef},
-        journal as record,
+        entry::{JournalEntry, JournalRef},
+        journal,
     },
     lock::publish,
     loose::{folders, listing::Rivals},
@@ -43,11 +43,11 @@ enum Value {
 }
 
 /// Finishes a batch whose refs are all locked, or undoes it if none of it shows. Its record is gone afterwards.
-pub(crate) fn settle(store: &Arc<Store>, id: BatchId, intent: &Intent) -> Result<Outcome> {
+pub(crate) fn recover(store: &Arc<Store>, id: BatchId, intent: &JournalEntry) -> Result<Outcome> {
     let sync = intent.synced || store.options.sync;
     if intent.hash != store.options.hash {
-        return Err(record::fault(
-            &record::path(store, id),
+        return Err(journal::fault(
+            &journal::path(store, id),
             "its ids are of another kind than the repository's".into(),
         ));
     }
@@ -56,7 +56,7 @@ pub(crate) fn settle(store: &Arc<Store>, id: BatchId, intent: &Intent) -> Result
     // What was not synced may be there in part after a restart. Nothing is built upon it.
     let is_of_last_boot = !intent.synced && boot_id() != Some(intent.boot.as_str());
     if is_of_last_boot || !values.contains(&Value::New) {
-        record::remove(store, id, sync)?;
+        journal::remove(store, id, sync)?;
         return Ok(Outcome::Dropped);
     }
     let (mut left, mut made) = (Vec::new(), Vec::new());
@@ -74,15 +74,15 @@ pub(crate) fn settle(store: &Arc<Store>, id: BatchId, intent: &Intent) -> Result
         publish::sync_folders(store, &mut intent.refs.iter().map(|entry| entry.name.as_bstr()), &made)?;
     }
     if left.is_empty() {
-        record::remove(store, id, sync)?;
+        journal::remove(store, id, sync)?;
         return Ok(Outcome::Complete);
     }
-    record::leave(store, id, sync)?;
+    journal::leave(store, id, sync)?;
     Ok(Outcome::Half(left))
 }
 
 /// Nothing is written through a link, which may lead out of `refs/`.
-fn check_links(store: &Store, intent: &Intent) -> Result<()> {
+fn check_links(store: &Store, intent: &JournalEntry) -> Result<()> {
     let names = || intent.refs.iter().map(|entry| entry.name.as_bstr());
     let mut through =
         crate::files::packing::bulk::through_links(store, names())?.into_iter().filter_map(|at| names().nth(at));
@@ -96,7 +96,7 @@ fn check_links(store: &Store, intent: &Intent) -> Result<()> {
         None => Ok(()),
         Some(name) => {
             let path = store.layout.ref_path(name).unwrap_or_default();
-            Err(record::fault(
+            Err(journal::fault(
                 &path,
                 "a symbolic link is here or above, and an unfinished batch changes this ref".into(),
             ))
@@ -104,7 +104,7 @@ fn check_links(store: &Store, intent: &Intent) -> Result<()> {
     }
 }
 
-fn look(store: &Arc<Store>, entry: &IntentRef) -> Result<Value> {
+fn look(store: &Arc<Store>, entry: &JournalRef) -> Result<Value> {
     let now = match FilesSnapshot::new(Arc::clone(store), Rivals::LockedOut).get(entry.name.as_bstr()) {
         Ok(now) => now,
         Err(Error::BrokenRef(_)) => return Ok(Value::Other),
@@ -119,7 +119,7 @@ fn look(store: &Arc<Store>, entry: &IntentRef) -> Result<Value> {
 }
 
 /// Whether the new value has its object, and no ref stands above or below the name.
-fn can_stand(store: &Arc<Store>, entry: &IntentRef) -> Result<bool> {
+fn can_stand(store: &Arc<Store>, entry: &JournalRef) -> Result<bool> {
     if !store.options.objects.exists(&entry.new)? {
         return Ok(false);
     }
@@ -158,7 +158,7 @@ impl Answers for Below {
 }
 
 /// Gives a ref its new value. `false` if a folder with something in it is in the way.
-fn set(store: &Store, entry: &IntentRef, sync: bool, made: &mut Vec<PathBuf>) -> Result<bool> {
+fn set(store: &Store, entry: &JournalRef, sync: bool, made: &mut Vec<PathBuf>) -> Result<bool> {
     let (options, fs) = (&store.options, &store.options.fs);
     let Some(path) = store.layout.ref_path(entry.name.as_bstr()) else { return Ok(false) };
     if fs.find_link(&path)?.is_some_and(|stat| stat.is_dir()) && !fs.remove_empty_tree(&path)? {
@@ -183,7 +183,7 @@ fn set(store: &Store, entry: &IntentRef, sync: bool, made: &mut Vec<PathBuf>) ->
 }
 
 /// Adds the entry's line to its reflog, unless it is there.
-fn add_log(store: &Store, entry: &IntentRef) -> Result<()> {
+fn add_log(store: &Store, entry: &JournalRef) -> Result<()> {
     let Some(log) = &entry.log else { return Ok(()) };
     let Some(path) = store.layout.log_path(entry.name.as_bstr()) else { return Ok(()) };
     let logs = store.layout.base_path(entry.name.as_bstr()).join("logs");
@@ -212,7 +212,7 @@ fn missing_part<'l>(log: &[u8], line: &'l [u8]) -> &'l [u8] {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TakenOver {
     /// It is settled.
-    Settled(Outcome),
+    Recovered(Outcome),
     /// There is no record: nothing had begun, or all was done.
     Nothing,
     /// Its process is at work, or someone else holds a lock of it.
@@ -221,15 +221,15 @@ pub enum TakenOver {
 
 /// Settles a batch whose process is gone, and gives up its locks. `met` is one of them.
 pub(crate) fn take_over(store: &Arc<Store>, id: BatchId, met: Option<Orphan>) -> Result<TakenOver> {
-    let Some(bytes) = record::read(store, id)? else {
+    let Some(bytes) = journal::read(store, id)? else {
         if let Some(met) = met {
             // Its owner may have died right after it removed the record. That must last before the lock goes.
-            record::make_absence_durable(store, id)?;
+            journal::make_absence_durable(store, id)?;
             met.remove()?;
         }
         return Ok(TakenOver::Nothing);
     };
-    let intent = record::parse(store, id, &bytes)?;
+    let intent = journal::parse(store, id, &bytes)?;
     let mut orphans: Vec<Orphan> = met.into_iter().collect();
     let mut locks: BTreeMap<PathBuf, BatchId> = orphans.iter().map(|met| (met.path().to_owned(), met.id())).collect();
     for entry in &intent.refs {
@@ -238,23 +238,23 @@ pub(crate) fn take_over(store: &Arc<Store>, id: BatchId, met: Option<Orphan>) ->
         locks.insert(Lock::path_of(&path), of);
     }
     // Its owner may have been at work until we had the locks.
-    if record::read(store, id)?.as_ref() != Some(&bytes) {
+    if journal::read(store, id)?.as_ref() != Some(&bytes) {
         return Ok(TakenOver::Busy);
     }
-    let outcome = settle(store, id, &intent)?;
+    let outcome = recover(store, id, &intent)?;
     for (path, of) in locks {
         if of != id {
-            if record::read(store, of)?.is_some() {
+            if journal::read(store, of)?.is_some() {
                 continue;
             }
-            record::make_absence_durable(store, of)?;
+            journal::make_absence_durable(store, of)?;
         }
         match orphans.iter().find(|orphan| orphan.path() == path) {
             Some(orphan) => orphan.remove()?,
             None => remove_lock(store, &path)?,
         }
     }
-    Ok(TakenOver::Settled(outcome))
+    Ok(TakenOver::Recovered(outcome))
 }
 
 /// Removes the lock file of a ref, unless a folder on the way to it was replaced by a symbolic link.
@@ -320,7 +320,7 @@ impl Heir for Store {
         let alone = Arc::new(self.without_heir());
         let id = met.id();
         // What cannot be settled stays locked, and `refdb stat` names it.
-        matches!(take_over(&alone, id, Some(met)), Ok(TakenOver::Settled(_) | TakenOver::Nothing))
+        matches!(take_over(&alone, id, Some(met)), Ok(TakenOver::Recovered(_) | TakenOver::Nothing))
     }
 }
 

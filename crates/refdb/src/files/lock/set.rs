@@ -3,7 +3,7 @@
 //! Only the first lock is waited for at length. A holder waits at most [`NEXT_PATIENCE`] for the next, then drops all,
 //! waits without a lock and starts over. So no two processes wait for each other.
 
-use crate::files::{loose::folders, store::Store, strategy::Scheme};
+use crate::files::{loose::folders, store::Store, strategy::WritePlan};
 use crate::{
     Error, Result, Why,
     backend::{Claim, Claims},
@@ -51,7 +51,7 @@ pub(crate) struct Locks {
     made: Vec<PathBuf>,
     packed: Option<Lock>,
     any: bool,
-    /// Whether they are a batch's, all of them names of its slot.
+    /// Whether they are a batch's, all of them names of its journal file.
     is_batch: bool,
     /// Whether a lock was not had because it could not be a batch's.
     cannot_sign: bool,
@@ -106,18 +106,18 @@ enum Stop {
 /// Locks, and the claims that were refused.
 pub(crate) type Locked = (Locks, Vec<(usize, Why)>);
 
-/// Locks every claim that can be locked; the others are refused. `None` if a lock cannot be had as a batch has it, whose `slot`
-/// this is.
+/// Locks every claim that can be locked; the others are refused. `None` if a lock cannot be had as a batch has it, whose journal file
+/// `journal_file` is.
 pub(crate) fn lock(
     store: &Arc<Store>,
     claims: &dyn Claims,
-    scheme: Scheme,
-    slot: Option<&Path>,
+    plan: WritePlan,
+    journal_file: Option<&Path>,
 ) -> Result<Option<Locked>> {
     let mut refused = BTreeMap::new();
     let mut starts_left = STARTS_MAX;
     loop {
-        let (claim, target, held) = match attempt(store, claims, (scheme, slot), &mut refused) {
+        let (claim, target, held) = match attempt(store, claims, (plan, journal_file), &mut refused) {
             Ok(locks) => {
                 debug_assert!(refused.keys().all(|at| locks.held(*at) == Held::No), "a refused claim is not locked");
                 return Ok(Some((locks, refused.into_iter().collect())));
@@ -146,7 +146,7 @@ pub(crate) fn lock(
 fn attempt(
     store: &Arc<Store>,
     claims: &dyn Claims,
-    (scheme, slot): (Scheme, Option<&Path>),
+    (plan, journal_file): (WritePlan, Option<&Path>),
     refused: &mut BTreeMap<usize, Why>,
 ) -> std::result::Result<Locks, Stop> {
     let mut locks = Locks {
@@ -154,11 +154,11 @@ fn attempt(
         names: Names::default(),
         held: Vec::with_capacity(claims.count()),
         own: Vec::new(),
-        seeds: slot.map(|slot| Seed::of_slot(slot.to_owned())).into_iter().collect(),
+        seeds: journal_file.map(|journal_file| Seed::of_slot(journal_file.to_owned())).into_iter().collect(),
         made: Vec::new(),
         packed: None,
         any: false,
-        is_batch: slot.is_some(),
+        is_batch: journal_file.is_some(),
         cannot_sign: false,
         outlive_us: false,
         buffer: Vec::new(),
@@ -167,14 +167,14 @@ fn attempt(
         locks.names.push(claim.name);
         locks.held.push(Held::No);
         if !refused.contains_key(&at)
-            && let Some(rejection) = locks.take(at, &claim, scheme)?
+            && let Some(rejection) = locks.take(at, &claim, plan)?
         {
             refused.insert(at, rejection);
         }
     }
     debug_assert_eq!(locks.count(), claims.count(), "each claim is locked or refused");
     // With every claim refused there is nothing to do.
-    if scheme.packed && locks.any {
+    if plan.packed && locks.any {
         locks.take_packed()?;
     }
     Ok(locks)
@@ -182,14 +182,14 @@ fn attempt(
 
 impl Locks {
     /// Locks one claim; returns why that cannot be.
-    fn take(&mut self, at: usize, claim: &Claim<'_>, scheme: Scheme) -> std::result::Result<Option<Why>, Stop> {
+    fn take(&mut self, at: usize, claim: &Claim<'_>, plan: WritePlan) -> std::result::Result<Option<Why>, Stop> {
         debug_assert!(self.packed.is_none(), "the lock of packed-refs is the last");
         debug_assert!(self.held[at] == Held::No, "a ref is locked once");
         debug_assert!(
             self.any || self.is_batch || self.seeds.is_empty(),
-            "a lock that others are links to is held, or a slot"
+            "a lock that others are links to is held, or a journal file"
         );
-        let links = scheme.links(claim);
+        let links = plan.links(claim);
         if links && let Some(left) = self.link_at_once(claim.name) {
             (self.held[at], self.any) = (Held::Linked(left), true);
             return Ok(None);
@@ -300,7 +300,7 @@ impl Locks {
 
     /// Makes a lock file that the next ones are links to.
     fn sow(&mut self, path: &Path, patience: Patience) -> std::result::Result<Left, LockError> {
-        assert!(!self.is_batch, "a batch's locks are names of its slot");
+        assert!(!self.is_batch, "a batch's locks are names of its journal file");
         let lock = self.with_parents(path, |fs| Lock::acquire(fs, path, 0o666, patience))?;
         let (seed, left) = lock.into_seed();
         self.seeds.push(seed);

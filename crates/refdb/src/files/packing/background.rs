@@ -24,17 +24,17 @@ use std::{
 };
 
 /// What a fold is to do.
-pub struct FoldOptions<'a> {
+pub struct BackgroundPackOptions<'a> {
     /// With fewer loose refs nothing is done.
     pub from: usize,
     /// Asked between steps that take a while, and told what was done so far. If it says no, the fold ends there. What was done
     /// by then stays.
-    pub goes_on: &'a dyn Fn(&Folded) -> bool,
+    pub goes_on: &'a dyn Fn(&BackgroundPacked) -> bool,
 }
 
 /// What a fold did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Folded {
+pub struct BackgroundPacked {
     /// Loose refs that were found, symbolic and broken ones left out.
     pub loose: usize,
     /// Refs that packed-refs was given.
@@ -68,7 +68,7 @@ const PORTION_MAX: usize = 4096;
 const _: () = assert!(PORTION_FIRST <= PORTION_MAX, "portions of one scale");
 
 /// Folds all loose refs that can be packed. `None` if another fold of this repository is under way.
-pub(crate) fn fold(store: &Arc<Store>, options: &FoldOptions<'_>) -> Result<Option<Folded>> {
+pub(crate) fn pack(store: &Arc<Store>, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
     store.check_format()?;
     let packed = store.packed_target()?;
     let aside = write::aside(&packed);
@@ -83,7 +83,7 @@ pub(crate) fn fold(store: &Arc<Store>, options: &FoldOptions<'_>) -> Result<Opti
     stale::clear_of(&store.options.fs, &packed);
     stale::clear(&store.options.fs, &store.layout.common_dir.join("refs"))?;
     let (found, refs) = optimize::all_loose(store, options.from)?;
-    let mut folded = Folded { loose: found, ..Folded::default() };
+    let mut folded = BackgroundPacked { loose: found, ..BackgroundPacked::default() };
     let is_wanted = !refs.is_empty() && (options.goes_on)(&folded);
     if is_wanted && put_into_packed(store, &refs, options, &mut folded)? {
         remove_loose(store, &refs, options, &mut folded)?;
@@ -94,7 +94,12 @@ pub(crate) fn fold(store: &Arc<Store>, options: &FoldOptions<'_>) -> Result<Opti
 }
 
 /// Gives packed-refs the values of these refs. `false` if the fold is to end.
-fn put_into_packed(store: &Arc<Store>, refs: &[Loose], options: &FoldOptions<'_>, folded: &mut Folded) -> Result<bool> {
+fn put_into_packed(
+    store: &Arc<Store>,
+    refs: &[Loose],
+    options: &BackgroundPackOptions<'_>,
+    folded: &mut BackgroundPacked,
+) -> Result<bool> {
     let mut buffer = Vec::new();
     for attempt in 0..=ASIDE_MAX {
         if !(options.goes_on)(folded) {
@@ -179,7 +184,12 @@ fn is_there(store: &Store, loose: &Loose) -> bool {
 }
 
 /// Removes the loose files whose values are packed. Each portion of removals is durable before the lock goes.
-fn remove_loose(store: &Arc<Store>, refs: &[Loose], options: &FoldOptions<'_>, folded: &mut Folded) -> Result<()> {
+fn remove_loose(
+    store: &Arc<Store>,
+    refs: &[Loose],
+    options: &BackgroundPackOptions<'_>,
+    folded: &mut BackgroundPacked,
+) -> Result<()> {
     let folder = |loose: &Loose| loose.name.rfind_byte(b'/').map_or(0, |slash| slash + 1);
     let is_same_folder = |a: &Loose, b: &Loose| a.name[..folder(a)] == b.name[..folder(b)];
     let folders: Vec<&[Loose]> = refs.chunk_by(is_same_folder).collect();
@@ -257,7 +267,7 @@ fn lock_packed(store: &Arc<Store>) -> Result<Held> {
     Ok((lock, since))
 }
 
-fn unlock((lock, since): Held, folded: &mut Folded) -> Result<Duration> {
+fn unlock((lock, since): Held, folded: &mut BackgroundPacked) -> Result<Duration> {
     lock.release()?;
     let took = since.elapsed();
     folded.held_max = folded.held_max.max(took);
