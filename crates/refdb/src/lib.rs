@@ -14,6 +14,7 @@ pub mod files;
 pub mod global;
 pub mod iter;
 mod log_edit;
+pub mod memory;
 mod migrate;
 mod object_name;
 mod own_locks;

@@ -100,6 +100,9 @@ impl Store {
     ///
     /// A table takes some 20 bytes of memory a ref while it is written. The names of all reflogs are in memory besides.
     pub fn migrate(&self, options: &MigrateOptions, progress: OnProgress<'_>) -> Result<Migrated> {
+        if !self.backend().is_on_disk() {
+            return Err(MigrateError::InMemory.into());
+        }
         let mut migrated = Migrated::default();
         let mut ticker = Ticker { done: 0, tell: progress };
         let site = &Site::of(self)?;
@@ -130,6 +133,6 @@ impl Store {
     /// Names the files that lie where the other format has its refs, by their paths from the repository's folder. A program
     /// that opened the repository before it was migrated may have written them.
     pub fn strays(&self) -> Result<Vec<BString>> {
-        strays::all(self)
+        if self.backend().is_on_disk() { strays::all(self) } else { Ok(Vec::new()) }
     }
 }

@@ -87,10 +87,10 @@ pub enum Resolved {
 
 impl Store {
     fn assemble(repository: Repository, environment: Environment, builder: StoreBuilder) -> Result<Self> {
-        let StoreBuilder { fs, reading, syncing, objects, committer, commit_observer, .. } = builder;
+        let StoreBuilder { fs, reading, syncing, objects, committer, commit_observer, memory, .. } = builder;
         let own_objects = Arc::new(Objects::of(&repository, &environment));
         let objects = objects.unwrap_or_else(|| Arc::clone(&own_objects) as Arc<dyn ObjectCheck + Send>);
-        let branch = || branch_of(&fs, &repository);
+        let branch = || if memory.is_some() { None } else { branch_of(&fs, &repository) };
         let config = Arc::new(repository.config(&fs, &environment, &branch)?);
         let settings = repository.settings(&config, &environment)?;
         let is_synced = match syncing {
@@ -98,12 +98,13 @@ impl Store {
             Syncing::UnlessConfigured if config.last("core.fsync").is_none() => true,
             Syncing::UnlessConfigured | Syncing::AsConfigured => settings.fsync != Fsync::No,
         };
-        let backend: Box<dyn Maintenance> = match repository.ref_format() {
-            RefFormat::Reftable => {
+        let backend: Box<dyn Maintenance> = match (memory, repository.ref_format()) {
+            (Some(memory), _) => Box::new(memory),
+            (None, RefFormat::Reftable) => {
                 let stack = stack_options(&fs, &repository, &settings, &environment, &reading, is_synced);
                 Box::new(reftable_backend(&fs, &repository, stack, settings.reftable.lock_timeout))
             }
-            RefFormat::Files => {
+            (None, RefFormat::Files) => {
                 let objects = Arc::clone(&objects);
                 let options = files_options(&fs, &repository, &settings, &reading, is_synced, objects);
                 Box::new(FilesBackend::new(FilesOptions { commit_observer, ..options }))
@@ -189,8 +190,11 @@ impl Store {
         Ok(resolved)
     }
 
-    /// Where nothing was found: that is no answer if the repository was moved, deleted or migrated.
+    /// Fails if the repository was moved, deleted or migrated, in which case finding nothing is no answer.
     fn check_is_there(&self) -> Result<()> {
+        if !self.backend.is_on_disk() {
+            return Ok(());
+        }
         if let Some(format) = self.repository.format_watch() {
             format.check(&self.fs)?;
         }

@@ -24,6 +24,8 @@ mod open;
 mod options;
 mod plan;
 mod prepare;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 pub use change::was;

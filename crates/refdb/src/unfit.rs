@@ -12,6 +12,9 @@ pub enum MigrateError {
     /// They have it.
     #[error("repository already uses '{0}' format")]
     SameFormat(&'static str),
+    /// They are not on disk.
+    #[error("refs in memory have no format that could be migrated")]
+    InMemory,
     /// `extensions.refStorage` or `GIT_REFERENCE_BACKEND` says that the refs lie in another folder.
     #[error("refs lie outside of the repository, in '{}'; migrating those is not supported", .0.display())]
     Elsewhere(PathBuf),

@@ -54,8 +54,11 @@ pub struct Fault {
 
 impl Store {
     /// Looks at the refs of all worktrees. With `deep` it also reads every block of every reftable. It then asks
-    /// whether the objects are there and branches hold commits.
+    /// whether the objects are there and branches hold commits. Refs in memory have no faults to find.
     pub fn verify(&self, deep: bool, report: &mut dyn FnMut(Verified)) -> Result<()> {
+        if !self.backend().is_on_disk() {
+            return Ok(());
+        }
         let worktrees = self.repository().worktrees(self.fs())?;
         let folders = [(None, self.repository().refs_dir().to_owned())]
             .into_iter()

@@ -103,6 +103,31 @@ impl Repository {
         &self.warnings
     }
 
+    /// A repository that has no folder, for refs that are not on disk. It has a working tree's defaults, no configuration
+    /// file, and the behaviour of the reftable format. Its paths lead nowhere, so that nothing is read or written there.
+    pub fn without_folder(hash: HashKind) -> Self {
+        // Nothing can be below a device.
+        let nowhere = PathBuf::from("/dev/null/without-folder");
+        Repository {
+            git_dir: nowhere.clone(),
+            common_dir: nowhere.clone(),
+            work_tree: None,
+            shown_git_dir: nowhere.clone(),
+            standing: nowhere,
+            worktree_id: None,
+            hash,
+            storage: RefStorage { format: RefFormat::Reftable, location: None },
+            format_watch: None,
+            is_bare: false,
+            is_partial_clone: false,
+            config_text: Vec::new(),
+            worktree_config_text: None,
+            outer: None,
+            warnings: Vec::new(),
+            is_entered: false,
+        }
+    }
+
     /// The repository's own folder, or the worktree's below `worktrees/`.
     pub fn git_dir(&self) -> &Path {
         &self.git_dir

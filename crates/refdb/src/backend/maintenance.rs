@@ -38,6 +38,11 @@ pub trait Maintenance: Backend {
     /// Removes the reflogs of these refs and leaves the refs. `failed` is told of each log that could not be removed.
     fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()>;
 
+    /// Whether the refs lie in a repository on disk, which may be moved, deleted or migrated while the store is open.
+    fn is_on_disk(&self) -> bool {
+        true
+    }
+
     /// Itself, for [`Store::backend_as`](crate::Store::backend_as).
     fn as_any(&self) -> &dyn Any;
 }

@@ -1,9 +1,13 @@
 //! How a store is opened: which repository, in which environment, and what the caller wants otherwise.
 
-use crate::{Committer, Reading, Result, Store, files::CommitObserver};
+use crate::{
+    Committer, Reading, Result, Store,
+    files::CommitObserver,
+    memory::{AnyObject, MemoryBackend, committer},
+};
 use bstr::{BStr, BString};
 use refdb_repo::{Environment, ObjectCheck, Repository};
-use refdb_types::Ident;
+use refdb_types::{HashKind, Ident};
 use refdb_vfs::Fs;
 use std::{
     path::{Path, PathBuf},
@@ -31,6 +35,8 @@ pub struct StoreBuilder {
     pub(super) objects: Option<Arc<dyn ObjectCheck + Send>>,
     pub(super) committer: Option<Committer>,
     pub(super) commit_observer: Option<Arc<dyn CommitObserver>>,
+    /// The refs of a store without a repository.
+    pub(super) memory: Option<MemoryBackend>,
 }
 
 /// What decides whether a commit waits for stable storage.
@@ -61,6 +67,7 @@ impl StoreBuilder {
             objects: None,
             committer: None,
             commit_observer: None,
+            memory: None,
         }
     }
 
@@ -170,6 +177,36 @@ impl Store {
     /// [`Store::from_env`] with settings, in any environment.
     pub fn builder_in(environment: Environment) -> StoreBuilder {
         StoreBuilder::new(Place::Discover(environment))
+    }
+
+    /// Makes a store whose refs and reflogs are in memory: for tests, and for refs that need not outlive the process.
+    ///
+    /// It starts with `HEAD`, which leads to the unborn branch `refs/heads/main`, and behaves as a repository with
+    /// reftables does, hooks aside. Ids are SHA-1, every id passes for a commit that exists, and branches get reflogs
+    /// whose committer is `refdb`. [`Store::builder_in_memory`] changes each of these.
+    ///
+    /// ```
+    /// use refdb::{HashKind, ObjectId, Store};
+    /// let store = Store::in_memory();
+    /// let id = ObjectId::from_hex(HashKind::Sha1, b"89f3a5c1bd1a1c1a1f2ea2f9b8b9e1e6e8d0b6aa")?;
+    /// let mut tx = store.transaction();
+    /// tx.create("HEAD", id)?.message("first");
+    /// tx.commit()?;
+    /// assert_eq!(store.id_of("refs/heads/main")?, Some(id));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn in_memory() -> Self {
+        Self::builder_in_memory(MemoryBackend::new(HashKind::Sha1))
+            .open()
+            .expect("there is no file that could be broken")
+    }
+
+    /// [`Store::in_memory`] with settings. Stores that are built with clones of one backend share its refs.
+    pub fn builder_in_memory(memory: MemoryBackend) -> StoreBuilder {
+        let repository = Repository::without_folder(memory.hash());
+        let environment = Environment::empty("/").with("GIT_CONFIG_NOSYSTEM", "1");
+        let builder = Self::builder_of(repository, environment).objects(Arc::new(AnyObject)).committer(committer);
+        StoreBuilder { memory: Some(memory), ..builder }
     }
 
     /// Opens the refs of a repository that was found.

@@ -1,10 +1,11 @@
 use bstr::{BStr, BString};
 use refdb::{
     Change, Committed, Cursor, Edit, HashKind, Ident, Maintenance, ObjectError, ObjectId, Precondition, RefName,
-    RefView, Result, Target, TargetView, Transaction, TransactionOptions,
+    RefView, Resolved, Result, Target, TargetView, Transaction, TransactionOptions,
     files::{FilesBackend, FilesOptions},
+    memory::MemoryBackend,
     reftable::{ReftableBackend, ReftableOptions},
-    transaction::{Context, Hook, HookSource, HookState, LogPolicy, Mode, ObjectCheck, ObjectClass},
+    transaction::{Context, Hook, HookSource, HookState, LogPolicy, Mode, NoHook, ObjectCheck, ObjectClass},
 };
 use refdb_testkit::{RefFormat, Repo};
 use refdb_vfs::{Fs, Patience};
@@ -13,11 +14,14 @@ use std::{
     collections::HashMap,
     path::Path,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
-/// A repository of real git's and our backend on it.
+/// A backend, and a repository of real git's: the one whose refs the backend reads, or for refs in memory just the
+/// repository of their objects.
 pub(crate) struct Subject {
     pub(crate) repo: Repo,
+    is_in_memory: bool,
     pub(crate) backend: Box<dyn Maintenance>,
     pub(crate) policy: LogPolicy,
     objects: Arc<Objects>,
@@ -26,6 +30,14 @@ pub(crate) struct Subject {
 
 /// Runs `behaviour` on every backend with each hash.
 pub(crate) fn everywhere(behaviour: impl Fn(&mut Subject)) {
+    on_disk(&behaviour);
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        behaviour(&mut Subject::in_memory(hash));
+    }
+}
+
+/// Runs `behaviour` on every backend that git can read, with each hash.
+pub(crate) fn on_disk(behaviour: impl Fn(&mut Subject)) {
     for (format, hash) in Repo::KINDS {
         behaviour(&mut Subject::new(format, hash, Fs::real()));
     }
@@ -36,7 +48,116 @@ impl Subject {
         let repo = Repo::bare(format, hash);
         let objects = Arc::new(Objects::default());
         let backend = backend(format, hash, fs, repo.git_dir(), repo.git_dir(), objects.clone());
-        Subject { repo, backend, policy: LogPolicy::Never, objects, hooks: Recorder::default() }
+        let (policy, hooks) = (LogPolicy::Never, Recorder::default());
+        Subject { repo, is_in_memory: false, backend, policy, objects, hooks }
+    }
+
+    /// Refs in memory, which behave as reftables do: tests that ask for the format take them for such.
+    pub(crate) fn in_memory(hash: HashKind) -> Self {
+        let backend = Box::new(MemoryBackend::new(hash).lock_timeout(Duration::from_millis(100)));
+        Subject { is_in_memory: true, backend, ..Subject::new(RefFormat::Reftable, hash, Fs::real()) }
+    }
+
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.is_in_memory
+    }
+
+    /// Makes a lock that another transaction holds fail soon. The lock of a single loose ref and that of refs in memory do
+    /// so anyway.
+    pub(crate) fn wait_briefly_for_locks(&mut self) {
+        if self.repo.format() == RefFormat::Reftable && !self.is_in_memory {
+            let (hash, dir) = (self.repo.hash(), self.repo.git_dir());
+            let patience = Patience::For(Duration::from_millis(100));
+            self.backend = reftable_backend(hash, Fs::real(), dir, dir, Some(patience));
+        }
+    }
+
+    /// Has git create refs.
+    pub(crate) fn create_refs<N: AsRef<[u8]>>(&self, refs: impl IntoIterator<Item = (N, ObjectId)>) {
+        if !self.is_in_memory {
+            return self.repo.create_refs(refs);
+        }
+        let edit = |(name, id): (N, ObjectId)| {
+            let name = RefName::new(name.as_ref()).unwrap();
+            Edit::new(name, Change::Set(Target::Direct(id)), Precondition::MustNotExist)
+        };
+        self.set_up(refs.into_iter().map(edit));
+    }
+
+    /// Has git make a symbolic ref.
+    pub(crate) fn make_symbolic(&self, from: &str, to: &str) {
+        if self.is_in_memory {
+            self.set_up([set(from, to)]);
+        } else {
+            self.repo.git(["symbolic-ref", from, to]);
+        }
+    }
+
+    /// Has git delete a ref.
+    pub(crate) fn remove(&self, name: &str) {
+        if self.is_in_memory {
+            self.set_up([delete(name)]);
+        } else {
+            self.repo.git(["update-ref", "-d", name]);
+        }
+    }
+
+    /// Has git pack all refs.
+    pub(crate) fn pack(&self) {
+        if !self.is_in_memory {
+            self.repo.git(["pack-refs", "--all"]);
+        }
+    }
+
+    /// See [`Repo::fill`].
+    pub(crate) fn fill(&self, count: usize, ids: &[ObjectId]) -> Vec<BString> {
+        if !self.is_in_memory {
+            return self.repo.fill(count, ids);
+        }
+        let name = |at: usize| format!("refs/heads/load/{:03}/{at:06}", at / 1000).into();
+        let names: Vec<BString> = (0..count).map(name).collect();
+        self.create_refs(names.iter().zip(ids.iter().cycle().copied()));
+        names
+    }
+
+    /// Changes refs in memory where git would do it on disk: without reflogs and hooks, symbolic refs not followed.
+    fn set_up(&self, edits: impl IntoIterator<Item = Edit>) {
+        let context = Context { hooks: &NoHook, log_policy: LogPolicy::Never, ..self.context() };
+        let mut transaction = Transaction::new(context, TransactionOptions::default());
+        edits.into_iter().try_for_each(|edit| transaction.add(edit.no_deref())).unwrap();
+        transaction.commit().unwrap();
+    }
+
+    /// Has git verify the refs.
+    pub(crate) fn verify(&self) {
+        if !self.is_in_memory {
+            self.repo.verify();
+        }
+    }
+
+    /// What git finds a name to lead to.
+    pub(crate) fn rev_parse(&self, name: &str) -> ObjectId {
+        if !self.is_in_memory {
+            return self.repo.rev_parse(name);
+        }
+        let (name, tag) = name.strip_suffix("^{}").map_or((name, false), |name| (name, true));
+        let id = self.object_of(self::name(name)).unwrap();
+        if tag { self.objects.peel_tag(&id).unwrap().unwrap() } else { id }
+    }
+
+    fn object_of(&self, name: RefName) -> Option<ObjectId> {
+        match refdb::resolve(&*self.backend.snapshot().unwrap(), &name).unwrap() {
+            Resolved::Object { id, .. } => Some(id),
+            Resolved::Missing(_) => None,
+        }
+    }
+
+    /// Where git finds a symbolic ref to lead.
+    pub(crate) fn leads_to(&self, name: &str) -> String {
+        if !self.is_in_memory {
+            return self.repo.git(["symbolic-ref", name]);
+        }
+        self.get(name).unwrap().symbolic().unwrap().to_string()
     }
 
     /// `count` commits.
@@ -90,13 +211,13 @@ impl Subject {
 
     /// The error of an atomic transaction that must not be possible, and must leave everything as it was.
     pub(crate) fn refusal(&self, edits: impl IntoIterator<Item = Edit>) -> String {
-        let before = self.repo.refs();
+        let before = self.git_lists();
         let text = match self.commit(edits) {
             Ok(_) => panic!("{:?}: the transaction should have been refused", self.repo.format()),
             Err(error) => error.to_string(),
         };
-        assert_eq!(self.repo.refs(), before);
-        self.repo.verify();
+        assert_eq!(self.git_lists(), before);
+        self.verify();
         text
     }
 
@@ -105,11 +226,20 @@ impl Subject {
         if let Err(error) = self.commit(edits) {
             panic!("{:?} {:?}: {error}", self.repo.format(), self.repo.hash());
         }
-        self.repo.verify();
+        self.verify();
     }
 
-    /// What git lists, as `NAME ID` or `NAME -> TARGET`.
+    /// What git lists, as `NAME ID` or `NAME -> TARGET`. It leaves out symbolic refs that lead to nothing.
     pub(crate) fn git_lists(&self) -> Vec<String> {
+        if self.is_in_memory {
+            let snapshot = self.backend.snapshot().unwrap();
+            let leads_somewhere = |line: &String| {
+                let name = line.split(' ').next().unwrap();
+                self.object_of(self::name(name)).is_some()
+            };
+            let lines = rest(&mut *snapshot.cursor(true).unwrap());
+            return lines.into_iter().filter(leads_somewhere).collect();
+        }
         let show = |listed: refdb_testkit::Listed| match listed.symref {
             Some(target) => format!("{} -> {target}", listed.name),
             None => format!("{} {}", listed.name, listed.oid),
@@ -140,6 +270,9 @@ impl Subject {
             })
             .unwrap();
         entries.reverse();
+        if self.is_in_memory {
+            return entries;
+        }
         let by_git: Vec<String> = self.repo.reflog(name).iter().map(|line| shorten(line.as_ref(), ids)).collect();
         assert_eq!(entries, by_git, "{:?} {name}: we read another reflog than git", self.repo.format());
         entries

@@ -1,4 +1,4 @@
-use crate::common::{create, delete, everywhere, verify};
+use crate::common::{create, delete, everywhere, on_disk, verify};
 use refdb::{Change, Edit, Precondition, Reason, Target, Transaction, TransactionOptions, transaction::Mode};
 use refdb_testkit::RefFormat;
 use refdb_types::RefName;
@@ -7,9 +7,9 @@ use refdb_types::RefName;
 fn a_ref_and_a_folder_cannot_have_one_name() {
     everywhere(|subject| {
         let ids = subject.commits(1);
-        subject.repo.create_refs([("refs/heads/a", ids[0]), ("refs/heads/x/y/z", ids[0])]);
-        subject.repo.git(["pack-refs", "--all"]);
-        subject.repo.create_refs([("refs/heads/loose", ids[0]), ("refs/heads/l/m", ids[0])]);
+        subject.create_refs([("refs/heads/a", ids[0]), ("refs/heads/x/y/z", ids[0])]);
+        subject.pack();
+        subject.create_refs([("refs/heads/loose", ids[0]), ("refs/heads/l/m", ids[0])]);
         for (name, text) in [
             ("refs/heads/a/b", "'refs/heads/a' exists; cannot create 'refs/heads/a/b'"),
             ("refs/heads/a/b/c", "'refs/heads/a' exists; cannot create 'refs/heads/a/b/c'"),
@@ -55,9 +55,9 @@ fn a_transaction_cannot_create_a_ref_and_its_folder() {
 
 #[test]
 fn a_ref_in_the_way_is_told_of_before_an_edit_that_would_be_as_git_does() {
-    everywhere(|subject| {
+    on_disk(|subject| {
         let ids = subject.commits(1);
-        subject.repo.create_refs([("refs/heads/x/z", ids[0])]);
+        subject.create_refs([("refs/heads/x/z", ids[0])]);
         let said = subject.refusal([create("refs/heads/x", ids[0]), create("refs/heads/x/y", ids[0])]);
         let input = format!("create refs/heads/x {0}\ncreate refs/heads/x/y {0}\n", ids[0]);
         let git = subject.repo.try_git(["update-ref", "--stdin"], &input);
@@ -75,7 +75,7 @@ fn edit_by_edit_one_of_two_conflicting_edits_happens() {
             let committed = subject.transaction(Mode::PerEdit, edits).unwrap().commit().unwrap();
             assert_eq!(committed.rejected.len(), 1, "{:?}", committed.rejected);
             assert_eq!(committed.rejected[0].1.reason(), Reason::NameConflict);
-            subject.repo.verify();
+            subject.verify();
         }
         assert_eq!(subject.git_lists().len(), 2);
     });
@@ -110,7 +110,7 @@ fn edit_by_edit_a_folder_with_other_files_blocks_its_own_ref_alone() {
 fn deleting_a_folder_to_make_a_ref_is_refused_as_by_git() {
     everywhere(|subject| {
         let ids = subject.commits(1);
-        subject.repo.create_refs([("refs/heads/a", ids[0]), ("refs/heads/x/y", ids[0])]);
+        subject.create_refs([("refs/heads/a", ids[0]), ("refs/heads/x/y", ids[0])]);
         let said = subject.refusal([delete("refs/heads/a"), create("refs/heads/a/b", ids[0])]);
         assert!(said.ends_with("'refs/heads/a' exists; cannot create 'refs/heads/a/b'"), "{said}");
         let said = subject.refusal([delete("refs/heads/x/y"), create("refs/heads/x", ids[0])]);
@@ -122,9 +122,9 @@ fn deleting_a_folder_to_make_a_ref_is_refused_as_by_git() {
 fn jgits_callers_may_replace_folders_by_refs() {
     everywhere(|subject| {
         let ids = subject.commits(1);
-        subject.repo.create_refs([("refs/heads/a", ids[0]), ("refs/heads/x/y", ids[0]), ("refs/heads/x/z", ids[0])]);
+        subject.create_refs([("refs/heads/a", ids[0]), ("refs/heads/x/y", ids[0]), ("refs/heads/x/z", ids[0])]);
         // A loose ref is a file where the folder would have to be, even while it is being deleted.
-        subject.repo.git(["pack-refs", "--all"]);
+        subject.pack();
         let options = TransactionOptions { allow_replacing_parents: true, ..TransactionOptions::default() };
         let commit = |edits: Vec<refdb::Edit>| {
             let mut transaction = Transaction::new(subject.context(), options);
@@ -144,17 +144,17 @@ fn jgits_callers_may_replace_folders_by_refs() {
             expected.extend(["y", "z"].map(|name| format!("refs/heads/x/{name} {}", ids[0])));
         }
         commit(edits).unwrap_or_else(|error| panic!("{:?}: {error}", subject.repo.format()));
-        subject.repo.verify();
+        subject.verify();
         assert_eq!(subject.git_lists(), expected);
     });
 }
 
 #[test]
 fn a_loose_ref_whose_name_is_not_utf_8_may_be_replaced_by_one_below_it() {
-    everywhere(|subject| {
+    on_disk(|subject| {
         let ids = subject.commits(1);
         let name = |bytes: &[u8]| RefName::new(bytes.to_vec()).unwrap();
-        subject.repo.create_refs([(b"refs/heads/\xff", ids[0])]);
+        subject.create_refs([(b"refs/heads/\xff", ids[0])]);
         let options =
             TransactionOptions { whole: true, allow_replacing_parents: true, ..TransactionOptions::default() };
         let mut transaction = Transaction::new(subject.context(), options);
@@ -162,7 +162,7 @@ fn a_loose_ref_whose_name_is_not_utf_8_may_be_replaced_by_one_below_it() {
         transaction.add(Edit::new(name(b"refs/heads/\xff"), Change::Delete, Precondition::Any)).unwrap();
         transaction.add(Edit::new(name(b"refs/heads/\xff/b"), set, Precondition::MustNotExist)).unwrap();
         transaction.commit().unwrap_or_else(|error| panic!("{:?}: {error}", subject.repo.format()));
-        subject.repo.verify();
+        subject.verify();
         let left: Vec<_> = subject.repo.refs().into_iter().map(|listed| listed.name).collect();
         assert!(left.contains(&b"refs/heads/\xff/b".into()) && !left.contains(&b"refs/heads/\xff".into()), "{left:?}");
     });

@@ -2,7 +2,7 @@
 
 use crate::common::{Subject, rest};
 use refdb::{
-    Change, Edit, Error, ObjectId, Precondition, Reason, Target,
+    Change, Edit, Error, HashKind, ObjectId, Precondition, Reason, Target,
     backend::OptimizeOptions,
     transaction::{LogPolicy, Mode},
 };
@@ -13,10 +13,11 @@ const ROUNDS: usize = 150;
 
 #[test]
 fn random_transactions_do_what_the_model_says() {
-    for (turn, (format, hash)) in Repo::KINDS.into_iter().enumerate() {
-        let seed = 4711 + turn as u64;
-        println!("{format:?} {hash:?} seed {seed}");
-        let mut subject = Subject::new(format, hash, Fs::real());
+    let on_disk = Repo::KINDS.map(|(format, hash)| Subject::new(format, hash, Fs::real()));
+    let in_memory = [HashKind::Sha1, HashKind::Sha256].map(Subject::in_memory);
+    for (turn, mut subject) in on_disk.into_iter().chain(in_memory).enumerate() {
+        let (format, seed) = (subject.repo.format(), 4711 + turn as u64);
+        println!("{format:?} {:?} seed {seed}", subject.repo.hash());
         subject.policy = LogPolicy::Usual;
         subject.repo.config("core.logAllRefUpdates", "true");
         let ids = subject.commits(4);
@@ -26,13 +27,13 @@ fn random_transactions_do_what_the_model_says() {
             let count = 1 + rng.below(most);
             let edits: Vec<_> = (0..count).map(|_| ModelEdit::random(&mut rng, &model, &ids)).collect();
             match rng.below(10) {
-                0 => by_git(&subject, &mut model, edits),
+                0 if !subject.is_in_memory() => by_git(&subject, &mut model, edits),
                 1..=3 => edit_by_edit(&subject, &mut model, &edits),
                 _ => atomically(&subject, &mut model, &edits),
             }
             tidy_up(&subject, &mut rng);
             if round % 10 == 0 || round + 1 == ROUNDS {
-                subject.repo.verify();
+                subject.verify();
                 agree(&subject, &model, &ids);
             }
         }
@@ -98,7 +99,7 @@ fn by_git(subject: &Subject, model: &mut Model, mut edits: Vec<ModelEdit>) {
 
 fn tidy_up(subject: &Subject, rng: &mut Rng) {
     if rng.one_in(20) {
-        subject.repo.git(["pack-refs", "--all"]);
+        subject.pack();
     }
     if rng.one_in(20) {
         let auto = rng.one_in(2);

@@ -13,7 +13,7 @@ fn what_is_created_is_listed_by_git_and_by_us() {
             [format!("refs/heads/a/b {}", ids[0]), format!("refs/heads/b {}", ids[1]), format!("refs/tags/v1 {tag}")];
         assert_eq!(subject.lists(), expected);
         assert_eq!(subject.git_lists(), expected);
-        assert_eq!(subject.repo.rev_parse("refs/tags/v1^{}"), ids[0]);
+        assert_eq!(subject.rev_parse("refs/tags/v1^{}"), ids[0]);
     });
 }
 
@@ -21,7 +21,7 @@ fn what_is_created_is_listed_by_git_and_by_us() {
 fn refs_are_updated_and_deleted() {
     everywhere(|subject| {
         let ids = subject.commits(2);
-        subject.repo.create_refs([("refs/heads/a", ids[0]), ("refs/heads/b", ids[0]), ("refs/heads/c", ids[0])]);
+        subject.create_refs([("refs/heads/a", ids[0]), ("refs/heads/b", ids[0]), ("refs/heads/c", ids[0])]);
         subject.succeed([
             set("refs/heads/a", ids[1]).expecting(at(ids[0])),
             delete("refs/heads/b").expecting(at(ids[0])),
@@ -37,9 +37,9 @@ fn refs_are_updated_and_deleted() {
 fn a_wrong_expectation_refuses_everything_in_gits_words() {
     everywhere(|subject| {
         let ids = subject.commits(2);
-        subject.repo.create_refs([("refs/heads/a", ids[0])]);
-        subject.repo.git(["symbolic-ref", "refs/heads/s", "refs/heads/a"]);
-        subject.repo.git(["symbolic-ref", "refs/heads/d", "refs/heads/none"]);
+        subject.create_refs([("refs/heads/a", ids[0])]);
+        subject.make_symbolic("refs/heads/s", "refs/heads/a");
+        subject.make_symbolic("refs/heads/d", "refs/heads/none");
         let (zero, one) = (ids[0], ids[1]);
         let wrong = format!("is at {zero} but expected {one}");
         let must = |target: &str| Precondition::MustMatch(symbolic(target));
@@ -118,8 +118,8 @@ fn edit_by_edit_the_possible_ones_happen() {
     everywhere(|subject| {
         let ids = subject.commits(2);
         let blob = subject.blob();
-        subject.repo.create_refs([("refs/heads/a", ids[0]), ("refs/heads/m", ids[0])]);
-        subject.repo.git(["symbolic-ref", "refs/heads/s", "refs/heads/m"]);
+        subject.create_refs([("refs/heads/a", ids[0]), ("refs/heads/m", ids[0])]);
+        subject.make_symbolic("refs/heads/s", "refs/heads/m");
         let edits = [
             create("refs/heads/z", ids[0]),
             create("refs/heads/a", ids[0]),
@@ -140,7 +140,7 @@ fn edit_by_edit_the_possible_ones_happen() {
             (5, "refs/heads/m", Reason::IncorrectOldValue),
         ];
         assert_eq!(rejected, expected.map(|(at, name, why)| (at, name.to_owned(), why)));
-        subject.repo.verify();
+        subject.verify();
         let listed = [
             format!("refs/heads/a {}", ids[0]),
             format!("refs/heads/c {}", ids[1]),
@@ -156,7 +156,7 @@ fn edit_by_edit_the_possible_ones_happen() {
 fn a_dropped_or_aborted_transaction_leaves_no_trace() {
     everywhere(|subject| {
         let ids = subject.commits(1);
-        subject.repo.create_refs([("refs/heads/a", ids[0])]);
+        subject.create_refs([("refs/heads/a", ids[0])]);
         let before: Vec<_> = files(subject);
         let edits = || [delete("refs/heads/a"), create("refs/heads/b/c", ids[0])];
         drop(subject.transaction(Mode::Atomic, edits()).unwrap().prepare().unwrap());
@@ -168,8 +168,8 @@ fn a_dropped_or_aborted_transaction_leaves_no_trace() {
     });
 }
 
-/// The files that make up the refs.
+/// The refs, and the files that they lie in.
 fn files(subject: &crate::common::Subject) -> Vec<String> {
     let all = files_below(subject.repo.git_dir()).into_iter();
-    all.filter(|name| !name.starts_with("objects/")).collect()
+    all.filter(|name| !name.starts_with("objects/")).chain(subject.git_lists()).collect()
 }

@@ -1,16 +1,16 @@
-use crate::common::{everywhere, rest, show};
+use crate::common::{everywhere, on_disk, rest, show};
 use refdb::TargetView;
 use refdb_testkit::Rng;
 use std::ops::ControlFlow;
 
 #[test]
 fn what_git_writes_and_packs_we_read() {
-    everywhere(|subject| {
+    on_disk(|subject| {
         let ids = subject.commits(3);
-        let names = subject.repo.fill(1500, &ids);
+        let names = subject.fill(1500, &ids);
         let tag = subject.tag(ids[1], "v1");
-        subject.repo.create_refs([("refs/tags/v1", tag), ("refs/bisect/bad", ids[0]), ("refs/heads/main", ids[2])]);
-        subject.repo.git(["update-ref", "-d", "refs/heads/load/000/000007"]);
+        subject.create_refs([("refs/tags/v1", tag), ("refs/bisect/bad", ids[0]), ("refs/heads/main", ids[2])]);
+        subject.remove("refs/heads/load/000/000007");
         let git: Vec<_> = subject.git_lists();
         let ours = |subject: &crate::common::Subject, root: bool| {
             let snapshot = subject.backend.snapshot().unwrap();
@@ -20,7 +20,7 @@ fn what_git_writes_and_packs_we_read() {
         assert_eq!(ours(subject, true), git);
         assert_eq!(ours(subject, false), git[1..]);
         assert_eq!(git.len(), names.len() + 3);
-        subject.repo.git(["pack-refs", "--all"]);
+        subject.pack();
         assert_eq!(ours(subject, true), git);
         let snapshot = subject.backend.snapshot().unwrap();
         let mut pointing = Vec::new();
@@ -41,12 +41,12 @@ fn loops_that_break_off_and_single_steps_give_each_ref_once() {
     everywhere(|subject| {
         let ids = subject.commits(2);
         let tag = subject.tag(ids[1], "v1");
-        subject.repo.fill(300, &ids);
-        subject.repo.create_refs([("refs/tags/v1", tag), ("refs/bisect/bad", ids[0])]);
-        subject.repo.git(["pack-refs", "--all"]);
-        subject.repo.create_refs([("refs/heads/a", ids[0]), ("refs/heads/load/000/000100x", ids[0])]);
-        subject.repo.git(["symbolic-ref", "refs/heads/s", "refs/heads/a"]);
-        subject.repo.git(["update-ref", "-d", "refs/heads/load/000/000007"]);
+        subject.fill(300, &ids);
+        subject.create_refs([("refs/tags/v1", tag), ("refs/bisect/bad", ids[0])]);
+        subject.pack();
+        subject.create_refs([("refs/heads/a", ids[0]), ("refs/heads/load/000/000100x", ids[0])]);
+        subject.make_symbolic("refs/heads/s", "refs/heads/a");
+        subject.remove("refs/heads/load/000/000007");
         let snapshot = subject.backend.snapshot().unwrap();
         let expected = rest(&mut *snapshot.cursor(true).unwrap());
         for turn in [1, 2, 7, 100, 1000] {
@@ -72,7 +72,7 @@ fn loops_that_break_off_and_single_steps_give_each_ref_once() {
 fn a_cursor_can_be_put_anywhere() {
     everywhere(|subject| {
         let ids = subject.commits(1);
-        subject.repo.fill(300, &ids);
+        subject.fill(300, &ids);
         let snapshot = subject.backend.snapshot().unwrap();
         let mut cursor = snapshot.cursor(true).unwrap();
         for (to, next) in [
@@ -97,9 +97,9 @@ fn a_cursor_finds_the_same_wherever_it_was_put_before() {
         let ids = subject.commits(1);
         let folders = ["refs/heads/", "refs/heads/f/", "refs/tags/f/", "refs/tags/f/g/", "refs/x/"];
         let name = |at: usize| format!("{}{at:03}", folders[at % folders.len()]);
-        subject.repo.create_refs((0..60).map(|at| (name(at), ids[0])));
-        subject.repo.git(["pack-refs", "--all"]);
-        subject.repo.create_refs((60..120).map(|at| (name(at), ids[0])));
+        subject.create_refs((0..60).map(|at| (name(at), ids[0])));
+        subject.pack();
+        subject.create_refs((60..120).map(|at| (name(at), ids[0])));
         let mut names: Vec<_> = (0..120).map(name).collect();
         names.sort();
         let snapshot = subject.backend.snapshot().unwrap();

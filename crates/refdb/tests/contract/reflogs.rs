@@ -50,7 +50,7 @@ fn a_reflog_that_exists_is_continued_and_one_can_be_forced() {
 fn symbolic_refs_log_what_they_lead_to() {
     everywhere(|subject| {
         let ids = subject.commits(2);
-        subject.repo.create_refs([("refs/heads/a", ids[0]), ("refs/heads/b", ids[1])]);
+        subject.create_refs([("refs/heads/a", ids[0]), ("refs/heads/b", ids[1])]);
         subject.policy = LogPolicy::Usual;
         for (target, message) in [
             ("refs/heads/a", "one"),
@@ -71,7 +71,7 @@ fn symbolic_refs_log_what_they_lead_to() {
 fn a_reftable_keeps_the_reflog_of_a_deleted_symbolic_ref_as_git_does() {
     everywhere(|subject| {
         let ids = subject.commits(2);
-        subject.repo.create_refs([("refs/heads/a", ids[0])]);
+        subject.create_refs([("refs/heads/a", ids[0])]);
         subject.policy = LogPolicy::Usual;
         subject.succeed([set("refs/heads/s", "refs/heads/a").no_deref().message("made")]);
         subject.succeed([delete("refs/heads/s").no_deref().message("gone")]);
@@ -102,7 +102,7 @@ fn a_recreated_ref_begins_a_new_reflog() {
         subject.succeed([delete("refs/heads/a")]);
         subject.succeed([create("refs/heads/a", ids[1]).message("three")]);
         assert_eq!(subject.log("refs/heads/a", &ids), ["- 1 three"]);
-        subject.repo.git(["pack-refs", "--all"]);
+        subject.pack();
         assert_eq!(subject.log("refs/heads/a", &ids), ["- 1 three"]);
     });
 }

@@ -1,4 +1,4 @@
-use crate::common::{With, at, create, delete, everywhere, set, symbolic, verify};
+use crate::common::{With, at, create, delete, everywhere, on_disk, set, symbolic, verify};
 use refdb::{
     Precondition, Target,
     transaction::{HookState, Mode},
@@ -8,9 +8,9 @@ use refdb::{
 fn an_edit_follows_symbolic_refs_unless_told_not_to() {
     everywhere(|subject| {
         let ids = subject.commits(2);
-        subject.repo.create_refs([("refs/heads/main", ids[0])]);
-        subject.repo.git(["symbolic-ref", "refs/heads/s", "refs/heads/main"]);
-        subject.repo.git(["symbolic-ref", "refs/heads/ss", "refs/heads/s"]);
+        subject.create_refs([("refs/heads/main", ids[0])]);
+        subject.make_symbolic("refs/heads/s", "refs/heads/main");
+        subject.make_symbolic("refs/heads/ss", "refs/heads/s");
         subject.succeed([set("HEAD", ids[1]).expecting(at(ids[0]))]);
         assert_eq!(subject.get("refs/heads/main"), Some(Target::Direct(ids[1])));
         subject.succeed([set("refs/heads/ss", ids[0]).expecting(at(ids[1]))]);
@@ -40,7 +40,7 @@ fn an_edit_follows_symbolic_refs_unless_told_not_to() {
 fn symbolic_refs_are_created_moved_and_verified() {
     everywhere(|subject| {
         let ids = subject.commits(1);
-        subject.repo.create_refs([("refs/heads/main", ids[0])]);
+        subject.create_refs([("refs/heads/main", ids[0])]);
         let expects = |target: &str| Precondition::MustMatch(symbolic(target));
         subject.succeed([
             set("refs/heads/s", "refs/heads/main").expecting(Precondition::MustNotExist),
@@ -51,9 +51,9 @@ fn symbolic_refs_are_created_moved_and_verified() {
             set("HEAD", "refs/heads/new").expecting(expects("refs/heads/main")).no_deref(),
             verify("refs/remotes/o/HEAD", expects("refs/remotes/o/main")).no_deref(),
         ]);
-        assert_eq!(subject.repo.git(["symbolic-ref", "HEAD"]), "refs/heads/new");
-        assert_eq!(subject.repo.git(["symbolic-ref", "refs/heads/s"]), "refs/heads/other");
-        assert_eq!(subject.repo.git(["symbolic-ref", "refs/remotes/o/HEAD"]), "refs/remotes/o/main");
+        assert_eq!(subject.leads_to("HEAD"), "refs/heads/new");
+        assert_eq!(subject.leads_to("refs/heads/s"), "refs/heads/other");
+        assert_eq!(subject.leads_to("refs/remotes/o/HEAD"), "refs/remotes/o/main");
         subject.succeed([delete("refs/heads/s").expecting(expects("refs/heads/other")).no_deref()]);
         assert_eq!(subject.get("refs/heads/s"), None);
     });
@@ -63,9 +63,9 @@ fn symbolic_refs_are_created_moved_and_verified() {
 fn two_edits_that_lead_to_one_ref_are_refused() {
     everywhere(|subject| {
         let ids = subject.commits(1);
-        subject.repo.create_refs([("refs/heads/main", ids[0])]);
+        subject.create_refs([("refs/heads/main", ids[0])]);
         for (from, to) in [("a", "b"), ("b", "a"), ("self", "self")] {
-            subject.repo.git(["symbolic-ref", &format!("refs/heads/{from}"), &format!("refs/heads/{to}")]);
+            subject.make_symbolic(&format!("refs/heads/{from}"), &format!("refs/heads/{to}"));
         }
         let both = [set("refs/heads/main", ids[0]), set("HEAD", ids[0])];
         let text = |name: &str, via: &str| {
@@ -84,17 +84,17 @@ fn two_edits_that_lead_to_one_ref_are_refused() {
 
 #[test]
 fn a_symbolic_ref_to_a_branch_takes_any_object_as_in_git() {
-    everywhere(|subject| {
+    on_disk(|subject| {
         let ids = subject.commits(1);
         let blob = subject.blob();
-        subject.repo.create_refs([("refs/heads/main", ids[0])]);
-        subject.repo.git(["symbolic-ref", "refs/foo/s", "refs/heads/main"]);
-        subject.repo.git(["symbolic-ref", "refs/foo/new", "refs/heads/new"]);
+        subject.create_refs([("refs/heads/main", ids[0])]);
+        subject.make_symbolic("refs/foo/s", "refs/heads/main");
+        subject.make_symbolic("refs/foo/new", "refs/heads/new");
         for (name, target) in [("refs/foo/s", "refs/heads/main"), ("refs/foo/new", "refs/heads/new")] {
             subject.repo.git(["update-ref", name, &blob.to_string()]);
             subject.repo.git(["update-ref", "--no-deref", "-d", target]);
             subject.succeed([set(name, blob)]);
-            assert_eq!(subject.repo.rev_parse(target), blob);
+            assert_eq!(subject.rev_parse(target), blob);
         }
         let said = subject.refusal([set("HEAD", blob)]);
         assert_eq!(said, format!("trying to write non-commit object {blob} to branch 'HEAD'"));
@@ -103,9 +103,9 @@ fn a_symbolic_ref_to_a_branch_takes_any_object_as_in_git() {
 
 #[test]
 fn what_a_symbolic_ref_made_under_the_name_of_a_pseudoref_is_compared_and_deleted_through_it() {
-    everywhere(|subject| {
+    on_disk(|subject| {
         let ids = subject.commits(2);
-        subject.repo.git(["symbolic-ref", "refs/heads/s", "MERGE_HEAD"]);
+        subject.make_symbolic("refs/heads/s", "MERGE_HEAD");
         let make = |edit| subject.transaction(Mode::Atomic, [edit]).unwrap().commit().unwrap();
         make(set("refs/heads/s", ids[0]));
         make(set("refs/heads/s", ids[1]).expecting(at(ids[0])));
@@ -119,7 +119,7 @@ fn what_a_symbolic_ref_made_under_the_name_of_a_pseudoref_is_compared_and_delete
 
 #[test]
 fn a_symbolic_ref_without_a_target_costs_its_own_request_only() {
-    everywhere(|subject| {
+    on_disk(|subject| {
         if subject.repo.format() != refdb_testkit::RefFormat::Files {
             return; // no table has such a record
         }
@@ -130,14 +130,14 @@ fn a_symbolic_ref_without_a_target_costs_its_own_request_only() {
         let edits = [set("refs/heads/main", ids[0]), create("refs/heads/other", ids[0])];
         let committed = subject.transaction(Mode::PerEdit, edits).unwrap().commit().unwrap();
         assert_eq!(committed.rejected.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0]);
-        assert_eq!(subject.repo.rev_parse("refs/heads/other"), ids[0]);
+        assert_eq!(subject.rev_parse("refs/heads/other"), ids[0]);
         std::fs::remove_file(file).unwrap();
     });
 }
 
 #[test]
 fn a_symbolic_ref_to_a_folder_is_refused_by_the_folders_name() {
-    everywhere(|subject| {
+    on_disk(|subject| {
         if subject.repo.format() != refdb_testkit::RefFormat::Files {
             return; // no table has such a record
         }
@@ -156,7 +156,7 @@ fn a_symbolic_ref_to_a_folder_is_refused_by_the_folders_name() {
 fn the_hook_sees_what_gits_hook_sees() {
     everywhere(|subject| {
         let ids = subject.commits(2);
-        subject.repo.create_refs([("refs/heads/main", ids[0]), ("refs/heads/gone", ids[0])]);
+        subject.create_refs([("refs/heads/main", ids[0]), ("refs/heads/gone", ids[0])]);
         subject.hook_fails_in(None);
         let zero = refdb::ObjectId::null(subject.repo.hash());
         subject.succeed([

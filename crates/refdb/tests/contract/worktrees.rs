@@ -1,6 +1,6 @@
 //! A linked worktree has refs of its own and sees those of others under longer names: git-worktree(1), "REFS".
 
-use crate::common::{Subject, With, backend, create, delete, everywhere, reftable_backend, rest, set};
+use crate::common::{Subject, With, backend, create, delete, on_disk, reftable_backend, rest, set};
 use refdb::{Backend, HashKind, Maintenance, Target, Transaction, TransactionOptions};
 use refdb_vfs::{Fs, Patience};
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn lists(backend: &dyn Backend) -> Vec<String> {
 
 #[test]
 fn each_worktree_lists_its_own_refs_among_the_shared_ones() {
-    everywhere(|subject| {
+    on_disk(|subject| {
         let ids = subject.commits(3);
         subject.repo.create_refs([("refs/heads/main", ids[0]), ("refs/bisect/bad", ids[1]), ("refs/zoo/x", ids[0])]);
         let linked = linked(subject);
