@@ -9,7 +9,7 @@ use crate::{
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Change, Edit, LogWish, LooseError, Precondition, RefName, Target};
+use refdb::{Change, Edit, LogOptions, LooseError, Precondition, RefName, Target};
 use refdb_types::{FormatOptions, SYMREF_DEPTH_MAX, check_format};
 use std::sync::Arc;
 
@@ -135,7 +135,7 @@ fn delete(session: &Session, name: &BStr) -> Result<u8> {
         Leads::To(_) if name == "HEAD" => return fatal!["deleting '", name, "' is not allowed"],
         Leads::To(_) => {}
     }
-    apply(session, name, Change::Delete, LogWish::default())
+    apply(session, name, Change::Delete, LogOptions::default())
 }
 
 fn write(session: &Session, options: &Options, name: &BStr, target: &BStr) -> Result<u8> {
@@ -146,14 +146,14 @@ fn write(session: &Session, options: &Options, name: &BStr, target: &BStr) -> Re
     if check_format(target, any_level).is_err() {
         return fatal!["Refusing to set '", name, "' to invalid ref '", target, "'"];
     }
-    let log = LogWish { message: options.reason.clone().map(Arc::new), ..LogWish::default() };
+    let log = LogOptions { message: options.reason.clone().map(Arc::new), ..LogOptions::default() };
     match RefName::new(target.to_vec()) {
         Ok(target) => apply(session, name, Change::Set(Target::Symbolic(target)), log),
         Err(_) => fatal!["Refusing to set '", name, "' to invalid ref '", target, "'"],
     }
 }
 
-fn apply(session: &Session, name: &BStr, change: Change, log: LogWish) -> Result<u8> {
+fn apply(session: &Session, name: &BStr, change: Change, log: LogOptions) -> Result<u8> {
     session.before_transaction()?;
     let edit = || {
         let safe = RefName::new_safe(name.to_vec()).filter(|name| refdb_types::is_safe(name));

@@ -17,7 +17,7 @@ use crate::{
     session::Session,
 };
 use bstr::{BString, ByteSlice};
-use refdb::{Change, LogWish, RefName, Target};
+use refdb::{Change, LogOptions, RefName, Target};
 use refdb_types::is_safe;
 use std::sync::Arc;
 
@@ -56,9 +56,9 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    fn log(&self) -> LogWish {
+    fn log(&self) -> LogOptions {
         let message = self.reason.clone().map(Arc::new);
-        LogWish { message, force_create: self.create_reflog, ..LogWish::default() }
+        LogOptions { message, force_create: self.create_reflog, ..LogOptions::default() }
     }
 }
 

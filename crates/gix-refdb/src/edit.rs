@@ -13,7 +13,7 @@ use gix_ref::{
     },
     transaction::{Change, LogChange, PreviousValue, RefEdit, RefEditsExt, RefLog},
 };
-use refdb::{Edit, Ident, LogWish, Precondition, Snapshot, TargetView, TransactionOptions, Why};
+use refdb::{Edit, Ident, LogOptions, Precondition, Snapshot, TargetView, TransactionOptions, Why};
 
 /// Where a transaction begins: the store, and who commits.
 pub struct Transaction<'s> {
@@ -68,7 +68,7 @@ impl Transaction<'_> {
     fn locked(&self, edits: &[RefEdit]) -> Result<refdb::Prepared<'_>> {
         let context = refdb::transaction::Context { committer: &*self.committer, ..self.store.refdb().context() };
         // As in gix-ref, a ref whose file is no good may be replaced.
-        let options = TransactionOptions { mends: true, ..TransactionOptions::default() };
+        let options = TransactionOptions { allow_broken: true, ..TransactionOptions::default() };
         let mut transaction = refdb::Transaction::new(context, options);
         for edit in edits {
             transaction.add(edit_for_refdb(edit)?)?;
@@ -141,13 +141,13 @@ fn edit_for_refdb(edit: &RefEdit) -> Result<Edit> {
                 other => precondition(other)?,
             };
             let message = message_for_refdb(message);
-            let log = LogWish { message, force_create: *force_create_reflog, ..LogWish::default() };
+            let log = LogOptions { message, force_create: *force_create_reflog, ..LogOptions::default() };
             (refdb::Change::Set(target_for_refdb(new)?), expected, log)
         }
         Change::Delete { expected: PreviousValue::MustNotExist, .. } => {
             return Err(Error::DeletesNothing { name: name.as_bstr().to_owned() });
         }
-        Change::Delete { expected, .. } => (refdb::Change::Delete, precondition(expected)?, LogWish::default()),
+        Change::Delete { expected, .. } => (refdb::Change::Delete, precondition(expected)?, LogOptions::default()),
     };
     Ok(Edit { name: name_for_refdb(name.as_ref())?, change, expected, deref: *deref, log })
 }

@@ -35,7 +35,7 @@ fn broken() -> (Repo, Vec<ObjectId>) {
 }
 
 fn mending(mut batch: Batch) -> Batch {
-    batch.options = TransactionOptions { mends: true, ..batch.options };
+    batch.options = TransactionOptions { allow_broken: true, ..batch.options };
     batch
 }
 
@@ -157,7 +157,7 @@ fn a_broken_ref_can_be_deleted_and_written_again_where_that_is_asked_for() {
             set(EMPTY, ids[2], Precondition::Any),
             delete(README),
         ]));
-        batch.options.whole = whole;
+        batch.options.atomic_visibility = whole;
         view.commit(&batch).unwrap();
         assert_eq!(
             (direct(&view, BACKUP), direct(&view, EMPTY), direct(&view, README)),

@@ -43,7 +43,7 @@ fn pair(writer: usize, at: usize) -> [String; 2] {
 fn write(view: &View, writer: usize, at: usize, id: ObjectId) {
     let edits = pair(writer, at).map(|name| set(&name, id, Precondition::MustNotExist));
     let mut batch = Batch::atomic(edits.into());
-    batch.options.whole = true;
+    batch.options.atomic_visibility = true;
     view.commit(&batch).unwrap();
 }
 

@@ -17,7 +17,7 @@ use std::{
 fn write(view: &View, at: usize, id: ObjectId) -> refdb_refcache::Result<()> {
     let names = ["1", "meta"].map(|last| format!("refs/changes/{at}/{last}"));
     let mut batch = Batch::atomic(names.map(|name| set(&name, id, Precondition::MustNotExist)).into());
-    batch.options.whole = true;
+    batch.options.atomic_visibility = true;
     view.commit(&batch).map(drop)
 }
 

@@ -64,7 +64,7 @@ fn make_loose(repo: &Repo, id: ObjectId) {
 
 fn change_all(view: &View, id: ObjectId) -> refdb_refcache::Result<()> {
     let mut batch = Batch::atomic(REFS.map(|name| set(name, id, Precondition::Any)).into());
-    batch.options.whole = true;
+    batch.options.atomic_visibility = true;
     view.commit(&batch).map(drop)
 }
 

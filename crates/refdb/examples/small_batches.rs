@@ -50,7 +50,7 @@ fn time(dir: &str, setting: &str, count: usize) -> Result<(), Box<dyn Error>> {
     for change in (first..).take(count) {
         let begun = Instant::now();
         let mut transaction = store.transaction();
-        transaction.options(TransactionOptions { whole: true, ..Default::default() });
+        transaction.options(TransactionOptions { atomic_visibility: true, ..Default::default() });
         for last in ["1", "meta"] {
             transaction.create(format!("refs/changes/{:02}/{change}/{last}", change % 100), id)?;
         }

@@ -14,7 +14,7 @@ pub struct Edit {
     /// Whether a symbolic ref stands for the ref it leads to. (git's REF_NO_DEREF, turned round.)
     pub deref: bool,
     /// What the reflog shall say.
-    pub log: LogWish,
+    pub log: LogOptions,
 }
 
 /// What shall become of a ref.
@@ -45,7 +45,7 @@ pub enum Precondition {
 
 /// What a change leaves in the reflog, where the repository's settings or an existing reflog ask for an entry.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct LogWish {
+pub struct LogOptions {
     /// The entry's message; shared, since most transactions have one for all edits.
     pub message: Option<Arc<BString>>,
     /// Write an entry whatever `core.logAllRefUpdates` says.
@@ -59,6 +59,6 @@ pub struct LogWish {
 impl Edit {
     /// An edit without a reflog message that follows symbolic refs, as `git update-ref` does by default.
     pub fn new(name: RefName, change: Change, expected: Precondition) -> Self {
-        Edit { name, change, expected, deref: true, log: LogWish::default() }
+        Edit { name, change, expected, deref: true, log: LogOptions::default() }
     }
 }

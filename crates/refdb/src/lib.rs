@@ -28,7 +28,7 @@ pub mod verify;
 
 pub use backend::{Backend, Cursor, Locked, Maintenance, Probe, RefView, Snapshot, Step, TargetView};
 pub use broken::{BrokenRef, LooseError};
-pub use edit::{Change, Edit, LogWish, Precondition};
+pub use edit::{Change, Edit, LogOptions, Precondition};
 pub use error::{Error, Result};
 pub use log_edit::{LogJudge, LoggedChange, PruneLogs};
 pub use migrate::{Conflict, MigrateOptions, Migrated, OnProgress, Recovered};

@@ -371,7 +371,7 @@ fn a_file_of_git_was_made_or_replaced_by_a_ref_of_its_name() {
         for mends in [false, true] {
             let begin = || {
                 let mut tx = store.transaction();
-                tx.options(TransactionOptions { mends, ..TransactionOptions::default() });
+                tx.options(TransactionOptions { allow_broken: mends, ..TransactionOptions::default() });
                 tx
             };
             for name in tried {

@@ -93,7 +93,7 @@ impl Scene {
     }
 
     fn transact(&self, context: Context<'_>, intents: &GlobalIntents, arbiter: &mut dyn Arbiter) -> refdb::Result<()> {
-        let options = TransactionOptions { whole: true, ..TransactionOptions::default() };
+        let options = TransactionOptions { atomic_visibility: true, ..TransactionOptions::default() };
         let mut transaction = Transaction::new(context, options);
         transaction.update(MOVED, self.ids[1], was(self.ids[0]))?;
         transaction.delete(GONE, was(self.ids[0]))?;

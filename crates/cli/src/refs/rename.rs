@@ -69,7 +69,8 @@ fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> R
     session.before_transaction()?;
     let mut transaction = session.store.transaction();
     // One name may be a folder of the other: the old one goes as the new one comes.
-    let options = TransactionOptions { whole: true, allow_replacing_parents: true, ..TransactionOptions::default() };
+    let options =
+        TransactionOptions { atomic_visibility: true, allow_replacing_parents: true, ..TransactionOptions::default() };
     transaction.options(options);
     transaction.message(reason);
     let renamed = transaction.rename(old, new, id).map(drop);

@@ -11,8 +11,8 @@ use crate::{
     session::Session,
 };
 use refdb::{
-    Change, Edit, LogWish, Precondition, Prepared, Reason, Rejection, Store, Target, Transaction, TransactionOptions,
-    transaction::Mode,
+    Change, Edit, LogOptions, Precondition, Prepared, Reason, Rejection, Store, Target, Transaction,
+    TransactionOptions, transaction::Mode,
 };
 use refdb_types::{ObjectId, RefName};
 use std::io::{self, Read};
@@ -46,7 +46,7 @@ struct Batch<'s> {
     no_deref: bool,
     /// `option no-deref` holds for one request.
     no_deref_once: bool,
-    log: LogWish,
+    log: LogOptions,
     state: State<'s>,
     /// What was asked of each ref, for the report of those that fail. Kept only where they may fail one by one.
     asked: Option<Vec<Asked>>,

@@ -6,7 +6,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
-    Change, Edit, LogWish, Precondition, RefName, Target,
+    Change, Edit, LogOptions, Precondition, RefName, Target,
     backend::OptimizeOptions,
     transaction::{Mode, ObjectClass, TransactionOptions},
 };
@@ -93,8 +93,8 @@ pub(super) fn batch(request: &mut Request<'_>) -> Result<Batch, Failure> {
         // As with JGit: the hook is C git's affair.
         skip_hook: true,
         allow_replacing_parents: flags & 2 != 0,
-        whole: flags & 1 != 0,
-        mends: flags & 4 != 0,
+        atomic_visibility: flags & 1 != 0,
+        allow_broken: flags & 4 != 0,
         // The names that reads answer.
         safe_names: true,
         keeps_head: true,
@@ -159,7 +159,8 @@ fn edit(request: &mut Request<'_>, message: &mut Option<Arc<BString>>) -> Result
         _ => *message = Some(Arc::new(request.bytes()?.into())),
     }
     let take_over = if flags & 8 != 0 { Some(ref_name(request.bytes()?)?) } else { None };
-    let log = LogWish { message: message.clone(), suppress: flags & 2 != 0, force_create: flags & 4 != 0, take_over };
+    let log =
+        LogOptions { message: message.clone(), suppress: flags & 2 != 0, force_create: flags & 4 != 0, take_over };
     Ok(Edit { name, change, expected, deref: flags & 1 != 0, log })
 }
 

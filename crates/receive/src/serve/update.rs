@@ -11,8 +11,8 @@ use super::{
 use crate::wire::Command;
 use bstr::{BString, ByteSlice};
 use refdb::{
-    Change, Edit, LogWish, Objects, Precondition, Rejection, Resolved, Target, TransactionOptions, objects::ObjectKind,
-    transaction::Mode,
+    Change, Edit, LogOptions, Objects, Precondition, Rejection, Resolved, Target, TransactionOptions,
+    objects::ObjectKind, transaction::Mode,
 };
 use refdb_types::{ObjectId, RefName};
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
@@ -273,7 +273,7 @@ impl Session<'_, '_> {
         } else {
             (Change::Set(Target::Direct(new)), Precondition::MustMatch(Target::Direct(old)))
         };
-        let log = LogWish { message: Some(Arc::clone(&world.message)), ..LogWish::default() };
+        let log = LogOptions { message: Some(Arc::clone(&world.message)), ..LogOptions::default() };
         Ok(Some(Edit { name, change, expected, deref: true, log }))
     }
 

@@ -128,7 +128,8 @@ fn copy_synced(path: &Path) {
 /// As Java asks for it.
 pub(crate) fn creations(names: Vec<BString>) -> Batch {
     let mut batch = Batch::default();
-    batch.options = TransactionOptions { skip_hook: true, whole: true, allow_replacing_parents: true, ..batch.options };
+    batch.options =
+        TransactionOptions { skip_hook: true, atomic_visibility: true, allow_replacing_parents: true, ..batch.options };
     for (at, name) in names.into_iter().enumerate() {
         let id = id(at % 1000);
         let name = RefName::new(name).expect("a good name");

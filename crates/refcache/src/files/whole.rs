@@ -75,7 +75,7 @@ mod tests {
             Edit::new(name, Change::Set(Target::Direct(id)), Precondition::Any)
         };
         let mut batch = Batch::atomic(NAMES.map(set).into());
-        batch.options.whole = true;
+        batch.options.atomic_visibility = true;
         batch
     }
 

@@ -3,7 +3,7 @@ use crate::{
     Batch, Error, Outcome, Result, View, ViewSettings, Views, ViewsSettings,
     view::tests::{groups_of, opened_of},
 };
-use refdb::{Change, Edit, LogWish, Precondition, Reason, RefName, Target};
+use refdb::{Change, Edit, LogOptions, Precondition, Reason, RefName, Target};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, Ident, ObjectId};
 use std::{path::Path, sync::Arc, thread, time::Duration};
@@ -11,7 +11,7 @@ use std::{path::Path, sync::Arc, thread, time::Duration};
 fn create(name: &str, id: ObjectId) -> Edit {
     let message = Some(Arc::new(format!("create {name}").into()));
     let edit = Edit::new(RefName::new(name).unwrap(), Change::Set(Target::Direct(id)), Precondition::MustNotExist);
-    Edit { log: LogWish { message, force_create: true, ..LogWish::default() }, ..edit }
+    Edit { log: LogOptions { message, force_create: true, ..LogOptions::default() }, ..edit }
 }
 
 fn open(git_dir: &Path) -> Arc<View> {

@@ -23,7 +23,7 @@ pub trait Claims {
 
     /// Whether readers, including the first one after a crash, shall see all changes or none, even where that costs more.
     /// The files backend does so for shared refs that are not symbolic.
-    fn whole(&self) -> bool {
+    fn atomic_visibility(&self) -> bool {
         false
     }
 }

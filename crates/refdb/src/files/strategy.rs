@@ -64,7 +64,7 @@ pub(crate) struct WritePlan {
     /// Whether packed-refs may have to be rewritten.
     pub(crate) packed: bool,
     /// Whether all changes are to appear with packed-refs.
-    pub(crate) whole: bool,
+    pub(crate) atomic_visibility: bool,
 }
 
 impl WritePlan {
@@ -73,26 +73,26 @@ impl WritePlan {
         let deletes = claims.iter().filter(|claim| claim.intent == Intent::Delete).count();
         let holds = claims.iter().filter(|claim| claim.intent == Intent::Hold).count();
         // One ref's change is whole anyway.
-        let whole = claims.whole() && packable + deletes > 1;
+        let atomic_visibility = claims.atomic_visibility() && packable + deletes > 1;
         // Each lock must tell whose it is, and leave room for the name of its ref's new content.
         let sign = || claims.iter().all(|claim| Lock::is_signed(&options.fs, Path::new(OsStr::from_bytes(claim.name))));
-        if whole
+        if atomic_visibility
             && packable == claims.count()
             && sign()
             && batch(packable, packed_len_bytes, options.loose_batches_from)
         {
-            return WritePlan { strategy: WriteStrategy::Batch, link: true, packed: false, whole };
+            return WritePlan { strategy: WriteStrategy::Batch, link: true, packed: false, atomic_visibility };
         }
-        let strategy = if whole { WriteStrategy::Bulk } else { choose(packable, packed_len_bytes) };
+        let strategy = if atomic_visibility { WriteStrategy::Bulk } else { choose(packable, packed_len_bytes) };
         let bulk = strategy == WriteStrategy::Bulk;
-        let link = whole || worth_linking(deletes + holds + if bulk { packable } else { 0 });
-        WritePlan { strategy, link, packed: bulk || deletes > 0, whole }
+        let link = atomic_visibility || worth_linking(deletes + holds + if bulk { packable } else { 0 });
+        WritePlan { strategy, link, packed: bulk || deletes > 0, atomic_visibility }
     }
 
     /// The same transaction through packed-refs.
     pub(crate) fn through_packed_refs(self) -> Self {
         assert!(
-            self.whole && self.strategy == WriteStrategy::Batch,
+            self.atomic_visibility && self.strategy == WriteStrategy::Batch,
             "what was to be a batch of loose files goes there: {self:?}"
         );
         WritePlan { strategy: WriteStrategy::Bulk, packed: true, ..self }

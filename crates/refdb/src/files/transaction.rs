@@ -45,7 +45,7 @@ pub(super) struct FilesLocked {
     /// The new contents of such a batch, which are not synced yet.
     unsynced: Vec<File>,
     strategy: WriteStrategy,
-    whole: bool,
+    atomic_visibility: bool,
     refused: Vec<(usize, Why)>,
     snapshot: FilesSnapshot,
     /// packed-refs before the transaction, to go back to.
@@ -58,7 +58,7 @@ pub(super) struct FilesLocked {
 
 impl FilesLocked {
     pub(super) fn lock(store: &Arc<Store>, claims: &dyn Claims) -> Result<Self> {
-        if claims.whole() {
+        if claims.atomic_visibility() {
             nested::pack_outer(store, claims)?;
         }
         let mut plan = WritePlan::of(claims, store.packed_len_bytes()?, &store.options);
@@ -95,7 +95,7 @@ impl FilesLocked {
             journal_file: journal_file.filter(|_| plan.strategy == WriteStrategy::Batch),
             unsynced: Vec::new(),
             strategy: plan.strategy,
-            whole: plan.whole,
+            atomic_visibility: plan.atomic_visibility,
             refused,
             snapshot: FilesSnapshot::new(Arc::clone(store), Rivals::LockedOut),
             before: None,
@@ -176,7 +176,7 @@ impl FilesLocked {
 
     /// Whether the step is a deletion that shall appear with packed-refs.
     fn is_packed_removal(&self, claim: usize, step: &Step<'_>) -> bool {
-        self.whole && matches!(step.new, Some(NewValue::Deleted)) && !self.through_links.contains(&claim)
+        self.atomic_visibility && matches!(step.new, Some(NewValue::Deleted)) && !self.through_links.contains(&claim)
     }
 
     /// Moves the loose values of refs whose change is one of packed-refs out of the way.
@@ -388,7 +388,7 @@ impl Locked for FilesLocked {
             self.locks.add_packed()?;
             self.strategy = WriteStrategy::Bulk;
         }
-        if !(self.whole && self.strategy == WriteStrategy::Bulk) {
+        if !(self.atomic_visibility && self.strategy == WriteStrategy::Bulk) {
             nested::refuse(steps)?;
         }
         for (claim, step) in &claimed {

@@ -188,12 +188,12 @@ impl Store {
     /// ```
     /// use refdb::{HashKind, ObjectId, Store};
     /// let store = Store::in_memory();
-    /// let id = ObjectId::from_hex(HashKind::Sha1, b"89f3a5c1bd1a1c1a1f2ea2f9b8b9e1e6e8d0b6aa")?;
+    /// let id = ObjectId::from_hex(HashKind::Sha1, b"89f3a5c1bd1a1c1a1f2ea2f9b8b9e1e6e8d0b6aa").expect("40 digits");
     /// let mut tx = store.transaction();
     /// tx.create("HEAD", id)?.message("first");
     /// tx.commit()?;
     /// assert_eq!(store.id_of("refs/heads/main")?, Some(id));
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # Ok::<_, refdb::Error>(())
     /// ```
     pub fn in_memory() -> Self {
         Self::builder_in_memory(MemoryBackend::new(HashKind::Sha1))

@@ -44,7 +44,8 @@ impl Transaction<'_> {
 
     /// Gives a ref that has this value another name, and takes its reflog along. Symbolic refs are not followed.
     ///
-    /// In files the transaction should be [whole](TransactionOptions::whole): a crash then leaves the old name or the new.
+    /// In files the transaction should ask for [`atomic_visibility`](TransactionOptions::atomic_visibility), so that a crash
+    /// leaves either the old name or the new one.
     pub fn rename(&mut self, old: &RefName, new: &RefName, id: ObjectId) -> Result<&mut Self> {
         let plain =
             |name: &RefName, change, expected| Edit { deref: false, ..Edit::new(name.clone(), change, expected) };

@@ -29,7 +29,7 @@ use refdb_types::ObjectId;
 /// - *files*: packed-refs is replaced first, then loose files are renamed into place one by one, then the loose files of
 ///   deleted refs are removed. After an I/O error, a kill or a loss of power **earlier refs of the transaction can be
 ///   changed and later ones not**, as with git. Changes that go to packed-refs together appear at once: those of many
-///   refs, and those of a transaction that asks for it with [`whole`](TransactionOptions::whole).
+///   refs, and those of a transaction that asks for it with [`atomic_visibility`](TransactionOptions::atomic_visibility).
 ///
 /// Readers see the same intermediate states while a commit runs.
 pub struct Transaction<'s> {

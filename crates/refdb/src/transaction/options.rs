@@ -20,7 +20,7 @@ pub struct TransactionOptions {
     /// Do not run the reference-transaction hook.
     pub skip_hook: bool,
     /// Allow a transaction to delete `a` and create `a/b`, or the reverse, as JGit's callers expect. Git refuses that, and
-    /// so does the files backend unless [`whole`](Self::whole) is set and both are shared refs.
+    /// so does the files backend unless [`atomic_visibility`](Self::atomic_visibility) is set and both are shared refs.
     pub allow_replacing_parents: bool,
     /// Make the changes of shared refs below `refs/` visible together: readers see all of them or none, after a crash
     /// too, with the exceptions below.
@@ -33,11 +33,11 @@ pub struct TransactionOptions {
     /// refs outside `refs/`, refs of a worktree's own and refs behind a symbolic link to a folder, which change one after
     /// the other behind that rename. While a journalled batch is committed, readers in *other* processes may see a part of
     /// it, and after a kill until the batch is recovered. `docs/crash-model.md` has the table of all cases.
-    pub whole: bool,
+    pub atomic_visibility: bool,
     /// Let an edit replace or delete a ref whose file is broken, if the edit expects nothing of the ref or expects that
     /// it does not exist. Git refuses such an edit; JGit treats a broken ref as missing. A file outside `refs/` may belong
     /// to another program, so it is replaced only if its name is spelt like a root ref's.
-    pub mends: bool,
+    pub allow_broken: bool,
     /// Write only refs whose names are [safe](refdb_types::is_safe), whether the edit names them or a symbolic ref leads
     /// to them. Git accepts every well-formed name, such as `foo/bar`.
     pub safe_names: bool,

@@ -117,7 +117,10 @@ impl<'s> Preparation<'_, 's> {
         for (at, why) in expand(&mut self.plan.edits, added, links, self.options)? {
             self.reject(at, why)?;
         }
-        let locked = self.context.backend.lock(&ClaimsOf { edits: &self.plan.edits, whole: self.options.whole })?;
+        let locked = self
+            .context
+            .backend
+            .lock(&ClaimsOf { edits: &self.plan.edits, atomic_visibility: self.options.atomic_visibility })?;
         let findings = walk(&mut self.plan.edits, locked.snapshot())?;
         if !confirm(&self.plan.edits, links, self.context.backend) {
             return Ok(Attempt::LinksMoved);
@@ -136,11 +139,11 @@ impl<'s> Preparation<'_, 's> {
             let is_ref = is_sure_to_be_ref(self.plan.edits.name(*at));
             let item = &mut self.plan.edits.items[*at as usize];
             item.is_broken = true;
-            if self.options.mends && is_ref && item.mends_what_is_broken() {
+            if self.options.allow_broken && is_ref && item.mends_what_is_broken() {
                 continue;
             }
             let why = Why::Broken { why: broken.why.clone() };
-            match (self.options.mends, self.options.mode) {
+            match (self.options.allow_broken, self.options.mode) {
                 (true, Mode::PerEdit) => self.reject_edit(*at, why),
                 _ => self.reject(*at, why)?,
             }
@@ -264,7 +267,7 @@ impl<'s> Preparation<'_, 's> {
                 continue;
             }
             // Who may mend refs names what the ref itself holds, wherever that leads.
-            if resolved.unreadable.contains(&at) && !self.options.mends {
+            if resolved.unreadable.contains(&at) && !self.options.allow_broken {
                 self.reject(at, Why::Unreadable)?;
                 continue;
             }
@@ -333,7 +336,7 @@ impl Preparation<'_, '_> {
 /// The locked refs: every ref of the transaction, in order.
 struct ClaimsOf<'a> {
     edits: &'a Edits,
-    whole: bool,
+    atomic_visibility: bool,
 }
 
 impl Claims for ClaimsOf<'_> {
@@ -341,8 +344,8 @@ impl Claims for ClaimsOf<'_> {
         self.edits.order.len()
     }
 
-    fn whole(&self) -> bool {
-        self.whole
+    fn atomic_visibility(&self) -> bool {
+        self.atomic_visibility
     }
 
     fn claim(&self, at: usize) -> Claim<'_> {

@@ -62,13 +62,18 @@ impl Subject {
         self.is_in_memory
     }
 
-    /// Makes a lock that another transaction holds fail soon. The lock of a single loose ref and that of refs in memory do
-    /// so anyway.
+    /// Makes a transaction fail soon if another one holds a lock. With refs in memory it does so anyway.
     pub(crate) fn wait_briefly_for_locks(&mut self) {
-        if self.repo.format() == RefFormat::Reftable && !self.is_in_memory {
-            let (hash, dir) = (self.repo.hash(), self.repo.git_dir());
-            let patience = Patience::For(Duration::from_millis(100));
-            self.backend = reftable_backend(hash, Fs::real(), dir, dir, Some(patience));
+        let (hash, dir) = (self.repo.hash(), self.repo.git_dir());
+        let patience = Some(Patience::For(Duration::from_millis(100)));
+        match self.repo.format() {
+            RefFormat::Files => {
+                let options = files_options(hash, Fs::real(), dir, dir, self.objects.clone());
+                let options = FilesOptions { ref_patience: patience, packed_patience: patience, ..options };
+                self.backend = Box::new(FilesBackend::new(options));
+            }
+            RefFormat::Reftable if self.is_in_memory => {}
+            RefFormat::Reftable => self.backend = reftable_backend(hash, Fs::real(), dir, dir, patience),
         }
     }
 

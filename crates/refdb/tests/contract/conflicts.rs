@@ -155,8 +155,11 @@ fn a_loose_ref_whose_name_is_not_utf_8_may_be_replaced_by_one_below_it() {
         let ids = subject.commits(1);
         let name = |bytes: &[u8]| RefName::new(bytes.to_vec()).unwrap();
         subject.create_refs([(b"refs/heads/\xff", ids[0])]);
-        let options =
-            TransactionOptions { whole: true, allow_replacing_parents: true, ..TransactionOptions::default() };
+        let options = TransactionOptions {
+            atomic_visibility: true,
+            allow_replacing_parents: true,
+            ..TransactionOptions::default()
+        };
         let mut transaction = Transaction::new(subject.context(), options);
         let set = Change::Set(Target::Direct(ids[0]));
         transaction.add(Edit::new(name(b"refs/heads/\xff"), Change::Delete, Precondition::Any)).unwrap();

@@ -94,7 +94,8 @@ impl Scene {
         let backend = self.backend(fs, dir, sync);
         let context = Context { backend: &*backend, hooks: &NoHook, committer: &committer, ..self.subject.context() };
         let whole = edits.iter().any(|edit| edit.log.take_over.is_some());
-        let mut transaction = Transaction::new(context, TransactionOptions { whole, ..TransactionOptions::default() });
+        let mut transaction =
+            Transaction::new(context, TransactionOptions { atomic_visibility: whole, ..TransactionOptions::default() });
         edits.iter().try_for_each(|edit| transaction.add(edit.clone()))?;
         transaction.commit().map(drop)
     }

@@ -198,7 +198,7 @@ pub(crate) fn transact_whole(backend: &FilesBackend, wishes: &[Wish]) -> Result<
 
 struct Wishes<'a> {
     claims: Vec<Claim<'a>>,
-    whole: bool,
+    atomic_visibility: bool,
 }
 
 impl Claims for Wishes<'_> {
@@ -210,8 +210,8 @@ impl Claims for Wishes<'_> {
         self.claims[at]
     }
 
-    fn whole(&self) -> bool {
-        self.whole
+    fn atomic_visibility(&self) -> bool {
+        self.atomic_visibility
     }
 }
 
@@ -229,7 +229,7 @@ fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<(
             Claim { name: wish.name.as_bytes().as_bstr(), intent }
         })
         .collect();
-    let mut locked = backend.lock(&Wishes { claims, whole })?;
+    let mut locked = backend.lock(&Wishes { claims, atomic_visibility: whole })?;
     if let Some((at, why)) = locked.refused().first() {
         return Err(rejection(&wishes[*at].name, why.clone()));
     }
