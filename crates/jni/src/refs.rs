@@ -155,7 +155,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_hintAt<'l>(
         let git_dir = bytes_of(env, &git_dir)?;
         let view = VIEWS.get(views)?.get(&to_path(&git_dir));
         if let Some(view) = &view {
-            view.hint();
+            view.invalidate();
         }
         Ok(view.is_some())
     })
@@ -311,7 +311,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
         let mut answer = Answer::with_room(rows.len() + 3 * size_of::<u64>());
         answer.raw(rows);
         answer.u64(view.version());
-        answer.u64(view.untold());
+        answer.u64(view.unreported());
         let rest = if listing.is_done { 0 } else { LISTING.insert(Mutex::new(listing))? };
         answer.u64(rest as u64);
         // Java cannot close what it was never told of.
@@ -404,17 +404,17 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_conflicting<'l>(
     })
 }
 
-/// The refs whose files are no good. All are looked at now; or, if `untold`, those that were met since this was asked last.
+/// The refs whose files are no good. All are looked at now; or, if `unreported`, those that were met since this was asked last.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_broken<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     view: jlong,
-    untold: jboolean,
+    unreported: jboolean,
 ) -> JByteArray<'l> {
     call(env, |env| {
         let view = VIEW.get(view)?;
-        let broken = if untold { view.take_untold() } else { view.broken()? };
+        let broken = if unreported { view.take_unreported() } else { view.broken()? };
         let mut answer = Answer::default();
         answer.u8(1);
         encode_broken(&broken, &mut answer)?;
@@ -450,7 +450,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_takeFailingFold<'l>(
     _class: JClass<'l>,
     view: jlong,
 ) -> JByteArray<'l> {
-    call(env, |env| text_for_log(env, VIEW.get(view)?.take_failing_fold()))
+    call(env, |env| text_for_log(env, VIEW.get(view)?.take_failing_pack()))
 }
 
 /// What was found, in words; empty if nothing was.
@@ -533,7 +533,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_optimize<'l>(
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_hint<'l>(env: EnvUnowned<'l>, _class: JClass<'l>, view: jlong) {
     call(env, |_| {
-        VIEW.get(view)?.hint();
+        VIEW.get(view)?.invalidate();
         Ok(())
     })
 }

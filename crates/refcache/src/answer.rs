@@ -3,24 +3,24 @@
 /// An answer from an open repository.
 pub(crate) enum Answer<T> {
     /// Right whatever has become of the folder since.
-    Proved(T),
+    Validated(T),
     /// Right only if the folder still holds the repository that was opened.
-    IfSame(T),
+    NeedsRevalidation(T),
 }
 
 impl<T> Answer<T> {
-    /// An answer that rests on the repository if `is_doubtful`.
+    /// An answer that rests on the repository if `needs_revalidation`.
     #[inline]
-    pub(crate) fn new(value: T, is_doubtful: bool) -> Self {
-        if is_doubtful { Answer::IfSame(value) } else { Answer::Proved(value) }
+    pub(crate) fn new(value: T, needs_revalidation: bool) -> Self {
+        if needs_revalidation { Answer::NeedsRevalidation(value) } else { Answer::Validated(value) }
     }
 
     /// Another answer that rests on the same.
     #[inline]
     pub(crate) fn map<U>(self, then: impl FnOnce(T) -> U) -> Answer<U> {
         match self {
-            Answer::Proved(value) => Answer::Proved(then(value)),
-            Answer::IfSame(value) => Answer::IfSame(then(value)),
+            Answer::Validated(value) => Answer::Validated(then(value)),
+            Answer::NeedsRevalidation(value) => Answer::NeedsRevalidation(then(value)),
         }
     }
 
@@ -28,18 +28,18 @@ impl<T> Answer<T> {
     #[inline]
     pub(crate) fn try_map<U, E>(self, then: impl FnOnce(T) -> Result<U, E>) -> Result<Answer<U>, E> {
         Ok(match self {
-            Answer::Proved(value) => Answer::Proved(then(value)?),
-            Answer::IfSame(value) => Answer::IfSame(then(value)?),
+            Answer::Validated(value) => Answer::Validated(then(value)?),
+            Answer::NeedsRevalidation(value) => Answer::NeedsRevalidation(then(value)?),
         })
     }
 
     /// The answer for a larger one, which is doubtful as soon as a part of it is.
     #[inline]
-    pub(crate) fn part_of(self, is_doubtful: &mut bool) -> T {
+    pub(crate) fn into_part(self, needs_revalidation: &mut bool) -> T {
         match self {
-            Answer::Proved(value) => value,
-            Answer::IfSame(value) => {
-                *is_doubtful = true;
+            Answer::Validated(value) => value,
+            Answer::NeedsRevalidation(value) => {
+                *needs_revalidation = true;
                 value
             }
         }

@@ -19,7 +19,7 @@ const NAMED_MAX: usize = 1000;
 pub(crate) struct BrokenRefs {
     /// How many there are, and of how many nobody was told: a frequent question costs no lock.
     count: AtomicU64,
-    untold: AtomicU64,
+    unreported: AtomicU64,
     /// Counts walks, so that one that began earlier does not forget what was found since.
     walks: AtomicU64,
     known: Mutex<BTreeMap<BString, Noted>>,
@@ -28,7 +28,7 @@ pub(crate) struct BrokenRefs {
 #[derive(Debug)]
 struct Noted {
     broken: BrokenRef,
-    is_told: bool,
+    is_reported: bool,
     /// The walk that had begun last when it was found.
     walk: u64,
 }
@@ -38,9 +38,9 @@ impl BrokenRefs {
         self.count.load(Relaxed)
     }
 
-    /// How many were found that [`take_untold`](Self::take_untold) has not given out.
-    pub(crate) fn untold(&self) -> u64 {
-        self.untold.load(Relaxed)
+    /// How many were found that [`take_unreported`](Self::take_unreported) has not given out.
+    pub(crate) fn unreported(&self) -> u64 {
+        self.unreported.load(Relaxed)
     }
 
     pub(crate) fn found(&self, broken: &BrokenRef) {
@@ -50,7 +50,7 @@ impl BrokenRefs {
             // A file that is being written may be reported empty, but its content is not reported a second time.
             (noted.broken, noted.walk) = (broken.clone(), walk);
         } else if known.len() < NAMED_MAX {
-            known.insert(broken.name.clone(), Noted { broken: broken.clone(), is_told: false, walk });
+            known.insert(broken.name.clone(), Noted { broken: broken.clone(), is_reported: false, walk });
             self.recount(&known);
         }
     }
@@ -83,14 +83,14 @@ impl BrokenRefs {
     }
 
     /// Those that nobody was told of, each once.
-    pub(crate) fn take_untold(&self) -> Vec<BrokenRef> {
-        if self.untold() == 0 {
+    pub(crate) fn take_unreported(&self) -> Vec<BrokenRef> {
+        if self.unreported() == 0 {
             return Vec::new();
         }
         let mut known = self.known();
         let mut taken = Vec::new();
-        for noted in known.values_mut().filter(|noted| !noted.is_told) {
-            noted.is_told = true;
+        for noted in known.values_mut().filter(|noted| !noted.is_reported) {
+            noted.is_reported = true;
             taken.push(noted.broken.clone());
         }
         self.recount(&known);
@@ -110,7 +110,7 @@ impl BrokenRefs {
     fn recount(&self, known: &BTreeMap<BString, Noted>) {
         debug_assert!(known.len() <= NAMED_MAX, "more broken refs than are remembered: {}", known.len());
         self.count.store(known.len() as u64, Relaxed);
-        self.untold.store(known.values().filter(|noted| !noted.is_told).count() as u64, Relaxed);
+        self.unreported.store(known.values().filter(|noted| !noted.is_reported).count() as u64, Relaxed);
     }
 }
 
@@ -149,10 +149,10 @@ mod tests {
     #[test]
     fn each_broken_ref_is_told_of_once_until_it_was_whole_again() {
         let refs = BrokenRefs::default();
-        let told = || refs.take_untold().into_iter().map(|broken| broken.name.to_string()).collect::<Vec<_>>();
+        let told = || refs.take_unreported().into_iter().map(|broken| broken.name.to_string()).collect::<Vec<_>>();
         refs.found(&broken("refs/heads/a"));
         refs.found(&broken("refs/tags/b"));
-        assert_eq!((refs.count(), refs.untold()), (2, 2));
+        assert_eq!((refs.count(), refs.unreported()), (2, 2));
         assert_eq!(told(), ["refs/heads/a", "refs/tags/b"]);
         refs.found(&broken("refs/heads/a"));
         assert_eq!(told(), Vec::<String>::new());
@@ -173,10 +173,10 @@ mod tests {
         refs.found(&broken("refs/heads/a"));
         let everything = Plan::of(&ListOptions::default());
         refs.walked(quick, &everything, &["refs/heads/a".into()]);
-        assert_eq!(refs.take_untold().len(), 1);
+        assert_eq!(refs.take_unreported().len(), 1);
         refs.walked(slow, &everything, &[]);
         refs.found(&BrokenRef { why: LooseError::Content(40), ..broken("refs/heads/a") });
-        assert_eq!((refs.count(), refs.untold()), (1, 0), "it is not told of a second time");
+        assert_eq!((refs.count(), refs.unreported()), (1, 0), "it is not told of a second time");
         refs.walked(refs.walk(), &everything, &[]);
         assert_eq!(refs.count(), 0);
     }

@@ -16,11 +16,12 @@ pub(crate) use source::FilesSource;
 use crate::{
     Found, Result, Storage, Trust, TrustSettings,
     answer::Answer,
+    bloom::BloomFilter,
+    in_flight::InFlightBatches,
     memory::{Memory, Part},
-    names::{Known, Loose, Sieve},
+    name_cache::{Known, Loose},
     plan::{Plan, Range},
     stats::{Counters, count},
-    under_way::UnderWay,
 };
 use bstr::BStr;
 use refdb::{
@@ -88,7 +89,7 @@ pub(crate) struct FilesReader {
     /// The refs by object, of the packed-refs that they were asked of last.
     tips: Mutex<Option<Arc<Tips>>>,
     /// The small batches that are becoming loose files.
-    under_way: Arc<UnderWay>,
+    in_flight: Arc<InFlightBatches>,
 }
 
 /// What was seen of a repository's files, by which changes are found. A reader that follows another one in the same folder
@@ -102,7 +103,7 @@ struct Knowledge {
     /// Counts what was found changed, single refs and packed-refs, and the batches that were made here.
     changes: AtomicU64,
     /// Which names are known one by one: most are not, and to find that out should cost little.
-    may_know: Sieve,
+    may_know: BloomFilter,
     /// The attributes of the packed-refs that was looked at last.
     packed: Mutex<Option<Option<Stat>>>,
     folders: Mutex<Folders>,
@@ -115,7 +116,7 @@ impl Knowledge {
             begun: Instant::now(),
             epoch: AtomicU64::new(0),
             changes: AtomicU64::new(1),
-            may_know: Sieve::default(),
+            may_know: BloomFilter::default(),
             packed: Mutex::default(),
             folders: Mutex::new(Folders::new(&memory.pages)),
         }
@@ -130,7 +131,7 @@ impl FilesReader {
         trust: TrustSettings,
         memory: &Arc<Memory>,
         counters: &Arc<Counters>,
-        under_way: &Arc<UnderWay>,
+        in_flight: &Arc<InFlightBatches>,
     ) -> Self {
         let owner = memory.owner();
         FilesReader {
@@ -144,7 +145,7 @@ impl FilesReader {
             knowledge: Arc::new(Knowledge::none(memory, owner)),
             seen_generation: AtomicU64::new(0),
             tips: Mutex::new(None),
-            under_way: Arc::clone(under_way),
+            in_flight: Arc::clone(in_flight),
         }
     }
 
@@ -154,7 +155,7 @@ impl FilesReader {
         let is_alike = self.hash == old.hash;
         if is_alike {
             self.knowledge = Arc::clone(&old.knowledge);
-            self.distrust();
+            self.invalidate();
         }
         is_alike
     }
@@ -167,9 +168,9 @@ impl FilesReader {
             Ok(First::NotLoose(known)) => self.get_packed(&*self.packed()?, name, known.as_deref(), moment),
             Err(error) => Err(error),
         };
-        match self.under_way.before(name) {
+        match self.in_flight.before(name) {
             None => answer,
-            Some(old) => Ok(Answer::Proved(found_before(old))),
+            Some(old) => Ok(Answer::Validated(found_before(old))),
         }
     }
 
@@ -190,11 +191,11 @@ impl FilesReader {
     fn get_each(&self, store: &Store, names: &[&BStr]) -> Result<Seen<Answer<Vec<Option<Found>>>>> {
         let moment = self.moment();
         let mut answers = Vec::with_capacity(names.len());
-        let mut is_doubtful = false;
+        let mut needs_revalidation = false;
         let mut not_loose = Vec::new();
         for name in names {
             match self.get_first(store, name, moment)? {
-                First::Found(answer) => answers.push(answer.part_of(&mut is_doubtful)),
+                First::Found(answer) => answers.push(answer.into_part(&mut needs_revalidation)),
                 First::NotLoose(known) => {
                     not_loose.push((answers.len(), known));
                     answers.push(None);
@@ -207,11 +208,11 @@ impl FilesReader {
         if let Some(file) = &file {
             for (at, known) in not_loose {
                 let answer = self.get_packed(file, names[at], known.as_deref(), moment)?;
-                answers[at] = answer.part_of(&mut is_doubtful);
+                answers[at] = answer.into_part(&mut needs_revalidation);
             }
         }
         debug_assert_eq!(answers.len(), names.len(), "each name has its answer");
-        Ok(Seen { value: Answer::new(answers, is_doubtful), packed: file.filter(|_| is_any_loose) })
+        Ok(Seen { value: Answer::new(answers, needs_revalidation), packed: file.filter(|_| is_any_loose) })
     }
 
     /// To be asked for before anything is looked at: a ref changed meanwhile shall not be believed to be known.
@@ -221,26 +222,30 @@ impl FilesReader {
 
     /// Grows when beliefs become void. All views of a repository stop believing at once when one of them has written.
     fn epoch(&self) -> u64 {
-        self.knowledge.epoch.load(Ordering::Acquire) + self.under_way.steps()
+        self.knowledge.epoch.load(Ordering::Acquire) + self.in_flight.steps()
     }
 
     /// What can be said without packed-refs.
     fn get_first(&self, store: &Store, name: &BStr, moment: Moment) -> Result<First> {
         if matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. }) {
-            return Ok(First::Found(Answer::IfSame(store.get(name)?.map(Found::of_other_place))));
+            return Ok(First::Found(Answer::NeedsRevalidation(store.get(name)?.map(Found::of_other_place))));
         }
-        let known =
-            if self.knowledge.may_know.has(name) { self.memory.names.get(self.knowledge.number, name) } else { None };
+        let known = if self.knowledge.may_know.has(name) {
+            self.memory.name_cache.get(self.knowledge.number, name)
+        } else {
+            None
+        };
         if let Some(known) = &known
             && self.believes(known, moment)
         {
             count(&self.counters.hits, 1);
-            return Ok(First::Found(Answer::Proved(known.answer())));
+            return Ok(First::Found(Answer::Validated(known.answer())));
         }
         Ok(match self.get_loose(name, known.as_deref(), moment)? {
             Some(found) => {
-                let is_doubtful = matches!(&found.target, Target::Symbolic(to) if to.as_bstr() == HEAD_OF_REFTABLE);
-                First::Found(Answer::new(Some(found), is_doubtful))
+                let needs_revalidation =
+                    matches!(&found.target, Target::Symbolic(to) if to.as_bstr() == HEAD_OF_REFTABLE);
+                First::Found(Answer::new(Some(found), needs_revalidation))
             }
             None => First::NotLoose(known),
         })
@@ -274,7 +279,7 @@ impl FilesReader {
         moment: Moment,
     ) -> Result<Answer<Option<Found>>> {
         let mut has_read = false;
-        let kept = match self.memory.hot.get(self.owner, file.generation, name) {
+        let kept = match self.memory.direct_mapped.get(self.owner, file.generation, name) {
             Some(kept) => kept,
             None => {
                 let kept = look_up(file, name, &mut has_read)?;
@@ -284,13 +289,13 @@ impl FilesReader {
                     return self.get_packed(&sorted, name, known, moment);
                 }
                 if !has_read {
-                    self.memory.hot.put(self.owner, file.generation, name, &kept);
+                    self.memory.direct_mapped.put(self.owner, file.generation, name, &kept);
                 }
                 kept
             }
         };
         count(if has_read { &self.counters.misses } else { &self.counters.hits }, 1);
-        let is_doubtful = kept.is_none() && !file.exists();
+        let needs_revalidation = kept.is_none() && !file.exists();
         let is_changed = known.is_some_and(|known| target_of(&known.answer()) != target_of(&kept));
         if is_changed {
             count(&self.knowledge.changes, 1);
@@ -301,11 +306,11 @@ impl FilesReader {
         if self.trust.believe.is_some() || is_changed || is_missed || known.is_some_and(|known| known.loose.is_some()) {
             self.remember(name, moment.known(None, kept.clone()));
         }
-        Ok(Answer::new(kept, is_doubtful))
+        Ok(Answer::new(kept, needs_revalidation))
     }
 
     fn remember(&self, name: &BStr, known: Known) {
-        self.memory.names.put(self.knowledge.number, name, known);
+        self.memory.name_cache.put(self.knowledge.number, name, known);
         self.knowledge.may_know.add(name);
         debug_assert!(self.knowledge.may_know.has(name), "a known name is asked for: {name}");
     }
@@ -345,7 +350,7 @@ impl FilesReader {
             count(&self.counters.loads, 1);
             count(&self.knowledge.changes, 1);
             // A transaction may be in it whose other refs are still believed to have their old values.
-            self.distrust();
+            self.invalidate();
         }
         // Afterwards: a thread that sees this number believes nothing older.
         self.seen_generation.store(file.generation, Ordering::Release);
@@ -371,8 +376,8 @@ impl FilesReader {
         })?;
         let loose = set_back(loose, back, plan);
         // What a converted repository leaves behind looks like an empty one.
-        let is_doubtful = !file.exists();
-        Ok(Answer::new(FilesSource::new(&self.backend, &self.counters, file, loose), is_doubtful))
+        let needs_revalidation = !file.exists();
+        Ok(Answer::new(FilesSource::new(&self.backend, &self.counters, file, loose), needs_revalidation))
     }
 
     pub(crate) fn sequence(&self) -> u64 {
@@ -380,19 +385,19 @@ impl FilesReader {
     }
 
     /// The small batches that are becoming loose files.
-    pub(crate) fn under_way(&self) -> &Arc<UnderWay> {
-        &self.under_way
+    pub(crate) fn in_flight(&self) -> &Arc<InFlightBatches> {
+        &self.in_flight
     }
 
-    pub(crate) fn distrust(&self) {
+    pub(crate) fn invalidate(&self) {
         self.knowledge.epoch.fetch_add(1, Ordering::Release);
     }
 
     /// Refs were changed here.
     pub(crate) fn wrote(&self) {
         count(&self.knowledge.changes, 1);
-        self.distrust();
-        self.under_way.wrote();
+        self.invalidate();
+        self.in_flight.wrote();
     }
 
     /// Bytes of private memory, besides the memory for single names.
@@ -406,7 +411,7 @@ impl FilesReader {
     }
 
     /// Gives up a part of that memory.
-    pub(crate) fn shed(&self, part: Part) {
+    pub(crate) fn release(&self, part: Part) {
         match part {
             Part::Text => return self.backend.shed_text(),
             Part::PagesOf(bytes) => return self.backend.shed_pages(bytes),

@@ -10,19 +10,19 @@ use std::sync::{
 pub(crate) struct Finding<T> {
     /// 0 or 1 each: a frequent question costs no lock.
     count: AtomicU64,
-    untold: AtomicU64,
+    unreported: AtomicU64,
     known: Mutex<Option<Noted<T>>>,
 }
 
 #[derive(Debug)]
 struct Noted<T> {
     found: T,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl<T> Default for Finding<T> {
     fn default() -> Self {
-        Finding { count: AtomicU64::new(0), untold: AtomicU64::new(0), known: Mutex::new(None) }
+        Finding { count: AtomicU64::new(0), unreported: AtomicU64::new(0), known: Mutex::new(None) }
     }
 }
 
@@ -31,8 +31,8 @@ impl<T: Clone + PartialEq> Finding<T> {
         self.count.load(Relaxed)
     }
 
-    pub(crate) fn untold(&self) -> u64 {
-        self.untold.load(Relaxed)
+    pub(crate) fn unreported(&self) -> u64 {
+        self.unreported.load(Relaxed)
     }
 
     /// It is so at present; the same is told of once.
@@ -40,7 +40,7 @@ impl<T: Clone + PartialEq> Finding<T> {
         let mut known = self.known();
         *known = match (found, known.take()) {
             (Some(found), Some(before)) if before.found == found => Some(before),
-            (Some(found), _) => Some(Noted { found, is_told: false }),
+            (Some(found), _) => Some(Noted { found, is_reported: false }),
             (None, _) => None,
         };
         self.recount(known.as_ref());
@@ -52,10 +52,10 @@ impl<T: Clone + PartialEq> Finding<T> {
     }
 
     /// The same, if nobody was told of it.
-    pub(crate) fn take_untold(&self) -> Option<T> {
+    pub(crate) fn take_unreported(&self) -> Option<T> {
         let mut known = self.known();
-        let noted = known.as_mut().filter(|noted| !noted.is_told)?;
-        noted.is_told = true;
+        let noted = known.as_mut().filter(|noted| !noted.is_reported)?;
+        noted.is_reported = true;
         let found = noted.found.clone();
         self.recount(known.as_ref());
         Some(found)
@@ -67,6 +67,6 @@ impl<T: Clone + PartialEq> Finding<T> {
 
     fn recount(&self, known: Option<&Noted<T>>) {
         self.count.store(known.is_some().into(), Relaxed);
-        self.untold.store(known.is_some_and(|noted| !noted.is_told).into(), Relaxed);
+        self.unreported.store(known.is_some_and(|noted| !noted.is_reported).into(), Relaxed);
     }
 }

@@ -8,25 +8,27 @@
 //!
 //! Read `trust` (what counts as a proof) and `identity` (whether it is still the same repository) first. Then read
 //! `found` (the found ref), `answer` (and its proof), `opened` and its readers `tables` (reftable) and `files`. Behind
-//! `under_way` small batches are hidden that are half done. `hot`, `plan`, `row`, `listing` and [`View`] follow;
+//! `in_flight` small batches are hidden that are half done. `hot`, `plan`, `row`, `listing` and [`View`] follow;
 //! `open_views` says which views are closed when they are too many. Last come `batch` and `group` (writing), `folds`
 //! (with `loose_count`, when), `broken`, `finding`, `verify`, `stats` and [`Views`].
 
 mod answer;
+mod background_pack;
 mod batch;
+mod bloom;
 mod broken;
+mod direct_mapped;
 mod error;
 mod files;
 mod finding;
-mod folds;
 mod found;
 mod group;
-mod hot;
 mod identity;
+mod in_flight;
 mod listing;
 mod loose_count;
 mod memory;
-mod names;
+mod name_cache;
 mod open_views;
 mod opened;
 mod plan;
@@ -36,7 +38,6 @@ mod settings;
 mod stats;
 mod tables;
 mod trust;
-mod under_way;
 mod verify;
 mod view;
 mod views;

@@ -1,6 +1,6 @@
 //! The memory that all views of a process share: the reftables' block cache, names, and the count of the rest.
 
-use crate::{ViewsSettings, hot::Hot, names::Names};
+use crate::{ViewsSettings, direct_mapped::DirectMappedCache, name_cache::NameCache};
 use refdb::files::{Charge, PageBudget};
 use reftable::BlockCache;
 use std::sync::{
@@ -17,8 +17,8 @@ use std::sync::{
 /// is asked gives up pages that were not looked up in lately. In the end the others are closed.
 pub(crate) struct Memory {
     pub(crate) blocks: Arc<BlockCache>,
-    pub(crate) names: Names,
-    pub(crate) hot: Hot,
+    pub(crate) name_cache: NameCache,
+    pub(crate) direct_mapped: DirectMappedCache,
     /// Counts everything but blocks.
     pub(crate) pages: Arc<PageBudget>,
     /// The bound.
@@ -47,8 +47,8 @@ impl Memory {
         let pages: Arc<PageBudget> = Arc::default();
         Arc::new(Memory {
             blocks: BlockCache::beside(bytes_max, bytes_max / 4, pages.counter()),
-            names: Names::new(bytes_max / 4, &pages),
-            hot: Hot::new(bytes_max, &pages),
+            name_cache: NameCache::new(bytes_max / 4, &pages),
+            direct_mapped: DirectMappedCache::new(bytes_max, &pages),
             pages,
             bytes_max,
             closed_bytes: AtomicUsize::new(0),

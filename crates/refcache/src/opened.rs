@@ -5,12 +5,12 @@ use crate::{
     found::Pointing,
     group::Groups,
     identity::{Identity, Verdict},
+    in_flight::{InFlightBatches, Repositories},
     listing::Source,
     memory::{Memory, Part},
     plan::Plan,
     stats::Counters,
     tables::TablesReader,
-    under_way::{Repositories, UnderWay},
 };
 use bstr::{BStr, BString};
 use refdb::{
@@ -61,10 +61,10 @@ impl Opened {
         let repository = Repository::entered(fs, &environment, git_dir)?;
         // Before the store reads the configuration: what changes afterwards is noticed.
         let identity = Identity::of(fs, repository.common_dir())?;
-        let under_way = repositories.of(identity.inode(), fs);
+        let in_flight = repositories.of(identity.inode(), fs);
         let reading = refdb::Reading::Shared(Arc::clone(&memory.blocks), Arc::clone(&memory.pages));
         let mut builder = Store::builder_of(repository, environment).fs(fs.clone()).reading(reading);
-        builder = builder.commit_observer(Arc::<UnderWay>::clone(&under_way));
+        builder = builder.commit_observer(Arc::<InFlightBatches>::clone(&in_flight));
         if let Some(sync) = settings.sync {
             builder = builder.sync(sync);
         }
@@ -78,9 +78,9 @@ impl Opened {
         counters.git_packs.note(store.settings().git_packs.clone());
         let trust = settings.trust;
         let reader = match (store.backend_as::<ReftableBackend>(), store.backend_as::<FilesBackend>()) {
-            (Some(backend), _) => Reader::Tables(TablesReader::new(fs, backend, trust, memory, counters, &under_way)?),
+            (Some(backend), _) => Reader::Tables(TablesReader::new(fs, backend, trust, memory, counters, &in_flight)?),
             (_, Some(backend)) => {
-                let reader = FilesReader::new(fs, backend, store.hash(), trust, memory, counters, &under_way);
+                let reader = FilesReader::new(fs, backend, store.hash(), trust, memory, counters, &in_flight);
                 Reader::Files(Box::new(reader))
             }
             (None, None) => unreachable!("a store has one of the two backends"),
@@ -175,26 +175,26 @@ impl Opened {
     }
 
     /// The small batches that are becoming loose files.
-    pub(crate) fn under_way(&self) -> Option<&UnderWay> {
+    pub(crate) fn in_flight(&self) -> Option<&InFlightBatches> {
         match &self.reader {
-            Reader::Files(reader) => Some(reader.under_way()),
+            Reader::Files(reader) => Some(reader.in_flight()),
             Reader::Tables(_) => None,
         }
     }
 
     /// Where it is known how many loose refs there may be, and the bound, if they are folded.
-    pub(crate) fn loose_refs(&self) -> Option<(&Arc<UnderWay>, usize)> {
+    pub(crate) fn loose_refs(&self) -> Option<(&Arc<InFlightBatches>, usize)> {
         match &self.reader {
-            Reader::Files(reader) => Some((reader.under_way(), self.store.backend_as::<FilesBackend>()?.loose_max()?)),
+            Reader::Files(reader) => Some((reader.in_flight(), self.store.backend_as::<FilesBackend>()?.loose_max()?)),
             Reader::Tables(_) => None,
         }
     }
 
     /// Makes the next question look at the disk.
-    pub(crate) fn distrust(&self) {
+    pub(crate) fn invalidate(&self) {
         match &self.reader {
-            Reader::Files(reader) => reader.distrust(),
-            Reader::Tables(reader) => reader.distrust(),
+            Reader::Files(reader) => reader.invalidate(),
+            Reader::Tables(reader) => reader.invalidate(),
         }
     }
 
@@ -216,9 +216,9 @@ impl Opened {
     }
 
     /// Gives up a part of that memory.
-    pub(crate) fn shed(&self, part: Part) {
+    pub(crate) fn release(&self, part: Part) {
         match &self.reader {
-            Reader::Files(reader) => reader.shed(part),
+            Reader::Files(reader) => reader.release(part),
             Reader::Tables(_) => {}
         }
     }

@@ -6,7 +6,7 @@ use refdb_types::{FormatOptions, check_format, common_prefix, is_root_ref};
 /// What to list.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ListOptions {
-    /// Names that begin with one of these; none for all names. For a folder give its slash: `refs/heads/`.
+    /// NameCache that begin with one of these; none for all names. For a folder give its slash: `refs/heads/`.
     pub prefixes: Vec<BString>,
     /// But not with one of these.
     pub exclude: Vec<BString>,
@@ -14,7 +14,7 @@ pub struct ListOptions {
     pub root_refs: bool,
 }
 
-/// Names from `start` on, up to but without `end`.
+/// NameCache from `start` on, up to but without `end`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Range {
     pub(crate) start: BString,

@@ -2,10 +2,10 @@
 
 use crate::{
     Holdings, ViewsSettings,
-    folds::Folds,
+    background_pack::BackgroundPacker,
+    in_flight::Repositories,
     memory::{Memory, Part},
     open_views::{OpenViews, Slot},
-    under_way::Repositories,
 };
 use std::sync::{
     Arc,
@@ -16,8 +16,8 @@ use std::sync::{
 pub(crate) struct Process {
     pub(crate) memory: Arc<Memory>,
     pub(crate) open_views: Arc<OpenViews>,
-    pub(crate) under_way: Repositories,
-    pub(crate) folds: Arc<Folds>,
+    pub(crate) in_flight: Repositories,
+    pub(crate) background_packer: Arc<BackgroundPacker>,
     /// Whether somebody was told that git may pack the refs of all repositories.
     pub(crate) is_git_told: AtomicBool,
 }
@@ -27,15 +27,15 @@ impl Process {
         Arc::new(Process {
             memory: Memory::new(settings),
             open_views: OpenViews::new(settings),
-            under_way: Repositories::default(),
-            folds: Arc::default(),
+            in_flight: Repositories::default(),
+            background_packer: Arc::default(),
             is_git_told: AtomicBool::new(false),
         })
     }
 
     /// The memory that this number of views holds together.
     pub(crate) fn holdings(&self, views: u64) -> Holdings {
-        let (folds, failed_folds) = self.folds.counts();
+        let (background_packs, failed_background_packs) = self.background_packer.counts();
         Holdings {
             views,
             open_views: self.open_views.count() as u64,
@@ -44,8 +44,8 @@ impl Process {
             files_max: self.open_views.files_max() as u64,
             bytes: self.memory.held_bytes() as u64,
             bytes_max: self.memory.bytes_max as u64,
-            folds,
-            failed_folds,
+            background_packs,
+            failed_background_packs,
         }
     }
 
@@ -59,7 +59,7 @@ impl Process {
         let slots = self.open_views.by_use();
         self.open_views.tick();
         for opened in slots.iter().filter_map(|slot| slot.get()) {
-            opened.shed(Part::Text);
+            opened.release(Part::Text);
         }
         // The rest may be just the part that all questions are answered from.
         let bound = memory.bound_bytes();
@@ -75,15 +75,15 @@ impl Process {
                     return;
                 }
                 if let Some(opened) = slot.get() {
-                    opened.shed(part);
+                    opened.release(part);
                 }
             }
         }
         if let Some(opened) = spared.get() {
             // It may need more than there is room for. The pages that it asks for most are to stay.
-            opened.shed(Part::PagesOf(memory.pages.used_bytes().saturating_sub(enough)));
+            opened.release(Part::PagesOf(memory.pages.used_bytes().saturating_sub(enough)));
             if memory.held_bytes() > bound {
-                opened.shed(Part::All);
+                opened.release(Part::All);
             }
         }
         for slot in others() {
@@ -97,6 +97,6 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.folds.end();
+        self.background_packer.end();
     }
 }

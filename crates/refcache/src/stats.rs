@@ -36,8 +36,8 @@ pub struct Stats {
     pub verifications: u64,
     /// Refs whose files are no good, as far as they were met; a thousand at most.
     pub broken: u64,
-    /// Those of them that [`View::take_untold`](crate::View::take_untold) has not given out.
-    pub untold: u64,
+    /// Those of them that [`View::take_unreported`](crate::View::take_unreported) has not given out.
+    pub unreported: u64,
     /// 1 where packed-refs says that it is sorted and was found not to be.
     pub unsorted: u64,
     /// Which settings let git pack refs by itself, so that small batches go to packed-refs.
@@ -67,9 +67,9 @@ pub struct Holdings {
     /// How many may be.
     pub bytes_max: u64,
     /// Times that loose refs were folded into packed-refs.
-    pub folds: u64,
+    pub background_packs: u64,
     /// Times that this failed. It is tried again.
-    pub failed_folds: u64,
+    pub failed_background_packs: u64,
 }
 
 macro_rules! counters {
@@ -81,16 +81,16 @@ macro_rules! counters {
             pub(crate) broken: BrokenRefs,
             pub(crate) disorders: Finding<Disorder>,
             pub(crate) git_packs: Finding<GitPacks>,
-            pub(crate) failing_fold: Finding<String>,
+            pub(crate) failing_pack: Finding<String>,
         }
 
         impl Counters {
             pub(crate) fn read(&self, view: u64, bytes: u64) -> Stats {
-                let (broken, untold) = (self.broken.count(), self.broken.untold());
+                let (broken, unreported) = (self.broken.count(), self.broken.unreported());
                 let unsorted = self.disorders.count();
                 let git_packs = self.git_packs.found();
                 let git_packs = git_packs.map_or(0, |found| u64::from(found.gc) + 2 * u64::from(found.maintenance));
-                Stats { view, bytes, broken, untold, unsorted, git_packs, $($name: self.$name.load(Relaxed),)* }
+                Stats { view, bytes, broken, unreported, unsorted, git_packs, $($name: self.$name.load(Relaxed),)* }
             }
         }
     };

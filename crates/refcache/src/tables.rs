@@ -4,10 +4,10 @@ use crate::{
     Found, Result, Row, Storage, Trust, TrustSettings,
     answer::Answer,
     found::Pointing,
+    in_flight::InFlightBatches,
     memory::Memory,
     plan::Range,
     stats::{Counters, count},
-    under_way::UnderWay,
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{RefName, Store, Target, TargetView, backend::Peeled, files::Charge, reftable::ReftableBackend};
@@ -36,7 +36,7 @@ pub(crate) struct TablesReader {
     /// A number that no other reader has.
     owner: u64,
     /// Tells when another view of the repository has written.
-    under_way: Arc<UnderWay>,
+    in_flight: Arc<InFlightBatches>,
     belief: Mutex<Belief>,
     /// The sequence number of the state that was seen last.
     seen: AtomicU64,
@@ -62,7 +62,7 @@ impl TablesReader {
         trust: TrustSettings,
         memory: &Arc<Memory>,
         counters: &Arc<Counters>,
-        under_way: &Arc<UnderWay>,
+        in_flight: &Arc<InFlightBatches>,
     ) -> Result<Self> {
         let stack = backend.stack()?;
         let snapshot = stack.snapshot();
@@ -76,7 +76,7 @@ impl TablesReader {
             counters: Arc::clone(counters),
             owner: memory.owner(),
             memory: Arc::clone(memory),
-            under_way: Arc::clone(under_way),
+            in_flight: Arc::clone(in_flight),
             belief: Mutex::default(),
         })
     }
@@ -93,18 +93,18 @@ impl TablesReader {
     /// The present state. If the list was replaced or is not there, the repository may be another one now.
     fn fresh(&self) -> Result<Answer<Snapshot>> {
         let Some(believe) = self.trust.believe else { return self.look() };
-        let (begun, steps) = (Instant::now(), self.under_way.steps());
+        let (begun, steps) = (Instant::now(), self.in_flight.steps());
         let epoch = {
             let belief = self.belief();
             if belief.steps == steps && belief.looked.is_some_and(|looked| begun.duration_since(looked) < believe) {
                 // Our own commits are in it: they make it.
-                return Ok(Answer::Proved(self.stack.snapshot()));
+                return Ok(Answer::Validated(self.stack.snapshot()));
             }
             belief.epoch
         };
         let seen = self.look()?;
         let mut belief = self.belief();
-        debug_assert!(belief.epoch >= epoch, "distrust stays: {epoch}");
+        debug_assert!(belief.epoch >= epoch, "invalidate stays: {epoch}");
         if belief.epoch == epoch && belief.steps <= steps {
             belief.looked = belief.looked.filter(|_| belief.steps == steps).max(Some(begun));
             belief.steps = steps;
@@ -129,8 +129,8 @@ impl TablesReader {
             count(&self.counters.loads, 1);
         }
         // A stack without tables is as good as none: git puts HEAD into one when it makes the repository.
-        let is_doubtful = is_new || fresh.tables().is_empty();
-        Ok(Answer::new(fresh, is_doubtful))
+        let needs_revalidation = is_new || fresh.tables().is_empty();
+        Ok(Answer::new(fresh, needs_revalidation))
     }
 
     /// Takes down which state is the present one.
@@ -152,7 +152,7 @@ impl TablesReader {
     /// One ref.
     pub(crate) fn get(&self, store: &Store, name: &BStr) -> Result<Answer<Option<Found>>> {
         if is_elsewhere(name) {
-            return Ok(Answer::IfSame(store.get(name)?.map(Found::of_other_place)));
+            return Ok(Answer::NeedsRevalidation(store.get(name)?.map(Found::of_other_place)));
         }
         self.fresh()?.try_map(|snapshot| self.get_in(&snapshot, name))
     }
@@ -160,23 +160,23 @@ impl TablesReader {
     /// The same for names that are sorted. The list is looked at once.
     pub(crate) fn get_many(&self, store: &Store, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>> {
         debug_assert!(names.is_sorted(), "tables are read in order of name");
-        let mut is_doubtful = false;
-        let snapshot = self.fresh()?.part_of(&mut is_doubtful);
+        let mut needs_revalidation = false;
+        let snapshot = self.fresh()?.into_part(&mut needs_revalidation);
         let mut answers = Vec::with_capacity(names.len());
         for name in names {
             answers.push(if is_elsewhere(name) {
-                is_doubtful = true;
+                needs_revalidation = true;
                 store.get(name)?.map(Found::of_other_place)
             } else {
                 self.get_in(&snapshot, name)?
             });
         }
-        Ok(Answer::new(answers, is_doubtful))
+        Ok(Answer::new(answers, needs_revalidation))
     }
 
     fn get_in(&self, snapshot: &Snapshot, name: &BStr) -> Result<Option<Found>> {
         let state = snapshot.sequence();
-        if let Some(found) = self.memory.hot.get(self.owner, state, name) {
+        if let Some(found) = self.memory.direct_mapped.get(self.owner, state, name) {
             count(&self.counters.hits, 1);
             return Ok(found);
         }
@@ -185,14 +185,14 @@ impl TablesReader {
         count(if has_read { &self.counters.misses } else { &self.counters.hits }, 1);
         let kept = kept?.transpose()?;
         if !has_read {
-            self.memory.hot.put(self.owner, state, name, &kept);
+            self.memory.direct_mapped.put(self.owner, state, name, &kept);
         }
         Ok(kept)
     }
 
     /// The names of which something is in memory that a listing does not go through.
     pub(crate) fn questionable(&self) -> Vec<BString> {
-        self.memory.hot.of(self.owner)
+        self.memory.direct_mapped.of(self.owner)
     }
 
     /// The number by which listings of this reader are told from those of others.
@@ -230,7 +230,7 @@ impl TablesReader {
         self.before + snapshot.sequence()
     }
 
-    pub(crate) fn distrust(&self) {
+    pub(crate) fn invalidate(&self) {
         // What this process has just made is no news.
         self.see(&self.stack.snapshot());
         let mut belief = self.belief();
@@ -240,8 +240,8 @@ impl TablesReader {
 
     /// Refs were changed here.
     pub(crate) fn wrote(&self) {
-        self.distrust();
-        self.under_way.wrote();
+        self.invalidate();
+        self.in_flight.wrote();
     }
 }
 

@@ -36,7 +36,7 @@ const CLOSED_BYTES: usize = 1 << 10;
 
 /// One repository's refs, shared by all threads of the process.
 ///
-/// Names are full refnames as the main worktree sees them. Names that no ref can have are answered with `None`.
+/// NameCache are full refnames as the main worktree sees them. NameCache that no ref can have are answered with `None`.
 ///
 /// A view that is not used may be closed when others need its room. The next question opens it again, and it has lost
 /// its former knowledge.
@@ -191,38 +191,39 @@ impl View {
 
     /// The refs whose files are no good, which no list has: all are looked at now. A thousand at most.
     pub fn broken(&self) -> Result<Vec<BrokenRef>> {
-        self.ask(|opened| opened.look_for_broken().map(Answer::Proved))?;
+        self.ask(|opened| opened.look_for_broken().map(Answer::Validated))?;
         Ok(self.counters.broken.below(b""))
     }
 
     /// The broken refs that were met since this was asked last, for a log. Each is there once, until it was whole
     /// again.
-    pub fn take_untold(&self) -> Vec<BrokenRef> {
-        self.counters.broken.take_untold()
+    pub fn take_unreported(&self) -> Vec<BrokenRef> {
+        self.counters.broken.take_unreported()
     }
 
     /// Where packed-refs was found not to be sorted although it says so, for a log: once for each such file.
     pub fn take_disorder(&self) -> Option<Disorder> {
-        self.counters.disorders.take_untold()
+        self.counters.disorders.take_unreported()
     }
 
     /// Why small batches go to packed-refs although `refdb.smallBatches` is `auto`, for a log. Of settings that the repository
     /// does not make itself it is said once in a process.
     pub fn take_git_packs(&self) -> Option<GitPacks> {
-        let found = self.counters.git_packs.take_untold()?;
+        let found = self.counters.git_packs.take_unreported()?;
         (found.is_own || !self.process.is_git_told.swap(true, Relaxed)).then_some(found)
     }
 
     /// Why loose refs cannot be folded into packed-refs, for a log: once, until a fold was made again.
-    pub fn take_failing_fold(&self) -> Option<String> {
-        self.counters.failing_fold.take_untold()
+    pub fn take_failing_pack(&self) -> Option<String> {
+        self.counters.failing_pack.take_unreported()
     }
 
     /// How much the last four would give.
-    pub fn untold(&self) -> u64 {
+    pub fn unreported(&self) -> u64 {
         let counters = &self.counters;
-        let others = [counters.disorders.untold(), counters.git_packs.untold(), counters.failing_fold.untold()];
-        counters.broken.untold() + others.iter().sum::<u64>()
+        let others =
+            [counters.disorders.unreported(), counters.git_packs.unreported(), counters.failing_pack.unreported()];
+        counters.broken.unreported() + others.iter().sum::<u64>()
     }
 
     /// The names, in order, of the refs that hold the object or an annotated tag that leads to it.
@@ -301,20 +302,20 @@ impl View {
         match &outcome {
             Ok(outcome) if outcome.rejected.len() < batch.edits.len() => self.tell(&opened, Opened::wrote),
             // The cache may be why.
-            _ => self.tell(&opened, Opened::distrust),
+            _ => self.tell(&opened, Opened::invalidate),
         }
         match &outcome {
             Ok(outcome) => {
                 debug_assert!(outcome.rejected.len() <= batch.edits.len(), "an edit is rejected once");
                 debug_assert!(outcome.group > 0, "a batch is one of its group");
-                self.process.folds.wrote(&opened, batch.edits.len() - outcome.rejected.len());
+                self.process.background_packer.wrote(&opened, batch.edits.len() - outcome.rejected.len());
                 count(&self.counters.commits, 1);
                 count(&self.counters.groups, u64::from(outcome.leads));
                 self.counters.largest_group.fetch_max(outcome.group as u64, Relaxed);
                 count(&self.counters.rejections, outcome.rejected.len() as u64);
             }
             Err(error) if is_refusal(error) => count(&self.counters.rejections, 1),
-            Err(error) if error.is_want_of_room() => self.process.folds.make_room(&opened),
+            Err(error) if error.is_want_of_room() => self.process.background_packer.make_room(&opened),
             Err(_) => {}
         }
         outcome
@@ -324,7 +325,7 @@ impl View {
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         let opened = self.same()?;
         let done = opened.store.optimize(options);
-        self.tell(&opened, Opened::distrust);
+        self.tell(&opened, Opened::invalidate);
         Ok(done?)
     }
 
@@ -339,9 +340,9 @@ impl View {
 
     /// Someone says that the refs have changed. It may be true, late or wrong. It only makes the next question look at
     /// the disk, whatever the settings let it believe.
-    pub fn hint(&self) {
+    pub fn invalidate(&self) {
         if let Some(opened) = self.slot.get() {
-            opened.distrust();
+            opened.invalidate();
         }
     }
 
@@ -379,8 +380,8 @@ impl View {
     /// Counts the small batches of this process that began or ended; `None` while one changes this ref.
     pub(crate) fn batch_steps(&self, name: &BStr) -> Option<u64> {
         let opened = self.slot.get();
-        let Some(under_way) = opened.as_ref().and_then(|opened| opened.under_way()) else { return Some(0) };
-        if under_way.before(name).is_some() { None } else { Some(under_way.steps()) }
+        let Some(in_flight) = opened.as_ref().and_then(|opened| opened.in_flight()) else { return Some(0) };
+        if in_flight.before(name).is_some() { None } else { Some(in_flight.steps()) }
     }
 
     /// A store that shares nothing with this view.
@@ -431,8 +432,8 @@ impl View {
         let mut opened = self.opened()?;
         for _ in 0..ATTEMPTS_MAX {
             match question(&opened) {
-                Ok(Answer::Proved(answer)) => return Ok(answer),
-                Ok(Answer::IfSame(answer)) if opened.is_same()? => return Ok(answer),
+                Ok(Answer::Validated(answer)) => return Ok(answer),
+                Ok(Answer::NeedsRevalidation(answer)) if opened.is_same()? => return Ok(answer),
                 Err(error) if opened.is_same()? => return Err(error),
                 _ => opened = self.reopen(Some(&opened))?,
             }
@@ -455,9 +456,9 @@ impl View {
         if let Some(present) = present.filter(|present| old.is_none_or(|old| !Arc::ptr_eq(present, old))) {
             return Ok(present);
         }
-        let Process { memory, open_views, under_way, .. } = &*self.process;
+        let Process { memory, open_views, in_flight, .. } = &*self.process;
         let mut fresh =
-            Opened::open(&self.git_dir, &self.settings, open_views.fs(), memory, under_way, &self.counters)?;
+            Opened::open(&self.git_dir, &self.settings, open_views.fs(), memory, in_flight, &self.counters)?;
         prepare(&mut fresh);
         let fresh = Arc::new(fresh);
         self.process.open_views.open(&self.slot, Arc::clone(&fresh));

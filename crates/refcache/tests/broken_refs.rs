@@ -97,18 +97,18 @@ fn broken_refs_are_counted_told_once_and_forgotten_when_they_are_whole() {
     let (repo, ids) = broken();
     let view = open(&repo);
     assert_eq!(view.stats().broken, 0);
-    let told = || view.take_untold().into_iter().map(|broken| broken.name.to_string()).collect::<Vec<_>>();
+    let told = || view.take_unreported().into_iter().map(|broken| broken.name.to_string()).collect::<Vec<_>>();
     names(&view, &prefixed(&["refs/heads/"]));
-    assert_eq!((view.stats().broken, view.untold(), told()), (1, 1, vec![BACKUP.to_string()]));
+    assert_eq!((view.stats().broken, view.unreported(), told()), (1, 1, vec![BACKUP.to_string()]));
     for _ in 0..3 {
         names(&view, &ListOptions::default());
     }
     assert_eq!(told(), [README, EMPTY], "each file once, however many lists meet it");
-    assert_eq!((view.stats().broken, view.untold()), (3, 0));
+    assert_eq!((view.stats().broken, view.unreported()), (3, 0));
     // The view is opened again, and what it has told stays told.
     view.flush().unwrap();
     names(&view, &ListOptions::default());
-    assert_eq!(view.untold(), 0);
+    assert_eq!(view.unreported(), 0);
     write(&repo, BACKUP, &format!("{}\n", ids[0]));
     fs::remove_file(repo.git_dir().join(README)).unwrap();
     assert_eq!(direct(&view, BACKUP), Some(ids[0]));
@@ -215,7 +215,7 @@ fn a_ref_that_may_not_be_read_is_broken_as_for_git_and_whole_again_when_it_may()
         assert_eq!(repo.git(["for-each-ref", "--format=%(refname)"]), "refs/heads/main");
         assert_eq!(view.stats().broken, 1);
     }
-    let told = view.take_untold();
+    let told = view.take_unreported();
     assert!(told.len() == 1 && told[0].to_string().contains("Permission denied"), "{told:?}");
     assert!(view.get("refs/heads/secret".into()).unwrap_err().to_string().contains("refs/heads/secret"));
     assert_eq!(direct(&view, "refs/heads/main"), Some(ids[0]));

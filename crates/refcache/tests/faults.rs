@@ -309,19 +309,19 @@ fn fault_19_a_hint_makes_a_view_look_and_a_lost_or_wrong_one_does_no_harm() {
     each(|repo| {
         let ids = repo.commits(2);
         repo.git(["update-ref", "refs/heads/main", &ids[0].to_string()]);
-        let (told, untold, trusting) = (believing(repo), believing(repo), open(repo));
-        for view in [&told, &untold, &trusting] {
+        let (told, unreported, trusting) = (believing(repo), believing(repo), open(repo));
+        for view in [&told, &unreported, &trusting] {
             assert_eq!(direct(view, "refs/heads/main"), Some(ids[0]));
             // Too early: nothing has changed.
-            view.hint();
+            view.invalidate();
             assert_eq!(direct(view, "refs/heads/main"), Some(ids[0]));
         }
         repo.git(["update-ref", "refs/heads/main", &ids[1].to_string()]);
-        told.hint();
-        told.hint();
+        told.invalidate();
+        told.invalidate();
         assert_eq!(direct(&told, "refs/heads/main"), Some(ids[1]));
         assert_eq!(direct(&trusting, "refs/heads/main"), Some(ids[1]), "nothing hangs on a hint");
-        assert_eq!(direct(&untold, "refs/heads/main"), Some(ids[0]), "as long as it was told to believe");
+        assert_eq!(direct(&unreported, "refs/heads/main"), Some(ids[0]), "as long as it was told to believe");
     });
 }
 

@@ -91,7 +91,7 @@ fn a_verification_finds_what_a_view_was_told_to_believe_and_is_not_so() {
         assert_eq!(difference.view, Some(Target::Direct(ids[0])));
         assert_eq!(difference.disk, Some(Target::Direct(ids[1])));
         assert_eq!((view.stats().stale, view.stats().verifications), (1, 2));
-        view.hint();
+        view.invalidate();
         assert_eq!(view.verify().unwrap().differences, []);
     });
 }

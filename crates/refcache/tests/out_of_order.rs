@@ -50,7 +50,7 @@ fn an_order_that_is_wrong_is_counted_and_told_of_once_until_packed_refs_is_anoth
     for all in sizes(&["refs/heads/a", "refs/heads/c", "refs/heads/b"]) {
         write(&repo, id, &all);
         let view = open(&repo);
-        assert_eq!((unsorted(&view), view.untold()), (0, 0), "nobody has looked");
+        assert_eq!((unsorted(&view), view.unreported()), (0, 0), "nobody has looked");
         let mut sorted = all.clone();
         sorted.sort_unstable();
         for _ in 0..2 {
@@ -59,12 +59,12 @@ fn an_order_that_is_wrong_is_counted_and_told_of_once_until_packed_refs_is_anoth
             assert_eq!(listed, sorted);
             assert_eq!(unsorted(&view), 1);
         }
-        assert_eq!(view.untold(), 1);
+        assert_eq!(view.unreported(), 1);
         let told = view.take_disorder().unwrap();
         assert_eq!((told.path, told.name), (repo.git_dir().join("packed-refs"), "refs/heads/b".into()));
         let offset = "# pack-refs with: peeled fully-peeled sorted \n".len() + 2 * (41 + "refs/heads/a\n".len());
         assert_eq!(told.offset, offset as u64);
-        assert_eq!((view.take_disorder(), view.untold(), unsorted(&view)), (None, 0, 1));
+        assert_eq!((view.take_disorder(), view.unreported(), unsorted(&view)), (None, 0, 1));
         repo.git(["update-ref", "refs/heads/new", &id.to_string()]);
         write(&repo, id, &sorted);
         assert_eq!(names(&view, &prefixed(&["refs/heads/"])).len(), 4);

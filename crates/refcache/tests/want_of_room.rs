@@ -37,7 +37,7 @@ fn a_batch_that_finds_no_room_has_the_few_loose_refs_folded() {
     refdb_vfs::interrupt::catch_signals().unwrap();
     let limit = getrlimit(Resource::Fsize);
     let until = Instant::now() + Duration::from_secs(60);
-    while views.holdings().folds == 0 {
+    while views.holdings().background_packs == 0 {
         assert!(Instant::now() < until, "{:?}", views.holdings());
         setrlimit(Resource::Fsize, Rlimit { current: Some(1), ..limit }).unwrap();
         assert!(write(&view, 9, id).is_err());

@@ -208,7 +208,7 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
         verifications,
         broken,
         // For a log, which asks for the refs themselves.
-        untold: _,
+        unreported: _,
         unsorted,
         git_packs,
     } = *stats;
@@ -236,8 +236,20 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
 
 /// Numbers of 8 bytes, in the order of the fields.
 pub(super) fn encode_holdings(holdings: &Holdings, answer: &mut Answer) {
-    let Holdings { views, open_views, closed, files, files_max, bytes, bytes_max, folds, failed_folds } = *holdings;
-    for number in [views, open_views, closed, files, files_max, bytes, bytes_max, folds, failed_folds] {
+    let Holdings {
+        views,
+        open_views,
+        closed,
+        files,
+        files_max,
+        bytes,
+        bytes_max,
+        background_packs,
+        failed_background_packs,
+    } = *holdings;
+    for number in
+        [views, open_views, closed, files, files_max, bytes, bytes_max, background_packs, failed_background_packs]
+    {
         answer.u64(number);
     }
 }

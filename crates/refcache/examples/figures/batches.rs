@@ -75,8 +75,8 @@ pub(crate) fn measure(dir: &Path, refs: usize, seconds: u64, bound: usize) {
             ms(50),
             ms(99),
             ms(100),
-            holdings.folds,
-            holdings.failed_folds,
+            holdings.background_packs,
+            holdings.failed_background_packs,
             seen.loose_max,
             seen.held_max.as_secs_f64() * 1e3
         );

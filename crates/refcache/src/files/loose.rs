@@ -1,5 +1,5 @@
 use super::FilesReader;
-use crate::{Error, Result, Trust, broken::broken_ref, names::Loose};
+use crate::{Error, Result, Trust, broken::broken_ref, name_cache::Loose};
 use bstr::BStr;
 use refdb::{
     BrokenRef, Target,

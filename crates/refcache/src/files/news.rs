@@ -1,5 +1,5 @@
 use super::{FilesReader, target_of};
-use crate::{names::Known, stats::count};
+use crate::{name_cache::Known, stats::count};
 use bstr::{BStr, BString, ByteSlice};
 
 impl FilesReader {
@@ -35,7 +35,7 @@ impl FilesReader {
             return self.notice_gone(name);
         }
         let moment = self.moment();
-        let Some(known) = self.memory.names.get(self.knowledge.number, name).filter(|known| known.loose.is_some())
+        let Some(known) = self.memory.name_cache.get(self.knowledge.number, name).filter(|known| known.loose.is_some())
         else {
             return;
         };
@@ -56,7 +56,7 @@ impl FilesReader {
             return;
         }
         let moment = self.moment();
-        let before = self.memory.names.get(self.knowledge.number, name);
+        let before = self.memory.name_cache.get(self.knowledge.number, name);
         let Ok(Some((loose, is_new))) = self.loose(name, before.as_ref().and_then(|known| known.loose.as_ref())) else {
             return;
         };

@@ -1,5 +1,5 @@
 use super::{FilesReader, loose::NO_STAT, target_of};
-use crate::{Result, Storage, Trust, broken::broken_ref, names::Known, plan::Plan, row::OwnRow, stats::count};
+use crate::{Result, Storage, Trust, broken::broken_ref, name_cache::Known, plan::Plan, row::OwnRow, stats::count};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
     backend::Peeled,
@@ -39,7 +39,7 @@ impl Folders {
 
     fn put(&mut self, name: &BStr, folder: Folder) -> Option<Folder> {
         const ENTRY_BYTES: usize = 48;
-        // The entries that a folder had before stay counted. To be exact about less than is shed in the end is not
+        // The entries that a folder had before stay counted. To be exact about less than is release in the end is not
         // worth while.
         let entries: usize = folder.entries.iter().map(|entry| entry.len() + ENTRY_BYTES).sum();
         self.charge.add(entries + name.len() + size_of::<Folder>() + ENTRY_BYTES);
@@ -168,7 +168,7 @@ impl FilesReader {
     fn add(&self, name: &BString, rows: &mut Vec<OwnRow>) -> Result<()> {
         let epoch = self.epoch();
         let looked_nanos = self.clock();
-        let before = self.memory.names.get(self.knowledge.number, name.as_bstr());
+        let before = self.memory.name_cache.get(self.knowledge.number, name.as_bstr());
         let found = self.loose(name.as_bstr(), before.as_ref().and_then(|known| known.loose.as_ref()));
         if broken_ref(&found).is_some() {
             rows.push(OwnRow::broken(name.clone()));

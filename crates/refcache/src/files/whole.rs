@@ -1,7 +1,7 @@
 //! Several refs as transactions left them: a transaction shows whole or not at all.
 
 use super::FilesReader;
-use crate::{Error, Result, plan::Plan, row::OwnRow, under_way::Before};
+use crate::{Error, Result, in_flight::OldValue, plan::Plan, row::OwnRow};
 use bstr::{BStr, ByteSlice};
 use refdb::{Target, files::PackedFile};
 use std::sync::Arc;
@@ -23,20 +23,20 @@ impl FilesReader {
     /// A transaction that goes to packed-refs first moves the loose values of its refs there, so that loose refs seen before
     /// that do not fit into the packed-refs that it then publishes. Such a look is repeated, but not for ever: where
     /// packed-refs is replaced again and again, the last look counts.
-    pub(super) fn whole<T>(&self, look: impl Fn() -> Result<Seen<T>>) -> Result<(T, Vec<Before>)> {
+    pub(super) fn whole<T>(&self, look: impl Fn() -> Result<Seen<T>>) -> Result<(T, Vec<OldValue>)> {
         let mut before = match self.backend.packed_in_memory() {
             Some(file) => file,
             None => self.packed()?,
         };
         for left in (0..LOOKS_MAX).rev() {
-            let question = self.under_way.question();
+            let span = self.in_flight.begin_span();
             let Seen { value, packed } = look()?;
             // While the earlier file is open no other has its inode, so that equal attributes mean the same file.
             if let Some(packed) = packed.filter(|packed| left > 0 && packed.stat() != before.stat()) {
                 before = packed;
                 continue;
             }
-            if let Some(back) = question.set_back() {
+            if let Some(back) = span.old_values() {
                 debug_assert!(back.is_sorted_by(|a, b| a.0 < b.0), "a ref is set back once");
                 return Ok((value, back));
             }
@@ -46,7 +46,7 @@ impl FilesReader {
 }
 
 /// The loose refs as they were before batches that have changed them since.
-pub(super) fn set_back(mut loose: Vec<OwnRow>, back: Vec<Before>, plan: &Plan) -> Vec<OwnRow> {
+pub(super) fn set_back(mut loose: Vec<OwnRow>, back: Vec<OldValue>, plan: &Plan) -> Vec<OwnRow> {
     for (name, old) in back.into_iter().filter(|(name, _)| plan.has(name.as_bstr())) {
         let row = OwnRow { target: old.map(Target::Direct), ..OwnRow::broken(name) };
         match loose.binary_search_by(|other| other.name.cmp(&row.name)) {
@@ -100,7 +100,7 @@ mod tests {
                 other.commit(&batch(ids[1]))?;
             }
             let second = reader.get(&opened.store, NAMES[1].into())?;
-            let found = [first, second].map(|answer| answer.part_of(&mut false).and_then(|found| found.target.id()));
+            let found = [first, second].map(|answer| answer.into_part(&mut false).and_then(|found| found.target.id()));
             Ok(Seen { value: found, packed: Some(reader.packed()?) })
         };
         let (found, back) = reader.whole(look).expect("the reader answers");

@@ -111,9 +111,10 @@ fn what_is_written_during_a_fold_is_folded_though_nobody_writes_after_it() {
             let (view, ids) = (&view, &ids);
             scope.spawn(move || write(view, 0, at, ids[0]));
         }
-        wait_until("all are written", || loose(repo.git_dir()) == 16);
-        fs::remove_file(&lock).unwrap();
     });
+    // Now that no writer holds the lock of a ref, which would stay loose.
+    assert_eq!(loose(repo.git_dir()), 16);
+    fs::remove_file(&lock).unwrap();
     wait_until("all are folded", || loose(repo.git_dir()) == 0);
 }
 
@@ -168,7 +169,7 @@ fn ten_times_the_bound_is_written_and_less_than_twice_the_bound_is_loose() {
         counting.join().unwrap()
     });
     assert!((BOUND / 2..2 * BOUND).contains(&most), "{most} were loose at once");
-    assert!(views.holdings().folds >= 3, "{:?}", views.holdings());
+    assert!(views.holdings().background_packs >= 3, "{:?}", views.holdings());
     has_all(&repo, &view, &[BATCHES; WRITERS], &ids);
 }
 
@@ -186,20 +187,20 @@ fn a_fold_that_fails_stops_no_writer_and_is_tried_again() {
     };
     wait_until("it fails more than once", || {
         write_one();
-        views.holdings().failed_folds >= 2
+        views.holdings().failed_background_packs >= 2
     });
-    assert_eq!(views.holdings().folds, 0);
+    assert_eq!(views.holdings().background_packs, 0);
     wait_until("a log is told of it", || {
         write_one();
-        view.untold() > 0
+        view.unreported() > 0
     });
-    let told = view.take_failing_fold().unwrap();
+    let told = view.take_failing_pack().unwrap();
     assert!(told.contains("packed-refs.lock"), "{told}");
-    assert_eq!((view.untold(), view.take_failing_fold()), (0, None), "once");
+    assert_eq!((view.unreported(), view.take_failing_pack()), (0, None), "once");
     fs::remove_file(&lock).unwrap();
     wait_until("it is made once it can be", || {
         write_one();
-        views.holdings().folds > 0
+        views.holdings().background_packs > 0
     });
     assert!(loose(repo.git_dir()) < written, "{} of {written} pairs", loose(repo.git_dir()));
     has_all(&repo, &view, &[written], &ids);
@@ -215,16 +216,16 @@ fn a_fold_that_failed_is_made_again_though_nobody_writes_after_it() {
     let lock = repo.git_dir().join("packed-refs.lock");
     fs::write(&lock, "").unwrap();
     (1..8).for_each(|at| write(&view, 0, at, ids[0]));
-    wait_until("a fold has failed", || views.holdings().failed_folds > 0);
-    wait_until("it is tried again", || views.holdings().failed_folds > 2);
+    wait_until("a fold has failed", || views.holdings().failed_background_packs > 0);
+    wait_until("it is tried again", || views.holdings().failed_background_packs > 2);
     assert_eq!(loose(repo.git_dir()), 16);
     fs::remove_file(&lock).unwrap();
-    wait_until("all are folded", || loose(repo.git_dir()) == 0 && views.holdings().folds > 0);
+    wait_until("all are folded", || loose(repo.git_dir()) == 0 && views.holdings().background_packs > 0);
     // A retry that is waited for keeps nobody from ending.
     fs::write(&lock, "").unwrap();
-    let before = views.holdings().failed_folds;
+    let before = views.holdings().failed_background_packs;
     (8..16).for_each(|at| write(&view, 0, at, ids[0]));
-    wait_until("a fold has failed", || views.holdings().failed_folds > before + 3);
+    wait_until("a fold has failed", || views.holdings().failed_background_packs > before + 3);
     let asked = Instant::now();
     drop((view, views));
     assert!(asked.elapsed() < Duration::from_secs(30), "it took {:?}", asked.elapsed());
@@ -240,11 +241,11 @@ fn a_lock_of_folds_that_nobody_gives_up_is_told_of() {
     wait_until("a log is told of it", || {
         write(&view, 0, written, ids[written % ids.len()]);
         written += 1;
-        view.untold() > 0
+        view.unreported() > 0
     });
-    let told = view.take_failing_fold().unwrap();
+    let told = view.take_failing_pack().unwrap();
     assert!(told.contains("packed-refs.refdb-fold.lock"), "{told}");
-    assert!(views.holdings().failed_folds > 0, "and an alarm is raised");
+    assert!(views.holdings().failed_background_packs > 0, "and an alarm is raised");
 }
 
 #[test]
@@ -302,9 +303,9 @@ fn where_it_is_auto_small_batches_are_loose_unless_git_may_pack_by_itself() {
     let views = Views::new(&ViewsSettings::default());
     let view = open(&views, &[AUTO, NO[0]]);
     let told = |view: &View| view.take_git_packs().map(|found| found.to_string());
-    assert_eq!((view.stats().git_packs, view.untold()), (2, 1));
+    assert_eq!((view.stats().git_packs, view.unreported()), (2, 1));
     assert_eq!(told(&view).as_deref(), Some("maintenance.pack-refs.enabled is not set"));
-    assert_eq!((told(&view), view.untold()), (None, 0));
+    assert_eq!((told(&view), view.unreported()), (None, 0));
     write(&view, 0, 0, ids[0]);
     assert_eq!(loose(repo.git_dir()), 0);
     // It is not said again of each repository.

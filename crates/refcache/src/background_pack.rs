@@ -1,6 +1,6 @@
-//! Folds of loose refs into packed-refs, which one thread of the process makes. It lives while there is something to fold.
+//! Background packing of loose refs into packed-refs, by one thread of the process, which lives while there is something to pack.
 
-use crate::{opened::Opened, under_way::UnderWay};
+use crate::{in_flight::InFlightBatches, opened::Opened};
 use refdb::files::{BackgroundPackOptions, BackgroundPacked, FilesBackend};
 use std::{
     cell::Cell,
@@ -16,7 +16,7 @@ use std::{
 
 /// The folds of a process.
 #[derive(Default)]
-pub(crate) struct Folds {
+pub(crate) struct BackgroundPacker {
     work: Mutex<Work>,
     /// There is another job, or the views are gone.
     news: Condvar,
@@ -40,7 +40,7 @@ struct Work {
 /// A repository whose loose refs are to be folded. No other is made for it until this one is dropped.
 struct Job {
     opened: Weak<Opened>,
-    under_way: Arc<UnderWay>,
+    in_flight: Arc<InFlightBatches>,
     /// With fewer loose refs nothing is folded.
     from: usize,
     max: usize,
@@ -50,26 +50,26 @@ struct Job {
 struct Retry {
     at: Instant,
     opened: Weak<Opened>,
-    under_way: Arc<UnderWay>,
+    in_flight: Arc<InFlightBatches>,
     max: usize,
 }
 
 impl Retry {
     /// The job, unless the repository is closed, somebody else has it folded or nothing is due any more.
     fn into_job(self) -> Option<Job> {
-        let is_due = self.opened.strong_count() > 0 && self.under_way.loose.wrote(0);
-        is_due.then(|| Job { opened: self.opened, under_way: self.under_way, from: self.max / 2, max: self.max })
+        let is_due = self.opened.strong_count() > 0 && self.in_flight.loose.wrote(0);
+        is_due.then(|| Job { opened: self.opened, in_flight: self.in_flight, from: self.max / 2, max: self.max })
     }
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
-        self.under_way.loose.release();
+        self.in_flight.loose.release();
     }
 }
 
-impl Folds {
-    /// Folds made, and folds that failed.
+impl BackgroundPacker {
+    /// BackgroundPacker made, and folds that failed.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.made.load(Relaxed), self.failed.load(Relaxed))
     }
@@ -77,20 +77,20 @@ impl Folds {
     /// Takes down that a batch wrote refs, and has them folded where that is asked for and due. Who writes too
     /// fast for that waits a little.
     pub(crate) fn wrote(self: &Arc<Self>, opened: &Arc<Opened>, refs: usize) {
-        let Some((under_way, max)) = opened.loose_refs() else { return };
-        if under_way.loose.wrote(refs) {
-            self.add(Job { opened: Arc::downgrade(opened), under_way: Arc::clone(under_way), from: max / 2, max });
+        let Some((in_flight, max)) = opened.loose_refs() else { return };
+        if in_flight.loose.wrote(refs) {
+            self.add(Job { opened: Arc::downgrade(opened), in_flight: Arc::clone(in_flight), from: max / 2, max });
         } else {
-            under_way.loose.wait_if_far_ahead(max);
+            in_flight.loose.wait_if_far_ahead(max);
         }
     }
 
     /// A batch found no room on the disk. Each loose ref takes a file, and often a folder. Without a batch that succeeds no fold would
     /// ever be due.
     pub(crate) fn make_room(self: &Arc<Self>, opened: &Arc<Opened>) {
-        let Some((under_way, max)) = opened.loose_refs() else { return };
-        if under_way.loose.claim() {
-            self.add(Job { opened: Arc::downgrade(opened), under_way: Arc::clone(under_way), from: 1, max });
+        let Some((in_flight, max)) = opened.loose_refs() else { return };
+        if in_flight.loose.claim() {
+            self.add(Job { opened: Arc::downgrade(opened), in_flight: Arc::clone(in_flight), from: 1, max });
         }
     }
 
@@ -129,12 +129,12 @@ impl Folds {
         let _running = Running(self);
         while let Some(job) = self.next() {
             self.fold(&job);
-            let (opened, under_way, max) = (Weak::clone(&job.opened), Arc::clone(&job.under_way), job.max);
+            let (opened, in_flight, max) = (Weak::clone(&job.opened), Arc::clone(&job.in_flight), job.max);
             drop(job);
             // A batch that was written meanwhile could have no other job made, and no later one may come. Nor may one come
             // after a fold that failed.
-            let at = under_way.loose.retry_at().unwrap_or_else(Instant::now);
-            self.work().retries.push(Retry { at, opened, under_way, max });
+            let at = in_flight.loose.retry_at().unwrap_or_else(Instant::now);
+            self.work().retries.push(Retry { at, opened, in_flight, max });
         }
     }
 
@@ -161,7 +161,7 @@ impl Folds {
     }
 
     fn fold(&self, job: &Job) {
-        let (loose, max) = (&job.under_way.loose, job.max);
+        let (loose, max) = (&job.in_flight.loose, job.max);
         let Some(opened) = job.opened.upgrade() else { return };
         let Some(files) = opened.store.backend_as::<FilesBackend>() else { return };
         let written = loose.written();
@@ -180,7 +180,7 @@ impl Folds {
             Ok(Some(folded)) if goes_on() => {
                 self.made.fetch_add(u64::from(folded.removed > 0), Relaxed);
                 loose.folded(written, folded.loose - folded.removed, max);
-                opened.counters.failing_fold.note(None);
+                opened.counters.failing_pack.note(None);
             }
             // It was told to end.
             Ok(Some(_)) => {}
@@ -202,7 +202,7 @@ impl Folds {
 
     fn fail(&self, job: &Job) {
         self.failed.fetch_add(1, Relaxed);
-        job.under_way.loose.failed();
+        job.in_flight.loose.failed();
     }
 
     fn work(&self) -> MutexGuard<'_, Work> {
@@ -214,7 +214,7 @@ const HELD: &str = "another process has packed-refs.refdb-fold.lock; if none is 
 
 /// The first error of folds that go on failing is told of. Later ones differ in how long a lock has been held, and no more.
 fn note_failing(opened: &Opened, why: &dyn Display) {
-    let failing = &opened.counters.failing_fold;
+    let failing = &opened.counters.failing_pack;
     if failing.found().is_none() {
         failing.note(Some(why.to_string()));
         debug_assert_eq!(failing.count(), 1, "it is known until a fold is made again");
@@ -222,7 +222,7 @@ fn note_failing(opened: &Opened, why: &dyn Display) {
 }
 
 /// The thread, as long as it runs, also where it panics.
-struct Running<'f>(&'f Folds);
+struct Running<'f>(&'f BackgroundPacker);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {

@@ -10,7 +10,7 @@ use std::sync::{
 
 /// A table with a place for each name, which the name's hash tells, and which another name may take. Its content is
 /// true of one state of one reader. The reader has to prove whether that state is the present one.
-pub(crate) struct Hot {
+pub(crate) struct DirectMappedCache {
     places: OnceLock<(Box<[Place]>, Charge)>,
     count: usize,
     budget: Arc<PageBudget>,
@@ -34,7 +34,7 @@ struct Entry {
     found: Option<Found>,
 }
 
-/// Names are kept in place: to follow a pointer would cost as much as half of the rest.
+/// NameCache are kept in place: to follow a pointer would cost as much as half of the rest.
 const NAME_LEN_MAX: usize = 71;
 const _: () = assert!(NAME_LEN_MAX <= u8::MAX as usize, "a name's length has eight bits");
 
@@ -59,13 +59,13 @@ impl Name {
 const PLACES_MAX: usize = 2048;
 const _: () = assert!(PLACES_MAX.is_power_of_two(), "a place is the low bits of a hash");
 
-impl Hot {
+impl DirectMappedCache {
     /// It takes a hundredth of these bytes or less, counted in `budget`, once it is needed.
     pub(crate) fn new(memory_bytes: usize, budget: &Arc<PageBudget>) -> Self {
         let count = (memory_bytes / 100 / size_of::<Place>()).clamp(1, PLACES_MAX);
         // The largest power of two that is not more.
         let count = 1 << count.ilog2();
-        Hot { places: OnceLock::new(), count, budget: Arc::clone(budget) }
+        DirectMappedCache { places: OnceLock::new(), count, budget: Arc::clone(budget) }
     }
 
     /// What a reader found of a name in a state; `None` if that is not known.
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_name_is_known_from_the_second_time_on_for_one_reader_and_one_state() {
         let budget = Arc::default();
-        let hot = Hot::new(56 << 20, &budget);
+        let hot = DirectMappedCache::new(56 << 20, &budget);
         let name = BStr::new("refs/changes/34/1234/meta");
         hot.put(1, 7, name, &found(1));
         assert_eq!(hot.get(1, 7, name), None);
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn names_that_meet_in_one_place_and_names_that_are_too_long_are_never_mixed_up() {
-        let hot = Hot::new(1, &Arc::default());
+        let hot = DirectMappedCache::new(1, &Arc::default());
         let name = |at: usize| format!("refs/{}", "x".repeat(at));
         for at in 0..200 {
             let name = name(at);

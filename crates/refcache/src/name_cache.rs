@@ -11,10 +11,7 @@ use refdb_vfs::Stat;
 use std::{
     hash::{BuildHasher, RandomState},
     mem::size_of,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// The knowledge of a name. It is immutable; later knowledge takes its place.
@@ -41,7 +38,7 @@ const SHARDS: usize = 16;
 
 /// A bounded map. What was used since the older half was last thrown away stays. Knowledge of a reader that is gone is
 /// never asked for again, and goes with the older half. To look for it would take longer than to open the view again.
-pub(crate) struct Names {
+pub(crate) struct NameCache {
     shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
     capacity_bytes: usize,
@@ -84,11 +81,11 @@ impl Entry {
     }
 }
 
-impl Names {
+impl NameCache {
     /// What it takes is counted in `budget`.
     pub(crate) fn new(capacity_bytes: usize, budget: &Arc<PageBudget>) -> Self {
         let shards = std::array::from_fn(|_| Mutex::new(Shard::new(budget)));
-        Names { shards, hasher: RandomState::new(), capacity_bytes }
+        NameCache { shards, hasher: RandomState::new(), capacity_bytes }
     }
 
     /// The knowledge of a name in the view `owner`.
@@ -166,46 +163,6 @@ impl Names {
     }
 }
 
-/// Tells of most names that they are not among those that were added.
-pub(crate) struct Sieve([AtomicU64; SIEVE_WORDS]);
-
-const SIEVE_WORDS: usize = 64;
-const _: () = assert!(SIEVE_WORDS * 64 == 1 << 12, "twelve bits of a hash choose one of the sieve");
-
-impl Default for Sieve {
-    fn default() -> Self {
-        Sieve([const { AtomicU64::new(0) }; SIEVE_WORDS])
-    }
-}
-
-impl Sieve {
-    pub(crate) fn add(&self, name: &BStr) {
-        let (word, bit) = Self::place(name);
-        self.0[word].fetch_or(bit, Relaxed);
-    }
-
-    /// Whether it may have been added.
-    #[inline]
-    pub(crate) fn has(&self, name: &BStr) -> bool {
-        let (word, bit) = Self::place(name);
-        self.0[word].load(Relaxed) & bit != 0
-    }
-
-    #[inline]
-    fn place(name: &BStr) -> (usize, u64) {
-        const WORD: usize = size_of::<u64>();
-        let mut last = [0; 2 * WORD];
-        let len = name.len().min(last.len());
-        last[..len].copy_from_slice(&name[name.len() - len..]);
-        let [mut a, mut b] = [[0; WORD]; 2];
-        a.copy_from_slice(&last[..WORD]);
-        b.copy_from_slice(&last[WORD..]);
-        let mixed = (u64::from_le_bytes(a).rotate_left(29) ^ u64::from_le_bytes(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let place = (mixed >> 52) as usize;
-        (place / 64 % SIEVE_WORDS, 1 << (place % 64))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,7 +174,7 @@ mod tests {
     #[test]
     fn names_of_different_views_are_different_and_those_of_views_that_are_gone_go_with_time() {
         let budget = Arc::default();
-        let names = Names::new(1 << 20, &budget);
+        let names = NameCache::new(1 << 20, &budget);
         names.put(1, "refs/a".into(), known(1));
         names.put(2, "refs/a".into(), known(2));
         names.put(2, "refs/a".into(), known(3));
@@ -235,24 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn a_sieve_has_all_that_was_added_and_little_else() {
-        let sieve = Sieve::default();
-        let name = |at: usize| format!("refs/changes/{:02}/{at}/meta", at % 100);
-        (0..100).for_each(|at| sieve.add(name(at).as_str().into()));
-        for short in ["", "HEAD", "refs/heads/main"] {
-            sieve.add(short.into());
-            assert!(sieve.has(short.into()));
-        }
-        assert!((0..100).all(|at| sieve.has(name(at).as_str().into())));
-        let false_alarms = (100..10_000).filter(|at| sieve.has(name(*at).as_str().into())).count();
-        assert!(false_alarms < 500, "{false_alarms}");
-    }
-
-    #[test]
     fn it_stays_within_its_bound_and_keeps_what_is_used() {
         const CAPACITY: usize = 1 << 20;
         let budget = Arc::default();
-        let names = Names::new(CAPACITY, &budget);
+        let names = NameCache::new(CAPACITY, &budget);
         names.put(1, "hot".into(), known(7));
         for at in 0..50_000 {
             names.put(1, format!("refs/{at}").as_str().into(), known(1));
