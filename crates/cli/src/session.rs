@@ -11,7 +11,7 @@ use crate::{
 use refdb::{Environment, Store, StoreBuilder, config::Config, files::FilesBackend};
 use refdb_types::ObjectId;
 use refdb_vfs::Fs;
-use std::{os::unix::ffi::OsStrExt, path::PathBuf};
+use std::{cell::Cell, os::unix::ffi::OsStrExt, path::PathBuf};
 
 /// An open repository.
 pub struct Session {
@@ -20,6 +20,8 @@ pub struct Session {
     /// Its folders.
     pub paths: Paths,
     digits: Digits,
+    /// Whether [`Session::advise_of_ignored_hook`] has been called.
+    has_advised: Cell<bool>,
 }
 
 /// To how many digits object ids are shortened where the command line does not say: `core.abbrev`.
@@ -90,7 +92,7 @@ impl Session {
             say("warning: ", warning.as_bytes());
         }
         let digits = Digits::of(store.config());
-        Ok(Session { store, paths, digits })
+        Ok(Session { store, paths, digits, has_advised: Cell::new(false) })
     }
 
     /// How many digits of `id` tell it from all other objects: at least `least`, or the configured number.
@@ -102,13 +104,14 @@ impl Session {
         }
     }
 
-    /// Prepares for a transaction: catches signals, because locks must not outlive the process, and prints git's advice if the
-    /// reference-transaction hook is not executable.
-    pub fn before_transaction(&self) -> Result<()> {
-        if let Some(advice) = self.store.hooks().ignored("reference-transaction") {
+    /// Prints git's advice if the reference-transaction hook is not executable, the first time that it is called. To be
+    /// called right before a transaction is prepared, which is when git looks for the hook.
+    pub fn advise_of_ignored_hook(&self) {
+        if !self.has_advised.replace(true)
+            && let Some(advice) = self.store.hooks().ignored("reference-transaction")
+        {
             say("", advice.trim_end().as_bytes());
         }
-        before_locks()
     }
 
     /// Says if it was noticed that packed-refs is not sorted although it says so.

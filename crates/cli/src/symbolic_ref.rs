@@ -6,7 +6,7 @@ use crate::{
     names::ShortNames,
     options::{Command, Opt, Parser, Value, Word},
     output::Output,
-    session::Session,
+    session::{Session, before_locks},
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{Change, Edit, LogOptions, LooseError, Precondition, RefName, Target};
@@ -154,7 +154,7 @@ fn write(session: &Session, options: &Options, name: &BStr, target: &BStr) -> Re
 }
 
 fn apply(session: &Session, name: &BStr, change: Change, log: LogOptions) -> Result<u8> {
-    session.before_transaction()?;
+    before_locks()?;
     let edit = || {
         let safe = RefName::new_safe(name.to_vec()).filter(|name| refdb_types::is_safe(name));
         let name = safe.ok_or_else(|| refdb::Misuse::BadName(name.to_owned()));
@@ -163,6 +163,7 @@ fn apply(session: &Session, name: &BStr, change: Change, log: LogOptions) -> Res
     let commit = || {
         let mut transaction = session.store.transaction();
         transaction.add(edit()?)?;
+        session.advise_of_ignored_hook();
         transaction.commit()
     };
     commit().map_err(refused)?;

@@ -14,7 +14,7 @@ use crate::{
     Invocation,
     failure::{Result, fatal},
     options::{Command, Opt, Parser, Value, Word},
-    session::Session,
+    session::{Session, before_locks},
 };
 use bstr::{BString, ByteSlice};
 use refdb::{Change, LogOptions, RefName, Target};
@@ -92,7 +92,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     } else if options.nul || !if options.delete { 1..=2 } else { 2..=3 }.contains(&count) {
         return Err(COMMAND.wrong_use(None));
     }
-    session.before_transaction()?;
+    before_locks()?;
     if options.stdin {
         batch::run(&session, &options)
     } else if options.delete {

@@ -417,6 +417,13 @@ fn branch_of(fs: &Fs, repository: &Repository) -> Option<BString> {
     }
     let stack = StackOptions::new(WriteOptions::new(repository.hash()));
     let backend = reftable_backend(fs, repository, stack, None);
-    let head = backend.snapshot().ok()?.get(BStr::new("HEAD")).ok()??;
-    head.symbolic()?.strip_prefix(b"refs/heads/").map(BString::from)
+    let snapshot = backend.snapshot().ok()?;
+    let mut name = snapshot.get(BStr::new("HEAD")).ok()??.symbolic()?.to_owned();
+    for _ in 1..SYMREF_DEPTH_MAX {
+        match snapshot.get(&name).ok()? {
+            Some(Target::Symbolic(next)) => name = next,
+            _ => return name.strip_prefix(b"refs/heads/").map(BString::from),
+        }
+    }
+    None
 }

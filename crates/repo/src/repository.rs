@@ -24,7 +24,7 @@ use crate::{
     environment::Environment,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::{FormatOptions, HashKind, check_format};
+use refdb_types::{FormatOptions, HashKind, RefName, SYMREF_DEPTH_MAX, Scope, check_format};
 use refdb_vfs::Fs;
 use std::{
     os::unix::ffi::OsStrExt,
@@ -95,7 +95,13 @@ impl Repository {
     /// The repository in this very folder: a bare one, a `.git` folder, or a worktree. Its owner is checked as by
     /// [`Repository::discover`].
     pub fn at(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Self, RepositoryError> {
-        discover::at(fs, environment, folder)
+        discover::at(fs, environment, folder, false)
+    }
+
+    /// The repository in this very folder, read once more by a process that already works on it. Its owner was checked
+    /// the first time, or did not matter because the repository was named (`GIT_DIR`), so it is not checked again.
+    pub fn at_again(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Self, RepositoryError> {
+        discover::at(fs, environment, folder, true)
     }
 
     /// Git's warnings about settings that decided whether the repository is trusted, without `warning: `.
@@ -281,12 +287,26 @@ impl Repository {
         Settings::load(config, environment, self.is_bare, self.storage.format == RefFormat::Reftable)
     }
 
-    /// The branch that HEAD names, without `refs/heads/`, where refs are files.
+    /// The branch, without `refs/heads/`, that HEAD leads to where refs are files, by as many symbolic refs as git
+    /// follows. The branch need not exist. `None` if HEAD holds an id, leads elsewhere, or in a circle.
     pub fn branch_in_files(&self, fs: &Fs) -> Option<BString> {
         debug_assert!(self.ref_format() == RefFormat::Files, "in a reftable the file HEAD names no branch");
-        let text = fs.read(&self.worktree_refs_dir().join("HEAD")).ok()?;
-        let target = text.strip_prefix(b"ref:")?.trim_ascii();
-        target.strip_prefix(b"refs/heads/").map(BString::from)
+        let target = |path: PathBuf| {
+            let text = fs.read(&path).ok()?;
+            RefName::new(text.strip_prefix(b"ref:")?.trim_ascii().to_vec()).ok()
+        };
+        let mut name = target(self.worktree_refs_dir().join("HEAD"))?;
+        for _ in 1..SYMREF_DEPTH_MAX {
+            let dir = match Scope::of(name.as_bstr()) {
+                Scope::Shared => self.refs_dir().to_owned(),
+                _ => self.worktree_refs_dir(),
+            };
+            match target(dir.join(name.to_path_lossy())) {
+                Some(next) => name = next,
+                None => return name.strip_prefix(b"refs/heads/").map(BString::from),
+            }
+        }
+        None
     }
 
     /// The folder that all worktrees share, as git, which goes to the top of the worktree, would show it.

@@ -3,7 +3,7 @@
 use crate::{clock::Clock, failure::message};
 use bstr::{BString, ByteSlice};
 use jiff::{
-    civil::DateTime,
+    civil::{Date, DateTime},
     fmt::strtime::{BrokenDownTime, Config},
 };
 use refdb::{Ident, Zone};
@@ -95,11 +95,6 @@ impl DateForm {
         }
         let found = KINDS.into_iter().find_map(|(word, kind)| Some((text.strip_prefix(word.as_bytes())?, kind)));
         found.and_then(|(rest, kind)| Some(DateForm { kind, is_local: local(rest)? })).ok_or_else(unknown)
-    }
-
-    /// Whether it is git's own form.
-    pub fn is_default(&self) -> bool {
-        *self == DateForm::DEFAULT
     }
 }
 
@@ -231,9 +226,13 @@ impl Time {
         Calendar { year, month, day, hour: second / 3600, minute: second / 60 % 60, second: second % 60, weekday }
     }
 
-    /// What git knows better than strftime(3), and what depends on a language, is put in first. Empty for years that have
-    /// more than four digits.
+    /// The time in a format of strftime(3). What git knows better, what depends on a language, and years that do not have
+    /// four digits are put in first.
     fn strftime(&self, format: &str, zone_name: &str) -> String {
+        let Calendar { year, month, day, hour, minute, second, .. } = self.calendar();
+        let has_four_digits = (0..10_000).contains(&year);
+        // The calendar repeats after 400 years, weekdays included.
+        let alike = if has_four_digits { year } else { 2000 + year.rem_euclid(400) };
         let mut known = String::new();
         let mut rest = format.chars();
         while let Some(char) = rest.next() {
@@ -250,10 +249,17 @@ impl Time {
                 Some('s') => known.push_str(&self.seconds.to_string()),
                 Some('z') => known.push_str(&self.offset_text()),
                 Some('Z') => known.push_str(zone_name),
-                Some('c') => known.push_str("%a %b %e %H:%M:%S %Y"),
+                Some('c') if has_four_digits => known.push_str("%a %b %e %H:%M:%S %Y"),
+                Some('c') => known.push_str(&format!("%a %b %e %H:%M:%S {year}")),
                 Some('x') => known.push_str("%m/%d/%y"),
                 Some('X') => known.push_str("%H:%M:%S"),
                 Some('r') => known.push_str("%I:%M:%S %p"),
+                Some('Y') if !has_four_digits => known.push_str(&year.to_string()),
+                Some('F') if !has_four_digits => known.push_str(&format!("{year}-%m-%d")),
+                Some('C') if !has_four_digits => known.push_str(&year.div_euclid(100).to_string()),
+                Some('G') if !has_four_digits => {
+                    known.push_str(&(year + iso_year_ahead(alike, month, day)).to_string())
+                }
                 // What C's library does not know is left as it stands.
                 Some(other @ ('q' | 'N' | 'f' | 'Q')) => known.extend(["%%", other.encode_utf8(&mut [0; 4])]),
                 // With a flag the zone is C's and not git's; `#` is for the other case.
@@ -266,14 +272,21 @@ impl Time {
                 None => known.push('%'),
             }
         }
-        let Calendar { year, month, day, hour, minute, second, .. } = self.calendar();
         let small = |number: i64| i8::try_from(number).unwrap_or(0);
-        let year = i16::try_from(year).unwrap_or(i16::MAX);
+        let year = i16::try_from(alike).unwrap_or(i16::MAX);
         let time = DateTime::new(year, small(month), small(day), small(hour), small(minute), small(second), 0);
         let text =
             time.map(|time| BrokenDownTime::from(time).to_string_with_config(&Config::new().lenient(true), known));
         text.ok().and_then(|text| text.ok()).unwrap_or_default()
     }
+}
+
+/// How many years the year of a day's ISO 8601 week is ahead of the calendar's: 1, 0 or -1.
+fn iso_year_ahead(year: i64, month: i64, day: i64) -> i64 {
+    let part = |number: i64| i8::try_from(number).ok();
+    let date = i16::try_from(year).ok().zip(part(month).zip(part(day)));
+    let date = date.and_then(|(year, (month, day))| Date::new(year, month, day).ok());
+    date.map_or(0, |date| i64::from(date.iso_week_date().year()) - year)
 }
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -18,6 +18,9 @@ pub struct Key {
     atom: Atom,
     reverse: bool,
     version: bool,
+    /// A date without a form, which is compared as a time. Any form, `default` too, is compared as the text that it
+    /// shows, as in git.
+    by_time: bool,
 }
 
 /// The order in which refs are shown.
@@ -141,15 +144,13 @@ impl Key {
             Some(_) => Atom { peeled: false, field: Field::Blank { of_object: false } },
             None => Atom::parse(rest.as_bstr(), find)?,
         };
-        Ok(Key { atom, reverse, version })
+        let is_date = matches!(atom.field, Field::Person(_, Part::Date(Ok(_))));
+        let by_time = is_date && !version && !rest.contains(&b':');
+        Ok(Key { atom, reverse, version, by_time })
     }
 
     fn value(&self, row: &Row<'_>, renderer: &mut Renderer<'_>) -> Result<KeyValue> {
-        if let Field::Person(_, Part::Date(Ok(form))) = &self.atom.field
-            && form.is_default()
-            && !self.version
-        {
-            // A date with a form of its own is compared as it is shown.
+        if self.by_time {
             return renderer.seconds(&self.atom, row).map(KeyValue::Number);
         }
         let mut text = Vec::new();

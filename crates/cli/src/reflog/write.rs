@@ -32,9 +32,10 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let old = object(&session, old, "old")?;
     let new = object(&session, new, "new")?;
     before_locks()?;
+    session.advise_of_ignored_hook();
     session.store.append_log(&full, old, new, text).map_err(|error| match error {
         // Git finds out who it was, and asks the hook, before it changes anything.
-        error @ refdb::Error::Ident(_) => error.into(),
+        error @ (refdb::Error::Ident(_) | refdb::Error::Hook(_)) => error.into(),
         error => match Failure::from(error) {
             Failure::Fatal(text) => Failure::Fatal(message!["cannot commit reflog update: ", text]),
             other => other,

@@ -4,7 +4,7 @@ use crate::{
     Invocation,
     failure::{Failure, Result, fatal, message, refused},
     options::{Command, Opt, Parser, Value, Word},
-    session::Session,
+    session::{Session, before_locks},
     update_ref::{Options, apply, change_to},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -54,7 +54,7 @@ pub(super) fn create(invocation: &Invocation<'_>) -> Result<u8> {
     if new.is_null() {
         return fatal!["cannot create reference with null new object ID"];
     }
-    session.before_transaction()?;
+    before_locks()?;
     let done = apply(&session, &options, name, Change::Set(Target::Direct(new)), Precondition::MustNotExist);
     done.map_err(|error| not_updated(name.as_bstr(), error))?;
     Ok(0)
@@ -74,7 +74,7 @@ pub(super) fn delete(invocation: &Invocation<'_>) -> Result<u8> {
     if old.is_some_and(|old| old.is_null()) {
         return fatal!["cannot delete reference with null old object ID"];
     }
-    session.before_transaction()?;
+    before_locks()?;
     let expected = old.map_or(Precondition::Any, |old| Precondition::MustMatch(Target::Direct(old)));
     apply(&session, &options, name, Change::Delete, expected).map_err(refused)?;
     Ok(0)
@@ -96,7 +96,7 @@ pub(super) fn update(invocation: &Invocation<'_>) -> Result<u8> {
         Some(old) if old.is_null() => Precondition::MustNotExist,
         Some(old) => Precondition::MustMatch(Target::Direct(old)),
     };
-    session.before_transaction()?;
+    before_locks()?;
     let done = apply(&session, &options, name, change_to(new), expected);
     done.map_err(|error| not_updated(name.as_bstr(), error))?;
     Ok(0)

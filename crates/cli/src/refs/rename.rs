@@ -6,7 +6,7 @@ use crate::{
     failure::{Failure, Result, fatal, message, refused},
     listing::follow,
     options::{Command, Opt, Parser, Value, Word},
-    session::Session,
+    session::{Session, before_locks},
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{RefName, Target, TransactionOptions};
@@ -66,7 +66,7 @@ fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> R
     let Some(id) = id else {
         return Err(Failure::Error(message!["refname ", old, " is a symbolic ref, renaming it is not supported"], 1));
     };
-    session.before_transaction()?;
+    before_locks()?;
     let mut transaction = session.store.transaction();
     // One name may be a folder of the other: the old one goes as the new one comes.
     let options =
@@ -74,6 +74,7 @@ fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> R
     transaction.options(options);
     transaction.message(reason);
     let renamed = transaction.rename(old, new, id).map(drop);
+    session.advise_of_ignored_hook();
     renamed.and_then(|()| transaction.commit()).map_err(|error| without_lock(new, refused(error)))?;
     Ok(0)
 }

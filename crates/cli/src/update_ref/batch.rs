@@ -41,6 +41,7 @@ enum State<'s> {
 
 /// A session of requests.
 struct Batch<'s> {
+    session: &'s Session,
     store: &'s Store,
     options: TransactionOptions,
     no_deref: bool,
@@ -92,6 +93,7 @@ pub(super) fn run(session: &Session, options: &Options) -> Result<u8> {
     let transaction_options = TransactionOptions { mode, ..TransactionOptions::default() };
     let kind = session.store.hash();
     let mut batch = Batch {
+        session,
         store: &session.store,
         options: transaction_options,
         no_deref: options.no_deref,
@@ -193,6 +195,7 @@ impl<'s> Batch<'s> {
         else {
             return Ok(());
         };
+        self.session.advise_of_ignored_hook();
         self.state = State::Prepared(transaction.prepare().map_err(|error| failed("prepare: ", error))?);
         report("prepare: ok\n")
     }
@@ -204,7 +207,10 @@ impl<'s> Batch<'s> {
 
     fn give_up(&mut self, lead: &str) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Closed) {
-            State::Open(transaction) | State::Started(transaction) => transaction.abort(),
+            State::Open(transaction) | State::Started(transaction) => {
+                self.session.advise_of_ignored_hook();
+                transaction.abort()
+            }
             State::Prepared(prepared) => prepared.abort(),
             State::Closed => Ok(()),
         }
@@ -218,7 +224,10 @@ impl<'s> Batch<'s> {
 
     fn finish(&mut self, lead: &str) -> Result<()> {
         let committed = match std::mem::replace(&mut self.state, State::Closed) {
-            State::Open(transaction) | State::Started(transaction) => transaction.commit(),
+            State::Open(transaction) | State::Started(transaction) => {
+                self.session.advise_of_ignored_hook();
+                transaction.commit()
+            }
             State::Prepared(prepared) => prepared.commit(),
             State::Closed => return Ok(()),
         };

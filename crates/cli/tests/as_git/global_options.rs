@@ -1,6 +1,6 @@
 //! What stands before the command, beside git's.
 
-use crate::common::{Folder, Twins, refdb, same, same_with};
+use crate::common::{Folder, Twins, git, refdb, same, same_with};
 use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_types::HashKind;
 
@@ -151,6 +151,65 @@ fn dubious_ownership_is_told_of_the_folder_that_git_names() {
     repo.git(["worktree", "add", "-q", "-f", tree.to_str().unwrap(), "main"]);
     for folder in [repo.dir(), repo.git_dir(), &tree] {
         same_with(folder, ("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1"), &["show-ref"]);
+    }
+}
+
+#[test]
+fn a_bare_repository_that_nobody_named_is_forbidden_before_its_owner_is_looked_at() {
+    let mut twins = Twins::new(RefFormat::Files, &|_| {});
+    twins.environment = vec![("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1".into())];
+    twins.git.git(["init", "-q", "--bare", "bare"]);
+    let folder = twins.git.dir().join("bare");
+    for setting in ["safe.bareRepository=explicit", "safe.bareRepository=all"] {
+        twins.same_in(&folder, &folder, &["-c", setting, "show-ref"], b"");
+    }
+}
+
+/// An included file may say what a server refuses, so it must not be lost behind an alias of a branch.
+#[test]
+fn a_condition_on_the_branch_follows_symbolic_refs_as_git_does() {
+    for format in RefFormat::ALL {
+        let repo = Repo::with_worktree(format, HashKind::Sha1);
+        repo.create_refs([("refs/heads/main", repo.commit()), ("refs/heads/other", repo.commit())]);
+        for (branch, digits) in [("main", 5), ("other", 9), ("none", 11), ("end", 13)] {
+            let file = format!("for-{branch}");
+            repo.git(["config", &format!("includeIf.onbranch:{branch}.path"), &file]);
+            std::fs::write(repo.git_dir().join(&file), format!("[core]\n\tabbrev = {digits}\n")).unwrap();
+        }
+        let shown = |head: &str| {
+            repo.git(["symbolic-ref", "HEAD", head]);
+            same(repo.dir(), &["for-each-ref", "--format=%(objectname:short)"], b"");
+        };
+        ["refs/heads/main", "refs/heads/other", "refs/heads/none"].iter().for_each(|head| shown(head));
+        for target in ["refs/heads/other", "refs/heads/none", "refs/tags/v1", "refs/bisect/bad", "refs/heads/alias"] {
+            repo.git(["symbolic-ref", "refs/heads/alias", target]);
+            shown("refs/heads/alias");
+        }
+        // As many symbolic refs as git follows, and more.
+        let names =
+            |length: usize| (0..length).map(|at| format!("refs/heads/hop-{at}")).chain(["refs/heads/end".into()]);
+        for length in 1..8 {
+            let names: Vec<String> = names(length).collect();
+            names.windows(2).for_each(|two| drop(repo.git(["symbolic-ref", &two[0], &two[1]])));
+            shown("refs/heads/hop-0");
+        }
+    }
+}
+
+#[test]
+fn core_bare_decides_about_reflogs_wherever_it_is_set() {
+    for format in RefFormat::ALL {
+        for bare in ["false", "true"] {
+            let repos = [Repo::bare(format, HashKind::Sha1), Repo::bare(format, HashKind::Sha1)];
+            let id = repos.each_ref().map(|repo| repo.commit().to_string())[0].clone();
+            let set = format!("core.bare={bare}");
+            let words = ["-c", &set, "update-ref", "refs/heads/main", &id];
+            assert!(git(repos[0].dir(), &words, b"").status.success());
+            assert!(refdb(repos[1].dir(), &words, b"").status.success());
+            let logs = repos.each_ref().map(|repo| [repo.reflog("refs/heads/main"), repo.reflog("HEAD")]);
+            assert_eq!(logs[0][0].len(), usize::from(bare == "false"));
+            assert_eq!(logs[0], logs[1], "{bare}");
+        }
     }
 }
 

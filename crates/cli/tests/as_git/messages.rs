@@ -5,7 +5,7 @@ use refdb_testkit::{RefFormat, Repo, Rng, rounds};
 use refdb_types::{HashKind, ObjectId};
 
 /// What messages are made of.
-const PARTS: [&[u8]; 24] = [
+const PARTS: [&[u8]; 27] = [
     b"\n",
     b"\n",
     b"\n\n",
@@ -27,6 +27,9 @@ const PARTS: [&[u8]; 24] = [
     b"-----BEGIN PGP MESSAGE-----",
     b"# c",
     b"\xff",
+    b"na\xefve",
+    b"na\xc3\xafve",
+    b"\xfe\xffUTF-16",
     b"\x0b",
     b"..",
     b"-",
@@ -35,7 +38,21 @@ const PARTS: [&[u8]; 24] = [
 /// What ends the headers: a blank line, and what a broken tool writes.
 const ENDS: [&[u8]; 5] = [b"\n", b"\n", b"\n\n", b"\r\n", b""];
 
-const FIELDS: [&str; 15] = [
+/// What a commit says of the encoding of its message.
+const ENCODINGS: [&str; 8] = [
+    "",
+    "",
+    "encoding ISO-8859-1\n",
+    "encoding latin-1\n",
+    "encoding UTF-8\n",
+    "encoding UTF-16\n",
+    "encoding bogus\n",
+    "encoding\n",
+];
+
+const FIELDS: [&str; 17] = [
+    "authorname",
+    "author",
     "subject",
     "subject:sanitize",
     "body",
@@ -61,8 +78,9 @@ fn every_message_falls_into_the_same_parts_as_for_git() {
         let tree = repo.git_with_input(["hash-object", "-t", "tree", "-w", "--stdin"], "");
         let mut objects = Vec::new();
         for _ in 0..150 {
+            let encoding = *rng.pick(&ENCODINGS);
             let (kind, headers) = if rng.one_in(2) {
-                ("commit", format!("tree {tree}\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n"))
+                ("commit", format!("tree {tree}\nauthor \u{fc} <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n{encoding}"))
             } else {
                 ("tag", format!("object {tree}\ntype tree\ntag t\ntagger A <a@b> 1 +0000\n"))
             };
@@ -81,10 +99,14 @@ fn every_message_falls_into_the_same_parts_as_for_git() {
             objects.push(ObjectId::from_hex(HashKind::Sha1, id.as_bytes()).unwrap());
         }
         repo.create_refs(objects.into_iter().enumerate().map(|(at, id)| (format!("refs/x/{at:03}"), id)));
+        // Git shows a message in the bytes of its object, whatever it or a setting says of them.
+        let setting = format!("i18n.logOutputEncoding={}", rng.pick(&["UTF-8", "ISO-8859-1", "UTF-16", "bogus", ""]));
         for field in FIELDS {
-            same(repo.dir(), &["for-each-ref", &format!("--format=%(refname) [%({field})]")], b"");
+            let format = format!("--format=%(refname) [%({field})]");
+            same(repo.dir(), &["-c", &setting, "for-each-ref", &format], b"");
             same(repo.dir(), &["for-each-ref", &format!("--sort={field}"), "--format=%(refname)"], b"");
         }
+        same(repo.dir(), &["-c", &setting, "tag", "-n2"], b"");
     }
 }
 

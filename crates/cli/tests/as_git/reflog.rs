@@ -2,7 +2,7 @@
 
 use crate::common::{Twins, refdb, same};
 use refdb_testkit::{Git, RefFormat, Repo};
-use std::{fs, path::Path, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 /// Four commits on `main`, two more branches, and a symbolic ref; each moved some times.
 pub(crate) fn set_up(repo: &Repo) {
@@ -375,5 +375,29 @@ fn an_empty_name_is_written_as_git_writes_it() {
         let [git, refdb] = [&twins.git, &twins.refdb]
             .map(|repo| std::fs::read_to_string(repo.git_dir().join("logs/refs/heads/b")).unwrap());
         assert_eq!(git.lines().last(), refdb.lines().last());
+    }
+}
+
+#[test]
+fn a_hook_that_refuses_an_entry_or_is_ignored_is_told_of_as_by_git() {
+    for format in RefFormat::ALL {
+        for (script, mode) in [("#!/bin/sh\ntest \"$1\" != prepared\n", 0o755), ("#!/bin/sh\nexit 1\n", 0o644)] {
+            let twins = Twins::new(format, &|repo| {
+                repo.create_refs([("refs/heads/main", repo.commit())]);
+                let hook = repo.git_dir().join("hooks/reference-transaction");
+                fs::create_dir_all(hook.parent().unwrap()).unwrap();
+                fs::write(&hook, script).unwrap();
+                fs::set_permissions(&hook, fs::Permissions::from_mode(mode)).unwrap();
+            });
+            let id = twins.git.rev_parse("main").to_string();
+            twins.same(&["reflog", "write", "refs/heads/main", &id, &id, "m"], b"");
+            // An ignored hook is told of where it would have been called, and not for a mistake before that.
+            twins.same(&["update-ref", "refs/heads/new", "nothing"], b"");
+            twins.same(&["update-ref", "refs/heads/new", &id], b"");
+            twins.same(&["update-ref", "--stdin"], b"create refs/heads/new nothing\n");
+            twins.same(&["update-ref", "--stdin"], b"start\nabort\nstart\ncommit\nstart\nprepare\nabort\n");
+            twins.same(&["symbolic-ref", "refs/heads/a", "refs/heads/.b"], b"");
+            twins.same(&["symbolic-ref", "refs/heads/a", "refs/heads/b"], b"");
+        }
     }
 }

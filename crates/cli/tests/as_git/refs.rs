@@ -167,3 +167,11 @@ fn a_name_too_long_for_a_file_cannot_be_looked_up() {
         }
     }
 }
+
+#[test]
+fn a_repository_that_is_named_is_migrated_whoever_owns_it() {
+    let mut twins = Twins::new(RefFormat::Files, &|repo| repo.create_refs([("refs/heads/main", repo.commit())]));
+    twins.environment = vec![("GIT_DIR", ".git".into()), ("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1".into())];
+    twins.same(&["refs", "migrate", "--ref-format=reftable"], b"");
+    twins.same(&["refs", "migrate", "--ref-format=reftable"], b"");
+}

@@ -329,3 +329,150 @@ fn a_worktree_whose_name_no_ref_can_have_is_told_of() {
     let lines = agree("worktrees with odd names", &repo, &[], &[]);
     assert_eq!(lines.iter().filter(|line| line.contains("badRefName")).count(), 8, "{lines:?}");
 }
+
+/// What t0602-reffiles-fsck.sh plants, in each place where files of refs can be, seen from each worktree.
+#[test]
+fn what_gits_own_tests_plant_among_files_is_found_in_every_place() {
+    let (repo, id) = repo(RefFormat::Files, HashKind::Sha1);
+    let tree = repo.dir().join("../tree");
+    let places = [
+        "refs/heads",
+        "refs/heads/a/b",
+        "refs/tags",
+        "refs/tags/multi_hierarchy",
+        "refs/notes",
+        "refs/remotes/origin",
+        "refs/worktree",
+        "refs/bisect",
+        "refs/namespaces/x/refs/heads",
+        "refs/namespaces/x",
+        "refs",
+        "worktrees/tree/refs/worktree",
+        "worktrees/tree/refs/bisect",
+        "worktrees/tree/refs/rewritten",
+        "worktrees/tree/refs/heads",
+    ];
+    let names = ["@", "tag-1.lock", ".lock", ".branch-1.lock", ".starts-with-dot", "~has-stride", " branch-5", "x"];
+    let contents = [
+        id.clone(),
+        format!("{id}\n"),
+        format!("{id}x"),
+        format!("{id} garbage"),
+        format!("{id}\n\n\n  garbage"),
+        "xfsazqfxcadas".into(),
+        "foobar\n".into(),
+        String::new(),
+        "ref: refs/heads/branch\n".into(),
+        "ref: HEAD\n".into(),
+        "ref: refs/heads/branch     ".into(),
+        "ref: refs/heads/branch \n  ".into(),
+        "ref: refs/heads/.branch\n".into(),
+        "ref: refs/heads/?branch".into(),
+        "ref: refs-back/heads/main\n".into(),
+        "ref: ../refs/heads/main\n".into(),
+    ];
+    let links =
+        ["./main", "main", "../heads/main", "./.branch", "../../logs/branch-bad", "./branch   space", "/nowhere"];
+    let same_from_both = |what: &str| {
+        agree(what, &repo, &[], &[]);
+        let words = ["refs", "verify", "--verbose"];
+        let [by_git, by_refdb] = [git(&tree, &words, b""), refdb(&tree, &words, b"")].map(|output| said(&output));
+        assert_eq!(by_git, by_refdb, "{what}, from the linked worktree");
+    };
+    for place in places {
+        let folder = repo.git_dir().join(place);
+        let was_there = folder.is_dir();
+        fs::create_dir_all(&folder).unwrap();
+        // All contents under a good name, and each bad name, in few runs: each is a line of its own.
+        for (at, content) in contents.iter().enumerate() {
+            fs::write(folder.join(format!("planted-{at}")), content).unwrap();
+        }
+        for name in names {
+            fs::write(folder.join(name), format!("{id}\n")).unwrap();
+        }
+        fs::create_dir(folder.join(".folder")).unwrap();
+        fs::write(folder.join(".folder/default-branch"), format!("{id}\n")).unwrap();
+        same_from_both(place);
+        for (at, _) in contents.iter().enumerate() {
+            fs::remove_file(folder.join(format!("planted-{at}"))).unwrap();
+        }
+        for name in names {
+            fs::remove_file(folder.join(name)).unwrap();
+        }
+        fs::remove_dir_all(folder.join(".folder")).unwrap();
+        // Git gives up altogether where a link leads to a folder that is not there.
+        let leads_somewhere = |link: &&&str| folder.join(link).parent().is_some_and(|parent| parent.exists());
+        for link in links.iter().filter(leads_somewhere) {
+            symlink(link, folder.join("planted-link")).unwrap();
+            // From a linked worktree git 2.55 takes the absolute path of a sound link's target for its refname.
+            agree(&format!("{place}: a link to {link}"), &repo, &[], &[]);
+            fs::remove_file(folder.join("planted-link")).unwrap();
+        }
+        if !was_there {
+            fs::remove_dir_all(&folder).unwrap();
+        }
+    }
+    for head in ["HEAD", "worktrees/tree/HEAD"] {
+        let before = fs::read(repo.git_dir().join(head)).unwrap();
+        fs::write(repo.git_dir().join(head), "ref: refs/heads/../HEAD\n").unwrap();
+        agree(head, &repo, &[], &[]);
+        fs::write(repo.git_dir().join(head), before).unwrap();
+    }
+    fs::remove_dir_all(repo.git_dir().join("worktrees/tree/refs")).unwrap();
+    agree("a worktree without a folder of refs", &repo, &[], &["--verbose"]);
+}
+
+/// What t0614-reftable-fsck.sh plants, in the tables of each worktree.
+#[test]
+fn what_gits_own_tests_plant_among_reftables_is_found_in_every_place() {
+    for hash in HASHES {
+        let (repo, id) = repo(RefFormat::Reftable, hash);
+        let tree = repo.dir().join("../tree");
+        let same_from_both = |what: &str| {
+            agree(what, &repo, &[], &[]);
+            let words = ["refs", "verify", "--verbose"];
+            let [by_git, by_refdb] = [git(&tree, &words, b""), refdb(&tree, &words, b"")].map(|output| said(&output));
+            assert_eq!(by_git, by_refdb, "{what}, from the linked worktree");
+        };
+        for at in 0..20 {
+            repo.git(["update-ref", &format!("refs/heads/branch-{at}"), &id]);
+        }
+        same_from_both("a sound repository of several tables");
+        let folders = ["reftable", "worktrees/tree/reftable"].map(|folder| repo.git_dir().join(folder));
+        for folder in &folders {
+            let list = folder.join("tables.list");
+            let before = fs::read_to_string(&list).unwrap();
+            let first = before.lines().next().unwrap();
+            for name in [
+                "foo-bar-e4d12d59.ref",
+                "0x00000000zzzz-0x00000000zzzz-e4d12d59.ref",
+                "0x000000000001-0x000000000002-e4d12d59.abc",
+                "0x000000000001-0x000000000002-e4d12d59.refabc",
+                "broken.ref",
+            ] {
+                fs::rename(folder.join(first), folder.join(name)).unwrap();
+                fs::write(&list, before.replace(first, name)).unwrap();
+                same_from_both(name);
+                fs::rename(folder.join(name), folder.join(first)).unwrap();
+                fs::write(&list, &before).unwrap();
+            }
+        }
+        let names =
+            ["refs/heads/symref", "refs/notes/symref", "refs/worktree/symref", "refs/namespaces/x/refs/heads/symref"];
+        for name in names {
+            for from in [repo.dir(), &tree] {
+                assert!(git(from, &["symbolic-ref", name, "garbage"], b"").status.success());
+                same_from_both(name);
+                assert!(git(from, &["symbolic-ref", "-d", name], b"").status.success());
+            }
+        }
+        let list = folders[1].join("tables.list");
+        fs::write(&list, "garbage\n").unwrap();
+        let words = ["refs", "verify"];
+        assert_eq!(
+            said(&git(&tree, &words, b"")),
+            said(&refdb(&tree, &words, b"")),
+            "a broken stack, from its worktree"
+        );
+    }
+}

@@ -1,6 +1,6 @@
 //! `refdb update-ref` with one ref, beside git's.
 
-use crate::common::{Twins, refdb};
+use crate::common::{Twins, git, refdb};
 use bstr::ByteSlice;
 use refdb_testkit::{RefFormat, Repo};
 
@@ -269,5 +269,46 @@ fn update_ref_made_packed_refs_a_ref() {
             assert!(!repo.git_dir().join(name).exists(), "{name}");
         }
         assert_eq!(repo.refs(), before, "{format:?}");
+    }
+}
+
+/// Importers write tags without a name, a tagger or a message.
+#[test]
+fn a_ref_can_hold_each_tag_that_git_can_parse() {
+    let twins = Twins::new(RefFormat::Files, &|repo| {
+        repo.commit();
+    });
+    let tree = twins.git.git_with_input(["hash-object", "-t", "tree", "-w", "--stdin"], "");
+    twins.refdb.git_with_input(["hash-object", "-t", "tree", "-w", "--stdin"], "");
+    let upper = tree.to_uppercase();
+    for content in [
+        format!("object {tree}\ntype tree\ntag v\n"),
+        format!("object {tree}\ntype tree\ntag v"),
+        format!("object {tree}\ntype tree\ntag \n"),
+        format!("object {tree}\ntype tree\ntag \n\n"),
+        format!("object {tree}\ntype tree\ntag \r\n"),
+        format!("object {tree}\ntype tree\ntag\n\n\n"),
+        format!("object {tree}\ntype tree\n\n\n\n\n\n\n"),
+        format!("object {tree} \ntype tree\ntag v\n\n"),
+        format!("object {tree}\n\ntype tree\ntag v\n\n"),
+        format!("object {upper}\ntype tree\ntag v\n\n"),
+        format!("object {tree}\ntype blob\ntag v\ntagger x"),
+        format!("object {tree}\ntype blob\ntag \0v\nx"),
+        format!("object {tree}\ntype commit\ntag v\nx"),
+        format!("object {tree}\ntype tag\ntag v\nx"),
+        format!("object {}\ntype tree\ntag v\nx", "0".repeat(40)),
+        format!("Object {tree}\ntype tree\ntag v\nx"),
+    ] {
+        let ids = [&twins.git, &twins.refdb].map(|repo| {
+            repo.git_with_input(["hash-object", "-t", "tag", "-w", "--literally", "--stdin"], content.as_str())
+        });
+        // Git remembers as what a tag named its target, and warns if that is of another kind: in a process of its own.
+        for name in ["refs/tags/odd", "refs/heads/odd"] {
+            let [by_git, by_refdb] = [
+                git(twins.git.dir(), &["update-ref", name, &ids[0]], b""),
+                refdb(twins.refdb.dir(), &["update-ref", name, &ids[0]], b""),
+            ];
+            assert_eq!(by_git.status, by_refdb.status, "{name} {content:?}: {by_git:?} {by_refdb:?}");
+        }
     }
 }

@@ -87,7 +87,7 @@ impl<'s> Site<'s> {
 
     /// The format that the configuration names now.
     pub(super) fn format_on_disk(&self) -> Result<RefFormat> {
-        match Repository::at(&self.fs, self.store.environment(), &self.common) {
+        match Repository::at_again(&self.fs, self.store.environment(), &self.common) {
             Ok(repository) => Ok(repository.ref_format()),
             Err(RepositoryError::NotARepository(folder)) if self.is_from_a_worktree() => {
                 Err(MigrateError::MainHead(folder.join("HEAD")).into())

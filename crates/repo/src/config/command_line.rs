@@ -50,7 +50,6 @@ fn numbered(
 }
 
 fn checked_key(key: &[u8]) -> Result<Vec<u8>, ConfigError> {
-    let key = key.trim_ascii();
     if key.is_empty() {
         return Err(ConfigError::CommandLine("empty config key".into()));
     }
@@ -70,6 +69,10 @@ fn next_parameter(rest: &mut &[u8]) -> Result<Option<Parameter>, ConfigError> {
     let at_end = |rest: &[u8]| rest.first().is_none_or(u8::is_ascii_whitespace);
     let parameter = if at_end(rest) {
         match key.find_byte(b'=') {
+            None | Some(0) if key.first().is_none_or(|first| *first == b'=') => {
+                let text = key.as_bstr();
+                return Err(ConfigError::CommandLine(format!("bogus config parameter: {text}")));
+            }
             Some(at) => (key[..at].to_owned(), Some(key[at + 1..].to_owned())),
             None => (key, None),
         }
@@ -136,6 +139,15 @@ mod tests {
         assert_eq!(with("'a.b'='x'\\''y'\\!'z'").unwrap(), ["a.b=x'y!z"]);
         for bogus in ["'a.b=c", "'a.b=c'x", "a.b=c", "'a.b'='c", "'a.b'=c"] {
             assert_eq!(with(bogus).unwrap_err(), "bogus format in GIT_CONFIG_PARAMETERS", "{bogus}");
+        }
+        for (odd, error) in [
+            ("''", "bogus config parameter: "),
+            ("'a.b=c' '=d'", "bogus config parameter: =d"),
+            ("''='x'", "empty config key"),
+            ("' '", "key does not contain a section:  "),
+            ("' a.b=c'", "invalid key:  a.b"),
+        ] {
+            assert_eq!(with(odd).unwrap_err(), error, "{odd}");
         }
     }
 

@@ -93,6 +93,8 @@ impl Settings {
         is_bare: bool,
         is_reftable: bool,
     ) -> Result<Self, ConfigError> {
+        // Git believes a later `core.bare=false`, from an included file or `-c`, though it looks for no working tree.
+        let is_bare = is_bare && config.last("core.bare").is_none_or(|value| value.boolean().ok() != Some(false));
         let usual = if is_bare { LogPolicy::Never } else { LogPolicy::Usual };
         let mut settings = Settings {
             log_policy: usual,
@@ -126,6 +128,14 @@ impl Settings {
             } else {
                 check_identity(&value)?;
             }
+        }
+        // As in git, earlier values do not matter, not even bad ones.
+        if let Some(value) = config.last("core.logallrefupdates") {
+            settings.log_policy = match value.text()? {
+                word if word.eq_ignore_ascii_case(b"always") => LogPolicy::Always,
+                _ if value.boolean()? => LogPolicy::Usual,
+                _ => LogPolicy::Never,
+            };
         }
         match config.last("core.sharedrepository").map(|value| SharedRepository::parse(&value)) {
             None => {}
@@ -201,13 +211,6 @@ impl Settings {
         sync: &mut (bool, Fsync),
     ) -> Result<(), ConfigError> {
         match name {
-            b"logallrefupdates" => {
-                self.log_policy = match value.raw {
-                    Some(word) if word.eq_ignore_ascii_case(b"always") => LogPolicy::Always,
-                    _ if value.boolean()? => LogPolicy::Usual,
-                    _ => LogPolicy::Never,
-                }
-            }
             b"fsync" => sync.0 = self.syncs_references(value)?,
             b"fsyncmethod" => {
                 sync.1 = match value.text()?.as_bytes() {
@@ -420,10 +423,12 @@ mod tests {
         let settings = load(&["core.packedRefsTimeout=12x"], false).unwrap();
         let bad = "bad numeric config value '12x' for 'core.packedrefstimeout': invalid unit";
         assert_eq!(settings.bad_for_writers.as_deref(), Some(bad));
-        assert_eq!(
-            load(&["user.name"], false).unwrap_err(),
-            "error: missing value for 'user.name'\nfatal: unable to parse 'user.name' from command-line config\n"
-        );
+        for key in ["user.name", "core.logallrefupdates"] {
+            assert_eq!(
+                load(&[key], false).unwrap_err(),
+                format!("error: missing value for '{key}'\nfatal: unable to parse '{key}' from command-line config\n")
+            );
+        }
         let reftable = load(&["reftable.blockSize=0", "reftable.restartInterval=32"], true).unwrap().reftable;
         assert_eq!((reftable.block_size, reftable.restart_interval), (None, Some(32)));
         let reftable = load(&["reftable.blockSize=65536"], true).unwrap().reftable;

@@ -35,7 +35,8 @@ pub(super) fn parse(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<(u64, i32)
 
 /// `SECONDS +HHMM`, git's own format.
 fn parse_raw(text: &[u8]) -> Option<(u64, i32)> {
-    let (seconds, rest) = number(text)?;
+    // The last number stands for "no time" in git.
+    let (seconds, rest) = number(text).filter(|(seconds, _)| *seconds < u64::MAX)?;
     let rest = rest.strip_prefix(b" ")?;
     let (sign, digits) = match rest.first()? {
         b'+' => (1, &rest[1..]),

@@ -63,8 +63,14 @@ impl<'a> Zone<'a> {
     }
 }
 
+/// A time with the same place in the calendar's cycle of 400 years, after which weekdays and leap years repeat, and with
+/// them the rules of zones. The crate knows no time behind the year 9999.
 fn timestamp(seconds: u64) -> Option<Timestamp> {
-    Timestamp::from_second(i64::try_from(seconds).ok()?).ok()
+    const CYCLE_SECONDS: i64 = 146_097 * 86_400;
+    let seconds = i64::try_from(seconds).ok()?;
+    let last = Timestamp::MAX.as_second() - CYCLE_SECONDS;
+    let within = if seconds <= last { seconds } else { last + (seconds - last) % CYCLE_SECONDS };
+    Timestamp::from_second(within).ok()
 }
 
 fn minutes(offset: Offset) -> i32 {

@@ -1,7 +1,8 @@
 //! An object is good if its content has its id and parses as far as git parses it.
 
 use super::database::{ObjectKind, from_gix, gix_kind};
-use gix_object::{TagRefIter, TreeRefIter, tag::ref_iter::Token};
+use bstr::ByteSlice;
+use gix_object::TreeRefIter;
 use refdb_types::{HashKind, ObjectId};
 
 /// A verified object, as far as refs are concerned.
@@ -43,12 +44,20 @@ impl Content {
         }
     }
 
+    /// Reads the three lines that git requires of a tag: the id and the kind of its target, and its name, which may be
+    /// empty or anything else. The tagger and the message are not looked at.
     pub(super) fn parse_tag(data: &[u8], hash: HashKind) -> Option<Self> {
-        let mut tokens = TagRefIter::from_bytes(data, gix_kind(hash));
-        let target = from_gix(tokens.next()?.ok()?.id()?);
-        debug_assert!(target.kind() == hash, "a tag names an object of its own hash: {target}");
-        let Token::TargetKind(kind) = tokens.next()?.ok()? else { return None };
-        tokens.next()?.ok()?;
+        const LEAST_BESIDES_ID: usize = 24;
+        let digits = hash.len_hex();
+        if data.len() < digits + LEAST_BESIDES_ID {
+            return None;
+        }
+        let rest = data.strip_prefix(b"object ")?;
+        let target = ObjectId::from_hex(hash, rest.get(..digits)?).ok()?;
+        let rest = rest[digits..].strip_prefix(b"\ntype ")?;
+        let (kind, rest) = rest.split_at(rest.find_byte(b'\n')?);
+        let kind = gix_object::Kind::from_bytes(kind).ok()?;
+        rest.strip_prefix(b"\ntag ")?.find_byte(b'\n')?;
         Some(Content::Tag { target, kind: kind.into() })
     }
 }

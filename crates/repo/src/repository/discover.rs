@@ -36,7 +36,7 @@ enum How {
 }
 
 pub(super) fn discover(fs: &Fs, environment: &Environment) -> Result<Repository, RepositoryError> {
-    let finder = Finder { fs, environment, outer: RefCell::default(), warnings: RefCell::default() };
+    let finder = Finder { fs, environment, is_trusted: false, outer: RefCell::default(), warnings: RefCell::default() };
     let found = match environment.get("GIT_DIR") {
         Some(named) => finder.named(named.as_ref())?,
         None => finder.upwards()?,
@@ -46,7 +46,7 @@ pub(super) fn discover(fs: &Fs, environment: &Environment) -> Result<Repository,
 
 /// The repository that `folder` is, or that a `.git` file there leads to, as a server that has entered it sees it.
 pub(super) fn entered(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Repository, RepositoryError> {
-    let finder = Finder { fs, environment, outer: RefCell::default(), warnings: RefCell::default() };
+    let finder = Finder { fs, environment, is_trusted: false, outer: RefCell::default(), warnings: RefCell::default() };
     let found = finder.named(folder)?;
     let mut repository = finder.open(found)?;
     repository.is_entered = true;
@@ -55,7 +55,7 @@ pub(super) fn entered(fs: &Fs, environment: &Environment, folder: &Path) -> Resu
 
 /// Whether the folder has what makes a repository.
 pub(super) fn is_repository(fs: &Fs, environment: &Environment, folder: &Path) -> Result<bool, RepositoryError> {
-    let finder = Finder { fs, environment, outer: RefCell::default(), warnings: RefCell::default() };
+    let finder = Finder { fs, environment, is_trusted: false, outer: RefCell::default(), warnings: RefCell::default() };
     Ok(finder.common_dir_if_repository(folder)?.is_some())
 }
 
@@ -64,12 +64,17 @@ pub(super) fn gitfile_target(fs: &Fs, path: &Path) -> Result<PathBuf, Repository
     Ok(real(gitfile::read(fs, path, path)?))
 }
 
-/// The repository in this very folder.
-pub(super) fn at(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Repository, RepositoryError> {
-    let finder = Finder { fs, environment, outer: RefCell::default(), warnings: RefCell::default() };
+/// The repository in this very folder, whose owner is not looked at if it is trusted already.
+pub(super) fn at(
+    fs: &Fs,
+    environment: &Environment,
+    folder: &Path,
+    is_trusted: bool,
+) -> Result<Repository, RepositoryError> {
+    let finder = Finder { fs, environment, is_trusted, outer: RefCell::default(), warnings: RefCell::default() };
     let found = match finder.by_dot_git(folder)? {
         Some(found) => found,
-        None => finder.this(folder)?.ok_or_else(|| RepositoryError::NotARepository(folder.to_owned()))?,
+        None => finder.this(folder, |_| Ok(()))?.ok_or_else(|| RepositoryError::NotARepository(folder.to_owned()))?,
     };
     finder.open(found)
 }
@@ -77,6 +82,8 @@ pub(super) fn at(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Re
 struct Finder<'a> {
     fs: &'a Fs,
     environment: &'a Environment,
+    /// Whether the repository may belong to anybody.
+    is_trusted: bool,
     /// The files above the repository, if they had to be read.
     outer: RefCell<Option<Outer>>,
     /// What is to be said of the settings that decided about trust.
@@ -167,27 +174,35 @@ impl Finder<'_> {
         Ok(Found { shown: git_dir.clone(), git_dir, common_dir, standing, how })
     }
 
-    /// The repository that the folder itself is.
-    fn this(&self, folder: &Path) -> Result<Option<Found>, RepositoryError> {
+    /// The repository that the folder itself is, if `may_be_bare` does not refuse it before its owner is looked at.
+    fn this(
+        &self,
+        folder: &Path,
+        may_be_bare: impl FnOnce(&Path) -> Result<(), RepositoryError>,
+    ) -> Result<Option<Found>, RepositoryError> {
         let folder = or_dot(folder);
         let Some(common_dir) = self.common_dir_if_repository(folder)? else { return Ok(None) };
+        may_be_bare(folder)?;
         self.check_owner(&[self.fs.stat_link(folder)?], folder)?;
         let standing = folder.to_owned();
         Ok(Some(Found { git_dir: standing.clone(), common_dir, shown: ".".into(), standing, how: How::Inside }))
     }
 
-    /// The same where nobody has named it, which `safe.bareRepository` may forbid.
+    /// The repository that the folder itself is, unless `safe.bareRepository` forbids repositories that nobody named.
     fn bare(&self, folder: &Path) -> Result<Option<Found>, RepositoryError> {
-        let Some(found) = self.this(folder)? else { return Ok(None) };
-        let folder = or_dot(folder);
-        let outer = Outer::read(self.fs, self.environment)?;
-        ownership::check_bare(self.fs, self.environment, &outer, &|| self.absolute(folder))?;
-        let before = self.outer.replace(Some(outer));
-        debug_assert!(before.is_none(), "a search ends at the first repository that it comes across");
-        Ok(Some(found))
+        self.this(folder, |folder| {
+            let outer = Outer::read(self.fs, self.environment)?;
+            ownership::check_bare(self.fs, self.environment, &outer, &|| self.absolute(folder))?;
+            let before = self.outer.replace(Some(outer));
+            debug_assert!(before.is_none(), "a search ends at the first repository that it comes across");
+            Ok(())
+        })
     }
 
     fn check_owner(&self, parts: &[Stat], folder: &Path) -> Result<(), RepositoryError> {
+        if self.is_trusted {
+            return Ok(());
+        }
         let outer = || Outer::read(self.fs, self.environment);
         let warnings = ownership::check(self.fs, self.environment, parts, &outer, &|| self.absolute(folder))?;
         self.warnings.borrow_mut().extend(warnings);
