@@ -14,6 +14,7 @@ mod plan;
 mod reflogs;
 mod refs;
 mod state;
+mod surroundings;
 mod update_ref;
 mod vocabulary;
 

@@ -4,7 +4,7 @@ use crate::logs::{
     is_log, log_of_a_file, log_of_head, log_of_nothing, log_of_pseudo, log_of_rejected, log_of_symbolic,
     log_of_the_end, log_of_the_missing, log_of_verified, peeled_lies,
 };
-use crate::{lists_and_logs::*, mistakes::*, unify::*, warnings::*};
+use crate::{lists_and_logs::*, mistakes::*, surroundings::*, unify::*, warnings::*};
 use refdb_testkit::differential::{Changed, Difference, Left, Said, Step};
 
 const LEFT_ALIKE: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_ALIKE;
@@ -22,6 +22,56 @@ const LEFT_BY_REFDB: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_BY
 const SAID_ALIKE: fn(&Step, &mut Said, &mut Said) = Difference::SAID_ALIKE;
 
 pub(crate) const DIFFERENCES: &[Difference] = &[
+    Difference {
+        why: "git runs transactions inside others, or to pack and to migrate, and calls the reference-transaction hook for them; refdb calls it for what was asked",
+        unify: heard_while_stored,
+        left: |step, changed, left| more_calls(step, changed, left) || LEFT_BY_GIT(step, changed, left),
+    },
+    Difference {
+        why: "git ends a whole list at a date before 1970 or behind the years of its system; refdb shows the other refs",
+        unify: dates_that_end_git,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "refdb reads the committer's date where it writes an entry of a reflog, git in each transaction",
+        unify: unread_dates,
+        left: |step, changed, left| LEFT_BY_GIT(step, changed, left) || LEFT_BY_REFDB(step, changed, left),
+    },
+    Difference {
+        why: "of the root refs of a worktree, refs verify names all that have a fault; git stops at the first that it finds",
+        unify: unseen_root_refs,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "refdb cuts messages of reflogs that do not fit the block size that is set now when it writes their table anew; git cannot",
+        unify: SAID_ALIKE,
+        left: messages_cut_for_blocks,
+    },
+    Difference {
+        why: "git adds no entry to the reflog of a symbolic ref that leads to itself; refdb does",
+        unify: log_of_a_circle,
+        left: LEFT_BY_GIT,
+    },
+    Difference {
+        why: "git asks the hook about a request that it would refuse afterwards; refdb refuses it first",
+        unify: refused_before_the_hook,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git writes names that no index of a table can hold and then fills the disk; refdb refuses them. It cuts entries of reflogs at which git stops",
+        unify: long_for_tables,
+        left: |step, changed, left| LEFT_BY_GIT(step, changed, left) || LEFT_BY_REFDB(step, changed, left),
+    },
+    Difference {
+        why: "git says in lines of its own that a hook was killed or cannot be started; refdb says so when it refuses",
+        unify: failed_hooks,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "include.path without a value is the folder of the file that says it, unless git calls that file by its name alone",
+        unify: included_folders,
+        left: LEFT_BY_REFDB,
+    },
     Difference { why: "git 2.55 crashes", unify: crashes, left: |_, _, left| left.met },
     Difference {
         why: "messages of the engine are text: bytes of names that are not UTF-8 are replaced in them",

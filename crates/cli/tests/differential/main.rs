@@ -10,6 +10,7 @@ mod lists_and_logs;
 mod logs;
 mod mistakes;
 mod packed_order;
+mod surroundings;
 mod unify;
 mod warnings;
 
@@ -52,6 +53,11 @@ fn random_reflogs_lists_and_migrations_end_as_in_git() {
     try_plans(Areas::LISTS_AND_LOGS);
 }
 
+#[test]
+fn random_commands_among_odd_settings_hooks_objects_and_long_names_end_as_in_git() {
+    try_plans(Areas::SURROUNDINGS);
+}
+
 /// Git 2.55 crashes at a batch with a ref that cannot be, to which `HEAD` leads. It leaves the locks of the other refs.
 #[test]
 fn locks_that_a_crashed_git_left_are_in_the_way_of_no_step() {
@@ -60,6 +66,7 @@ fn locks_that_a_crashed_git_left_are_in_the_way_of_no_step() {
     let made = |name: &str| Part::Ref(name.into(), empty_tree.into());
     let locked = Step {
         place: Place::Top,
+        environment: Vec::new(),
         globals: Vec::new(),
         command: "update-ref",
         words: ["refs/x/v1", empty_tree].map(Into::into).into(),

@@ -28,6 +28,14 @@ const OTHER_SETTINGS: &[&str] = &[
     "gc.auto",
     "bad zlib compression level",
     "color.advice",
+    "core.hookspath",
+    "i18n.logoutputencoding",
+    "i18n.commitencoding",
+    "mailmap.file",
+    "log.date",
+    "remote.",
+    "branch.",
+    "trailer.",
 ];
 
 /// What git does where a setting has a bad value that refdb does not look at.
@@ -35,7 +43,9 @@ pub(crate) fn bad_settings(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_other = OTHER_SETTINGS.iter().any(|setting| git.err.contains_str(setting));
     if git.code == 128
         && is_other
-        && (git.err.contains_str("fatal: bad ") || git.err.contains_str("error: malformed value"))
+        && ["fatal: bad ", "error: malformed value", "fatal: unable to parse '"]
+            .iter()
+            .any(|words| git.err.contains_str(words))
         || git.err.lines().any(|line| line.starts_with(b"fatal: invalid refspec "))
     {
         refdb.clone_from(git);
@@ -54,21 +64,41 @@ const LATE_SETTINGS: &[&str] = &[
 ];
 
 pub(crate) fn late_settings(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let is_late =
-        LATE_SETTINGS.iter().any(|setting| refdb.err.contains_str(format!("config value 'x' for '{setting}'")));
+    let is_late = LATE_SETTINGS
+        .iter()
+        .any(|setting| refdb.err.contains_str(format!("' for '{setting}'")) && is_of_a_setting(refdb));
     // Git's commands about reflogs and whole stores read few settings.
     let settings = ["for 'user.useconfigonly'", "bad config variable 'user.", "for 'core.ignorecase'"];
-    let is_unread = ["reflog", "refs"].contains(&step.command)
+    let is_unread = ["reflog", "refs", "pack-refs"].contains(&step.command)
         && git.code != 128
-        && settings.iter().any(|setting| refdb.err.contains_str(setting));
-    if (is_late || is_unread) && refdb.code != 0 {
+        && (settings.iter().any(|setting| refdb.err.contains_str(setting)) || is_of_a_setting(refdb));
+    // Where git opens no ref, it does not ask how refs are logged, nor for the hooks' folder where it calls none.
+    let unread = ["core.logallrefupdates", "core.hookspath", "onbranch:"];
+    // Of two faults of the configuration, the one or the other is told.
+    let is_of_command_line = git.code == refdb.code && git.err.contains_str("unable to parse command-line config");
+    let is_unasked = is_of_a_setting(refdb) && is_of_command_line
+        || is_of_a_setting(refdb) && !is_of_a_setting(git) && unread.iter().any(|key| refdb.err.contains_str(key));
+    if (is_late || is_unread || is_unasked) && refdb.code != 0 {
         refdb.clone_from(git);
     }
 }
 
+/// Whether it ends with what is wrong with a setting.
+fn is_of_a_setting(said: &Said) -> bool {
+    let words = [
+        "fatal: bad config variable '",
+        "fatal: unable to parse '",
+        "fatal: bad numeric config value '",
+        "fatal: bad boolean config value '",
+        "fatal: exceeded maximum include depth",
+    ];
+    said.code != 0 && words.iter().any(|words| said.err.contains_str(words))
+}
+
 pub(crate) fn dot_folder(_: &Step, git: &mut Said, refdb: &mut Said) {
     for said in [git, refdb] {
-        said.err = said.err.replace("in file ./config: ", "in file config: ").into();
+        said.err =
+            said.err.replace("in file ./", "in file ").replace("\n\t././", "\n\t./").replace("\n\t./", "\n\t").into();
     }
 }
 
@@ -220,6 +250,8 @@ const SETTINGS_SAID: &[&str] = &[
     "unknown repository extension",
     "Expected git repo version",
     "bad numeric config value",
+    "unable to parse command-line config",
+    "unable to parse '",
 ];
 
 pub(crate) fn settings_of_check_ref_format(step: &Step, git: &mut Said, refdb: &mut Said) {

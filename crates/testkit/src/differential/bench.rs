@@ -1,4 +1,6 @@
-use super::{Changed, Difference, Left, Part, Place, Plan, Said, State, Step, objects::Objects, parts::NOW};
+use super::{
+    Changed, Difference, Left, Part, Place, Plan, Said, State, Step, objects::Objects, parts::NOW, plan::GIT_DIR,
+};
 use crate::{
     Git,
     folder::{copy_tree, files_below},
@@ -10,7 +12,7 @@ use std::{
     collections::BTreeMap,
     ffi::OsStr,
     fmt, fs,
-    os::unix::{ffi::OsStrExt, process::ExitStatusExt},
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt, process::ExitStatusExt},
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -173,11 +175,20 @@ impl Bench {
             Place::Outside => self.root.path().join("outside"),
         };
         let dir = if dir.is_dir() { dir } else { common.join("repo") };
-        let mut command = Command::new(program);
+        let mut command = bounded(program, plan);
         git::clean(&mut command, &dir);
         command.args(step.line().iter().map(|word| OsStr::from_bytes(word)));
         command.env("GIT_CEILING_DIRECTORIES", self.root.path());
         command.env("GIT_TEST_DATE_NOW", NOW.to_string());
+        let git_dir = git_dir(&common, plan);
+        command.env("CALLS", git_dir.join("CALLS"));
+        for word in &step.environment {
+            let word = with_git_dir(word, &git_dir);
+            match word.split_once_str("=") {
+                Some((name, value)) => command.env(OsStr::from_bytes(name), OsStr::from_bytes(value)),
+                None => command.env_remove(OsStr::from_bytes(&word)),
+            };
+        }
         let output = git::run(command, &step.input.concat());
         fs::rename(&common, &own).expect("a folder can be renamed");
         Said::from(output)
@@ -219,6 +230,25 @@ impl Bench {
         }
         folder
     }
+}
+
+/// A command that ends when it writes more than a few megabytes into a file, if the plan has names so long that git may
+/// fill the disk with an index that never ends.
+fn bounded(program: &Path, plan: &Plan) -> Command {
+    let is_long = |step: &Step| step.words.iter().chain(&step.input).any(|word| word.contains_str(LONG));
+    if !plan.steps.iter().any(is_long) {
+        return Command::new(program);
+    }
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "ulimit -c 0; ulimit -f 8192; exec \"$0\" \"$@\""]).arg(program);
+    command
+}
+
+/// What names contain that may be too long for the blocks of a table.
+pub(super) const LONG: &str = "nnnnnnnnnn";
+
+fn with_git_dir(text: &BString, git_dir: &Path) -> BString {
+    text.replace(GIT_DIR, git_dir.as_os_str().as_bytes()).into()
 }
 
 fn remove(folder: &Path) {
@@ -268,7 +298,9 @@ struct Maker<'a> {
 impl Maker<'_> {
     fn make(&mut self, part: &Part) {
         let is_good = |name: &BString| RefName::new(&name[..]).is_ok() && name.contains(&b'/');
-        let path = |path: &BString| git_dir(self.common, self.plan).join(OsStr::from_bytes(path));
+        let git_dir = git_dir(self.common, self.plan);
+        let path = |path: &BString| git_dir.join(OsStr::from_bytes(path));
+        let filled = |text: &BString| with_git_dir(text, &git_dir);
         match part {
             Part::Ref(name, id) if is_good(name) => {
                 self.made.push([b"update ", &name[..], b"\0", id, b"\0\0"].concat().into());
@@ -291,19 +323,24 @@ impl Maker<'_> {
                 git::run(command, b"");
             }
             Part::Pack => git(&[b"pack-refs", b"--all"]),
-            Part::Config(key, value) => git(&[b"config", b"--add", key, value]),
+            Part::Config(key, value) => git(&[b"config", b"--add", key, &filled(value)]),
             Part::Tree(name, at) => {
                 let folder = self.common.join("trees").join(name.to_path_lossy());
                 git(&[b"worktree", b"add", b"-q", b"-f", folder.as_os_str().as_bytes(), at]);
             }
             Part::RawConfig(lines) => {
-                let config = git_dir(self.common, self.plan).join("config");
+                let config = path(&"config".into());
                 let text = fs::read(&config).unwrap_or_default();
-                let _ = fs::write(config, [&text[..], lines].concat());
+                let _ = fs::write(config, [&text[..], &filled(lines)].concat());
             }
             Part::File(name, content) => {
                 let _ = path(name).parent().map(fs::create_dir_all);
-                let _ = fs::write(path(name), &content[..]);
+                let _ = fs::write(path(name), &filled(content)[..]);
+            }
+            Part::Program(name, content) => {
+                let _ = path(name).parent().map(fs::create_dir_all);
+                let _ = fs::write(path(name), &filled(content)[..]);
+                let _ = fs::set_permissions(path(name), fs::Permissions::from_mode(0o755));
             }
             Part::Folder(name) => drop(fs::create_dir_all(path(name))),
             Part::Link(name, target) => {

@@ -1,5 +1,5 @@
 use super::{
-    Areas, Bench, Place, Plan, Step, for_each_ref, lists, parts, reflogs, refs, update_ref,
+    Areas, Bench, Place, Plan, Step, for_each_ref, lists, parts, reflogs, refs, surroundings, update_ref,
     vocabulary::{Vocabulary, flags},
 };
 use crate::{Repo, Rng, names};
@@ -19,12 +19,14 @@ impl Plan {
 }
 
 fn step(rng: &mut Rng, words: &Vocabulary<'_>) -> Step {
-    let is_other = words.areas.lists_and_logs && !rng.one_in(3);
+    let is_other = words.areas.lists_and_logs && !rng.one_in(3) || words.areas.surroundings && rng.one_in(2);
     let (command, (mut arguments, input)) = if is_other { list_or_log(rng, words) } else { host(rng, words) };
     if rng.one_in(60) {
         insert_odd(rng, &mut arguments);
     }
-    Step { place: place(rng, words), globals: globals(rng), command, words: arguments, input }
+    let (place, globals) = (place(rng, words), globals(rng));
+    let environment = if words.areas.surroundings { surroundings::environment(rng) } else { Vec::new() };
+    Step { place, environment, globals, command, words: arguments, input }
 }
 
 /// A command, its words and its input.

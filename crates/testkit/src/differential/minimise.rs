@@ -17,9 +17,13 @@ pub fn minimise(plan: &Plan, fails: &mut dyn FnMut(&Plan) -> bool) -> Plan {
                 changed
             };
             let step = plan.steps[turn].clone();
-            let globals =
-                shorten(&step.globals, &mut |globals| fails(&with(Step { globals: globals.to_vec(), ..step.clone() })));
-            let step = Step { globals, ..step };
+            // An option and its value go together.
+            let without = Step { globals: Vec::new(), ..step.clone() };
+            let step = if !step.globals.is_empty() && fails(&with(without.clone())) { without } else { step };
+            let environment = shorten(&step.environment, &mut |environment| {
+                fails(&with(Step { environment: environment.to_vec(), ..step.clone() }))
+            });
+            let step = Step { environment, ..step };
             let words = shorten(&step.words, &mut |words| fails(&with(Step { words: words.to_vec(), ..step.clone() })));
             let step = Step { words, ..step };
             let input = shorten(&step.input, &mut |input| fails(&with(Step { input: input.to_vec(), ..step.clone() })));
@@ -32,7 +36,7 @@ pub fn minimise(plan: &Plan, fails: &mut dyn FnMut(&Plan) -> bool) -> Plan {
 }
 
 fn size(plan: &Plan) -> usize {
-    let step = |step: &Step| 1 + step.globals.len() + step.words.len() + step.input.len();
+    let step = |step: &Step| 1 + step.globals.len() + step.environment.len() + step.words.len() + step.input.len();
     plan.parts.len() + plan.steps.iter().map(step).sum::<usize>()
 }
 

@@ -1,6 +1,10 @@
-use crate::{RefFormat, Repo};
+use super::surroundings;
+use crate::{RefFormat, Repo, Rng};
 use bstr::BString;
 use refdb_types::{HashKind, ObjectId};
+
+/// How many odd objects there are.
+const ODD: usize = 90;
 
 /// The objects that plans are about, in a repository of their own.
 #[derive(Debug)]
@@ -9,6 +13,8 @@ pub(super) struct Objects {
     pub(super) commits: Vec<BString>,
     /// Tags, trees and blobs, and what only looks like it.
     pub(super) others: Vec<BString>,
+    /// Commits and tags with dates, encodings and messages that git itself does not write.
+    pub(super) odd: Vec<BString>,
     /// A tag of a commit that calls it a blob.
     pub(super) lie: BString,
     /// Not there.
@@ -25,7 +31,7 @@ impl Objects {
         repo.git_with_input(["mktree"], format!("100644 blob {blob}\tfile\n"));
         let commit = |parents: &[ObjectId], rest: &str| {
             let parents: String = parents.iter().map(|parent| format!("parent {parent}\n")).collect();
-            write(&repo, "commit", &format!("tree {tree}\n{parents}{rest}"))
+            write(&repo, "commit", format!("tree {tree}\n{parents}{rest}"))
         };
         let people = "author A U Thor <author@example.com> 1690000000 +0530\n\
             committer C O Mitter <committer@example.com> 1710000000 -0800\n";
@@ -57,11 +63,22 @@ impl Objects {
             blob,
         ];
         let lie = write(&repo, "tag", &lie);
+        let rng = &mut Rng::new(1);
+        let odd: Vec<ObjectId> = (0..ODD)
+            .map(|turn| {
+                let parent = commits[rng.below(6)];
+                match turn % 3 {
+                    0 => write(&repo, "tag", surroundings::tag(rng, parent)),
+                    _ => write(&repo, "commit", surroundings::commit(rng, tree, parent)),
+                }
+            })
+            .collect();
         repo.git(["repack", "-adkq"]);
         let hex = |id: &ObjectId| BString::from(id.to_string());
         Objects {
             commits: commits.iter().map(hex).collect(),
             others: others.iter().map(hex).collect(),
+            odd: odd.iter().map(hex).collect(),
             lie: hex(&lie),
             missing: "1234567890".repeat(hash.len_hex() / 10 + 1)[..hash.len_hex()].into(),
             zero: "0".repeat(hash.len_hex()).into(),
@@ -75,7 +92,7 @@ impl Objects {
     }
 }
 
-fn write(repo: &Repo, kind: &str, content: &str) -> ObjectId {
+fn write(repo: &Repo, kind: &str, content: impl AsRef<[u8]>) -> ObjectId {
     let hex = repo.git_with_input(["hash-object", "-w", "--literally", "-t", kind, "--stdin"], content);
     ObjectId::from_hex(repo.hash(), hex.as_bytes()).expect("git prints an object id")
 }

@@ -1,4 +1,4 @@
-use super::{Part, vocabulary::Vocabulary};
+use super::{Part, surroundings, vocabulary::Vocabulary};
 use crate::{RefFormat, Rng};
 use bstr::{BString, ByteSlice};
 use refdb_types::is_below;
@@ -136,6 +136,10 @@ pub(super) fn random(rng: &mut Rng, words: &mut Vocabulary<'_>, format: RefForma
             _ => Part::Ref(rng.pick(&words.names).clone(), good_id(rng, words)),
         });
     }
+    if words.areas.surroundings {
+        logs_and_settings(rng, words, &mut parts);
+        surroundings::parts(rng, words, &mut parts);
+    }
     if words.areas.lists_and_logs {
         logs_and_settings(rng, words, &mut parts);
     }
@@ -223,6 +227,9 @@ fn keep_possible(parts: &mut [Part]) {
 }
 
 fn good_id(rng: &mut Rng, words: &Vocabulary<'_>) -> BString {
+    if words.areas.surroundings && rng.one_in(2) {
+        return rng.pick(&words.objects.odd).clone();
+    }
     if rng.one_in(5) { rng.pick(&words.objects.others).clone() } else { rng.pick(&words.objects.commits).clone() }
 }
 

@@ -41,6 +41,9 @@ pub enum Part {
     Folder(BString),
     /// A symbolic link and what it says, by its path in the git folder.
     Link(BString, BString),
+    /// An executable file of this content, by its path in the git folder. A hook appends what it wants compared to the
+    /// file that the variable `CALLS` names.
+    Program(BString, BString),
 }
 
 /// A command line.
@@ -48,6 +51,8 @@ pub enum Part {
 pub struct Step {
     /// Where it runs.
     pub place: Place,
+    /// What the environment has besides, as `NAME=VALUE`, or has not, as `NAME`.
+    pub environment: Vec<BString>,
     /// The words before the command.
     pub globals: Vec<BString>,
     /// The command.
@@ -82,14 +87,22 @@ pub struct Areas {
     pub long_messages: bool,
     /// Mostly `reflog`, `refs` and the lists of `branch` and `tag`, on reflogs of different ages.
     pub lists_and_logs: bool,
+    /// Settings from every file and variable, hooks, objects that no git writes, and names too long for small blocks.
+    pub surroundings: bool,
 }
 
 impl Areas {
     /// All kinds of repositories, for the commands that host refs.
-    pub const ALL: Areas = Areas { worktree_names: true, broken: true, long_messages: true, lists_and_logs: false };
+    pub const ALL: Areas =
+        Areas { worktree_names: true, broken: true, long_messages: true, lists_and_logs: false, surroundings: false };
     /// All kinds of repositories, mostly for the commands about reflogs, lists and whole stores.
     pub const LISTS_AND_LOGS: Areas = Areas { lists_and_logs: true, ..Areas::ALL };
+    /// Sound repositories in all surroundings, for all commands.
+    pub const SURROUNDINGS: Areas = Areas { broken: false, surroundings: true, ..Areas::ALL };
 }
+
+/// What stands for the git folder's path in the content of files and in the environment.
+pub(super) const GIT_DIR: &str = "@GIT_DIR@";
 
 impl Step {
     /// The whole command line after the program's name.
@@ -147,6 +160,10 @@ impl fmt::Display for Part {
             Part::File(path, content) => write!(f, "printf %s {} >.git/{}", quoted(content), quoted(path)),
             Part::Folder(path) => write!(f, "mkdir -p .git/{}", quoted(path)),
             Part::Link(path, target) => write!(f, "ln -s {} .git/{}", quoted(target), quoted(path)),
+            Part::Program(path, content) => {
+                let path = quoted(path);
+                write!(f, "printf %s {} >.git/{path}; chmod +x .git/{path}", quoted(content))
+            }
         }
     }
 }
@@ -161,6 +178,14 @@ impl fmt::Display for Step {
         }
         if !self.input.is_empty() {
             write!(f, "printf {} | ", quoted(&self.input.concat().into()).replace("\\0", "\\000"))?;
+        }
+        if !self.environment.is_empty() {
+            write!(f, "env")?;
+            for word in &self.environment {
+                let unset = if word.contains(&b'=') { "" } else { "-u " };
+                write!(f, " {unset}{}", quoted(word))?;
+            }
+            write!(f, " ")?;
         }
         write!(f, "git")?;
         self.line().iter().try_for_each(|word| write!(f, " {}", quoted(word)))

@@ -1,4 +1,4 @@
-use super::{Areas, objects::Objects};
+use super::{Areas, objects::Objects, surroundings};
 use crate::{Rng, names};
 use bstr::{BString, ByteSlice};
 
@@ -61,6 +61,9 @@ impl<'a> Vocabulary<'a> {
             let nasty = names::nasty();
             names.extend((0..2).map(|_| rng.pick(&nasty).clone()));
         }
+        if areas.surroundings && rng.one_in(3) {
+            names.extend((0..2).map(|_| surroundings::long_name(rng)));
+        }
         Vocabulary { objects, areas, names, trees: Vec::new() }
     }
 
@@ -90,6 +93,7 @@ impl<'a> Vocabulary<'a> {
     /// The id of an object, which may not be there.
     pub(super) fn id(&self, rng: &mut Rng) -> BString {
         match rng.below(20) {
+            0..6 if self.areas.surroundings => rng.pick(&self.objects.odd).clone(),
             0..15 => rng.pick(&self.objects.commits).clone(),
             15..18 => rng.pick(&self.objects.others).clone(),
             18 if self.areas.broken && rng.one_in(3) => self.objects.lie.clone(),
