@@ -1,4 +1,4 @@
-/// How many leading bytes two strings have in common.
+/// Returns the length of the longest common prefix of two byte strings.
 #[inline]
 pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let len = a.len().min(b.len());

@@ -1,7 +1,8 @@
 use crate::Scope;
 use bstr::{BStr, ByteSlice};
 
-/// The files in a repository's folder, besides refs, that gitrepository-layout(5) and the commands' manuals name.
+/// The files in a repository's folder, besides refs, that gitrepository-layout(5) and the manuals of git's commands
+/// name.
 const FILES: [&str; 31] = [
     "ADD_EDIT.patch",
     "BISECT_ANCESTORS_OK",
@@ -36,10 +37,10 @@ const FILES: [&str; 31] = [
     "shallow",
 ];
 
-/// Files whose names end in letters of git's choice.
+/// Prefixes of files whose names end in characters that git chooses.
 const STARTS: [&str; 4] = ["fsmonitor--daemon", "next-index-", "ref_migration.", "sharedindex."];
 
-/// The folders beside `refs/` in which git and refdb keep what is no ref.
+/// The folders beside `refs/` in which git and refdb keep files that are not refs.
 const FOLDERS: [&str; 18] = [
     "NOTES_MERGE_WORKTREE",
     "branches",
@@ -61,12 +62,13 @@ const FOLDERS: [&str; 18] = [
     "svn",
 ];
 
-/// Whether a ref of this name would be stored as a file that git uses for something else: `packed-refs`,
+/// Returns whether a ref of this name would be stored as a file that git uses for something else: `packed-refs`,
 /// `hooks/update`, `worktrees/ID/index`.
 ///
-/// Git's rules for names allow all of these. Reftables could hold such refs, but could not be migrated to files.
+/// Git's rules for names allow all of these. A reftable could hold such a ref, but the repository could then no longer
+/// be migrated to files.
 pub fn is_file_of_git(name: &BStr) -> bool {
-    // Nearly all names are of this kind.
+    // Nearly all names take this branch.
     if name.starts_with(b"refs/") {
         return false;
     }
@@ -80,9 +82,10 @@ pub fn is_file_of_git(name: &BStr) -> bool {
     }
 }
 
-/// The same for a name relative to the folder of the repository or of a linked worktree.
+/// Checks a name that is relative to the folder of the repository or of a linked worktree.
 fn is_in_folder(name: &BStr) -> bool {
-    // A folder itself is in the way of a loose ref, and no harm to one in a table.
+    // The name of the folder itself is not refused: a loose ref cannot be created there anyway, and a ref in a table
+    // does no harm.
     let top = name.split_once_str("/").map_or(&b""[..], |(top, _)| top);
     let is_file = || FILES.iter().any(|file| name == *file) || STARTS.iter().any(|start| name.starts_with_str(start));
     FOLDERS.iter().any(|folder| top == folder.as_bytes()) || is_file()

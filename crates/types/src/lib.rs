@@ -1,9 +1,9 @@
-//! The words of Git's reference storage, without I/O: object ids, ref names, targets and reflog entries.
+//! The vocabulary of Git's reference storage, without I/O: object ids, ref names, targets and reflog entries.
 //!
-//! Read [`ObjectId`] (the object a ref points at), then [`RefName`] and [`check_format`] (the valid names of refs).
-//! Then read [`Scope`] (whose ref it is: the repository's or one worktree's). Then come [`Target`] (an object or
-//! another ref) and [`LogEntry`] (one line of a reflog). Last are [`Memo`] (what was found out about ids) and
-//! [`LineStart`] (an id as text).
+//! Start with [`ObjectId`] (the object a ref points at), [`RefName`] and [`check_format`] (which names a ref may have),
+//! and [`Scope`] (whether a ref belongs to the repository or to one worktree). [`Target`] is the value of a ref, either
+//! an object or another ref, and [`LogEntry`] is one line of a reflog. [`Memo`] and [`LineStart`] serve lists of
+//! millions of refs: a small cache keyed by object ids, and an id that is already formatted as text.
 
 mod bytes;
 mod gits_files;
@@ -27,7 +27,7 @@ pub use oid::{HashKind, HexError, ObjectId};
 pub use scope::{Scope, elsewhere, is_pseudo, is_root_ref, is_root_syntax, is_worktree_itself, plain_name};
 pub use target::Target;
 
-/// How many symbolic refs may follow one another before the chain counts as broken. The limit is git's.
+/// The longest chain of symbolic refs that is followed; a longer one counts as broken. The limit is git's.
 pub const SYMREF_DEPTH_MAX: usize = 5;
 
 #[cfg(doctest)]

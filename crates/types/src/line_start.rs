@@ -1,18 +1,18 @@
 use crate::{HashKind, ObjectId};
 
-/// An object id as a line of text begins with it: its lower-case digits and a space. For lists of millions of refs, in
-/// which few objects stand many times.
+/// An object id formatted as the start of a line: its lower-case digits and a space. Lists of millions of refs use it,
+/// because few distinct objects occur many times in them.
 #[derive(Clone, Copy, Debug)]
 pub struct LineStart {
     kind: HashKind,
     text: [u8; LEN_MAX],
 }
 
-/// The digits of the longest ids, and a space.
+/// The length of the longest id in digits, plus a space.
 const LEN_MAX: usize = HashKind::Sha256.len_hex() + 1;
 
 impl LineStart {
-    /// The text of `id`.
+    /// Formats `id`.
     pub fn new(id: &ObjectId) -> Self {
         let mut line = Vec::with_capacity(LEN_MAX);
         id.write_hex(&mut line);
@@ -22,10 +22,10 @@ impl LineStart {
         LineStart { kind: id.kind(), text }
     }
 
-    /// Appends the text.
+    /// Appends the text to `out`.
     #[inline(always)]
     pub fn write(&self, out: &mut Vec<u8>) {
-        // Lengths that are known when this is compiled.
+        // The lengths are constants here, so that each copy is a few instructions.
         match self.kind {
             HashKind::Sha1 => out.extend_from_slice(&self.text[..=HashKind::Sha1.len_hex()]),
             HashKind::Sha256 => out.extend_from_slice(&self.text),

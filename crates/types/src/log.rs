@@ -1,28 +1,28 @@
 use crate::ObjectId;
 use bstr::BString;
 
-/// Who moved a ref and when: the `name <email> seconds offset` of a reflog line.
+/// The person who changed a ref, and the time: `name <email> seconds offset` in a reflog line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ident {
-    /// May be empty.
+    /// The name, which may be empty.
     pub name: BString,
-    /// Without the angle brackets; may be empty.
+    /// The address without angle brackets, which may be empty.
     pub email: BString,
-    /// Seconds since 1970.
+    /// Seconds since 1970-01-01 00:00 UTC.
     pub time_seconds: u64,
-    /// Offset from UTC as git prints it: +0130 is 130, not 90.
+    /// The offset from UTC in hours and minutes as one decimal number, the way git prints it: +0130 is 130, not 90.
     pub offset_decimal: i16,
 }
 
 /// One entry of a reflog.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogEntry {
-    /// The value before; null where the ref did not exist.
+    /// The value before the change; null if the ref did not exist.
     pub old: ObjectId,
-    /// The value after; null where the ref was deleted.
+    /// The value after the change; null if the ref was deleted.
     pub new: ObjectId,
-    /// Who and when.
+    /// The person who made the change, and the time.
     pub committer: Ident,
-    /// One line, without its newline.
+    /// The message: a single line, without its newline.
     pub message: BString,
 }

@@ -1,18 +1,19 @@
-//! A bounded table of what was found out about keys that are spread evenly, as object ids are.
+//! A bounded cache for keys that are uniformly distributed, as object ids are.
 
 use crate::ObjectId;
 
 /// A key of a [`Memo`].
 pub trait Spread: Copy {
-    /// A number that differs where keys do, mostly: its low bits choose the place.
+    /// Returns a hash of the key, whose low bits select a slot.
     fn spread(&self) -> usize;
 
-    /// Whether it is the same key.
+    /// Returns whether two keys are equal.
     fn is(&self, other: &Self) -> bool;
 }
 
 impl Spread for ObjectId {
-    /// Ids are spread evenly already. One who chooses ids that collide makes his own refs slow.
+    /// Object ids are uniformly distributed already. Someone who crafts ids that collide slows down the lookup of their
+    /// own refs only.
     #[inline]
     fn spread(&self) -> usize {
         let bytes = self.as_array();
@@ -25,7 +26,7 @@ impl Spread for ObjectId {
     }
 }
 
-/// The digits of an id. Their low bits alone are spread badly.
+/// The hexadecimal digits of an id. They have to be mixed, because the low bits of digits are unevenly distributed.
 impl<const LEN: usize> Spread for [u8; LEN] {
     #[inline]
     fn spread(&self) -> usize {
@@ -34,7 +35,7 @@ impl<const LEN: usize> Spread for [u8; LEN] {
         (head.wrapping_mul(ODD) >> 32) as usize
     }
 
-    /// A call to compare the bytes would take longer.
+    /// Compared inline, because calling memcmp would take longer.
     #[inline]
     fn is(&self, other: &Self) -> bool {
         let ((own, own_rest), (other, other_rest)) = (self.as_chunks::<8>(), other.as_chunks::<8>());
@@ -43,18 +44,19 @@ impl<const LEN: usize> Spread for [u8; LEN] {
     }
 }
 
-/// Remembers a value for each of the keys that were put last, more or less. Where there is no room, a newer key takes an
-/// older one's place. It has at most `PLACES` places, a power of two; their number grows with the keys.
+/// A cache that remembers a value for roughly the keys that were put last. A key may be in any of eight consecutive
+/// slots; if all of them are taken, it replaces the entry in the first one. The cache grows with the number of keys up
+/// to `PLACES` slots, which must be a power of two.
 #[derive(Debug)]
 pub struct Memo<K, V, const PLACES: usize> {
     places: Vec<Option<(K, V)>>,
     taken: usize,
 }
 
-/// The places that a key may be in, from its own on.
+/// The number of consecutive slots that a key may be in, starting at the one that its hash selects.
 const TRIES: usize = 8;
 
-/// The places of a table with its first key.
+/// The number of slots that are allocated for the first key.
 const PLACES_MIN: usize = 64;
 
 impl<K, V, const PLACES: usize> Default for Memo<K, V, PLACES> {
@@ -65,7 +67,7 @@ impl<K, V, const PLACES: usize> Default for Memo<K, V, PLACES> {
 }
 
 impl<K: Spread, V: Copy, const PLACES: usize> Memo<K, V, PLACES> {
-    /// The value that was put for a key, if it is still there.
+    /// Returns the value of a key, unless it has been evicted.
     #[inline(always)]
     pub fn get(&self, key: &K) -> Option<&V> {
         let mask = self.places.len().wrapping_sub(1);
@@ -80,7 +82,7 @@ impl<K: Spread, V: Copy, const PLACES: usize> Memo<K, V, PLACES> {
         None
     }
 
-    /// Remembers a value for a key, in the place of the one before.
+    /// Remembers a value for a key, replacing the key's previous value.
     pub fn put(&mut self, key: K, value: V) {
         if self.taken * 2 >= self.places.len() && self.places.len() < PLACES {
             self.grow();
@@ -111,7 +113,7 @@ mod tests {
     use crate::HashKind;
 
     fn id(number: u32) -> ObjectId {
-        // Numbers that follow each other are not spread as ids are.
+        // Consecutive numbers are not uniformly distributed, unlike ids.
         let bytes = number.wrapping_mul(0x9e37_79b9).to_be_bytes();
         ObjectId::from_bytes(HashKind::Sha1, &bytes.repeat(5)).unwrap()
     }

@@ -5,41 +5,41 @@ pub use ordered::OrderedNames;
 use bstr::{BStr, BString, ByteSlice};
 use std::{borrow::Borrow, fmt, ops::Deref};
 
-/// A full refname that git accepts, or must at least be able to delete: `refs/heads/main`, `HEAD`.
+/// A full refname, such as `refs/heads/main` or `HEAD`, that git accepts or must at least be able to delete.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RefName {
     bytes: Box<[u8]>,
-    /// Whether it passes [`check_format`]; otherwise it is only [safe](is_safe).
+    /// Whether the name passes [`check_format`]; otherwise it is only [safe](is_safe).
     is_valid: bool,
 }
 
-/// The loosenesses of [`check_format`], by git-check-ref-format(1)'s names.
+/// What [`check_format`] tolerates, named like the options of git-check-ref-format(1).
 #[derive(Clone, Copy, Default, Debug)]
 pub struct FormatOptions {
-    /// Accept names without a slash.
+    /// Accepts names without a slash.
     pub allow_onelevel: bool,
-    /// Accept one `*` anywhere.
+    /// Accepts one `*` anywhere in the name.
     pub refspec_pattern: bool,
 }
 
 /// The rule of git-check-ref-format(1) that a name breaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameError {
-    /// The name is empty, is `@`, begins or ends with `/` or has two slashes in a row.
+    /// The name is empty or `@`, begins or ends with `/`, or contains two slashes in a row.
     Empty,
     /// A component begins with a dot.
     LeadingDot,
     /// A component ends with `.lock`.
     LockSuffix,
-    /// `..`.
+    /// The name contains `..`.
     DoubleDot,
-    /// A control character, a space, or one of `~ ^ : ? * [ \`.
+    /// The name contains a control character, a space, or one of `~ ^ : ? * [ \`.
     Forbidden(u8),
     /// The name ends with a dot.
     TrailingDot,
-    /// `@{`.
+    /// The name contains `@{`.
     AtBrace,
-    /// There is no slash in it.
+    /// The name contains no slash.
     OneLevel,
 }
 
@@ -60,7 +60,11 @@ impl fmt::Display for NameError {
 
 impl std::error::Error for NameError {}
 
-/// Checks a name by the rules of git-check-ref-format(1).
+/// Validates a name by the rules of git-check-ref-format(1).
+///
+/// # Errors
+///
+/// The first rule that the name breaks.
 pub fn check_format(name: &[u8], options: FormatOptions) -> Result<(), NameError> {
     if !is_plain(name) {
         check_bytes(name, options)?;
@@ -68,7 +72,7 @@ pub fn check_format(name: &[u8], options: FormatOptions) -> Result<(), NameError
     if options.allow_onelevel || name.contains(&b'/') { Ok(()) } else { Err(NameError::OneLevel) }
 }
 
-/// Checks every rule that does not depend on the whole name having a slash.
+/// Checks all rules but the one that requires a slash.
 fn check_bytes(name: &[u8], options: FormatOptions) -> Result<(), NameError> {
     if name == b"@" {
         return Err(NameError::Empty);
@@ -79,11 +83,11 @@ fn check_bytes(name: &[u8], options: FormatOptions) -> Result<(), NameError> {
     if name.last() == Some(&b'.') { Err(NameError::TrailingDot) } else { Ok(()) }
 }
 
-/// The bytes that are checked together.
+/// The number of bytes that are checked together.
 const CHUNK: usize = 16;
 
-/// Whether the name is sure to break no rule. Almost all names are; the few harmless ones that look suspicious (with
-/// `]`, `;`, `>`, `{`, `./`) are checked byte by byte.
+/// Returns whether the name certainly breaks no rule. Almost all names pass; the few valid ones that look suspicious,
+/// because they contain `]`, `;`, `>`, `{` or `./`, are then checked byte by byte.
 #[inline]
 fn is_plain(name: &[u8]) -> bool {
     let [first, _, ..] = name else { return false };
@@ -106,14 +110,14 @@ fn has_lock(name: &[u8]) -> bool {
 
 const LOCK: &[u8] = b".lock";
 
-/// There is a dot.
+/// The name contains a dot.
 const DOTTED: u8 = 1;
-/// There is a byte that can break a rule, alone or after the one before it.
+/// The name contains a byte that can break a rule, alone or because of the byte before it.
 const SUSPICIOUS: u8 = 2;
 
-/// The finding about at least 17 bytes. The first is looked at only as the one before the second.
+/// Classifies at least 17 bytes. The first byte is used only as the predecessor of the second.
 ///
-/// The compiler makes vector instructions of this as long as it stays by itself.
+/// The compiler vectorises this function as long as it is not inlined.
 #[inline(never)]
 fn look(name: &[u8]) -> u8 {
     let (before, this) = (&name[..name.len() - 1], &name[1..]);
@@ -121,14 +125,15 @@ fn look(name: &[u8]) -> u8 {
     for (before, this) in before.as_chunks().0.iter().zip(this.as_chunks().0) {
         seen = look_at_chunk(seen, before, this);
     }
-    // The last chunk may overlap: a byte can well be looked at twice.
+    // The last chunk may overlap the one before it, because checking a byte twice does no harm.
     if let (Some(before), Some(this)) = (before.last_chunk(), this.last_chunk()) {
         seen = look_at_chunk(seen, before, this);
     }
     seen.into_iter().fold(0, |all, seen| all | seen)
 }
 
-/// Adds to `seen` the finding about each byte of `this` beside the one before it. No byte waits for another's result.
+/// Adds the classification of each byte of `this`, given the byte before it, to `seen`. No byte depends on the result
+/// for another, so that the loop can be vectorised.
 #[inline(always)]
 fn look_at_chunk(seen: [u8; CHUNK], before: &[u8; CHUNK], this: &[u8; CHUNK]) -> [u8; CHUNK] {
     let mut all = [0; CHUNK];
@@ -141,21 +146,21 @@ fn look_at_chunk(seen: [u8; CHUNK], before: &[u8; CHUNK], this: &[u8; CHUNK]) ->
 #[inline(always)]
 fn look_at_byte(before: u8, this: u8) -> u8 {
     let if_so = |so: bool, what: u8| if so { what } else { 0 };
-    // Controls and the space; `:`, `?`; `[`, `\`, `^`; `~` and DEL; `*`; and `{`, which may follow `@`.
+    // Control characters and the space; `:` and `?`; `[`, `\` and `^`; `~` and DEL; `*`; and `{`, which may follow `@`.
     let mut seen = if_so(this <= b' ', SUSPICIOUS);
     seen |= if_so(this & 0xfa == b':', SUSPICIOUS);
     seen |= if_so(this.wrapping_sub(b'[') <= b'^' - b'[', SUSPICIOUS);
     seen |= if_so(this | 1 == 0x7f, SUSPICIOUS);
     seen |= if_so(this == b'*', SUSPICIOUS);
     seen |= if_so(this == b'{', SUSPICIOUS);
-    // `..`, `//`, `/.`, and `./`, which is harmless.
+    // `..`, `//`, `/.`, and the harmless `./`.
     seen |= if_so(this | 1 == b'/', SUSPICIOUS) & if_so(before | 1 == b'/', SUSPICIOUS);
     seen | if_so(this == b'.', DOTTED)
 }
 
-/// What has been seen of a name's components.
+/// The state of a check that goes byte by byte.
 struct Components {
-    /// Where the current one starts.
+    /// The offset at which the current component starts.
     start: usize,
     stars_left: bool,
 }
@@ -164,7 +169,7 @@ impl Components {
     #[inline]
     fn check_byte(&mut self, name: &[u8], at: usize) -> Result<(), NameError> {
         let byte = name[at];
-        // A component starts after '/', and so does the name.
+        // A component starts behind a slash, and so does the name as a whole.
         let before = || at.checked_sub(1).map_or(b'/', |before| name[before]);
         match CLASS[byte as usize] {
             PLAIN => {}
@@ -194,7 +199,8 @@ fn end_component(component: &[u8]) -> Result<(), NameError> {
     }
 }
 
-/// Drops leading slashes and folds runs of slashes, as `git check-ref-format --normalize` does before it checks.
+/// Removes leading slashes and collapses runs of slashes, as `git check-ref-format --normalize` does before it
+/// validates a name.
 pub fn normalize(name: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(name.len());
     for &byte in name {
@@ -205,20 +211,22 @@ pub fn normalize(name: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether the name is sure to be a path without empty parts, and without parts that begin with a dot. It must also
-/// lack bytes that no name has. Of short names and unusual ones it cannot be sure.
+/// Returns whether the name is certainly a path without empty components, components that begin with a dot, or bytes
+/// that no name contains. The answer may be `false` for short and unusual names that are such paths.
 #[inline]
 pub fn is_plain_path(name: &[u8]) -> bool {
     name.len() > CHUNK && CLASS[name[0] as usize] == PLAIN && look(name) == 0 && !name.ends_with(b"/")
 }
 
-/// Whether `name` lies in the folder `outer`: `refs/a/b` in `refs/a`. Refs of both names cannot be.
+/// Returns whether `name` lies in the folder `outer`, as `refs/a/b` lies in `refs/a`. Refs of both names cannot exist
+/// at the same time.
 pub fn is_below(name: &[u8], outer: &[u8]) -> bool {
     name.strip_prefix(outer).is_some_and(|rest| rest.starts_with(b"/"))
 }
 
-/// Whether a name that may be ill-formed cannot lead out of the repository. It is below `refs/` without an empty, `.`
-/// or `..` component, or has upper-case letters and underscores only. Such refs can still be listed and deleted.
+/// Returns whether a name, even an ill-formed one, cannot lead out of the repository: it either begins with `refs/` and
+/// has no empty, `.` or `..` component, or it consists of upper-case letters and underscores. Ill-formed refs with safe
+/// names can still be listed and deleted.
 pub fn is_safe(name: &[u8]) -> bool {
     match name.strip_prefix(b"refs/") {
         Some(_) if is_plain_path(name) => true,
@@ -228,33 +236,38 @@ pub fn is_safe(name: &[u8]) -> bool {
 }
 
 impl RefName {
-    /// A checked full name. One-level names such as `HEAD` are allowed.
+    /// Validates a full name. Names of one level, such as `HEAD`, are accepted.
+    ///
+    /// # Errors
+    ///
+    /// The rule of git-check-ref-format(1) that the name breaks.
     pub fn new(name: impl Into<Vec<u8>>) -> Result<Self, NameError> {
         let name = name.into();
         check_format(&name, FormatOptions { allow_onelevel: true, refspec_pattern: false })?;
         Ok(RefName { bytes: name.into_boxed_slice(), is_valid: true })
     }
 
-    /// A name that breaks git-check-ref-format(1) but [`is_safe`]: such refs exist on disk and must remain
-    /// deletable. `None` for a name that is not even safe.
+    /// Accepts a name that [`is_safe`] even if it breaks git-check-ref-format(1), because such refs exist on disk and
+    /// must remain deletable. Returns `None` for a name that is not safe.
     pub fn new_safe(name: impl Into<Vec<u8>>) -> Option<Self> {
         let name = name.into();
         let is_valid = check_format(&name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_ok();
         (is_valid || is_safe(&name)).then(|| RefName { bytes: name.into_boxed_slice(), is_valid })
     }
 
-    /// Whether it obeys git-check-ref-format(1). One that does not can be listed and deleted, but not created.
+    /// Returns whether the name obeys git-check-ref-format(1). A ref whose name does not can be listed and deleted, but
+    /// not created.
     pub fn is_valid(&self) -> bool {
         self.is_valid
     }
 
-    /// The name's bytes.
+    /// Returns the bytes of the name.
     pub fn as_bstr(&self) -> &BStr {
         self.bytes.as_bstr()
     }
 
-    /// The names of the folders this ref would lie in, longest first: `refs/heads/a`, `refs/heads`, `refs` for
-    /// `refs/heads/a/b`. None of them can be a ref beside this one.
+    /// Returns the names of the folders that this ref would lie in, longest first: `refs/heads/a`, `refs/heads` and
+    /// `refs` for `refs/heads/a/b`. None of them can be a ref beside this one.
     pub fn parents(&self) -> impl Iterator<Item = &BStr> {
         self.bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/').map(|(at, _)| self.bytes[..at].as_bstr())
     }
@@ -370,7 +383,7 @@ mod tests {
         }
     }
 
-    /// The rules told one after the other, without regard to speed.
+    /// The rules in a straightforward form, without regard to speed.
     fn verdict(name: &[u8], options: FormatOptions) -> bool {
         let forbidden = |byte: &u8| matches!(byte, 0..=b' ' | 0x7f | b'~' | b'^' | b':' | b'?' | b'[' | b'\\');
         let stars = name.iter().filter(|byte| **byte == b'*').count();
@@ -401,7 +414,7 @@ mod tests {
                 random ^= random << 17;
                 name.push_str(parts[(random >> 32) as usize % parts.len()]);
             }
-            // In any order, and after a sibling of the same folder.
+            // In random order, and right after a sibling in the same folder.
             for name in ["refs/heads/feature/a", "refs/heads/feature/", &name] {
                 let long = format!("refs/heads/feature/{name}");
                 for name in [name, &long] {
@@ -420,7 +433,7 @@ mod tests {
 
     #[test]
     fn no_byte_hides_wherever_it_stands() {
-        // The rules for one byte, told without chunks.
+        // The rules for a single byte, without the chunks.
         let expected = |byte: u8, last: bool| match byte {
             0..=b' ' | 0x7f | b'~' | b'^' | b':' | b'?' | b'*' | b'[' | b'\\' => Err(NameError::Forbidden(byte)),
             b'/' if last => Err(NameError::Empty),

@@ -1,20 +1,20 @@
 use std::fmt;
 
 /// The hash function that names a repository's objects (`extensions.objectFormat`).
-// As wide as a word, so that an id is words only. A copy of 33 bytes reads across what was just stored, and waits until that
-// is in the cache. Lists took twice as long.
+// This is as wide as a machine word, so that an `ObjectId` consists of whole words. With 33 bytes, each copy would read
+// across two recent stores and wait for them to reach the cache, which made listing refs take twice as long.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 #[repr(u64)]
 pub enum HashKind {
-    /// 20-byte ids, Git's default.
+    /// SHA-1, with ids of 20 bytes. This is git's default.
     #[default]
     Sha1,
-    /// 32-byte ids.
+    /// SHA-256, with ids of 32 bytes.
     Sha256,
 }
 
 impl HashKind {
-    /// Bytes in an id.
+    /// The number of bytes in an id.
     pub const fn len_bytes(self) -> usize {
         match self {
             HashKind::Sha1 => 20,
@@ -22,12 +22,12 @@ impl HashKind {
         }
     }
 
-    /// Hexadecimal digits in an id.
+    /// The number of hexadecimal digits in an id.
     pub const fn len_hex(self) -> usize {
         self.len_bytes() * 2
     }
 
-    /// The name `extensions.objectFormat` uses.
+    /// The name that `extensions.objectFormat` uses.
     pub const fn name(self) -> &'static str {
         match self {
             HashKind::Sha1 => "sha1",
@@ -35,28 +35,28 @@ impl HashKind {
         }
     }
 
-    /// The kind that `extensions.objectFormat` names, if git knows it.
+    /// Returns the kind that `extensions.objectFormat` names, or `None` if git knows no such kind.
     pub fn from_name(name: &str) -> Option<Self> {
         [HashKind::Sha1, HashKind::Sha256].into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// The name of an object. Small, `Copy`, ordered by its bytes.
+/// The id of an object: small, `Copy`, and ordered by its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
-    // Bytes past the kind's length stay zero, so that the derived comparisons are right.
+    // Bytes beyond the length of the kind stay zero, so that the derived comparisons are correct.
     bytes: [u8; 32],
     kind: HashKind,
 }
 
 const _: () = assert!(size_of::<ObjectId>() == 5 * size_of::<u64>() && align_of::<ObjectId>() == align_of::<u64>());
 
-/// Why a text is not an object id.
+/// The reason why a text is not an object id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HexError {
-    /// Neither 40 nor 64 digits, or not the length the repository uses.
+    /// The text does not have as many digits as an id of that kind.
     Length,
-    /// A byte that is no hexadecimal digit.
+    /// The text contains a byte that is not a hexadecimal digit.
     Digit,
 }
 
@@ -72,15 +72,15 @@ impl fmt::Display for HexError {
 impl std::error::Error for HexError {}
 
 impl ObjectId {
-    /// The id that stands for "no object".
+    /// Returns the id that stands for "no object": all its bytes are zero.
     pub const fn null(kind: HashKind) -> Self {
         ObjectId { bytes: [0; 32], kind }
     }
 
-    /// The id with these raw bytes; `None` if there are not exactly as many as `kind` has.
+    /// Makes an id from its raw bytes. Returns `None` unless there are exactly as many as `kind` has.
     #[inline]
     pub fn from_bytes(kind: HashKind, raw: &[u8]) -> Option<Self> {
-        // Both lengths are known when this is compiled, which makes the copies a few instructions and no call.
+        // Both lengths are constants here, so that each copy compiles to a few instructions instead of a call.
         let mut bytes = [0; 32];
         match kind {
             HashKind::Sha1 => bytes[..20].copy_from_slice(<&[u8; 20]>::try_from(raw).ok()?),
@@ -89,10 +89,15 @@ impl ObjectId {
         Some(ObjectId { bytes, kind })
     }
 
-    /// Reads a full-length id from hexadecimal digits of either case.
+    /// Parses an id of full length from hexadecimal digits of either case.
+    ///
+    /// # Errors
+    ///
+    /// [`HexError::Length`] if there are more or fewer digits than `kind` has, [`HexError::Digit`] if a byte is not a
+    /// hexadecimal digit.
     #[inline]
     pub fn from_hex(kind: HashKind, hex: &[u8]) -> Result<Self, HexError> {
-        // Lengths that are known when this is compiled.
+        // The lengths are constants here, so that the loops are unrolled.
         let mut bytes = [0; 32];
         let good = match kind {
             HashKind::Sha1 => decode_sha1(hex.try_into().map_err(|_| HexError::Length)?, &mut bytes),
@@ -101,23 +106,23 @@ impl ObjectId {
         if good { Ok(ObjectId { bytes, kind }) } else { Err(HexError::Digit) }
     }
 
-    /// The raw bytes, as many as the kind has.
+    /// Returns the raw bytes, as many as the kind has.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.kind.len_bytes()]
     }
 
-    /// The raw bytes, filled up with zeros.
+    /// Returns the raw bytes, padded with zeros.
     #[inline]
     pub(crate) fn as_array(&self) -> &[u8; 32] {
         &self.bytes
     }
 
-    /// The hash function this id comes from.
+    /// Returns the hash function that this id belongs to.
     pub const fn kind(&self) -> HashKind {
         self.kind
     }
 
-    /// Whether this is the id that stands for "no object".
+    /// Returns whether this is the id that stands for "no object".
     pub fn is_null(&self) -> bool {
         self.bytes == [0; 32]
     }
@@ -148,11 +153,11 @@ impl fmt::Debug for ObjectId {
     }
 }
 
-// The compiler makes vector instructions of these loops over arrays, as long as the functions stay by themselves. A table
-// would be asked digit by digit.
+// The compiler vectorises these loops over arrays as long as the functions are not inlined. A lookup table would have
+// to be read once for each digit.
 
-/// Reads the digits of a SHA-1, filled up with zeros to whole vector registers, and writes whole ones. A copy of an id
-/// that was just stored in other pieces waits until it is in the cache.
+/// Decodes the digits of a SHA-1, padded with zeros so that whole vector registers are read and written. If the id were
+/// stored in smaller pieces, a copy made right afterwards would have to wait for them to reach the cache.
 #[inline(never)]
 fn decode_sha1(digits: &[u8; 40], bytes: &mut [u8; 32]) -> bool {
     let Some((head, rest)) = digits.split_first_chunk::<32>() else { return false };
@@ -172,7 +177,7 @@ fn decode_sha256(digits: &[u8; 64], bytes: &mut [u8; 32]) -> bool {
     decode::<64, 32>(digits, bytes)
 }
 
-/// Reads hexadecimal digits. Returns whether all of them were digits.
+/// Decodes hexadecimal digits, and returns whether all of them are digits.
 #[inline(always)]
 fn decode<const DIGITS: usize, const BYTES: usize>(digits: &[u8; DIGITS], bytes: &mut [u8; BYTES]) -> bool {
     let if_so = |so: bool| if so { 0xff } else { 0 };
@@ -182,7 +187,7 @@ fn decode<const DIGITS: usize, const BYTES: usize>(digits: &[u8; DIGITS], bytes:
         let number = digits[at].wrapping_sub(b'0');
         let letter = (digits[at] | 0x20).wrapping_sub(b'a');
         let (is_number, is_letter) = (if_so(number <= 9), if_so(letter <= 5));
-        // A letter's last four bits are its value less nine, in either case.
+        // In either case, the low four bits of a letter are its value minus nine.
         values[at] = (digits[at] & 0x0f) + (is_letter & 9);
         goods[at] = is_number | is_letter;
     }
@@ -193,13 +198,13 @@ fn decode<const DIGITS: usize, const BYTES: usize>(digits: &[u8; DIGITS], bytes:
     goods.into_iter().fold(0xff, |all, good| all & good) == 0xff
 }
 
-/// Writes hexadecimal digits.
+/// Encodes bytes as hexadecimal digits.
 #[inline(never)]
 fn encode<const BYTES: usize>(bytes: &[u8; BYTES]) -> [[u8; 2]; BYTES] {
     bytes.map(|byte| {
-        // The high half in the low byte, the low half in the high one.
+        // The high nibble goes into the low byte, the low nibble into the high byte.
         let values = u16::from(byte).wrapping_mul(0x1001) >> 4 & 0x0f0f;
-        // Adding 6 carries for those above 9.
+        // Adding 6 carries into the next nibble for values above 9.
         let letters = (values + 0x0606) >> 4 & 0x0101;
         (values + u16::from(b'0') * 0x0101 + letters * u16::from(b'a' - b'0' - 10)).to_le_bytes()
     })

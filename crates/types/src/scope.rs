@@ -1,29 +1,31 @@
 use bstr::{BStr, ByteSlice};
 
-/// Whose ref a name denotes. See gitglossary(7), "per-worktree ref", and git-worktree(1), "REFS".
+/// The owner of a ref, as far as its name tells: the repository or one of its worktrees. See gitglossary(7),
+/// "per-worktree ref", and git-worktree(1), "REFS".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope<'a> {
-    /// One for the whole repository. So is a name behind `main-worktree/` or `worktrees/ID/` that is no ref of a
-    /// worktree. `main-worktree/refs/heads/x` is a shared ref of that very name, and not the branch `x`.
+    /// A ref that all worktrees share. A name behind `main-worktree/` or `worktrees/ID/` that no worktree has for
+    /// itself is shared too: `main-worktree/refs/heads/x` is a ref of that very name, not the branch `x`.
     Shared,
-    /// Each worktree has its own: `HEAD` and other root refs, `refs/bisect/`, `refs/worktree/`, `refs/rewritten/`.
+    /// A ref that each worktree has for itself: `HEAD` and other root refs, `refs/bisect/`, `refs/worktree/` and
+    /// `refs/rewritten/`.
     Worktree,
-    /// The main worktree's, whichever worktree asks: `main-worktree/NAME`.
+    /// The main worktree's ref, whichever worktree asks: `main-worktree/NAME`.
     Main(&'a BStr),
-    /// A named worktree's: `worktrees/ID/NAME`.
+    /// The ref of the named linked worktree: `worktrees/ID/NAME`.
     Other {
-        /// The folder below `worktrees/`.
+        /// The name of the worktree's folder below `worktrees/`.
         id: &'a BStr,
-        /// The name in that worktree.
+        /// The name of the ref within that worktree.
         name: &'a BStr,
     },
 }
 
 impl<'a> Scope<'a> {
-    /// Classifies a refname. It is a matter of spelling alone: the ref need not exist.
+    /// Classifies a refname by its spelling alone; the ref need not exist.
     #[inline]
     pub fn of(name: &'a BStr) -> Self {
-        // Nearly all names are of this kind.
+        // Nearly all names take this branch.
         if name.starts_with(b"refs/") {
             return if is_in_own_folder(name) { Scope::Worktree } else { Scope::Shared };
         }
@@ -50,11 +52,12 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The name by which a worktree calls a ref itself, in any spelling. There `HEAD` and `main-worktree/HEAD`, or
-/// `worktrees/ID/HEAD`, are one ref. `worktree` is the linked worktree's id; `None` stands for the main one.
+/// Returns the name by which a worktree itself calls a ref, for any spelling of it. In the linked worktree ID, `HEAD`
+/// and `worktrees/ID/HEAD` are the same ref; in the main worktree, `HEAD` and `main-worktree/HEAD` are. `worktree` is
+/// the linked worktree's id, or `None` for the main worktree.
 #[inline]
 pub fn plain_name<'n>(name: &'n BStr, worktree: Option<&BStr>) -> &'n BStr {
-    // Nearly all names are of this kind.
+    // Nearly all names take this branch.
     if name.starts_with(b"refs/") {
         return name;
     }
@@ -65,7 +68,7 @@ pub fn plain_name<'n>(name: &'n BStr, worktree: Option<&BStr>) -> &'n BStr {
     }
 }
 
-/// The name by which other worktrees call a worktree's own ref: `worktrees/ID/HEAD`, or `main-worktree/HEAD` where
+/// Returns the name by which other worktrees call a worktree's own ref: `worktrees/ID/HEAD`, or `main-worktree/HEAD` if
 /// `worktree` is `None`.
 pub fn elsewhere(worktree: Option<&BStr>, name: &BStr) -> Vec<u8> {
     match worktree {
@@ -74,35 +77,36 @@ pub fn elsewhere(worktree: Option<&BStr>, name: &BStr) -> Vec<u8> {
     }
 }
 
-/// Whether `name` is `worktrees/ID`: git takes it for the worktree ID, and for no ref.
+/// Returns whether `name` is `worktrees/ID`, which git takes for the worktree ID and not for a ref.
 pub fn is_worktree_itself(name: &BStr) -> bool {
     name.strip_prefix(b"worktrees/").is_some_and(|id| !id.contains(&b'/'))
 }
 
-/// Whether each worktree has its own ref of this name.
+/// Returns whether each worktree has a ref of this name for itself.
 fn is_per_worktree(name: &BStr) -> bool {
     if name.starts_with(b"refs/") { is_in_own_folder(name) } else { is_root_syntax(name) }
 }
 
-/// Whether `name` lies in one of the folders below `refs/` that each worktree has for itself.
+/// Returns whether `name` lies in one of the folders below `refs/` that each worktree has for itself.
 #[inline]
 fn is_in_own_folder(name: &BStr) -> bool {
     name.starts_with(b"refs/worktree/") || name.starts_with(b"refs/bisect/") || name.starts_with(b"refs/rewritten/")
 }
 
-/// Whether `name` is spelt as a ref that lives at the root: upper-case letters, `-` and `_` only. Git takes such names for
-/// refs of their own, but lists only [root refs](is_root_ref).
+/// Returns whether `name` is spelt like a ref at the root: upper-case letters, `-` and `_` only. Git accepts all such
+/// names as refs of a worktree, but lists only [root refs](is_root_ref).
 pub fn is_root_syntax(name: &BStr) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_'))
 }
 
-/// Whether `name` is one of git's pseudo refs, which look like refs but hold more than one (`FETCH_HEAD`,
-/// `MERGE_HEAD`). They are read as files in every format and never written as refs.
+/// Returns whether `name` is one of git's pseudo refs (`FETCH_HEAD`, `MERGE_HEAD`), which look like refs but can hold
+/// more than one id. They are files in every format, and are never written as refs.
 pub fn is_pseudo(name: &BStr) -> bool {
     name == "FETCH_HEAD" || name == "MERGE_HEAD"
 }
 
-/// Whether `name` is a root ref. That is `HEAD`, a name ending in `_HEAD`, or one of the few irregular names git lists.
+/// Returns whether `name` is a root ref: `HEAD`, a name ending in `_HEAD`, or one of the few irregular names that git
+/// lists.
 pub fn is_root_ref(name: &BStr) -> bool {
     const IRREGULAR: [&str; 5] =
         ["HEAD", "AUTO_MERGE", "BISECT_EXPECTED_REV", "NOTES_MERGE_PARTIAL", "NOTES_MERGE_REF"];
@@ -125,7 +129,7 @@ mod tests {
             "worktrees/",
             "worktrees/a",
             "main-worktree/",
-            // No ref of a worktree stands behind the prefix.
+            // What follows the prefix is no per-worktree ref.
             "main-worktree/refs/heads/main",
             "main-worktree/refs/bisect",
             "main-worktree/foo",

@@ -1,11 +1,12 @@
 use crate::{ObjectId, RefName};
 
-/// What a ref holds.
+/// The value of a ref.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Target {
-    /// An object.
+    /// The object that the ref points at.
     Direct(ObjectId),
-    /// Another ref, as `HEAD` names a branch. Kept as a link and resolved when it is read.
+    /// The name of another ref, which is how `HEAD` points at a branch. The name is stored, and followed each time the
+    /// ref is read.
     Symbolic(RefName),
 }
 
@@ -22,7 +23,7 @@ impl From<RefName> for Target {
 }
 
 impl Target {
-    /// The object id of a direct target.
+    /// Returns the object id of a direct target.
     pub fn id(&self) -> Option<ObjectId> {
         match self {
             Target::Direct(id) => Some(*id),
@@ -30,7 +31,7 @@ impl Target {
         }
     }
 
-    /// The refname of a symbolic target.
+    /// Returns the refname of a symbolic target.
     pub fn symbolic(&self) -> Option<&RefName> {
         match self {
             Target::Direct(_) => None,

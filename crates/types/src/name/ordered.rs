@@ -1,16 +1,16 @@
-//! Names that come in order, checked together with what the one before them was known to be.
+//! Validation of names that arrive in sorted order, using what is known of the previous name.
 
 use super::{CHUNK, CLASS, FormatOptions, PLAIN, check_format, look};
 
-/// Checks names that come in order, and so mostly begin as the one before.
+/// Validates names that arrive in sorted order, so that most of them begin like the previous name.
 #[derive(Debug, Default)]
 pub struct OrderedNames {
-    /// The first bytes of a name without a fault or a dot. None begins with a zero.
+    /// The first bytes of a valid name that contains no dot. No name begins with a zero byte, so zeros match nothing.
     plain_start: [u8; CHUNK],
 }
 
 impl OrderedNames {
-    /// Whether [`check_format`] accepts the name, of however many levels.
+    /// Returns whether [`check_format`] accepts the name, with any number of levels.
     #[inline]
     pub fn accept(&mut self, name: &[u8]) -> bool {
         if name.len() > CHUNK
@@ -23,7 +23,7 @@ impl OrderedNames {
         self.accept_new(name)
     }
 
-    /// Whether [`check_format`] accepts the name, of more than one level.
+    /// Returns whether [`check_format`] accepts the name and it has more than one level.
     #[inline]
     pub fn accept_full(&mut self, name: &[u8]) -> bool {
         (name.starts_with(b"refs/") || name.contains(&b'/')) && self.accept(name)
@@ -43,10 +43,11 @@ impl OrderedNames {
         check_format(name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_ok()
     }
 
-    /// The length of the name on the first line of `text`, if [`check_format`] is sure to accept it. The end is found while it is
-    /// checked.
+    /// Returns the length of the name on the first line of `text`, if [`check_format`] is certain to accept it. The end
+    /// of the line is searched in the same pass.
     ///
-    /// It is sure of plain names that begin as one that was accepted before. `None` says nothing of the name.
+    /// It is certain only for plain names that begin like a name that was accepted before; `None` does not mean that
+    /// the name is invalid.
     #[inline]
     pub fn accepted_line(&self, text: &[u8]) -> Option<usize> {
         if text.first_chunk() != Some(&self.plain_start) {
@@ -57,7 +58,7 @@ impl OrderedNames {
             let chunk: &[u8; CHUNK + 1] = text.get(end - 1..)?.first_chunk()?;
             let simple = simple_bytes(chunk);
             if simple < CHUNK {
-                // Behind a slash the name would end with it.
+                // A name must not end with a slash.
                 return (chunk[simple + 1] == b'\n' && chunk[simple] != b'/').then_some(end + simple);
             }
             end += CHUNK;
@@ -65,15 +66,16 @@ impl OrderedNames {
     }
 }
 
-/// How many of the bytes behind the first are letters, digits, `-`, `_` or slashes that do not follow one another.
+/// Counts how many of the bytes after the first are letters, digits, `-`, `_`, or slashes that do not follow a slash.
 #[inline(never)]
 fn simple_bytes(bytes: &[u8; CHUNK + 1]) -> usize {
     let (Some(before), Some(this)) = (bytes.first_chunk(), bytes.last_chunk()) else { return 0 };
-    // The lowest byte is the first.
+    // The lowest byte of the number is the first byte of the text.
     (u128::from_le_bytes(simplicity(before, this)).trailing_ones() / u8::BITS) as usize
 }
 
-/// Whether there are but letters, digits, `-`, `_` and single slashes at the end of a name longer than a chunk.
+/// Returns whether the last chunk of a name longer than one chunk contains only letters, digits, `-`, `_` and single
+/// slashes.
 #[inline(never)]
 fn ends_simply(name: &[u8]) -> bool {
     let (Some(before), Some(this)) = (name[..name.len() - 1].last_chunk(), name.last_chunk()) else { return false };
@@ -81,7 +83,7 @@ fn ends_simply(name: &[u8]) -> bool {
     simple.into_iter().fold(0xff, |all, simple| all & simple) == 0xff && this[CHUNK - 1] != b'/'
 }
 
-/// All bits of each letter, digit, `-`, `_` and slash in `this`, but for a slash behind a slash.
+/// Sets all bits for each letter, digit, `-`, `_` and slash in `this`, except for a slash that follows a slash.
 #[inline(always)]
 fn simplicity(before: &[u8; CHUNK], this: &[u8; CHUNK]) -> [u8; CHUNK] {
     let if_so = |so: bool| if so { 0xff } else { 0 };
@@ -101,7 +103,8 @@ fn simplicity(before: &[u8; CHUNK], this: &[u8; CHUNK]) -> [u8; CHUNK] {
 mod tests {
     use super::*;
 
-    /// A line that is found has a good name. A good name of plain bytes is found if it begins as the one before.
+    /// A length is returned only for a valid name; a valid name of plain bytes that begins like the previous one always
+    /// gets its length.
     #[test]
     fn a_line_is_accepted_as_its_name_is() {
         let any_level = FormatOptions { allow_onelevel: true, refspec_pattern: false };
@@ -115,7 +118,7 @@ mod tests {
                 for byte in (0..=255u8).filter(|byte| *byte != b'\n') {
                     let mut name = [start.as_bytes(), &vec![b'a'; len]].concat();
                     name[start.len() + at] = byte;
-                    // Once more behind a slash, and behind a dot.
+                    // Also right behind a slash, and right behind a dot.
                     for before in [b'a', b'/', b'.'] {
                         name[start.len() + at.max(1) - 1] = if at > 0 { before } else { byte };
                         let is_good = check_format(&name, any_level).is_ok();
