@@ -1,9 +1,11 @@
-//! Git's configuration: files in the order git reads them, includes, `-c` and the environment.
+//! Git's configuration: files in the order in which git reads them, includes, `-c`, and the environment.
 //!
-//! Our own reader, since start-up is a third of a command that reads one ref (docs/decisions/0020-config-reader.md).
+//! The reader is our own, because start-up takes a third of the time of a command that reads one ref
+//! (docs/decisions/0020-config-reader.md).
 
-// Read in this order: `parse` (bytes to variables), `outer` and `load` (which files, in which order, and their
-// includes). Then read `value` (types), `settings` (the engine's needs) and `edit` (a file's text with a change).
+// Read in this order: `parse` turns bytes into variables; `outer` and `load` decide which files are read, in which
+// order, and follow includes; `value` interprets values; `settings` collects what the engine needs; `edit` changes the
+// text of a file.
 mod command_line;
 mod edit;
 mod error;
@@ -33,7 +35,7 @@ pub use value::{Value, parse_boolean};
 use bstr::{BStr, ByteSlice};
 use std::path::PathBuf;
 
-/// All variables, in the order in which git reads them: what comes later outranks what comes before.
+/// All variables in the order in which git reads them. A later value outranks an earlier one.
 #[derive(Debug, Default)]
 pub struct Config {
     /// Keys and values, one after the other.
@@ -46,7 +48,7 @@ pub struct Config {
 struct Entry {
     key_start: usize,
     key_end: usize,
-    /// As long as the key if there is no `=`; values start right behind the key.
+    /// The end of the value, or `None` if the variable has no `=`. A value starts right behind its key.
     value_end: Option<usize>,
     origin: usize,
     line: u32,
@@ -55,46 +57,47 @@ struct Entry {
 /// Where variables were set.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// Whose setting it is.
+    /// The scope of the setting.
     pub level: Level,
     /// The file, as git shows it; `None` for the command line and the environment.
     pub file: Option<PathBuf>,
 }
 
-/// Whose setting it is; later ones outrank earlier ones.
+/// The scope of a setting. Later scopes outrank earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// The machine's: `/etc/gitconfig`.
+    /// The machine: `/etc/gitconfig`.
     System,
-    /// The user's: `~/.gitconfig`.
+    /// The user: `~/.gitconfig`.
     Global,
-    /// The repository's: `config`.
+    /// The repository: `config`.
     Local,
-    /// The worktree's: `config.worktree`.
+    /// The worktree: `config.worktree`.
     Worktree,
-    /// `-c` and the environment.
+    /// The command line and the environment: `-c`, `GIT_CONFIG_COUNT`.
     Command,
 }
 
 impl Level {
-    /// Whether nobody can set it by handing someone else a repository (git-config(1), "SCOPES": protected).
+    /// Returns whether the scope is protected (git-config(1), "SCOPES"): a repository that someone else made cannot set
+    /// it.
     pub fn is_protected(self) -> bool {
         matches!(self, Level::System | Level::Global | Level::Command)
     }
 }
 
 impl Config {
-    /// All variables, in order.
+    /// Returns all variables in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Value<'_>> {
         self.entries.iter().map(|entry| self.value(entry))
     }
 
-    /// The value that counts: the last one. `key` is canonical: `core.bare`.
+    /// Returns the effective value of a variable, which is the last one. `key` must be canonical: `core.bare`.
     pub fn last(&self, key: &str) -> Option<Value<'_>> {
         self.all(key).next_back()
     }
 
-    /// All values of a variable that may have many.
+    /// Returns all values of a variable that may occur several times.
     pub fn all(&self, key: &str) -> impl DoubleEndedIterator<Item = Value<'_>> {
         self.entries
             .iter()
@@ -112,7 +115,7 @@ impl Config {
         }
     }
 
-    /// With room for what a usual set of files says.
+    /// Allocates room for the usual number of variables.
     fn with_room() -> Self {
         Config { text: Vec::with_capacity(1024), entries: Vec::with_capacity(32), origins: Vec::with_capacity(4) }
     }

@@ -1,4 +1,4 @@
-//! Where a command stands: its folder and its environment variables.
+//! The surroundings of a command: its current folder and its environment variables.
 
 use bstr::{BStr, ByteSlice};
 use std::{
@@ -7,10 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The environment variables and the folder that decide which repository is meant and what its configuration is.
+/// The environment variables and the folder that decide which repository is meant and how it is configured.
 ///
-/// A command line uses [`Environment::process`]; a server, whose own variables mean nothing for the repositories it
-/// serves, starts from [`Environment::empty`].
+/// A command-line program uses [`Environment::process`]. A server starts from [`Environment::empty`], because its own
+/// variables mean nothing for the repositories that it serves.
 #[derive(Clone, Debug)]
 pub struct Environment {
     inherit: Inherit,
@@ -18,7 +18,7 @@ pub struct Environment {
     directory: PathBuf,
 }
 
-/// Which of this process's variables count.
+/// Which variables of this process are visible.
 #[derive(Clone, Copy, Debug)]
 enum Inherit {
     All,
@@ -37,18 +37,18 @@ impl Inherit {
 }
 
 impl Environment {
-    /// This process's variables and current folder.
+    /// Takes all variables of this process, and its current folder.
     pub fn process() -> Self {
         Environment { inherit: Inherit::All, variables: Vec::new(), directory: PathBuf::new() }
     }
 
-    /// This process's variables but for `GIT_*`: for libraries, whose callers name the repository. Paths are relative to
-    /// `directory`.
+    /// Takes the variables of this process except `GIT_*`. This is for libraries, whose callers name the repository.
+    /// Paths are relative to `directory`.
     pub fn without_git(directory: impl Into<PathBuf>) -> Self {
         Environment { inherit: Inherit::AllButGit, variables: Vec::new(), directory: directory.into() }
     }
 
-    /// The variables of this process that must not reach a hook.
+    /// Returns the variables of this process that must not reach a hook.
     pub(crate) fn hidden(&self) -> Vec<OsString> {
         let names = || std::env::vars_os().map(|(name, _)| name);
         match self.inherit {
@@ -57,7 +57,7 @@ impl Environment {
         }
     }
 
-    /// No variables. Paths are relative to `directory`.
+    /// Starts without any variables. Paths are relative to `directory`.
     pub fn empty(directory: impl Into<PathBuf>) -> Self {
         Environment { inherit: Inherit::Nothing, variables: Vec::new(), directory: directory.into() }
     }
@@ -69,7 +69,7 @@ impl Environment {
         self
     }
 
-    /// Adds a setting `key=value` as `-c` does: it outranks every file and every earlier `-c`.
+    /// Adds the setting `key=value` as `-c` does, so that it outranks every file and every earlier `-c`.
     #[must_use]
     pub fn with_config(self, setting: &BStr) -> Self {
         const PARAMETERS: &str = "GIT_CONFIG_PARAMETERS";
@@ -91,7 +91,7 @@ impl Environment {
         self.with(PARAMETERS, OsString::from_vec(parameters))
     }
 
-    /// A variable's value. An empty one is a value too.
+    /// Returns the value of a variable. An empty value counts as a value.
     pub fn get(&self, name: &str) -> Option<OsString> {
         match self.variables.iter().rev().find(|(known, _)| known == name) {
             Some((_, value)) => Some(value.clone()),
@@ -100,12 +100,12 @@ impl Environment {
         }
     }
 
-    /// What was set beyond the process's own variables: hooks and other children need it too.
+    /// Returns the variables that were set on top of the process's own, which hooks and other child processes need too.
     pub fn overrides(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
-    /// A path as seen from the folder of this environment; short where it can be.
+    /// Resolves a path against the folder of this environment, keeping the result short where it can be.
     pub fn resolve(&self, path: &Path) -> PathBuf {
         match (self.directory.as_os_str().is_empty(), path.as_os_str().is_empty()) {
             (true, _) => path.to_owned(),
@@ -114,7 +114,7 @@ impl Environment {
         }
     }
 
-    /// The absolute path of the folder.
+    /// Returns the absolute path of the folder.
     pub fn current_dir(&self) -> std::io::Result<PathBuf> {
         if self.directory.as_os_str().is_empty() { std::env::current_dir() } else { self.directory.canonicalize() }
     }
@@ -123,13 +123,13 @@ impl Environment {
         self.get("HOME").map(PathBuf::from)
     }
 
-    /// The home of a user that is listed in `/etc/passwd`.
+    /// Returns the home of a user who is listed in `/etc/passwd`.
     pub(crate) fn home_of(&self, user: &BStr) -> Option<PathBuf> {
         crate::passwd::by_name(user).map(|entry| entry.home)
     }
 }
 
-/// As a shell would need it: `it's` becomes `'it'\''s'`.
+/// Quotes text for a shell: `it's` becomes `'it'\''s'`.
 fn quote(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'\'');
     for &byte in text {

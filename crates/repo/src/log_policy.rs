@@ -1,22 +1,22 @@
 use bstr::BStr;
 
-/// Which refs get a reflog when they first change: `core.logAllRefUpdates`.
+/// Which refs get a reflog when they are first changed: `core.logAllRefUpdates`.
 ///
-/// A ref that has a reflog keeps getting entries whatever this says.
+/// A ref that already has a reflog keeps getting entries under every policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LogPolicy {
-    /// `false`; also where nothing is set and the repository is bare.
+    /// No ref gets one: `false`, and the default in a bare repository.
     #[default]
     Never,
-    /// `true`: HEAD, branches, remote-tracking branches and notes. Also where nothing is set and the repository is not
-    /// bare.
+    /// `HEAD`, branches, remote-tracking branches and notes get one: `true`, and the default in a repository that is
+    /// not bare.
     Usual,
-    /// `always`: every ref below `refs/`, and HEAD.
+    /// `HEAD` and every ref below `refs/` get one: `always`.
     Always,
 }
 
 impl LogPolicy {
-    /// Whether a ref of this name gets a reflog without being asked for one.
+    /// Returns whether a ref of this name gets a reflog even if the caller does not ask for one.
     pub fn creates_log(self, name: &BStr) -> bool {
         match self {
             LogPolicy::Never => false,

@@ -1,22 +1,22 @@
-//! `/etc/passwd`, read directly: a static program cannot load the C library's other sources of users.
+//! `/etc/passwd`, read directly, because a static program cannot load the C library's other sources of users.
 
 use bstr::{BStr, BString, ByteSlice};
 use std::path::PathBuf;
 
-/// A user.
+/// An entry of `/etc/passwd`.
 pub(crate) struct Entry {
     pub(crate) login: BString,
-    /// The comment field; its first part is the full name.
+    /// The comment field, whose first part is the full name.
     pub(crate) gecos: BString,
     pub(crate) home: PathBuf,
 }
 
-/// The user with this login name.
+/// Finds the user with this login name.
 pub(crate) fn by_name(login: &BStr) -> Option<Entry> {
     find(|fields| fields[0] == login.as_bytes())
 }
 
-/// The user with this number.
+/// Finds the user with this number.
 pub(crate) fn by_uid(uid: u32) -> Option<Entry> {
     let uid = uid.to_string();
     find(|fields| fields[2] == uid.as_bytes())

@@ -1,4 +1,4 @@
-//! `-c`, `GIT_CONFIG_PARAMETERS` and `GIT_CONFIG_COUNT`, as git-config(1), "ENVIRONMENT" has them.
+//! Reads `-c`, `GIT_CONFIG_PARAMETERS` and `GIT_CONFIG_COUNT`: git-config(1), "ENVIRONMENT".
 
 use super::{BadKey, ConfigError, parse::canonical_key};
 use crate::environment::Environment;

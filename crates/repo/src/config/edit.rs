@@ -1,38 +1,39 @@
-//! Changes a variable in a file's text, and leaves all else as it is: comments, order, other sections. The layout is git's.
+//! Changes a variable in the text of a configuration file and leaves everything else as it is: comments, the order,
+//! other sections. New lines are laid out like git's.
 
 use super::{BadLine, parse::Piece};
 use std::ops::Range;
 
-/// A file's text that is being changed.
+/// The text of a file that is being changed.
 pub(crate) struct Edit {
     text: Vec<u8>,
 }
 
-/// A section as it stands in the file.
+/// A section in the text.
 struct Section {
     key: Vec<u8>,
-    /// From its header to the next one, or the end of the file.
+    /// From its header to the next header, or to the end of the file.
     all: Range<usize>,
-    /// Behind its header, or behind its last variable.
+    /// The offset behind its header, or behind its last variable.
     end: usize,
     variables: usize,
 }
 
 impl Edit {
-    /// Fails if the text cannot be understood.
+    /// Starts a change. Fails if the text cannot be parsed.
     pub(crate) fn new(text: &[u8]) -> Result<Self, BadLine> {
         let edit = Edit { text: text.to_vec() };
         edit.scan(b"")?;
         Ok(edit)
     }
 
-    /// The text with all changes.
+    /// Returns the text with all changes.
     pub(crate) fn into_text(self) -> Vec<u8> {
         self.text
     }
 
-    /// Gives a variable this value in its own line, which loses its comment. Without one, in the last such section, or in a
-    /// new one.
+    /// Sets a variable. An existing line is replaced, and loses its comment; otherwise a line is added to the last
+    /// section of that name, or to a new one.
     pub(crate) fn set(&mut self, section: &str, name: &str, value: &str) -> Result<(), BadLine> {
         let line = format!("\t{name} = {value}\n");
         let (sections, found) = self.scan(format!("{section}.{name}").as_bytes())?;
@@ -49,7 +50,7 @@ impl Edit {
         Ok(())
     }
 
-    /// Removes a variable wherever it is set. A section that has nothing else goes with it.
+    /// Removes all values of a variable. A section that becomes empty is removed with them.
     pub(crate) fn unset(&mut self, section: &str, name: &str) -> Result<(), BadLine> {
         let mut left = usize::MAX;
         loop {
@@ -70,21 +71,21 @@ impl Edit {
         rest.iter().any(|part| part.iter().any(|byte| matches!(byte, b'#' | b';')))
     }
 
-    /// Puts a line in the place of another, or between two.
+    /// Replaces a line, or inserts one.
     fn splice(&mut self, place: Range<usize>, line: &str) {
         debug_assert!(place.end <= self.text.len(), "a place lies in the text: {place:?}");
         let blanks = self.text[..place.start].iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
         let start = place.start - blanks;
         let is_at_line_start = start == 0 || self.text[start - 1] == b'\n';
         let before = &self.text[..start];
-        // At the end of the file a backslash goes on into the next line, which has to be empty.
+        // A backslash at the end of the file continues the line into the next one, so an empty line has to follow.
         let goes_on =
             place.end == self.text.len() && [&b"\\"[..], b"\\\n", b"\\\r\n"].iter().any(|end| before.ends_with(end));
         let line = [if is_at_line_start { "" } else { "\n" }, if goes_on { "\n" } else { "" }, line].concat();
         self.text.splice(start..place.end, line.into_bytes());
     }
 
-    /// All sections, and the lines of the variable with this key.
+    /// Finds all sections, and the lines that set the variable with this key.
     fn scan(&self, key: &[u8]) -> Result<(Vec<Section>, Vec<Range<usize>>), BadLine> {
         const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
         let skipped = if self.text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
@@ -122,7 +123,7 @@ impl Edit {
         Ok((sections, found))
     }
 
-    /// Where the line that `at` is in ends, if nothing but blanks or a comment follows; else `at`.
+    /// Returns the end of the line that contains `at` if only blanks or a comment follow; otherwise `at`.
     fn line_end(&self, at: usize) -> usize {
         let rest = &self.text[at..];
         let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r')).count();
@@ -160,7 +161,7 @@ mod tests {
             ("[a] ; x\n[d]\n", "[a] ; x\n\tb = 1\n[d]\n"),
             ("[A]\n  B=2\n[a]\nb=3\\\n4\nc", "[A]\n  B=2\n[a]\n\tb = 1\nc"),
             ("\u{feff}[a]\nb=0\n", "\u{feff}[a]\n\tb = 1\n"),
-            // What was appended became a part of the last value.
+            // Text that is appended there becomes part of the last value.
             ("[c]\nd = e\\", "[c]\nd = e\\\n\n[a]\n\tb = 1\n"),
             ("[c]\nd = e\\\n", "[c]\nd = e\\\n\n[a]\n\tb = 1\n"),
             ("[a]\nd = e\\\n", "[a]\nd = e\\\n\n\tb = 1\n"),

@@ -2,65 +2,65 @@ use super::{BadKey, Origin};
 use bstr::BString;
 use std::path::PathBuf;
 
-/// Why the configuration cannot be used. Git ends with status 128 for each of these.
+/// The reason why the configuration cannot be used. Git exits with status 128 for each of these.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A file breaks the syntax of git-config(1).
+    /// A file violates the syntax of git-config(1).
     #[error("bad config line {line} in file {}", file.display())]
     BadLine {
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: u32,
-        /// As git shows it.
+        /// The file, as git shows it.
         file: PathBuf,
     },
-    /// A value that is none of git-config(1)'s booleans.
+    /// A value is none of the booleans of git-config(1).
     #[error("bad boolean config value '{value}' for '{key}'")]
     BadBoolean {
         /// The value.
         value: BString,
-        /// The variable.
+        /// The canonical key of the variable.
         key: BString,
     },
-    /// A value that is no number, or too large a one.
+    /// A value is not a number, or too large a number.
     #[error("bad numeric config value '{value}' for '{key}'{origin}: {}", if *.out_of_range { "out of range" } else { "invalid unit" })]
     BadNumber {
         /// The value.
         value: BString,
-        /// The variable.
+        /// The canonical key of the variable.
         key: BString,
-        /// Where it is set: ` in file PATH`, or nothing for the command line.
+        /// The place where it is set: ` in file PATH`, or empty for the command line.
         origin: String,
-        /// It is a number, but none that fits.
+        /// Whether it is a number that is out of range.
         out_of_range: bool,
     },
-    /// A variable cannot have this value.
+    /// A variable has a value that it cannot have.
     #[error("{}{place}", if detail.is_empty() { String::new() } else { format!("{detail}; ") })]
     BadVariable {
-        /// The fault of the value; empty where git does not say.
+        /// The reason; empty where git gives none.
         detail: String,
-        /// Where git says it found it.
+        /// The place that git names.
         place: Place,
     },
-    /// `~user/` with a user that is unknown, or `~/` without a home.
+    /// `~user/` names an unknown user, or there is no home for `~/`.
     #[error("failed to expand user dir in: '{0}'")]
     NoHome(BString),
-    /// A setting of a backend is out of its range.
+    /// A setting of a backend is out of range.
     #[error("{0}")]
     OutOfRange(String),
-    /// Includes go in a circle, or nearly.
+    /// Includes are nested too deeply, usually because they form a cycle.
     #[error(
         "exceeded maximum include depth ({}) while including\n\t{}\nfrom\n\t{}\nThis might be due to circular includes.",
         most, file.display(), from.display()
     )]
     IncludeDepth {
-        /// The file that would be one too many.
+        /// The file that would exceed the limit.
         file: PathBuf,
         /// The file that includes it.
         from: PathBuf,
-        /// How deep files may include files.
+        /// The greatest depth.
         most: u32,
     },
-    /// A file that a condition on remote URLs includes says one itself.
+    /// A file that is included by a condition on remote URLs configures a remote URL.
     #[error(
         "remote URLs cannot be configured in file directly or indirectly included by includeIf.hasconfig:remote.*.url"
     )]
@@ -68,12 +68,12 @@ pub enum ConfigError {
     /// `-c`, `GIT_CONFIG_PARAMETERS` or `GIT_CONFIG_COUNT` is malformed.
     #[error("{0}")]
     CommandLine(String),
-    /// An environment variable that shall be a boolean is none.
+    /// An environment variable that has to be a boolean is not one.
     #[error("bad boolean environment value '{value}' for '{name}'")]
     BadEnvironment {
         /// The value.
         value: BString,
-        /// The variable.
+        /// The name of the variable.
         name: &'static str,
     },
     /// A file cannot be read.
@@ -81,19 +81,20 @@ pub enum ConfigError {
     Io(#[from] refdb_vfs::Error),
 }
 
-/// How git names the place of a bad variable; it depends on when it looks.
+/// How git names the place of a bad variable, which depends on when git looks at it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// While the file was parsed.
+    /// During parsing of the file.
     Parsing(u32, PathBuf),
-    /// While the configuration was looked through.
+    /// During a later pass over the configuration.
     Variable(BString, Option<(u32, PathBuf)>),
-    /// While the command line was parsed.
+    /// During parsing of the command line.
     CommandLine,
 }
 
 impl ConfigError {
-    /// What git prints to stderr before it ends with status 128: `fatal: ` lines, some after an `error: ` line.
+    /// Returns what git prints to stderr before it exits with status 128: lines with `fatal: `, some of them after a
+    /// line with `error: `.
     pub fn report(&self) -> String {
         match self {
             ConfigError::CommandLine(detail) => {
@@ -141,7 +142,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// The system's words without Rust's "(os error 13)".
+/// Returns the system's message without the suffix "(os error 13)" that Rust adds.
 pub(crate) fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()

@@ -1,24 +1,26 @@
-//! Whether git's own clean-up may pack a repository's refs beside writers.
+//! Tells whether git's own maintenance may pack a repository's refs while others write them.
 
 use super::{Config, Level, Value, parse_boolean};
 use bstr::ByteSlice;
 use std::fmt;
 
-/// Settings that let `git gc` or `git maintenance` pack refs by themselves. Beside writers both lose refs that are loose.
+/// The settings that let `git gc` or `git maintenance` pack refs on their own. While other processes write loose refs
+/// in batches, both can lose refs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GitPacks {
-    /// `gc.packRefs` does.
+    /// Whether `gc.packRefs` lets git pack refs.
     pub gc: bool,
-    /// `maintenance.pack-refs.enabled` does.
+    /// Whether `maintenance.pack-refs.enabled` lets git pack refs.
     pub maintenance: bool,
-    /// Whether the repository's own configuration says so. If not, that of all repositories is to be mended.
+    /// Whether the repository's own configuration is the cause. Otherwise the configuration of all repositories has to
+    /// be changed.
     pub is_own: bool,
-    /// What they are, for people.
+    /// A description of these settings for people.
     text: String,
 }
 
 impl GitPacks {
-    /// The settings that do; `None` where git packs no refs by itself.
+    /// Finds these settings. Returns `None` if git packs no refs on its own.
     pub(super) fn of(config: &Config, is_bare: bool) -> Option<Self> {
         let mut found = GitPacks { gc: false, maintenance: false, is_own: false, text: String::new() };
         let is_on = |value: &Value<'_>| parse_boolean(value.raw) != Some(false);
@@ -30,10 +32,12 @@ impl GitPacks {
         (found.gc || found.maintenance).then_some(found)
     }
 
-    /// Notes the setting `shown` where its value lets git pack, as `lets_pack` says, or where it has none.
+    /// Records the setting `shown` if it is unset or has a value for which `lets_pack` holds, and returns whether it
+    /// was recorded.
     fn lets_pack(&mut self, config: &Config, shown: &str, lets_pack: impl Fn(&Value<'_>) -> bool) -> bool {
         let key = &shown.to_ascii_lowercase();
-        // A server is given what stands above the repository as one is given `-c`. The git of others does not see that.
+        // A server receives the configuration above the repository in the form of `-c`, which other processes' git does
+        // not see, so that the repository's own value is looked for first.
         let own = config.all(key).rev().find(|value| value.origin.level != Level::Command);
         let said = match own.or_else(|| config.last(key)) {
             None => format!("{shown} is not set"),
@@ -63,7 +67,7 @@ mod tests {
     use crate::{config::Outer, environment::Environment};
     use refdb_vfs::Fs;
 
-    /// Of settings that a server was given, and a user's file.
+    /// Settings that a server was given, and the file of a user.
     fn found(given: &[&str], file: &str, is_bare: bool) -> Option<(bool, bool, bool, String)> {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("gitconfig");
@@ -89,7 +93,7 @@ mod tests {
         let gc = |text: &str, is_own| Some((true, false, is_own, text.to_owned()));
         assert_eq!(found(&["gc.packRefs=notbare", NO[1]], "", false), gc("gc.packRefs is notbare", false));
         assert_eq!(found(&["gc.packRefs=maybe", NO[1]], "", true), gc("gc.packRefs is maybe", false));
-        // The file of a repository outranks what stands above it.
+        // The repository's file outranks the configuration above it.
         assert_eq!(found(&NO, "[gc]\npackRefs = true\n", true), gc("gc.packRefs is true in 'F'", true));
         assert_eq!(found(&["gc.packRefs=true", NO[1]], "[gc]\npackRefs = 0\n", true), None);
         let key = "maintenance.pack-refs.enabled is set without a value in 'F'";

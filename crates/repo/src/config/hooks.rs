@@ -1,18 +1,18 @@
-//! Hooks from the configuration: git-hook(1).
+//! Hooks that are set in the configuration: git-hook(1).
 
 use super::{Config, ConfigError, parse_boolean};
 use bstr::{BStr, BString, ByteSlice};
 
-/// A hook that `hook.NAME.*` configures for an event.
+/// A hook that `hook.NAME.*` sets for an event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfiguredHook {
-    /// `NAME`.
+    /// `NAME` in `hook.NAME.*`.
     pub name: BString,
-    /// `hook.NAME.command`: a program or a line for the shell.
+    /// `hook.NAME.command`: a program, or a line for the shell.
     pub command: BString,
 }
 
-/// The events of githooks(5) that concern refs. A hook must not be called as one of them.
+/// The events of githooks(5) that concern refs. A configured hook must not have the name of one of them.
 const REF_EVENTS: [&str; 8] = [
     "reference-transaction",
     "pre-receive",
@@ -25,10 +25,14 @@ const REF_EVENTS: [&str; 8] = [
 ];
 
 impl Config {
-    /// The hooks configured for `event`, in the order they are to be run, without those that are switched off.
+    /// Returns the enabled hooks for `event`, in the order in which they run.
     ///
-    /// The hook of the same name in the hooks folder runs after these; [`Config::is_event_enabled`] holds for it too.
-    /// A hook without a command is an error whatever event it is for, as in git.
+    /// The file of the event's name in the hooks folder runs after these; [`Config::is_event_enabled`] applies to it
+    /// too.
+    ///
+    /// # Errors
+    ///
+    /// As in git, a hook without a command is an error, even if it is for another event.
     pub fn hooks(&self, event: &str) -> Result<Vec<ConfiguredHook>, ConfigError> {
         let mut names: Vec<&BStr> = Vec::new();
         let mut in_use: Vec<&BStr> = Vec::new();
@@ -83,13 +87,13 @@ impl Config {
         })
     }
 
-    /// Whether hooks for this event run at all: `hook.EVENT.enabled`.
+    /// Returns whether any hook runs for this event: `hook.EVENT.enabled`.
     pub fn is_event_enabled(&self, event: &str) -> bool {
         self.is_enabled(event.into())
     }
 
     fn is_enabled(&self, name: &BStr) -> bool {
-        // A value that is no boolean does not switch anything off.
+        // A value that is not a boolean disables nothing.
         self.hook_value(name, b"enabled").is_none_or(|value| parse_boolean(value).unwrap_or(true))
     }
 
@@ -98,7 +102,7 @@ impl Config {
     }
 }
 
-/// `hook.NAME.variable`.
+/// Splits `hook.NAME.variable` into the name and the variable.
 fn split(key: &BStr) -> Option<(&BStr, &[u8])> {
     let rest = key.strip_prefix(b"hook.")?;
     let dot = rest.rfind_byte(b'.')?;

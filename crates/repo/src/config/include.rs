@@ -1,4 +1,5 @@
-//! Where an include directive stands, which file it means, and whether its condition holds: git-config(1), "Includes".
+//! Resolves include directives: where one occurs, which file it means, and whether its condition holds. See
+//! git-config(1), "Includes".
 
 use super::{ConfigError, Level, Place, expand_path};
 use crate::environment::{Environment, os};
@@ -10,24 +11,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What reading the configuration of a repository needs to know of it.
+/// What the configuration of a repository depends on.
 pub(crate) struct Local<'a> {
-    /// For `includeIf.gitdir:`.
+    /// The repository's folder, for `includeIf.gitdir:`.
     pub(crate) git_dir: &'a Path,
-    /// The same as git would spell it, `.` for instance, behind the folder that this is relative to.
+    /// The folder that a spelling is relative to, and the repository's folder as git would spell it from there, `.` for
+    /// instance.
     pub(crate) spelled: (&'a Path, &'a Path),
-    /// The content of `config` in the common folder, and its path as it is opened and as git shows it.
+    /// The content of `config` in the common folder, its path, and its path as git shows it.
     pub(crate) file: (&'a [u8], &'a Path, &'a Path),
-    /// The same of `config.worktree`, if there is one that counts.
+    /// The content and the paths of `config.worktree`, if that file is in effect.
     pub(crate) worktree_file: Option<(&'a [u8], &'a Path, &'a Path)>,
     /// The branch that is checked out, for `includeIf.onbranch:`.
     pub(crate) branch: &'a dyn Fn() -> Option<BString>,
 }
 
-/// Where an include directive stands.
+/// The place of an include directive.
 pub(super) struct From<'a> {
     pub(super) level: Level,
-    /// The file, as it is opened and as git shows it; `None` for the command line.
+    /// The path of the file, and its path as git shows it; `None` for the command line.
     pub(super) file: Option<(&'a Path, &'a Path)>,
     pub(super) line: u32,
 }
@@ -42,7 +44,7 @@ impl From<'_> {
     }
 }
 
-/// Whether the pattern of `gitdir:`, which stands there, fits the repository's folder.
+/// Returns whether the pattern of a `gitdir:` condition matches the repository's folder.
 pub(super) fn git_dir_matches(
     pattern: &BStr,
     from: &From<'_>,
@@ -53,7 +55,7 @@ pub(super) fn git_dir_matches(
     let Some(pattern) = Pattern::parse(pattern, from, environment)? else { return Ok(false) };
     let git_dir = environment.resolve(local.git_dir);
     let Some(rest) = pattern.behind_literal(real(&git_dir).as_os_str().as_bytes(), mode).map(BString::from) else {
-        // Git tries no other spelling of a path that does not lie below the file.
+        // Git tries no other spelling if the path does not lie below the folder of the file.
         return Ok(false);
     };
     let as_spelled = || {
@@ -63,14 +65,15 @@ pub(super) fn git_dir_matches(
     Ok(matches(&pattern.glob, &rest, mode) || as_spelled().unwrap_or(false))
 }
 
-/// What a condition asks of a path: it begins with `literal`, and `glob` matches the rest.
+/// A compiled pattern: the path has to begin with `literal`, and `glob` has to match the rest.
 struct Pattern {
     literal: BString,
     glob: BString,
 }
 
 impl Pattern {
-    /// `None` if it begins with the home of a user who is not known, so that it fits nothing.
+    /// Parses a pattern. Returns `None` if it begins with the home of an unknown user, in which case it matches
+    /// nothing.
     fn parse(pattern: &BStr, from: &From<'_>, environment: &Environment) -> Result<Option<Pattern>, ConfigError> {
         if let Some(rest) = pattern.strip_prefix(b"./") {
             let Some((path, _)) = from.file else {
@@ -79,12 +82,13 @@ impl Pattern {
             let path = environment.resolve(path);
             let file = real(&path);
             let folder = file.parent().unwrap_or(Path::new("/")).as_os_str().as_bytes();
-            // What stands for the folder of the file is no pattern, whatever characters it has.
+            // The folder that replaces `./` is not a pattern, whatever characters it contains.
             let slash: &[u8] = if folder.ends_with(b"/") { b"" } else { b"/" };
             let glob = if rest.is_empty() { BString::from("**") } else { with_all_below(rest.into()) };
             return Ok(Some(Pattern { literal: [folder, slash].concat().into(), glob }));
         }
-        // Only the home is expanded: the rest may end in slashes, which mean something here and which a path drops.
+        // Only the home is expanded as a path, because slashes at the end of the pattern have a meaning that a path
+        // would lose.
         let (start, rest) = match pattern.find_byte(b'/') {
             Some(slash) if pattern.starts_with(b"~") => pattern.split_at(slash),
             _ => (pattern.as_bytes(), &b""[..]),
@@ -97,7 +101,7 @@ impl Pattern {
         Ok(Some(Pattern { literal: BString::default(), glob: with_all_below(glob) }))
     }
 
-    /// What `glob` has to match, if the path begins with `literal`.
+    /// Returns the part of the path that `glob` has to match, if the path begins with `literal`.
     fn behind_literal<'p>(&self, path: &'p [u8], mode: Mode) -> Option<&'p [u8]> {
         let (head, rest) = path.split_at_checked(self.literal.len())?;
         let same = if mode.contains(Mode::IGNORE_CASE) {
@@ -109,8 +113,8 @@ impl Pattern {
     }
 }
 
-/// The absolute path of the repository's folder with links and dots as they were written. `.` stays in it, because a
-/// pattern that ends with a slash fits the folder itself only so.
+/// Returns the absolute path of the repository's folder with links and dots as they were written. A final `.` is kept,
+/// because only with it does a pattern that ends with a slash match the folder itself.
 fn spelled(local: &Local<'_>, environment: &Environment) -> Option<Vec<u8>> {
     let (standing, git_dir) = local.spelled;
     if git_dir.is_absolute() {
@@ -118,7 +122,7 @@ fn spelled(local: &Local<'_>, environment: &Environment) -> Option<Vec<u8>> {
     }
     let standing = if standing.as_os_str().is_empty() { Path::new(".") } else { standing };
     let id = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
-    // A shell tells by which links it came to a folder.
+    // The shell records in `PWD` by which links it reached the folder.
     let by_links = environment
         .get("PWD")
         .map(PathBuf::from)
@@ -137,7 +141,7 @@ pub(super) fn matches(pattern: &[u8], text: &[u8], mode: Mode) -> bool {
     gix_glob::wildmatch(pattern.as_bstr(), text.as_bstr(), mode | Mode::NO_MATCH_SLASH_LITERAL)
 }
 
-/// A pattern that ends with a slash means everything below.
+/// Makes a pattern that ends with a slash match everything below.
 pub(super) fn with_all_below(mut pattern: BString) -> BString {
     if pattern.ends_with(b"/") {
         pattern.extend_from_slice(b"**");
@@ -155,7 +159,7 @@ pub(super) fn beside(file: &Path, target: &Path) -> PathBuf {
     os(folder).join(target)
 }
 
-/// The path with its symbolic links resolved, or as it is where that cannot be done.
+/// Resolves the symbolic links in a path, or returns it unchanged if that fails.
 fn real(path: &Path) -> Cow<'_, Path> {
     path.canonicalize().map_or(Cow::Borrowed(path), Cow::Owned)
 }

@@ -1,4 +1,4 @@
-//! In which order files are read, and what becomes of them: git-config(1), "FILES".
+//! Reads configuration files in git's order and follows includes: git-config(1), "FILES".
 
 use super::{
     BadLine, Config, ConfigError, Level, Origin, Outer, Parser, command_line, expand_path,
@@ -10,7 +10,7 @@ use gix_glob::wildmatch::Mode;
 use refdb_vfs::Fs;
 use std::path::Path;
 
-/// How deep files may include files. The limit is git's.
+/// The greatest depth of nested includes. The limit is git's.
 const DEPTH_MAX: u32 = 10;
 
 /// Reads configuration files into a [`Config`].
@@ -21,12 +21,12 @@ pub(crate) struct Loader<'a> {
     pub(super) local: Option<&'a Local<'a>>,
     pub(super) config: Config,
     pub(super) depth: u32,
-    /// Set while only remote URLs are looked for. Files that depend on URLs are then checked to configure none, even where
-    /// their condition will not hold.
+    /// Whether this pass only collects remote URLs. It also checks that files whose inclusion depends on URLs configure
+    /// no URL, even if their condition turns out not to hold.
     pub(super) only_urls: bool,
-    /// Set inside a file that a condition on remote URLs included.
+    /// Whether the current file was included by a condition on remote URLs.
     pub(super) urls_forbidden: bool,
-    /// The remote URLs of all files, once a condition has asked for them.
+    /// The remote URLs of all files, collected when the first condition asks for them.
     pub(super) remote_urls: Option<Vec<BString>>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Everything, in order.
+    /// Reads all files in order.
     pub(crate) fn load(mut self) -> Result<Config, ConfigError> {
         self.read_all()?;
         debug_assert!(self.depth == 0 && !self.urls_forbidden, "all included files have ended");
@@ -72,7 +72,7 @@ impl<'a> Loader<'a> {
         self.command_line()
     }
 
-    /// Reads what a file holds, includes too.
+    /// Reads the content of a file and what it includes.
     pub(super) fn text(&mut self, level: Level, text: &[u8], path: &Path, shown: &Path) -> Result<(), ConfigError> {
         let origin = self.config.origins.len();
         self.config.origins.push(Origin { level, file: Some(shown.to_owned()) });
@@ -107,7 +107,7 @@ impl<'a> Loader<'a> {
         })
     }
 
-    /// Follows the variable if it is an include whose condition holds.
+    /// Follows a variable if it is an include whose condition holds.
     fn maybe_include(&mut self, key: &[u8], value: Option<&[u8]>, from: &From<'_>) -> Result<(), ConfigError> {
         if self.urls_forbidden && is_remote_url(key) {
             return Err(ConfigError::RemoteUrlInInclude);
@@ -130,7 +130,7 @@ impl<'a> Loader<'a> {
         let target = expand_path(value, self.environment)
             .ok_or_else(|| from.error(format!("could not expand include path '{value}'")))?;
         let (path, shown) = match from.file {
-            // A relative path is relative to the file it stands in.
+            // A relative path is relative to the file that contains it.
             Some((path, shown)) => (beside(path, &target), beside(shown, &target)),
             None if target.is_absolute() => (target.clone(), target),
             None => return Err(from.error("relative config includes must come from files".into())),
@@ -165,7 +165,7 @@ impl<'a> Loader<'a> {
         } else if let Some(pattern) = after("hasconfig:remote.*.url:") {
             self.any_remote_url_matches(pattern)
         } else {
-            // A condition that is not known does not hold, so that files can be shared with newer gits.
+            // An unknown condition does not hold, so that files can be shared with newer versions of git.
             Ok(false)
         }
     }
@@ -176,7 +176,8 @@ impl<'a> Loader<'a> {
 
     fn any_remote_url_matches(&mut self, pattern: &BStr) -> Result<bool, ConfigError> {
         if self.only_urls {
-            // The file is read for one thing: that it configures no URL, on which conditions would depend in a circle.
+            // The file is read only to check that it configures no URL: otherwise the condition would depend on its own
+            // outcome.
             return Ok(true);
         }
         if self.remote_urls.is_none() {
@@ -192,14 +193,14 @@ impl<'a> Loader<'a> {
 }
 
 impl Outer {
-    /// The configuration that a repository has no hand in: these files and the command line.
+    /// Reads the configuration that a repository cannot influence: these files and the command line.
     pub(crate) fn protected(&self, fs: &Fs, environment: &Environment) -> Result<Config, ConfigError> {
         Loader::new(fs, environment, self, None).load()
     }
 }
 
 impl Config {
-    /// What one file says, without following its includes. `file` is for messages.
+    /// Reads a single file without following its includes. `file` is its name in messages.
     pub fn parse(text: &[u8], file: &Path) -> Result<Config, ConfigError> {
         let mut config = Config::with_room();
         config.origins.push(Origin { level: Level::Local, file: Some(file.to_owned()) });

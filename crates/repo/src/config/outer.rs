@@ -1,4 +1,4 @@
-//! The files that stand above any repository: the machine's and the user's.
+//! The configuration files above any repository: the machine's and the user's.
 
 use super::{ConfigError, Level, parse_boolean};
 use crate::environment::Environment;
@@ -6,7 +6,8 @@ use bstr::ByteSlice;
 use refdb_vfs::Fs;
 use std::{io, os::unix::ffi::OsStrExt, path::PathBuf};
 
-/// What these files hold. It is kept, since it may be wanted twice: before a repository is trusted, and after.
+/// The content of these files. It is kept because it may be needed twice: before a repository is trusted, and
+/// afterwards.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outer {
     pub(super) files: Vec<(Level, PathBuf, Vec<u8>)>,
@@ -34,7 +35,7 @@ impl Outer {
         match fs.read_small(&environment.resolve(&path), true, &mut text) {
             Ok(()) => self.files.push((level, path, text)),
             Err(error) if error.is_not_found() => {}
-            // The user's own files may lie where this process has no right to look, under sudo for instance.
+            // The user's files may be in a folder that this process must not read, for instance under sudo.
             Err(error) if level == Level::Global && error.source.kind() == io::ErrorKind::PermissionDenied => {}
             Err(error) => return Err(error.into()),
         }
@@ -51,7 +52,8 @@ fn no_system(environment: &Environment) -> Result<bool, ConfigError> {
     }
 }
 
-/// The user's files: the one that XDG wants, then the old one; or the one that `GIT_CONFIG_GLOBAL` names.
+/// Returns the paths of the user's files: that of the XDG specification and then `~/.gitconfig`, or only the file that
+/// `GIT_CONFIG_GLOBAL` names.
 fn global_files(environment: &Environment) -> [Option<PathBuf>; 2] {
     if let Some(only) = environment.get("GIT_CONFIG_GLOBAL") {
         return [Some(only.into()), None];

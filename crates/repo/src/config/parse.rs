@@ -1,30 +1,30 @@
-//! git-config(1), "Syntax": bytes to (key, value) pairs.
+//! Parses the syntax of git-config(1) into pairs of key and value.
 
-/// What a file says, one variable after the other.
+/// Parses a file, one variable after the other.
 pub(crate) struct Parser<'a> {
     text: &'a [u8],
     at: usize,
-    /// The line that the next byte is on, counted from 1.
+    /// The line of the next byte, counted from 1.
     line: u32,
     past_end: bool,
-    /// Where the last section's header, or the last variable, begins.
+    /// The offset at which the last section header or variable begins.
     start: usize,
-    /// The canonical key: `section.Sub section.name`. It keeps the section between variables.
+    /// The canonical key, `section.Sub section.name`. The part up to the section is kept from one variable to the next.
     key: Vec<u8>,
     section_len: usize,
     value: Vec<u8>,
 }
 
 pub(crate) struct Variable<'a> {
-    /// Canonical: the section and the name in lower case, the subsection as it is.
+    /// The canonical key: the section and the name in lower case, the subsection unchanged.
     pub(crate) key: &'a [u8],
-    /// `None` for a variable without `=`, which counts as true.
+    /// The value, or `None` for a variable without `=`, which counts as true.
     pub(crate) value: Option<&'a [u8]>,
-    /// The line the variable ends on.
+    /// The line on which the variable ends.
     pub(crate) line: u32,
 }
 
-/// What stands in a file, comments aside.
+/// A piece of a file other than a comment.
 pub(super) enum Piece {
     /// The header of a section.
     Section,
@@ -33,7 +33,7 @@ pub(super) enum Piece {
     End,
 }
 
-/// The line that cannot be understood.
+/// A line that cannot be parsed.
 pub(crate) struct BadLine(pub(crate) u32);
 
 impl<'a> Parser<'a> {
@@ -43,7 +43,7 @@ impl<'a> Parser<'a> {
         Parser { text, at: 0, line: 1, past_end: false, start: 0, key: Vec::new(), section_len: 0, value: Vec::new() }
     }
 
-    /// The next variable; `None` at the end.
+    /// Returns the next variable, or `None` at the end of the file.
     pub(crate) fn next(&mut self) -> Result<Option<Variable<'_>>, BadLine> {
         loop {
             match self.piece()? {
@@ -52,14 +52,14 @@ impl<'a> Parser<'a> {
                 Piece::Variable(has_value) => {
                     let value = has_value.then_some(&self.value[..]);
                     debug_assert!(self.line > 1, "a variable ends with its line, or with the file");
-                    // The newline has been read, so the count is one ahead.
+                    // The newline has been consumed already, so the count is one too high.
                     return Ok(Some(Variable { key: &self.key, value, line: self.line - 1 }));
                 }
             }
         }
     }
 
-    /// The next header or variable.
+    /// Returns the next header or variable.
     #[inline]
     pub(super) fn piece(&mut self) -> Result<Piece, BadLine> {
         loop {
@@ -85,18 +85,18 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The canonical key of the piece returned last; that of a section ends with a dot.
+    /// Returns the canonical key of the piece that was returned last. The key of a section ends with a dot.
     pub(super) fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// Where the piece returned last stands in the text. A variable's ends with its line.
+    /// Returns the range of the piece that was returned last. The range of a variable includes the end of its line.
     pub(super) fn span(&self) -> std::ops::Range<usize> {
         debug_assert!(self.start < self.at, "a piece has a byte at least");
         self.start..self.at.min(self.text.len())
     }
 
-    /// The next byte; CR LF counts as LF, and the end of the file as one more LF.
+    /// Returns the next byte. CR LF counts as LF, and the end of the file as one more LF.
     fn byte(&mut self) -> u8 {
         let mut byte = match self.text.get(self.at) {
             Some(byte) => *byte,
@@ -118,7 +118,7 @@ impl<'a> Parser<'a> {
         while self.byte() != b'\n' {}
     }
 
-    /// `[section]`, `[section.subsection]` or `[section "Sub section"]`, the bracket read already.
+    /// Parses the rest of `[section]`, `[section.subsection]` or `[section "Sub section"]` after the bracket.
     fn section(&mut self) -> Result<(), BadLine> {
         self.key.clear();
         loop {
@@ -141,7 +141,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `"Sub section"]`, the blank `byte` before it read already.
+    /// Parses `"Sub section"]`, of which the blank `byte` in front has been read.
     fn subsection(&mut self, mut byte: u8) -> Result<(), BadLine> {
         while is_space(byte) {
             if byte == b'\n' {
@@ -167,12 +167,12 @@ impl<'a> Parser<'a> {
         if self.byte() == b']' { Ok(()) } else { Err(BadLine(self.line)) }
     }
 
-    /// The line ended too early: it is the bad one, not the line after it.
+    /// Reports a line that ended too early: the faulty line is this one, not the next.
     fn bad_line_end<T>(&self) -> Result<T, BadLine> {
         Err(BadLine(self.line - 1))
     }
 
-    /// `name = value` or `name`, its first byte read already. Whether there is a value.
+    /// Parses `name = value` or `name`, of which the first byte has been read. Returns whether there is a value.
     fn variable(&mut self, first: u8) -> Result<bool, BadLine> {
         debug_assert!(self.section_len <= self.key.len(), "the key begins with its section's");
         self.key.truncate(self.section_len);
@@ -191,7 +191,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes at once what needs no thought: most of what values are made of.
+    /// Consumes a run of ordinary bytes, of which most values consist, at once.
     fn plain_run(&mut self, kept: &mut usize) {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let len = rest.iter().position(|byte| !is_plain(*byte)).unwrap_or(rest.len());
@@ -202,11 +202,11 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The value to the end of its line, and of the lines that continue it.
+    /// Parses the value up to the end of its line and of the lines that continue it.
     fn value(&mut self) -> Result<(), BadLine> {
         self.value.clear();
         let (mut quoted, mut comment) = (false, false);
-        // How much of the value stays if nothing but blanks follows.
+        // The length that the value keeps if only blanks follow.
         let mut kept = 0;
         loop {
             if !comment {
@@ -222,7 +222,7 @@ impl<'a> Parser<'a> {
                 }
                 _ if comment => {}
                 _ if is_space(byte) && !quoted => {
-                    // Blanks before the value do not count.
+                    // Blanks in front of the value are skipped.
                     if kept > 0 {
                         self.value.push(byte);
                     }
@@ -252,7 +252,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether a byte of a value stands for itself wherever it is.
+/// Returns whether a byte stands for itself everywhere in a value.
 fn is_plain(byte: u8) -> bool {
     byte > b' ' && !matches!(byte, b'"' | b'#' | b';' | b'\\')
 }
@@ -261,9 +261,13 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// Brings a key that a user typed into its canonical form. `None` if it is not one.
+/// Brings a key that a user typed into its canonical form.
 ///
-/// The section and the name may have letters, digits and `-`; anything goes in the subsection but a newline.
+/// The section and the name may consist of letters, digits and `-`; the subsection may contain anything but a newline.
+///
+/// # Errors
+///
+/// The fault of the key.
 pub(crate) fn canonical_key(key: &[u8]) -> Result<Vec<u8>, BadKey> {
     let last_dot = match key.iter().rposition(|byte| *byte == b'.') {
         None | Some(0) => return Err(BadKey::NoSection),
@@ -294,13 +298,13 @@ pub(crate) fn canonical_key(key: &[u8]) -> Result<Vec<u8>, BadKey> {
 /// The fault of a key that a user typed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadKey {
-    /// There is no dot, or nothing before it.
+    /// The key has no dot, or nothing in front of it.
     NoSection,
     /// Nothing follows the last dot.
     NoName,
-    /// A byte that cannot stand there.
+    /// A byte is not allowed where it is.
     Invalid,
-    /// A newline in the subsection.
+    /// The subsection contains a newline.
     Newline,
 }
 
@@ -351,7 +355,7 @@ mod tests {
 
     #[test]
     fn no_input_makes_it_panic() {
-        // Every string of up to six of the bytes that mean something.
+        // All strings of up to six of the bytes that have a meaning.
         const BYTES: &[u8] = b"[]\"\\=#\na. \r";
         for len in 0..=5u32 {
             for number in 0..BYTES.len().pow(len) {

@@ -1,48 +1,52 @@
-//! git-config(1), "Values": booleans, integers, paths.
+//! Interprets values as git-config(1), "Values", says: booleans, integers, paths.
 
 use super::{ConfigError, Origin, error::Place};
 use crate::environment::Environment;
 use bstr::{BStr, ByteSlice};
 use std::path::PathBuf;
 
-/// One variable's value and where it was set.
+/// The value of one variable, and where it was set.
 #[derive(Clone, Copy, Debug)]
 pub struct Value<'a> {
     /// The canonical key.
     pub key: &'a BStr,
-    /// `None` for a variable without `=`.
+    /// The text of the value; `None` for a variable without `=`.
     pub raw: Option<&'a BStr>,
-    /// Where it was set.
+    /// The file, or the command line, that sets it.
     pub origin: &'a Origin,
-    /// The line in the file.
+    /// The line in the file, counted from 1.
     pub line: u32,
 }
 
 impl<'a> Value<'a> {
-    /// The value as a string.
+    /// Returns the value as a string.
+    ///
+    /// # Errors
+    ///
+    /// If the variable has no value.
     pub fn text(&self) -> Result<&'a BStr, ConfigError> {
         self.raw.ok_or_else(|| ConfigError::missing_value(self.key, self.origin, self.line))
     }
 
-    /// The value as a boolean.
+    /// Returns the value as a boolean.
     pub fn boolean(&self) -> Result<bool, ConfigError> {
         parse_boolean(self.raw)
             .ok_or_else(|| ConfigError::BadBoolean { value: self.raw.unwrap_or_default().into(), key: self.key.into() })
     }
 
-    /// The value as an integer of C's `int`.
+    /// Returns the value as a number that fits C's `int`.
     pub fn int(&self) -> Result<i32, ConfigError> {
         let number = self.number(|text| parse_signed(text, i32::MAX.into()))?;
         debug_assert!(i32::try_from(number).is_ok(), "a number is within the limit that was asked for: {number}");
         Ok(number as i32)
     }
 
-    /// The value as a 64-bit integer.
+    /// Returns the value as a signed 64-bit number.
     pub fn long(&self) -> Result<i64, ConfigError> {
         self.number(|text| parse_signed(text, i64::MAX))
     }
 
-    /// The value as an unsigned 64-bit integer.
+    /// Returns the value as an unsigned 64-bit number.
     pub fn unsigned(&self) -> Result<u64, ConfigError> {
         self.number(parse_unsigned)
     }
@@ -56,7 +60,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The value as a time in seconds since 1970, as `parse` understands it.
+    /// Returns the value as a time in seconds since 1970, as `parse` interprets it.
     pub fn timestamp(&self, parse: impl FnOnce(&BStr) -> Option<u64>) -> Result<u64, ConfigError> {
         let text = self.text()?;
         parse(text).ok_or_else(|| {
@@ -65,8 +69,8 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The value as a path, `~/` and `~user/` expanded. `None` for an optional path (`:(optional)PATH`) where there is
-    /// nothing.
+    /// Returns the value as a path with `~/` and `~user/` expanded. Returns `None` for an optional path
+    /// (`:(optional)PATH`) that does not exist.
     pub fn path(&self, environment: &Environment) -> Result<Option<PathBuf>, ConfigError> {
         let text = self.text()?;
         let (text, optional) = match text.strip_prefix(b":(optional)") {
@@ -78,11 +82,11 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A boolean as git reads it anywhere; a variable without `=` is true.
+/// Parses a boolean by the rules that git uses everywhere. A variable without `=` is true.
 pub fn parse_boolean(value: Option<&BStr>) -> Option<bool> {
     let Some(value) = value else { return Some(true) };
     match value.as_bytes() {
-        // The two forms that nearly every file has.
+        // The two forms that nearly every file uses.
         b"true" => Some(true),
         b"false" | b"" => Some(false),
         other if ["true", "yes", "on"].iter().any(|word| other.eq_ignore_ascii_case(word.as_bytes())) => Some(true),
@@ -97,7 +101,8 @@ pub(crate) enum NotANumber {
     OutOfRange,
 }
 
-/// A number as C's strtoimax reads it (octal and hexadecimal too), times its unit, within plus or minus `max`.
+/// Parses a number like C's `strtoimax`, which accepts octal and hexadecimal digits, multiplies it by its unit, and
+/// requires that the result is within plus or minus `max`.
 pub(crate) fn parse_signed(text: &[u8], max: i64) -> Result<i64, NotANumber> {
     let (negative, magnitude) = parse_magnitude(text)?;
     debug_assert!(max > 0, "the limit is a size");
@@ -110,7 +115,7 @@ pub(crate) fn parse_signed(text: &[u8], max: i64) -> Result<i64, NotANumber> {
 }
 
 pub(crate) fn parse_unsigned(text: &[u8]) -> Result<u64, NotANumber> {
-    // C's strtoumax would take a negative number and turn it round.
+    // C's `strtoumax` would accept a negative number and wrap it around.
     if text.contains(&b'-') { Err(NotANumber::InvalidUnit) } else { Ok(parse_magnitude(text)?.1) }
 }
 
@@ -149,10 +154,10 @@ fn parse_magnitude(text: &[u8]) -> Result<(bool, u64), NotANumber> {
         .ok_or(NotANumber::OutOfRange)
 }
 
-/// Expands `~/`, `~user/` and `%(prefix)/` at the start of a path. `None` if there is no such home.
+/// Expands `~/`, `~user/` and `%(prefix)/` at the start of a path. Returns `None` if there is no such home.
 pub(crate) fn expand_path(text: &BStr, environment: &Environment) -> Option<PathBuf> {
     if let Some(rest) = text.strip_prefix(b"%(prefix)/") {
-        // Where git would be installed: refdb has no prefix of its own, and system-wide paths are git's.
+        // The prefix is where git would be installed: refdb has none of its own, and system-wide paths are git's.
         return Some(PathBuf::from("/usr").join(bstr::BStr::new(rest).to_path_lossy()));
     }
     let Some(rest) = text.strip_prefix(b"~") else { return Some(text.to_path_lossy().into_owned()) };
