@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-/// Where a repository's hooks are.
+/// Finds the hooks of a repository.
 #[derive(Debug)]
 pub struct RepositoryHooks {
     fs: Fs,
@@ -23,7 +23,7 @@ pub struct RepositoryHooks {
     folder: PathBuf,
     /// The folder of hook files as it was given, which is how git names it in messages.
     shown_folder: PathBuf,
-    /// Where hooks run: at the top of the working tree, or in a bare repository.
+    /// The folder in which hooks run: the top of the working tree, or the bare repository.
     directory: PathBuf,
     git_dir: PathBuf,
     is_bare: bool,
@@ -31,7 +31,7 @@ pub struct RepositoryHooks {
 }
 
 impl RepositoryHooks {
-    /// The hooks of a repository; `hooks_path` is `core.hooksPath`, if set.
+    /// The hooks of a repository. `hooks_path` is `core.hooksPath`, if it is set.
     pub fn new(
         fs: Fs,
         repository: &Repository,
@@ -42,7 +42,7 @@ impl RepositoryHooks {
         let directory = repository.work_tree().unwrap_or(repository.git_dir()).to_owned();
         let shown_folder = hooks_path.clone().unwrap_or_else(|| repository.common_dir().join("hooks"));
         let folder = match hooks_path {
-            // A relative path is relative to where the hook runs.
+            // A relative path is relative to the folder in which the hook runs.
             Some(path) => directory.join(path),
             None => repository.common_dir().join("hooks"),
         };
@@ -58,7 +58,11 @@ impl RepositoryHooks {
         }
     }
 
-    /// The reference-transaction hooks as they are now; `None` if there is none.
+    /// Looks for the reference-transaction hooks. Returns `None` if there are none at the moment.
+    ///
+    /// # Errors
+    ///
+    /// If a configured hook is faulty, even if the event is disabled.
     pub fn find(&self) -> Result<Option<HookPrograms>, ConfigError> {
         let programs = self.programs("reference-transaction")?;
         if programs.is_empty() {
@@ -69,10 +73,10 @@ impl RepositoryHooks {
         Ok(Some(HookPrograms { programs, directory, environment: self.variables() }))
     }
 
-    /// The programs of an event, as it is now: first the configured ones, then the file of the event's name.
+    /// Looks for the programs of an event: first the configured ones, then the file of the event's name.
     pub fn programs(&self, event: &str) -> Result<Vec<HookProgram>, ConfigError> {
         let mut programs = Vec::new();
-        // Faults of hooks count even if the event is switched off.
+        // Faulty hooks are an error even if the event is disabled.
         let configured = self.config.hooks(event)?;
         if self.config.is_event_enabled(event) {
             programs.extend(
@@ -80,17 +84,17 @@ impl RepositoryHooks {
             );
         }
         let file = self.folder.join(event);
-        // As git looks: a folder of that name is a hook that cannot run, which fails what asks for it.
+        // As in git, a folder of that name counts as a hook. It cannot run, which fails whatever needs it.
         if self.fs.is_executable(&file) {
             programs.push(HookProgram::File(absolute(&self.environment, &file)));
         }
         Ok(programs)
     }
 
-    /// Git's advice about the hook file of an event that does not run because it is not executable. `None` if there is no such
-    /// file, or if `advice.ignoredHook` or `GIT_ADVICE` switches the advice off.
+    /// Returns git's advice about a hook file that is ignored because it is not executable. Returns `None` if there is
+    /// no such file, or if `advice.ignoredHook` or `GIT_ADVICE` disables the advice.
     ///
-    /// Without the advice, a check that lost its permission in a copy would be off without anybody noticing.
+    /// Without the advice nobody would notice that a check is off because a copy lost the file's permissions.
     pub fn ignored(&self, event: &str) -> Option<String> {
         if !self.fs.is_execution_denied(&self.folder.join(event)) || !self.advises("advice.ignoredhook") {
             return None;
@@ -109,8 +113,9 @@ impl RepositoryHooks {
         configured && !self.environment.get("GIT_ADVICE").as_ref().is_some_and(is_off)
     }
 
-    /// What git sets for its hooks. `GIT_DIR` is set where it was given or where it cannot be found from the folder the
-    /// hook runs in. A path that was relative to our folder would not be right there.
+    /// Returns the variables that git sets for its hooks. `GIT_DIR` is among them if it was given, or if the repository
+    /// cannot be found from the folder in which the hook runs. Paths are made absolute, because the hook runs in
+    /// another folder.
     fn variables(&self) -> Vec<(OsString, Option<OsString>)> {
         let mut variables: Vec<_> = self.environment.hidden().into_iter().map(|name| (name, None)).collect();
         variables.extend(self.environment.overrides().map(|(name, value)| (name.to_owned(), Some(value.to_owned()))));
@@ -127,7 +132,7 @@ impl RepositoryHooks {
         variables
     }
 
-    /// The folder we are in as seen from where the hook runs, with a slash at its end.
+    /// Returns the current folder relative to the one in which the hook runs, with a slash at its end.
     fn prefix(&self) -> OsString {
         let from = self.directory.canonicalize().ok();
         let here = self.environment.current_dir().ok();
@@ -142,7 +147,7 @@ impl RepositoryHooks {
 
 fn absolute(environment: &Environment, path: &Path) -> PathBuf {
     match environment.current_dir() {
-        // `.` as the repository's folder shall not show in the path.
+        // A `.` for the repository's folder should not appear in the path.
         Ok(here) => here.join(path).components().collect(),
         Err(_) => path.to_owned(),
     }

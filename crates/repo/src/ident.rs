@@ -1,6 +1,7 @@
 //! Who changes refs: the committer's identity for reflogs, by git-commit-tree(1), "Commit Information".
 //!
-//! Read [`committer`], `zone` (how far from UTC), `date` (`GIT_COMMITTER_DATE`), `approximate` (`2.weeks.ago`), `shown`.
+//! Start with [`committer`]. `zone` knows the offset from UTC, `date` parses `GIT_COMMITTER_DATE`, `approximate` parses
+//! dates such as `2.weeks.ago`, and `shown` formats a time.
 
 mod approximate;
 mod date;
@@ -20,21 +21,25 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Why there is no identity.
+/// The reason why there is no identity.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentError {
-    /// `GIT_COMMITTER_DATE` is no date.
+    /// `GIT_COMMITTER_DATE` is not a date.
     #[error("invalid date format: {0}")]
     Date(BString),
-    /// A variable has no value.
+    /// A variable of the configuration has no value.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }
 
-/// The committer, as a reflog shows him. To be asked only where a reflog line is written: it may read files.
+/// Finds the committer's identity and the present time for an entry of a reflog. It may read files, so it should only
+/// be called if an entry is written.
 ///
-/// As in git an identity is always found. A change of a ref shall not fail for want of a name. Only a date that makes
-/// no sense is refused.
+/// As in git, a name and an address are always found, because a change of a ref should not fail for want of them.
+///
+/// # Errors
+///
+/// If `GIT_COMMITTER_DATE` is not a date, or a setting of the identity has no value.
 pub fn committer(config: &Config, environment: &Environment) -> Result<Ident, IdentError> {
     let (time_seconds, offset_minutes) = when(environment)?;
     let user = User::default();
@@ -71,7 +76,7 @@ fn when(environment: &Environment) -> Result<(u64, i32), IdentError> {
     }
 }
 
-/// `committer.WHAT`, failing that `user.WHAT`. Where only the author has one there is none, and none is made up.
+/// Returns `committer.WHAT` or else `user.WHAT`. If only the author has one, there is none, and none is made up.
 fn configured(config: &Config, what: &str) -> Result<Option<BString>, ConfigError> {
     let mut is_set = false;
     let mut found = None;
@@ -98,7 +103,7 @@ fn email_by_default(config: &Config, environment: &Environment, user: &User) -> 
     Ok(given(environment, "EMAIL").filter(|email| !email.is_empty()).unwrap_or_else(|| user.email()))
 }
 
-/// The user as the machine knows him.
+/// The user, as the machine knows them.
 struct User(Option<passwd::Entry>);
 
 impl Default for User {
@@ -112,7 +117,7 @@ impl User {
         self.0.as_ref().map_or("unknown".into(), |entry| entry.login.as_bstr())
     }
 
-    /// The first part of the comment field, in which `&` stands for the login name with a capital.
+    /// Returns the first part of the comment field, in which `&` stands for the capitalised login name.
     fn full_name(&self) -> BString {
         let mut name = BString::default();
         let comment = self.0.as_ref().map_or("unknown".into(), |entry| entry.gecos.as_bstr());
@@ -128,7 +133,7 @@ impl User {
         name
     }
 
-    /// The login name at this machine, or at the domain that Debian keeps in `/etc/mailname`.
+    /// Returns the login name at the domain of this machine, or at the one that Debian keeps in `/etc/mailname`.
     fn email(&self) -> BString {
         let mut email = BString::from(self.login());
         email.push(b'@');
@@ -141,7 +146,7 @@ impl User {
     }
 }
 
-/// This machine's name with its domain, which is looked for in `/etc/hosts`.
+/// Returns the name of this machine with its domain, for which `/etc/hosts` is searched.
 fn host() -> BString {
     let name = refdb_vfs::host_name();
     if name.contains(&b'.') {
@@ -158,7 +163,7 @@ fn host() -> BString {
     canonical.unwrap_or_else(|| [&name, &b".(none)"[..]].concat().into())
 }
 
-/// Drops what would break a reflog line, and clutter at either end.
+/// Removes characters that would break a line of a reflog, and punctuation at either end.
 fn without_crud(text: &BStr) -> BString {
     let is_crud = |byte: u8| byte <= b' ' || b",:;<>\"\\'".contains(&byte);
     let start = text.iter().position(|byte| !is_crud(*byte)).unwrap_or(text.len());

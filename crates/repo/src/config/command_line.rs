@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 
 type SetVariable<'a> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), ConfigError> + 'a;
 
-/// Calls `set` for each setting, lowest rank first.
+/// Calls `set` for each setting, in order of increasing rank.
 pub(super) fn each(environment: &Environment, set: &mut SetVariable<'_>) -> Result<(), ConfigError> {
     if let Some(count) = environment.get("GIT_CONFIG_COUNT").filter(|count| !count.is_empty()) {
         for index in 0..parse_count(count.as_bytes())? {
@@ -28,7 +28,7 @@ pub(super) fn each(environment: &Environment, set: &mut SetVariable<'_>) -> Resu
 fn parse_count(text: &[u8]) -> Result<u32, ConfigError> {
     let bad = |what: &str| Err(ConfigError::CommandLine(format!("{what} in GIT_CONFIG_COUNT")));
     match super::value::parse_signed(text, i64::MAX) {
-        // Only a plain number is a count: no unit.
+        // A count has no unit.
         Ok(_) if !text.last().is_some_and(u8::is_ascii_digit) => bad("bogus count"),
         Err(super::value::NotANumber::InvalidUnit) => bad("bogus count"),
         Ok(count) => match u32::try_from(count) {
@@ -58,7 +58,7 @@ fn checked_key(key: &[u8]) -> Result<Vec<u8>, ConfigError> {
 
 type Parameter = (Vec<u8>, Option<Vec<u8>>);
 
-/// `'key'='value'`, `'key'=`, or in the form of older gits `'key=value'` and `'key'`.
+/// Parses `'key'='value'`, `'key'=`, or the forms of older versions of git, `'key=value'` and `'key'`.
 fn next_parameter(rest: &mut &[u8]) -> Result<Option<Parameter>, ConfigError> {
     let bogus = || ConfigError::CommandLine("bogus format in GIT_CONFIG_PARAMETERS".into());
     if rest.is_empty() {
@@ -90,7 +90,7 @@ fn next_parameter(rest: &mut &[u8]) -> Result<Option<Parameter>, ConfigError> {
     Ok(Some(parameter))
 }
 
-/// Reads one word in single quotes, `'\''` and `'\!'` inside it standing for `'` and `!`.
+/// Reads a word in single quotes, in which `'\''` and `'\!'` stand for `'` and `!`.
 fn unquote(rest: &mut &[u8]) -> Option<Vec<u8>> {
     let mut word = Vec::new();
     let mut text = rest.strip_prefix(b"'")?;

@@ -1,4 +1,4 @@
-//! What the engine needs to know from the configuration, read in one pass.
+//! The settings that the engine reads from the configuration, collected in one pass.
 
 use super::{Config, ConfigError, GitPacks, Level, Value};
 use crate::{environment::Environment, log_policy::LogPolicy};
@@ -6,94 +6,102 @@ use bstr::ByteSlice;
 use refdb_vfs::Patience;
 use std::path::PathBuf;
 
-/// The settings of the engine. Where git has a default of its own that the engine does not share, an unset value is
-/// `None`.
+/// The settings of the engine. An unset value is `None` if git has a default of its own that the engine does not use.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `core.logAllRefUpdates`.
     pub log_policy: LogPolicy,
     /// `core.sharedRepository`.
     pub shared_repository: SharedRepository,
-    /// How `core.fsync` and `core.fsyncMethod` want refs to be brought to stable storage.
+    /// How refs are brought to stable storage: `core.fsync` and `core.fsyncMethod`.
     pub fsync: Fsync,
-    /// The fault of a setting that git reads when it locks something: one of the timeouts, and among files
-    /// `core.sharedRepository`. Nothing can be locked then.
+    /// The fault of a setting that git reads only when it takes a lock: one of the timeouts or, where refs are files,
+    /// `core.sharedRepository`. If it is set, nothing can be locked.
     pub bad_for_writers: Option<String>,
-    /// `core.filesRefLockTimeout`; git's default is 100 ms.
+    /// `core.filesRefLockTimeout`. Git's default is 100 ms.
     pub files_ref_lock_timeout: Option<Patience>,
-    /// `core.packedRefsTimeout`; git's default is 1 s.
+    /// `core.packedRefsTimeout`. Git's default is 1 s.
     pub packed_refs_timeout: Option<Patience>,
-    /// `refdb.smallBatches`: whether atomic batches of a few refs may be written as loose files, where refs are files.
+    /// `refdb.smallBatches`: whether atomic batches of a few refs may be written as loose files, if refs are stored as
+    /// files.
     pub loose_batches: bool,
-    /// Where that is `auto`: what lets git pack refs by itself, so that they are not.
+    /// The settings that let git pack refs on its own, if they are the reason why `refdb.smallBatches=auto` does not
+    /// write loose files.
     pub git_packs: Option<GitPacks>,
-    /// `refdb.looseRefs`: with this many loose refs a server folds them into packed-refs; `None` for never.
+    /// `refdb.looseRefs`: the number of loose refs from which on a server packs them in the background; `None` for
+    /// never.
     pub loose_refs: Option<usize>,
     /// `reftable.*`.
     pub reftable: ReftableSettings,
     /// `core.hooksPath`.
     pub hooks_path: Option<PathBuf>,
-    /// `core.warnAmbiguousRefs`, or its fault: git reads it when it looks for a short name.
+    /// `core.warnAmbiguousRefs`, or its fault. Git reads it only when it resolves a short name.
     pub warn_ambiguous_refs: Result<bool, String>,
-    /// `core.ignoreCase`: names that differ in case only are one file.
+    /// `core.ignoreCase`: whether names that differ only in case are the same file.
     pub ignore_case: bool,
-    /// Git's warnings about values it does not know, without `warning: `.
+    /// Git's warnings about values that it does not know, without the prefix `warning: `.
     pub warnings: Vec<String>,
 }
 
 /// How refs are brought to stable storage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fsync {
-    /// Not at all, git's default.
+    /// Not at all, which is git's default.
     No,
-    /// By fsync.
+    /// With fsync(2).
     Fsync,
-    /// Written out, without flushing the disk's own cache.
+    /// By writing the data to the disk without flushing the disk's own cache.
     WriteoutOnly,
 }
 
-/// `reftable.*`; `None` where the default counts.
+/// The settings `reftable.*`; `None` where the default applies.
 #[derive(Clone, Debug)]
 pub struct ReftableSettings {
-    /// Bytes in a block.
+    /// The size of a block in bytes.
     pub block_size: Option<u32>,
-    /// Bytes in a block as the configuration files have it, without `-c` and the environment: what the next program
-    /// will use that rewrites the tables.
+    /// The size of a block in bytes according to the configuration files alone, without `-c` and the environment, because the next
+    /// program that rewrites the tables will use it.
     pub lasting_block_size: Option<u32>,
-    /// Records from one restart point to the next.
+    /// The number of records from one restart point to the next.
     pub restart_interval: Option<u16>,
     /// Whether the index by object id is written.
     pub index_objects: bool,
-    /// How many times larger an older table is than the next.
+    /// How many times larger each table must be than the next newer one.
     pub geometric_factor: Option<u8>,
-    /// How long to wait for `tables.list.lock`; git's default is 100 ms.
+    /// How long to wait for `tables.list.lock`. Git's default is 100 ms.
     pub lock_timeout: Option<Patience>,
 }
 
-/// `core.sharedRepository`: who else may use the files.
+/// `core.sharedRepository`: who besides the owner may use the files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SharedRepository {
     /// The permissions that the umask allows.
     Umask,
-    /// These permissions besides what the umask allows.
+    /// These permissions in addition to what the umask allows.
     AtLeast(u32),
     /// Exactly these permissions.
     Exactly(u32),
 }
 
-/// Each loose ref costs a list a look at its file. A list of 1.5 million refs takes 16 % longer with these, one read anew
-/// 36 %. Fewer would have packed-refs written anew more often.
+/// Listing refs opens the file of each loose ref. With this many of them, listing 1.5 million refs takes 16 % longer,
+/// or 36 % if one of them has to be read again. A lower number would rewrite packed-refs more often.
 const LOOSE_REFS: usize = 2048;
 
 impl Settings {
-    /// Reads the settings. `files` and `reftable` tell whose settings must be valid: git does not look at the other's.
+    /// Reads the settings. Only the settings of the repository's own ref format have to be valid, because git does not
+    /// read those of the other one.
+    ///
+    /// # Errors
+    ///
+    /// The first bad value at which git, too, would refuse every command.
     pub fn load(
         config: &Config,
         environment: &Environment,
         is_bare: bool,
         is_reftable: bool,
     ) -> Result<Self, ConfigError> {
-        // Git believes a later `core.bare=false`, from an included file or `-c`, though it looks for no working tree.
+        // As in git, a `core.bare=false` from an included file or from `-c` enables reflogs, although no working tree
+        // is looked for.
         let is_bare = is_bare && config.last("core.bare").is_none_or(|value| value.boolean().ok() != Some(false));
         let usual = if is_bare { LogPolicy::Never } else { LogPolicy::Usual };
         let mut settings = Settings {
@@ -129,7 +137,7 @@ impl Settings {
                 check_identity(&value)?;
             }
         }
-        // As in git, earlier values do not matter, not even bad ones.
+        // As in git, only the last value counts, so that earlier ones may be bad.
         if let Some(value) = config.last("core.logallrefupdates") {
             settings.log_policy = match value.text()? {
                 word if word.eq_ignore_ascii_case(b"always") => LogPolicy::Always,
@@ -144,7 +152,7 @@ impl Settings {
             Some(Err(error)) => settings.bad_for_writers = Some(error.to_string()),
         }
         if !is_reftable {
-            // Git reads them when it locks something: who only reads does not depend on them.
+            // Git reads them when it takes a lock, so that readers do not depend on them.
             settings.files_ref_lock_timeout = settings.timeout(config.last("core.filesreflocktimeout"));
             settings.loose_batches = settings.small_batches(config, is_bare);
             settings.loose_refs = settings.loose_refs(config.last("refdb.looserefs"));
@@ -214,7 +222,7 @@ impl Settings {
             b"fsync" => sync.0 = self.syncs_references(value)?,
             b"fsyncmethod" => {
                 sync.1 = match value.text()?.as_bytes() {
-                    // A batch is for loose objects; everything else is synced one by one.
+                    // `batch` concerns loose objects only; everything else is synced file by file.
                     b"fsync" | b"batch" => Fsync::Fsync,
                     b"writeout-only" => Fsync::WriteoutOnly,
                     other => {
@@ -226,7 +234,7 @@ impl Settings {
             }
             b"hookspath" => self.hooks_path = value.path(environment)?,
             b"warnambiguousrefs" => self.warn_ambiguous_refs = value.boolean().map_err(|error| error.to_string()),
-            // Git 3.0 drops it. Symbolic links are read, but not written.
+            // The setting is ignored, because git 3.0 removes it: symbolic links are read, but never written.
             b"prefersymlinkrefs" => drop(value.boolean()?),
             b"ignorecase" => self.ignore_case = value.boolean()?,
             _ => {}
@@ -234,8 +242,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Whether `core.fsync` asks for refs. A request counts even if others are taken away beside it. Only the
-    /// platform's own set is reduced by `-reference` and `none`, and refs are not in it.
+    /// Returns whether `core.fsync` names refs. A component that is requested counts even if others are excluded next
+    /// to it: `-reference` and `none` only reduce the platform's default set, which does not contain refs.
     fn syncs_references(&mut self, value: &Value<'_>) -> Result<bool, ConfigError> {
         const OTHERS: [&[u8]; 8] = [
             b"none",
@@ -261,7 +269,7 @@ impl Settings {
     }
 }
 
-/// Git looks at these in every command, be an identity needed or not.
+/// Validates the identity, which git does in every command, whether it needs an identity or not.
 fn check_identity(value: &Value<'_>) -> Result<(), ConfigError> {
     match value.key.as_bytes() {
         b"user.name" | b"user.email" | b"author.name" | b"author.email" | b"committer.name" | b"committer.email" => {
@@ -274,7 +282,7 @@ fn check_identity(value: &Value<'_>) -> Result<(), ConfigError> {
 
 impl ReftableSettings {
     fn set(&mut self, name: &[u8], value: &Value<'_>) -> Result<(), ConfigError> {
-        // 0 stands for the default, as in git.
+        // As in git, 0 stands for the default.
         fn limited<T: TryFrom<u64> + Default + PartialEq>(
             value: &Value<'_>,
             max: u64,
@@ -324,7 +332,7 @@ impl SharedRepository {
         let octal = text.to_str().ok().and_then(|text| u32::from_str_radix(text, 8).ok());
         match octal {
             None => Ok(if value.boolean()? { Self::GROUP } else { SharedRepository::Umask }),
-            // Numbers that older gits wrote.
+            // Numbers that old versions of git wrote.
             Some(0) => Ok(SharedRepository::Umask),
             Some(1) => Ok(Self::GROUP),
             Some(2) => Ok(Self::EVERYBODY),
@@ -339,8 +347,8 @@ impl SharedRepository {
         }
     }
 
-    /// The permission bits that a file or folder with these bits shall have in their place. `None` if it is right as it
-    /// is.
+    /// Returns the permission bits that a file or folder should have, given the bits it has, or `None` if they are
+    /// right already.
     pub fn adjust(self, mode: u32, is_dir: bool) -> Option<u32> {
         let (SharedRepository::AtLeast(mut extra) | SharedRepository::Exactly(mut extra)) = self else { return None };
         if mode & 0o200 == 0 {
@@ -352,7 +360,7 @@ impl SharedRepository {
         let kept = if matches!(self, SharedRepository::Exactly(_)) { mode & !0o777 } else { mode };
         let mut wanted = kept | extra;
         if is_dir {
-            // Readers of a folder may enter it, and new files in it belong to its group.
+            // Whoever may read a folder may also enter it, and new files inherit its group.
             wanted |= (wanted & 0o444) >> 2;
             if wanted & 0o060 != 0 {
                 wanted |= 0o2000;

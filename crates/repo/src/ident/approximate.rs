@@ -1,22 +1,23 @@
-//! What a date means that is not written out: `2.weeks.ago`, `yesterday noon`. See git's Documentation/date-formats.
+//! Parses dates that are not written out, such as `2.weeks.ago` or `yesterday noon`. See git's
+//! Documentation/date-formats.
 //!
-//! Git goes through the words, and takes what it understands. So do we; a test compares the two.
+//! Like git, the parser goes through the words and uses those that it understands; a test compares the two.
 
 use super::{
     date::{self, Fields, MONTHS, WEEKDAYS, civil_from_days, days_from_civil},
     zone::Zone,
 };
 
-/// A date that git would understand somehow.
+/// The outcome of parsing text that git would interpret somehow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Approximate {
     /// Seconds since 1970.
     pub seconds: u64,
-    /// Whether anything in the text is about time. If nothing is, the present time stands here.
+    /// Whether any part of the text concerns time. If not, `seconds` is the present time.
     pub is_date: bool,
 }
 
-/// What a text means at the moment `now`, in seconds since 1970.
+/// Interprets a text at the moment `now`, in seconds since 1970.
 pub fn approximate(text: &[u8], now: u64, zone: &Zone<'_>) -> Approximate {
     if let Some((seconds, _)) = date::parse(text, now, zone) {
         return Approximate { seconds, is_date: true };
@@ -47,10 +48,10 @@ pub fn approximate(text: &[u8], now: u64, zone: &Zone<'_>) -> Approximate {
     Approximate { seconds: u64::try_from(seconds).unwrap_or(0), is_date: words.touched }
 }
 
-/// From when on things are kept, by git-gc(1): entries from before that time are expired. `None`: the text is no date.
+/// Parses the time before which entries expire, by git-gc(1). Returns `None` if the text is not a date.
 ///
-/// `now` and `all` are later than all times, `never` and `false` earlier. So are dates of years before 1970, which git takes
-/// for the present time: all entries would expire.
+/// `now` and `all` are later than all times; `never` and `false` are earlier. So are dates before 1970: git takes them
+/// for the present time, in which case all entries would expire.
 pub fn expiry(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<u64> {
     match text {
         b"never" | b"false" => Some(0),
@@ -60,7 +61,7 @@ pub fn expiry(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<u64> {
     }
 }
 
-/// Whether a date is written with a year from 1000 to 1969. Other numbers follow, or there is the name of a month.
+/// Returns whether a date begins with a year from 1000 to 1969, followed by other numbers or the name of a month.
 fn is_of_a_year_before_all(text: &[u8]) -> bool {
     let parts: Vec<&[u8]> = text.split(|byte| !byte.is_ascii_alphanumeric()).filter(|part| !part.is_empty()).collect();
     let is_number = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
@@ -72,29 +73,29 @@ fn is_of_a_year_before_all(text: &[u8]) -> bool {
 
 const DAY: i64 = 24 * 60 * 60;
 
-/// Units that are a number of seconds. Their names may lack the last letter.
+/// Units that are a fixed number of seconds. The last letter of a name is optional.
 const UNITS: [(&str, i64); 5] =
     [("seconds", 1), ("minutes", 60), ("hours", 60 * 60), ("days", DAY), ("weeks", 7 * DAY)];
 
 const NUMBERS: [&str; 10] = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
 
-/// All that has been understood so far. Of the rest, the present time holds.
+/// What has been understood so far. Fields that are not set are those of the present time.
 struct Words<'z> {
     zone: &'z Zone<'z>,
     /// The wall clock at the present time, in seconds.
     now: i64,
     fields: Fields,
-    /// A number of which nothing tells yet what it counts; 0 for none.
+    /// A number that has not been assigned to a field yet; 0 if there is none.
     number: i64,
-    /// A time of day was given that is later than the present one. If no day follows, yesterday's is meant.
+    /// Whether a time of day was given that is later than the present one. Unless a day follows, yesterday is meant.
     is_day_before: bool,
-    /// The day of the week that was fixed last, 0 for Sunday. A date that is not fixed yet does not change it.
+    /// The day of the week that was set last, 0 for Sunday. It does not affect a date that is not set yet.
     weekday: i64,
     touched: bool,
 }
 
 impl Words<'_> {
-    /// Reads what begins with a digit; returns how many bytes that took.
+    /// Reads a piece that begins with a digit, and returns how many bytes were consumed.
     fn digits(&mut self, text: &[u8]) -> usize {
         self.take_number();
         self.touched = true;
@@ -107,14 +108,14 @@ impl Words<'_> {
         {
             return eaten;
         }
-        // "Dec 02" is a day, "Dec 0002" nothing.
+        // "Dec 02" is a day; "Dec 0002" has no meaning.
         if text[0] != b'0' || len <= 2 {
             self.number = value;
         }
         len
     }
 
-    /// A number that nothing was said of is a day, a month or a year.
+    /// Uses a number that no word has explained as a day, a month or a year.
     fn take_number(&mut self) {
         let number = std::mem::take(&mut self.number);
         let fields = &mut self.fields;
@@ -129,7 +130,7 @@ impl Words<'_> {
         }
     }
 
-    /// Reads a word that begins with a letter; returns how many bytes it took.
+    /// Reads a word, and returns how many bytes were consumed.
     fn word(&mut self, text: &[u8]) -> usize {
         let len = text.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
         let begins = |name: &str| matched(text, name);
@@ -142,7 +143,7 @@ impl Words<'_> {
         len
     }
 
-    /// Words that stand for themselves. Returns whether it is one.
+    /// Interprets words that stand for themselves, and returns whether this is one.
     fn special(&mut self, text: &[u8]) -> bool {
         let is = |name: &str| matched(text, name) == name.len();
         if is("yesterday") || is("today") {
@@ -151,7 +152,7 @@ impl Words<'_> {
                 self.go_back(DAY);
                 return true;
             }
-            // Unless another time than the present one was given.
+            // Unless a time other than the present one was given.
             if self.wall().rem_euclid(DAY) == self.now.rem_euclid(DAY) {
                 self.set_time(0, 0, 0);
             }
@@ -178,7 +179,7 @@ impl Words<'_> {
         true
     }
 
-    /// Numbers in words, and units behind a number. Returns whether it is one.
+    /// Interprets numerals and units, and returns whether this is one.
     fn counted(&mut self, text: &[u8]) -> bool {
         if self.number == 0 {
             let named = NUMBERS.iter().position(|name| matched(text, name) == name.len());
@@ -206,7 +207,7 @@ impl Words<'_> {
         true
     }
 
-    /// Goes back to the last day of this name, or one before it. Today counts as none.
+    /// Goes back to the most recent day of this name before today, or to an earlier one.
     fn weekdays_ago(&mut self, day: i64, number: i64) {
         debug_assert!((0..7).contains(&day) && (0..7).contains(&self.weekday), "a week has seven days");
         let since = self.weekday - day;
@@ -241,14 +242,15 @@ impl Words<'_> {
         (self.fields.hour, self.fields.minute, self.fields.second) = (Some(hour), Some(minute), Some(second));
     }
 
-    /// The wall clock in seconds, from all that is known. A month later than this one is last year's.
+    /// Returns the wall clock in seconds from all that is known. A month later than the present one belongs to last
+    /// year.
     fn wall(&self) -> i64 {
         let (this_year, this_month, today) = civil_from_days(self.now.div_euclid(DAY));
         let time = self.now.rem_euclid(DAY);
         let fields = &self.fields;
         let month = fields.month.unwrap_or(this_month);
         debug_assert!((1..=12).contains(&month), "a year has twelve months: {month}");
-        // Git takes a year before 1900 for none.
+        // Git treats a year before 1900 as missing.
         let year = fields.year.filter(|year| *year >= 1900).unwrap_or(if month > this_month {
             this_year - 1
         } else {
@@ -263,7 +265,7 @@ impl Words<'_> {
         wall - i64::from(self.zone.offset_minutes_of_wall_clock(wall)) * 60
     }
 
-    /// Fixes all that is missing, and goes back by a number of seconds.
+    /// Sets all missing fields, and goes back by a number of seconds.
     fn go_back(&mut self, seconds: i64) {
         let is_day_before = std::mem::take(&mut self.is_day_before) && self.fields.day.is_none();
         let seconds = if is_day_before && seconds == 0 { DAY } else { seconds };
@@ -284,7 +286,7 @@ fn weekday(wall: i64) -> i64 {
     (wall.div_euclid(DAY) + 4).rem_euclid(7)
 }
 
-/// How many letters of `name` a word is, which must not go on otherwise.
+/// Returns how many letters of `name` a word consists of, if it does not continue differently.
 fn matched(text: &[u8], name: &str) -> usize {
     let word = text.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
     let begins = name.get(..word).is_some_and(|head| head.as_bytes().eq_ignore_ascii_case(&text[..word]));

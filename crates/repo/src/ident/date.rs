@@ -1,12 +1,13 @@
-//! What `GIT_COMMITTER_DATE` may say: git's Documentation/date-formats.
+//! Parses `GIT_COMMITTER_DATE`: git's Documentation/date-formats.
 //!
-//! Git reads a date as a row of numbers and words and guesses of each what it is. So do we, since scripts rely on what
-//! it guesses; tests compare the two.
+//! Git reads a date as a sequence of numbers and words, and guesses the meaning of each. This parser makes the same
+//! guesses, because scripts rely on them; tests compare the two.
 
 use super::zone::Zone;
 use bstr::ByteSlice;
 
-/// Seconds since 1970, and minutes east of UTC. `None` if it is no date. Without an offset, local time is meant.
+/// Parses a date into seconds since 1970 and minutes east of UTC. Without an offset, local time is meant. Returns
+/// `None` if it is not a date.
 pub(super) fn parse(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<(u64, i32)> {
     if let Some(raw) = text.strip_prefix(b"@")
         && let Some((seconds, offset)) = parse_raw(raw)
@@ -33,9 +34,9 @@ pub(super) fn parse(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<(u64, i32)
     Some((u64::try_from(seconds).ok()?, offset))
 }
 
-/// `SECONDS +HHMM`, git's own format.
+/// Parses `SECONDS +HHMM`, git's own format.
 fn parse_raw(text: &[u8]) -> Option<(u64, i32)> {
-    // The last number stands for "no time" in git.
+    // In git, the largest number stands for a missing time.
     let (seconds, rest) = number(text).filter(|(seconds, _)| *seconds < u64::MAX)?;
     let rest = rest.strip_prefix(b" ")?;
     let (sign, digits) = match rest.first()? {
@@ -49,7 +50,7 @@ fn parse_raw(text: &[u8]) -> Option<(u64, i32)> {
     is_whole.then_some((seconds, sign * (offset / 100 * 60 + offset % 100)))
 }
 
-/// Reads digits at the start. `None` if there are none or the number is too large.
+/// Reads the digits at the start. Returns `None` if there are none, or if the number is too large.
 fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let number = text[..len].to_str().ok()?.parse().ok()?;
@@ -61,14 +62,14 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
 pub(super) struct Fields {
     pub(super) now: i64,
     pub(super) year: Option<i64>,
-    /// 1 to 12.
+    /// From 1 to 12.
     pub(super) month: Option<i64>,
     pub(super) day: Option<i64>,
     pub(super) hour: Option<i64>,
     pub(super) minute: Option<i64>,
     pub(super) second: Option<i64>,
     offset_minutes: Option<i32>,
-    /// The fields come from a number of seconds, whatever the offset.
+    /// Whether the fields come from a number of seconds, which no offset changes.
     is_utc: bool,
 }
 
@@ -90,7 +91,7 @@ pub(super) const MONTHS: [&str; 12] = [
 pub(super) const WEEKDAYS: [&str; 7] =
     ["Sundays", "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays"];
 
-/// Names of time zones with their offset in hours, summer time included.
+/// Names of time zones with their offset in hours, including daylight saving time.
 const ZONES: [(&str, i32); 30] = [
     ("HST", -10),
     ("YST", -9),
@@ -125,16 +126,16 @@ const ZONES: [(&str, i32); 30] = [
 ];
 
 impl Fields {
-    /// Nothing is known but the wall clock now, in seconds.
+    /// Starts with nothing but the present wall clock, in seconds.
     pub(super) fn at(now: i64) -> Self {
         Fields { now, ..Fields::default() }
     }
 
-    /// Reads what begins with a digit; returns how many bytes that took.
+    /// Reads a piece that begins with a digit, and returns how many bytes were consumed.
     fn digits(&mut self, text: &[u8]) -> usize {
         let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let value = number(text).and_then(|(value, _)| i64::try_from(value).ok()).unwrap_or(i64::MAX);
-        // Nine digits are seconds since 1970: it was 1973 when there were as many.
+        // Nine digits are seconds since 1970, which had that many in 1973.
         if value >= 100_000_000 && self.year.is_none() && self.month.is_none() && self.day.is_none() {
             self.set_seconds(value);
             return len;
@@ -162,7 +163,7 @@ impl Fields {
         len
     }
 
-    /// One or two digits alone: a day rather than a year, a year rather than a month.
+    /// Interprets one or two digits alone: as a day rather than a year, as a year rather than a month.
     fn small_number(&mut self, value: i64, len: usize) {
         if (1..32).contains(&value) && self.day.is_none() {
             self.day = Some(value);
@@ -175,7 +176,8 @@ impl Fields {
         }
     }
 
-    /// `12:30:00`, `2005-04-07`, `04/07/2005`, `07.04.2005`: returns how many bytes it took, if it makes sense.
+    /// Parses `12:30:00`, `2005-04-07`, `04/07/2005` or `07.04.2005`. Returns how many bytes were consumed, or `None`
+    /// if that is no time or date.
     pub(super) fn group(&mut self, first: i64, separator: u8, text: &[u8], first_len: usize) -> Option<usize> {
         let next = |rest: &[u8]| number(rest).and_then(|(value, end)| Some((i64::try_from(value).ok()?, end.len())));
         let (second, left) = next(&text[first_len + 1..])?;
@@ -197,7 +199,8 @@ impl Fields {
         let by_year_first = first > 70
             && (self.set_date(Some(first), second, third_or_none, false)
                 || self.set_date(Some(first), third_or_none, second, false));
-        // Eastern Europe writes dd.mm.yyyy, America mm/dd/yyyy; a date far in the future was meant otherwise.
+        // Dots separate dd.mm.yyyy as in eastern Europe, slashes mm/dd/yyyy as in America. A date far in the future is
+        // reinterpreted.
         let understood = by_year_first
             || separator != b'.' && self.set_date(third, first, second, true)
             || self.set_date(third, second, first, true)
@@ -205,7 +208,7 @@ impl Fields {
         understood.then_some(at)
     }
 
-    /// Takes the date if there is such a day. The year may be missing, or have two digits.
+    /// Sets the date, and returns whether such a day exists. The year may be missing or have two digits.
     fn set_date(&mut self, year: Option<i64>, month: i64, day: i64, refuse_future: bool) -> bool {
         const TEN_DAYS: i64 = 10 * 24 * 60 * 60;
         if !(1..13).contains(&month) || !(1..32).contains(&day) {
@@ -249,7 +252,8 @@ impl Fields {
         self.is_utc = true;
     }
 
-    /// Reads a word that begins with a letter. It is a month, a weekday, a time zone, AM or PM, or the T of ISO 8601.
+    /// Reads a word: a month, a weekday, a time zone, AM or PM, or the T of ISO 8601. Returns how many bytes were
+    /// consumed.
     fn word(&mut self, text: &[u8]) -> usize {
         let word_len = text.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
         let word = &text[..word_len];
@@ -287,7 +291,8 @@ impl Fields {
         letters
     }
 
-    /// Reads `+0200`, `+02:00` or `+02`. What cannot be an offset is passed over.
+    /// Reads `+0200`, `+02:00` or `+02`, and returns how many bytes were consumed. Text that cannot be an offset is
+    /// skipped.
     fn offset(&mut self, text: &[u8]) -> usize {
         let len = text[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         let value = number(&text[1..]).map_or(u64::MAX, |(value, _)| value);
@@ -311,7 +316,7 @@ impl Fields {
         eaten
     }
 
-    /// All of it as seconds since 1970, as if it were UTC.
+    /// Returns the fields as seconds since 1970, as if they were in UTC. Returns `None` unless the date is complete.
     fn seconds(&self) -> Option<i64> {
         let year = self.year.filter(|year| (1970..2100).contains(year))?;
         let days = days_from_civil(year, self.month?, self.day?);
@@ -321,13 +326,14 @@ impl Fields {
     }
 }
 
-/// The length of `.019` behind a time; it is passed over.
+/// Returns the length of a fraction such as `.019` after a time, which is ignored.
 fn fraction(text: &[u8]) -> usize {
     let digits = text.iter().skip(1).take_while(|byte| byte.is_ascii_digit()).count();
     if text.first() == Some(&b'.') && digits > 0 { digits + 1 } else { 0 }
 }
 
-/// Days from 1970-01-01 to a day of the Gregorian calendar. Years begin in March here, so that the leap day is last.
+/// Returns the number of days from 1970-01-01 to a day of the Gregorian calendar. Years start in March here, so that
+/// the leap day is the last day.
 pub(super) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     debug_assert!((1..=12).contains(&month), "a year has twelve months: {month}");
     let year = if month <= 2 { year - 1 } else { year };
@@ -336,7 +342,7 @@ pub(super) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-/// The reverse: year, month, day.
+/// Returns the year, month and day of a number of days from 1970-01-01.
 pub(super) fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

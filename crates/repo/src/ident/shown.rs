@@ -1,16 +1,16 @@
-//! A time as mail has it.
+//! Formats a time the way mail does.
 
 use jiff::{Timestamp, civil::DateTime, tz::Offset};
 use refdb_types::Ident;
 
-/// When it was, in the form of RFC 2822: `Tue, 14 Nov 2023 22:13:20 +0000`.
+/// Formats the time of an identity by RFC 2822: `Tue, 14 Nov 2023 22:13:20 +0000`.
 pub fn rfc2822(ident: &Ident) -> String {
     let decimal = i64::from(ident.offset_decimal);
     let east_seconds = (decimal / 100 * 60 + decimal % 100) * 60;
     let wall = i64::try_from(ident.time_seconds)
         .ok()
         .and_then(|seconds| Timestamp::from_second(seconds.checked_add(east_seconds)?).ok());
-    // What cannot be a date is taken for the beginning of time, as git does.
+    // As in git, a number that cannot be a date is shown as the start of 1970.
     let (wall, decimal) = wall.map_or((Timestamp::UNIX_EPOCH, 0), |wall| (wall, decimal));
     let wall: DateTime = Offset::UTC.to_datetime(wall);
     format!("{} {decimal:+05}", wall.strftime("%a, %-d %b %Y %H:%M:%S"))

@@ -1,4 +1,4 @@
-//! How far local time is from UTC: `TZ`, or `/etc/localtime`.
+//! The offset of local time from UTC: `TZ`, or `/etc/localtime`.
 
 use crate::environment::Environment;
 use jiff::{
@@ -8,14 +8,14 @@ use jiff::{
 };
 use std::{cell::OnceCell, path::Path};
 
-/// The local time zone. Nothing is read before an offset is asked for.
+/// The local time zone, which is read when an offset is first asked for.
 pub struct Zone<'a> {
     environment: &'a Environment,
     zone: OnceCell<TimeZone>,
 }
 
 impl<'a> Zone<'a> {
-    /// The zone that the environment names.
+    /// Uses the zone that the environment names.
     pub fn of(environment: &'a Environment) -> Self {
         Zone { environment, zone: OnceCell::new() }
     }
@@ -26,7 +26,7 @@ impl<'a> Zone<'a> {
 
     fn load(&self) -> TimeZone {
         let file = |path: &Path| TimeZone::tzif("local", &std::fs::read(path).ok()?).ok();
-        // As the C library reads it: a file below the folder of zones, or a rule such as EST5EDT. Failing that, UTC.
+        // Like the C library: a file below the folder of zones, or a rule such as EST5EDT, or else UTC.
         let zone = match self.environment.get("TZ") {
             None => file(Path::new("/etc/localtime")),
             Some(name) => {
@@ -40,31 +40,31 @@ impl<'a> Zone<'a> {
         zone.unwrap_or(TimeZone::UTC)
     }
 
-    /// Minutes east of UTC at a time in seconds since 1970.
+    /// Returns the offset in minutes east of UTC at a time in seconds since 1970.
     pub fn offset_minutes(&self, seconds: u64) -> i32 {
         timestamp(seconds).map_or(0, |time| minutes(self.zone().to_offset(time)))
     }
 
-    /// What local time is called then: `CET`, `CEST`.
+    /// Returns the abbreviation of local time at a time in seconds since 1970: `CET`, `CEST`.
     pub fn abbreviation(&self, seconds: u64) -> String {
         timestamp(seconds).map_or_else(String::new, |time| self.zone().to_offset_info(time).abbreviation().to_owned())
     }
 
-    /// Minutes east of UTC at what the clock on the wall shows, given as if it were UTC.
+    /// Returns the offset in minutes east of UTC when the wall clock shows a time, which is given as if it were in UTC.
     pub(super) fn offset_minutes_of_wall_clock(&self, seconds: i64) -> i32 {
         let Ok(time) = Timestamp::from_second(seconds) else { return 0 };
         let wall: DateTime = Offset::UTC.to_datetime(time);
         match self.zone().to_ambiguous_timestamp(wall).offset() {
             AmbiguousOffset::Unambiguous { offset } => minutes(offset),
-            // An hour that is left out or comes twice counts as winter time, as with C's mktime.
+            // As with C's mktime, standard time applies to an hour that is skipped or occurs twice.
             AmbiguousOffset::Gap { before, .. } => minutes(before),
             AmbiguousOffset::Fold { after, .. } => minutes(after),
         }
     }
 }
 
-/// A time with the same place in the calendar's cycle of 400 years, after which weekdays and leap years repeat, and with
-/// them the rules of zones. The crate knows no time behind the year 9999.
+/// Returns a time at the same point of the calendar's 400-year cycle, after which weekdays and leap years, and with
+/// them the rules of zones, repeat. It is needed because jiff supports no time after the year 9999.
 fn timestamp(seconds: u64) -> Option<Timestamp> {
     const CYCLE_SECONDS: i64 = 146_097 * 86_400;
     let seconds = i64::try_from(seconds).ok()?;
