@@ -1,7 +1,8 @@
-//! A repository's objects: each new id is read, its content verified and parsed, once. Listings show objects unverified, as git's do.
+//! The objects of a repository. Each new id is read, verified and parsed once; listings show objects without verifying
+//! them, as git's do.
 
-// Read in this order: [`Objects`], `content` (when an object is good), `database` (where it is read from). Then read
-// `known` and `seen` (objects that were read, and that were looked at).
+// Read in this order: [`Objects`], `content` (when an object is valid), `database` (where objects are read), `known`
+// (objects that were read) and `seen` (objects that were looked up).
 mod alternates;
 mod bases;
 mod check;
@@ -36,13 +37,13 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Digits of the shortest abbreviation of an id.
+/// The number of digits of the shortest abbreviation of an id.
 pub const DIGITS_MIN: usize = 4;
 
-/// The largest content that is read to verify an object that is no tag.
+/// The largest content that is read to verify an object other than a tag.
 const VERIFIED_MAX_BYTES: u64 = 32 << 20;
 
-/// A repository's objects. Nothing of the object database is opened before the first one is asked for.
+/// The objects of a repository. The object database is opened when the first object is asked for.
 #[derive(Debug)]
 pub struct Objects {
     state: Mutex<State>,
@@ -72,7 +73,7 @@ impl Objects {
         objects
     }
 
-    /// The objects in a folder, `.git/objects` for instance.
+    /// The objects in a folder, such as `.git/objects`.
     pub fn in_dir(dir: PathBuf, hash: HashKind) -> Self {
         let (known, seen) = (Known::new(hash), Seen::default());
         let read_max_bytes = None;
@@ -81,8 +82,8 @@ impl Objects {
         Objects { state: Mutex::new(state), replaced: Replaced::default() }
     }
 
-    /// The folders of other repositories' objects that are used here, `objects/info/alternates`. `None` if only git knows
-    /// how it understands that file.
+    /// Returns the object folders that `objects/info/alternates` names. Returns `None` if git and gitoxide could
+    /// interpret that file differently.
     pub fn alternates(&self) -> Option<Vec<PathBuf>> {
         alternates::alternates(&self.state().dir)
     }
@@ -122,47 +123,49 @@ impl Objects {
         Ok(())
     }
 
-    /// The kind of all object ids.
+    /// The hash function of all ids.
     pub fn hash(&self) -> HashKind {
         self.state().hash
     }
 
-    /// Whether there is an object of this id. Its content is not looked at.
+    /// Returns whether an object of this id exists, without reading its content.
     pub fn exists(&self, id: &ObjectId) -> Result<bool, ObjectError> {
         self.lookups().exists(id)
     }
 
-    /// To ask about many objects, one after the other.
+    /// Locks the objects for many questions in a row.
     pub fn lookups(&self) -> Lookups<'_> {
         Lookups { state: self.state() }
     }
 
-    /// From now on the content of other objects is shown in place of these, as `git replace` has it. `find` is asked once for
-    /// each object that is replaced, and by which. What objects are is told by themselves, where they are verified.
+    /// From now on, shows the replacements of replaced objects, as `git replace` does. `find` is called once, when the
+    /// first object is shown, and returns the replacement of each replaced object. Verification is not affected: it
+    /// always looks at the object itself.
     pub fn heed_replacements<E>(&self, find: impl FnOnce() -> Result<HashMap<ObjectId, ObjectId>, E>) -> Result<(), E> {
         self.replaced.heed(find)
     }
 
-    /// The object's kind. `None` if there is no such object.
+    /// Returns the object's kind, or `None` if there is no such object.
     pub fn kind(&self, id: &ObjectId) -> Result<Option<ObjectKind>, ObjectError> {
         let id = &self.replaced.of(id)?;
         self.state_for(id)?.kind(id)
     }
 
-    /// The object's kind and size, from its header alone. `None` if there is no such object.
+    /// Returns the object's kind and size from its header alone, or `None` if there is no such object.
     pub fn header(&self, id: &ObjectId) -> Result<Option<Header>, ObjectError> {
         let id = &self.replaced.of(id)?;
         self.state_for(id)?.header(id)
     }
 
-    /// Replaces `data` by the object's content, whose hash is not verified. `None` if there is no such object, or none
-    /// that can be unpacked.
+    /// Replaces `data` by the object's content, without verifying its hash. Returns the kind, or `None` if there is no
+    /// such object or it cannot be unpacked.
     pub fn content(&self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>, ObjectError> {
         let id = &self.replaced.of(id)?;
         Ok(self.state_for(id)?.database()?.read_anew(id, data))
     }
 
-    /// The same with a content whose hash is verified, and which can be parsed.
+    /// Replaces `data` by the object's content after verifying its hash and parsing it. Returns the kind, or `None` if
+    /// there is no valid object of this id.
     pub fn verified_content(&self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>, ObjectError> {
         let state = &mut *self.state_for(id)?;
         let Some(content) = state.read(id)? else { return Ok(None) };
@@ -177,13 +180,13 @@ impl Objects {
         })
     }
 
-    /// The ids of all objects in the folder, and in those that it leads to. One may come twice.
+    /// Returns the ids of all objects in the folder and in its alternates. An id may occur twice.
     pub fn ids(&self) -> Result<Vec<ObjectId>, ObjectError> {
         self.state().database()?.ids()
     }
 
-    /// How many digits of `id` tell it from all other objects. There are at least `least`, or as many as git shows by
-    /// default, which grows with the number of objects.
+    /// Returns how many digits distinguish `id` from all other objects: at least `least`, or at least git's default,
+    /// which grows with the number of objects.
     pub fn abbreviate(&self, id: &ObjectId, least: Option<usize>) -> Result<usize, ObjectError> {
         const USUAL: usize = 7;
         let state = &mut *self.state_for(id)?;
@@ -191,7 +194,7 @@ impl Objects {
         let least = match least {
             Some(least) => least.max(DIGITS_MIN),
             None => {
-                // Half of the bits suffice to make a clash unlikely; two digits hold a byte.
+                // Half of an id's bits suffice to make a collision unlikely, and two digits hold eight bits.
                 let bits = u64::BITS - state.database()?.packed_count()?.leading_zeros();
                 (bits.div_ceil(2) as usize).max(USUAL)
             }
@@ -201,8 +204,8 @@ impl Objects {
         Ok(len)
     }
 
-    /// The object that an annotated tag leads to; the object itself if it is no tag. `None` if it, or one of the tags on
-    /// the way, is missing or broken.
+    /// Returns the object that an annotated tag leads to, or the object itself if it is not a tag. Returns `None` if
+    /// the object, or a tag on the way, is missing or broken.
     pub fn peel(&self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
         Ok(match self.classify(id)? {
             ObjectClass::Missing => None,
@@ -211,7 +214,7 @@ impl Objects {
         })
     }
 
-    /// Where a commit leads. `None` if there is no such commit.
+    /// Returns the tree and the parents of a commit, or `None` if there is no such commit.
     pub fn commit(&self, id: &ObjectId) -> Result<Option<Commit>, ObjectError> {
         let id = &self.replaced.of(id)?;
         let state = &mut *self.state_for(id)?;
@@ -225,7 +228,8 @@ impl Objects {
         })
     }
 
-    /// What an annotated tag names, which may be another tag. `None` if there is no such tag.
+    /// Returns the object that an annotated tag names, which may be another tag. Returns `None` if there is no such
+    /// tag.
     pub fn tag_target(&self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
         let id = &self.replaced.of(id)?;
         Ok(match self.state_for(id)?.read(id)? {
@@ -234,7 +238,7 @@ impl Objects {
         })
     }
 
-    /// The entry of a tree. `None` if there is no such tree or no such entry.
+    /// Returns the id of a tree's entry, or `None` if there is no such tree or entry.
     pub fn tree_entry(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<ObjectId>, ObjectError> {
         let tree = &self.replaced.of(tree)?;
         let state = &mut *self.state_for(tree)?;
@@ -244,31 +248,32 @@ impl Objects {
         })
     }
 
-    /// The ids that begin with these hexadecimal digits, sorted.
+    /// Returns the ids that begin with these hexadecimal digits, sorted.
     pub fn with_prefix(&self, digits: &str) -> Result<Vec<ObjectId>, ObjectError> {
         self.state().database()?.with_prefix(digits)
     }
 
-    /// The state, for a question about this id. gitoxide takes ids of its own hash only.
+    /// Locks the state for a question about this id. gitoxide accepts only ids of the repository's own hash.
     fn state_for(&self, id: &ObjectId) -> Result<MutexGuard<'_, State>, ObjectError> {
         let state = self.state();
         state.check_hash(id).map(|()| state)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // The kept objects are a cache, right or absent at any moment.
+        // What is kept is a cache whose entries are valid independently of one another, so that it can be used after a
+        // panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Answers questions about objects without a lock for each. Other questions to [`Objects`] wait until it is dropped.
+/// Answers questions about objects with a single lock. Other calls to [`Objects`] block until this is dropped.
 #[derive(Debug)]
 pub struct Lookups<'o> {
     state: MutexGuard<'o, State>,
 }
 
 impl Lookups<'_> {
-    /// Whether there is an object of this id. Its content is not looked at.
+    /// Returns whether an object of this id exists, without reading its content.
     #[inline]
     pub fn exists(&mut self, id: &ObjectId) -> Result<bool, ObjectError> {
         if self.state.seen.exists(id) {
@@ -286,7 +291,7 @@ impl ObjectCheck for Objects {
 
     fn peel_tag(&self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
         let state = &mut *self.state_for(id)?;
-        // Only a tag, and what cannot be found, is worth reading.
+        // Only tags, and objects that cannot be found, have to be read.
         if state.known.get(id).is_none() && state.kind(id)?.is_some_and(|kind| kind != ObjectKind::Tag) {
             return Ok(None);
         }
@@ -326,7 +331,7 @@ impl State {
         if id.kind() == hash { Ok(()) } else { Err(ObjectError::OtherHash { id: *id, hash }) }
     }
 
-    /// Whether there is an object that was not seen yet.
+    /// Looks for an object that was not looked up before.
     #[inline(never)]
     fn look_for(&mut self, id: &ObjectId) -> Result<bool, ObjectError> {
         self.check_hash(id)?;
@@ -337,8 +342,8 @@ impl State {
         Ok(exists)
     }
 
-    /// Whether there is a loose object of this id, which is found without listing the packs. Once they are known they
-    /// come first, and this says no.
+    /// Returns whether there is a loose object of this id, which can be found without listing the packs. Once the packs
+    /// are open they are searched first, so the answer is no.
     fn is_loose_before_packs(&self, id: &ObjectId) -> bool {
         if self.database.is_some() {
             return false;
@@ -356,7 +361,7 @@ impl State {
             return Ok(class);
         }
         let class = match self.read_or_fetch(id)? {
-            // It may be there the next time: another process may be writing it.
+            // This is not remembered, because another process may be writing the object.
             None => return Ok(ObjectClass::Missing),
             Some(Content::Commit | Content::Unread(ObjectKind::Commit)) => ObjectClass::Commit,
             Some(Content::Tag { target, kind }) => ObjectClass::Tag(self.peel(target, kind)?),
@@ -368,8 +373,8 @@ impl State {
         Ok(class)
     }
 
-    /// What an object is whose content would fill the memory. Its header says so, and its content is not verified. `None`
-    /// for a smaller object, and for a tag, whose content says where it leads.
+    /// Returns the class of an object that is too large to be read, from its header and without verification. Returns
+    /// `None` for a smaller object, and for a tag, because its content says where it leads.
     fn class_of_large(&mut self, id: &ObjectId) -> Result<Option<ObjectClass>, ObjectError> {
         let header = self.header(id)?.filter(|header| header.size_bytes > VERIFIED_MAX_BYTES);
         Ok(header.and_then(|header| match header.kind {
@@ -407,7 +412,7 @@ impl State {
         Ok(end)
     }
 
-    /// Reads the object into the buffer, verifies its id and parses it. `None` if it is missing or broken.
+    /// Reads the object into the buffer, verifies its id and parses it. Returns `None` if it is missing or broken.
     fn read(&mut self, id: &ObjectId) -> Result<Option<Content>, ObjectError> {
         let content = self.read_once(id)?;
         if content.is_none() && self.database()?.forget() {

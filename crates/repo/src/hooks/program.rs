@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// One program that wants to be run.
+/// A program that runs as a hook.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HookProgram {
     /// `hook.NAME.command`: the name or path of a program, or a line for the shell.
@@ -17,16 +17,17 @@ pub enum HookProgram {
     File(PathBuf),
 }
 
-/// The shell, as git names it. By its name alone each folder of `PATH` would be tried.
+/// The shell, by the path that git uses. A bare name would be searched for in each folder of `PATH`.
 pub const SHELL: &str = "/bin/sh";
 
 impl HookProgram {
-    /// As git calls it from `directory`, where it runs: a file below that by its path from there.
+    /// Returns the program as git calls it from `directory`, in which it runs: a file below that folder by its relative
+    /// path.
     #[must_use]
     pub fn called_from(self, directory: &Path) -> Self {
         match self {
             HookProgram::File(path) => match path.strip_prefix(directory) {
-                // A single name would be looked for in `PATH`.
+                // A name without a slash would be searched for in `PATH`.
                 Ok(below) if below.components().count() > 1 => HookProgram::File(below.to_owned()),
                 _ => HookProgram::File(path),
             },
@@ -34,7 +35,7 @@ impl HookProgram {
         }
     }
 
-    /// What it is called where it fails: its command, or its file.
+    /// The name for messages about a failure: the command, or the path of the file.
     pub fn name(&self) -> &OsStr {
         match self {
             HookProgram::Command(line) => line,
@@ -42,8 +43,8 @@ impl HookProgram {
         }
     }
 
-    /// The program's path, and the arguments that come before those of the event. A command that is more than a word is
-    /// a line for the shell.
+    /// Returns the path of the program and the arguments that precede those of the event. A command of more than one
+    /// word is run by the shell.
     pub fn words(&self) -> (OsString, Vec<OsString>) {
         match self {
             HookProgram::File(path) => (path.clone().into_os_string(), Vec::new()),
@@ -57,30 +58,35 @@ impl HookProgram {
     }
 }
 
-/// The programs of one event, run one after the other as `git hook` does. Each gets the same input, and all run even if
-/// one fails.
+/// The programs of one event, which run one after the other as in `git hook`. Each gets the same input, and all of them
+/// run even if one fails.
 #[derive(Clone, Debug)]
 pub struct HookPrograms {
-    /// In the order they run.
+    /// The programs, in the order in which they run.
     pub programs: Vec<HookProgram>,
-    /// The folder they run in.
+    /// The folder in which they run.
     pub directory: PathBuf,
-    /// Variables to set, or to unset.
+    /// Variables to set, or to unset where the value is `None`.
     pub environment: Vec<(OsString, Option<OsString>)>,
 }
 
-/// A hook could not be run.
+/// A hook could not be started, or its input could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot run the reference-transaction hook '{program}': {source}")]
 pub struct HookError {
-    /// The command or the file.
+    /// The command, or the path of the file.
     pub program: String,
-    /// What the system says.
+    /// The system's error.
     pub source: io::Error,
 }
 
 impl HookPrograms {
-    /// Runs them all; `argument` is their first one, `lines` their stdin. Whether all succeeded.
+    /// Runs all programs with `argument` as their first argument and `lines` as their standard input, and waits for
+    /// them without a limit. Returns whether all of them succeeded.
+    ///
+    /// # Errors
+    ///
+    /// If a program cannot be started. The remaining ones do not run then.
     pub fn run(&self, argument: &str, lines: &[u8]) -> Result<bool, HookError> {
         let mut all_succeeded = true;
         for program in &self.programs {
@@ -95,7 +101,7 @@ impl HookPrograms {
     fn run_one(&self, program: &HookProgram, argument: &str, lines: &[u8]) -> io::Result<bool> {
         const EXEC_FORMAT: i32 = 8;
         let mut child = match self.command(program, false, argument)?.spawn() {
-            // A script without its `#!` line. The shell is the interpreter then, as for execvp(3).
+            // A script without a `#!` line is run by the shell, as execvp(3) does.
             Err(error) if error.raw_os_error() == Some(EXEC_FORMAT) => {
                 self.command(program, true, argument)?.spawn()?
             }
@@ -105,7 +111,7 @@ impl HookPrograms {
             && let Err(error) = stdin.write_all(lines)
             && error.kind() != io::ErrorKind::BrokenPipe
         {
-            // A hook need not read its input; any other failure is one.
+            // A hook need not read its input, but any other failure to write it is an error.
             return Err(error);
         }
         Ok(child.wait()?.success())
@@ -115,7 +121,7 @@ impl HookPrograms {
         let (path, arguments) = program.words();
         let mut command = if by_shell { Command::new(SHELL) } else { Command::new(&path) };
         command.args(by_shell.then_some(&path)).args(arguments);
-        // What hooks print is for the user, not for the program that reads git's output.
+        // The output of hooks is for the user, not for the program that reads the command's output.
         let stderr = io::stderr().as_fd().try_clone_to_owned()?;
         command.arg(argument).current_dir(&self.directory).stdin(Stdio::piped()).stdout(stderr);
         for (name, value) in &self.environment {
@@ -128,7 +134,7 @@ impl HookPrograms {
     }
 }
 
-/// Whether a command needs no shell.
+/// Returns whether a command needs no shell.
 fn is_plain(command: &[u8]) -> bool {
     command.find_byteset(b"|&;<>()$`\\\"' \t\n*?[#~=%").is_none()
 }
@@ -145,7 +151,7 @@ mod tests {
     fn every_hook_runs_with_its_input_and_one_failure_counts() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("hook");
-        // Without `#!`, and it does not read its input.
+        // The script has no `#!` line and does not read its input.
         let first = if refdb_testkit::is_emulated() { "#!/bin/sh\n" } else { "" };
         std::fs::write(&file, format!("{first}echo file $1 $X >>out\n")).unwrap();
         std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();

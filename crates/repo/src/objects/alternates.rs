@@ -1,9 +1,9 @@
 use std::path::{Path, PathBuf};
 
-/// The folders of objects that `info/alternates` in the folder `objects` names, in its order.
+/// Returns the object folders that `objects/info/alternates` names, in its order.
 ///
-/// `None` if git and gitoxide could understand it differently. The folder is not there, or has alternates of its own,
-/// whose relative paths they take from different places.
+/// Returns `None` if git and gitoxide could interpret the file differently: a folder does not exist, or has alternates
+/// of its own, whose relative paths the two resolve against different folders.
 pub(super) fn alternates(objects: &Path) -> Option<Vec<PathBuf>> {
     let here = std::env::current_dir().ok()?;
     let folders = gix_odb::alternate::resolve(objects.to_owned(), &here).ok()?;

@@ -1,13 +1,14 @@
-//! Objects that others in a pack are deltas against.
+//! A cache of objects that serve as bases of deltas in a pack.
 
 use gix_object::Kind;
 use gix_pack::cache::DecodeEntry;
 use std::collections::BTreeMap;
 
-/// The objects put together from deltas. So a chain of deltas is not walked to its end for each of its objects.
+/// Objects that were assembled from deltas, kept so that a chain of deltas is not walked to its end for each of its
+/// objects.
 #[derive(Debug, Default)]
 pub(super) struct Bases {
-    /// One after the other.
+    /// The contents, one after the other.
     content: Vec<u8>,
     entries: BTreeMap<(u32, u64), Entry>,
 }
@@ -20,7 +21,8 @@ struct Entry {
     compressed_bytes: usize,
 }
 
-/// Enough for tens of thousands of commits. When it is full everything is forgotten: cheaper than to know their age.
+/// Enough for tens of thousands of commits. A full cache is emptied, because tracking the age of its entries would cost
+/// more.
 const CONTENT_MAX_BYTES: usize = 16 << 20;
 
 impl Bases {

@@ -1,4 +1,4 @@
-//! An object is good if its content has its id and parses as far as git parses it.
+//! Decides whether an object is valid: its content has its id, and parses as far as git parses it.
 
 use super::database::{ObjectKind, from_gix, gix_kind};
 use bstr::ByteSlice;
@@ -11,7 +11,7 @@ pub(super) enum Content {
     Commit,
     Tag {
         target: ObjectId,
-        /// What the tag says its target is.
+        /// The kind that the tag claims for its target.
         kind: ObjectKind,
     },
     Tree,
@@ -20,18 +20,18 @@ pub(super) enum Content {
     Unread(ObjectKind),
 }
 
-/// Where a commit leads.
+/// The objects that a commit names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Commit {
-    /// Its snapshot.
+    /// The commit's tree.
     pub tree: ObjectId,
-    /// Its parents, in their order.
+    /// The parents, in their order.
     pub parents: Vec<ObjectId>,
 }
 
 impl Content {
     pub(super) fn check(id: &ObjectId, kind: ObjectKind, data: &[u8]) -> Option<Self> {
-        // Where it is SHA-1, this is the one with collision detection.
+        // For SHA-1, this implementation detects collision attacks.
         let actual = gix_object::compute_hash(gix_kind(id.kind()), kind.into(), data).ok()?;
         if actual.as_bytes() != id.as_bytes() {
             return None;
@@ -44,8 +44,8 @@ impl Content {
         }
     }
 
-    /// Reads the three lines that git requires of a tag: the id and the kind of its target, and its name, which may be
-    /// empty or anything else. The tagger and the message are not looked at.
+    /// Parses the three lines that git requires of a tag: the id and the kind of its target, and its name, which may be
+    /// empty or anything else. The tagger and the message are not checked.
     pub(super) fn parse_tag(data: &[u8], hash: HashKind) -> Option<Self> {
         const LEAST_BESIDES_ID: usize = 24;
         let digits = hash.len_hex();
@@ -70,7 +70,8 @@ impl Commit {
     }
 }
 
-/// git asks for a tree, for parents that are ids, and for something behind them. Returns the tree.
+/// Parses the part of a commit that git requires: a tree, parents that are ids, and something behind them. Returns the
+/// tree.
 pub(super) fn parse_commit(data: &[u8], hash: HashKind, mut parent: impl FnMut(ObjectId)) -> Option<ObjectId> {
     let digits = hash.len_hex();
     let line = |rest: &[u8]| {
@@ -80,7 +81,7 @@ pub(super) fn parse_commit(data: &[u8], hash: HashKind, mut parent: impl FnMut(O
     let rest = data.strip_prefix(b"tree ")?;
     let tree = line(rest)?;
     let mut rest = &rest[digits + 1..];
-    // A line too short for a parent with something behind it is taken for something else, as in git.
+    // As in git, a line is not taken for a parent if it is too short to have anything behind it.
     while let Some(after) = rest.strip_prefix(b"parent ").filter(|after| after.len() > digits + 1) {
         parent(line(after)?);
         rest = &after[digits + 1..];
@@ -88,7 +89,7 @@ pub(super) fn parse_commit(data: &[u8], hash: HashKind, mut parent: impl FnMut(O
     (!rest.is_empty()).then_some(tree)
 }
 
-/// The id of a tree's entry.
+/// Returns the id of a tree's entry.
 pub(super) fn tree_entry(data: &[u8], hash: HashKind, name: &[u8]) -> Option<ObjectId> {
     let entries = TreeRefIter::from_bytes(data, gix_kind(hash));
     entries.map_while(|entry| entry.ok()).find(|entry| entry.filename == name).map(|entry| from_gix(entry.oid))

@@ -11,30 +11,30 @@ use std::{
     sync::Arc,
 };
 
-/// The four kinds of objects.
+/// The kind of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ObjectKind {
-    /// A snapshot and its history.
+    /// A commit.
     Commit,
-    /// A folder.
+    /// A tree.
     Tree,
-    /// A file's content.
+    /// A blob.
     Blob,
     /// An annotated tag.
     Tag,
 }
 
-/// What an object's header says.
+/// The content of an object's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// The kind.
+    /// The kind of the object.
     pub kind: ObjectKind,
-    /// Bytes of content.
+    /// The size of the content in bytes.
     pub size_bytes: u64,
 }
 
 impl ObjectKind {
-    /// The word that stands for it in objects and in `%(objecttype)`.
+    /// Returns the word for the kind in objects and in `%(objecttype)`.
     pub fn name(self) -> &'static str {
         match self {
             ObjectKind::Commit => "commit",
@@ -44,7 +44,7 @@ impl ObjectKind {
         }
     }
 
-    /// The kind that a word stands for.
+    /// Returns the kind that a word stands for.
     pub fn from_name(name: &[u8]) -> Option<Self> {
         [ObjectKind::Commit, ObjectKind::Tree, ObjectKind::Blob, ObjectKind::Tag]
             .into_iter()
@@ -108,7 +108,8 @@ impl Database {
         Ok(Database { dir: dir.to_owned(), handle, hash, bases: Bases::default(), read_max_bytes })
     }
 
-    /// Does it again with a newly opened database if it fails: the first has room for few packs.
+    /// Calls `act`, and calls it once more with a newly opened database if it fails, because the first one has room for
+    /// few packs only.
     fn twice<T, E>(&mut self, mut act: impl FnMut(&HandleArc) -> Result<Option<T>, E>) -> Option<T> {
         match act(&self.handle) {
             Ok(found) => found,
@@ -137,7 +138,7 @@ impl Database {
         unpacked.unwrap_or(Unpacked::Missing)
     }
 
-    /// The same without the cache of packs: where nobody verifies the content, it must be right by itself.
+    /// Reads an object's content without the cache of packs, for callers that do not verify it.
     pub(super) fn read_anew(&mut self, id: &ObjectId, data: &mut Vec<u8>) -> Option<ObjectKind> {
         debug_assert!(id.kind() == self.hash, "gitoxide is asked for ids of its own hash: {id}");
         self.twice(|handle| {
@@ -146,7 +147,7 @@ impl Database {
         })
     }
 
-    /// Forgets the cache of packs. Whether there was anything.
+    /// Empties the cache of packs, and returns whether it contained anything.
     pub(super) fn forget(&mut self) -> bool {
         !std::mem::take(&mut self.bases).is_empty()
     }
@@ -162,13 +163,13 @@ impl Database {
         Some(Header { kind: header.kind.into(), size_bytes: header.size })
     }
 
-    /// How many objects are in packs.
+    /// Returns the number of objects in packs.
     pub(super) fn packed_count(&mut self) -> Result<u64, ObjectError> {
         let count = self.twice(|handle| handle.packed_object_count().map(Some));
         count.ok_or_else(|| ObjectError::Count)
     }
 
-    /// The ids of all objects; one may come twice.
+    /// Returns the ids of all objects. An id may occur twice.
     pub(super) fn ids(&mut self) -> Result<Vec<ObjectId>, ObjectError> {
         let ids = self.twice(|handle| {
             let mut all = Vec::new();
@@ -182,7 +183,7 @@ impl Database {
         Ok(ids)
     }
 
-    /// The fewest digits, but at least `least`, that tell an id from all others.
+    /// Returns the smallest number of digits, at least `least`, that distinguishes an id from all others.
     pub(super) fn unique_len(&mut self, id: &ObjectId, least: usize) -> Result<usize, ObjectError> {
         debug_assert!(id.kind() == self.hash, "gitoxide is asked for ids of its own hash: {id}");
         let candidate = Candidate::new(to_gix(id).to_owned(), least);
@@ -192,9 +193,9 @@ impl Database {
         Ok(found.map_or(least, |prefix| prefix.hex_len()))
     }
 
-    /// All ids that begin with these digits, sorted.
+    /// Returns all ids that begin with these digits, sorted.
     pub(super) fn with_prefix(&mut self, digits: &str) -> Result<Vec<ObjectId>, ObjectError> {
-        // A prefix must be of the repository's kind, whatever its length.
+        // A prefix must be of the repository's hash, whatever its length.
         let padded = format!("{digits:0<len$}", len = self.hash.len_hex());
         let Ok(id) = ObjectId::from_hex(self.hash, padded.as_bytes()) else { return Ok(Vec::new()) };
         let Ok(prefix) = gix_hash::Prefix::new(to_gix(&id), digits.len()) else { return Ok(Vec::new()) };
@@ -208,7 +209,7 @@ impl Database {
     }
 }
 
-/// Replace refs are not applied: a ref holds what it is given.
+/// Replace refs are not applied, because a ref holds the id that it was given.
 fn open(
     dir: &Path,
     hash: HashKind,

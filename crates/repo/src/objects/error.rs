@@ -1,10 +1,10 @@
 use refdb_types::{HashKind, ObjectId};
 use std::path::PathBuf;
 
-/// Why the object database gave no answer. A missing object is no error.
+/// The reason why the object database could not answer. A missing object is not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
-    /// The caller's mistake: the repository has ids of another hash.
+    /// The caller asked for an id of another hash than the repository's.
     #[error("'{id}' is no object id of this repository, whose ids are of {}", hash.name())]
     OtherHash {
         /// The id.
@@ -12,12 +12,12 @@ pub enum ObjectError {
         /// The repository's hash.
         hash: HashKind,
     },
-    /// It cannot be opened.
+    /// The object database cannot be opened.
     #[error("cannot open the object database '{}': {source}", dir.display())]
     Open {
         /// The folder of the objects.
         dir: PathBuf,
-        /// Why.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The indexes of the packs cannot be read.
@@ -26,21 +26,21 @@ pub enum ObjectError {
     /// The objects cannot be listed.
     #[error("cannot list the objects in '{}'", .0.display())]
     List(PathBuf),
-    /// An id cannot be shortened.
+    /// An id cannot be abbreviated.
     #[error("cannot shorten {id}: {source}")]
     Shorten {
         /// The id.
         id: ObjectId,
-        /// Why.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The ids that begin like this one cannot be found.
+    /// The ids that begin like this one cannot be looked up.
     #[error("cannot look for objects that begin like {0}")]
     Like(ObjectId),
-    /// Objects stand for it one after the other, more than git follows.
+    /// An object is replaced by another one more times in a row than git follows.
     #[error("replace depth too high for object {0}")]
     ReplacedTooOften(ObjectId),
-    /// The ids that begin with these digits cannot be found.
+    /// The ids that begin with these digits cannot be looked up.
     #[error("cannot look for objects that begin with {0}")]
     Prefix(String),
 }

@@ -1,19 +1,20 @@
-//! What has been read already, in few bytes an object: there may be a million.
+//! A compact set of the objects that were read, of which there may be a million.
 
 use super::ObjectClass;
 use hashbrown::HashTable;
 use refdb_types::{HashKind, ObjectId};
 use std::collections::BTreeMap;
 
-/// A set of ids with their classes. It only grows; an object does not change.
+/// A set of ids with their classes. It only grows, because objects do not change.
 #[derive(Debug)]
 pub(super) struct Known {
     hash: HashKind,
-    /// The ids' raw bytes, each followed by one byte for its class.
+    /// The raw bytes of each id, followed by one byte for its class.
     rows: Vec<u8>,
-    /// The numbers of the rows, found by id.
+    /// A hash table from ids to row numbers.
     table: HashTable<u32>,
-    /// Where tags lead, by row: there are few. (A HashMap asks the system for random numbers, in every command.)
+    /// The targets of tags by row, of which there are few. (A `HashMap` would ask the system for random numbers in
+    /// every command.)
     peeled: BTreeMap<u32, ObjectId>,
 }
 
@@ -42,13 +43,13 @@ impl Known {
         })
     }
 
-    /// Remembers what an id is. It must not be known yet.
+    /// Remembers the class of an id, which must not be known yet.
     pub(super) fn insert(&mut self, id: &ObjectId, class: ObjectClass) {
         let bytes = id.as_bytes();
         debug_assert!(bytes.len() == self.hash.len_bytes() && self.get(id).is_none());
         let len = bytes.len() + 1;
         debug_assert!(self.rows.len().is_multiple_of(len), "rows are whole");
-        // Past four thousand million objects there is nothing to gain from remembering one more.
+        // Beyond four billion objects nothing more is remembered.
         let Ok(number) = u32::try_from(self.rows.len() / len) else { return };
         let class = match class {
             ObjectClass::Missing => return,
@@ -69,7 +70,7 @@ impl Known {
     }
 }
 
-/// Ids are spread evenly already, and an attacker who wants them to collide must find objects with such ids first.
+/// Ids are uniformly distributed, and an attacker who wants them to collide has to find objects with such ids first.
 fn spread(id: &[u8]) -> u64 {
     let mut head = [0; 8];
     head.copy_from_slice(&id[..8]);

@@ -1,4 +1,4 @@
-//! Where an object leads.
+//! The objects that an object names.
 
 use super::{
     content::{Content, parse_commit},
@@ -10,16 +10,16 @@ use refdb_types::{HashKind, ObjectId};
 /// An object that another one names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link<'d> {
-    /// The object.
+    /// The id of the named object.
     pub id: ObjectId,
-    /// What the other one takes it for.
+    /// The kind that the other object claims for it.
     pub kind: ObjectKind,
-    /// Its name in a tree; empty elsewhere.
+    /// The name of the tree entry; empty outside of trees.
     pub name: &'d [u8],
 }
 
-/// Shows every object that one of this kind and content names. A submodule's commit, which is in another repository, is
-/// not shown. `None`: the content is no good.
+/// Calls `show` for every object that an object of this kind and content names, except for the commits of submodules,
+/// which are in other repositories. Returns `None` if the content is malformed.
 pub fn links<'d>(kind: ObjectKind, data: &'d [u8], hash: HashKind, found: &mut dyn FnMut(Link<'d>)) -> Option<()> {
     let mut plain = |id, kind| found(Link { id, kind, name: b"" });
     match kind {

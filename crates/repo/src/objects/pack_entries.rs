@@ -1,4 +1,5 @@
-//! What each entry of the packs in a folder is, at a cost that follows the number of entries and no chain of deltas.
+//! Determines what each entry of the packs in a folder is. The cost is linear in the number of entries, however long
+//! chains of deltas are.
 
 use super::database::{ObjectKind, from_gix, gix_kind};
 use gix_pack::data::{Entry, decode::header::ResolvedBase, entry::Header};
@@ -8,32 +9,33 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a pack says about an object. Its content was not inflated.
+/// What a pack says about an object, without inflating its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PackEntry {
-    /// The kind.
+    /// The kind of the object.
     pub kind: ObjectKind,
-    /// The size of the largest content that must be in memory to read the object: its own or one of its bases'.
+    /// The size in bytes of the largest content that must be in memory to read the object: its own, or that of one of
+    /// its bases.
     pub largest_bytes: u64,
-    /// How many deltas must be applied to read the object.
+    /// The number of deltas that must be applied to read the object.
     pub deltas: u32,
 }
 
-/// Why the entries of a pack cannot be told.
+/// The reason why the entries of a pack cannot be determined.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PackError {
-    /// The index names an object twice, so that a delta's base depends on which of the two a reader takes.
+    /// The index names an object twice, so that the base of a delta depends on which of the two a reader picks.
     #[error("the pack contains object {0} twice; pack the objects anew and push again")]
     Twice(ObjectId),
-    /// A delta's base depends on that delta.
+    /// The base of a delta depends on that delta.
     #[error("the pack cannot be read: object {0} is a delta in a circle; pack the objects anew and push again")]
     Circle(ObjectId),
-    /// It cannot be listed or opened, or an entry cannot be read.
+    /// The pack cannot be listed or opened, or an entry cannot be read.
     #[error("cannot read the pack '{}'", .0.display())]
     Unreadable(PathBuf),
 }
 
-/// The paths of the indexes in `folder/pack`.
+/// Returns the paths of the indexes in `folder/pack`.
 fn indexes(folder: &Path) -> Result<Vec<PathBuf>, PackError> {
     let folder = folder.join("pack");
     let unreadable = |_| PackError::Unreadable(folder.clone());
@@ -54,7 +56,11 @@ fn open_index(path: &Path, hash: HashKind) -> Result<gix_pack::index::File, Pack
     gix_pack::index::File::at(path, gix_kind(hash)).map_err(|_| PackError::Unreadable(path.to_owned()))
 }
 
-/// Finds an object that the index of a pack in this object folder names twice.
+/// Checks that no index of a pack in this object folder names an object twice.
+///
+/// # Errors
+///
+/// [`PackError`] with the object that is named twice, or for an index that cannot be read.
 pub fn check_packs(folder: &Path, hash: HashKind) -> Result<(), PackError> {
     for path in indexes(folder)? {
         let index = open_index(&path, hash)?;
@@ -68,8 +74,8 @@ pub fn check_packs(folder: &Path, hash: HashKind) -> Result<(), PackError> {
     Ok(())
 }
 
-/// Tells the entries of all packs in this object folder. Call [`check_packs`] first: one of two entries of the same
-/// object is hidden by the other.
+/// Visits the entries of all packs in this object folder. Call [`check_packs`] first, because of two entries for the
+/// same object one hides the other.
 pub fn pack_entries(folder: &Path, hash: HashKind) -> Result<HashMap<ObjectId, PackEntry>, PackError> {
     let mut all = HashMap::new();
     for path in indexes(folder)? {
@@ -89,13 +95,13 @@ pub fn pack_entries(folder: &Path, hash: HashKind) -> Result<HashMap<ObjectId, P
 struct Survey<'p> {
     index: &'p gix_pack::index::File,
     pack: &'p gix_pack::data::File,
-    /// The entries that were told, by their offsets. `None` stands for one on the way to its base.
+    /// The entries that have been determined, by their offsets. `None` marks an entry whose chain is being followed.
     known: HashMap<u64, Option<PackEntry>>,
     inflate: gix_zlib::Inflate,
 }
 
 impl Survey<'_> {
-    /// Follows the chain to an entry that is known, or whole, and comes back over its deltas.
+    /// Follows a chain of deltas to a known or whole entry, and then determines each delta of it.
     fn tell(&mut self, id: ObjectId, offset: u64, path: &Path) -> Result<PackEntry, PackError> {
         let unreadable = || PackError::Unreadable(path.to_owned());
         let mut chain = Vec::new();
@@ -126,7 +132,7 @@ impl Survey<'_> {
         Ok(told)
     }
 
-    /// Where a delta's base is.
+    /// Returns the offset of a delta's base.
     fn base(&self, entry: &Entry) -> Option<u64> {
         match entry.header {
             Header::OfsDelta { base_distance } => entry.checked_base_pack_offset(base_distance),
@@ -135,9 +141,9 @@ impl Survey<'_> {
         }
     }
 
-    /// The size of what a delta makes, from its first bytes.
+    /// Returns the size of the content that a delta produces, which its first bytes tell.
     fn delta_result_bytes(&mut self, mut entry: Entry, base: PackEntry) -> Option<u64> {
-        // gix follows the chain of an offset to its end. A base by id it asks for, and the answer is known.
+        // gix follows a chain of offsets to its end, but asks for a base by id, whose size is known here.
         entry.header = Header::RefDelta { base_id: self.index.object_hash().null() };
         let known = |_: &gix_hash::oid| {
             Ok(Some(ResolvedBase::OutOfPack { kind: base.kind.into(), num_deltas: Some(base.deltas) }))

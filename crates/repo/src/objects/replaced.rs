@@ -2,28 +2,29 @@ use super::ObjectError;
 use refdb_types::ObjectId;
 use std::{collections::HashMap, sync::OnceLock};
 
-/// How many replacements git follows, one after the other.
+/// The number of replacements that git follows in a row.
 const CHAIN_MAX: usize = 4;
 
-/// Objects that others stand for, `git replace` says.
+/// The objects that `git replace` replaces by others.
 #[derive(Debug, Default)]
 pub(super) struct Replaced {
-    /// Each object that is replaced, and by which. Not set where nobody has looked for them: then none is.
+    /// The replacement of each replaced object. It is not set if replacements were never looked for, and then none
+    /// apply.
     by: OnceLock<HashMap<ObjectId, ObjectId>>,
 }
 
 impl Replaced {
-    /// Asks for the replacements, unless they are known.
+    /// Looks for the replacements unless they are known.
     pub(super) fn heed<E>(&self, find: impl FnOnce() -> Result<HashMap<ObjectId, ObjectId>, E>) -> Result<(), E> {
         if self.by.get().is_none() {
             let found = find()?;
-            // Of two threads the first one's are kept.
+            // If two threads look for them at the same time, the result of the first one is kept.
             let _ = self.by.set(found);
         }
         Ok(())
     }
 
-    /// The object that is shown where `id` is named.
+    /// Returns the object that is shown in place of `id`.
     pub(super) fn of(&self, id: &ObjectId) -> Result<ObjectId, ObjectError> {
         let Some(by) = self.by.get().filter(|by| !by.is_empty()) else { return Ok(*id) };
         let mut shown = *id;
@@ -51,7 +52,7 @@ mod tests {
         assert_eq!(replaced.of(&id(1)).unwrap(), id(1));
         let chain = (1..=5).map(|at| (id(at), id(at + 1))).collect();
         replaced.heed(|| Ok::<_, ()>(chain)).unwrap();
-        // To ask later changes nothing.
+        // A second call changes nothing.
         replaced.heed(|| Err(())).unwrap();
         assert_eq!(replaced.of(&id(6)).unwrap(), id(6));
         assert_eq!(replaced.of(&id(2)).unwrap(), id(6));

@@ -1,30 +1,30 @@
 use super::ObjectKind;
 use refdb_types::{Memo, ObjectId};
 
-/// Objects that were looked at before, without their content: refs often hold the same ones.
+/// A cache of objects that were looked up, without their content. It helps because refs often hold the same objects.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Objects that exist, and their kind if that was seen as well.
+    /// Objects that exist, with their kind if that was read too.
     objects: Memo<ObjectId, Option<ObjectKind>, OBJECTS_MAX>,
 }
 
-/// With these it takes a bit over a MiB.
+/// The cache takes a little more than a MiB with this many slots.
 const OBJECTS_MAX: usize = 1 << 15;
 
 impl Seen {
-    /// Whether the object is known to exist.
+    /// Returns whether the object is known to exist.
     #[inline]
     pub(super) fn exists(&self, id: &ObjectId) -> bool {
         self.objects.get(id).is_some()
     }
 
-    /// The object's kind, if it is known.
+    /// Returns the object's kind, if it is known.
     #[inline]
     pub(super) fn kind(&self, id: &ObjectId) -> Option<ObjectKind> {
         *self.objects.get(id)?
     }
 
-    /// Remembers that the object exists, and its kind if that was seen as well.
+    /// Remembers that the object exists, and its kind if that was read too.
     pub(super) fn put(&mut self, id: &ObjectId, kind: Option<ObjectKind>) {
         self.objects.put(*id, kind.or(self.kind(id)));
         debug_assert!(self.exists(id), "what was just seen is found");
@@ -37,7 +37,7 @@ mod tests {
     use refdb_types::HashKind;
 
     fn id(number: u32) -> ObjectId {
-        // Numbers that follow each other are not spread as ids are.
+        // Consecutive numbers are not uniformly distributed, unlike ids.
         let bytes = number.wrapping_mul(0x9e37_79b9).to_be_bytes();
         ObjectId::from_bytes(HashKind::Sha1, &bytes.repeat(5)).unwrap()
     }
