@@ -1,7 +1,7 @@
-//! Which repository is meant, and how its refs are stored.
+//! Finds the repository that is meant, and how its refs are stored.
 //!
-//! Read [`Repository`] first, then `discover` (where it is) and `ownership` (whether it is safe). `format` (whether we
-//! understand it) and `storage` (where its refs are) follow.
+//! Start with [`Repository`]. `discover` finds it, `ownership` decides whether it is safe to use, `format` whether its
+//! format is supported, and `storage` tells where its refs are.
 
 mod discover;
 mod enter;
@@ -31,28 +31,28 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A repository that was found, is safe to use and whose format is understood. Nothing but its own `config` has been
-/// read.
+/// A repository that was found, is safe to use, and has a supported format. Of its files, only `config` and
+/// `config.worktree` have been read.
 #[derive(Clone, Debug)]
 pub struct Repository {
     git_dir: PathBuf,
     common_dir: PathBuf,
     work_tree: Option<PathBuf>,
     shown_git_dir: PathBuf,
-    /// Where git would stand: what `shown_git_dir` is relative to.
+    /// The folder that `shown_git_dir` is relative to, in which git would work.
     standing: PathBuf,
     /// Whether git would stand in `git_dir` and call it `.`, as its servers do.
     is_entered: bool,
     worktree_id: Option<BString>,
     hash: HashKind,
     storage: RefStorage,
-    /// `None` where the environment says what the format is.
+    /// `None` if the environment determines the format.
     format_watch: Option<FormatWatch>,
     is_bare: bool,
     is_partial_clone: bool,
     config_text: Vec<u8>,
     worktree_config_text: Option<Vec<u8>>,
-    /// The files above it, if finding it made us read them.
+    /// The configuration files above the repository, if they were read to find it.
     outer: Option<Outer>,
     /// What git warns about when it finds the repository.
     warnings: Vec<String>,
@@ -68,7 +68,12 @@ pub struct Served {
 }
 
 impl Repository {
-    /// Finds the repository as git does: `GIT_DIR`, or upwards from the environment's folder.
+    /// Finds the repository as git does: the one that `GIT_DIR` names, or else the nearest one from the environment's
+    /// folder upwards.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, it belongs to someone else and is not in `safe.directory`, or its format is not supported.
     pub fn discover(fs: &Fs, environment: &Environment) -> Result<Self, RepositoryError> {
         discover::discover(fs, environment)
     }
@@ -98,8 +103,8 @@ impl Repository {
         discover::at(fs, environment, folder, false)
     }
 
-    /// The repository in this very folder, read once more by a process that already works on it. Its owner was checked
-    /// the first time, or did not matter because the repository was named (`GIT_DIR`), so it is not checked again.
+    /// Opens the repository in this very folder once more, for a process that already works on it. The owner is not
+    /// checked again: it was checked the first time, or did not matter because the repository was named by `GIT_DIR`.
     pub fn at_again(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Self, RepositoryError> {
         discover::at(fs, environment, folder, true)
     }
@@ -139,37 +144,38 @@ impl Repository {
         &self.git_dir
     }
 
-    /// The folder that all worktrees share.
+    /// Returns the folder that all worktrees share.
     pub fn common_dir(&self) -> &Path {
         &self.common_dir
     }
 
-    /// The top of the working tree; `None` if there is none.
+    /// Returns the top of the working tree, or `None` if there is none.
     pub fn work_tree(&self) -> Option<&Path> {
         self.work_tree.as_deref()
     }
 
-    /// The linked worktree's id; `None` for the main one.
+    /// Returns the id of the linked worktree, or `None` for the main worktree.
     pub fn worktree_id(&self) -> Option<&BStr> {
         self.worktree_id.as_ref().map(|id| id.as_bstr())
     }
 
-    /// The hash function of its objects.
+    /// Returns the hash function of the repository's objects.
     pub fn hash(&self) -> HashKind {
         self.hash
     }
 
-    /// The format of its refs.
+    /// Returns the format of the repository's refs.
     pub fn ref_format(&self) -> RefFormat {
         self.storage.format
     }
 
-    /// Notices when the refs change their format. `None` where `GIT_REFERENCE_BACKEND` says what it is.
+    /// Returns a watch that notices when the refs are migrated to another format, or `None` if `GIT_REFERENCE_BACKEND`
+    /// determines the format.
     pub fn format_watch(&self) -> Option<&FormatWatch> {
         self.format_watch.as_ref()
     }
 
-    /// The present text of `config`, changed to say that the refs have this format.
+    /// Returns the present text of `config` with its ref format changed to this one.
     pub fn config_with_ref_format(&self, fs: &Fs, to: RefFormat) -> Result<Vec<u8>, RepositoryError> {
         let file = self.common_dir.join("config");
         let text = match fs.read(&file) {
@@ -179,13 +185,13 @@ impl Repository {
         format::with_ref_format(&text, to, &self.common_dir, &file)
     }
 
-    /// The folder of the shared refs: the common folder, unless `extensions.refStorage` or `GIT_REFERENCE_BACKEND` name
-    /// another.
+    /// Returns the folder of the shared refs: the common folder, unless `extensions.refStorage` or
+    /// `GIT_REFERENCE_BACKEND` names another one.
     pub fn refs_dir(&self) -> &Path {
         self.storage.location.as_deref().unwrap_or(&self.common_dir)
     }
 
-    /// The folder of the refs of the worktree that we are in.
+    /// Returns the folder of the current worktree's refs.
     pub fn worktree_refs_dir(&self) -> PathBuf {
         match &self.storage.location {
             None => self.git_dir.clone(),
@@ -193,7 +199,7 @@ impl Repository {
         }
     }
 
-    /// The folder of the refs of any worktree; `None` is the main one.
+    /// Returns the folder of any worktree's refs. `None` is the main worktree.
     pub fn refs_dir_of(&self, worktree_id: Option<&BStr>) -> PathBuf {
         match worktree_id {
             None => self.refs_dir().to_owned(),
@@ -204,18 +210,18 @@ impl Repository {
         }
     }
 
-    /// Whether it is bare: without a worktree.
+    /// Returns whether the repository is bare, so that it has no worktree.
     pub fn is_bare(&self) -> bool {
         self.is_bare
     }
 
-    /// Whether it is a partial clone: a remote has promised to send objects that are missing.
+    /// Returns whether the repository is a partial clone, whose remote has promised to send missing objects.
     pub fn is_partial_clone(&self) -> bool {
         self.is_partial_clone
     }
 
-    /// The prefix of all refs in the view of `GIT_NAMESPACE` (gitnamespaces(7)): `refs/namespaces/a/refs/namespaces/b/`
-    /// for `a/b`, or nothing.
+    /// Returns the prefix of all refs that are visible in `GIT_NAMESPACE` (gitnamespaces(7)):
+    /// `refs/namespaces/a/refs/namespaces/b/` for `a/b`, or an empty one.
     pub fn namespace(&self, environment: &Environment) -> Result<BString, RepositoryError> {
         let given = environment.get("GIT_NAMESPACE").unwrap_or_default();
         let mut prefix = BString::default();
@@ -233,12 +239,12 @@ impl Repository {
         }
     }
 
-    /// Whether new objects are in quarantine (git-receive-pack(1)), when no ref may be changed.
+    /// Returns whether new objects are in quarantine (git-receive-pack(1)), during which no ref may be changed.
     pub fn is_quarantined(&self, environment: &Environment) -> bool {
         environment.get("GIT_QUARANTINE_PATH").is_some()
     }
 
-    /// The object folder: `GIT_OBJECT_DIRECTORY` or `objects`.
+    /// Returns the object folder: `GIT_OBJECT_DIRECTORY`, or else `objects`.
     pub fn objects_dir(&self, environment: &Environment) -> PathBuf {
         match environment.get("GIT_OBJECT_DIRECTORY") {
             Some(path) => environment.resolve(path.as_ref()),
@@ -246,15 +252,15 @@ impl Repository {
         }
     }
 
-    /// All linked worktrees, by id.
+    /// Returns all linked worktrees, ordered by id.
     pub fn worktrees(&self, fs: &Fs) -> Result<Vec<Worktree>, refdb_vfs::Error> {
         worktrees::list(fs, &self.common_dir)
     }
 
     /// Reads the whole configuration.
     ///
-    /// `branch` tells the branch that is checked out, for `includeIf.onbranch:`. It is asked only if there is such a
-    /// condition. [`Repository::branch_in_files`] answers it where refs are files.
+    /// `branch` returns the branch that is checked out, for `includeIf.onbranch:`, and is called only if there is such
+    /// a condition. If refs are stored as files, [`Repository::branch_in_files`] is the answer.
     pub fn config(
         &self,
         fs: &Fs,
@@ -282,13 +288,14 @@ impl Repository {
         Loader::new(fs, environment, outer, Some(&local)).load()
     }
 
-    /// The settings of the engine.
+    /// Reads the settings of the engine from the configuration.
     pub fn settings(&self, config: &Config, environment: &Environment) -> Result<Settings, ConfigError> {
         Settings::load(config, environment, self.is_bare, self.storage.format == RefFormat::Reftable)
     }
 
-    /// The branch, without `refs/heads/`, that HEAD leads to where refs are files, by as many symbolic refs as git
-    /// follows. The branch need not exist. `None` if HEAD holds an id, leads elsewhere, or in a circle.
+    /// Returns the branch, without `refs/heads/`, at the end of the chain of symbolic refs that starts at HEAD, if refs
+    /// are stored as files. The branch need not exist. Returns `None` if HEAD is detached or leads elsewhere, or if the
+    /// chain is longer than git follows.
     pub fn branch_in_files(&self, fs: &Fs) -> Option<BString> {
         debug_assert!(self.ref_format() == RefFormat::Files, "in a reftable the file HEAD names no branch");
         let target = |path: PathBuf| {
@@ -309,7 +316,8 @@ impl Repository {
         None
     }
 
-    /// The folder that all worktrees share, as git, which goes to the top of the worktree, would show it.
+    /// Returns the folder that all worktrees share, by the path that git would show, which works at the top of the
+    /// worktree.
     pub fn shown_common_dir(&self) -> &Path {
         if self.git_dir == self.common_dir { &self.shown_git_dir } else { &self.common_dir }
     }

@@ -1,4 +1,4 @@
-//! Where the repository is: git(1), "GIT_DIR", "GIT_CEILING_DIRECTORIES", and gitrepository-layout(5).
+//! Finds the repository: git(1), "GIT_DIR", "GIT_CEILING_DIRECTORIES", and gitrepository-layout(5).
 
 use super::{FormatWatch, RefStorage, Repository, RepositoryError, format::Format, gitfile, ownership};
 use crate::{
@@ -19,9 +19,9 @@ use std::{
 struct Found {
     git_dir: PathBuf,
     common_dir: PathBuf,
-    /// The folder as git, which goes to the top of the worktree, would show it.
+    /// The folder by the path that git would show, which works at the top of the worktree.
     shown: PathBuf,
-    /// Where git would stand: what `shown` is relative to.
+    /// The folder that `shown` is relative to, in which git would work.
     standing: PathBuf,
     how: How,
 }
@@ -29,9 +29,9 @@ struct Found {
 enum How {
     /// `GIT_DIR` or `--git-dir` names it.
     Named,
-    /// By the `.git` in this folder.
+    /// The `.git` in this folder leads to it.
     DotGit(PathBuf),
-    /// We are in it.
+    /// The current folder is inside it.
     Inside,
 }
 
@@ -59,12 +59,12 @@ pub(super) fn is_repository(fs: &Fs, environment: &Environment, folder: &Path) -
     Ok(finder.common_dir_if_repository(folder)?.is_some())
 }
 
-/// Where a `.git` file leads.
+/// Returns the folder that a `.git` file names.
 pub(super) fn gitfile_target(fs: &Fs, path: &Path) -> Result<PathBuf, RepositoryError> {
     Ok(real(gitfile::read(fs, path, path)?))
 }
 
-/// The repository in this very folder, whose owner is not looked at if it is trusted already.
+/// Opens the repository in this very folder. Its owner is not checked if it is trusted already.
 pub(super) fn at(
     fs: &Fs,
     environment: &Environment,
@@ -82,9 +82,9 @@ pub(super) fn at(
 struct Finder<'a> {
     fs: &'a Fs,
     environment: &'a Environment,
-    /// Whether the repository may belong to anybody.
+    /// Whether the owner does not matter.
     is_trusted: bool,
-    /// The files above the repository, if they had to be read.
+    /// The configuration files above the repository, if they had to be read.
     outer: RefCell<Option<Outer>>,
     /// What is to be said of the settings that decided about trust.
     warnings: RefCell<Vec<String>>,
@@ -107,7 +107,7 @@ impl Finder<'_> {
     }
 
     fn upwards(&self) -> Result<Found, RepositoryError> {
-        // Mostly we are at the top of the worktree or in a bare repository. Then we need not know where that is.
+        // Most commands run at the top of the worktree or in a bare repository, where the absolute path is not needed.
         let here = self.environment.resolve(Path::new(""));
         if let Some(found) = self.at(&here)? {
             return Ok(found);
@@ -122,7 +122,7 @@ impl Finder<'_> {
             }
             if let Some(mut found) = self.at(folder)? {
                 if matches!(found.how, How::Inside) {
-                    // Git goes to the top of a worktree, but stays below that of a bare repository.
+                    // Git changes to the top of a worktree, but stays where it is inside a bare repository.
                     found.standing.clone_from(&start);
                 }
                 return Ok(found);
@@ -131,7 +131,7 @@ impl Finder<'_> {
         Err(RepositoryError::NotFound)
     }
 
-    /// Looks for `.git` in `folder`, and whether it is a bare repository itself.
+    /// Looks for `.git` in `folder`, or for a bare repository in `folder` itself.
     fn at(&self, folder: &Path) -> Result<Option<Found>, RepositoryError> {
         match self.by_dot_git(folder)? {
             Some(found) => Ok(Some(found)),
@@ -174,7 +174,8 @@ impl Finder<'_> {
         Ok(Found { shown: git_dir.clone(), git_dir, common_dir, standing, how })
     }
 
-    /// The repository that the folder itself is, if `may_be_bare` does not refuse it before its owner is looked at.
+    /// Returns the repository that the folder itself is, unless `may_be_bare` refuses it. `may_be_bare` is called
+    /// before the owner is checked.
     fn this(
         &self,
         folder: &Path,
@@ -188,7 +189,8 @@ impl Finder<'_> {
         Ok(Some(Found { git_dir: standing.clone(), common_dir, shown: ".".into(), standing, how: How::Inside }))
     }
 
-    /// The repository that the folder itself is, unless `safe.bareRepository` forbids repositories that nobody named.
+    /// Returns the repository that the folder itself is, unless `safe.bareRepository` forbids repositories that were
+    /// not named.
     fn bare(&self, folder: &Path) -> Result<Option<Found>, RepositoryError> {
         self.this(folder, |folder| {
             let outer = Outer::read(self.fs, self.environment)?;
@@ -209,8 +211,8 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Whether the folder has what makes a repository: a HEAD, objects, refs. If so, the folder it shares with its
-    /// worktrees.
+    /// Returns the folder that a repository shares with its worktrees, if the folder contains what makes a repository:
+    /// a HEAD, objects and refs.
     fn common_dir_if_repository(&self, folder: &Path) -> Result<Option<PathBuf>, RepositoryError> {
         let mut buffer = Vec::new();
         if !self.has_head(folder, &mut buffer)? {
@@ -237,29 +239,29 @@ impl Finder<'_> {
         Ok(match self.fs.read_small(&head, false, buffer) {
             Ok(()) => match buffer.strip_prefix(b"ref:") {
                 Some(target) => target.trim_ascii_start().starts_with(b"refs/"),
-                // Which hash the repository has is not known yet.
+                // The hash of the repository is not known yet.
                 None => [HashKind::Sha1, HashKind::Sha256]
                     .iter()
                     .any(|kind| buffer.get(..kind.len_hex()).is_some_and(|hex| ObjectId::from_hex(*kind, hex).is_ok())),
             },
-            // Long ago HEAD was a symbolic link, to a branch that need not exist.
+            // Long ago HEAD was a symbolic link to a branch, which need not exist.
             Err(error) if error.is_symlink() => {
                 self.fs.read_link(&head).is_ok_and(|target| target.as_os_str().as_bytes().starts_with(b"refs/"))
             }
-            // A server shall not be told that its repository is none because a descriptor was missing.
+            // A server must not take its repository for missing because it ran out of file descriptors.
             Err(error) if error.is_transient() => return Err(error.into()),
             Err(_) => false,
         })
     }
 
-    /// The nearest folder above `start` that the search must not look into.
+    /// Returns the nearest folder above `start` at which the search must stop.
     fn ceiling(&self, start: &Path) -> Option<PathBuf> {
         let list = self.environment.get("GIT_CEILING_DIRECTORIES")?;
         let mut resolve_links = true;
         let mut nearest: Option<PathBuf> = None;
         for entry in list.as_bytes().split(|byte| *byte == b':') {
             if entry.is_empty() {
-                // What follows an empty entry is taken as it is, to save slow look-ups.
+                // Entries after an empty one are used without resolving links, because that may be slow.
                 resolve_links = false;
                 continue;
             }
@@ -283,18 +285,18 @@ impl Finder<'_> {
         })
     }
 
-    /// Reads the repository's `config` and checks that its format is understood.
+    /// Reads the repository's `config` and checks that its format is supported.
     fn open(&self, found: Found) -> Result<Repository, RepositoryError> {
         let Found { git_dir, common_dir, shown, standing, how } = found;
         let is_linked = git_dir != common_dir;
         let shown_common = if is_linked { &common_dir } else { &shown };
         let config = common_dir.join("config");
-        // Before it is read: what changes afterwards is noticed.
+        // The file is examined before it is read, so that a later change is noticed.
         let seen = self.fs.find(&config)?;
         let config_text = self.optional(&config)?.unwrap_or_default();
         let mut format = Format::parse(&config_text, &common_dir, &shown_common.join("config"))?;
         if is_linked {
-            // What the shared file says of the working tree holds for the main one.
+            // What the shared file says about the working tree applies to the main worktree.
             format.work_tree = None;
             if !matches!(how, How::Inside) {
                 format.bare = None;
@@ -365,7 +367,7 @@ impl Finder<'_> {
         }
     }
 
-    /// For messages, in which git gives whole paths.
+    /// Returns the absolute path, which git uses in messages.
     fn absolute(&self, path: &Path) -> PathBuf {
         match self.environment.current_dir() {
             Ok(folder) if path == Path::new(".") => folder,
@@ -375,7 +377,7 @@ impl Finder<'_> {
     }
 }
 
-/// A linked worktree's folder is `worktrees/ID`.
+/// Returns the id of a linked worktree, whose folder is `worktrees/ID`.
 fn worktree_id(git_dir: &Path) -> Option<BString> {
     let path = real(git_dir.to_owned());
     let is_worktree = path.parent().and_then(Path::file_name).is_some_and(|name| name == "worktrees");
@@ -386,7 +388,7 @@ fn or_dot(folder: &Path) -> &Path {
     if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }
 
-/// The path with its symbolic links resolved, or as it is where that cannot be done.
+/// Resolves the symbolic links in a path, or returns it unchanged if that fails.
 fn real(path: PathBuf) -> PathBuf {
     path.canonicalize().unwrap_or(path)
 }

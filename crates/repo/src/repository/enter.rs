@@ -1,4 +1,4 @@
-//! The repository that a client of a server names: git's rules for `git receive-pack <git-dir>`.
+//! Resolves the repository that a server's client names, by git's rules for `git receive-pack <git-dir>`.
 
 use super::{RepositoryError, Served, discover, ownership};
 use crate::{
@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What may be missing at the end of the path, in the order git tries it.
+/// The endings that may be missing from the path, in the order in which git tries them.
 const SUFFIXES: [&str; 4] = ["/.git", "", ".git/.git", ".git"];
 
 pub(super) fn folder(fs: &Fs, environment: &Environment, given: &Path) -> Result<Served, RepositoryError> {
@@ -47,7 +47,7 @@ pub(super) fn folder(fs: &Fs, environment: &Environment, given: &Path) -> Result
     Err(not_there())
 }
 
-/// `~/` and `~user/` lead to a home.
+/// Expands `~/` and `~user/` to a home.
 fn expand(environment: &Environment, given: &Path) -> Option<PathBuf> {
     let Some(rest) = given.as_os_str().as_bytes().strip_prefix(b"~") else { return Some(given.to_owned()) };
     let (user, rest) = rest.split_at(rest.find_byte(b'/').unwrap_or(rest.len()));

@@ -1,4 +1,4 @@
-//! Whether a repository's format is understood: gitrepository-layout(5) and git-config(1), "extensions".
+//! Decides whether a repository's format is supported: gitrepository-layout(5) and git-config(1), "extensions".
 
 use super::{RefFormat, RefStorage, RepositoryError};
 use crate::config::{BadLine, ConfigError, Edit, Level, Origin, Parser, Place, Value};
@@ -6,12 +6,12 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::HashKind;
 use std::path::Path;
 
-/// The text of a `config` with another format of refs. The version is the lowest that has room for all extensions. `shown` is
-/// the file's name in errors.
+/// Changes the ref format in the text of a `config`. The version becomes the lowest that allows all extensions. `shown`
+/// is the file's name in errors.
 ///
 /// # Errors
 ///
-/// If the text is no configuration, or has an extension that nobody knows.
+/// If the text cannot be parsed, or has an extension that is not known.
 pub fn with_ref_format(
     text: &[u8],
     to: RefFormat,
@@ -26,7 +26,7 @@ pub fn with_ref_format(
     let mut edit = Edit::new(text).map_err(bad)?;
     edit.set("core", "repositoryformatversion", if needs_v1 { "1" } else { "0" }).map_err(bad)?;
     if !says_hash {
-        // Without a version, another hash may stand here that did not count so far. As git does.
+        // Without a version, as in git, the hash that stands here may not have been in effect.
         edit.unset("extensions", "objectformat").map_err(bad)?;
     }
     match to {
@@ -42,40 +42,40 @@ pub fn with_ref_format(
         "a changed configuration says what was written"
     );
     assert_eq!(read.hash, known.hash, "another format of refs leaves the objects as they are");
-    // In version 0 nobody asked for the extensions that nobody knows.
+    // In version 0, unknown extensions are ignored.
     read.check()?;
     Ok(text)
 }
 
-/// The highest `core.repositoryFormatVersion` there is.
+/// The highest `core.repositoryFormatVersion` that is supported.
 const VERSION_MAX: i32 = 1;
 
-/// What the repository's own `config` says of its format. Includes are not followed, as in git.
+/// What the repository's own `config` says about its format. As in git, includes are not followed.
 #[derive(Debug, Default)]
 pub(super) struct Format {
     version: Option<i32>,
     pub(super) hash: HashKind,
     pub(super) storage: RefStorage,
     pub(super) worktree_config: bool,
-    /// By the extension, or because a remote is said to be a promisor.
+    /// Whether the extension says so, or a remote is marked as a promisor.
     pub(super) is_partial_clone: bool,
     pub(super) bare: Option<bool>,
     pub(super) work_tree: Option<BString>,
-    /// Extensions that count in version 1 only.
+    /// Extensions that are in effect in version 1 only.
     only_in_v1: Vec<BString>,
     unknown: Vec<BString>,
 }
 
 impl Format {
-    /// Reads `config`. `shown` is the file's path as git shows it.
+    /// Reads `config`. `shown` is the path of the file as git shows it.
     pub(super) fn parse(text: &[u8], common_dir: &Path, shown: &Path) -> Result<Self, RepositoryError> {
         let mut format = Format::default();
         each(text, shown, &mut |value| format.set(value, common_dir))?;
-        // Without a version, git takes nothing of it as said.
+        // Without a version, git ignores all of these settings.
         Ok(if format.version.is_some() { format } else { Format::default() })
     }
 
-    /// Reads `core.bare` and `core.worktree` of `config.worktree`.
+    /// Reads `core.bare` and `core.worktree` from `config.worktree`.
     pub(super) fn parse_worktree(&mut self, text: &[u8], shown: &Path) -> Result<(), RepositoryError> {
         each(text, shown, &mut |value| self.set_worktree(value).map(|_| ()))
     }
@@ -105,7 +105,7 @@ impl Format {
 
     fn set_extension(&mut self, name: &[u8], value: &Value<'_>, common_dir: &Path) -> Result<(), ConfigError> {
         match name {
-            // These count in version 0 too.
+            // These are in effect in version 0 too.
             b"noop" => return Ok(()),
             b"preciousobjects" => return value.boolean().map(|_| ()),
             b"partialclone" => {
@@ -138,7 +138,7 @@ impl Format {
         Ok(())
     }
 
-    /// Refuses a version or an extension that is not known.
+    /// Refuses a version or an extension that is not supported.
     pub(super) fn check(&self) -> Result<(), RepositoryError> {
         let listed = |names: &[BString]| names.iter().map(|name| format!("\n\t{name}")).collect::<String>();
         let plural = |names: &[BString]| if names.len() == 1 { "" } else { "s" };
@@ -191,7 +191,7 @@ fn invalid(value: &Value<'_>, raw: &BStr) -> ConfigError {
     at_line(value, format!("invalid value for '{}': '{raw}'", value.key))
 }
 
-/// Here git names the line, not the variable, because it looks while it parses.
+/// Git names the line here instead of the variable, because it checks the value while it parses the file.
 fn at_line(value: &Value<'_>, detail: String) -> ConfigError {
     let file = value.origin.file.clone().unwrap_or_default();
     ConfigError::BadVariable { detail, place: Place::Parsing(value.line, file) }
@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    /// It was one with SHA-256 from then on, in which no object has its id.
+    /// From then on it would be a repository with SHA-256, in which no object has the id by which it is named.
     #[test]
     fn a_hash_that_did_not_count_does_not_begin_to() {
         let to = |config: &str, format| {

@@ -1,21 +1,26 @@
-//! Whether a repository's refs still have the format that they had when it was opened. Who holds a lock asks before it writes.
+//! Notices that a repository's refs were migrated to another format since it was opened. A writer checks this after it
+//! has taken its locks and before it writes.
 
 use super::{RefStorage, RepositoryError, format::Format};
 use refdb_vfs::{Fs, Stat};
 use std::path::PathBuf;
 
-/// The format of a repository's refs as it was found, and what proves that it is the same: one stat.
+/// The format of a repository's refs when it was opened, and what proves with a single stat that it is unchanged.
 #[derive(Clone, Debug)]
 pub struct FormatWatch {
     pub(super) config: PathBuf,
     pub(super) common_dir: PathBuf,
-    /// From before the configuration was read; `None` where there was none.
+    /// Examined before the configuration was read; `None` if there was none.
     pub(super) seen: Option<Stat>,
     pub(super) storage: RefStorage,
 }
 
 impl FormatWatch {
-    /// Fails if the refs have another format by now, or lie elsewhere.
+    /// Checks that the refs still have the same format.
+    ///
+    /// # Errors
+    ///
+    /// [`RepositoryError`] if they have another format or are in another place by now.
     pub fn check(&self, fs: &Fs) -> Result<(), RepositoryError> {
         debug_assert!(self.config.starts_with(&self.common_dir), "the file is the repository's: {:?}", self.config);
         let now = fs.find(&self.config)?;

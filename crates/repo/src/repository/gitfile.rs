@@ -1,4 +1,4 @@
-//! A `.git` that is a file: gitrepository-layout(5), `gitdir: <path>`.
+//! Reads a `.git` file: gitrepository-layout(5), `gitdir: <path>`.
 
 use super::RepositoryError;
 use crate::environment::os;
@@ -6,10 +6,10 @@ use bstr::ByteSlice;
 use refdb_vfs::Fs;
 use std::path::{Path, PathBuf};
 
-/// The limit is git's.
+/// The size limit of a `.git` file in bytes, which is git's.
 const SIZE_MAX: usize = 1 << 20;
 
-/// Where the file leads, as seen from where the file's own path is seen from.
+/// Returns the path that the file names, relative to whatever the file's own path is relative to.
 pub(super) fn read(fs: &Fs, path: &Path, shown: &Path) -> Result<PathBuf, RepositoryError> {
     let mut text = Vec::new();
     fs.read_small(path, true, &mut text)?;

@@ -1,6 +1,6 @@
-//! Whether a repository may be trusted: git-config(1), "safe.directory".
+//! Decides whether a repository can be trusted: git-config(1), "safe.directory".
 //!
-//! Its configuration can name commands, so that its owner can have them run by its users.
+//! A repository's configuration can name commands, so its owner could have them run by its users.
 
 use super::RepositoryError;
 use crate::{
@@ -36,14 +36,14 @@ pub(super) fn check(
     }
     let path = shown.to_string_lossy();
     let path = if path.len() > 1 { path.trim_end_matches('/') } else { &path }.to_owned();
-    // Git quotes a path only if a shell would make something else of it.
+    // Like git, quotes a path only if the shell would change it.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,".contains(&byte);
     let quoted = if path.bytes().all(plain) { path.clone() } else { format!("'{}'", path.replace('\'', "'\\''")) };
     Err(RepositoryError::DubiousOwnership { path, quoted, warnings })
 }
 
 fn is_ours(environment: &Environment, parts: &[Stat]) -> bool {
-    // For tests, as git has it: it can only make refdb stricter.
+    // As in git, this is for tests, and can only make the check stricter.
     if environment
         .get("GIT_TEST_ASSUME_DIFFERENT_OWNER")
         .is_some_and(|value| !matches!(value.as_bytes(), b"" | b"0" | b"false"))
@@ -53,7 +53,7 @@ fn is_ours(environment: &Environment, parts: &[Stat]) -> bool {
     let user = refdb_vfs::effective_user();
     let mut also = None;
     if parts.iter().any(|part| part.uid != user) && user == 0 {
-        // Under sudo, what belongs to the user who called it is his own too.
+        // Under sudo, files of the user who called it count as one's own.
         let caller = environment.get("SUDO_UID");
         also = caller.and_then(|uid| uid.to_str().and_then(|uid| uid.parse::<u32>().ok()));
     }
@@ -85,8 +85,8 @@ fn is_declared_safe(
     Ok(safe)
 }
 
-/// Whether the path is written `.`, which means the current folder. Paths that compare equal to it, `./` for instance, are
-/// relative paths as any other.
+/// Returns whether the path is spelt `.`, which stands for the current folder. Equivalent paths, such as `./`, are
+/// ordinary relative paths.
 fn is_dot(path: &Path) -> bool {
     path.as_os_str() == "."
 }
@@ -106,7 +106,7 @@ fn covers(allowed: &Path, real: &Path, environment: &Environment) -> bool {
     }
 }
 
-/// Refuses a bare repository that was come across if `safe.bareRepository` is `explicit`.
+/// Refuses a bare repository that was not named, if `safe.bareRepository` is `explicit`.
 pub(super) fn check_bare(
     fs: &Fs,
     environment: &Environment,
@@ -129,7 +129,7 @@ pub(super) fn check_bare(
         return Ok(());
     }
     let path = path();
-    // Who stands in the `.git` of a worktree did not come across it by chance.
+    // Being in the `.git` of a worktree counts as intended.
     let of_worktree = path.ends_with(".git")
         || [&b"/.git/worktrees/"[..], b"/.git/modules/"]
             .iter()

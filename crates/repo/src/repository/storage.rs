@@ -4,27 +4,27 @@ use crate::environment::os;
 use bstr::{BStr, ByteSlice};
 use std::path::{Path, PathBuf};
 
-/// How refs lie on disk.
+/// The format in which refs are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RefFormat {
-    /// A file a ref, and packed-refs.
+    /// One file for each ref, and packed-refs.
     #[default]
     Files,
     /// A stack of reftables.
     Reftable,
 }
 
-/// The format of the refs and where they are.
+/// The format of the refs and their folder.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RefStorage {
     /// The format.
     pub format: RefFormat,
-    /// The folder that stands for the common folder; `None` for the common folder itself.
+    /// The folder that is used instead of the common folder; `None` for the common folder itself.
     pub location: Option<PathBuf>,
 }
 
 impl RefFormat {
-    /// Git's name of it.
+    /// Git's name for the format.
     pub fn name(self) -> &'static str {
         match self {
             RefFormat::Files => "files",
@@ -38,8 +38,11 @@ impl RefFormat {
 }
 
 impl RefStorage {
-    /// Reads `FORMAT` or `FORMAT://PATH`; the name of the format if it is not known. The path is relative to the common
-    /// folder.
+    /// Parses `FORMAT` or `FORMAT://PATH`. The path is relative to the common folder.
+    ///
+    /// # Errors
+    ///
+    /// The name of the format, if it is unknown.
     pub(super) fn parse<'a>(value: &'a BStr, common_dir: &Path) -> Result<Self, &'a BStr> {
         let (name, path) = match value.find("://") {
             Some(at) => (value[..at].as_bytes(), value[at + 3..].as_bytes()),

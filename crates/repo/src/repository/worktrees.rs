@@ -8,9 +8,9 @@ use std::{
 /// A linked worktree: git-worktree(1).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Worktree {
-    /// Its name below `worktrees/`.
+    /// The name of its folder below `worktrees/`.
     pub id: BString,
-    /// Its folder there.
+    /// The path of that folder.
     pub git_dir: PathBuf,
 }
 
@@ -24,7 +24,7 @@ pub(super) fn list(fs: &Fs, common_dir: &Path) -> Result<Vec<Worktree>, refdb_vf
         .into_iter()
         .filter(|(_, kind)| *kind == EntryKind::Dir)
         .map(|(id, _)| Worktree { git_dir: folder.join(std::ffi::OsStr::from_bytes(&id)), id: id.into() })
-        // git counts as a worktree what says where its working tree is.
+        // Git takes a folder for a worktree if it says where the working tree is.
         .filter(|worktree| fs.stat(&worktree.git_dir.join("gitdir")).is_ok())
         .collect();
     worktrees.sort_unstable_by(|a, b| a.id.cmp(&b.id));
