@@ -20,7 +20,7 @@ use std::{
 pub static COMMAND: Command = Command {
     program: "refdb",
     name: "cache",
-    about: "Look at, verify, compact, export or import a persistent cache",
+    about: "Inspect, verify, compact, export or import a persistent cache",
     synopsis: &[
         "stat [--json] FOLDER",
         "verify FOLDER",
@@ -30,13 +30,13 @@ pub static COMMAND: Command = Command {
         "import --limit=BYTES [--key-file=FILE] FOLDER",
     ],
     options: &[
-        Opt::flag("json", "print JSON for programs"),
-        Opt::flag("count", "how many entries to show").fixed().takes(Value::Required("N")),
-        Opt::flag("limit", "the most bytes the cache may have").fixed().takes(Value::Required("BYTES")),
-        Opt::flag("key-file", "the file with the 32 bytes of the key, in hexadecimal")
+        Opt::flag("json", "print JSON"),
+        Opt::flag("count", "number of entries to show").fixed().takes(Value::Required("N")),
+        Opt::flag("limit", "size limit of the cache in bytes").fixed().takes(Value::Required("BYTES")),
+        Opt::flag("key-file", "file that contains the 32-byte key in hexadecimal")
             .fixed()
             .takes(Value::Required("FILE")),
-        Opt::flag("secrets", "export a cache of sessions or tokens, in the clear").fixed(),
+        Opt::flag("secrets", "allow exporting a cache of sessions or tokens unencrypted").fixed(),
     ],
 };
 

@@ -19,11 +19,11 @@ pub static COMMAND: Command = Command {
     about: "Ensure that a reference name is well formed",
     synopsis: &["[--normalize] [<options>] <refname>", "--branch <branchname-shorthand>"],
     options: &[
-        Opt::flag("normalize", "fold slashes and print the name").fixed(),
-        Opt::flag("print", "the same as --normalize").fixed(),
+        Opt::flag("normalize", "collapse slashes and print the name").fixed(),
+        Opt::flag("print", "synonym of --normalize").fixed(),
         Opt::flag("allow-onelevel", "accept a name without a slash"),
-        Opt::flag("refspec-pattern", "accept one '*'").fixed(),
-        Opt::flag("branch", "check a branch's short name and print it").fixed(),
+        Opt::flag("refspec-pattern", "accept one '*' in the name").fixed(),
+        Opt::flag("branch", "check the short name of a branch and print it").fixed(),
     ],
 };
 

@@ -22,7 +22,7 @@ use std::{
 pub static COMMAND: Command = Command {
     program: "refdb",
     name: "dump",
-    about: "Show what reftables, packed-refs and loose refs hold, record by record",
+    about: "Print reftables, packed-refs and loose references record by record",
     synopsis: &["[<file>|<folder>]..."],
     options: &[],
 };

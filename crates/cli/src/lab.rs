@@ -11,7 +11,7 @@ use std::{env, io::ErrorKind, os::unix::process::CommandExt, path::PathBuf, proc
 pub static COMMAND: Command = Command {
     program: "refdb",
     name: "lab",
-    about: "Say whether a revision is slower than another, and since when",
+    about: "Measure whether a revision is slower than another, and find out since when",
     synopsis: &["<command> [<argument>...]"],
     options: &[],
 };

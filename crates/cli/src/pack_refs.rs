@@ -14,13 +14,13 @@ use refdb::{
     backend::{OptimizeOptions, OptimizePlan},
 };
 
-const ALL: Opt = Opt::flag("all", "pack all references, not only tags and those packed before");
+const ALL: Opt = Opt::flag("all", "pack all references instead of only tags and references that were packed before");
 const PRUNE: Opt = Opt::flag("prune", "remove the loose references that were packed (the default)");
-const AUTO: Opt = Opt::flag("auto", "pack only as far as it is worth while");
+const AUTO: Opt = Opt::flag("auto", "pack only if it is worthwhile");
 const INCLUDE: Opt = Opt::flag("include", "pack references that match the pattern").takes(Value::Required("pattern"));
 const EXCLUDE: Opt =
     Opt::flag("exclude", "do not pack references that match the pattern").takes(Value::Required("pattern"));
-const DRY_RUN: Opt = Opt::flag("dry-run", "say what would be packed or compacted, and change nothing");
+const DRY_RUN: Opt = Opt::flag("dry-run", "print what would be packed or compacted, without changing anything");
 
 /// The command line.
 pub static COMMAND: Command = Command {
@@ -34,7 +34,7 @@ pub static COMMAND: Command = Command {
 /// The same under its newer name, with an option that git does not have.
 pub static REFS_OPTIMIZE: Command = Command {
     name: "refs optimize",
-    about: "Pack references, or compact tables, so that they are read fastest",
+    about: "Pack references or compact tables, so that reading is fastest",
     options: &[ALL, PRUNE, AUTO, INCLUDE, EXCLUDE, DRY_RUN],
     ..COMMAND
 };

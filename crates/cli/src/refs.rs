@@ -12,7 +12,13 @@ use crate::{for_each_ref, group::Group, options::Command, pack_refs};
 
 /// The commands below `refs`.
 pub static GROUP: Group = Group {
-    command: Command { program: "git", name: "refs", about: "Low-level access to refs", synopsis: &[], options: &[] },
+    command: Command {
+        program: "git",
+        name: "refs",
+        about: "Low-level access to references",
+        synopsis: &[],
+        options: &[],
+    },
     members: &[
         (&migrate::COMMAND, migrate::run),
         (&verify::COMMAND, verify::run),

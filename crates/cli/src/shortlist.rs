@@ -29,20 +29,22 @@ use std::{ffi::OsString, io::IsTerminal, os::unix::ffi::OsStrExt};
 
 /// The options that both commands have.
 pub const CONTAINS: Opt =
-    Opt::flag("contains", "show only what contains the commit").takes(Value::UnlessLast("commit")).fixed();
-pub const NO_CONTAINS: Opt =
-    Opt::flag("no-contains", "show only what does not contain the commit").takes(Value::UnlessLast("commit")).fixed();
-pub const MERGED: Opt =
-    Opt::flag("merged", "show only what can be reached from the commit").takes(Value::UnlessLast("commit")).fixed();
-pub const NO_MERGED: Opt = Opt::flag("no-merged", "show only what cannot be reached from the commit")
+    Opt::flag("contains", "show only references that contain the commit").takes(Value::UnlessLast("commit")).fixed();
+pub const NO_CONTAINS: Opt = Opt::flag("no-contains", "show only references that do not contain the commit")
     .takes(Value::UnlessLast("commit"))
     .fixed();
-pub const SORT: Opt = Opt::flag("sort", "the field to sort by").takes(Value::Required("key"));
-pub const FORMAT: Opt = Opt::flag("format", "how each is shown").takes(Value::Required("format"));
-pub const COLOR: Opt = Opt::flag("color", "show colors").takes(Value::Optional("when"));
+pub const MERGED: Opt = Opt::flag("merged", "show only references that are reachable from the commit")
+    .takes(Value::UnlessLast("commit"))
+    .fixed();
+pub const NO_MERGED: Opt = Opt::flag("no-merged", "show only references that are not reachable from the commit")
+    .takes(Value::UnlessLast("commit"))
+    .fixed();
+pub const SORT: Opt = Opt::flag("sort", "field to sort by").takes(Value::Required("key"));
+pub const FORMAT: Opt = Opt::flag("format", "format of each line").takes(Value::Required("format"));
+pub const COLOR: Opt = Opt::flag("color", "use colors").takes(Value::Optional("when"));
 pub const COLUMN: Opt = Opt::flag("column", "show names in columns").takes(Value::Optional("style"));
-pub const IGNORE_CASE: Opt = Opt::flag("ignore-case", "sort and match without regard to case").short(b'i');
-pub const OMIT_EMPTY: Opt = Opt::flag("omit-empty", "print no newline after what shows nothing");
+pub const IGNORE_CASE: Opt = Opt::flag("ignore-case", "ignore case when sorting and matching").short(b'i');
+pub const OMIT_EMPTY: Opt = Opt::flag("omit-empty", "omit lines that would be empty");
 
 /// A command line that was understood.
 pub type Words<'a> = Vec<Word<'a>>;

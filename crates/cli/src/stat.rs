@@ -21,9 +21,9 @@ use std::collections::BTreeMap;
 pub static COMMAND: Command = Command {
     program: "refdb",
     name: "stat",
-    about: "Count a repository's refs and say how they are stored",
+    about: "Count a repository's references and show how they are stored",
     synopsis: &["[--json]"],
-    options: &[Opt::flag("json", "print JSON for programs")],
+    options: &[Opt::flag("json", "print JSON")],
 };
 
 /// Everything there is to say.

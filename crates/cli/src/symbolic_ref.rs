@@ -20,11 +20,11 @@ pub static COMMAND: Command = Command {
     about: "Read, modify and delete symbolic refs",
     synopsis: &["[-m <reason>] <name> <ref>", "[-q] [--short] [--no-recurse] <name>", "--delete [-q] <name>"],
     options: &[
-        Opt::flag("quiet", "say nothing of a reference that is not symbolic").short(b'q'),
+        Opt::flag("quiet", "do not report a reference that is not symbolic").short(b'q'),
         Opt::flag("delete", "delete the symbolic reference").short(b'd'),
-        Opt::flag("short", "print the shortest unambiguous name"),
-        Opt::flag("recurse", "follow symbolic references to the end (the default)"),
-        Opt::letter("m", "what the reflog shall say").takes(Value::Required("reason")),
+        Opt::flag("short", "print the shortest name that is unambiguous"),
+        Opt::flag("recurse", "follow symbolic references to the last one (the default)"),
+        Opt::letter("m", "message to record in the reflog").takes(Value::Required("reason")),
     ],
 };
 

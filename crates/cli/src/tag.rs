@@ -37,7 +37,7 @@ pub static COMMAND: Command = Command {
         shortlist::NO_MERGED,
         shortlist::OMIT_EMPTY,
         shortlist::SORT,
-        Opt::flag("points-at", "show only tags of the object").takes(Value::UnlessLast("object")),
+        Opt::flag("points-at", "show only tags that point at the object").takes(Value::UnlessLast("object")),
         shortlist::FORMAT,
         shortlist::COLOR,
         shortlist::IGNORE_CASE,

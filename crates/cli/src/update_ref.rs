@@ -32,13 +32,13 @@ pub static COMMAND: Command = Command {
         "[<options>] --stdin [-z] [--batch-updates]",
     ],
     options: &[
-        Opt::letter("m", "what the reflog shall say").takes(Value::Required("reason")),
+        Opt::letter("m", "message to record in the reflog").takes(Value::Required("reason")),
         Opt::letter("d", "delete the reference"),
-        Opt::flag("no-deref", "change a symbolic reference itself, not what it points to"),
-        Opt::letter("z", "requests on stdin have NUL-terminated fields"),
+        Opt::flag("no-deref", "change a symbolic reference itself instead of its target"),
+        Opt::letter("z", "fields on stdin are terminated by NUL"),
         Opt::flag("stdin", "read requests from stdin"),
-        Opt::flag("create-reflog", "create a reflog whatever the configuration says"),
-        Opt::flag("batch-updates", "let updates fail one by one").short(b'0'),
+        Opt::flag("create-reflog", "create a reflog even if the configuration does not ask for one"),
+        Opt::flag("batch-updates", "apply the updates that can be applied and report the others").short(b'0'),
     ],
 };
 

@@ -43,23 +43,27 @@ const OPTIONS: &[Opt] = &[
     Opt::flag("perl", "quote values as string literals of Perl").short(b'p'),
     Opt::flag("python", "quote values as string literals of Python"),
     Opt::flag("tcl", "quote values as string literals of Tcl"),
-    Opt::flag("omit-empty", "print no newline after references that show nothing"),
+    Opt::flag("omit-empty", "omit lines that would be empty"),
     Opt::flag("count", "show at most <n> references").takes(Value::Required("n")),
-    Opt::flag("format", "how a reference is shown").takes(Value::Required("format")),
-    Opt::flag("start-after", "begin behind this name").takes(Value::Required("marker")),
-    Opt::flag("color", "obey the colors of the format").takes(Value::Optional("when")),
-    Opt::flag("exclude", "leave out references that match the pattern").takes(Value::Required("pattern")),
-    Opt::flag("sort", "the field to sort by").takes(Value::Required("key")),
+    Opt::flag("format", "format of each reference").takes(Value::Required("format")),
+    Opt::flag("start-after", "start with the reference after this name").takes(Value::Required("marker")),
+    Opt::flag("color", "emit the colors that the format asks for").takes(Value::Optional("when")),
+    Opt::flag("exclude", "omit references that match the pattern").takes(Value::Required("pattern")),
+    Opt::flag("sort", "field to sort by").takes(Value::Required("key")),
     Opt::flag("points-at", "show only references that point at the object").takes(Value::Required("object")),
-    Opt::flag("merged", "show only what can be reached from the commit").takes(Value::UnlessLast("commit")).fixed(),
-    Opt::flag("no-merged", "show only what cannot be reached from the commit")
+    Opt::flag("merged", "show only references that are reachable from the commit")
         .takes(Value::UnlessLast("commit"))
         .fixed(),
-    Opt::flag("contains", "show only what contains the commit").takes(Value::UnlessLast("commit")).fixed(),
-    Opt::flag("no-contains", "show only what does not contain the commit").takes(Value::UnlessLast("commit")).fixed(),
-    Opt::flag("ignore-case", "sort and match without regard to case"),
+    Opt::flag("no-merged", "show only references that are not reachable from the commit")
+        .takes(Value::UnlessLast("commit"))
+        .fixed(),
+    Opt::flag("contains", "show only references that contain the commit").takes(Value::UnlessLast("commit")).fixed(),
+    Opt::flag("no-contains", "show only references that do not contain the commit")
+        .takes(Value::UnlessLast("commit"))
+        .fixed(),
+    Opt::flag("ignore-case", "ignore case when sorting and matching"),
     Opt::flag("stdin", "read patterns from stdin"),
-    Opt::flag("include-root-refs", "also show HEAD and its kin"),
+    Opt::flag("include-root-refs", "also show HEAD and other root references"),
 ];
 
 /// What the command line says.

@@ -18,7 +18,7 @@ use refdb::{LogJudge, LoggedChange, PruneLogs, RefName, approximate};
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "reflog delete",
-    about: "Take single entries out of reflogs",
+    about: "Delete single entries of reflogs",
     synopsis: &["[--rewrite] [--updateref]\n[--dry-run | -n] [--verbose] <ref>@{<specifier>}..."],
     options: &[DRY_RUN, REWRITE, UPDATE_REF, VERBOSE],
 };

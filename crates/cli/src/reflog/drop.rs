@@ -13,11 +13,11 @@ use refdb::RefName;
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "reflog drop",
-    about: "Remove reflogs, and leave the references",
+    about: "Delete reflogs, and keep the references",
     synopsis: &["[--all [--single-worktree] | <refs>...]"],
     options: &[
         Opt::flag("all", "drop the reflogs of all references"),
-        Opt::flag("single-worktree", "of these, leave the reflogs of other worktrees' own references"),
+        Opt::flag("single-worktree", "with --all, keep the reflogs of other worktrees' own references"),
     ],
 };
 

@@ -12,7 +12,7 @@ use refdb_types::{FormatOptions, check_format};
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "reflog exists",
-    about: "Tell whether a reference has a reflog",
+    about: "Test whether a reference has a reflog",
     synopsis: &["<ref>"],
     options: &[],
 };

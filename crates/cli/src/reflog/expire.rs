@@ -26,7 +26,7 @@ use refdb::{LogJudge, LoggedChange, ObjectId, PruneLogs, RefName, Resolved, expi
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "reflog expire",
-    about: "Take old entries out of reflogs",
+    about: "Delete old entries of reflogs",
     synopsis: &[
         "[--expire=<time>] [--expire-unreachable=<time>]\n[--rewrite] [--updateref] [--stale-fix]\n[--dry-run | -n] [--verbose] [--all [--single-worktree] | <refs>...]",
     ],
@@ -35,13 +35,13 @@ pub(super) static COMMAND: Command = Command {
         REWRITE,
         UPDATE_REF,
         VERBOSE,
-        Opt::flag("expire", "take out entries older than this").takes(Value::Required("timestamp")).fixed(),
-        Opt::flag("expire-unreachable", "take out entries older than this that the reference does not lead to")
+        Opt::flag("expire", "delete entries older than this").takes(Value::Required("timestamp")).fixed(),
+        Opt::flag("expire-unreachable", "delete entries older than this that are not reachable from the reference")
             .takes(Value::Required("timestamp"))
             .fixed(),
-        Opt::flag("stale-fix", "take out entries of commits that are not whole"),
-        Opt::flag("all", "look at the reflogs of all references"),
-        Opt::flag("single-worktree", "of these, leave those of other worktrees' own references"),
+        Opt::flag("stale-fix", "delete entries whose commits lead to missing objects"),
+        Opt::flag("all", "process the reflogs of all references"),
+        Opt::flag("single-worktree", "with --all, skip the reflogs of other worktrees' own references"),
     ],
 };
 

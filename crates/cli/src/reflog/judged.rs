@@ -11,9 +11,9 @@ use refdb::{LoggedChange, PruneLogs, RefName};
 
 pub(super) const DRY_RUN: Opt = Opt::flag("dry-run", "change nothing").short(b'n');
 pub(super) const REWRITE: Opt =
-    Opt::flag("rewrite", "give an entry the new value of the entry that now precedes it as its old value");
-pub(super) const UPDATE_REF: Opt = Opt::flag("updateref", "set the reference to the value of the top reflog entry");
-pub(super) const VERBOSE: Opt = Opt::flag("verbose", "tell what becomes of each entry");
+    Opt::flag("rewrite", "set the old value of each entry to the new value of the entry that now precedes it");
+pub(super) const UPDATE_REF: Opt = Opt::flag("updateref", "set the reference to the value of its newest reflog entry");
+pub(super) const VERBOSE: Opt = Opt::flag("verbose", "print what happens to each entry");
 
 /// Sets what one of these options is about. Whether it is one of them.
 pub(super) fn set(how: &mut PruneLogs, name: &str, is_on: bool) -> bool {

@@ -14,7 +14,7 @@ use refdb_types::{FormatOptions, ObjectId, check_format, is_root_ref};
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "reflog write",
-    about: "Add an entry to the reflog of a reference, which stays as it is",
+    about: "Add an entry to the reflog of a reference, without changing the reference",
     synopsis: &["<ref> <old-oid> <new-oid> <message>"],
     options: &[],
 };

@@ -11,9 +11,9 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb::{Change, Precondition, Target};
 use refdb_types::ObjectId;
 
-const MESSAGE: Opt = Opt::flag("message", "what the reflog shall say").takes(Value::Required("reason"));
-const NO_DEREF: Opt = Opt::flag("no-deref", "change a symbolic reference itself, not what it points to");
-const CREATE_REFLOG: Opt = Opt::flag("create-reflog", "create a reflog whatever the configuration says");
+const MESSAGE: Opt = Opt::flag("message", "message to record in the reflog").takes(Value::Required("reason"));
+const NO_DEREF: Opt = Opt::flag("no-deref", "change a symbolic reference itself instead of its target");
+const CREATE_REFLOG: Opt = Opt::flag("create-reflog", "create a reflog even if the configuration does not ask for one");
 
 /// The command line of `refs create`.
 pub(super) static CREATE: Command = Command {
@@ -37,7 +37,7 @@ pub(super) static DELETE: Command = Command {
 pub(super) static UPDATE: Command = Command {
     program: "git",
     name: "refs update",
-    about: "Make a reference point at another object",
+    about: "Point a reference at another object",
     synopsis: &["[--message=<reason>] [--no-deref] [--create-reflog] <ref> <new-value> [<old-value>]"],
     options: &[MESSAGE, NO_DEREF, CREATE_REFLOG],
 };

@@ -12,7 +12,7 @@ use crate::{
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "refs exists",
-    about: "Tell whether a reference exists, without following it",
+    about: "Test whether a reference exists, without following it",
     synopsis: &["<ref>"],
     options: &[],
 };

@@ -16,14 +16,14 @@ use std::os::unix::ffi::OsStrExt;
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "refs migrate",
-    about: "Bring all references into another storage format",
+    about: "Migrate all references to another storage format",
     synopsis: &["--ref-format=<format> [--no-reflog] [--dry-run]"],
     options: &[
-        Opt::flag("ref-format", "the format to bring them into: files or reftable")
+        Opt::flag("ref-format", "storage format to migrate to: files or reftable")
             .takes(Value::Required("format"))
             .fixed(),
-        Opt::flag("dry-run", "write them beside the repository, and change nothing of it"),
-        Opt::flag("no-reflog", "leave out all reflogs"),
+        Opt::flag("dry-run", "write the references to a new folder, without changing the repository"),
+        Opt::flag("no-reflog", "do not migrate reflogs"),
     ],
 };
 

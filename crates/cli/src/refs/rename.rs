@@ -16,9 +16,9 @@ use refdb_types::{FormatOptions, check_format};
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "refs rename",
-    about: "Give a reference and its reflog another name",
+    about: "Rename a reference and its reflog",
     synopsis: &["[--message=<reason>] <old-ref> <new-ref>"],
-    options: &[Opt::flag("message", "what the reflog shall say").takes(Value::Required("reason"))],
+    options: &[Opt::flag("message", "message to record in the reflog").takes(Value::Required("reason"))],
 };
 
 /// Runs the command.

@@ -14,7 +14,7 @@ use std::path::Path;
 pub(super) static COMMAND: Command = Command {
     program: "refdb",
     name: "refs settle",
-    about: "Finish or undo small batches of refs whose processes are gone",
+    about: "Finish or undo small batches of updates whose processes are gone",
     synopsis: &[""],
     options: &[],
 };

@@ -15,12 +15,12 @@ use std::os::unix::ffi::OsStrExt;
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "refs verify",
-    about: "Look for broken references, and for files of references that are no good",
+    about: "Check references and the files that store them",
     synopsis: &["[--strict] [--verbose]"],
     options: &[
-        Opt::flag("verbose", "name each part that is looked at"),
-        Opt::flag("strict", "take warnings for errors"),
-        Opt::flag("deep", "also look whether objects exist, branches hold commits, and all of each table is whole"),
+        Opt::flag("verbose", "print the name of each part that is checked"),
+        Opt::flag("strict", "treat warnings as errors"),
+        Opt::flag("deep", "also check that objects exist, that branches hold commits, and every block of each table"),
     ],
 };
 

@@ -25,10 +25,10 @@ pub struct PackEntry {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PackError {
     /// The index names an object twice, so that the base of a delta depends on which of the two a reader picks.
-    #[error("the pack contains object {0} twice; pack the objects anew and push again")]
+    #[error("the pack contains object {0} twice; repack the objects and push again")]
     Twice(ObjectId),
     /// The base of a delta depends on that delta.
-    #[error("the pack cannot be read: object {0} is a delta in a circle; pack the objects anew and push again")]
+    #[error("the pack cannot be read: object {0} is a delta that depends on itself; repack the objects and push again")]
     Circle(ObjectId),
     /// The pack cannot be listed or opened, or an entry cannot be read.
     #[error("cannot read the pack '{}'", .0.display())]
