@@ -28,12 +28,14 @@ use reftable::{
     BlockCache, WriteOptions,
     stack::{Access, Durability, StackOptions},
 };
-use std::{path::Path, sync::Arc};
+use std::{fmt, path::Path, sync::Arc};
 
-/// A repository's refs, as seen from one worktree: opened with [`Store::open`].
+/// A repository's refs as seen from one worktree, opened with [`Store::open`] or made by [`Store::in_memory`].
 ///
-/// Opening it touches no ref; each stack, table or file is opened when it is needed first. Other worktrees' refs are
-/// read and written under the names that git gives them: `main-worktree/HEAD`, `worktrees/ID/HEAD`.
+/// Opening it reads the configuration but no ref: each stack, table or file is opened when it is first needed. A store
+/// caches no ref, so that every call looks at the disk again and sees what other processes have written. It may be used by
+/// several threads at the same time. Other worktrees' refs have the names that git gives them, such as
+/// `main-worktree/HEAD` and `worktrees/ID/HEAD`.
 pub struct Store {
     fs: Fs,
     repository: Repository,
@@ -46,18 +48,19 @@ pub struct Store {
     context: StoreContext,
 }
 
-/// Names the committer. Asked once a transaction, where there is something to log.
+/// Names the committer for reflogs. Called at most once per transaction, and only if there is something to log.
 pub type Committer = Box<dyn Fn() -> Result<Ident> + Send + Sync>;
 
-/// How large files are read.
-#[derive(Clone)]
+/// How tables and packed-refs are read.
+#[derive(Clone, Debug)]
 pub enum Reading {
-    /// Mapped: the quickest, for programs that end soon.
+    /// By mapping the files into memory. It is the fastest, but a program that truncates a mapped file ends this process,
+    /// so it is for programs that end soon.
     Mapped,
-    /// Into private memory or a cache of this number of bytes. It is for servers, which must survive another program
-    /// truncating a file.
+    /// Into private memory; blocks of reftables go through a cache of this number of bytes. It is for servers, which must
+    /// survive another program truncating a file.
     Cached(usize),
-    /// The same, with memory that any number of stores share: a cache of blocks of reftables, and pages of packed-refs.
+    /// Into private memory that any number of stores share: a cache for blocks of reftables, and pages for packed-refs.
     Shared(Arc<BlockCache>, Arc<PageBudget>),
 }
 
@@ -71,17 +74,17 @@ struct StoreContext {
 /// Where a refname leads once symbolic refs are followed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Resolved {
-    /// To this object, through the last ref of the chain.
+    /// An object.
     Object {
-        /// The ref that holds the object.
+        /// The ref that holds the object: the last one of the chain of symbolic refs.
         name: RefName,
         /// The object.
         id: ObjectId,
         /// Whether a symbolic ref was followed.
         through_symref: bool,
     },
-    /// To a ref that does not exist: the ref itself, or where a dangling symbolic ref leads (an unborn branch). A chain
-    /// that is too long, or has no end, counts as one that leads to nothing.
+    /// A ref that does not exist: the ref itself, or the unborn branch that a dangling symbolic ref leads to. A chain of
+    /// more than five symbolic refs, or one that leads back to itself, counts as dangling.
     Missing(RefName),
 }
 
@@ -132,7 +135,7 @@ impl Store {
         Ok(Store { fs, repository, environment, config, settings, backend, objects: own_objects, is_synced, context })
     }
 
-    /// Where changes go through.
+    /// The gate through which all changes to the disk go.
     pub fn fs(&self) -> &Fs {
         &self.fs
     }
@@ -152,12 +155,13 @@ impl Store {
         &self.config
     }
 
-    /// What the configuration means for the engine.
+    /// The engine's settings, as read from the configuration when the store was opened.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Whether a commit returns only when the refs are on stable storage. Objects that they lead to must be there before.
+    /// Whether a commit returns only when the refs are on stable storage. The caller makes sure that the objects which the
+    /// refs lead to are there before.
     pub fn is_synced(&self) -> bool {
         self.is_synced
     }
@@ -167,12 +171,17 @@ impl Store {
         self.repository.hash()
     }
 
-    /// The present state. Every call looks at the disk again.
+    /// The present state of all refs. Takes no lock and never waits for writers.
     pub fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
         self.backend.snapshot()
     }
 
-    /// One ref, symbolic refs not followed.
+    /// One ref; symbolic refs are not followed. `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BrokenRef`](crate::Error::BrokenRef) if the ref's own file is corrupt, and
+    /// [`Error::Repository`](crate::Error::Repository) if the repository has gone or been migrated since it was opened.
     pub fn get(&self, name: &BStr) -> Result<Option<Target>> {
         let found = self.snapshot()?.get(name)?;
         if found.is_none() {
@@ -181,7 +190,11 @@ impl Store {
         Ok(found)
     }
 
-    /// Follows symbolic refs from `name`.
+    /// Follows symbolic refs from `name` within one snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Store::get`], for each ref of the chain.
     pub fn resolve(&self, name: &RefName) -> Result<Resolved> {
         let resolved = resolve(&*self.snapshot()?, name)?;
         if matches!(resolved, Resolved::Missing(_)) {
@@ -215,7 +228,7 @@ impl Store {
         self.backend.as_any().downcast_ref()
     }
 
-    /// What a transaction on this store needs.
+    /// The parts of this store that a [`Transaction`] needs, for callers that replace some of them.
     pub fn context(&self) -> Context<'_> {
         Context {
             backend: &*self.backend,
@@ -228,7 +241,7 @@ impl Store {
         }
     }
 
-    /// What transactions wrote down before they asked the global ref database.
+    /// The intents that transactions recorded before they asked the global ref database.
     pub fn global_intents(&self) -> GlobalIntents {
         let common_dir = self.repository.common_dir().to_owned();
         GlobalIntents::new(self.fs.clone(), common_dir, sharing_of(&self.settings), self.hash())
@@ -239,7 +252,7 @@ impl Store {
         &self.context.hooks
     }
 
-    /// The repository's objects. Nothing of them is opened before the first question.
+    /// The repository's objects. No object file is opened before the first question.
     pub fn objects(&self) -> &Arc<Objects> {
         &self.objects
     }
@@ -253,6 +266,10 @@ impl Store {
     ///
     /// A rejected edit rejects the whole transaction before anything changes. A commit that fails half-way, by an I/O error
     /// for example, may leave earlier refs changed in the files backend: see [Atomicity](Transaction#atomicity).
+    ///
+    /// By default a transaction is [atomic](crate::Mode::Atomic): a rejected edit prevents all others. What readers see
+    /// during the commit, and after a failure half-way, depends on where the refs are kept: see
+    /// [`Prepared::commit`](crate::Prepared::commit).
     ///
     /// ```
     /// # use refdb_testkit::{Repo, RefFormat};
@@ -278,7 +295,14 @@ impl Store {
         Transaction::new(self.context(), TransactionOptions::default())
     }
 
-    /// Brings the refs into the form that is read fastest.
+    /// Brings the refs into the form that is fastest to read, which is pack-refs for files and compaction for reftables. No
+    /// ref changes its value. Blocks while another writer holds the lock of packed-refs or of the stack, at most for the
+    /// lock timeout.
+    ///
+    /// # Errors
+    ///
+    /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the stack's lock is not free in time, and others for files that
+    /// cannot be read or written.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         match &self.settings.bad_for_writers {
             Some(what) => Err(Misuse::Setting(what.clone()).into()),
@@ -292,7 +316,23 @@ impl Store {
     }
 }
 
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Store");
+        if self.backend.is_on_disk() {
+            shown.field("git_dir", &self.repository.git_dir()).field("format", &self.repository.ref_format());
+        } else {
+            shown.field("in_memory", &true);
+        }
+        shown.field("hash", &self.hash()).field("is_synced", &self.is_synced).finish_non_exhaustive()
+    }
+}
+
 /// Follows symbolic refs from `name` within one snapshot.
+///
+/// # Errors
+///
+/// Those of [`Snapshot::get`], for each ref of the chain.
 pub fn resolve(snapshot: &dyn Snapshot, name: &RefName) -> Result<Resolved> {
     let mut name = name.clone();
     for followed in 0..SYMREF_DEPTH_MAX {

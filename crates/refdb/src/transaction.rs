@@ -1,4 +1,5 @@
-//! A transaction: open, then prepared, then committed or aborted. Dropped before it is committed, it leaves all refs as they were.
+//! A transaction is open, then prepared, then committed or aborted. If it is dropped before the commit, all refs stay as
+//! they were.
 //!
 //! ```text
 //! open      edits are added; nothing is locked or checked               Transaction

@@ -10,11 +10,12 @@ use refdb_repo::{Environment, ObjectCheck, Repository};
 use refdb_types::{HashKind, Ident};
 use refdb_vfs::Fs;
 use std::{
+    fmt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-/// What a [`Store`] is opened with. Nothing is read before [`open`](StoreBuilder::open).
+/// The settings to open a [`Store`] with. Nothing is read before [`open`](StoreBuilder::open).
 ///
 /// ```
 /// # use refdb_testkit::{Repo, RefFormat};
@@ -25,7 +26,7 @@ use std::{
 /// assert_eq!(store.refs("refs/")?.count(), 0);
 /// # Ok::<_, refdb::Error>(())
 /// ```
-#[must_use]
+#[must_use = "nothing is opened before `open`"]
 pub struct StoreBuilder {
     place: Place,
     config: Vec<BString>,
@@ -50,10 +51,17 @@ pub(super) enum Syncing {
     Given(bool),
 }
 
+#[derive(Debug)]
 enum Place {
     Folder(PathBuf),
     Discover(Environment),
     Found(Box<Repository>, Environment),
+}
+
+impl fmt::Debug for StoreBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreBuilder").field("place", &self.place).field("config", &self.config).finish_non_exhaustive()
+    }
 }
 
 impl StoreBuilder {
@@ -71,33 +79,34 @@ impl StoreBuilder {
         }
     }
 
-    /// How tables and packed-refs are read. [`Reading::Mapped`] if nothing is said.
+    /// Sets how tables and packed-refs are read. The default is [`Reading::Mapped`].
     pub fn reading(mut self, reading: Reading) -> Self {
         self.reading = reading;
         self
     }
 
-    /// Whether a commit returns only when the refs are on stable storage. If nothing is said, `core.fsync` decides, which
-    /// means no if nothing is set.
+    /// Sets whether a commit returns only when the refs are on stable storage. By default `core.fsync` decides, and if that
+    /// is not set either, commits are not synced.
     pub fn sync(mut self, sync: bool) -> Self {
         self.syncing = Syncing::Given(sync);
         self
     }
 
-    /// As [`sync`](StoreBuilder::sync) with `true`, unless `core.fsync` is set: then that decides. For servers. Of this and
-    /// `sync` the last one said counts.
+    /// Syncs commits unless `core.fsync` is set, in which case that decides. It is for servers. If both this and
+    /// [`sync`](StoreBuilder::sync) are called, the last call counts.
     pub fn sync_unless_configured(mut self) -> Self {
         self.syncing = Syncing::UnlessConfigured;
         self
     }
 
-    /// Tells what new ids are. If nothing is said, the repository's objects are read.
+    /// Sets what answers which objects exist and of what kind they are. By default the repository's objects are read.
     pub fn objects(mut self, objects: Arc<dyn ObjectCheck + Send>) -> Self {
         self.objects = Some(objects);
         self
     }
 
-    /// Names the committer in reflogs; asked once a transaction. If nothing is said, environment and configuration do.
+    /// Sets the committer for reflogs, which is asked for at most once per transaction. By default it comes from the
+    /// environment and the configuration, as git determines it.
     pub fn committer(mut self, committer: impl Fn() -> Result<Ident> + Send + Sync + 'static) -> Self {
         self.committer = Some(Box::new(committer));
         self
@@ -109,19 +118,24 @@ impl StoreBuilder {
         self
     }
 
-    /// A setting `key=value` that outranks the repository's configuration, as `git -c` does.
+    /// Adds a setting `key=value` that outranks the repository's configuration, as `git -c` does.
     pub fn config(mut self, setting: impl AsRef<[u8]>) -> Self {
         self.config.push(setting.as_ref().into());
         self
     }
 
-    /// Where changes go through: for tests that watch or break them.
+    /// Sets the gate through which changes to the disk go, for tests that observe them or make them fail.
     pub fn fs(mut self, fs: Fs) -> Self {
         self.fs = fs;
         self
     }
 
     /// Finds the repository, checks its owner and format, and reads its configuration. No ref is read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Repository`](crate::Error::Repository) if there is no repository that is safe to use and understood, and
+    /// [`Error::Config`](crate::Error::Config) if its configuration cannot be used.
     pub fn open(mut self) -> Result<Store> {
         let config = std::mem::take(&mut self.config);
         let with_config = |environment: Environment| {
@@ -145,10 +159,15 @@ impl StoreBuilder {
 }
 
 impl Store {
-    /// Opens the refs of the repository in this very folder: a bare repository, a `.git` folder, or a worktree.
+    /// Opens the refs of the repository in this very folder, which is a bare repository, a `.git` folder or a worktree.
+    /// Parent folders are not searched.
     ///
-    /// No `GIT_*` variable has a say. As in git, the folder must belong to this user or be named in `safe.directory`.
-    /// The repository's reference-transaction hook runs.
+    /// `GIT_*` variables are ignored. As in git, the folder must belong to this user or be named in `safe.directory`. The
+    /// repository's reference-transaction hook runs in transactions.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`StoreBuilder::open`], as in the constructors below.
     ///
     /// ```
     /// # use refdb_testkit::{Repo, RefFormat};
@@ -169,7 +188,8 @@ impl Store {
         StoreBuilder::new(Place::Folder(path.as_ref().to_owned()))
     }
 
-    /// Opens what a git command that is run here would open: `GIT_DIR` and its like count, parent folders are searched.
+    /// Opens the repository that a git command would use here: it obeys `GIT_DIR` and related variables, and searches parent
+    /// folders.
     pub fn from_env() -> Result<Self> {
         Self::builder_in(Environment::process()).open()
     }
@@ -209,7 +229,7 @@ impl Store {
         StoreBuilder { memory: Some(memory), ..builder }
     }
 
-    /// Opens the refs of a repository that was found.
+    /// Opens the refs of a repository that has been discovered already.
     pub fn builder_of(repository: Repository, environment: Environment) -> StoreBuilder {
         StoreBuilder::new(Place::Found(Box::new(repository), environment))
     }

@@ -1,4 +1,4 @@
-//! Reflogs by themselves: entries that are added or go, and logs that go, while refs stay.
+//! Changes of reflogs that leave the refs alone.
 
 use super::Store;
 use crate::{Error, LogJudge, Misuse, PruneLogs, Result, transaction};
@@ -6,20 +6,31 @@ use bstr::BStr;
 use refdb_types::{ObjectId, RefName};
 
 impl Store {
-    /// Adds an entry to a ref's reflog, which is made if there is none. The ref need not exist, and keeps its value. The
-    /// committer and the time are those of a transaction; runs of white space in the message become one space.
+    /// Adds an entry to a ref's reflog, which is created if there is none. The ref keeps its value and need not exist. The
+    /// committer and the time are those of a transaction; runs of white space in the message become one space. Waits for
+    /// locks and runs the hook as [`Transaction::prepare`](crate::Transaction::prepare) does.
     ///
-    /// Objects are not looked at. An entry from nothing to nothing is one that reftables cannot show: it only makes the log.
+    /// The objects are not read. An entry whose ids are both null only creates the log in reftables and in memory, which
+    /// cannot show such an entry.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Transaction::prepare`](crate::Transaction::prepare) and [`Prepared::commit`](crate::Prepared::commit).
     pub fn append_log(&self, name: &RefName, old: ObjectId, new: ObjectId, message: &BStr) -> Result<()> {
         transaction::append_log(self.context(), name, old, new, message)
     }
 
-    /// Takes entries out of the reflogs of these refs; `judge` says which. The logs stay, even if they are empty.
+    /// Removes the entries that `judge` chooses from the reflogs of these refs. The logs remain, even if they become empty.
     ///
-    /// Where refs are files, each log is replaced by itself under its ref's lock. A log that loses nothing is not touched.
-    /// In reftables all changes of a stack come in one table: all or none.
+    /// # Errors
     ///
-    /// A log that cannot be changed is told to the judge, and the others go on. An error ends it all.
+    /// `judge` is told of a log that cannot be changed, and the others are still processed. An error that `judge` returns, or
+    /// one that concerns the whole store, ends the call.
+    ///
+    /// # Atomicity
+    ///
+    /// Where refs are files, each log is replaced by itself under its ref's lock, and a log that loses nothing is not
+    /// touched. In reftables all changes of a stack become visible at once.
     pub fn prune_logs(&self, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
         // In a quarantine too, as git has it, but not under a setting that cannot be used.
         match &self.settings().bad_for_writers {
@@ -28,8 +39,13 @@ impl Store {
         }
     }
 
-    /// Removes the reflogs of these refs, each named once, and leaves the refs. As in git, files are removed without a
-    /// lock. `failed` hears of a log that stays; an error ends it all.
+    /// Removes the reflogs of these refs, each named once, and leaves the refs. As in git, log files are removed without a
+    /// lock.
+    ///
+    /// # Errors
+    ///
+    /// `failed` is told of a log that could not be removed, and the others are still processed. An error that concerns the
+    /// whole store ends the call.
     pub fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
         self.backend().drop_logs(names, failed)
     }

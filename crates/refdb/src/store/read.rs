@@ -6,7 +6,7 @@ use bstr::{BStr, ByteSlice};
 use refdb_types::{ObjectId, RefName, Target};
 use std::ops::ControlFlow;
 
-/// A ref with memory of its own.
+/// An owned ref: its name and value.
 ///
 /// ```
 /// # use refdb_testkit::{Repo, RefFormat};
@@ -38,8 +38,8 @@ impl Ref {
     }
 }
 
-/// The refs that [`Store::refs`] found, in order of name. A ref whose file is no good is an error among them; the others
-/// follow.
+/// The refs that [`Store::refs`] found, in order of name. A ref whose own file is corrupt is an error among them, and the
+/// refs after it follow.
 ///
 /// ```
 /// # use refdb_testkit::{Repo, RefFormat};
@@ -74,14 +74,22 @@ impl Iterator for Refs {
 impl ExactSizeIterator for Refs {}
 
 impl Store {
-    /// One ref; `None` if there is none. Symbolic refs are not followed: [`Store::id_of`] does that.
+    /// One ref; `None` if it does not exist. Symbolic refs are not followed: [`Store::id_of`] does that.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Store::get`].
     pub fn find(&self, name: impl AsRef<[u8]>) -> Result<Option<Ref>> {
         let Some(name) = RefName::new_safe(name.as_ref()) else { return Ok(None) };
         Ok(self.get(name.as_bstr())?.map(|target| Ref { name, target }))
     }
 
-    /// The object that a ref leads to, symbolic refs followed; `None` if it leads to none. An annotated tag is an object:
-    /// [`Objects::peel`](crate::Objects::peel) follows it.
+    /// The object that a ref leads to after symbolic refs are followed; `None` if it leads to none. An annotated tag counts
+    /// as an object: [`Objects::peel`](crate::Objects::peel) follows it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Store::get`], for each ref that is followed.
     pub fn id_of(&self, name: impl AsRef<[u8]>) -> Result<Option<ObjectId>> {
         let Some(name) = RefName::new_safe(name.as_ref()) else { return Ok(None) };
         Ok(match self.resolve(&name)? {
@@ -90,8 +98,12 @@ impl Store {
         })
     }
 
-    /// All refs whose names begin with `prefix`, in order of name, read at once. They take about 150 bytes each; for
-    /// millions of them there is [`Store::visit`].
+    /// All refs whose names begin with `prefix`, in order of name. They are read into memory, about 150 bytes each, before
+    /// this returns; [`Store::visit`] is for millions of them.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading the storage as a whole. A ref whose own file is corrupt is an error among the rows.
     pub fn refs(&self, prefix: impl AsRef<[u8]>) -> Result<Refs> {
         let mut rows = Vec::new();
         self.each(prefix.as_ref().as_bstr(), &mut |row| {
@@ -101,7 +113,13 @@ impl Store {
         Ok(Refs { rows: rows.into_iter() })
     }
 
-    /// Shows all refs whose names begin with `prefix`, in order of name, without memory for each, until `visit` breaks.
+    /// Hands all refs whose names begin with `prefix` to `visit`, in order of name, until it breaks. It needs no memory for
+    /// each ref.
+    ///
+    /// # Errors
+    ///
+    /// An error that `visit` returns, or one of reading the storage as a whole. A ref whose own file is corrupt is handed to
+    /// `visit` as an error, and the refs after it follow.
     ///
     /// ```
     /// # use refdb_testkit::{Repo, RefFormat};

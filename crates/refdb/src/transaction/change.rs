@@ -5,27 +5,35 @@ use crate::{Change, Edit, Misuse, Precondition, Result, Target};
 use bstr::BString;
 use refdb_types::{ObjectId, RefName};
 
-/// What [`Transaction::update`] and [`Transaction::delete`] expect of a ref: this value.
+/// The precondition that a ref exists and has this value, for [`Transaction::update`] and [`Transaction::delete`].
 pub fn was(old: impl Into<Target>) -> Precondition {
     Precondition::MustMatch(old.into())
 }
 
 impl Transaction<'_> {
-    /// Sets what holds for the whole transaction. Call it before edits are added.
+    /// Sets the options of the whole transaction.
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if edits have been added: they were checked under other options.
     pub fn options(&mut self, options: TransactionOptions) -> &mut Self {
         self.set_options(options);
         self
     }
 
-    /// Makes a ref that must not exist.
+    /// Adds an edit that creates a ref, and is rejected if the ref exists.
     ///
-    /// A symbolic ref stands for the ref that it leads to, here and in the following calls. If `new` is a refname, the
-    /// ref itself becomes symbolic.
+    /// A symbolic ref stands for the ref that it leads to, here and in the calls below. If `new` is a refname, the ref
+    /// itself becomes symbolic.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Transaction::add`], here and in the calls below.
     pub fn create(&mut self, name: impl AsRef<[u8]>, new: impl Into<Target>) -> Result<&mut Self> {
         self.update(name, new, Precondition::MustNotExist)
     }
 
-    /// Gives a ref a new value: `tx.update("refs/heads/main", new, was(old))`.
+    /// Adds an edit that gives a ref a new value: `tx.update("refs/heads/main", new, was(old))`.
     pub fn update(
         &mut self,
         name: impl AsRef<[u8]>,
@@ -37,12 +45,12 @@ impl Transaction<'_> {
         self.edit(name, Change::Set(new), expected, deref)
     }
 
-    /// Removes a ref and its reflog.
+    /// Adds an edit that removes a ref and its reflog.
     pub fn delete(&mut self, name: impl AsRef<[u8]>, expected: Precondition) -> Result<&mut Self> {
         self.edit(name, Change::Delete, expected, true)
     }
 
-    /// Gives a ref that has this value another name, and takes its reflog along. Symbolic refs are not followed.
+    /// Adds the two edits that rename a ref which has this value, and moves its reflog. Symbolic refs are not followed.
     ///
     /// In files the transaction should ask for [`atomic_visibility`](TransactionOptions::atomic_visibility), so that a crash
     /// leaves either the old name or the new one.
@@ -56,12 +64,12 @@ impl Transaction<'_> {
         Ok(self)
     }
 
-    /// Changes nothing, but fails the transaction if the ref is not as expected.
+    /// Adds an edit that changes nothing, and is rejected if the ref is not as expected.
     pub fn verify(&mut self, name: impl AsRef<[u8]>, expected: Precondition) -> Result<&mut Self> {
         self.edit(name, Change::Verify, expected, true)
     }
 
-    /// What the reflogs say of all edits that have no message of their own.
+    /// Sets the reflog message of all edits that have none of their own.
     pub fn message(&mut self, message: impl Into<BString>) -> &mut Self {
         self.set_message(message.into());
         self

@@ -12,6 +12,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
+use std::fmt;
 
 /// A transaction to which edits are being added. Nothing is locked yet.
 ///
@@ -32,6 +33,7 @@ use refdb_types::ObjectId;
 ///   refs, and those of a transaction that asks for it with [`atomic_visibility`](TransactionOptions::atomic_visibility).
 ///
 /// Readers see the same intermediate states while a commit runs.
+#[must_use = "edits that are not committed change nothing"]
 pub struct Transaction<'s> {
     context: Context<'s>,
     options: TransactionOptions,
@@ -92,7 +94,7 @@ impl<'s> Transaction<'s> {
         }
     }
 
-    /// Each distinct id is read once. Returns its fault.
+    /// The fault of the object that the edit of this ref would set, if it has one. Each distinct object is read once.
     fn check_object(&mut self, id: &ObjectId, plain: &BStr) -> Result<Option<Why>> {
         debug_assert!(id.kind() == self.context.hash, "an id of another hash was refused: {id}");
         let ids = &mut self.plan.edits.ids;
@@ -126,7 +128,7 @@ impl<'s> Transaction<'s> {
         &self.rejected
     }
 
-    /// How many edits were added.
+    /// The number of edits added.
     pub fn len(&self) -> usize {
         self.added
     }
@@ -193,7 +195,8 @@ impl<'s> Transaction<'s> {
     }
 }
 
-/// A transaction whose refs are locked and whose checks have passed.
+/// A transaction whose refs are locked and whose checks have passed. Dropping it releases the locks and leaves all refs as
+/// they were.
 ///
 /// The locks are held until it is committed, aborted or dropped; dropping it leaves all refs as they were. It cannot be
 /// sent to another thread. In reftables a second transaction of the same thread would wait for this one in vain, so it
@@ -203,6 +206,7 @@ impl<'s> Transaction<'s> {
 /// fn goes_to_another_thread<T: Send>() {}
 /// goes_to_another_thread::<refdb::Prepared<'static>>();
 /// ```
+#[must_use = "dropping it gives the transaction up"]
 pub struct Prepared<'s> {
     locked: Box<dyn Locked + 's>,
     own: OwnLocks,
@@ -251,6 +255,25 @@ impl Prepared<'_> {
         drop(self.locked);
         drop(self.own);
         tell(&mut self.hook, &|| self.plan.hook_lines(), HookState::Aborted)
+    }
+}
+
+impl fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction")
+            .field("options", &self.options)
+            .field("edits", &self.added)
+            .field("rejected", &self.rejected)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Prepared<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared")
+            .field("steps", &self.steps().iter().collect::<Vec<_>>())
+            .field("rejected", &self.rejected)
+            .finish_non_exhaustive()
     }
 }
 
