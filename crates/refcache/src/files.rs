@@ -17,16 +17,20 @@ use crate::{
     Found, Result, Storage, Trust, TrustSettings,
     answer::Answer,
     bloom::BloomFilter,
+    found::Pointing,
     in_flight::InFlightBatches,
+    listing::Source,
     memory::{Memory, Part},
     name_cache::{Known, Loose},
     plan::{Plan, Range},
+    reader::ReadRefs,
     stats::{Counters, count},
 };
-use bstr::BStr;
+use bstr::{BStr, BString};
 use refdb::{
     Store, Target,
     files::{FilesBackend, Look, PackedFile},
+    transaction::ObjectCheck,
 };
 use refdb_types::{HashKind, ObjectId, Scope};
 use refdb_vfs::{Fs, Stat};
@@ -158,33 +162,6 @@ impl FilesReader {
             self.invalidate();
         }
         is_alike
-    }
-
-    /// One ref.
-    pub(crate) fn get(&self, store: &Store, name: &BStr) -> Result<Answer<Option<Found>>> {
-        let moment = self.moment();
-        let answer = match self.get_first(store, name, moment) {
-            Ok(First::Found(answer)) => Ok(answer),
-            Ok(First::NotLoose(known)) => self.get_packed(&*self.packed()?, name, known.as_deref(), moment),
-            Err(error) => Err(error),
-        };
-        match self.in_flight.before(name) {
-            None => answer,
-            Some(old) => Ok(Answer::Validated(found_before(old))),
-        }
-    }
-
-    /// The same for names that are sorted.
-    pub(crate) fn get_many(&self, store: &Store, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>> {
-        debug_assert!(names.is_sorted(), "loose refs are looked at in order of name");
-        let (answers, back) = self.whole(|| self.get_each(store, names))?;
-        Ok(answers.map(|mut answers| {
-            for (name, old) in back {
-                let same = names.partition_point(|other| *other < name)..names.partition_point(|other| *other <= name);
-                same.for_each(|at| answers[at] = found_before(old));
-            }
-            answers
-        }))
     }
 
     /// The same, each name as it is when it is looked at. Packed-refs is looked at once, after all loose paths.
@@ -356,19 +333,38 @@ impl FilesReader {
         self.seen_generation.store(file.generation, Ordering::Release);
     }
 
-    /// Looks at all loose refs, so that the broken ones among them are known.
-    pub(crate) fn look_for_broken(&self) -> Result<()> {
-        let everything = Plan { ranges: vec![Range::everything()], root_refs: true };
-        self.walk(&everything).map(drop)
+    fn folders(&self) -> MutexGuard<'_, Folders> {
+        self.knowledge.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReadRefs for FilesReader {
+    fn get(&self, store: &Store, name: &BStr) -> Result<Answer<Option<Found>>> {
+        let moment = self.moment();
+        let answer = match self.get_first(store, name, moment) {
+            Ok(First::Found(answer)) => Ok(answer),
+            Ok(First::NotLoose(known)) => self.get_packed(&*self.packed()?, name, known.as_deref(), moment),
+            Err(error) => Err(error),
+        };
+        match self.in_flight.before(name) {
+            None => answer,
+            Some(old) => Ok(Answer::Validated(found_before(old))),
+        }
     }
 
-    /// The number by which listings of this reader are told from those of others.
-    pub(crate) fn owner(&self) -> u64 {
-        self.owner
+    fn get_many(&self, store: &Store, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>> {
+        debug_assert!(names.is_sorted(), "loose refs are looked at in order of name");
+        let (answers, back) = self.whole(|| self.get_each(store, names))?;
+        Ok(answers.map(|mut answers| {
+            for (name, old) in back {
+                let same = names.partition_point(|other| *other < name)..names.partition_point(|other| *other <= name);
+                same.for_each(|at| answers[at] = found_before(old));
+            }
+            answers
+        }))
     }
 
-    /// Where a listing has its rows.
-    pub(crate) fn list(&self, plan: &Plan) -> Result<Answer<FilesSource>> {
+    fn list(&self, plan: &Plan) -> Result<Answer<Source>> {
         let ((loose, file), back) = self.whole(|| {
             let (loose, file) = (self.walk(plan)?, self.packed()?);
             let packed = (!loose.is_empty()).then(|| Arc::clone(&file));
@@ -377,41 +373,51 @@ impl FilesReader {
         let loose = set_back(loose, back, plan);
         // What a converted repository leaves behind looks like an empty one.
         let needs_revalidation = !file.exists();
-        Ok(Answer::new(FilesSource::new(&self.backend, &self.counters, file, loose), needs_revalidation))
+        let source = FilesSource::new(&self.backend, &self.counters, file, loose);
+        Ok(Answer::new(Source::Files(Box::new(source)), needs_revalidation))
     }
 
-    pub(crate) fn sequence(&self) -> u64 {
+    fn pointing_at(&self, ids: &[ObjectId], objects: &dyn ObjectCheck) -> Result<Answer<Pointing>> {
+        self.find_pointing_at(ids, objects)
+    }
+
+    fn look_for_broken(&self) -> Result<()> {
+        let everything = Plan { ranges: vec![Range::everything()], root_refs: true };
+        self.walk(&everything).map(drop)
+    }
+
+    fn questionable(&self, disk: &Store) -> Result<Vec<BString>> {
+        self.questionable_names(disk)
+    }
+
+    fn sequence(&self) -> u64 {
         self.knowledge.changes.load(Ordering::Relaxed)
     }
 
-    /// The small batches that are becoming loose files.
-    pub(crate) fn in_flight(&self) -> &Arc<InFlightBatches> {
-        &self.in_flight
+    fn owner(&self) -> u64 {
+        self.owner
     }
 
-    pub(crate) fn invalidate(&self) {
+    fn in_flight(&self) -> Option<&Arc<InFlightBatches>> {
+        Some(&self.in_flight)
+    }
+
+    fn invalidate(&self) {
         self.knowledge.epoch.fetch_add(1, Ordering::Release);
     }
 
-    /// Refs were changed here.
-    pub(crate) fn wrote(&self) {
+    fn wrote(&self) {
         count(&self.knowledge.changes, 1);
         self.invalidate();
         self.in_flight.wrote();
     }
 
-    /// Bytes of private memory, besides the memory for single names.
-    pub(crate) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         let tips = self.tips.lock().unwrap_or_else(PoisonError::into_inner);
         self.backend.loaded_bytes() + tips.as_ref().map_or(0, |tips| tips.bytes()) + self.folders().bytes()
     }
 
-    fn folders(&self) -> MutexGuard<'_, Folders> {
-        self.knowledge.folders.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gives up a part of that memory.
-    pub(crate) fn release(&self, part: Part) {
+    fn release(&self, part: Part) {
         match part {
             Part::Text => return self.backend.shed_text(),
             Part::PagesOf(bytes) => return self.backend.shed_pages(bytes),

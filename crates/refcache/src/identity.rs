@@ -1,31 +1,11 @@
 //! Whether the folder still holds the repository that was opened.
 
 use crate::Result;
-use refdb_vfs::{File, Fs, Stat};
+use refdb_vfs::{File, Fs, Stat, now_nanos};
 use std::{
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
 };
-
-/// Another change may follow one that is no older than this, and leave the same time stamp on the file. File systems
-/// take their time from a clock that ticks every few milliseconds.
-const RACY_NANOS: i128 = 50_000_000;
-
-/// The same for a file system whose time stamps seem to be whole seconds.
-const RACY_COARSE_NANOS: i128 = 2_500_000_000;
-
-/// Whether a file that looked like this at `now_nanos` may have changed since without looking different.
-pub(crate) fn is_racy(stat: &Stat, now_nanos: i128) -> bool {
-    let newest = stat.modified_nanos.max(stat.changed_nanos);
-    let is_coarse = stat.modified_nanos % 1_000_000_000 == 0 && stat.changed_nanos % 1_000_000_000 == 0;
-    now_nanos - newest < if is_coarse { RACY_COARSE_NANOS } else { RACY_NANOS }
-}
-
-/// The time as file systems stamp it.
-pub(crate) fn now_nanos() -> i128 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as i128)
-}
 
 /// What a check found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,7 +99,7 @@ fn read(fs: &Fs, config: &Path) -> Result<Option<(Vec<u8>, Proof)>> {
     let now = now_nanos();
     let stat = file.stat()?;
     let content = file.read_to_end()?;
-    Ok(Some((content, Proof { stat, racy: is_racy(&stat, now), _file: file })))
+    Ok(Some((content, Proof { stat, racy: stat.is_racy(now), _file: file })))
 }
 
 #[cfg(test)]
@@ -149,25 +129,5 @@ mod tests {
         std::fs::create_dir(&folder).unwrap();
         std::fs::write(folder.join("config"), "[core]\n").unwrap();
         assert_eq!(identity.check(&fs).unwrap(), Verdict::Changed);
-    }
-
-    #[test]
-    fn recent_and_coarse_time_stamps_prove_nothing() {
-        let stat = |nanos| Stat {
-            device: 1,
-            inode: 1,
-            len_bytes: 1,
-            modified_nanos: nanos,
-            changed_nanos: nanos,
-            uid: 0,
-            mode: 0,
-        };
-        let second = 1_000_000_000;
-        assert!(is_racy(&stat(7 * second + 5), 7 * second + 9));
-        assert!(!is_racy(&stat(7 * second + 5), 7 * second + 60_000_000));
-        assert!(is_racy(&stat(7 * second), 9 * second));
-        assert!(!is_racy(&stat(7 * second), 10 * second));
-        // A clock that was set back.
-        assert!(is_racy(&stat(7 * second + 5), 3 * second));
     }
 }

@@ -33,6 +33,7 @@ mod open_views;
 mod opened;
 mod plan;
 mod process;
+mod reader;
 mod row;
 mod settings;
 mod stats;

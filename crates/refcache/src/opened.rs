@@ -1,24 +1,19 @@
 use crate::{
-    Error, Found, Result, ViewSettings,
-    answer::Answer,
+    Error, Result, ViewSettings,
     files::FilesReader,
-    found::Pointing,
     group::Groups,
     identity::{Identity, Verdict},
     in_flight::{InFlightBatches, Repositories},
-    listing::Source,
-    memory::{Memory, Part},
-    plan::Plan,
+    memory::Memory,
+    reader::Reader,
     stats::Counters,
     tables::TablesReader,
 };
-use bstr::{BStr, BString};
 use refdb::{
     Environment, Repository, Store,
     files::{Charge, FilesBackend},
     reftable::ReftableBackend,
 };
-use refdb_types::ObjectId;
 use refdb_vfs::Fs;
 use std::{path::Path, sync::Arc};
 
@@ -38,12 +33,6 @@ pub(crate) struct Opened {
 /// What a repository takes that is open, besides refs: its configuration, its paths, what reads it. Measured by
 /// `figures projects`.
 const OPEN_BYTES: usize = 10 << 10;
-
-/// Reads the refs of one format.
-pub(crate) enum Reader {
-    Files(Box<FilesReader>),
-    Tables(TablesReader),
-}
 
 impl Opened {
     pub(crate) fn open(
@@ -96,11 +85,7 @@ impl Opened {
         if self.identity.inode() != old.identity.inode() {
             return;
         }
-        self.is_next = match (&mut self.reader, &old.reader) {
-            (Reader::Files(reader), Reader::Files(old)) => reader.follow(old),
-            (Reader::Tables(reader), Reader::Tables(old)) => reader.follow(old),
-            _ => false,
-        };
+        self.is_next = self.reader.follow(&old.reader);
     }
 
     /// Whether the folder still holds the repository that was opened.
@@ -112,114 +97,14 @@ impl Opened {
         }
     }
 
-    /// One ref.
-    pub(crate) fn get(&self, name: &BStr) -> Result<Answer<Option<Found>>> {
-        match &self.reader {
-            Reader::Files(reader) => reader.get(&self.store, name),
-            Reader::Tables(reader) => reader.get(&self.store, name),
-        }
-    }
-
-    /// Many refs, whose names are sorted.
-    pub(crate) fn get_many(&self, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>> {
-        match &self.reader {
-            Reader::Files(reader) => reader.get_many(&self.store, names),
-            Reader::Tables(reader) => reader.get_many(&self.store, names),
-        }
-    }
-
-    /// Where a listing has its rows, and the number of their reader.
-    pub(crate) fn list(&self, plan: &Plan) -> Result<Answer<(Source, u64)>> {
-        match &self.reader {
-            Reader::Files(reader) => {
-                Ok(reader.list(plan)?.map(|source| (Source::Files(Box::new(source)), reader.owner())))
-            }
-            Reader::Tables(reader) => {
-                Ok(reader.list()?.map(|source| (Source::Tables(Box::new(source)), reader.owner())))
-            }
-        }
-    }
-
-    /// Looks at every ref that has a file of its own, so that the broken ones among them are known.
-    pub(crate) fn look_for_broken(&self) -> Result<()> {
-        match &self.reader {
-            Reader::Files(reader) => reader.look_for_broken(),
-            Reader::Tables(_) => Ok(()),
-        }
-    }
-
-    /// For each object the names, in order, of the refs that hold it or a tag that leads to it.
-    pub(crate) fn pointing_at(&self, ids: &[ObjectId]) -> Result<Answer<Pointing>> {
-        match &self.reader {
-            Reader::Files(reader) => reader.pointing_at(ids, self.store.context().objects),
-            Reader::Tables(reader) => reader.pointing_at(ids),
-        }
-    }
-
-    /// Grows whenever the refs are found changed.
-    pub(crate) fn sequence(&self) -> u64 {
-        match &self.reader {
-            Reader::Files(reader) => reader.sequence(),
-            Reader::Tables(reader) => reader.sequence(),
-        }
-    }
-
-    /// The names for which memory may differ from `disk`. They are all those known one by one, and those that differ in
-    /// pages known as a whole.
-    pub(crate) fn questionable(&self, disk: &Store) -> Result<Vec<BString>> {
-        match &self.reader {
-            Reader::Files(reader) => reader.questionable(disk),
-            // What else is in memory is blocks, through which a listing goes too.
-            Reader::Tables(reader) => Ok(reader.questionable()),
-        }
-    }
-
-    /// The small batches that are becoming loose files.
-    pub(crate) fn in_flight(&self) -> Option<&InFlightBatches> {
-        match &self.reader {
-            Reader::Files(reader) => Some(reader.in_flight()),
-            Reader::Tables(_) => None,
-        }
-    }
-
-    /// Where it is known how many loose refs there may be, and the bound, if they are folded.
+    /// The in-flight batches, which count the loose refs too, and how many loose refs there may be before they are packed;
+    /// `None` if they are not packed in the background.
     pub(crate) fn loose_refs(&self) -> Option<(&Arc<InFlightBatches>, usize)> {
-        match &self.reader {
-            Reader::Files(reader) => Some((reader.in_flight(), self.store.backend_as::<FilesBackend>()?.loose_max()?)),
-            Reader::Tables(_) => None,
-        }
+        Some((self.reader.in_flight()?, self.store.backend_as::<FilesBackend>()?.loose_max()?))
     }
 
-    /// Makes the next question look at the disk.
-    pub(crate) fn invalidate(&self) {
-        match &self.reader {
-            Reader::Files(reader) => reader.invalidate(),
-            Reader::Tables(reader) => reader.invalidate(),
-        }
-    }
-
-    /// The same after refs were changed here.
-    pub(crate) fn wrote(&self) {
-        match &self.reader {
-            Reader::Files(reader) => reader.wrote(),
-            Reader::Tables(reader) => reader.wrote(),
-        }
-    }
-
-    /// Bytes of private memory that it holds itself.
+    /// Bytes of private memory that the open repository takes, besides what all views share.
     pub(crate) fn bytes(&self) -> usize {
-        let refs = match &self.reader {
-            Reader::Files(reader) => reader.bytes(),
-            Reader::Tables(reader) => reader.bytes(),
-        };
-        refs + self.charge.bytes()
-    }
-
-    /// Gives up a part of that memory.
-    pub(crate) fn release(&self, part: Part) {
-        match &self.reader {
-            Reader::Files(reader) => reader.release(part),
-            Reader::Tables(_) => {}
-        }
+        self.reader.bytes() + self.charge.bytes()
     }
 }

@@ -59,7 +59,7 @@ impl Process {
         let slots = self.open_views.by_use();
         self.open_views.tick();
         for opened in slots.iter().filter_map(|slot| slot.get()) {
-            opened.release(Part::Text);
+            opened.reader.release(Part::Text);
         }
         // The rest may be just the part that all questions are answered from.
         let bound = memory.bound_bytes();
@@ -75,15 +75,15 @@ impl Process {
                     return;
                 }
                 if let Some(opened) = slot.get() {
-                    opened.release(part);
+                    opened.reader.release(part);
                 }
             }
         }
         if let Some(opened) = spared.get() {
             // It may need more than there is room for. The pages that it asks for most are to stay.
-            opened.release(Part::PagesOf(memory.pages.used_bytes().saturating_sub(enough)));
+            opened.reader.release(Part::PagesOf(memory.pages.used_bytes().saturating_sub(enough)));
             if memory.held_bytes() > bound {
-                opened.release(Part::All);
+                opened.reader.release(Part::All);
             }
         }
         for slot in others() {

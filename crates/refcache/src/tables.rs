@@ -5,12 +5,17 @@ use crate::{
     answer::Answer,
     found::Pointing,
     in_flight::InFlightBatches,
-    memory::Memory,
-    plan::Range,
+    listing::Source,
+    memory::{Memory, Part},
+    plan::{Plan, Range},
+    reader::ReadRefs,
     stats::{Counters, count},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{RefName, Store, Target, TargetView, backend::Peeled, files::Charge, reftable::ReftableBackend};
+use refdb::{
+    RefName, Store, Target, TargetView, backend::Peeled, files::Charge, reftable::ReftableBackend,
+    transaction::ObjectCheck,
+};
 use refdb_types::{ObjectId, Scope, is_pseudo};
 use refdb_vfs::Fs;
 use reftable::{
@@ -140,38 +145,8 @@ impl TablesReader {
         self.charge.lock().unwrap_or_else(PoisonError::into_inner).set(bytes_of(snapshot));
     }
 
-    /// Bytes of private memory, besides blocks.
-    pub(crate) fn bytes(&self) -> usize {
-        self.charge.lock().unwrap_or_else(PoisonError::into_inner).bytes()
-    }
-
     fn belief(&self) -> MutexGuard<'_, Belief> {
         self.belief.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// One ref.
-    pub(crate) fn get(&self, store: &Store, name: &BStr) -> Result<Answer<Option<Found>>> {
-        if is_elsewhere(name) {
-            return Ok(Answer::NeedsRevalidation(store.get(name)?.map(Found::of_other_place)));
-        }
-        self.fresh()?.try_map(|snapshot| self.get_in(&snapshot, name))
-    }
-
-    /// The same for names that are sorted. The list is looked at once.
-    pub(crate) fn get_many(&self, store: &Store, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>> {
-        debug_assert!(names.is_sorted(), "tables are read in order of name");
-        let mut needs_revalidation = false;
-        let snapshot = self.fresh()?.into_part(&mut needs_revalidation);
-        let mut answers = Vec::with_capacity(names.len());
-        for name in names {
-            answers.push(if is_elsewhere(name) {
-                needs_revalidation = true;
-                store.get(name)?.map(Found::of_other_place)
-            } else {
-                self.get_in(&snapshot, name)?
-            });
-        }
-        Ok(Answer::new(answers, needs_revalidation))
     }
 
     fn get_in(&self, snapshot: &Snapshot, name: &BStr) -> Result<Option<Found>> {
@@ -190,27 +165,44 @@ impl TablesReader {
         Ok(kept)
     }
 
-    /// The names of which something is in memory that a listing does not go through.
-    pub(crate) fn questionable(&self) -> Vec<BString> {
-        self.memory.direct_mapped.of(self.owner)
+    fn sequence_of(&self, snapshot: &Snapshot) -> u64 {
+        self.before + snapshot.sequence()
+    }
+}
+
+impl ReadRefs for TablesReader {
+    fn get(&self, store: &Store, name: &BStr) -> Result<Answer<Option<Found>>> {
+        if is_elsewhere(name) {
+            return Ok(Answer::NeedsRevalidation(store.get(name)?.map(Found::of_other_place)));
+        }
+        self.fresh()?.try_map(|snapshot| self.get_in(&snapshot, name))
     }
 
-    /// The number by which listings of this reader are told from those of others.
-    pub(crate) fn owner(&self) -> u64 {
-        self.owner
+    fn get_many(&self, store: &Store, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>> {
+        debug_assert!(names.is_sorted(), "tables are read in order of name");
+        let mut needs_revalidation = false;
+        let snapshot = self.fresh()?.into_part(&mut needs_revalidation);
+        let mut answers = Vec::with_capacity(names.len());
+        for name in names {
+            answers.push(if is_elsewhere(name) {
+                needs_revalidation = true;
+                store.get(name)?.map(Found::of_other_place)
+            } else {
+                self.get_in(&snapshot, name)?
+            });
+        }
+        Ok(Answer::new(answers, needs_revalidation))
     }
 
-    /// Where a listing has its rows.
-    pub(crate) fn list(&self) -> Result<Answer<TablesSource>> {
+    fn list(&self, _: &Plan) -> Result<Answer<Source>> {
         let source = |snapshot: Snapshot| {
             let (cursor, state) = (snapshot.merged().refs(), snapshot.sequence());
-            TablesSource { cursor, state, end: None }
+            Source::Tables(Box::new(TablesSource { cursor, state, end: None }))
         };
         Ok(self.fresh()?.map(source))
     }
 
-    /// For each object the names, in order, of the refs that hold it or a tag that leads to it.
-    pub(crate) fn pointing_at(&self, ids: &[ObjectId]) -> Result<Answer<Pointing>> {
+    fn pointing_at(&self, ids: &[ObjectId], _: &dyn ObjectCheck) -> Result<Answer<Pointing>> {
         let of_each = |snapshot: Snapshot| {
             let merged = snapshot.merged();
             let names = |id: &ObjectId| -> Result<_> {
@@ -222,15 +214,28 @@ impl TablesReader {
         self.fresh()?.try_map(of_each)
     }
 
-    pub(crate) fn sequence(&self) -> u64 {
+    fn look_for_broken(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn questionable(&self, _: &Store) -> Result<Vec<BString>> {
+        // A listing goes through the cached blocks itself.
+        Ok(self.memory.direct_mapped.of(self.owner))
+    }
+
+    fn sequence(&self) -> u64 {
         self.sequence_of(&self.stack.snapshot())
     }
 
-    fn sequence_of(&self, snapshot: &Snapshot) -> u64 {
-        self.before + snapshot.sequence()
+    fn owner(&self) -> u64 {
+        self.owner
     }
 
-    pub(crate) fn invalidate(&self) {
+    fn in_flight(&self) -> Option<&Arc<InFlightBatches>> {
+        None
+    }
+
+    fn invalidate(&self) {
         // What this process has just made is no news.
         self.see(&self.stack.snapshot());
         let mut belief = self.belief();
@@ -238,10 +243,17 @@ impl TablesReader {
         belief.looked = None;
     }
 
-    /// Refs were changed here.
-    pub(crate) fn wrote(&self) {
+    fn wrote(&self) {
         self.invalidate();
         self.in_flight.wrote();
+    }
+
+    fn bytes(&self) -> usize {
+        self.charge.lock().unwrap_or_else(PoisonError::into_inner).bytes()
+    }
+
+    fn release(&self, _: Part) {
+        // Blocks are counted and released by the cache that all views share.
     }
 }
 

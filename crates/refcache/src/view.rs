@@ -89,7 +89,7 @@ impl View {
         if !is_safe(name) {
             return Ok(None);
         }
-        self.ask(|opened| opened.get(name))
+        self.ask(|opened| opened.reader.get(&opened.store, name))
     }
 
     /// Many refs, in the order of the names. The files that all of them hang on are looked at once.
@@ -98,7 +98,7 @@ impl View {
         order.retain(|at| is_safe(names[*at]));
         order.sort_unstable_by_key(|at| names[*at]);
         let sorted: Vec<&BStr> = order.iter().map(|at| names[*at]).collect();
-        let answers = self.ask(|opened| opened.get_many(&sorted))?;
+        let answers = self.ask(|opened| opened.reader.get_many(&opened.store, &sorted))?;
         assert_eq!(answers.len(), order.len(), "each name has its own answer");
         let mut found = vec![None; names.len()];
         for (at, answer) in order.into_iter().zip(answers) {
@@ -160,7 +160,10 @@ impl View {
     /// Lists refs.
     pub fn list(&self, options: &ListOptions) -> Result<Listing> {
         let plan = Plan::of(options);
-        let (source, owner) = self.ask(|opened| opened.list(&plan))?;
+        let (source, owner) = self.ask(|opened| {
+            let listed = opened.reader.list(&plan)?;
+            Ok(listed.map(|source| (source, opened.reader.owner())))
+        })?;
         Ok(Listing::new(plan, source, owner))
     }
 
@@ -191,7 +194,7 @@ impl View {
 
     /// The refs whose files are no good, which no list has: all are looked at now. A thousand at most.
     pub fn broken(&self) -> Result<Vec<BrokenRef>> {
-        self.ask(|opened| opened.look_for_broken().map(Answer::Validated))?;
+        self.ask(|opened| opened.reader.look_for_broken().map(Answer::Validated))?;
         Ok(self.counters.broken.below(b""))
     }
 
@@ -235,7 +238,7 @@ impl View {
     /// The same for many objects, as they all were at one time. Where refs are files, the loose ones are looked at once for
     /// all objects.
     pub fn pointing_at_each(&self, ids: &[ObjectId]) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
-        self.ask(|opened| opened.pointing_at(ids))
+        self.ask(|opened| opened.reader.pointing_at(ids, opened.store.context().objects))
     }
 
     /// The reflog's entries, newest first, until `entry` breaks. `false` if there is no reflog.
@@ -300,9 +303,11 @@ impl View {
             outcome = commit(&opened);
         }
         match &outcome {
-            Ok(outcome) if outcome.rejected.len() < batch.edits.len() => self.tell(&opened, Opened::wrote),
+            Ok(outcome) if outcome.rejected.len() < batch.edits.len() => {
+                self.tell(&opened, |opened| opened.reader.wrote())
+            }
             // The cache may be why.
-            _ => self.tell(&opened, Opened::invalidate),
+            _ => self.tell(&opened, |opened| opened.reader.invalidate()),
         }
         match &outcome {
             Ok(outcome) => {
@@ -325,7 +330,7 @@ impl View {
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         let opened = self.same()?;
         let done = opened.store.optimize(options);
-        self.tell(&opened, Opened::invalidate);
+        self.tell(&opened, |opened| opened.reader.invalidate());
         Ok(done?)
     }
 
@@ -342,7 +347,7 @@ impl View {
     /// the disk, whatever the settings let it believe.
     pub fn invalidate(&self) {
         if let Some(opened) = self.slot.get() {
-            opened.invalidate();
+            opened.reader.invalidate();
         }
     }
 
@@ -357,7 +362,7 @@ impl View {
     pub fn version(&self) -> u64 {
         const SEQUENCE_BITS: u32 = 40;
         let (before, opened) = self.slot.numbered();
-        let sequence = opened.map_or(0, |opened| opened.sequence());
+        let sequence = opened.map_or(0, |opened| opened.reader.sequence());
         debug_assert!(sequence >> SEQUENCE_BITS == 0, "a sequence has its own bits: {sequence}");
         debug_assert!(before << SEQUENCE_BITS >> SEQUENCE_BITS == before, "so has what was open before: {before}");
         before << SEQUENCE_BITS | sequence
@@ -374,13 +379,13 @@ impl View {
 
     /// The names for which memory may differ from `disk`.
     pub(crate) fn questionable(&self, disk: &Store) -> Result<Vec<BString>> {
-        self.slot.get().map_or(Ok(Vec::new()), |opened| opened.questionable(disk))
+        self.slot.get().map_or(Ok(Vec::new()), |opened| opened.reader.questionable(disk))
     }
 
     /// Counts the small batches of this process that began or ended; `None` while one changes this ref.
     pub(crate) fn batch_steps(&self, name: &BStr) -> Option<u64> {
         let opened = self.slot.get();
-        let Some(in_flight) = opened.as_ref().and_then(|opened| opened.in_flight()) else { return Some(0) };
+        let Some(in_flight) = opened.as_ref().and_then(|opened| opened.reader.in_flight()) else { return Some(0) };
         if in_flight.before(name).is_some() { None } else { Some(in_flight.steps()) }
     }
 

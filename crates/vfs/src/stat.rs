@@ -100,3 +100,28 @@ impl Stat {
 pub fn now_nanos() -> i128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as i128)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recent_and_coarse_time_stamps_prove_nothing() {
+        let stat = |nanos| Stat {
+            device: 1,
+            inode: 1,
+            len_bytes: 1,
+            modified_nanos: nanos,
+            changed_nanos: nanos,
+            uid: 0,
+            mode: 0,
+        };
+        let second = 1_000_000_000;
+        assert!(stat(7 * second + 5).is_racy(7 * second + 9));
+        assert!(!stat(7 * second + 5).is_racy(7 * second + 60_000_000));
+        assert!(stat(7 * second).is_racy(9 * second));
+        assert!(!stat(7 * second).is_racy(10 * second));
+        // A clock that was set back.
+        assert!(stat(7 * second + 5).is_racy(3 * second));
+    }
+}

@@ -19,7 +19,7 @@ use std::{
 
 impl FilesReader {
     /// The refs of each object. However many objects there are, all loose refs are looked at once.
-    pub(crate) fn pointing_at(&self, ids: &[ObjectId], objects: &dyn ObjectCheck) -> Result<Answer<Pointing>> {
+    pub(super) fn find_pointing_at(&self, ids: &[ObjectId], objects: &dyn ObjectCheck) -> Result<Answer<Pointing>> {
         let everything = Plan { ranges: vec![Range::everything()], root_refs: false };
         let ((loose, (file, tips)), back) = self.whole(|| {
             let (loose, (file, tips)) = (self.walk(&everything)?, self.tips(objects)?);

@@ -10,7 +10,7 @@ use std::{cmp::Ordering, ops::ControlFlow};
 impl FilesReader {
     /// The names that are known one by one. With them, those on which the pages in memory differ from packed-refs as
     /// `disk` finds it. The file is read by parts.
-    pub(crate) fn questionable(&self, disk: &Store) -> Result<Vec<BString>> {
+    pub(super) fn questionable_names(&self, disk: &Store) -> Result<Vec<BString>> {
         let mut names = self.memory.name_cache.of(self.knowledge.number);
         names.extend(self.memory.direct_mapped.of(self.owner));
         let (Some(ours), Some(disk)) = (self.backend.packed_in_memory(), disk.backend_as::<FilesBackend>()) else {

@@ -61,7 +61,11 @@ pub(super) fn set_back(mut loose: Vec<OwnRow>, back: Vec<OldValue>, plan: &Plan)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Batch, ViewSettings, Views, ViewsSettings, opened::Reader, view::tests::opened_of};
+    use crate::{
+        Batch, ViewSettings, Views, ViewsSettings,
+        reader::{ReadRefs, Reader},
+        view::tests::opened_of,
+    };
     use refdb::{Change, Edit, Precondition, RefName};
     use refdb_testkit::{RefFormat, Repo};
     use refdb_types::{HashKind, ObjectId};

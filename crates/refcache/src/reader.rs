@@ -1,0 +1,86 @@
+//! What a view asks of the refs of an open repository, whatever their format.
+
+use crate::{
+    Found, Result, answer::Answer, files::FilesReader, found::Pointing, in_flight::InFlightBatches, listing::Source,
+    memory::Part, plan::Plan, tables::TablesReader,
+};
+use bstr::{BStr, BString};
+use refdb::{Store, transaction::ObjectCheck};
+use refdb_types::ObjectId;
+use std::{ops::Deref, sync::Arc};
+
+/// Reads the refs of one open repository.
+///
+/// Each answer is current as the settings for trust define it, or says that it is so only if the folder still holds the
+/// repository that was opened. `store` is always the store of that repository.
+pub(crate) trait ReadRefs: Send + Sync {
+    /// Looks up one ref.
+    fn get(&self, store: &Store, name: &BStr) -> Result<Answer<Option<Found>>>;
+
+    /// Looks up several refs, whose names are sorted, as of one point in time as far as the format allows.
+    fn get_many(&self, store: &Store, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>>;
+
+    /// Begins a listing.
+    fn list(&self, plan: &Plan) -> Result<Answer<Source>>;
+
+    /// Finds, for each object, the refs that hold it or an annotated tag of it.
+    fn pointing_at(&self, ids: &[ObjectId], objects: &dyn ObjectCheck) -> Result<Answer<Pointing>>;
+
+    /// Looks at every ref that has a file of its own, and records those that are broken.
+    fn look_for_broken(&self) -> Result<()>;
+
+    /// The names for which memory may differ from `disk`: those cached one by one, and those that differ in cached pages.
+    fn questionable(&self, disk: &Store) -> Result<Vec<BString>>;
+
+    /// A number that grows whenever the refs are found changed.
+    fn sequence(&self) -> u64;
+
+    /// The number that no other reader of the process has.
+    fn owner(&self) -> u64;
+
+    /// The batches of this process that are being written as loose files; `None` if the format has none.
+    fn in_flight(&self) -> Option<&Arc<InFlightBatches>>;
+
+    /// Makes the next question look at the disk, whatever the settings let it believe.
+    fn invalidate(&self);
+
+    /// Does the same for all views of the repository, after refs were changed here.
+    fn wrote(&self);
+
+    /// Bytes of private memory that the reader holds itself.
+    fn bytes(&self) -> usize;
+
+    /// Releases a part of that memory.
+    fn release(&self, part: Part);
+}
+
+/// The reader of a repository's format.
+pub(crate) enum Reader {
+    /// Of loose refs and packed-refs.
+    Files(Box<FilesReader>),
+    /// Of reftables.
+    Tables(TablesReader),
+}
+
+impl Reader {
+    /// Takes over what `old` knew of the same folder. Returns `false` if that is of no use, because the refs are kept in
+    /// another way now.
+    pub(crate) fn follow(&mut self, old: &Reader) -> bool {
+        match (self, old) {
+            (Reader::Files(reader), Reader::Files(old)) => reader.follow(old),
+            (Reader::Tables(reader), Reader::Tables(old)) => reader.follow(old),
+            _ => false,
+        }
+    }
+}
+
+impl Deref for Reader {
+    type Target = dyn ReadRefs;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Reader::Files(reader) => &**reader,
+            Reader::Tables(reader) => reader,
+        }
+    }
+}
