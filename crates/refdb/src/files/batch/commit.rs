@@ -1,4 +1,4 @@
-//! A few refs in one atomic batch, as loose files: in the order of docs/crash-model.md, under all their locks.
+//! Commits a small batch under all its locks, in the order that docs/formats/intent.md explains.
 
 use crate::files::{
     CommitObserver,
@@ -22,7 +22,7 @@ use std::{
     sync::Arc,
 };
 
-/// Whether such a batch can have these steps. Each gives a ref an object, and knows what it had.
+/// Whether these steps can be a small batch: each sets a ref to an object and knows the ref's old value.
 pub(crate) fn fits(steps: &[(usize, Step<'_>)]) -> bool {
     let is_simple = |step: &Step<'_>| {
         matches!(step.new, Some(NewValue::Direct(..)))
@@ -33,92 +33,93 @@ pub(crate) fn fits(steps: &[(usize, Step<'_>)]) -> bool {
     steps.len() <= REFS_MAX && steps.iter().all(|(_, step)| is_simple(step))
 }
 
-/// Makes the staged contents visible, all of them in the end or none. With an error the locks may stay, as those of a
-/// process that died. The next who meets one settles their record.
+/// Makes the staged contents visible. After an error no ref has its new value, unless it is [`Error::HalfDone`], which names
+/// the refs that have not, or [`Error::Unrecovered`]: then the locks stay like those of a dead process, and the next
+/// writer that meets one of them recovers the batch.
 pub(crate) fn publish(
     store: &Arc<Store>,
     locks: &mut Locks,
-    slot: &mut JournalFile,
+    file: &mut JournalFile,
     contents: Vec<File>,
     steps: &[(usize, Step<'_>)],
 ) -> Result<()> {
-    assert!(fits(steps), "what does not fit goes to packed-refs");
+    assert!(fits(steps), "a batch that does not fit goes to packed-refs");
     if steps.is_empty() {
         return Ok(());
     }
-    let intent = intent(store, steps)?;
-    // All that a record rests on is durable before it: the new contents, and the names of the locks.
-    if intent.synced {
+    let entry = entry_of(store, steps)?;
+    // What an entry relies on is durable before it: the new contents, and the names of the locks.
+    if entry.synced {
         let folders = publish::changed_folders(store, &mut steps.iter().map(|(_, step)| step.name), locks.made());
         store.options.fs.sync_together(contents, &folders)?;
     }
     locks.outlive_us(true);
-    if let Err(error) = slot.place(&intent) {
-        if slot.wipe().is_ok() {
+    if let Err(error) = file.place(&entry) {
+        if file.wipe().is_ok() {
             locks.outlive_us(false);
         }
         return Err(error);
     }
-    let showing = Showing::begin(store, slot.path(), &intent);
+    let in_flight = InFlight::begin(store, file.path(), &entry);
     let mut new_logs = Vec::new();
-    let finished = show(store, locks, steps, &mut new_logs).and_then(|()| slot.wipe());
+    let finished = show(store, locks, steps, &mut new_logs).and_then(|()| file.wipe());
     if let Err(error) = finished {
-        let settled = recover_failed(store, slot.id(), &intent, error, &new_logs);
-        if matches!(settled, Err(Error::Unrecovered { .. })) {
-            return settled;
+        let recovered = recover_failed(store, file.id(), &entry, error, &new_logs);
+        if matches!(recovered, Err(Error::Unrecovered { .. })) {
+            return recovered;
         }
-        showing.over();
+        in_flight.over();
         locks.outlive_us(false);
-        return settled;
+        return recovered;
     }
-    showing.over();
+    in_flight.over();
     locks.outlive_us(false);
     Ok(())
 }
 
-/// A batch that may show in part. Dropped before it is [over](Showing::over), it counts as unsettled.
-struct Showing<'s> {
-    commit_observer: Option<(&'s dyn CommitObserver, u64)>,
+/// A batch of which readers may see a part. Dropped before it is [over](InFlight::over), it counts as unrecovered.
+struct InFlight<'s> {
+    observer: Option<(&'s dyn CommitObserver, u64)>,
     record: PathBuf,
 }
 
-impl<'s> Showing<'s> {
-    fn begin(store: &'s Store, record: &Path, intent: &JournalEntry) -> Self {
-        assert!(!intent.refs.is_empty(), "a batch has refs");
-        let refs = || intent.refs.iter().map(|entry| (entry.name.as_bstr().to_owned(), entry.old)).collect();
-        let commit_observer = store.options.commit_observer.as_deref();
-        Showing { commit_observer: commit_observer.map(|all| (all, all.begin(refs()))), record: record.to_owned() }
+impl<'s> InFlight<'s> {
+    fn begin(store: &'s Store, record: &Path, entry: &JournalEntry) -> Self {
+        assert!(!entry.refs.is_empty(), "a batch has refs");
+        let refs = || entry.refs.iter().map(|entry| (entry.name.as_bstr().to_owned(), entry.old)).collect();
+        let observer = store.options.commit_observer.as_deref();
+        InFlight { observer: observer.map(|all| (all, all.begin(refs()))), record: record.to_owned() }
     }
 
-    /// All its refs have their new values, or all have their old ones. Or a person has to look at them.
+    /// Tells the observer that the batch has ended: completed, dropped, or left for an administrator.
     fn over(mut self) {
-        if let Some((commit_observer, batch)) = self.commit_observer.take() {
-            commit_observer.end(batch, None);
+        if let Some((observer, batch)) = self.observer.take() {
+            observer.end(batch, None);
         }
     }
 }
 
-impl Drop for Showing<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        if let Some((commit_observer, batch)) = self.commit_observer.take() {
-            commit_observer.end(batch, Some(&self.record));
+        if let Some((observer, batch)) = self.observer.take() {
+            observer.end(batch, Some(&self.record));
         }
     }
 }
 
-/// Brings a batch to an end whose write failed.
+/// Completes or drops a batch whose own commit failed with `error`.
 fn recover_failed(
     store: &Arc<Store>,
     id: BatchId,
-    intent: &JournalEntry,
+    entry: &JournalEntry,
     error: Error,
     new_logs: &[PathBuf],
 ) -> Result<()> {
-    match recover::recover(store, id, intent) {
+    match recover::recover(store, id, entry) {
         Ok(Outcome::Complete) => Ok(()),
         Ok(Outcome::Dropped) => {
             for log in new_logs {
-                // Only a log that nobody needs is left if that fails.
+                // If that fails, a reflog without a ref is left, which does no harm.
                 let _ = store.options.fs.remove_file(log);
             }
             Err(error)
@@ -128,7 +129,8 @@ fn recover_failed(
     }
 }
 
-/// The reflogs, the renames, and their folders made durable.
+/// Appends to the reflogs, renames the new contents into place and makes the renames durable. Reflogs that did not exist
+/// before are added to `new_logs`, even on error.
 fn show(store: &Store, locks: &mut Locks, steps: &[(usize, Step<'_>)], new_logs: &mut Vec<PathBuf>) -> Result<()> {
     let mut writer = reflog::Writer::new(store, true);
     let logged = steps
@@ -142,13 +144,13 @@ fn show(store: &Store, locks: &mut Locks, steps: &[(usize, Step<'_>)], new_logs:
         publish::publish_ref(store, step.name, lock)?;
     }
     if store.options.sync {
-        // New folders were made durable with the locks in them.
+        // New folders became durable together with the locks in them.
         publish::sync_folders(store, &mut steps.iter().map(|(_, step)| step.name), &[])?;
     }
     Ok(())
 }
 
-fn intent(store: &Store, steps: &[(usize, Step<'_>)]) -> Result<JournalEntry> {
+fn entry_of(store: &Store, steps: &[(usize, Step<'_>)]) -> Result<JournalEntry> {
     let entry = |(_, step): &(usize, Step<'_>)| {
         let Some(NewValue::Direct(new, _)) = step.new else { unreachable!("only such steps fit") };
         let log = step.log.as_ref().map(|line| {

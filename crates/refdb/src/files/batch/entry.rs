@@ -1,55 +1,61 @@
-//! The intent record of a small batch: encode beside parse. docs/formats/intent.md has the format.
+//! The journal entry of a small batch: encoding beside parsing. docs/formats/intent.md has the format.
 
 use crate::files::strategy::REFS_MAX;
 use bstr::{BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId, RefName, Scope};
 
-/// A longer record is not ours: each ref has a name and a line of a reflog.
+/// The longest entry: at most [`REFS_MAX`] refs, each with a name and a reflog line. A longer one is not refdb's.
 pub(crate) const LEN_MAX_BYTES: usize = 1 << 20;
 
-/// What a batch was about to do, as its owner wrote it down before the first change.
+/// What a small batch is about to change. It is written before the first ref changes, so that another process can complete
+/// or drop the batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JournalEntry {
-    /// The kind of all ids.
+    /// The hash function of all ids.
     pub hash: HashKind,
-    /// Whether the record and all before it was synced.
+    /// Whether the entry, and what it relies on, was on stable storage before the first ref changed.
     pub synced: bool,
-    /// Linux' `boot_id` of the owner.
+    /// Linux' `boot_id` when the entry was written.
     pub boot: String,
-    /// In order of name.
+    /// The refs in ascending byte order of their names.
     pub refs: Vec<JournalRef>,
 }
 
-/// One ref of a batch.
+/// One ref of a journal entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JournalRef {
-    /// A valid name of a shared ref below `refs/`.
+    /// The name of a shared ref below `refs/`.
     pub name: RefName,
-    /// `None` if there was no such ref.
+    /// The value before the batch; `None` if the ref did not exist.
     pub old: Option<ObjectId>,
-    /// Never null.
+    /// The value after the batch, never the null id.
     pub new: ObjectId,
-    /// The line for its reflog, without the newline.
+    /// The line to append to the ref's reflog, without its newline; `None` for no line.
     pub log: Option<BString>,
 }
 
-/// Why bytes are no record.
+/// Why bytes are not a journal entry.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("at byte {offset}: {what}")]
 pub struct JournalFault {
-    /// Where the line at fault begins.
+    /// The byte offset at which the faulty line begins.
     pub offset: usize,
-    /// Its fault.
+    /// What is wrong with the line.
     pub what: &'static str,
 }
 
 const MAGIC: &str = "refdb batch 1";
 
-/// Where the record begins in a slot. Disks write sectors of this size whole, so that a torn record leaves the line before it.
+/// The byte offset of the entry in a journal file. Disks write sectors of this size as a unit, so a torn write of the entry
+/// leaves the line before it intact.
 pub(crate) const ENTRY_AT: usize = 512;
 
 impl JournalEntry {
-    /// The record as it stands in its file.
+    /// The bytes of the entry in its file.
+    ///
+    /// # Panics
+    ///
+    /// The entry has no ref, or more than a small batch may have.
     pub fn encode(&self) -> Vec<u8> {
         assert!((1..=REFS_MAX).contains(&self.refs.len()), "a small batch has a few refs: {}", self.refs.len());
         let synced = if self.synced { "synced" } else { "unsynced" };
@@ -71,66 +77,72 @@ impl JournalEntry {
         }
         let sum = crc32fast::hash(&out);
         out.extend_from_slice(format!("sum {sum:08x}\n").as_bytes());
-        debug_assert_eq!(JournalEntry::parse(&out).as_ref(), Ok(self), "a record is read as it was written");
+        debug_assert_eq!(JournalEntry::parse(&out).as_ref(), Ok(self), "an entry is read as it was written");
         out
     }
 
-    /// Reads a record. Nothing in it is believed: not the names, nor that its lines are whole.
+    /// Parses an entry. It checks everything, because other users of a shared repository may write the file and a disk may
+    /// lose bytes.
+    ///
+    /// # Errors
+    ///
+    /// The offset and fault of the first line that no writer of refdb would have written.
     pub fn parse(bytes: &[u8]) -> Result<Self, JournalFault> {
         let fault = |offset, what| Err(JournalFault { offset, what });
         if bytes.len() > LEN_MAX_BYTES {
-            return fault(LEN_MAX_BYTES, "longer than any record");
+            return fault(LEN_MAX_BYTES, "longer than any journal entry");
         }
         let body = summed(bytes)?;
         let mut lines = journal_lines(body);
         let Some((_, first)) = lines.next() else { return fault(0, "nothing but a checksum") };
-        let Some(mut intent) = head(first) else { return fault(0, "no first line of a record") };
+        let Some(mut parsed) = head(first) else { return fault(0, "no first line of a journal entry") };
         for (offset, line) in lines {
             match line.split_once_str(" ") {
-                Some((b"ref", rest)) if intent.refs.len() < REFS_MAX => match entry(intent.hash, rest) {
-                    Ok(entry) if intent.refs.last().is_none_or(|before| before.name < entry.name) => {
-                        intent.refs.push(entry);
+                Some((b"ref", rest)) if parsed.refs.len() < REFS_MAX => match journal_ref(parsed.hash, rest) {
+                    Ok(entry) if parsed.refs.last().is_none_or(|before| before.name < entry.name) => {
+                        parsed.refs.push(entry);
                     }
                     Ok(_) => return fault(offset, "names out of order"),
                     Err(what) => return fault(offset, what),
                 },
-                Some((b"ref", _)) => return fault(offset, "more refs than a record may have"),
-                Some((b"log", rest)) => match intent.refs.last_mut() {
+                Some((b"ref", _)) => return fault(offset, "more refs than a journal entry may have"),
+                Some((b"log", rest)) => match parsed.refs.last_mut() {
                     Some(entry) if entry.log.is_none() => entry.log = Some(rest.into()),
                     _ => return fault(offset, "a reflog's line without its ref"),
                 },
                 _ => return fault(offset, "a line of no known kind"),
             }
         }
-        if intent.refs.is_empty() {
+        if parsed.refs.is_empty() {
             return fault(body.len(), "no ref");
         }
-        Ok(intent)
+        Ok(parsed)
     }
 }
 
-/// With the newline before it.
+/// The length of the checksum line, together with the newline before it.
 const LAST_LINE_LEN: usize = "\nsum 01234567\n".len();
 
-/// The record in a slot's bytes; `None` if there is none, or a part of one. It was being written or wiped when its process or the
-/// power went. Nothing of its batch had begun, or all was done.
+/// Returns the entry in the bytes of a journal file; `None` if there is none, or only a part of one. A part means that the
+/// process or the power went while the entry was being written or wiped, so that its batch had not begun, or was
+/// complete.
 pub fn entry_in_journal_file(bytes: &[u8]) -> Option<&[u8]> {
     let place = bytes.get(ENTRY_AT..)?;
     let len = place.iter().rposition(|byte| *byte != 0)? + 1;
-    Some(&place[..len]).filter(|record| !is_torn(record))
+    Some(&place[..len]).filter(|entry| !is_torn(entry))
 }
 
-/// Whether zeros stand where a record is not written yet, or is wiped.
+/// Whether an entry is incomplete: it lacks its last line, or zeros stand where it was not written yet or is already wiped.
 fn is_torn(bytes: &[u8]) -> bool {
     let last = bytes.len().checked_sub(LAST_LINE_LEN).map_or(&[][..], |start| &bytes[start..]);
     let is_end = last.starts_with(b"\nsum ") && last.ends_with(b"\n");
     !is_end || bytes.contains(&0) && JournalEntry::parse(bytes).is_err()
 }
 
-/// The bytes before the checksum's line, if that is right and the last one.
+/// Returns the bytes before the checksum line, if that line is the last one and its checksum is right.
 pub(crate) fn summed(bytes: &[u8]) -> Result<&[u8], JournalFault> {
     const LEN: usize = "sum 01234567\n".len();
-    let torn = JournalFault { offset: bytes.len(), what: "its checksum is missing: the record is not whole" };
+    let torn = JournalFault { offset: bytes.len(), what: "its checksum is missing: it is incomplete" };
     let start = bytes.len().checked_sub(LEN).ok_or_else(|| torn.clone())?;
     let (body, sum) = bytes.split_at(start);
     if !sum.starts_with(b"sum ") || !sum.ends_with(b"\n") || !body.ends_with(b"\n") {
@@ -142,7 +154,7 @@ pub(crate) fn summed(bytes: &[u8]) -> Result<&[u8], JournalFault> {
     Ok(body)
 }
 
-/// The record of the first line, without refs.
+/// Parses the first line into an entry without refs.
 fn head(line: &[u8]) -> Option<JournalEntry> {
     let mut words = line.to_str().ok()?.strip_prefix(MAGIC)?.strip_prefix(' ')?.split(' ');
     let (hash, synced, boot) = (words.next()?, words.next()?, words.next()?);
@@ -160,15 +172,15 @@ fn head(line: &[u8]) -> Option<JournalEntry> {
     })
 }
 
-/// A ref of a small batch.
-fn entry(hash: HashKind, text: &[u8]) -> Result<JournalRef, &'static str> {
+/// Parses a `ref` line, without its first word.
+fn journal_ref(hash: HashKind, text: &[u8]) -> Result<JournalRef, &'static str> {
     match ref_line(hash, text)? {
         (name, old, Some(new)) => Ok(JournalRef { name, old, new, log: None }),
-        (_, _, None) => Err("a ref that goes, which no record has"),
+        (_, _, None) => Err("a deletion, which no journal entry has"),
     }
 }
 
-/// `OLD SP NEW SP NAME`. Zeros stand for no ref.
+/// Parses `OLD SP NEW SP NAME`, where the null id stands for no ref.
 pub(crate) fn ref_line(
     hash: HashKind,
     text: &[u8],
@@ -179,15 +191,15 @@ pub(crate) fn ref_line(
     if text[len] != b' ' || text.get(2 * len + 1) != Some(&b' ') {
         return Err("no two object ids");
     }
-    // As for a push: a name that git accepts, below `refs/`, and of no worktree's own.
+    // The rules are those for a push: a name that git accepts, below `refs/`, and not of a worktree's own.
     let name = RefName::new(&text[2 * len + 2..]).map_err(|_| "a bad refname")?;
     if !name.starts_with(b"refs/") || Scope::of(&name) != Scope::Shared {
-        return Err("a ref that no record may have");
+        return Err("a ref that is not shared, or not below refs/");
     }
     Ok((name, Some(old).filter(|id| !id.is_null()), Some(new).filter(|id| !id.is_null())))
 }
 
-/// The lines of a record, each with its offset and without its newline.
+/// The lines of an entry with their byte offsets, without their newlines. An unterminated last line is left out.
 pub(crate) fn journal_lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     Lines { bytes, at: 0 }
 }
@@ -238,17 +250,17 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_as_it_was_written() {
+    fn an_entry_is_read_as_it_was_written() {
         for hash in [HashKind::Sha1, HashKind::Sha256] {
             for synced in [true, false] {
-                let intent = JournalEntry { synced, ..sample(hash) };
-                assert_eq!(JournalEntry::parse(&intent.encode()), Ok(intent));
+                let entry = JournalEntry { synced, ..sample(hash) };
+                assert_eq!(JournalEntry::parse(&entry.encode()), Ok(entry));
             }
         }
     }
 
     #[test]
-    fn a_record_that_is_cut_or_has_another_byte_is_none() {
+    fn an_entry_that_is_cut_or_has_another_byte_is_none() {
         let whole = sample(HashKind::Sha1).encode();
         for at in 0..whole.len() {
             assert!(JournalEntry::parse(&whole[..at]).is_err(), "cut at {at}");
@@ -263,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn no_record_names_what_a_push_could_not() {
+    fn no_entry_names_what_a_push_could_not() {
         let (old, new) = (id(HashKind::Sha1, 1), id(HashKind::Sha1, 2));
         let null = ObjectId::null(HashKind::Sha1);
         let with =

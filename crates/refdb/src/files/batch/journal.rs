@@ -1,5 +1,5 @@
-//! Where the record of a small batch lies: in a slot, in a folder of ours beside `refs/`. Those of an older refdb lie in a file
-//! each.
+//! The folder beside `refs/` with the journal files of small batches. Entries written by refdb before it reused journal
+//! files have a file each in the same folder.
 
 use crate::files::{
     batch::entry::{ENTRY_AT, JournalEntry, LEN_MAX_BYTES, entry_in_journal_file},
@@ -12,16 +12,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The folder's name.
+/// The name of the folder, in the repository's common folder.
 const FOLDER: &str = "refdb-batches";
 
-/// A longer file is none of ours. A slot has a line before its record.
+/// The longest journal file: the line that signs locks, then the longest entry. A longer file is not refdb's.
 pub(crate) const FILE_LEN_MAX_BYTES: u64 = (ENTRY_AT + LEN_MAX_BYTES) as u64;
 
-/// What a settled record is called of which refs are left for a person to look at.
+/// The suffix of an entry that was recovered only in part and is kept for an administrator.
 const LEFT: &str = ".left";
 
-/// A record's file.
+/// The file with the entry of this batch.
 pub(crate) fn path(store: &Store, id: BatchId) -> PathBuf {
     folder(store).join(id.to_string())
 }
@@ -34,13 +34,13 @@ fn new_path(store: &Store, id: BatchId) -> PathBuf {
     folder(store).join(format!("{id}.new"))
 }
 
-/// Whether the folder is there. One that is a link belongs to somebody else.
+/// Whether the folder exists. A symbolic link in its place is an error, because it may lead anywhere.
 pub(crate) fn is_there(store: &Store) -> Result<bool> {
     let folder = folder(store);
     match store.options.fs.find_link(&folder)? {
         None => Ok(false),
         Some(stat) if stat.is_dir() => Ok(true),
-        Some(_) => Err(fault(&folder, "it is no folder, so no record can be in it; remove it".to_owned())),
+        Some(_) => Err(fault(&folder, "it is not a folder, so it cannot hold journal entries; remove it".to_owned())),
     }
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn fault(path: &Path, what: String) -> Error {
     Error::Corrupt { path: path.to_owned(), line: 1, what }
 }
 
-/// The record's bytes; `None` if there is none.
+/// Reads the entry of a batch; `None` if there is none.
 pub(crate) fn read(store: &Store, id: BatchId) -> Result<Option<Vec<u8>>> {
     if !is_there(store)? {
         return Ok(None);
@@ -61,13 +61,13 @@ pub(crate) fn read(store: &Store, id: BatchId) -> Result<Option<Vec<u8>>> {
     };
     let stat = file.stat()?;
     if !stat.is_file() || stat.len_bytes > FILE_LEN_MAX_BYTES {
-        return Err(fault(&path, "it is no record of a batch; look at it and remove it".to_owned()));
+        return Err(fault(&path, "it is not a journal entry of a batch; look at it and remove it".to_owned()));
     }
     let bytes = file.read_len(stat.len_bytes)?;
     Ok(if id.is_slot() { entry_in_journal_file(&bytes).map(<[u8]>::to_owned) } else { Some(bytes) })
 }
 
-/// What a record's bytes say.
+/// Parses an entry, naming its file in the error.
 pub(crate) fn parse(store: &Store, id: BatchId, bytes: &[u8]) -> Result<JournalEntry> {
     JournalEntry::parse(bytes).map_err(|broken| {
         let what = format!("{broken}; look at the refs it names and at their lock files, then remove it and the locks");
@@ -75,7 +75,8 @@ pub(crate) fn parse(store: &Store, id: BatchId, bytes: &[u8]) -> Result<JournalE
     })
 }
 
-/// Removes the record, if it is there. When it returns without an error the record does not come back.
+/// Removes an entry together with its file, if it exists. With `sync` the entry cannot reappear once this has returned
+/// without an error.
 pub(crate) fn remove(store: &Store, id: BatchId, sync: bool) -> Result<()> {
     let fs = &store.options.fs;
     for path in [new_path(store, id), path(store, id)] {
@@ -87,29 +88,29 @@ pub(crate) fn remove(store: &Store, id: BatchId, sync: bool) -> Result<()> {
     make_durable(store, sync)
 }
 
-/// Keeps the record of a batch that is over, since a ref of it needs a person's look.
+/// Keeps the entry of a batch that is over under another name, because an administrator has to look at one of its refs.
 pub(crate) fn leave(store: &Store, id: BatchId, sync: bool) -> Result<()> {
-    // Another name each time: of a slot's records several may be left.
+    // A random name, because several entries of one journal file may be kept.
     let left = folder(store).join(format!("{}{LEFT}", BatchId::random()));
     store.options.fs.rename(&path(store, id), &left)?;
     make_durable(store, sync)
 }
 
-/// A record that was removed does not come back.
+/// Makes sure that an entry which is gone does not reappear after a loss of power.
 pub(crate) fn make_absence_durable(store: &Store, id: BatchId) -> Result<()> {
     if !id.is_slot() {
-        // An older refdb may have left one that is not whole.
+        // An older refdb may have left an incomplete one.
         return remove(store, id, true);
     }
-    // Another batch may have the slot by now, so it stays.
+    // The file stays, because another batch may use it by now.
     match store.options.fs.open_no_follow(&path(store, id)) {
-        Ok(slot) => Ok(slot.sync_data()?),
+        Ok(file) => Ok(file.sync_data()?),
         Err(error) if error.is_not_found() => make_durable(store, true),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Brings the folder's names to stable storage.
+/// Syncs the folder, so that its names are on stable storage.
 fn make_durable(store: &Store, sync: bool) -> Result<()> {
     if !sync {
         return Ok(());
@@ -120,8 +121,8 @@ fn make_durable(store: &Store, sync: bool) -> Result<()> {
     }
 }
 
-/// The slots that are there, with a record or without.
-pub(crate) fn slots(store: &Store) -> Result<Vec<BatchId>> {
+/// The journal files in the folder, with an entry or without.
+pub(crate) fn files(store: &Store) -> Result<Vec<BatchId>> {
     if !is_there(store)? {
         return Ok(Vec::new());
     }
@@ -130,7 +131,7 @@ pub(crate) fn slots(store: &Store) -> Result<Vec<BatchId>> {
     Ok(ids.filter(|id| id.is_slot()).collect())
 }
 
-/// The batches that have a record, in order, and those whose record was left for a person.
+/// The batches that have an entry, in ascending order, and the files of entries that are kept for an administrator.
 pub(crate) fn list(store: &Store) -> Result<(Vec<BatchId>, Vec<PathBuf>)> {
     let (mut open, mut left) = (Vec::new(), Vec::new());
     if !is_there(store)? {
@@ -141,9 +142,9 @@ pub(crate) fn list(store: &Store) -> Result<(Vec<BatchId>, Vec<PathBuf>)> {
         if name.strip_suffix(LEFT).and_then(BatchId::parse).is_some() {
             left.push(folder(store).join(&name));
         }
-        // What cannot be read is named, too.
-        let is_record = |id: &BatchId| !id.is_slot() || !matches!(read(store, *id), Ok(None));
-        open.extend(BatchId::parse(&name).filter(is_record));
+        // A file that cannot be read is listed, too.
+        let has_entry = |id: &BatchId| !id.is_slot() || !matches!(read(store, *id), Ok(None));
+        open.extend(BatchId::parse(&name).filter(has_entry));
     }
     open.sort_unstable();
     left.sort_unstable();

@@ -1,5 +1,5 @@
-//! A file for the record of one batch after the other, written over zeros. Who has the file locked by `flock(2)` has the slot. One
-//! that holds a record has no owner any more, or its batch is under way.
+//! A reusable journal file, which holds the entry of one batch at a time. The process that holds its `flock(2)` lock owns
+//! it. A file with an entry belongs to a batch in flight, or to a batch whose process has ended.
 
 use crate::Result;
 use crate::files::{
@@ -19,38 +19,42 @@ use std::{
     },
 };
 
-/// Most slots stay as long as this. A longer record makes its slot longer.
+/// The length of a new journal file in bytes. A longer entry makes its file longer.
 const LEN: usize = 4096;
-const _: () = assert!(LEN > ENTRY_AT, "there is room for a record");
+const _: () = assert!(LEN > ENTRY_AT, "there is room for an entry");
 
-/// A slot that is ours. Its record comes and goes, and neither changes a folder or a length. So each waits for the disk once. The
-/// batch's locks are names of the file. It begins with the line that signs them, so no lock has a content that could be lost.
+/// A journal file that this process owns.
+///
+/// An entry is written over zeros and wiped with zeros. Neither changes the file's length or its folder, so that each costs
+/// one write and one sync. All locks of the batch are hard links to the file, which begins with the line that signs them:
+/// the line is durable before the first lock exists, so a loss of power cannot leave a lock without it.
 pub(crate) struct JournalFile {
     store: Arc<Store>,
     id: BatchId,
-    /// `None` at the end.
+    /// `None` only while this is dropped.
     file: Option<File>,
-    /// How many bytes of the record's place are not zeros.
+    /// How many bytes from [`ENTRY_AT`] on may not be zeros.
     used: usize,
 }
 
-/// Why a slot that is there was not had.
+/// Why an existing journal file cannot be used.
 enum Missed {
-    /// Another process has it for now.
+    /// Another batch owns it at present.
     Busy,
-    /// It holds a record, has a lock or is none.
+    /// It holds an entry, is also the lock of a ref, or is not a journal file.
     Unfit,
 }
 
 impl JournalFile {
-    /// Takes a slot that has no record, or makes one. `None` where locks cannot be signed by one.
+    /// Takes a journal file without an entry, or creates one. `None` where locks cannot be links to it that reveal whether
+    /// their owner is alive: on network file systems, or if another process takes the new file first.
     pub(crate) fn take(store: &Arc<Store>) -> Result<Option<Self>> {
         let journal_files = &store.journal_files;
         if !store.options.fs.is_local(&store.layout.common_dir)? {
             return Ok(None);
         }
         if !journal_files.is_listed.load(Acquire) {
-            let listed = journal::slots(store)?;
+            let listed = journal::files(store)?;
             if !listed.is_empty() {
                 make_names_durable(store)?;
             }
@@ -61,7 +65,7 @@ impl JournalFile {
         for _ in 0..tries {
             let Some(id) = journal_files.free().pop_front() else { break };
             match Self::take_one(store, id)? {
-                Ok(slot) => return Ok(Some(slot)),
+                Ok(taken) => return Ok(Some(taken)),
                 Err(Missed::Busy) => journal_files.free().push_back(id),
                 Err(Missed::Unfit) => {}
             }
@@ -71,7 +75,7 @@ impl JournalFile {
 
     fn take_one(store: &Arc<Store>, id: BatchId) -> Result<std::result::Result<Self, Missed>> {
         let fs = &store.options.fs;
-        // One that went, or that belongs to another user.
+        // It has been removed, or it belongs to another user.
         let Ok(file) = fs.open_to_overwrite(&journal::path(store, id)) else { return Ok(Err(Missed::Unfit)) };
         let stat = file.stat()?;
         if !stat.is_file() || stat.len_bytes > FILE_LEN_MAX_BYTES {
@@ -85,10 +89,10 @@ impl JournalFile {
             return Ok(Err(Missed::Unfit));
         }
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| (last + 1).saturating_sub(ENTRY_AT));
-        let mut slot = JournalFile { store: Arc::clone(store), id, file: Some(file), used };
-        slot.wipe()?;
-        slot.sign(&bytes)?;
-        Ok(Ok(slot))
+        let mut taken = JournalFile { store: Arc::clone(store), id, file: Some(file), used };
+        taken.wipe()?;
+        taken.sign(&bytes)?;
+        Ok(Ok(taken))
     }
 
     fn make(store: &Arc<Store>) -> Result<Option<Self>> {
@@ -100,28 +104,29 @@ impl JournalFile {
                 Err(error) if !error.is_exists() => return Err(error.into()),
                 _ => folders::share(fs, &folder, options.sharing, true)?,
             }
-            // Somebody may have removed the one whose name was durable.
+            // The folder that was known to be durable may have been removed.
             store.journal_files.has_folder.store(false, Release);
         }
         let path = journal::path(store, id);
         let file = fs.create_new(&path, 0o666)?;
-        // Another process may have found it at once. It has it then.
+        // Another process may have found the new file at once, and owns it then.
         if !matches!(file.try_lock(), Ok(true)) {
             return Ok(None);
         }
         folders::share(fs, &path, options.sharing, false)?;
-        let slot = JournalFile { store: Arc::clone(store), id, file: Some(file), used: 0 };
-        slot.sign(&[])?;
+        let made = JournalFile { store: Arc::clone(store), id, file: Some(file), used: 0 };
+        made.sign(&[])?;
         if options.sync {
             make_names_durable(store)?;
         }
-        Ok(Some(slot))
+        Ok(Some(made))
     }
 
-    /// Has the slot begin with this process's line, and be as long as it shall be. No lock rests on it meanwhile.
+    /// Makes the file begin with this process's line and gives it its full length, while no lock is a link to it yet.
+    /// `bytes` is its present content.
     fn sign(&self, bytes: &[u8]) -> Result<()> {
         let mut start = slot_line(self.id).unwrap_or_default().into_bytes();
-        assert!(!start.is_empty() && start.len() <= ENTRY_AT, "where no lock can be signed there is no batch");
+        assert!(!start.is_empty() && start.len() <= ENTRY_AT, "a batch needs signed locks");
         start.resize(if bytes.len() < LEN { LEN } else { ENTRY_AT }, 0);
         if !bytes.starts_with(&start) {
             self.file().overwrite(&start, 0)?;
@@ -130,12 +135,12 @@ impl JournalFile {
         Ok(())
     }
 
-    /// What its locks call it.
+    /// The id by which its locks refer to it.
     pub(crate) fn id(&self) -> BatchId {
         self.id
     }
 
-    /// The file, of which its locks are names.
+    /// The file to which the batch's locks are links.
     pub(crate) fn path(&self) -> &Path {
         self.file().path()
     }
@@ -144,17 +149,18 @@ impl JournalFile {
         self.file.as_ref().expect("it is open until it is dropped")
     }
 
-    /// Writes the record. When it returns without an error the record is there, after a loss of power too where it is synced.
-    /// After an error it may be there or not.
-    pub(crate) fn place(&mut self, intent: &JournalEntry) -> Result<()> {
-        assert!(self.used == 0, "a slot has one record at a time");
-        let bytes = intent.encode();
+    /// Writes the entry. Without an error it is there, after a loss of power too if the entry is `synced`. After an error
+    /// it may be there or not.
+    pub(crate) fn place(&mut self, entry: &JournalEntry) -> Result<()> {
+        assert!(self.used == 0, "a journal file has one entry at a time");
+        let bytes = entry.encode();
         self.used = bytes.len();
         self.file().overwrite(&bytes, ENTRY_AT as u64)?;
-        self.sync(intent.synced)
+        self.sync(entry.synced)
     }
 
-    /// Removes the record. When it returns without an error the record does not come back.
+    /// Overwrites the entry with zeros. Without an error the entry does not reappear, after a loss of power too where refs
+    /// are synced.
     pub(crate) fn wipe(&mut self) -> Result<()> {
         if self.used > 0 {
             self.file().overwrite(&vec![0; self.used], ENTRY_AT as u64)?;
@@ -172,21 +178,22 @@ impl JournalFile {
 impl Drop for JournalFile {
     fn drop(&mut self) {
         self.file = None;
-        // One with a record is left to who settles it.
+        // A file with an entry is left to recovery.
         if self.used == 0 {
             self.store.journal_files.free().push_front(self.id);
         }
     }
 }
 
-/// Whether the file is where it was opened, since who settles removes slots, and is no lock. A lock that came back after a loss of
-/// power would look as if it were ours.
+/// Whether the file still has the name under which it was opened, because recovery removes journal files, and has no other
+/// name. Another one would be a lock that reappeared after a loss of power, and would look like a lock of the next batch.
 fn is_alone_in_place(store: &Store, file: &File, stat: &Stat) -> Result<bool> {
     let now = store.options.fs.find_link(file.path())?;
     Ok(now.is_some_and(|now| now.file_id() == stat.file_id()) && file.names()? == 1)
 }
 
-/// Brings the names of slots to stable storage, and that of their folder. Another process may have made them that died before.
+/// Makes the names of all journal files and of their folder durable. They may have been created by a process that died
+/// before it synced them.
 fn make_names_durable(store: &Store) -> Result<()> {
     let (fs, journal_files) = (&store.options.fs, &store.journal_files);
     if !store.options.sync {
@@ -200,11 +207,11 @@ fn make_names_durable(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Removes the slots without a record that no process has.
+/// Removes the journal files that have no entry and that no process owns.
 pub(crate) fn remove_free(store: &Arc<Store>) -> Result<()> {
-    for id in journal::slots(store)? {
-        if let Ok(slot) = JournalFile::take_one(store, id)? {
-            store.options.fs.remove_file(slot.path())?;
+    for id in journal::files(store)? {
+        if let Ok(file) = JournalFile::take_one(store, id)? {
+            store.options.fs.remove_file(file.path())?;
         }
     }
     store.journal_files.free().clear();

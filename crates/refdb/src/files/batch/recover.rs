@@ -1,6 +1,7 @@
-//! What becomes of a small batch that was not finished. Its write failed, or its process is gone.
+//! Completes or drops a small batch whose commit failed or whose process has ended.
 //!
-//! A record that is found was never answered, and nobody who heeds locks has changed its refs since.
+//! A batch with an entry has never been acknowledged, and no writer that respects locks has changed its refs since, because
+//! the locks go only after the entry.
 
 use crate::files::{
     batch::{
@@ -23,18 +24,18 @@ use std::{
     sync::Arc,
 };
 
-/// How a batch ended.
+/// The outcome of a recovered batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// All its refs have their new values.
+    /// All refs of the batch have their new values.
     Complete,
-    /// No ref has its new value.
+    /// No ref had its new value, so that nothing was changed and the entry was dropped.
     Dropped,
-    /// These refs could not be given their new values; others have theirs. A person has to look at them.
+    /// These refs could not be given their new values, and others have theirs. The entry is kept for an administrator.
     Half(Vec<BString>),
 }
 
-/// What a ref of a batch holds.
+/// How the present value of a ref compares with its journal entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Value {
     Old,
@@ -42,36 +43,37 @@ enum Value {
     Other,
 }
 
-/// Finishes a batch whose refs are all locked, or undoes it if none of it shows. Its record is gone afterwards.
-pub(crate) fn recover(store: &Arc<Store>, id: BatchId, intent: &JournalEntry) -> Result<Outcome> {
-    let sync = intent.synced || store.options.sync;
-    if intent.hash != store.options.hash {
+/// Completes a batch whose refs are all locked by the caller, or drops it if no ref has its new value. Afterwards the entry
+/// is removed, or kept under another name if refs are left over.
+pub(crate) fn recover(store: &Arc<Store>, id: BatchId, entry: &JournalEntry) -> Result<Outcome> {
+    let sync = entry.synced || store.options.sync;
+    if entry.hash != store.options.hash {
         return Err(journal::fault(
             &journal::path(store, id),
-            "its ids are of another kind than the repository's".into(),
+            "its ids are of another hash function than the repository's".into(),
         ));
     }
-    check_links(store, intent)?;
-    let values = intent.refs.iter().map(|entry| look(store, entry)).collect::<Result<Vec<Value>>>()?;
-    // What was not synced may be there in part after a restart. Nothing is built upon it.
-    let is_of_last_boot = !intent.synced && boot_id() != Some(intent.boot.as_str());
+    check_links(store, entry)?;
+    let values = entry.refs.iter().map(|change| look(store, change)).collect::<Result<Vec<Value>>>()?;
+    // After a restart any part of an unsynced batch may be missing, so it is not completed.
+    let is_of_last_boot = !entry.synced && boot_id() != Some(entry.boot.as_str());
     if is_of_last_boot || !values.contains(&Value::New) {
         journal::remove(store, id, sync)?;
         return Ok(Outcome::Dropped);
     }
     let (mut left, mut made) = (Vec::new(), Vec::new());
-    for (entry, value) in intent.refs.iter().zip(values) {
+    for (change, value) in entry.refs.iter().zip(values) {
         let is_done = match value {
-            Value::New => add_log(store, entry).map(|()| true)?,
-            Value::Old => can_stand(store, entry)? && set(store, entry, sync, &mut made)?,
+            Value::New => add_log(store, change).map(|()| true)?,
+            Value::Old => can_stand(store, change)? && set(store, change, sync, &mut made)?,
             Value::Other => false,
         };
         if !is_done {
-            left.push(entry.name.as_bstr().to_owned());
+            left.push(change.name.as_bstr().to_owned());
         }
     }
     if sync {
-        publish::sync_folders(store, &mut intent.refs.iter().map(|entry| entry.name.as_bstr()), &made)?;
+        publish::sync_folders(store, &mut entry.refs.iter().map(|change| change.name.as_bstr()), &made)?;
     }
     if left.is_empty() {
         journal::remove(store, id, sync)?;
@@ -81,9 +83,9 @@ pub(crate) fn recover(store: &Arc<Store>, id: BatchId, intent: &JournalEntry) ->
     Ok(Outcome::Half(left))
 }
 
-/// Nothing is written through a link, which may lead out of `refs/`.
-fn check_links(store: &Store, intent: &JournalEntry) -> Result<()> {
-    let names = || intent.refs.iter().map(|entry| entry.name.as_bstr());
+/// Fails if a ref of the entry, or a folder on the way to it, is a symbolic link, which may lead out of `refs/`.
+fn check_links(store: &Store, entry: &JournalEntry) -> Result<()> {
+    let names = || entry.refs.iter().map(|change| change.name.as_bstr());
     let mut through =
         crate::files::packing::bulk::through_links(store, names())?.into_iter().filter_map(|at| names().nth(at));
     let is_link = |name: &&BStr| {
@@ -118,7 +120,7 @@ fn look(store: &Arc<Store>, entry: &JournalRef) -> Result<Value> {
     })
 }
 
-/// Whether the new value has its object, and no ref stands above or below the name.
+/// Whether the object of the new value exists, and no ref has a name above or below this one.
 fn can_stand(store: &Arc<Store>, entry: &JournalRef) -> Result<bool> {
     if !store.options.objects.exists(&entry.new)? {
         return Ok(false);
@@ -139,7 +141,7 @@ fn can_stand(store: &Arc<Store>, entry: &JournalRef) -> Result<bool> {
     Ok(!below.0)
 }
 
-/// Whether there is a ref below a name.
+/// Receives the answer whether there is a ref below a name.
 struct Below(bool);
 
 impl Answers for Below {
@@ -157,7 +159,7 @@ impl Answers for Below {
     }
 }
 
-/// Gives a ref its new value. `false` if a folder with something in it is in the way.
+/// Sets a ref to its new value. `false` if a folder that is not empty is in the way.
 fn set(store: &Store, entry: &JournalRef, sync: bool, made: &mut Vec<PathBuf>) -> Result<bool> {
     let (options, fs) = (&store.options, &store.options.fs);
     let Some(path) = store.layout.ref_path(entry.name.as_bstr()) else { return Ok(false) };
@@ -182,14 +184,13 @@ fn set(store: &Store, entry: &JournalRef, sync: bool, made: &mut Vec<PathBuf>) -
     Ok(true)
 }
 
-/// Adds the entry's line to its reflog, unless it is there.
+/// Appends the line to the ref's reflog, unless it is the last one there. A reflog behind a symbolic link is left alone.
 fn add_log(store: &Store, entry: &JournalRef) -> Result<()> {
     let Some(log) = &entry.log else { return Ok(()) };
     let Some(path) = store.layout.log_path(entry.name.as_bstr()) else { return Ok(()) };
     let logs = store.layout.base_path(entry.name.as_bstr()).join("logs");
     let is_link =
         |path: &Path| store.options.fs.find_link(path).is_ok_and(|stat| stat.is_some_and(|stat| stat.is_symlink()));
-    // Nor is a log that lies behind a link written here.
     if path.ancestors().take_while(|path| path.starts_with(&logs)).any(is_link) {
         return Ok(());
     }
@@ -199,7 +200,7 @@ fn add_log(store: &Store, entry: &JournalRef) -> Result<()> {
     if rest.is_empty() { Ok(()) } else { crate::files::reflog::append_bytes(store, entry.name.as_bstr(), rest) }
 }
 
-/// The part of a line that a log lacks at its end, where the line's writer may have died.
+/// The part of `line` that is missing at the end of the reflog, whose writer may have died half-way through it.
 fn missing_part<'l>(log: &[u8], line: &'l [u8]) -> &'l [u8] {
     if log.ends_with(line) && log[..log.len() - line.len()].last().is_none_or(|byte| *byte == b'\n') {
         return &[];
@@ -208,40 +209,41 @@ fn missing_part<'l>(log: &[u8], line: &'l [u8]) -> &'l [u8] {
     line.strip_prefix(torn).unwrap_or(line)
 }
 
-/// What became of a batch whose locks were to be taken over.
+/// The result of an attempt to take over the locks of a batch and recover it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TakenOver {
-    /// It is settled.
+    /// The batch is recovered.
     Recovered(Outcome),
-    /// There is no record: nothing had begun, or all was done.
+    /// There is no journal entry: the batch had not begun, or was complete.
     Nothing,
-    /// Its process is at work, or someone else holds a lock of it.
+    /// The process of the batch is alive, or somebody else holds one of its locks.
     Busy,
 }
 
-/// Settles a batch whose process is gone, and gives up its locks. `met` is one of them.
+/// Takes over the locks of a batch whose process has ended, recovers it and releases the locks. `met` is one of them, if
+/// the caller has it already.
 pub(crate) fn take_over(store: &Arc<Store>, id: BatchId, met: Option<Orphan>) -> Result<TakenOver> {
     let Some(bytes) = journal::read(store, id)? else {
         if let Some(met) = met {
-            // Its owner may have died right after it removed the record. That must last before the lock goes.
+            // The owner may have died right after it wiped the entry. That must be durable before the lock goes.
             journal::make_absence_durable(store, id)?;
             met.remove()?;
         }
         return Ok(TakenOver::Nothing);
     };
-    let intent = journal::parse(store, id, &bytes)?;
+    let entry = journal::parse(store, id, &bytes)?;
     let mut orphans: Vec<Orphan> = met.into_iter().collect();
     let mut locks: BTreeMap<PathBuf, BatchId> = orphans.iter().map(|met| (met.path().to_owned(), met.id())).collect();
-    for entry in &intent.refs {
-        let Some(path) = store.layout.ref_path(entry.name.as_bstr()) else { return Ok(TakenOver::Busy) };
-        let Some(of) = take_one(store, id, intent.synced, &path, &mut orphans)? else { return Ok(TakenOver::Busy) };
+    for change in &entry.refs {
+        let Some(path) = store.layout.ref_path(change.name.as_bstr()) else { return Ok(TakenOver::Busy) };
+        let Some(of) = take_one(store, id, entry.synced, &path, &mut orphans)? else { return Ok(TakenOver::Busy) };
         locks.insert(Lock::path_of(&path), of);
     }
-    // Its owner may have been at work until we had the locks.
+    // The owner may have been alive until all locks were taken over.
     if journal::read(store, id)?.as_ref() != Some(&bytes) {
         return Ok(TakenOver::Busy);
     }
-    let outcome = recover(store, id, &intent)?;
+    let outcome = recover(store, id, &entry)?;
     for (path, of) in locks {
         if of != id {
             if journal::read(store, of)?.is_some() {
@@ -271,8 +273,9 @@ fn remove_lock(store: &Store, lock: &Path) -> Result<()> {
     }
 }
 
-/// Takes over the lock of one ref, or makes it anew where somebody removed it. Returns whose batch's it is, `None` if
-/// another one holds it. A copy that was made file by file may have the lock of a later dead batch. That does as well.
+/// Takes over the lock of one ref, or creates it again if somebody has removed it. Returns the batch that the lock names;
+/// `None` if somebody else holds it. That batch may be another dead one, because a copy of the repository made file by
+/// file may contain the lock of a later batch, which protects the ref just as well.
 fn take_one(
     store: &Store,
     id: BatchId,
@@ -305,7 +308,7 @@ fn take_one(
     Ok(Some(of))
 }
 
-/// Makes a lock of the batch that nobody holds.
+/// Creates a lock file of the batch and leaves it without an owner, so that it can be taken over like the others.
 fn make_lock(fs: &Fs, target: &Path, id: BatchId, sync: bool) -> refdb_vfs::Result<bool> {
     match Lock::acquire_for_batch(fs, target, Patience::None, id, sync) {
         Ok(lock) => Ok(lock.map(|lock| drop(lock.into_seed())).is_some()),
@@ -316,10 +319,10 @@ fn make_lock(fs: &Fs, target: &Path, id: BatchId, sync: bool) -> refdb_vfs::Resu
 
 impl Heir for Store {
     fn settle(&self, met: Orphan) -> bool {
-        // A store of its own, on which a lock that is met is waited for like git's.
+        // The locks are taken with a store that has no recovery handler, so that recovery does not nest.
         let alone = Arc::new(self.without_heir());
         let id = met.id();
-        // What cannot be settled stays locked, and `refdb stat` names it.
+        // A batch that cannot be recovered stays locked, and `refdb stat` names it.
         matches!(take_over(&alone, id, Some(met)), Ok(TakenOver::Recovered(_) | TakenOver::Nothing))
     }
 }
@@ -329,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_line_that_a_log_has_in_part_the_rest_is_added() {
+    fn the_rest_of_a_line_that_a_reflog_has_in_part_is_appended() {
         let line = b"0 1 A <a> 1 +0000\tm\n";
         assert_eq!(missing_part(b"", line), line);
         assert_eq!(missing_part(b"old\n", line), line);
