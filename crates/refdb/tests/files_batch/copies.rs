@@ -162,7 +162,7 @@ impl InTurn {
     }
 }
 
-/// Where a slot's record begins, as docs/formats/intent.md has it.
+/// The byte offset of the entry in a journal file (docs/formats/intent.md).
 const RECORD_AT: usize = 512;
 
 /// The record in a slot.
