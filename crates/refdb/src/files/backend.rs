@@ -37,52 +37,57 @@ use std::{
     sync::{Arc, Weak},
 };
 
-/// Refs in loose files and packed-refs.
+/// Refs in loose files and packed-refs, as git stores them by default.
 #[derive(Clone, Debug)]
 pub struct FilesBackend {
     pub(super) store: Arc<Store>,
 }
 
-/// Records of small batches.
+/// The journal entries of small batches that exist in a repository.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JournalEntries {
-    /// Not finished: under way, or left by a process that is gone.
+    /// Files with the entry of a batch in flight, or of one whose process has ended.
     pub open: Vec<PathBuf>,
-    /// Over, with refs that have neither their old nor their new value.
+    /// Entries of batches that were recovered only in part and are kept for an administrator.
     pub left: Vec<PathBuf>,
 }
 
 impl FilesBackend {
-    /// The refs of a repository as one of its worktrees sees them. Touches no file.
+    /// Opens the refs of a repository as one of its worktrees sees them. Touches no file.
     pub fn new(options: FilesOptions) -> Self {
         let store = Arc::new_cyclic(|store: &Weak<Store>| {
-            // A lock that is met leads to the record of its batch.
+            // A writer that meets the lock of a dead batch recovers that batch.
             let heir: Weak<dyn Heir> = Weak::<Store>::clone(store);
             Store::new(FilesOptions { fs: options.fs.clone().with_heir(heir), ..options })
         });
         FilesBackend { store }
     }
 
-    /// The present packed-refs. For readers: call it after the loose refs were looked at.
+    /// The present packed-refs. Readers must look at loose refs first, because a packer writes packed-refs before it removes
+    /// a loose file.
     pub fn packed(&self, look: Look) -> Result<Arc<PackedFile>> {
         self.store.cache.get(&self.store.options, look)
     }
 
-    /// The records of small batches that are there.
+    /// Lists the journal entries of small batches.
     pub fn journal_entries(&self) -> Result<JournalEntries> {
         let (open, left) = journal::list(&self.store)?;
         Ok(JournalEntries { open: open.into_iter().map(|id| journal::path(&self.store, id)).collect(), left })
     }
 
-    /// Settles the batches whose processes are gone, and removes the locks that dead processes left. Returns what became of each
-    /// record.
+    /// Recovers the batches whose processes have ended, and removes locks that dead processes left behind. Returns the result
+    /// for each journal entry.
+    ///
+    /// # Errors
+    ///
+    /// The folder of the journal cannot be read, or stale locks and unused journal files cannot be removed.
     pub fn recover(&self) -> Result<Vec<(PathBuf, Result<TakenOver>)>> {
         self.store.check_format()?;
         let alone = Arc::new(self.store.without_heir());
         let (open, _) = journal::list(&alone)?;
         let recover = |id| (journal::path(&alone, id), recover::take_over(&alone, id, None));
         let recovered = open.into_iter().map(recover).collect();
-        // A batch that ended before its record was there has left its locks, and nothing else. Git and JGit would wait for them.
+        // A batch that ended before it wrote its entry has left locks and nothing else. git and JGit would wait for them.
         let (fs, layout) = (&self.store.options.fs, &self.store.layout);
         stale::clear_of(fs, &self.store.packed_target()?);
         stale::clear(fs, &layout.common_dir.join("refs"))?;
@@ -90,7 +95,7 @@ impl FilesBackend {
         Ok(recovered)
     }
 
-    /// Settles all batches whose processes are gone. Fails if one is left.
+    /// Recovers all batches, and fails if the process of one is still alive.
     pub(crate) fn recover_all(&self) -> Result<()> {
         for (record, taken_over) in self.recover()? {
             if taken_over? == TakenOver::Busy {
@@ -100,49 +105,54 @@ impl FilesBackend {
         Ok(())
     }
 
-    /// Folds loose refs into packed-refs beside writers. `None` if another fold of this repository is under way.
+    /// Moves loose refs into packed-refs without keeping writers waiting. `None` if another process is doing so.
     pub fn pack_in_background(&self, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
         background::pack(&self.store, options)
     }
 
-    /// How many loose refs there may be before they are folded, if they are.
+    /// The number of loose refs from which on they are packed in the background; `None` for never.
     pub fn loose_max(&self) -> Option<usize> {
         self.store.options.loose_max
     }
 
-    /// Where it was noticed that packed-refs is not sorted although it says so. It is read as a whole since.
+    /// Where packed-refs was found not to be sorted although it says so. Since then it is read completely and sorted in memory.
     pub fn disorder(&self) -> Option<Disorder> {
         self.store.cache.disorder()
     }
 
-    /// The packed-refs that was read last, if one was. Nobody has looked whether it is still the present one.
+    /// The packed-refs that was read last, if any, without a check whether it is still the present one.
     pub fn packed_in_memory(&self) -> Option<Arc<PackedFile>> {
         self.store.cache.latest_file()
     }
 
-    /// Gives up the memory that holds parts of packed-refs.
+    /// Releases all memory that holds parts of packed-refs.
     pub fn shed(&self) {
         self.store.cache.shed(Shed::All);
     }
 
-    /// The same, but for the pages in which names are looked up ([`Packed::look_up`](super::Packed::look_up)).
+    /// Releases the memory that holds text of packed-refs, but keeps the pages in which names are looked up
+    /// ([`Packed::look_up`](super::Packed::look_up)).
     pub fn shed_text(&self) {
         self.store.cache.shed(Shed::Text);
     }
 
-    /// The same, and that number of bytes of those pages. Pages in which nothing was looked up since the last time go first.
+    /// Releases the text of packed-refs, and `bytes` bytes of the pages in which names are looked up. Pages without a
+    /// look-up since the last call go first.
     pub fn shed_pages(&self, bytes: usize) {
         self.store.cache.shed(Shed::Blocks(bytes));
     }
 
-    /// How much of packed-refs is in private memory.
+    /// How many bytes of private memory hold parts of packed-refs.
     pub fn loaded_bytes(&self) -> usize {
         self.store.cache.loaded_bytes()
     }
 
-    /// The entries of a folder, sorted, folders with a slash at their end. The folder lies below `refs/`, and its name
-    /// ends with a slash; without a name it is the repository's own. Names that are locked are among them. A folder
-    /// that may not be read is an error as a broken ref is.
+    /// Lists a folder below `refs/`, whose name ends with a slash; the empty name means the repository's own folder. The
+    /// entries are sorted, and names of folders end with a slash. A name whose lock exists is listed even without a file.
+    ///
+    /// # Errors
+    ///
+    /// A folder that may not be read is reported like a broken ref.
     pub fn list_folder(&self, name: &BStr) -> Result<Vec<BString>> {
         let path = self.folder_path(name);
         let entries = match listing::list(&self.store.options.fs, &path, usize::MAX, Rivals::Possible) {
@@ -152,13 +162,13 @@ impl FilesBackend {
         Ok(entries.into_iter().map(|entry| entry.name.into()).collect())
     }
 
-    /// The path of such a folder.
+    /// The path of a folder as [`list_folder`](Self::list_folder) names it.
     pub fn folder_path(&self, name: &BStr) -> PathBuf {
         self.store.layout.base_path(name).join(OsStr::from_bytes(name))
     }
 
-    /// Puts the path of a loose ref's file into `path`, which is working memory. Returns `false` for a name that cannot
-    /// be a path inside the repository.
+    /// Replaces the content of `path` by the path of a loose ref's file. Returns `false` for a name that cannot be a path
+    /// inside the repository.
     pub fn ref_path_into(&self, name: &BStr, path: &mut Vec<u8>) -> bool {
         self.store.layout.ref_path_into(name, path)
     }

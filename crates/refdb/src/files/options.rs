@@ -8,16 +8,16 @@ use std::{
     sync::Arc,
 };
 
-/// All that the files backend has to know of a repository.
+/// What the files backend has to know of a repository.
 #[derive(Clone)]
 pub struct FilesOptions {
-    /// Where changes go through.
+    /// The file system through which all changes are made.
     pub fs: Fs,
-    /// The worktree's own folder: `HEAD`, `refs/bisect/`.
+    /// The worktree's own folder, with `HEAD` and `refs/bisect/`.
     pub git_dir: PathBuf,
-    /// The repository's folder: `packed-refs`, `refs/`. The same as `git_dir` in the main worktree.
+    /// The repository's common folder, with `packed-refs` and `refs/`. The same as `git_dir` in the main worktree.
     pub common_dir: PathBuf,
-    /// The linked worktree's id, by which other worktrees call it; `None` for the main one.
+    /// The id of the linked worktree, by which other worktrees refer to it; `None` for the main one.
     pub worktree: Option<BString>,
     /// The repository's hash function.
     pub hash: HashKind,
@@ -25,27 +25,27 @@ pub struct FilesOptions {
     pub access: PackedAccess,
     /// `core.sharedRepository`.
     pub sharing: Sharing,
-    /// `core.filesRefLockTimeout`, if set.
+    /// How long to wait for the lock of a loose ref (`core.filesRefLockTimeout`); 10 seconds if `None`.
     pub ref_patience: Option<Patience>,
-    /// `core.packedRefsTimeout`, if set.
+    /// How long to wait for the lock of packed-refs (`core.packedRefsTimeout`); 10 seconds if `None`.
     pub packed_patience: Option<Patience>,
-    /// `refdb.smallBatches`: atomic batches of a few refs become loose files where packed-refs has this length for each of
-    /// their refs. `None` for never.
+    /// The bytes of packed-refs for each ref of an atomic batch from which on a batch of a few refs is written as loose files
+    /// (`refdb.smallBatches`); `None` for never.
     pub loose_batches_from: Option<u64>,
-    /// `refdb.looseRefs`: with this many loose refs a server folds them into packed-refs. `None` for never.
+    /// The number of loose refs from which on a server packs them in the background (`refdb.looseRefs`); `None` for never.
     pub loose_max: Option<usize>,
-    /// The readers of this process, who are not to see a small batch in part.
+    /// Told when small batches begin and end, so that the readers of this process do not show a part of one.
     pub commit_observer: Option<Arc<dyn CommitObserver>>,
     /// Whether refs are synced to stable storage (`core.fsync`).
     pub sync: bool,
-    /// Notices, under a lock, that the refs are files no more.
+    /// Notices, once locks are held, that the refs were migrated to another format.
     pub format: Option<FormatWatch>,
-    /// Tells what the objects behind annotated tags are: packed-refs records it.
+    /// Looks up the objects behind annotated tags, which packed-refs records.
     pub objects: Arc<dyn ObjectCheck + Send>,
 }
 
 impl FilesOptions {
-    /// Those of the main worktree of a repository without settings.
+    /// The options for the main worktree of a repository without settings: packed-refs is mapped, nothing is synced.
     pub fn new(fs: Fs, git_dir: PathBuf, hash: HashKind, objects: Arc<dyn ObjectCheck + Send>) -> Self {
         FilesOptions {
             fs,
@@ -70,20 +70,21 @@ impl FilesOptions {
 /// How packed-refs is read.
 #[derive(Clone, Debug)]
 pub enum PackedAccess {
-    /// Mapped: the quickest, for short-lived processes.
+    /// Mapped into memory: the fastest way, for short-lived processes. Whoever truncates the file meanwhile ends the process
+    /// with a signal.
     Mapped,
-    /// Into private memory, which nobody can truncate, as far as it is needed: for servers.
+    /// Read page by page into private memory as far as needed, for servers. The pages count against the budget.
     Paged(Arc<PageBudget>),
 }
 
-/// Who may read and write created files (`core.sharedRepository`).
+/// The permissions of created files and folders (`core.sharedRepository`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
-    /// All whom the umask allows.
+    /// What the umask allows.
     Umask,
-    /// These permissions besides what the umask allows.
+    /// What the umask allows, and these permission bits besides.
     AtLeast(u32),
-    /// Exactly these permissions.
+    /// Exactly these permission bits.
     Exactly(u32),
 }
 
@@ -97,7 +98,7 @@ impl Sharing {
             Sharing::Exactly(bits) => bits,
         };
         let wanted = match is_folder {
-            // Where the group has no permission, it is no matter which one that is.
+            // Without permissions for the group it does not matter which group a new file belongs to.
             true if bits & 0o060 == 0 => bits | (bits & 0o444) >> 2,
             true => bits | (bits & 0o444) >> 2 | 0o2000,
             false => bits,
@@ -106,15 +107,15 @@ impl Sharing {
     }
 }
 
-/// The readers of a process. Of its own small batches they are to see all or nothing.
+/// Observes the small batches of this process, so that its readers can show all of a batch or nothing.
 pub trait CommitObserver: Send + Sync {
-    /// From now on a batch may show in part. `refs` are its refs and their old values; their locks are held. Returns a
-    /// number for [`end`](Self::end).
+    /// A batch begins: from now on the files may show a part of it. `refs` are its refs, whose locks are held, and their
+    /// old values. Returns a number that identifies the batch to [`end`](Self::end).
     fn begin(&self, refs: Vec<(BString, Option<ObjectId>)>) -> u64;
 
-    /// The batch is over, and its record is gone. Or it could not be settled: then its record, `unsettled`, is there until
-    /// someone does.
-    fn end(&self, batch: u64, unsettled: Option<&Path>);
+    /// The batch has ended and its journal entry is gone. If it could not be recovered, `unrecovered` is the file of the
+    /// entry, which exists until another process recovers the batch.
+    fn end(&self, batch: u64, unrecovered: Option<&Path>);
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
 };
 
-/// As the system allows when it follows links (Linux: 40), or fewer.
+/// The most symbolic links that are followed from packed-refs to its file; Linux itself follows 40.
 const SYMLINK_DEPTH_MAX: usize = 10;
 
 /// What the backend, its snapshots and its transactions share.
@@ -22,7 +22,7 @@ pub(super) struct Store {
     pub(super) options: FilesOptions,
     pub(super) layout: Layout,
     pub(super) cache: PackedCache,
-    /// For the records of small batches.
+    /// Journal files for small batches.
     pub(super) journal_files: FreeJournalFiles,
 }
 
@@ -45,17 +45,18 @@ impl Store {
         Store::new(FilesOptions { fs: options.fs.without_heir().signing_locks(), ..options })
     }
 
-    /// The present packed-refs, validated now.
+    /// The present packed-refs, validated by a `stat`.
     pub(super) fn packed(&self) -> Result<Arc<PackedFile>> {
         self.cache.get(&self.options, Look::Stat)
     }
 
-    /// For a writer that has its locks: fails if the refs have been migrated since the repository was opened.
+    /// Fails if the refs have been migrated to another format since the repository was opened. Writers call it once they hold
+    /// their locks.
     pub(super) fn check_format(&self) -> Result<()> {
         self.options.format.as_ref().map_or(Ok(()), |format| Ok(format.check(&self.options.fs)?))
     }
 
-    /// How long packed-refs is; 0 if there is none.
+    /// The length of packed-refs in bytes; 0 if it does not exist.
     pub(super) fn packed_len_bytes(&self) -> Result<u64> {
         match self.options.fs.stat(&self.layout.packed_path()) {
             Ok(stat) => Ok(stat.len_bytes),
@@ -64,12 +65,12 @@ impl Store {
         }
     }
 
-    /// The file that packed-refs really is, if someone made it a symbolic link: that is locked and replaced.
+    /// The file to which packed-refs leads if it is a symbolic link. That file is locked and replaced.
     pub(super) fn packed_target(&self) -> Result<PathBuf> {
         self.target_of(&self.layout.packed_path())
     }
 
-    /// The file that symbolic links lead to, or the path itself.
+    /// The file to which a path leads through symbolic links, or the path itself.
     pub(super) fn target_of(&self, given: &Path) -> Result<PathBuf> {
         let mut path = given.to_owned();
         for _ in 0..SYMLINK_DEPTH_MAX {
@@ -82,14 +83,14 @@ impl Store {
     }
 }
 
-/// The slots of one store.
+/// The journal files that a store knows and that none of its batches uses.
 #[derive(Default)]
 pub(crate) struct FreeJournalFiles {
-    /// Those that may have no record, and that no batch of this store has.
+    /// Files that may be free. Another process may use one, or leave an entry in it.
     free: Mutex<VecDeque<BatchId>>,
-    /// Whether those were looked for that other processes made.
+    /// Whether the folder was searched for files that other processes created.
     pub(crate) is_listed: AtomicBool,
-    /// Whether the folder is known to outlast a loss of power.
+    /// Whether the name of the folder is known to be on stable storage.
     pub(crate) has_folder: AtomicBool,
 }
 

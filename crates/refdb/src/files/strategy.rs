@@ -1,4 +1,4 @@
-//! How a transaction goes: a small file for each ref, or one rewrite of packed-refs for all of them.
+//! Decides how a transaction writes: one small file for each ref, or one rewrite of packed-refs for all of them.
 
 use super::FilesOptions;
 use crate::backend::{Claim, Claims, Intent};
@@ -6,28 +6,29 @@ use refdb_types::Scope;
 use refdb_vfs::Lock;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-/// How the refs that get an object are written.
+/// How the refs that are set to an object are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum WriteStrategy {
-    /// Into a loose file each.
+    /// One loose file for each ref.
     Loose,
-    /// Into packed-refs, all at once.
+    /// All of them into packed-refs at once.
     Bulk,
-    /// Into a loose file each, with a record that makes them one change.
+    /// One loose file for each ref, with a journal entry that makes the change atomic: a small batch.
     Batch,
 }
 
-/// More refs than this a small batch never has.
+/// The most refs in a small batch.
 pub(super) const REFS_MAX: usize = 32;
 
-/// Fewer refs than this are written as loose files, as git would: they may well be updated again soon.
+/// The fewest refs that go to packed-refs without being asked to. Fewer are written as loose files, like git does, because
+/// they are likely to be updated again soon.
 const BULK_FROM: usize = 32;
 
-/// A loose file costs a file creation, a rename and a block on disk. That is about as much as copying this many bytes
-/// of packed-refs.
+/// The bytes of packed-refs whose copying costs about as much as one loose file (its creation, its rename and a block on
+/// disk).
 const BYTES_PER_LOOSE_FILE: u64 = 16 << 10;
 
-/// Decides for a transaction that gives `sets` refs, all of them [`packable`], an object.
+/// Chooses for a transaction that sets `sets` refs, all of them [`packable`], to an object.
 pub(super) fn choose(sets: usize, packed_len_bytes: u64) -> WriteStrategy {
     if sets >= BULK_FROM && packed_len_bytes / BYTES_PER_LOOSE_FILE <= sets as u64 {
         WriteStrategy::Bulk
@@ -36,18 +37,18 @@ pub(super) fn choose(sets: usize, packed_len_bytes: u64) -> WriteStrategy {
     }
 }
 
-/// Whether a whole transaction of `sets` refs, all of them [`packable`], goes as loose files. Packed-refs must be so long
-/// that it costs more to write anew.
+/// Whether an atomic transaction that sets `sets` refs, all of them [`packable`], becomes a small batch. Packed-refs must be
+/// at least `from` bytes long for each of them, so that rewriting it costs more.
 pub(super) fn batch(sets: usize, packed_len_bytes: u64, from: Option<u64>) -> bool {
     sets <= REFS_MAX && from.is_some_and(|from| packed_len_bytes >= from * sets as u64)
 }
 
-/// Whether a claimed ref may be written to packed-refs: it is shared, below `refs/`, and gets an object.
+/// Whether a claimed ref may be written to packed-refs: it is shared, below `refs/`, and is set to an object.
 pub(super) fn packable(claim: &Claim<'_>) -> bool {
     claim.intent == Intent::SetDirect && claim.name.starts_with(b"refs/") && Scope::of(claim.name) == Scope::Shared
 }
 
-/// From this number of locks on that hold no content, they are names of one empty file.
+/// The fewest locks without content that are made as links to one empty file.
 const LINK_FROM: usize = 8;
 
 /// Whether this number of locks without content are made as links.
@@ -55,15 +56,15 @@ pub(super) fn worth_linking(locks: usize) -> bool {
     locks >= LINK_FROM
 }
 
-/// The choice for one transaction.
+/// What one transaction locks, and how it writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WritePlan {
     pub(crate) strategy: WriteStrategy,
     /// Whether locks without content are links.
     link: bool,
-    /// Whether packed-refs may have to be rewritten.
+    /// Whether packed-refs is locked, because it may have to be rewritten.
     pub(crate) packed: bool,
-    /// Whether all changes are to appear with packed-refs.
+    /// Whether all changes must become visible together.
     pub(crate) atomic_visibility: bool,
 }
 
@@ -72,9 +73,9 @@ impl WritePlan {
         let packable = claims.iter().filter(packable).count();
         let deletes = claims.iter().filter(|claim| claim.intent == Intent::Delete).count();
         let holds = claims.iter().filter(|claim| claim.intent == Intent::Hold).count();
-        // One ref's change is whole anyway.
+        // The change of a single ref is atomic anyway.
         let atomic_visibility = claims.atomic_visibility() && packable + deletes > 1;
-        // Each lock must tell whose it is, and leave room for the name of its ref's new content.
+        // Each lock must reveal whether its owner is alive, and leave room for the name of the new content's file.
         let sign = || claims.iter().all(|claim| Lock::is_signed(&options.fs, Path::new(OsStr::from_bytes(claim.name))));
         if atomic_visibility
             && packable == claims.count()
@@ -89,11 +90,11 @@ impl WritePlan {
         WritePlan { strategy, link, packed: bulk || deletes > 0, atomic_visibility }
     }
 
-    /// The same transaction through packed-refs.
+    /// The plan of a transaction that cannot be a small batch after all and goes to packed-refs.
     pub(crate) fn through_packed_refs(self) -> Self {
         assert!(
             self.atomic_visibility && self.strategy == WriteStrategy::Batch,
-            "what was to be a batch of loose files goes there: {self:?}"
+            "only a small batch changes its strategy: {self:?}"
         );
         WritePlan { strategy: WriteStrategy::Bulk, packed: true, ..self }
     }

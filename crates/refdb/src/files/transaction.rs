@@ -1,4 +1,4 @@
-//! One transaction's way through the files: locked, staged, committed.
+//! A transaction of the files backend: it locks, stages and commits.
 
 use super::{
     batch::{self, journal_file::JournalFile},
@@ -37,22 +37,22 @@ use std::{
 /// A transaction on the files backend that holds its locks.
 pub(super) struct FilesLocked {
     store: Arc<Store>,
-    // Before the locks: a new packed-refs is removed while they are still held.
+    // Declared before the locks, so that a new packed-refs is removed while they are still held.
     staged: Option<NewPacked>,
     locks: Locks,
-    /// Of a batch of loose files. Its locks rest on it.
+    /// The journal file of a small batch. The locks are links to it.
     journal_file: Option<JournalFile>,
-    /// The new contents of such a batch, which are not synced yet.
+    /// The new contents of a small batch, which are not synced yet.
     unsynced: Vec<File>,
     strategy: WriteStrategy,
     atomic_visibility: bool,
     refused: Vec<(usize, Why)>,
     snapshot: FilesSnapshot,
-    /// packed-refs before the transaction, to go back to.
+    /// packed-refs before the transaction, which is restored if a rival has committed.
     before: Option<Arc<PackedFile>>,
-    /// Refs whose loose files were packed and removed.
+    /// Refs whose loose values were moved into packed-refs.
     cleared: Vec<BString>,
-    /// The claims that stay loose in bulk, because their files have another name besides.
+    /// The claims that stay loose in bulk, because a symbolic link gives their files a second name.
     through_links: BTreeSet<usize>,
 }
 
@@ -104,7 +104,7 @@ impl FilesLocked {
         })
     }
 
-    /// The steps with the positions of their claims.
+    /// Pairs each step with the position of its claim.
     fn claimed<'a>(&self, steps: &'a dyn Steps) -> Vec<(usize, Step<'a>)> {
         let mut claim = 0;
         steps
@@ -124,8 +124,8 @@ impl FilesLocked {
             .collect()
     }
 
-    /// Whether the step's value goes to packed-refs. A symbolic ref cannot stand there, nor be hidden by what does;
-    /// nor can a broken file.
+    /// Whether the step's value goes to packed-refs. A symbolic ref cannot, and neither can a ref whose loose file is a
+    /// symbolic ref or broken, because that file would outrank the packed value.
     fn is_packed_put(&self, claim: usize, step: &Step<'_>) -> bool {
         self.strategy == WriteStrategy::Bulk
             && matches!(self.locks.held(claim), Held::Linked(_))
@@ -139,7 +139,7 @@ impl FilesLocked {
     fn stage_loose(&mut self, claim: usize, step: &Step<'_>, value: TargetView<'_>) -> Result<()> {
         let options = &self.store.options;
         let Some(path) = self.store.layout.ref_path(step.name) else { return Ok(()) };
-        // A packed value has no file: a folder may stand there. Found later, other refs and reflogs would have changed.
+        // A ref that is only packed may have a folder in its place. That is checked here, before other refs change.
         let may_be_blocked = step.old.is_none() || options.fs.find_link(&path)?.is_some_and(|stat| stat.is_dir());
         if may_be_blocked && !self.has_room(&path)? {
             return Err(Rejection::of_claim(step.name, Why::Folder { path }).into());
@@ -164,7 +164,8 @@ impl FilesLocked {
         Ok(())
     }
 
-    /// Whether a ref's file can be made. Empty folders are removed, and so are locks whose owners are gone.
+    /// Makes room for a ref's file: removes empty folders, and locks whose owners are gone. `false` if something else is in
+    /// the way.
     fn has_room(&self, path: &Path) -> Result<bool> {
         let fs = &self.store.options.fs;
         if fs.remove_empty_tree(path)? || !is_folder(&self.store, path) {
@@ -174,12 +175,12 @@ impl FilesLocked {
         Ok(fs.remove_empty_tree(path)?)
     }
 
-    /// Whether the step is a deletion that shall appear with packed-refs.
+    /// Whether the step is a deletion that must become visible together with packed-refs.
     fn is_packed_removal(&self, claim: usize, step: &Step<'_>) -> bool {
         self.atomic_visibility && matches!(step.new, Some(NewValue::Deleted)) && !self.through_links.contains(&claim)
     }
 
-    /// Moves the loose values of refs whose change is one of packed-refs out of the way.
+    /// Moves the loose values of refs that change with packed-refs out of the way, into packed-refs.
     fn clear_loose(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         assert!(self.locks.holds_packed(), "packed-refs is replaced under its lock");
         let is_packed = |claim, step: &Step<'_>| self.is_packed_put(claim, step) || self.is_packed_removal(claim, step);
@@ -198,7 +199,7 @@ impl FilesLocked {
         Ok(())
     }
 
-    /// Writes the new packed-refs, if it changes.
+    /// Writes the new packed-refs beside the old one, if it changes.
     fn stage_packed(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         assert!(self.locks.holds_packed(), "packed-refs is read again under its lock");
         let old = self.store.packed()?;
@@ -222,7 +223,8 @@ impl FilesLocked {
         Ok(())
     }
 
-    /// Replaces packed-refs and makes sure that nobody committed what cannot stand beside it.
+    /// Replaces packed-refs, and makes sure that no rival has committed a ref whose name conflicts with a new one. If one has,
+    /// it puts the old packed-refs back, removes the new reflogs `logs` and fails.
     fn publish_packed(&mut self, claimed: &[(usize, Step<'_>)], logs: &[PathBuf]) -> Result<()> {
         let Some(new) = self.staged.take() else { return Ok(()) };
         assert!(self.locks.holds_packed(), "packed-refs is replaced under its lock");
@@ -241,14 +243,14 @@ impl FilesLocked {
             }
         }
         for log in logs {
-            // Only a log that nobody needs is left if that fails.
+            // If that fails, a reflog without a ref is left, which does no harm.
             let _ = fs.remove_file(log);
         }
         let why = Why::Conflict { with: rival.theirs, is_new: false, prevents_lock: true };
         Err(Rejection::of_claim(rival.ours.as_bstr(), why).into())
     }
 
-    /// The logs that refs take over from others, before those go.
+    /// Reads the reflogs that refs take over from others (a rename), before those are removed.
     fn take_logs<'s>(&self, steps: &'s dyn Steps) -> Result<Vec<(&'s BStr, Vec<u8>)>> {
         let mut taken = Vec::new();
         for at in 0..steps.count() {
@@ -260,7 +262,7 @@ impl FilesLocked {
         Ok(taken)
     }
 
-    /// Puts these logs in their new places, and returns their paths.
+    /// Writes reflogs that were taken over under their new names, and returns their paths.
     fn put_logs(&self, taken: Vec<(&BStr, Vec<u8>)>) -> Result<Vec<PathBuf>> {
         let mut put = Vec::new();
         for (name, log) in taken {
@@ -269,10 +271,10 @@ impl FilesLocked {
         Ok(put)
     }
 
-    /// Adds the reflog lines of refs that remain; returns the logs that did not exist before.
+    /// Appends the reflog lines of refs that remain. In bulk it returns the reflogs that did not exist before.
     fn append_logs(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<Vec<PathBuf>> {
         let mut writer = reflog::Writer::new(&self.store, self.strategy == WriteStrategy::Bulk);
-        // HEAD's log follows its branch's: what keeps a branch from changing shows first.
+        // HEAD's reflog comes after its branch's, so that it gets no line if the branch cannot be written.
         let of = |changes: bool| claimed.iter().filter(move |(_, step)| step.new.is_some() == changes);
         for (_, step) in of(true).chain(of(false)) {
             if let (Some(line), false) = (&step.log, matches!(step.new, Some(NewValue::Deleted))) {
@@ -282,7 +284,7 @@ impl FilesLocked {
         Ok(writer.created)
     }
 
-    /// Removes the logs of deleted refs that stand where a ref of this transaction needs a folder for its own.
+    /// Removes the reflogs of deleted refs that stand where a ref of this transaction needs a folder for its own reflog.
     fn make_room_for_logs(&self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         let is_deleted = |step: &Step<'_>| matches!(step.new, Some(NewValue::Deleted));
         for (_, deleted) in claimed.iter().filter(|(_, step)| is_deleted(step)) {
@@ -296,7 +298,7 @@ impl FilesLocked {
         Ok(())
     }
 
-    /// Puts the new content in the place of the loose refs.
+    /// Renames the new contents of loose refs into place, one after the other, and syncs their folders.
     fn publish_loose(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         let mut changed = BTreeSet::new();
         for (claim, step) in claimed {
@@ -310,7 +312,7 @@ impl FilesLocked {
             publish::publish_ref(&self.store, step.name, &mut lock)?;
             changed.extend(lock.target().parent().filter(|_| self.store.options.sync).map(Path::to_owned));
         }
-        // Folders made for these refs must be on the disk as well; those made for locks alone go again.
+        // Folders created for these refs must be durable as well; those created for locks alone are removed again.
         let made: BTreeSet<&Path> = self.locks.made().iter().map(PathBuf::as_path).collect();
         let new = changed.iter().flat_map(|folder| folder.ancestors().take_while(|ancestor| made.contains(ancestor)));
         let holding_new: Vec<PathBuf> = new.filter_map(Path::parent).map(Path::to_owned).collect();
@@ -318,8 +320,8 @@ impl FilesLocked {
         changed.iter().try_for_each(|folder| self.sync_dir(folder))
     }
 
-    /// Syncs a folder of refs. A packer may have removed it since the lock of its ref was given up. Then the ref's value is
-    /// in packed-refs.
+    /// Syncs a folder of refs. A packer may have removed it since the lock of its ref was released; the ref's value is in
+    /// packed-refs then.
     fn sync_dir(&self, folder: &Path) -> Result<()> {
         match self.store.options.fs.sync_dir(folder) {
             Err(error) if error.is_not_found() => Ok(()),
@@ -327,7 +329,7 @@ impl FilesLocked {
         }
     }
 
-    /// Writes the reflogs, and makes the new values those that count.
+    /// Writes the reflogs and makes the new values visible.
     fn publish(&mut self, steps: &dyn Steps, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         let taken = self.take_logs(steps)?;
         self.make_room_for_logs(claimed)?;
@@ -357,7 +359,7 @@ impl FilesLocked {
     }
 }
 
-/// Whether a folder has files in it, at any depth, that are not locks.
+/// Whether a folder contains, at any depth, a file that is not a lock.
 fn holds_refs(folder: &Path) -> bool {
     fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| match entry.file_type() {
         Ok(kind) if kind.is_dir() => holds_refs(&entry.path()),

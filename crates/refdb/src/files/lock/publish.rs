@@ -1,4 +1,4 @@
-//! A loose ref's new content comes into its place, and lasts there.
+//! Renames the new content of a loose ref into place, and makes such renames durable.
 
 use crate::files::store::Store;
 use crate::{Rejection, Result, Why};
@@ -10,7 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Puts the new content in the ref's place, where an empty folder may have come up meanwhile.
+/// Renames the new content to the ref's path. Empty folders that another process has created there meanwhile are removed; any
+/// other content of such a folder rejects the claim.
 pub(crate) fn publish_ref(store: &Store, name: &BStr, lock: &mut Lock) -> Result<()> {
     match lock.publish() {
         Err(error) if matches!(error.source.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty) => {
@@ -23,12 +24,12 @@ pub(crate) fn publish_ref(store: &Store, name: &BStr, lock: &mut Lock) -> Result
     }
 }
 
-/// Brings the folders of these refs to stable storage, and those that hold the folders which were made for them.
+/// Syncs the folders of these refs, and the parents of the folders that were created for them (`made`).
 pub(crate) fn sync_folders(store: &Store, names: &mut dyn Iterator<Item = &BStr>, made: &[PathBuf]) -> Result<()> {
     Ok(store.options.fs.sync_together(Vec::new(), &changed_folders(store, names, made))?)
 }
 
-/// The folders of these refs, and those that hold the folders which were made for them.
+/// The folders of these refs, and the parents of the folders that were created for them (`made`).
 pub(crate) fn changed_folders(
     store: &Store,
     names: &mut dyn Iterator<Item = &BStr>,

@@ -1,7 +1,8 @@
 //! The locks of one transaction: loose names in byte order, packed-refs last.
 //!
-//! Only the first lock is waited for at length. A holder waits at most [`NEXT_PATIENCE`] for the next, then drops all,
-//! waits without a lock and starts over. So no two processes wait for each other.
+//! Only the first lock is waited for at length. A transaction that holds locks waits at most [`NEXT_PATIENCE`] for the next
+//! one, then releases all of them, waits while it holds none, and starts over, so that no two processes wait for each
+//! other for long.
 
 use crate::files::{loose::folders, store::Store, strategy::WritePlan};
 use crate::{
@@ -20,48 +21,48 @@ use std::{
     time::Duration,
 };
 
-/// How long a lock is waited for where nothing is set: long enough for any writer that is alive.
+/// How long to wait for a lock if the configuration says nothing: long enough for any writer that is alive.
 const GENEROUS: Patience = Patience::For(Duration::from_secs(10));
 
-/// How long a lock is waited for while others are held.
+/// How long to wait for a lock while others are held.
 const NEXT_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Lock files that stay open at most between locking and writing.
+/// The most lock files that stay open between locking and writing.
 const OPEN_MAX: usize = 64;
 
 /// How a claimed ref is locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Held {
-    /// Not at all: refused, or given up again.
+    /// Not locked: refused, or released again.
     No,
-    /// By another name of one file for many, without a guard.
+    /// By a hard link to a file that many locks share, without a guard.
     Linked(Left),
-    /// With a guard, at this index of `own`.
+    /// By a lock with a guard, at this index of `own`.
     Own(usize),
 }
 
-/// All locks of a transaction. Dropping it unlocks and removes the folders that were made for the locks.
+/// All locks of a transaction. Dropping it releases them and removes the folders that were created for them.
 pub(crate) struct Locks {
     store: Arc<Store>,
     names: Names,
     held: Vec<Held>,
     own: Vec<Option<Lock>>,
-    /// Lock files that others are links to, the newest last. They sign those, so they go last.
+    /// Files that other locks are links to, the newest last. They sign those locks, so they are released last.
     seeds: Vec<Seed>,
     made: Vec<PathBuf>,
     packed: Option<Lock>,
     any: bool,
-    /// Whether they are a batch's, all of them names of its journal file.
+    /// Whether they are the locks of a small batch, all of them links to its journal file.
     is_batch: bool,
-    /// Whether a lock was not had because it could not be a batch's.
+    /// Whether a lock failed because it could not be a link to the journal file.
     cannot_sign: bool,
-    /// Whether they stay when this is dropped, since there is a record.
+    /// Whether they stay when this is dropped, because there is a journal entry.
     outlive_us: bool,
     /// Working memory for paths.
     buffer: Vec<u8>,
 }
 
-/// The claims' names in one piece of memory.
+/// The names of a transaction's claims in byte order, in one allocation.
 #[derive(Default)]
 pub(crate) struct Names {
     bytes: Vec<u8>,
@@ -89,25 +90,25 @@ impl Names {
     }
 }
 
-/// So often all locks are dropped and taken anew because one of them is held. Each time someone held one for longer than
-/// [`NEXT_PATIENCE`], so this many mean that it will not get better.
+/// How many times all locks are released and taken again because somebody holds one of them for longer than
+/// [`NEXT_PATIENCE`]. After that every lock that is held refuses its claim.
 const STARTS_MAX: usize = 100;
 
 /// Why an attempt to lock everything ended.
 enum Stop {
-    /// Someone holds the lock of this file, which is not the first: `None` for packed-refs.
+    /// Somebody holds the lock of this claim (`None` for packed-refs), while others are held.
     Blocked(Option<usize>, PathBuf, LockError),
     /// Nothing can be locked.
     Fatal(Error),
-    /// A lock cannot be one of a batch: its owner could not be told to be gone.
+    /// A lock cannot be a link to the journal file, so the transaction cannot be a small batch.
     NoBatch,
 }
 
 /// Locks, and the claims that were refused.
 pub(crate) type Locked = (Locks, Vec<(usize, Why)>);
 
-/// Locks every claim that can be locked; the others are refused. `None` if a lock cannot be had as a batch has it, whose journal file
-/// `journal_file` is.
+/// Locks every claim that can be locked, and refuses the others. For a small batch `journal_file` is its journal file;
+/// `None` is returned if a lock cannot be a link to it.
 pub(crate) fn lock(
     store: &Arc<Store>,
     claims: &dyn Claims,
@@ -127,7 +128,7 @@ pub(crate) fn lock(
             Err(Stop::Blocked(claim, target, held)) => (claim, target, held),
         };
         let patience = if claim.is_some() { store.options.ref_patience } else { store.options.packed_patience };
-        // Once none are left each turn refuses a claim, or is the last.
+        // Without attempts left each turn refuses a claim, or is the last.
         let waited = match starts_left {
             0 => Err(held),
             _ => Lock::wait_until_free(&store.options.fs, &target, patience.unwrap_or(GENEROUS)),
@@ -181,7 +182,7 @@ fn attempt(
 }
 
 impl Locks {
-    /// Locks one claim; returns why that cannot be.
+    /// Locks one claim, or returns why it is refused.
     fn take(&mut self, at: usize, claim: &Claim<'_>, plan: WritePlan) -> std::result::Result<Option<Why>, Stop> {
         debug_assert!(self.packed.is_none(), "the lock of packed-refs is the last");
         debug_assert!(self.held[at] == Held::No, "a ref is locked once");
@@ -195,7 +196,7 @@ impl Locks {
             return Ok(None);
         }
         let Some(path) = self.store.layout.ref_path(claim.name) else {
-            // Edits have good names: a symbolic ref leads here.
+            // Names of edits are checked before; a symbolic ref leads to this one.
             return Ok(Some(Why::BadTarget { target: claim.name.to_owned() }));
         };
         let patience = self.patience(self.store.options.ref_patience);
@@ -211,7 +212,7 @@ impl Locks {
         }
     }
 
-    /// What a lock that could not be had means for its claim.
+    /// Decides what a lock that could not be taken means: the claim is refused, or the attempt ends.
     fn refuse(&self, at: usize, path: &Path, error: LockError) -> std::result::Result<Why, Stop> {
         Ok(match error {
             LockError::Held { .. } if let Some(own) = self.twin(path) => {
@@ -246,13 +247,13 @@ impl Locks {
             long => long,
         };
         let is_long = matches!(patience, Patience::For(time) if time > NEXT_PATIENCE) || patience == Patience::Forever;
-        debug_assert!(!(self.any && is_long), "nobody who holds a lock waits long for another: {patience:?}");
+        debug_assert!(!(self.any && is_long), "a transaction that holds locks waits briefly for another: {patience:?}");
         patience
     }
 
     fn create(&mut self, path: &Path, patience: Patience) -> std::result::Result<Held, LockError> {
-        // An open file signs a lock, and thousands of open files are too many. So all locks but the first are links to
-        // it.
+        // A signed lock needs an open file, and thousands of open files are too many, so all locks but the first are
+        // links to the first.
         let mut lock = if Lock::is_signed(&self.store.options.fs, path) {
             let left = self.link(path, patience)?;
             Lock::resume_linked(&self.store.options.fs, path, left)
@@ -270,8 +271,8 @@ impl Locks {
         Held::Own(self.own.len() - 1)
     }
 
-    /// The usual case, without an allocation: there is a seed, the folder exists, nobody holds the lock. Whatever else
-    /// is the case, `None`.
+    /// Locks without allocating in the usual case: there is a file to link to, the folder exists, and nobody holds the
+    /// lock. Otherwise `None`.
     fn link_at_once(&mut self, name: &BStr) -> Option<Left> {
         let seed = self.seeds.last()?;
         if !self.store.layout.lock_path_into(name, &mut self.buffer) {
@@ -288,9 +289,9 @@ impl Locks {
                 self.cannot_sign = true;
                 Err(LockError::Io(error))
             }
-            // On ext4 a file can have 65,000 names.
+            // On ext4 a file can have 65,000 links.
             Err(LockError::Io(error)) if error.source.kind() == io::ErrorKind::TooManyLinks => self.sow(path, patience),
-            // The seed's file system knows no links, or this folder lies on another one.
+            // The file system has no hard links, or this folder lies on another one.
             Err(LockError::Io(error)) if cannot_link(&error) => {
                 Ok(self.with_parents(path, |fs| Lock::acquire_unsigned(fs, path, 0o666, patience))?.leave())
             }
@@ -298,17 +299,17 @@ impl Locks {
         }
     }
 
-    /// Makes a lock file that the next ones are links to.
+    /// Creates a lock file that the next ones are links to.
     fn sow(&mut self, path: &Path, patience: Patience) -> std::result::Result<Left, LockError> {
-        assert!(!self.is_batch, "a batch's locks are names of its journal file");
+        assert!(!self.is_batch, "a batch's locks are links to its journal file");
         let lock = self.with_parents(path, |fs| Lock::acquire(fs, path, 0o666, patience))?;
         let (seed, left) = lock.into_seed();
         self.seeds.push(seed);
         Ok(left)
     }
 
-    /// Whether the locks stay when this is dropped, and at an abort. The batch's record would be worth nothing without
-    /// them.
+    /// Sets whether the locks stay when this is dropped, and when the process aborts: the journal entry of a batch protects
+    /// nothing without them.
     pub(crate) fn outlive_us(&mut self, outlive: bool) {
         self.outlive_us = outlive;
         for held in &mut self.held {
@@ -320,13 +321,13 @@ impl Locks {
         }
     }
 
-    /// Locks packed-refs as well. Others are held, so that it is waited for briefly.
+    /// Locks packed-refs as well. It waits only briefly, because other locks are held already.
     pub(crate) fn add_packed(&mut self) -> Result<()> {
         match self.take_packed() {
             Ok(()) => Ok(()),
             Err(Stop::Blocked(_, _, held)) => Err(held.into()),
             Err(Stop::Fatal(error)) => Err(error),
-            Err(Stop::NoBatch) => unreachable!("packed-refs is locked as always"),
+            Err(Stop::NoBatch) => unreachable!("packed-refs has a lock file of its own"),
         }
     }
 
@@ -336,13 +337,13 @@ impl Locks {
         acquire: impl Fn(&Fs) -> std::result::Result<Lock, LockError>,
     ) -> std::result::Result<Lock, LockError> {
         let (options, layout) = (&self.store.options, &self.store.layout);
-        // Of a repository that was moved or deleted nothing is made anew.
+        // No folder is created again for a repository that was moved or deleted.
         let is_missing = |error: &LockError| is_missing(error) && options.fs.stat(&layout.common_dir).is_ok();
         folders::with_parents(&options.fs, path, options.sharing, &mut self.made, is_missing, || acquire(&options.fs))
     }
 
     fn take_packed(&mut self) -> std::result::Result<(), Stop> {
-        debug_assert!(self.any, "packed-refs is locked for refs that are");
+        debug_assert!(self.any, "packed-refs is locked for refs that are locked");
         let fatal = |error: Error| Stop::Fatal(error);
         let target = self.store.packed_target().map_err(fatal)?;
         let patience = self.patience(self.store.options.packed_patience);
@@ -362,7 +363,7 @@ impl Locks {
         self.held[at]
     }
 
-    /// How many claims there were.
+    /// The number of claims, locked or not.
     pub(crate) fn count(&self) -> usize {
         self.held.len()
     }
@@ -372,7 +373,7 @@ impl Locks {
         self.names.get(at)
     }
 
-    /// Whether we hold the lock of this ref.
+    /// Whether this transaction holds the lock of the ref.
     pub(crate) fn holds(&self, name: &BStr) -> bool {
         debug_assert_eq!(self.names.len(), self.count(), "each claim has its name");
         let (mut low, mut high) = (0, self.count());
@@ -387,15 +388,15 @@ impl Locks {
         false
     }
 
-    /// The ref of ours whose lock is that of `path`, if there is one. A folder that is a symbolic link gives one file
-    /// two names.
+    /// The locked ref whose lock file is also that of `path`, if there is one. Two names lead to one file if a folder is a
+    /// symbolic link.
     pub(crate) fn twin(&self, path: &Path) -> Option<&BStr> {
         let fs = &self.store.options.fs;
         let identity = |found: refdb_vfs::Result<Option<Stat>>| found.ok()?.as_ref().map(Stat::file_id);
         let lock = |path: &Path| identity(fs.find_link(&Lock::path_of(path)));
         let folder = |path: &Path| identity(fs.find(path.parent()?));
         let (theirs, base) = (lock(path)?, path.file_name()?);
-        // All locks may be links to one file: whose it is, its folder tells. There may be no telling case.
+        // All locks may be links to one file, so only the folder identifies a lock. The file system may ignore case.
         let is_twin = |name: &&BStr| {
             let is_alike =
                 Path::new(OsStr::from_bytes(name)).file_name().is_some_and(|own| own.eq_ignore_ascii_case(base));
@@ -412,7 +413,7 @@ impl Locks {
         self.packed.is_some()
     }
 
-    /// The guard of a claim's lock, into which its new content goes; `None` for a claim that is not locked.
+    /// The guard of a claim's lock, through which its new content is written; `None` for a claim that is not locked.
     pub(crate) fn guard(&mut self, at: usize) -> Option<&mut Lock> {
         if let Held::Linked(left) = self.held[at] {
             let path = self.store.layout.ref_path(self.names.get(at))?;
@@ -424,19 +425,19 @@ impl Locks {
         self.own.get_mut(index).and_then(Option::as_mut)
     }
 
-    /// Takes a guard out, to publish what was written.
+    /// Takes the guard out, to publish what was written through it.
     pub(crate) fn take_guard(&mut self, at: usize) -> Option<Lock> {
         let Held::Own(index) = std::mem::replace(&mut self.held[at], Held::No) else { return None };
         self.own.get_mut(index).and_then(Option::take)
     }
 
-    /// The folders that were made for locks.
+    /// The folders that were created for locks.
     pub(crate) fn made(&mut self) -> &mut Vec<PathBuf> {
         &mut self.made
     }
 
-    /// Gives up every lock, packed-refs' first, what signs them last, then removes the folders that were made and are
-    /// empty.
+    /// Releases every lock, first that of packed-refs and last those that sign others, and removes the folders that were
+    /// created for locks and are empty.
     pub(crate) fn release(&mut self) {
         if self.outlive_us {
             return self.leave();
@@ -449,23 +450,23 @@ impl Locks {
                 Held::Own(index) => self.own[index] = None,
                 Held::Linked(left) => {
                     if self.store.layout.lock_path_into(self.names.get(at), &mut self.buffer) {
-                        // Nothing better can be done about it than for a `Lock` that is dropped.
+                        // A failure is ignored, as when a `Lock` is dropped.
                         let _ = left.remove(fs, Path::new(OsStr::from_bytes(&self.buffer)));
                     }
                 }
             }
         }
-        debug_assert!(self.own.iter().all(Option::is_none), "what signs locks goes after them");
+        debug_assert!(self.own.iter().all(Option::is_none), "locks that sign others are released last");
         self.seeds.clear();
         for folder in self.made.drain(..).rev() {
-            // Refs may be in it by now.
+            // It fails if refs are in the folder by now.
             let _ = fs.remove_dir(&folder);
         }
     }
 }
 
 impl Locks {
-    /// Leaves the locks as a process that died would.
+    /// Leaves the lock files in place, as a process that dies would.
     fn leave(&mut self) {
         self.held.fill(Held::No);
         for lock in self.own.drain(..).flatten() {
@@ -491,28 +492,28 @@ fn cannot_link(error: &refdb_vfs::Error) -> bool {
     matches!(error.source.kind(), CrossesDevices | PermissionDenied | Unsupported)
 }
 
-/// The reader of the message may be in another folder.
+/// The absolute path, because the reader of a message may be in another folder.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The system's words, as git prints them.
+/// The message of the operating system without its number, as git prints it.
 fn without_number(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// Fails if a signal came.
+/// Fails if a signal has asked the process to end.
 pub(crate) fn heed_signals() -> Result<()> {
     interrupt::check().map_err(Error::Interrupted)
 }
 
-/// How long someone who is about to finish is waited for.
+/// How long to wait for a writer that is about to finish.
 pub(crate) fn patience_for_rivals(store: &Store) -> Patience {
     store.options.ref_patience.unwrap_or(GENEROUS)
 }
 
-/// How long the lock of packed-refs is waited for where no other is held.
+/// How long to wait for the lock of packed-refs while no other is held.
 pub(crate) fn patience_for_packed(store: &Store) -> Patience {
     store.options.packed_patience.unwrap_or(GENEROUS)
 }
