@@ -1,45 +1,50 @@
+mod sections;
+
 use super::{Sink, objects::ObjectCollector, output::Output};
 use crate::{
     Error, LogRecord, LogValue, RefRecord, RefValue, Result, WriteOptions,
     block::{Added, BlockWriter, Deflater, Layout, store},
     format::{BLOCK_HEADER_LEN, BlockKind, Footer, Header, stored_extra},
-    record::{IndexValue, ObjectValue, key::common_prefix, log_key},
+    record::{key::common_prefix, log_key},
 };
 use bstr::{BStr, ByteSlice};
 use refdb_types::ObjectId;
+use sections::BlockList;
 use std::fmt;
 
-/// What a [`TableWriter`] wrote.
+/// The number of records and bytes that a [`TableWriter`] has written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Ref records, tombstones among them.
+    /// The number of ref records, including tombstones.
     pub refs: u64,
-    /// Log records, deletions among them.
+    /// The number of log records, including tombstones.
     pub logs: u64,
-    /// The file's length in bytes.
+    /// The length of the file, in bytes.
     pub bytes: u64,
 }
 
-/// Writes one table: refs in order, then log entries in order, then [`TableWriter::finish`].
+/// Writes one table: refs in order, then log entries in order, then [`finish`](Self::finish).
 ///
-/// Both C git and JGit read its output. Each index has exactly one root block, and version 1 of the format is used
-/// wherever it can be.
+/// C git and JGit can read the table. Each index has exactly one root block, and tables with SHA-1 have version 1 of
+/// the format.
+///
+/// After an error the table is incomplete and has to be given up, unless the method says otherwise.
 #[must_use = "a table is not complete before `finish`"]
 pub struct TableWriter<S: Sink> {
     options: WriteOptions,
     header: Header,
     output: Output<S>,
     block: BlockWriter,
-    /// The longest key that an index has room for.
+    /// The longest key for which an index has room.
     index_key_max: usize,
-    /// The key added last in this section, or in this level of its index.
+    /// The previous key in this section, or in this level of its index.
     last_key: Vec<u8>,
-    /// The last keys and the positions of the section's blocks.
+    /// The blocks of this section, or of this level of its index.
     index: BlockList,
     objects: Option<ObjectCollector>,
     deflater: Deflater,
-    /// A log block as it is written.
+    /// A deflated log block.
     packed: Vec<u8>,
     log_key: Vec<u8>,
     footer: Footer,
@@ -53,56 +58,23 @@ impl<S: Sink> fmt::Debug for TableWriter<S> {
     }
 }
 
-/// Blocks, by their last key and position.
-#[derive(Default)]
-struct BlockList {
-    keys: Vec<u8>,
-    key_ends: Vec<usize>,
-    positions: Vec<u64>,
-}
-
-impl BlockList {
-    fn push(&mut self, key: &[u8], position: u64) {
-        debug_assert!(self.positions.last().is_none_or(|last| *last < position), "blocks ascend: {position}");
-        debug_assert!(self.last_key() < Some(key), "the last keys of blocks ascend");
-        self.keys.extend_from_slice(key);
-        self.key_ends.push(self.keys.len());
-        self.positions.push(position);
-    }
-
-    fn last_key(&self) -> Option<&[u8]> {
-        let (end, before) = self.key_ends.split_last()?;
-        Some(&self.keys[before.last().copied().unwrap_or(0)..*end])
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (&[u8], u64)> {
-        debug_assert_eq!(self.key_ends.len(), self.positions.len(), "each block has a key and a position");
-        let starts = std::iter::once(0).chain(self.key_ends.iter().copied());
-        let keys = starts.zip(&self.key_ends).map(|(start, end)| &self.keys[start..*end]);
-        keys.zip(self.positions.iter().copied())
-    }
-
-    fn len(&self) -> usize {
-        self.positions.len()
-    }
-
-    /// Empty if there is none.
-    fn longest_key(&self) -> &[u8] {
-        self.iter().map(|(key, _)| key).max_by_key(|key| key.len()).unwrap_or_default()
-    }
-}
-
-/// Each block resets the deflate state at the price of thousands of bytes of log. So log blocks hold several blocks'
-/// worth, where that is not much to inflate for one entry. The format suggests twice the block size.
+/// The size of log blocks in block sizes, as far as they do not exceed [`LOG_BLOCK_MAX`].
+///
+/// Resetting the deflate state for each block costs as much as deflating thousands of bytes, so log blocks are larger
+/// than others, unless inflating one for a single entry would take too long. The format's document suggests a factor of
+/// 2.
 const LOG_BLOCK_FACTOR: u32 = 4;
+
+/// The size up to which log blocks are made larger than the block size, in bytes.
 const LOG_BLOCK_MAX: u32 = 16 * 1024;
 const _: () = assert!(LOG_BLOCK_MAX <= WriteOptions::BLOCK_SIZE_MAX, "the format knows no larger block");
 
-/// Aligned sections of up to this number of blocks are searched without an index, as git does.
-const UNINDEXED_BLOCKS_MAX: usize = 3;
-
 impl<S: Sink> TableWriter<S> {
-    /// Begins a table whose records' update indexes lie within these limits.
+    /// Begins a table whose records have update indexes within these limits.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BlockSize`] if the block size is 0 or larger than the format allows.
     pub fn new(options: WriteOptions, min_update_index: u64, max_update_index: u64, sink: S) -> Result<Self> {
         let options = options.checked()?;
         let alignment = if options.aligned { options.block_size } else { 0 };
@@ -136,6 +108,12 @@ impl<S: Sink> TableWriter<S> {
     }
 
     /// Adds a ref. Names must ascend, and no log entry may have been added.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Limits`], [`Error::Order`] and [`Error::Unstorable`] if the record is invalid in this table, and
+    /// [`Error::TooLarge`] if no block has room for it; the record can be left out then. [`Error::Io`] if the sink
+    /// fails.
     pub fn add_ref(&mut self, record: &RefRecord<'_>) -> Result<()> {
         let Header { min_update_index, max_update_index, .. } = self.header;
         if !(min_update_index..=max_update_index).contains(&record.update_index) {
@@ -170,9 +148,15 @@ impl<S: Sink> TableWriter<S> {
         Ok(())
     }
 
-    /// Adds a log entry. Names must ascend, and update indexes descend within a name. An entry may be older than the
-    /// table's lower limit, since rewriting a reflog keeps the entries' update indexes. A deletion may have any index.
-    /// An entry longer than a block gets a block of its own, which C git can read but not write.
+    /// Adds a log entry. Names must ascend, and update indexes must descend within a name.
+    ///
+    /// An entry can be older than the table's lower limit, because rewriting a reflog keeps the update indexes of its
+    /// entries. A tombstone can have any update index. An entry that is longer than a block gets a block of its own,
+    /// which C git can read but not write; [`check_log`](Self::check_log) refuses such entries.
+    ///
+    /// # Errors
+    ///
+    /// As for [`add_ref`](Self::add_ref).
     pub fn add_log(&mut self, record: &LogRecord<'_>) -> Result<()> {
         if let LogValue::Update { old, new, .. } = &record.value {
             if record.update_index > self.header.max_update_index {
@@ -194,24 +178,37 @@ impl<S: Sink> TableWriter<S> {
         added
     }
 
-    /// Adds a log entry of an older table. It is cut if C git could not write it into a block of this size. Otherwise
-    /// git could not compact the new table.
+    /// Adds a log entry of an older table, and cuts it if C git could not write it otherwise, since git could not
+    /// compact the new table then. First the message is cut, then the name and the email of the committer, each down to
+    /// 128 bytes. An entry that no cut makes small enough is added as it is.
+    ///
+    /// # Errors
+    ///
+    /// As for [`add_log`](Self::add_log).
     pub fn copy_log(&mut self, record: &LogRecord<'_>) -> Result<()> {
         let options = self.options;
         options.with_log_cut(record, |record| self.add_log(record))
     }
 
-    /// How the table is written, which decides how long a log entry may be.
+    /// The options with which the table is written.
     pub(crate) fn options(&self) -> WriteOptions {
         self.options
     }
 
-    /// Refuses a log entry that C git could not write into a block of this size.
+    /// Checks that C git could write a log entry into this table and read it again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] if it could not.
     pub fn check_log(&self, record: &LogRecord<'_>) -> Result<()> {
         self.options.check_log(record, self.summary.refs > 0)
     }
 
-    /// Writes what remains. The sink is not synced.
+    /// Writes the rest of the table to the sink, which is not synced.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] if an index has no room for the names, [`Error::Io`] if the sink fails.
     pub fn finish(mut self) -> Result<Summary> {
         if self.block.kind() == BlockKind::Ref {
             self.finish_refs()?;
@@ -249,7 +246,7 @@ impl<S: Sink> TableWriter<S> {
         Err(Error::Unstorable { name: name.to_owned(), reason: "its object id is of another hash function" })
     }
 
-    /// Adds a record to the block, or to the next one if it is full.
+    /// Adds a record to the block, or to the next one if the block is full.
     #[inline]
     fn add(&mut self, key: &[u8], value_type: u8, name: &BStr, value: impl Fn(&mut Vec<u8>)) -> Result<()> {
         let shared = common_prefix(&self.last_key, key);
@@ -262,7 +259,7 @@ impl<S: Sink> TableWriter<S> {
             return Err(Error::Order { name: name.to_owned() });
         }
         let limit = match self.block.kind() {
-            // An index has no room for the block's last key, so the block goes on until a shorter one.
+            // An index has no room for the block's last key, so the block continues until one is shorter.
             BlockKind::Log if self.last_key.len() > self.index_key_max => WriteOptions::BLOCK_SIZE_MAX,
             BlockKind::Log => self.log_block_size(),
             _ => self.options.block_size,
@@ -288,7 +285,7 @@ impl<S: Sink> TableWriter<S> {
             self.flush_block(kind != BlockKind::Log, false)?;
             self.block.begin(kind, |_| {});
         }
-        // Log blocks are never aligned, so that one long message may make one long block.
+        // Log blocks are never aligned, so a long message can make a long block.
         let limit = match kind {
             BlockKind::Log => WriteOptions::BLOCK_SIZE_MAX,
             _ => self.options.block_size,
@@ -299,7 +296,8 @@ impl<S: Sink> TableWriter<S> {
         Err(Error::TooLarge { name: name.to_owned(), block_size: self.options.block_size })
     }
 
-    /// Writes the block out and notes it for the index.
+    /// Writes the block and adds it to the list for the index. `padded` tells whether it is padded if another block
+    /// follows, and `last` whether it is the last block of the section.
     fn flush_block(&mut self, padded: bool, last: bool) -> Result<()> {
         let kind = self.block.kind();
         assert!(!self.block.is_empty(), "a block has records, and the index its last key");
@@ -327,7 +325,7 @@ impl<S: Sink> TableWriter<S> {
                 if added.len() > 1 {
                     return self.flush_halves(&added, last);
                 }
-                // Deflate may make of a record far more than it is.
+                // Deflate can make a record much longer, while storing it adds only a few bytes.
                 self.packed.truncate(BLOCK_HEADER_LEN);
                 store(&self.block.finished()[BLOCK_HEADER_LEN..], &mut self.packed);
             }
@@ -343,8 +341,7 @@ impl<S: Sink> TableWriter<S> {
         Ok(())
     }
 
-    /// Writes a log block as two, since C git could not read it as one. Content that deflate cannot shrink grows by
-    /// some bytes.
+    /// Writes the records of a log block as two blocks, because deflate has made the block longer than C git reads.
     #[cold]
     fn flush_halves(&mut self, added: &[Added], last: bool) -> Result<()> {
         let (first, second) = added.split_at(added.len() / 2);
@@ -362,140 +359,9 @@ impl<S: Sink> TableWriter<S> {
         }
         Ok(())
     }
-
-    fn finish_refs(&mut self) -> Result<()> {
-        debug_assert!(self.block.kind() == BlockKind::Ref && self.footer.logs == 0, "refs come before logs");
-        let unindexed_max = self.unindexed_max();
-        if !self.block.is_empty() {
-            self.flush_block(true, true)?;
-        }
-        let positions = self.index.positions.clone();
-        // Without an index refs are found all the same, by every reader, and can then be deleted.
-        let is_indexable = self.index.longest_key().len() <= self.index_key_max;
-        let unindexed_max = if is_indexable { unindexed_max } else { usize::MAX };
-        self.footer.ref_index = self.finish_section(unindexed_max, true)?;
-        // Few blocks are as quickly read as an index of the objects in them.
-        if let Some(objects) = self.objects.take().filter(|_| self.footer.ref_index > 0) {
-            self.write_objects(objects, &positions)?;
-        }
-        Ok(())
-    }
-
-    fn unindexed_max(&self) -> usize {
-        if self.options.aligned { UNINDEXED_BLOCKS_MAX } else { 1 }
-    }
-
-    fn write_objects(&mut self, objects: ObjectCollector, positions: &[u64]) -> Result<()> {
-        debug_assert_eq!(self.index.len(), 0, "the blocks of refs are in their own index");
-        self.block.begin(BlockKind::Object, |_| {});
-        let block_size = self.options.block_size as usize;
-        // Ids too long for an index of their blocks are not indexed at all.
-        let id_len = objects.finish(positions, self.index_key_max, |id, positions| {
-            let shared = common_prefix(&self.last_key, id);
-            if !self.block.add(id, shared, ObjectValue::type_bits(positions), block_size, |out| {
-                ObjectValue::encode(positions, out);
-            }) {
-                if !self.block.is_empty() {
-                    self.flush_block(true, false)?;
-                    self.block.begin(BlockKind::Object, |_| {});
-                }
-                self.add_object_alone(id, positions)?;
-            }
-            self.last_key.clear();
-            self.last_key.extend_from_slice(id);
-            Ok::<(), Error>(())
-        })?;
-        if id_len == 0 || self.block.is_empty() {
-            return Ok(());
-        }
-        self.flush_block(true, true)?;
-        self.footer.objects = self.index.positions[0];
-        self.footer.object_id_len = id_len;
-        self.footer.object_index = self.finish_section(self.unindexed_max(), true)?;
-        Ok(())
-    }
-
-    /// Adds the first record of an object block. If the positions alone fill a block they are left out, which tells a
-    /// reader to look through all refs.
-    fn add_object_alone(&mut self, id: &[u8], positions: &[u64]) -> Result<()> {
-        let block_size = self.options.block_size as usize;
-        let fits = [positions, &[]].into_iter().any(|positions| {
-            self.block.add(id, 0, ObjectValue::type_bits(positions), block_size, |out| {
-                ObjectValue::encode(positions, out);
-            })
-        });
-        if fits {
-            return Ok(());
-        }
-        Err(Error::TooLarge { name: "an object".into(), block_size: self.options.block_size })
-    }
-
-    fn begin_logs(&mut self) -> Result<()> {
-        self.output.skip_padding();
-        if self.summary.refs == 0 {
-            self.output.put(|out| self.header.encode(out))?;
-        }
-        debug_assert_eq!(self.index.len(), 0, "the blocks before the logs are in their own indexes");
-        self.footer.logs = self.output.position();
-        self.block.begin(BlockKind::Log, |_| {});
-        Ok(())
-    }
-
-    /// Writes an index of the section's blocks if there are more than `unindexed_max`. Returns the position of the
-    /// index's root, or 0 if there is none.
-    ///
-    /// Each level lists the blocks of the level below, and levels are added until one block is enough. JGit reads only
-    /// the first block of the highest level. No block is larger than the block size, because C git would read past it.
-    /// A section whose names are too long for that is refused.
-    fn finish_section(&mut self, unindexed_max: usize, padded: bool) -> Result<u64> {
-        let mut level = std::mem::take(&mut self.index);
-        self.last_key.clear();
-        if level.len() <= unindexed_max {
-            return Ok(0);
-        }
-        loop {
-            self.write_index_level(&level, padded)?;
-            let above = std::mem::take(&mut self.index);
-            self.last_key.clear();
-            if let [root] = above.positions[..] {
-                return Ok(root);
-            }
-            if above.len() >= level.len() {
-                return Err(self.too_large(level.longest_key()));
-            }
-            level = above;
-        }
-    }
-
-    fn write_index_level(&mut self, blocks: &BlockList, padded: bool) -> Result<()> {
-        self.block.begin(BlockKind::Index, |_| {});
-        let limit = self.options.block_size as usize;
-        for (key, position) in blocks.iter() {
-            let shared = common_prefix(&self.last_key, key);
-            let value = IndexValue { position };
-            if !self.block.add(key, shared, IndexValue::TYPE_BITS, limit, |out| value.encode(out)) {
-                if !self.block.is_empty() {
-                    self.flush_block(padded, false)?;
-                    self.block.begin(BlockKind::Index, |_| {});
-                }
-                if !self.block.add(key, 0, IndexValue::TYPE_BITS, limit, |out| value.encode(out)) {
-                    return Err(self.too_large(key));
-                }
-            }
-            self.last_key.clear();
-            self.last_key.extend_from_slice(key);
-        }
-        self.flush_block(padded, true)
-    }
-
-    /// The error about a key that an index has no room for. A log's key ends with a NUL byte and an update index.
-    fn too_large(&self, key: &[u8]) -> Error {
-        let name = key.split_once_str("\0").map_or(key, |(name, _)| name);
-        Error::TooLarge { name: name.into(), block_size: self.options.block_size }
-    }
 }
 
-/// A name is a C string to git, and ends a log's key.
+/// Checks that a name has no NUL byte, which ends a name in git and in the keys of log entries.
 #[inline]
 fn check_name(name: &BStr) -> Result<()> {
     let reason = match name {
