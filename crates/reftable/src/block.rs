@@ -1,4 +1,4 @@
-//! A block: records that share prefixes with the ones before them, and restart points where a search can begin.
+//! A block: records whose keys share prefixes with those before them, and restart points at which a search can begin.
 //!
 //! ```text
 //! | kind | length (3) | record ... | restart offset (3) ... | number of restarts (2) |

@@ -1,6 +1,6 @@
-//! Looks at a whole file and reports all that is wrong with it.
+//! Checks a whole file and reports everything that is wrong with it.
 //!
-//! First all blocks are read as they lie in the file. Then the content of the indexes is compared with the blocks
+//! First all blocks are read in the order of their positions. Then the indexes are compared with the blocks that were
 //! found.
 
 mod blocks;
@@ -11,8 +11,14 @@ use crate::{Corruption, Error, Fault, Result, Source, Table, format::BlockKind};
 use blocks::Found;
 use bstr::BString;
 
-/// Reports everything that is wrong with a table, in the order in which it was found: none is good news. An error
-/// means that the file could not be read. Nothing that a file holds makes this panic or run for ever.
+/// Checks a table and returns everything that is wrong with it, in the order in which it was found. An empty list means
+/// that the table is sound.
+///
+/// This reads the whole file. No content of a file makes it panic or run without end.
+///
+/// # Errors
+///
+/// [`Error::Io`] if the file cannot be read.
 pub fn check(source: Source, name: impl Into<BString>) -> Result<Vec<Corruption>> {
     let table = match Table::open(source, name) {
         Ok(table) => table,
@@ -21,7 +27,7 @@ pub fn check(source: Source, name: impl Into<BString>) -> Result<Vec<Corruption>
     };
     let mut report = Report { table: table.name().into(), faults: Vec::new() };
     let found = blocks::read(&table, &mut report)?;
-    // What an unreadable block holds cannot be compared.
+    // Without the content of every block, the indexes cannot be compared.
     if found.complete {
         for kind in [BlockKind::Ref, BlockKind::Object, BlockKind::Log] {
             index::compare(&table, &found, kind, &mut report);
@@ -31,7 +37,7 @@ pub fn check(source: Source, name: impl Into<BString>) -> Result<Vec<Corruption>
     Ok(report.faults)
 }
 
-/// The faults so far.
+/// The faults found so far.
 struct Report {
     table: BString,
     faults: Vec<Corruption>,

@@ -1,4 +1,4 @@
-//! A text picture of a table, for people and for tests.
+//! The content of a table as text, for people and for tests.
 
 use crate::{
     Error, LogValue, RefValue, Result, Table,
@@ -12,8 +12,13 @@ use std::{
     sync::Arc,
 };
 
-/// Writes the content of a table as it lies in the file. Header and footer get a line each. So do each block, with its
-/// position, and each record, with its offset in the block. Stops at damage with an error.
+/// Writes the content of a table as text, in the order of the file: a line for the header, for each block with its
+/// position, for each record with its offset in the block, and for the footer.
+///
+/// # Errors
+///
+/// [`Error::Output`] if the text cannot be written, [`Error::Io`] if the file cannot be read, and [`Error::Corrupt`] at
+/// the first damage, after what comes before it has been written.
 pub fn dump(table: &Arc<Table>, out: &mut dyn Write) -> Result<()> {
     header(&table.footer.header, out).map_err(Error::Output)?;
     let mut scan = BlockScan::new(table.clone());
@@ -95,7 +100,7 @@ fn records(table: &Table, block: &Block, line: &mut dyn FnMut(String)) -> Result
     }
 }
 
-/// Keys of an index are names, names with an update index, or binary.
+/// The text of an index entry's key, which is a name, a name with an update index, or an object id.
 fn index_key(key: &[u8]) -> String {
     match key.len().checked_sub(9) {
         Some(end) if end > 0 && key[end] == 0 => {

@@ -1,4 +1,4 @@
-//! The frame of a file: header, footer, and how numbers are written.
+//! Header, footer, and the encoding of numbers.
 
 mod footer;
 mod header;
@@ -7,7 +7,7 @@ pub(crate) mod varint;
 pub(crate) use footer::{Footer, OBJECT_ID_LEN_MAX};
 pub(crate) use header::{Header, Version};
 
-/// What a block holds: the byte it begins with.
+/// The kind of a block, which is the byte that it begins with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum BlockKind {
@@ -25,36 +25,36 @@ impl BlockKind {
     }
 }
 
-/// Bytes of a block's own header: its kind and its length.
+/// The length of a block's own header, in bytes: the kind and the length of the block.
 pub(crate) const BLOCK_HEADER_LEN: usize = 4;
-/// Bytes of a restart point.
+/// The length of a restart point, in bytes.
 pub(crate) const RESTART_LEN: usize = 3;
-/// Bytes of the number of restart points, the last of a block.
+/// The length of the number of restart points, in bytes. It ends the block.
 pub(crate) const RESTART_COUNT_LEN: usize = 2;
 
-/// How many bytes a piece of a zlib stream has at most that is stored, not deflated.
+/// The greatest length of a stored piece of a zlib stream, in bytes.
 pub(crate) const PIECE_MAX: usize = u16::MAX as usize;
 
-/// What a zlib stream of as many stored bytes has beside them: for each piece, and for the whole.
+/// The number of bytes by which a zlib stream is longer than the `len` bytes that are stored in it.
 pub(crate) fn stored_extra(len: usize) -> usize {
     const PIECE: usize = 5;
     const WHOLE: usize = 6;
     WHOLE + len.div_ceil(PIECE_MAX).max(1) * PIECE
 }
 
-/// The three-byte number at `at`. The caller has checked that it is there.
+/// The three-byte number at `at`, which must lie within `bytes`.
 pub(crate) fn be24(bytes: &[u8], at: usize) -> u32 {
     u32::from(bytes[at]) << 16 | u32::from(bytes[at + 1]) << 8 | u32::from(bytes[at + 2])
 }
 
-/// The eight-byte number at `at`. The caller has checked that it is there.
+/// The eight-byte number at `at`, which must lie within `bytes`.
 pub(crate) fn be64(bytes: &[u8], at: usize) -> u64 {
     let mut raw = [0; 8];
     raw.copy_from_slice(&bytes[at..at + 8]);
     u64::from_be_bytes(raw)
 }
 
-/// The low 24 bits of a number that has no more.
+/// The three bytes of a number of at most 24 bits.
 pub(crate) fn to_be24(value: usize) -> [u8; 3] {
     debug_assert!(value < 1 << 24, "a number of three bytes: {value}");
     [(value >> 16) as u8, (value >> 8) as u8, value as u8]

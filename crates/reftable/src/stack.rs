@@ -1,13 +1,13 @@
-//! The stack: the folder of tables that is a ref database, and the list that says which of them count.
+//! A stack: the folder of tables that is a ref database, and the list that names the tables in use.
 //!
 //! Read in this order: `name`, `list`, [`Snapshot`], `load`, [`Stack`], [`Addition`], [`plan()`], [`Compaction`],
 //! `clean`.
 
 mod addition;
 mod addition_writer;
+mod backoff;
 mod clean;
 mod compact;
-mod courtesy;
 mod error;
 mod handle;
 mod list;

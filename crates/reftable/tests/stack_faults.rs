@@ -169,7 +169,7 @@ fn a_line_that_is_no_name_is_given_with_its_number() {
         fs::write(dir.path().join("tables.list"), content).unwrap();
         let error = Stack::open(Fs::real(), dir.path(), options(HashKind::Sha1)).unwrap_err();
         assert!(matches!(&error, StackError::List { fault, .. } if *fault == expected), "{error}");
-        assert!(error.to_string().contains("tables.list' is broken: line"), "{error}");
+        assert!(error.to_string().contains("tables.list' is invalid: line"), "{error}");
     }
 }
 

@@ -4,38 +4,38 @@ use crate::{
 };
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
-/// Deflates log blocks with one state for all of them, set up when it is first needed.
+/// Deflates log blocks with a shared state that is set up when it is first needed.
 ///
-/// Setting that state up clears some 240 KiB. That costs more than all the rest of a table of one ref. Most
-/// transactions have a log of one small block. Such a log is therefore written "stored", which is a legal zlib stream;
-/// compaction packs it later.
+/// Setting the state up clears some 240 KiB, which costs more than all the rest of writing a table of one ref.
+/// Therefore a log of a single small block, as most transactions write it, is "stored" instead, which is a valid zlib
+/// stream, and is deflated by a later compaction.
 #[derive(Default)]
 pub(crate) struct Deflater {
     state: Option<Compress>,
 }
 
-/// Blocks up to this size are stored as long as there is no deflate state.
+/// The largest block that is stored rather than deflated if no state has been set up.
 const STORED_MAX: usize = 4096;
 const _: () = assert!(STORED_MAX <= u16::MAX as usize, "a stored piece tells its length in 16 bits");
 const MODULUS: u32 = 65_521;
-/// The most that a part adds to the second sum of the checksum, which is less than the modulus before.
+/// A bound on the second sum of the checksum after one part, given that it was less than the modulus before.
 const SUM_MAX: usize = STORED_MAX * (STORED_MAX + 1) / 2 * 255 + STORED_MAX * MODULUS as usize;
 const _: () = assert!(SUM_MAX < u32::MAX as usize - MODULUS as usize, "no sum overflows");
-/// A fifth of the default level's work for 7 % more bytes, on reflogs.
+/// On reflogs this takes a fifth of the default level's work, for 7 % more bytes.
 const LEVEL: Compression = Compression::fast();
 /// zlib's header for "deflate, small window": the two bytes are a multiple of 31.
 const ZLIB_HEADER: [u8; 2] = [0x78, 0x01];
 
 impl Deflater {
-    /// Appends `raw` to `out` as a zlib stream. `may_store` tells that no other block will follow, and that there is
-    /// room for [`stored_extra`].
+    /// Appends `raw` to `out` as a zlib stream. With `may_store` a small block can be stored; the caller sets it if no
+    /// other block will follow and the stream may be longer than `raw` by [`stored_extra`].
     pub(crate) fn deflate(&mut self, raw: &[u8], may_store: bool, out: &mut Vec<u8>) {
         if may_store && self.state.is_none() && raw.len() <= STORED_MAX {
             return store(raw, out);
         }
         let state = self.state.get_or_insert_with(|| Compress::new(LEVEL, true));
         state.reset();
-        // What deflate adds to bytes that it cannot shrink, and some.
+        // More than deflate adds to bytes that it cannot shrink.
         out.reserve(raw.len() + raw.len() / 128 + 64);
         loop {
             let done = state.total_in() as usize;
@@ -44,14 +44,14 @@ impl Deflater {
                     debug_assert_eq!(state.total_in() as usize, raw.len(), "all of the block is in its stream");
                     return;
                 }
-                // Only an invalid state is an error, and reset has just made it valid.
+                // The only possible error is an invalid state, and the reset has made it valid.
                 Ok(_) | Err(_) => out.reserve(raw.len() + 64),
             }
         }
     }
 }
 
-/// Appends `raw` as it is, as a zlib stream.
+/// Appends `raw` as a zlib stream of stored pieces.
 pub(crate) fn store(raw: &[u8], out: &mut Vec<u8>) {
     let (begin, mut left) = (out.len(), raw);
     out.extend_from_slice(&ZLIB_HEADER);
@@ -71,7 +71,7 @@ pub(crate) fn store(raw: &[u8], out: &mut Vec<u8>) {
     debug_assert_eq!(out.len() - begin, raw.len() + stored_extra(raw.len()), "a stored stream is as long as was said");
 }
 
-/// The checksum of RFC 1950. The sums cannot overflow on as few bytes as a part has.
+/// The Adler-32 checksum of RFC 1950. The parts are so short that the sums cannot overflow.
 fn adler32(bytes: &[u8]) -> u32 {
     let add = |(low, high): (u32, u32), byte: &u8| (low + u32::from(*byte), high + low + u32::from(*byte));
     let (low, high) = bytes.chunks(STORED_MAX).fold((1, 0), |sums, part| {
@@ -81,21 +81,21 @@ fn adler32(bytes: &[u8]) -> u32 {
     (high << 16) | low
 }
 
-/// Inflates log blocks with one state for all of them.
+/// Inflates log blocks with a shared state.
 #[derive(Default)]
 pub(crate) struct Inflater {
     state: Option<Decompress>,
 }
 
 impl Inflater {
-    /// Inflates the zlib stream at the start of `packed` behind what `out` holds, until `out` is `len` bytes long.
-    /// Returns how many bytes the stream has; `Ok(None)` if it is longer than `packed`.
+    /// Inflates the zlib stream at the start of `packed` and appends the result to `out`, which must be `len` bytes
+    /// long then. Returns the length of the stream, or `None` if the stream continues beyond `packed`.
     pub(crate) fn inflate(&mut self, packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<Option<usize>, Fault> {
         debug_assert!(out.len() <= len, "`peek` refuses a block that is shorter than its header: {len}");
         let state = self.state.get_or_insert_with(|| Decompress::new(true));
         state.reset(true);
-        // A byte too many, so that a stream that is longer than announced shows. Deflate packs 1032 bytes into one at
-        // best: a block that announces more is not given the memory.
+        // One byte more than announced reveals a stream that is too long. Deflate packs at most 1032 bytes into one, so
+        // a block that announces more does not get the memory.
         let room = (len - out.len() + 1).min(packed.len().saturating_mul(1032));
         out.reserve_exact(room);
         loop {

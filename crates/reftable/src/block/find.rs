@@ -8,9 +8,11 @@ use crate::{
 };
 use std::cmp::Ordering;
 
-/// The first record of a block whose key is not less than `wanted`. Tells whether the key equals `wanted`, and the
-/// value. `None` if all keys are less. No key is assembled: a key is compared from the first byte on that the one
-/// before left undecided.
+/// Finds the first record of a block whose key is not less than `wanted`. Returns whether its key equals `wanted`, and
+/// its value, or `None` if all keys are less.
+///
+/// Keys are not assembled. Each key is compared from the first byte on that the comparison with the previous key has
+/// left undecided.
 pub(crate) fn lower_bound<R: Records>(
     block: &[u8],
     layout: &Layout,
@@ -19,7 +21,7 @@ pub(crate) fn lower_bound<R: Records>(
 ) -> Result<Option<(bool, R::Value)>, Fault> {
     let records = &block[..layout.restarts_at];
     let mut at = restart_before(block, layout, wanted)?;
-    // Of the key before, which is less: its length, and how much of `wanted` it begins with.
+    // The length of the previous key, which is less than `wanted`, and the number of bytes that both begin with.
     let (mut len, mut matched) = (0, 0);
     while at < records.len() {
         debug_assert!(matched <= len && matched <= wanted.len(), "what was compared is in both keys");
@@ -34,7 +36,7 @@ pub(crate) fn lower_bound<R: Records>(
         let own = &records[at..at + suffix];
         at += suffix;
         let order = if shared > matched {
-            // It has the byte that made the one before less.
+            // It shares the byte that made the previous key less.
             Ordering::Less
         } else {
             let more = common_prefix(own, &wanted[shared..]);
@@ -50,11 +52,12 @@ pub(crate) fn lower_bound<R: Records>(
     Ok(None)
 }
 
-/// Where to begin: at the last restart point whose key is not greater than `wanted`, or at the first record.
+/// The offset at which a search begins: the last restart point whose key is not greater than `wanted`, or the first
+/// record.
 pub(crate) fn restart_before(block: &[u8], layout: &Layout, wanted: &[u8]) -> Result<usize, Fault> {
     let records = &block[..layout.restarts_at];
     let mut start = layout.records_at;
-    // What comes before `low` is not greater, what comes from `high` on is.
+    // The restart points before `low` are not greater than `wanted`, and those from `high` on are.
     let (mut low, mut high) = (0, layout.restart_count);
     while low < high {
         let middle = low + (high - low) / 2;

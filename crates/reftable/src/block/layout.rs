@@ -3,18 +3,19 @@ use crate::{
     format::{BLOCK_HEADER_LEN, BlockKind, RESTART_COUNT_LEN, RESTART_LEN, be24},
 };
 
-/// Where the parts of a block are, as offsets from its start.
+/// The offsets of the parts of a block from its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     pub(crate) kind: BlockKind,
-    /// The first record. In the first block of a file the file's header comes before it.
+    /// The offset of the first record. In the first block of a file the file's header comes before the block's own.
     pub(crate) records_at: usize,
-    /// The restart points, which is where the records end.
+    /// The offset of the restart points, at which the records end.
     pub(crate) restarts_at: usize,
     pub(crate) restart_count: usize,
 }
 
-/// Reads a block's own header, which begins at `at`: its kind and its length (of a log block, when inflated).
+/// Reads a block's own header at `at`. Returns the kind of the block and its length, which counts inflated bytes if it
+/// is a log block.
 pub(crate) fn peek(bytes: &[u8], at: usize) -> Result<(BlockKind, usize), Fault> {
     let header = bytes.get(at..at + BLOCK_HEADER_LEN).ok_or(Fault::BlockLen(0))?;
     let kind = BlockKind::from_byte(header[0]).ok_or(Fault::BlockType(header[0]))?;
@@ -26,7 +27,7 @@ pub(crate) fn peek(bytes: &[u8], at: usize) -> Result<(BlockKind, usize), Fault>
 }
 
 impl Layout {
-    /// Finds the parts of a block of exactly these bytes. [`peek`] accepted the block with the header at `at`.
+    /// Determines the parts of a block of exactly these bytes. The caller has checked the header at `at` with [`peek`].
     pub(crate) fn of(kind: BlockKind, bytes: &[u8], at: usize) -> Result<Self, Fault> {
         let records_at = at + BLOCK_HEADER_LEN;
         debug_assert!(bytes.len() >= records_at + RESTART_COUNT_LEN, "`peek` refuses shorter blocks");

@@ -5,7 +5,7 @@ use crate::{
     record::key,
 };
 
-/// The restart point number `index`, which the block has.
+/// The offset of restart point number `index`, which must be less than the number of restart points.
 #[inline]
 pub(crate) fn restart_offset(block: &[u8], layout: &Layout, index: usize) -> Result<usize, Fault> {
     debug_assert!(index < layout.restart_count, "the block has {} restart points", layout.restart_count);
@@ -17,14 +17,16 @@ pub(crate) fn restart_offset(block: &[u8], layout: &Layout, index: usize) -> Res
     }
 }
 
-/// The key of the block's first record.
+/// The key of the first record.
 pub(crate) fn first_key<'a>(block: &'a [u8], layout: &Layout) -> Result<&'a [u8], Fault> {
     key::get_whole(&block[..layout.restarts_at], &mut layout.records_at.clone())
 }
 
-/// The last restart point at or behind number `from` whose key is not greater than `wanted`. It is `from` itself if
-/// there is none. The next key is often near the last, or else far behind the block. So the search looks at the next
-/// restart point, then at the last one. Then it doubles and halves strides. Only what it touches is checked.
+/// The number of the last restart point from `from` on whose key is not greater than `wanted`; `from` if there is none.
+///
+/// In a sorted batch the next key is often near the previous one, or else far behind the block. Therefore the search
+/// looks at the next restart point and at the last one before it gallops, doubling its stride and then halving it. Only
+/// the restart points that it touches are checked.
 pub(crate) fn restart_from(block: &[u8], layout: &Layout, from: usize, wanted: &[u8]) -> Result<usize, Fault> {
     let records = &block[..layout.restarts_at];
     let is_before = |index| {
@@ -39,7 +41,7 @@ pub(crate) fn restart_from(block: &[u8], layout: &Layout, from: usize, wanted: &
     if is_before(last)? {
         return Ok(last);
     }
-    // The key sought lies behind `low` and before `high`.
+    // `wanted` is not less than the key at `low`; the keys from `high` on have yet to be compared.
     let (mut low, mut high, mut stride) = (from + 1, from + 2, 1);
     while high < last && is_before(high)? {
         low = high;

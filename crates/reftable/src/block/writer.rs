@@ -4,21 +4,21 @@ use crate::{
     record::key::{self, Key},
 };
 
-/// A record as it was added: its key, the type of its value, and the value.
+/// A record that was added: its key, the type of its value, and the value.
 pub(crate) type Added = (Vec<u8>, u8, Vec<u8>);
 
-/// Builds one block after another in one buffer.
+/// Builds blocks, one after another, in a buffer that is reused.
 pub(crate) struct BlockWriter {
     kind: BlockKind,
-    /// The block so far, with the file's header before it where it is the first.
+    /// The block so far; in the first block of a file the file's header comes before the block's own.
     buffer: Vec<u8>,
-    /// Where the block's own header is.
+    /// The offset of the block's own header.
     header_at: usize,
     restarts: Vec<u32>,
-    /// Of a log block, where each record begins.
+    /// The offset of each record, in log blocks only.
     starts: Vec<u32>,
     restart_interval: u32,
-    /// Records until the next one is stored with its whole key.
+    /// The number of records before the next restart point.
     until_restart: u32,
 }
 
@@ -27,7 +27,7 @@ const _: () = assert!(
     "a restart point reaches all of the largest block"
 );
 
-/// What the format's 16 bits can count.
+/// The largest number of restart points, which the format stores in 16 bits.
 const RESTARTS_MAX: usize = u16::MAX as usize;
 
 impl BlockWriter {
@@ -44,7 +44,7 @@ impl BlockWriter {
         }
     }
 
-    /// Begins a block behind the bytes that `header` puts before it.
+    /// Begins a block behind the bytes that `header` appends.
     pub(crate) fn begin(&mut self, kind: BlockKind, header: impl FnOnce(&mut Vec<u8>)) {
         self.kind = kind;
         self.buffer.clear();
@@ -64,8 +64,8 @@ impl BlockWriter {
         self.restarts.is_empty()
     }
 
-    /// Adds a record whose key shares its first `shared` bytes with the key added before. Adds nothing if the block
-    /// would grow beyond `limit` bytes.
+    /// Adds a record whose key shares its first `shared` bytes with the previous key. Returns `false` and adds nothing
+    /// if the block would become longer than `limit` bytes.
     #[inline]
     pub(crate) fn add(
         &mut self,
@@ -76,7 +76,7 @@ impl BlockWriter {
         value: impl FnOnce(&mut Vec<u8>),
     ) -> bool {
         let start = self.buffer.len();
-        // A key that shares nothing is as good as a restart point, and git counts it as one.
+        // A key that shares nothing can serve as a restart point, and git makes it one.
         let is_restart =
             (self.until_restart == 0 || shared == 0) && (self.restarts.len() < RESTARTS_MAX || self.is_empty());
         let shared = if self.until_restart == 0 { 0 } else { shared };
@@ -102,7 +102,7 @@ impl BlockWriter {
         true
     }
 
-    /// What was added to a log block that is complete, so that it can be written as several.
+    /// The records of a complete log block, so that they can be written as several blocks.
     #[cold]
     pub(crate) fn added(&self) -> Vec<Added> {
         assert_eq!(self.kind, BlockKind::Log, "the records' starts are noted in log blocks");
@@ -117,7 +117,7 @@ impl BlockWriter {
         self.starts.iter().map(|start| *start as usize).zip(ends).map(&mut added).collect()
     }
 
-    /// Completes the block and returns it, with what was put before it.
+    /// Completes the block and returns it, including the bytes before its own header.
     pub(crate) fn finish(&mut self) -> &[u8] {
         let first = self.restarts.first().map(|first| *first as usize);
         debug_assert!(first.is_none_or(|at| at == self.header_at + BLOCK_HEADER_LEN), "the first record is a restart");
@@ -132,7 +132,7 @@ impl BlockWriter {
         &self.buffer
     }
 
-    /// The block again, once it is finished.
+    /// The block, after [`finish`](Self::finish).
     pub(crate) fn finished(&self) -> &[u8] {
         &self.buffer
     }

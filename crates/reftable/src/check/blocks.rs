@@ -1,4 +1,4 @@
-//! Reads all blocks as they lie in the file.
+//! Reads all blocks in the order of their positions.
 
 use super::Report;
 use crate::{
@@ -11,11 +11,11 @@ use crate::{
 use refdb_types::ObjectId;
 use std::sync::Arc;
 
-/// All that the blocks hold and that something else in the file refers to.
+/// The content of the blocks to which other parts of the file refer.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) blocks: Vec<FoundBlock>,
-    /// Object ids that refs point at, with the position of their block.
+    /// The object ids to which refs point, each with the position of the ref's block.
     pub(super) pointed: Vec<(ObjectId, u64)>,
     pub(super) objects: Vec<FoundObject>,
     /// Whether every block could be read.
@@ -26,7 +26,7 @@ pub(super) struct FoundBlock {
     pub(super) position: u64,
     pub(super) kind: BlockKind,
     pub(super) last_key: Vec<u8>,
-    /// Of an index block: last key and position of the blocks below it.
+    /// The entries of an index block: the last key and the position of each block below.
     pub(super) children: Vec<(Vec<u8>, u64)>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct FoundBlock {
 pub(super) struct FoundObject {
     pub(super) block: u64,
     pub(super) id: Vec<u8>,
-    /// None at all if there were too many to list.
+    /// The positions of ref blocks; empty if there were too many to list.
     pub(super) positions: Vec<u64>,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn read(table: &Arc<Table>, report: &mut Report) -> Result<Found> {
             Err(Error::Corrupt(corruption)) => {
                 report.faults.push(*corruption);
                 found.complete = false;
-                // Its length is unknown; the next section that the footer tells of can still be looked at.
+                // The length of the block is unknown, but the next section that the footer mentions can still be read.
                 let footer = &table.footer;
                 let starts = [footer.ref_index, footer.objects, footer.object_index, footer.logs, footer.log_index];
                 match starts.into_iter().filter(|start| *start > position).min() {
@@ -67,14 +67,15 @@ pub(super) fn read(table: &Arc<Table>, report: &mut Report) -> Result<Found> {
     }
 }
 
-/// No block but one of logs is larger than the header says. The file's header counts as a part of the first block.
+/// Checks that a block other than a log block is not larger than the header's block size. The file's header counts as a
+/// part of the first block.
 fn check_len(table: &Table, block: &Block, report: &mut Report) {
     if let Some(len) = table.len_beyond_block_size(block) {
         report.add(block.position, Fault::BlockTooLarge { len, block_size: table.footer.header.block_size });
     }
 }
 
-/// Restart points ascend, from the first record on, and each leads to a record with a whole key.
+/// Checks that the restart points ascend from the first record on, and that each leads to a record with a whole key.
 fn check_restarts(block: &Block, report: &mut Report) {
     let bytes = block.bytes();
     let mut last = None;
@@ -111,8 +112,8 @@ fn read_records(table: &Table, block: &Block, found: &mut Found, report: &mut Re
     let kind = block.layout.kind;
     let context = Context { hash: table.hash(), min_update_index: table.min_update_index() };
     let max = table.max_update_index();
-    // Keys ascend through a section. Each index block begins anew here; the comparison with the blocks below shows
-    // whether their order is right.
+    // Keys ascend through a section. The order of index blocks is checked later, when they are compared with the blocks
+    // below them.
     let mut last_key = match found.blocks.last() {
         Some(before) if before.kind == kind && kind != BlockKind::Index => before.last_key.clone(),
         _ => Vec::new(),
@@ -137,7 +138,7 @@ fn read_records(table: &Table, block: &Block, found: &mut Found, report: &mut Re
             found.pointed.extend(value.objects(block.records(), context.hash).map(|id| (id, block.position)));
         }),
         BlockKind::Log => block.each::<LogRecords>(&context, |offset, key, value| {
-            // A deletion may name an entry that is newer than this table.
+            // A tombstone may hide an entry with a greater update index than this table has.
             let update_index = if LogRecords::is_deletion(value) { 0 } else { log_update_index(key) };
             check(offset, key, update_index, report);
         }),

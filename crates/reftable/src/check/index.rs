@@ -3,10 +3,10 @@
 use super::{Found, Report, blocks::FoundBlock};
 use crate::{Fault, Table, format::BlockKind};
 
-/// A level more than any index of a file of this size could need.
+/// More levels than any index can need.
 const LEVELS_MAX: usize = 64;
 
-/// Walks from the root blocks down, level by level. The last level must be all of the section's blocks, in order.
+/// Walks from the root blocks down, level by level. The last level must consist of all blocks of the section, in order.
 pub(super) fn compare(table: &Table, found: &Found, kind: BlockKind, report: &mut Report) {
     let blocks: Vec<&FoundBlock> = found.blocks.iter().filter(|block| block.kind == kind).collect();
     let Some(section) = table.section(kind) else {
@@ -21,7 +21,7 @@ pub(super) fn compare(table: &Table, found: &Found, kind: BlockKind, report: &mu
     if section.index == 0 {
         return;
     }
-    // C git may leave several root blocks, one behind the other.
+    // C git can leave several root blocks, one behind the other.
     let from_root = found.blocks.iter().skip_while(|block| block.position < section.index);
     let mut level: Vec<&FoundBlock> = from_root.take_while(|block| block.kind == BlockKind::Index).collect();
     if level.first().is_none_or(|block| block.position != section.index) {
@@ -53,7 +53,7 @@ pub(super) fn compare(table: &Table, found: &Found, kind: BlockKind, report: &mu
 }
 
 impl Found {
-    /// The block at a position.
+    /// The block at a position, if one was found there.
     pub(super) fn at(&self, position: u64) -> Option<&FoundBlock> {
         self.blocks.binary_search_by_key(&position, |block| block.position).ok().map(|at| &self.blocks[at])
     }

@@ -1,4 +1,4 @@
-//! Compares the object index with the refs.
+//! Compares the index of objects with the refs.
 
 use super::{Found, Report};
 use crate::{
@@ -14,7 +14,7 @@ pub(super) fn compare(table: &Table, mut found: Found, report: &mut Report) {
     found.pointed.dedup();
     let mut pointed = found.pointed.chunk_by(|a, b| a.0.as_bytes()[..len] == b.0.as_bytes()[..len]).peekable();
     for object in &found.objects {
-        // Ids that the index leaves out come before the one at hand.
+        // Ids before that of this record are missing from the index.
         while let Some(missing) = pointed.next_if(|ids| ids[0].0.as_bytes()[..len] < object.id[..]) {
             report.add(section.start, Fault::ObjectMissing(be64(missing[0].0.as_bytes(), 0)));
         }

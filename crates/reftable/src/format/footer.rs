@@ -1,7 +1,7 @@
 use super::{Header, Version, be64};
 use crate::Fault;
 
-/// What a file ends with: the header again, where the sections are, and a checksum of the footer itself.
+/// The footer of a file: the header again, the positions of the sections, and a checksum of the footer.
 ///
 /// ```text
 /// +0         +8                          +16                +24            +32            +40
@@ -14,7 +14,7 @@ pub(crate) struct Footer {
     pub(crate) header: Header,
     pub(crate) ref_index: u64,
     pub(crate) objects: u64,
-    /// To how many bytes object ids are abbreviated.
+    /// The length to which object ids are abbreviated, in bytes.
     pub(crate) object_id_len: u8,
     pub(crate) object_index: u64,
     pub(crate) logs: u64,
@@ -25,7 +25,7 @@ const POSITIONS_LEN: usize = 5 * 8;
 const CHECKSUM_LEN: usize = 4;
 const ID_LEN_BITS: u32 = 5;
 
-/// The longest abbreviation that the footer can tell.
+/// The longest abbreviation that the footer can store, in bytes.
 pub(crate) const OBJECT_ID_LEN_MAX: u8 = (1 << ID_LEN_BITS) - 1;
 
 impl Version {
@@ -49,7 +49,7 @@ impl Footer {
         debug_assert_eq!(Self::decode(&out[start..], &self.header), Ok(*self), "a footer is read as it was written");
     }
 
-    /// Reads a footer of exactly the length that the file's header asks for.
+    /// Decodes a footer; fails unless `bytes` have the length of a footer of that version, and it repeats the header.
     pub(crate) fn decode(bytes: &[u8], header: &Header) -> Result<Self, Fault> {
         if bytes.len() != header.version.footer_len() {
             return Err(Fault::TooShort(bytes.len() as u64));

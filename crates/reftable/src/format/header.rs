@@ -2,16 +2,16 @@ use super::be64;
 use crate::Fault;
 use refdb_types::HashKind;
 
-/// The version of a file decides how long its header and footer are.
+/// The version of the format, which decides the lengths of header and footer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Version {
-    /// SHA-1 ids, without saying so.
+    /// Object ids are of SHA-1; there is no field for the hash function.
     One,
-    /// Names its hash function.
+    /// The header names the hash function.
     Two,
 }
 
-/// What a file begins with, and what its footer repeats.
+/// The header of a file, which its footer repeats.
 ///
 /// ```text
 /// 0     4     5            8                  16                 24          28
@@ -21,7 +21,7 @@ pub(crate) enum Version {
 pub(crate) struct Header {
     pub(crate) version: Version,
     pub(crate) hash: HashKind,
-    /// 0 in unaligned files.
+    /// The block size, in bytes; 0 in files that are not aligned.
     pub(crate) block_size: u32,
     pub(crate) min_update_index: u64,
     pub(crate) max_update_index: u64,
@@ -49,10 +49,10 @@ impl Version {
 }
 
 impl Header {
-    /// The longest header there is.
+    /// The length of the longest header, in bytes.
     pub(crate) const MAX_LEN: usize = END;
 
-    /// The header of a file to be written: version 1 where it can be, since older readers know no other.
+    /// The header of a new file: of version 1 for SHA-1, since older readers know no other version.
     pub(crate) fn new(hash: HashKind, block_size: u32, min_update_index: u64, max_update_index: u64) -> Self {
         let version = match hash {
             HashKind::Sha1 => Version::One,
@@ -65,10 +65,11 @@ impl Header {
         self.version.header_len()
     }
 
-    /// The most bytes that C git reads of a log block that has `inflated` bytes inflated. It is that number, or the
-    /// block size.
+    /// The number of bytes that C git reads of a log block which has `inflated` bytes when it is inflated: that number
+    /// or the block size, whichever is larger.
     pub(crate) fn log_block_max(&self, inflated: usize) -> usize {
-        const GUESS: u32 = 4096;
+        // Git assumes its default for a file that is not aligned.
+        const GUESS: u32 = crate::WriteOptions::DEFAULT_BLOCK_SIZE;
         let block_size = if self.block_size == 0 { GUESS } else { self.block_size };
         inflated.max(block_size as usize)
     }
@@ -92,7 +93,7 @@ impl Header {
         }
     }
 
-    /// Reads the header at the start of `bytes`, which may be longer or shorter.
+    /// Decodes the header at the start of `bytes`.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Fault> {
         let too_short = Fault::TooShort(bytes.len() as u64);
         if bytes.get(..VERSION_AT).ok_or(too_short)? != MAGIC {

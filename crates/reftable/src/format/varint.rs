@@ -1,12 +1,13 @@
-//! Numbers of variable length, as in a pack's offset deltas. A byte carries seven bits, and the high bit is set on all
-//! bytes but the last. Each following byte adds one, so no number has two spellings.
+//! Numbers of variable length, encoded like the offsets of deltas in packs. A byte carries seven bits, and all bytes
+//! but the last have the high bit set. One is added for each byte that follows, so that each number has a single
+//! encoding.
 
 use crate::Fault;
 
-/// The longest a 64-bit number gets.
+/// The length of the longest encoding of a 64-bit number, in bytes.
 pub(crate) const MAX_LEN: usize = 10;
 
-/// Reads the number at `*at` and moves `*at` behind it.
+/// Decodes the number at `*at` and moves `*at` behind it.
 #[inline(always)]
 pub(crate) fn get(bytes: &[u8], at: &mut usize) -> Result<u64, Fault> {
     match bytes.get(*at) {
@@ -22,13 +23,13 @@ pub(crate) fn get(bytes: &[u8], at: &mut usize) -> Result<u64, Fault> {
     }
 }
 
-/// The number that these two bytes spell, the second being the last, or begin to spell.
+/// The value of these two bytes, whether they are the whole number or only the first bytes of it.
 #[inline(always)]
 pub(crate) fn of_two(first: u8, second: u8) -> u64 {
     (u64::from(first & 0x7f) + 1) << 7 | u64::from(second & 0x7f)
 }
 
-/// By values, so that `get` keeps its position in a register.
+/// Decodes a number of several bytes. The position is passed by value, so that `get` can keep it in a register.
 #[inline(never)]
 fn get_long(bytes: &[u8], at: usize) -> Result<(u64, usize), Fault> {
     let rest = bytes.get(at..).unwrap_or_default();
@@ -54,13 +55,13 @@ fn get_long(bytes: &[u8], at: usize) -> Result<(u64, usize), Fault> {
     Err(Fault::Varint)
 }
 
-/// Reads a number that counts bytes in memory.
+/// Decodes a number that is a length in memory.
 #[inline(always)]
 pub(crate) fn get_len(bytes: &[u8], at: &mut usize) -> Result<usize, Fault> {
     get(bytes, at).and_then(|value| usize::try_from(value).map_err(|_| Fault::RecordTruncated))
 }
 
-/// How many bytes [`put`] appends.
+/// The number of bytes that [`put`] appends.
 pub(crate) fn len(mut value: u64) -> usize {
     let mut len = 1;
     while value >= 0x80 {

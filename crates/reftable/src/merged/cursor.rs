@@ -9,19 +9,20 @@ use std::ops::ControlFlow;
 /// Steps and seeks through the records of one kind in a stack of tables.
 pub(crate) struct MergedCursor<R: Records> {
     tables: Merged,
-    /// One a table, oldest first; made when they are first needed.
+    /// A cursor for each table, oldest first; they are created when they are first needed.
     cursors: Vec<Seeker<R>>,
-    /// The cursors that are on a record, by key, and among equal keys the newest first. The first has the current
-    /// record. Those behind it are on later keys, since the first one's older namesakes are stepped over at once.
+    /// The cursors that are on a record, sorted by key, and by age with the newest first where keys are equal. The
+    /// first is on the current record. The others are on greater keys, because older records with the current key are
+    /// skipped at once.
     order: Vec<usize>,
-    /// How many bytes the keys of the first two have in common.
+    /// The number of bytes that the keys of the first two share.
     matched: usize,
     state: State,
-    /// If set, no record that exists lies between this key, inclusive, and the current record, or the end. A seek to a
-    /// key in between is free. So a sorted batch of prefixes walks over any run of tombstones once.
+    /// If set, there is no visible record from this key, inclusive, up to the current record or the end. Seeking to a
+    /// key in that gap costs nothing, so a sorted batch of prefixes walks over any run of tombstones only once.
     floor: Vec<u8>,
     floor_is_set: bool,
-    /// Whether there are tombstones in that gap.
+    /// Whether tombstones in that gap were skipped.
     passed: bool,
 }
 
@@ -29,9 +30,9 @@ pub(crate) struct MergedCursor<R: Records> {
 enum State {
     /// Before the first record.
     Start,
-    /// On a record that is still to be returned.
+    /// On a record that has yet to be returned.
     Before,
-    /// On a record that was returned, or at the end.
+    /// On a record that has been returned, or at the end.
     On,
 }
 
@@ -60,7 +61,7 @@ impl<R: Records> MergedCursor<R> {
         self.order.first().map(|first| &*self.cursors[*first])
     }
 
-    /// For a walk that ends at the current record because of its key. Each table has to be in order there.
+    /// Checks the order of keys in each table, for a walk that ends at the current record because of its key.
     pub(crate) fn check_ahead(&mut self) -> Result<()> {
         let checked = self.cursors.iter_mut().try_for_each(|cursor| cursor.check_ahead());
         if checked.is_err() {
@@ -69,11 +70,11 @@ impl<R: Records> MergedCursor<R> {
         checked
     }
 
-    /// Moves to the next record that is no tombstone. Returns whether there is one.
+    /// Moves to the next record that is not a tombstone. Returns whether there is one.
     #[inline]
     pub(crate) fn next_visible(&mut self) -> Result<bool> {
         if self.state == State::On {
-            // The record that is left exists: what follows the floor is not empty any more.
+            // The record that is left behind is visible, so the gap does not reach across it.
             self.forget_floor();
         }
         loop {
@@ -88,11 +89,11 @@ impl<R: Records> MergedCursor<R> {
         }
     }
 
-    /// Hands the records that follow to `visit`, but for tombstones, until it breaks or there are no more.
+    /// Passes the following records to `visit`, without tombstones, until it breaks or there are no more.
     #[inline]
     pub(crate) fn for_each_visible(&mut self, mut visit: impl Visit<R>) -> Result<ControlFlow<()>> {
         while self.next_visible()? {
-            // If one table is left, no other can say anything of what it has.
+            // Once a single table is left, no other one can override its records.
             let (first, is_last) = (self.order[0], self.order.len() == 1);
             if is_last {
                 self.forget_floor();
@@ -110,7 +111,7 @@ impl<R: Records> MergedCursor<R> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Moves to the next record, be it a tombstone. Returns whether there is one.
+    /// Moves to the next record, which may be a tombstone. Returns whether there is one.
     pub(crate) fn next_any(&mut self) -> Result<bool> {
         if self.state == State::On {
             self.forget_floor();
@@ -130,7 +131,8 @@ impl<R: Records> MergedCursor<R> {
         found
     }
 
-    /// After an error: at the end, knowing nothing. A table that was dropped from the order must not seem to be empty.
+    /// Moves to the end after an error, and forgets the gap, because a table that was dropped from the order must not
+    /// seem to be empty.
     #[cold]
     fn lose(&mut self) {
         self.forget_floor();
@@ -158,7 +160,7 @@ impl<R: Records> MergedCursor<R> {
     /// Moves before the first record whose key is not less than `wanted`.
     pub(crate) fn seek(&mut self, wanted: &[u8]) -> Result<()> {
         let ahead = self.current().is_none_or(|cursor| cursor.key() >= wanted);
-        // If the gap reaches back to `wanted`, the last record found is the wanted one.
+        // If the gap reaches back to `wanted`, the current record is already the wanted one.
         if self.state == State::Start || !ahead || !self.floor_is_set || self.floor.as_slice() > wanted {
             let sought = if ahead { self.seek_all(wanted) } else { self.seek_forward(wanted) };
             if sought.is_err() {
@@ -185,8 +187,8 @@ impl<R: Records> MergedCursor<R> {
         Ok(())
     }
 
-    /// Moves only the cursors that are before `wanted`. The others are already on their first record from there on:
-    /// each passed only keys up to the current record's.
+    /// Moves only the cursors that are before `wanted`. The others are already on their first record from `wanted` on,
+    /// because each has passed only keys up to that of the current record.
     fn seek_forward(&mut self, wanted: &[u8]) -> Result<()> {
         self.passed = false;
         while let Some(&first) = self.order.first()
@@ -205,7 +207,7 @@ impl<R: Records> MergedCursor<R> {
         }
     }
 
-    /// Orders all cursors anew.
+    /// Sorts all cursors.
     fn arrange(&mut self) -> Result<()> {
         self.order.clear();
         self.order.extend((0..self.cursors.len()).filter(|at| self.cursors[*at].is_on_record()));
@@ -214,7 +216,7 @@ impl<R: Records> MergedCursor<R> {
         self.settle()
     }
 
-    /// Leaves the current record behind.
+    /// Moves the first cursor forward and restores the order.
     #[inline]
     fn advance(&mut self) -> Result<()> {
         let Some(&first) = self.order.first() else { return Ok(()) };
@@ -227,8 +229,8 @@ impl<R: Records> MergedCursor<R> {
             return stepped.map(drop);
         };
         if matches!(stepped, Ok(true)) {
-            // The key left behind shared `matched` bytes with the second cursor's and was less. A key that shares more
-            // with the key left behind is less too, at the same byte. No comparison is needed.
+            // The previous key was less than that of the second cursor, with which it shared `matched` bytes. A key
+            // that shares more bytes with the previous key is less at the same byte, so that no comparison is needed.
             let cursor = &self.cursors[first];
             let shared = cursor.shared();
             if shared > self.matched {
@@ -242,7 +244,7 @@ impl<R: Records> MergedCursor<R> {
                 return Ok(());
             }
             if more == key.len() && more == other.len() && first > second {
-                // Two tables in step, as when refs are made again over what was deleted.
+                // Both tables have the same keys here, as when deleted refs have been created again.
                 let stepped = self.cursors[second].step();
                 self.reposition(1, stepped)?;
                 return self.settle();
@@ -252,7 +254,7 @@ impl<R: Records> MergedCursor<R> {
         self.settle()
     }
 
-    /// Puts the cursor at place `at` of the order, which has moved forward, where it belongs by now.
+    /// Moves the cursor at place `at` of the order, which has moved forward, to its new place.
     fn reposition(&mut self, at: usize, moved: Result<bool>) -> Result<()> {
         if !matches!(moved, Ok(true)) {
             self.order.remove(at);
@@ -272,7 +274,8 @@ impl<R: Records> MergedCursor<R> {
         Ok(())
     }
 
-    /// Steps over older records of the first cursor's key. Notes how much that key has in common with the next.
+    /// Skips older records with the key of the first cursor, and notes the number of bytes that it shares with the next
+    /// key.
     fn settle(&mut self) -> Result<()> {
         while let [first, second, ..] = self.order[..] {
             let (key, other) = (self.cursors[first].key(), self.cursors[second].key());
@@ -287,7 +290,8 @@ impl<R: Records> MergedCursor<R> {
         Ok(())
     }
 
-    /// Whether the first key is less than all others, and these ascend, the newer table first among equal keys.
+    /// Whether the first key is less than all others, and these are sorted, with the newer table first where keys are
+    /// equal.
     fn is_in_order(&self) -> bool {
         let key = |at: &usize| self.cursors[*at].key();
         let newer_first = |a: &usize, b: &usize| key(a) < key(b) || key(a) == key(b) && a > b;

@@ -1,6 +1,8 @@
-//! How large a record may be. C git writes no block larger than `reftable.blockSize`, and so cannot rewrite a record
-//! that fits in none. Each later compaction of its own, and with it each write, then ends in "entry too large". Nor can
-//! it index names of which no two fit in one block.
+//! Limits on the size of records.
+//!
+//! C git writes no block larger than `reftable.blockSize`. If a record does not fit into such a block, each later
+//! compaction by git fails with "entry too large", and with it each of git's writes. If an index block has no room for
+//! two names, git cannot index them.
 
 use super::{LogRecord, LogValue, RefRecord, RefValue, log_record::INDEX_LEN};
 use crate::{
@@ -9,31 +11,31 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 
-/// Of a committer's name or email that has to be cut this many bytes stay. Where that is too much still, the block size
-/// is so small that no entry fits, and nothing is cut.
+/// The number of bytes of a committer's name or email that are kept when it is cut. If an entry is still too long then,
+/// the block size is too small for any entry, and nothing is cut.
 const IDENT_LEN_MIN: usize = 128;
 
-/// A log's key has a NUL byte and an update index behind the name.
+/// The length of what follows the name in the key of a log entry: a NUL byte and an update index.
 const LOG_KEY_EXTRA_LEN: usize = 1 + INDEX_LEN;
 
-/// Whether C git can write a log entry.
+/// Whether C git can write a log entry and read it again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogFit {
     /// It can.
     Whole,
-    /// It can once the message, or the committer's name or email, is cut.
+    /// It can if the message, or the name or email of the committer, is cut.
     Cut,
-    /// It cannot: the refname alone is too long, or the block size too small for any entry.
+    /// It cannot, because the refname is too long or the block size is too small for any entry.
     Never,
 }
 
 impl WriteOptions {
-    /// The most bytes of a message that git stores, without the newline at its end.
+    /// The length to which git cuts the message of a new log entry, in bytes, without the newline at its end.
     pub fn log_message_max(&self) -> usize {
         self.block_size as usize / 2
     }
 
-    /// Whether C git can write a log entry, and read it again.
+    /// Whether C git can write a log entry into any table and read it again, and if not, whether cutting it would help.
     pub fn log_fit(&self, record: &LogRecord<'_>) -> LogFit {
         if log_len(record) <= self.log_room_anywhere() {
             return LogFit::Whole;
@@ -42,16 +44,22 @@ impl WriteOptions {
         if fits { LogFit::Cut } else { LogFit::Never }
     }
 
-    /// Refuses a log entry that C git could not write into a table with refs, or one without, or could not read again.
+    /// Checks that C git could write a log entry into a table and read it again. `has_refs` tells whether the table has
+    /// refs; in one without refs the file's header takes a part of the first log block.
     ///
-    /// C git reads no more of a log block than it takes for the block size. Bytes that deflate cannot shrink grow a
-    /// little, so an entry has to leave room for that.
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] if git could not.
     pub fn check_log(&self, record: &LogRecord<'_>, has_refs: bool) -> Result<()> {
         self.check(record.name, log_len(record), self.log_room(has_refs))
     }
 
-    /// Refuses a ref that C git cannot write into a table of its own, or whose name is too long for an index. A
-    /// deletion may have any name, so that a ref with a long name can be deleted.
+    /// Checks that C git could write a ref into any table, and index its name. The name of a tombstone can be too long
+    /// for an index, so that such a ref can be deleted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] if git could not.
     pub fn check_ref(&self, record: &RefRecord<'_>) -> Result<()> {
         if !record.is_deletion() {
             self.check_name(record.name)?;
@@ -59,12 +67,16 @@ impl WriteOptions {
         self.check(record.name, ref_len(record), self.room(false))
     }
 
-    /// Whether a block has room for a ref, wherever it is written. Its name may be too long for an index all the same.
+    /// Whether every block has room for a ref. Its name can still be too long for an index.
     pub(crate) fn has_room_for(&self, record: &RefRecord<'_>) -> bool {
         ref_len(record) <= self.room(false)
     }
 
-    /// Refuses a name that is longer than [`name_max`](Self::name_max).
+    /// Checks that a name is not longer than [`name_max`](Self::name_max).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] if it is.
     pub fn check_name(&self, name: &BStr) -> Result<()> {
         if name.len() <= self.name_max() {
             return Ok(());
@@ -72,18 +84,20 @@ impl WriteOptions {
         Err(Error::TooLarge { name: name.to_owned(), block_size: self.index_block_size() })
     }
 
-    /// The most bytes that the name of a new ref, or of a new reflog, may have.
+    /// The greatest length of the name of a new ref or reflog, in bytes: 2,008 with SHA-1 and blocks of 4,096 bytes.
     ///
     /// An index lists the last key of each block, and the next level lists the last key of each index block. The levels
-    /// get smaller only if an index block has room for two records. Where it does not, C git's writer adds levels until
-    /// the disk is full. C git's reader assumes that no block is larger than the block size, so a larger index block
-    /// hides the refs from it. The check is per name because a later compaction may bring any two names together.
+    /// become smaller only if an index block has room for two records. If it does not, C git's writer adds levels until
+    /// the disk is full. A larger index block is no way out, because C git's reader would miss the rest of it. The
+    /// bound holds for each name by itself, since a later compaction can bring any two names together.
     ///
-    /// A name is also the first part of a log's key. Because a reflog can be switched on at any time, the bound leaves
-    /// room for the rest of that key even where no log is written. Where blocks are so small that an index has no room
-    /// for two whole object ids, no name is accepted, since C git could then fail to write its index of objects.
+    /// A name also begins the keys of its log entries. Because a reflog can be switched on at any time, the bound
+    /// leaves room for the rest of such a key even if no log is written now. If blocks are so small that an index has
+    /// no room for two whole object ids, no name is accepted, since C git could fail to write its index of objects
+    /// then.
     ///
-    /// The smaller of [`block_size`](Self::block_size) and [`name_block_size`](Self::name_block_size) counts.
+    /// The bound follows the smaller of [`block_size`](#structfield.block_size) and
+    /// [`name_block_size`](#structfield.name_block_size).
     pub fn name_max(&self) -> usize {
         let key_max = WriteOptions { block_size: self.index_block_size(), ..*self }.index_key_max();
         if key_max < self.hash.len_bytes() { 0 } else { key_max.saturating_sub(LOG_KEY_EXTRA_LEN) }
@@ -93,14 +107,15 @@ impl WriteOptions {
         self.name_block_size.map_or(self.block_size, |later| later.min(self.block_size))
     }
 
-    /// The longest key of which two fit into one index block whatever their positions are and although they share
-    /// nothing: each has a length of the shared part, its own length, its bytes, a position and a restart point. The
-    /// file's header counts too, because a writer may put it into the first block of a section.
+    /// The length of the longest key such that two index records with keys of that length fit into one block, whatever
+    /// their positions are, and even if they share nothing. A record has the length of the shared part, the length of
+    /// the rest, the rest, a position and a restart point. The file's header counts, too, because a writer can put it
+    /// into the first block of a section.
     pub(crate) fn index_key_max(&self) -> usize {
         let header = Header::new(self.hash, 0, 0, 0).len();
         let room = (self.block_size as usize).saturating_sub(header + BLOCK_HEADER_LEN + RESTART_COUNT_LEN);
         let record_max = (room / 2).saturating_sub(RESTART_LEN + varint::len(u64::MAX));
-        // The length of the key's length grows with the key, by one byte for each further 7 bits.
+        // A longer key has a longer encoding of its length, by one byte for each further 7 bits.
         let longest = record_max.saturating_sub(key_len(record_max) - record_max);
         if key_len(longest + 1) <= record_max { longest + 1 } else { longest }
     }
@@ -112,29 +127,29 @@ impl WriteOptions {
         Err(Error::TooLarge { name: name.to_owned(), block_size: self.block_size })
     }
 
-    /// Bytes of a block for its only record. The file's header is in its first block.
+    /// The bytes that a block has for its only record. The first block of a file also contains the file's header.
     fn room(&self, is_behind_others: bool) -> usize {
         let header = if is_behind_others { 0 } else { Header::new(self.hash, 0, 0, 0).len() };
         (self.block_size as usize).saturating_sub(header + BLOCK_HEADER_LEN + RESTART_LEN + RESTART_COUNT_LEN)
     }
 
-    /// Bytes of a block for its only log entry. Because C git reads no more of a log block than its block size, the
+    /// The bytes that a block has for its only log entry. C git reads no more of a log block than the block size, so the
     /// entry must fit even if deflate cannot shrink it.
     ///
-    /// A table that is not aligned does not tell its block size, and git then takes the default for it.
+    /// The header of a table that is not aligned has no block size, and git assumes its default then.
     fn log_room(&self, is_behind_others: bool) -> usize {
         let unread = if self.aligned { 0 } else { self.block_size.saturating_sub(Self::DEFAULT_BLOCK_SIZE) as usize };
         self.room(is_behind_others).saturating_sub(stored_extra(self.block_size as usize) + unread)
     }
 
-    /// Bytes for a log entry wherever it may be written later: git's `reflog expire` writes tables without refs.
+    /// The bytes for a log entry in any table, including one without refs, such as git's `reflog expire` writes.
     fn log_room_anywhere(&self) -> usize {
         self.log_room(false)
     }
 
-    /// Hands over a log entry as git can write it: as it is, or cut. First the message is cut, as git would have done,
-    /// and more if need be. Then the name and the email are cut. An entry that no cut makes small enough stays as it
-    /// is.
+    /// Passes a log entry to `then`, cut if C git could not write it otherwise. First the message is cut to the length
+    /// that git would have given it, or more if necessary, then the name and the email. An entry that no cut makes
+    /// small enough is passed as it is.
     pub(crate) fn with_log_cut<T>(&self, record: &LogRecord<'_>, then: impl FnOnce(&LogRecord<'_>) -> T) -> T {
         let excess = |record: &LogRecord<'_>| log_len(record).saturating_sub(self.log_room_anywhere());
         let LogValue::Update { old, new, name, email, time_seconds, tz_offset, message } = record.value else {
@@ -182,12 +197,12 @@ fn ref_len(record: &RefRecord<'_>) -> usize {
         RefValue::Peeled { target, peeled } => target.kind().len_bytes() + peeled.kind().len_bytes(),
         RefValue::Symbolic(target) => string_len(target),
     };
-    // In a table of its own it has the lowest update index.
+    // In a table of its own the ref has the least update index, so that the difference takes one byte.
     const INDEX_DELTA_LEN: usize = 1;
     key_len(record.name.len()) + INDEX_DELTA_LEN + value
 }
 
-/// A key that shares nothing with the one before it.
+/// The length of a key that shares nothing with the previous one, including what is stored before it.
 fn key_len(len: usize) -> usize {
     const SHARED_LEN: usize = 1;
     const TYPE_BITS: usize = 3;

@@ -11,18 +11,16 @@ use std::{
     time::Instant,
 };
 
-/// New tables are merged with their neighbours under the list's lock if together they come to at most this size. A
-/// merge of this size takes less time than the system calls of a separate compaction. So no other writer waits longer
-/// for it.
+/// New tables are merged with their neighbours under the list's lock if their total size is at most this. Such a merge
+/// takes less time than the system calls of a separate compaction, so it does not make other writers wait longer.
 const MERGE_AT_ONCE_BYTES: u64 = 32 << 10;
 
-/// A table with log entries counts this number of times. They are deflated, and to inflate and deflate them takes
-/// longer.
+/// The factor by which the size of a table with log entries counts, because inflating and deflating them takes longer.
 const LOGS_COUNT_TIMES: u64 = 4;
 
-/// A new table is due to be merged with older ones. If it will be this many times as large as they are, or larger, it
-/// is written merged at once. To write it alone, and then both again, would cost more. The list stays locked for that.
-/// To find out that the new refs may be made took several times as long under the same lock.
+/// A new table that will have to be merged with older ones is written merged at once if the older ones are at most this
+/// many times as large, since writing it alone and then all of them again would cost more. The list stays locked
+/// meanwhile, but checking the new refs under the same lock has taken several times as long.
 const MERGE_AT_MOST_TIMES: u64 = 2;
 
 /// A locked stack, to which tables are being added. Dropping it removes what it made and unlocks the stack.
@@ -31,20 +29,27 @@ const MERGE_AT_MOST_TIMES: u64 = 2;
 pub struct Addition {
     stack: Stack,
     base: Snapshot,
-    /// The number of tables of `base` that stay, the oldest ones. The records of the others are in new tables.
+    /// The number of tables of `base` that stay, counted from the oldest. The records of the others are in new tables.
     kept: usize,
     next_update_index: u64,
     locked: Instant,
-    // In this order: the files go before the lock does.
+    // Fields are dropped in this order, so that the files are removed before the lock.
     tables: Vec<NewTable>,
     lock: Lock,
 }
 
 impl Stack {
-    /// Locks the stack for an addition, waiting as `patience` says. Under the lock the list is read again, so what
-    /// another writer did meanwhile is no reason to fail.
+    /// Locks the stack for an addition, waiting as `patience` says, and reads the list again.
+    ///
+    /// If other processes have written since the last addition of this open stack, it first pauses for up to a
+    /// millisecond so that they get the lock, too.
+    ///
+    /// # Errors
+    ///
+    /// [`StackError::Lock`] if the lock is held for longer than `patience`, and errors of reading the list and its
+    /// tables.
     pub fn lock(&self, patience: Patience) -> Result<Addition, StackError> {
-        let pause = self.courtesy().pause(Instant::now());
+        let pause = self.backoff().pause(Instant::now());
         if !pause.is_zero() && patience != Patience::None {
             std::thread::sleep(pause);
         }
@@ -52,8 +57,15 @@ impl Stack {
         self.locked(lock)
     }
 
-    /// The addition of a caller that has locked the stack's list already. The same as [`lock`](Self::lock) from there
-    /// on.
+    /// Begins an addition for a caller that has already locked the list, [`list_path`](Self::list_path).
+    ///
+    /// # Errors
+    ///
+    /// If the list or a table cannot be read or is invalid.
+    ///
+    /// # Panics
+    ///
+    /// If the lock is not that of this stack's list.
     pub fn locked(&self, lock: Lock) -> Result<Addition, StackError> {
         assert_eq!(lock.target(), self.list_path(), "the lock is that of this stack's list");
         let locked = Instant::now();
@@ -69,29 +81,35 @@ impl Addition {
         Addition { stack, base, kept, next_update_index, locked, tables: Vec::new(), lock }
     }
 
-    /// The stack as it is under the lock, without what this addition adds.
+    /// The stack under the lock, without the tables that this addition adds.
     pub fn snapshot(&self) -> &Snapshot {
         &self.base
     }
 
-    /// The lowest update index that the next table may have.
+    /// The least update index that the next table may have.
     pub fn next_update_index(&self) -> u64 {
         self.next_update_index
     }
 
-    /// Gives up the tables that were added. The stack stays locked.
+    /// Drops the tables that were added. The stack stays locked.
     pub fn clear(&mut self) {
         self.tables.clear();
         self.kept = self.base.tables().len();
         self.next_update_index = self.base.next_update_index();
     }
 
-    /// Adds a table with the records that `build` writes, whose update indexes lie within `limits`. Without records
-    /// there is no table.
+    /// Adds a table with the records that `build` writes. Their update indexes must lie within `limits`. If `build`
+    /// writes no records, no table is added.
     ///
-    /// `expected_bytes` is about what these records will come to, at least; 0 where that is not known. A table that
-    /// would be merged with older ones at once takes in their records while it is written. If there is no room for
-    /// that, or if the records of all do not fit into blocks, it is written without them: then `build` is called twice.
+    /// `expected_bytes` is an estimate of the table's size that is rather too low than too high, or 0 if it is unknown.
+    /// If a table of that size would be merged with older ones at once, their records are copied into it while it is
+    /// written. Should there be no room for that, or should the records of all not fit into blocks, the table is
+    /// written again without them; `build` is called twice then.
+    ///
+    /// # Errors
+    ///
+    /// The error of `build`; [`StackError::UpdateIndex`] if `limits` begin before
+    /// [`next_update_index`](Self::next_update_index); and errors of reading older tables and of writing.
     pub fn add_table<E: From<StackError>>(
         &mut self,
         limits: RangeInclusive<u64>,
@@ -120,9 +138,9 @@ impl Addition {
         Ok(summary)
     }
 
-    /// Writes what `build` does, and what the older tables from `start` on have. `None` if `build` gives no record. A
-    /// table that takes in older ones is in its file then, since there is another way still. The flag tells that it
-    /// failed because of what it took in, or for want of room.
+    /// Writes a table with the records of `build` and of the older tables from `start` on. The summary is `None` if
+    /// `build` adds no records. A table with records of older ones is written to its file here, because the caller can
+    /// still do without them. The flag tells that writing failed because of those records or because there was no room.
     fn write_table<E: From<StackError>>(
         &self,
         limits: &RangeInclusive<u64>,
@@ -153,7 +171,14 @@ impl Addition {
         (table, written, is_too_much)
     }
 
-    /// Makes the addition visible, whole or not at all, and unlocks the stack.
+    /// Makes the added tables visible, all or none, and unlocks the stack.
+    ///
+    /// With [`Durability::Sync`](super::Durability::Sync) the addition survives a crash of the machine once this
+    /// returns.
+    ///
+    /// # Errors
+    ///
+    /// If a table or the list cannot be written. The stack is unchanged then, except after [`StackError::NotDurable`].
     pub fn commit(mut self) -> Result<Committed, StackError> {
         if self.tables.is_empty() && self.kept == self.base.tables().len() {
             self.lock.release()?;
@@ -180,13 +205,13 @@ impl Addition {
             "the tables that stay are those of the list that is replaced, in its order"
         );
         debug_assert_eq!(tables.len(), self.kept + self.tables.len(), "the new tables stand behind those that stay");
-        // A larger compaction claims its tables here, where the list is locked anyway. Under contention the lock would
-        // never be free for it. If another compactor has them, it is that one's turn.
+        // A larger compaction locks its tables here, while the list is locked anyway, since under contention it might
+        // never get the list's lock. If another process compacts the tables, there is nothing to do.
         let claim = |range| Compaction::claim(&self.stack, &tables, range, Claim::WhatIsFree).unwrap_or_default();
         let compaction = due.and_then(claim);
         let Addition { stack, base, kept, tables: added, lock, locked, next_update_index } = self;
         let snapshot = stack.replace_list(lock, tables)?;
-        stack.courtesy().end_turn(locked, Instant::now(), base.next_update_index(), next_update_index);
+        stack.backoff().end_turn(locked, Instant::now(), base.next_update_index(), next_update_index);
         added.into_iter().for_each(NewTable::keep);
         stack.retire(&base.tables()[kept..])?;
         Ok(Committed { snapshot, compaction })
@@ -201,10 +226,11 @@ impl Addition {
         if options.auto_compact { plan(&sizes, options.geometric_factor) } else { None }
     }
 
-    /// The position in the base's tables from which a new one of about this size takes them in. It is behind the last
-    /// if the new one takes in none. Only the first new table takes in old ones.
+    /// The position of the first table of `base` whose records a new table of about this size should include, or the
+    /// number of tables if it should include none. Only the first new table includes older ones.
     ///
-    /// An estimate that is too low does no harm. The plan then asks for less than it will for the known size.
+    /// An estimate that is too low does no harm, because the plan for it merges fewer tables than that for the real
+    /// size.
     fn taken_in_from(&self, expected_bytes: u64) -> usize {
         let tables = self.base.tables();
         let (old, none) = (tables.len(), self.kept);
@@ -217,8 +243,7 @@ impl Addition {
         if cost(&tables[due.start..]) > most { none } else { self.free_from(tables, due.start) }
     }
 
-    /// Where in `tables`, which end with the new ones, the tables begin that are merged at once. `None` if no table is
-    /// merged at once.
+    /// The position in `tables`, which end with the new ones, of the first that is merged at once; `None` if none is.
     fn merge_start(&self, tables: &[Listed], due: &Range<usize>) -> Option<usize> {
         debug_assert!(due.start < due.end && due.end <= tables.len(), "a plan is of these tables: {due:?}");
         if due.end < tables.len() || cost(&tables[due.clone()]) > MERGE_AT_ONCE_BYTES {
@@ -228,8 +253,8 @@ impl Addition {
         (tables.len() - start >= 2).then_some(start)
     }
 
-    /// Where the tables from `start` on begin that nobody compacts. Who has locked a table has begun to compact it.
-    /// Nobody begins now, since we hold the list's lock.
+    /// The position from which on no table is being compacted, not before `start`. A locked table is being compacted;
+    /// no other process can begin a compaction now, since we hold the list's lock.
     fn free_from(&self, tables: &[Listed], start: usize) -> usize {
         let is_locked = |listed: &Listed| {
             let lock = Lock::path_of(&self.stack.path_of(&listed.name));
@@ -239,8 +264,8 @@ impl Addition {
         locked.map_or(start, |locked| locked + 1)
     }
 
-    /// Replaces `tables[start..]`, and all new tables, by one that holds their records. If there is no room for that,
-    /// or if their records do not fit into blocks, they stay: the next addition tries again.
+    /// Replaces `tables[start..]`, which include all new tables, with one table of their records. If there is no room
+    /// for it, or if the records do not fit into blocks, nothing is merged, and the next addition tries again.
     fn merge_from(&mut self, start: usize, tables: &mut Vec<Listed>) -> Result<(), StackError> {
         let inputs = &tables[start..];
         let (min, max) = limits(inputs);
@@ -271,7 +296,7 @@ impl Addition {
     }
 }
 
-/// Whether a table that was written like this is one.
+/// Whether a table has any records.
 fn has_records(summary: Summary) -> bool {
     summary.refs + summary.logs > 0
 }
@@ -280,7 +305,7 @@ fn names(tables: &[Listed]) -> impl Iterator<Item = &TableName> {
     tables.iter().map(|listed| &listed.name)
 }
 
-/// What it costs to merge these tables, in bytes.
+/// The cost of merging these tables, in bytes.
 fn cost(tables: &[Listed]) -> u64 {
     let cost = |listed: &Listed| {
         let has_logs = listed.table.section(BlockKind::Log).is_some();

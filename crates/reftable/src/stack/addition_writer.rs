@@ -8,20 +8,20 @@ use crate::{
 use bstr::BStr;
 use std::{cmp::Ordering, fmt, ops::RangeInclusive};
 
-/// Takes the records of an addition's new table: refs in order, then log entries in order.
+/// Writes the records of a new table: refs in order, then log entries in order.
 ///
-/// The new table may stand in for older ones, the youngest of the stack. Then their records are written too, each in
-/// its place among the new ones. New records replace those of the same key.
+/// The new table may replace the youngest tables of the stack. Then their records are written too, in order among the
+/// new ones, except for those whose keys the new records have.
 pub struct AdditionWriter<'t> {
     writer: TableWriter<&'t mut NewTable>,
-    /// Where the update indexes of new refs lie.
+    /// The limits for the update indexes of new refs.
     limits: RangeInclusive<u64>,
-    /// The rest of the older tables' refs. Behind the last ref there are log entries.
+    /// The refs of the older tables that have not been copied yet; `None` once log entries are written.
     refs: Option<Rest<RefRecords>>,
     logs: Option<Rest<LogRecords>>,
-    /// There is nothing below this table that a deletion could hide.
+    /// Whether this is the oldest table, so that tombstones have nothing to hide.
     with_oldest: bool,
-    /// How many records were given.
+    /// The number of records that the caller has added.
     given: u64,
     log_key: Vec<u8>,
     checkpoint: Checkpoint,
@@ -54,8 +54,12 @@ impl<'t> AdditionWriter<'t> {
         }
     }
 
-    /// Adds a ref. Names must ascend, and no log entry may have been added. A ref that C git could not write is
-    /// refused.
+    /// Adds a ref. Names must ascend, and no log entry may have been added.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] for a ref that C git could not write or index, [`Error::Order`], [`Error::Limits`] and
+    /// [`Error::Unstorable`] for records that no table can have, and errors of reading older tables and of writing.
     #[inline]
     pub fn add_ref(&mut self, record: &RefRecord<'_>) -> Result<(), StackError> {
         if !self.limits.contains(&record.update_index) {
@@ -72,8 +76,12 @@ impl<'t> AdditionWriter<'t> {
         Ok(())
     }
 
-    /// Adds a log entry. Names must ascend, and update indexes descend within a name. An entry that C git could not
-    /// write into a block is refused. Otherwise git could no longer compact the stack.
+    /// Adds a log entry. Names must ascend, and update indexes must descend within a name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] for an entry that C git could not write or read, since it could then not compact the stack
+    /// any more; otherwise as for [`add_ref`](Self::add_ref).
     pub fn add_log(&mut self, record: &LogRecord<'_>) -> Result<(), StackError> {
         self.given += 1;
         self.copy_refs_before(None)?;
@@ -89,12 +97,20 @@ impl<'t> AdditionWriter<'t> {
         Ok(())
     }
 
-    /// Refuses the name of a new ref or reflog if C git could not index it.
+    /// Checks that C git can index the name of a new ref or reflog.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] if the name is longer than [`name_max`](crate::WriteOptions::name_max).
     pub fn check_name(&self, name: &BStr) -> Result<(), StackError> {
         Ok(self.writer.options().check_name(name)?)
     }
 
-    /// Adds a log entry, which is cut if C git could not write it otherwise. Returns whether it was, or is refused.
+    /// Adds a log entry, and cuts it if C git could not write it otherwise. Returns what had to be done.
+    ///
+    /// # Errors
+    ///
+    /// As for [`add_log`](Self::add_log); [`Error::TooLarge`] if no cut makes the entry small enough.
     pub fn add_log_cut(&mut self, record: &LogRecord<'_>) -> Result<LogFit, StackError> {
         self.copy_refs_before(None)?;
         let options = self.writer.options();
@@ -102,7 +118,7 @@ impl<'t> AdditionWriter<'t> {
         Ok(options.log_fit(record))
     }
 
-    /// Completes the table. `None` if no record was given.
+    /// Completes the table. Returns `None` if the caller has added no record.
     pub(super) fn finish(mut self) -> Result<Option<Summary>, StackError> {
         if self.given == 0 {
             return Ok(None);
@@ -149,7 +165,7 @@ impl<'t> AdditionWriter<'t> {
     }
 }
 
-/// The records of older tables that were not copied yet.
+/// The records of older tables that have not been copied yet.
 struct Rest<R: Records> {
     walk: MergedCursor<R>,
     has_begun: bool,
@@ -160,7 +176,7 @@ impl<R: Records> Rest<R> {
         Rest { walk: MergedCursor::new(older.clone()), has_begun: false }
     }
 
-    /// Hands over the records before `key`, or all of them, and passes over the one that has it.
+    /// Passes the records before `key`, or all if it is `None`, to `copy`, and skips the record with that key.
     #[inline]
     fn take_before(
         &mut self,

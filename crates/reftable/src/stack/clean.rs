@@ -5,31 +5,36 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// How old a file must be before it counts as left behind. JGit writes the tables of its compactions without a lock and
-/// under ordinary names, and lists them later.
+/// The age from which a file that no list mentions counts as left behind. A younger one can be in use, because JGit
+/// writes the tables of its compactions without a lock and under ordinary names before it lists them.
 pub const LEFTOVER_AGE: Duration = Duration::from_secs(3600);
 
-/// A file that looks like a table's and that no list names.
+/// A file in a stack's folder that has the name of a table, a table's lock or an unfinished table, but is not in the
+/// list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Leftover {
-    /// Its name.
+    /// The name of the file.
     pub name: TableName,
-    /// Its size.
+    /// The size, in bytes.
     pub len_bytes: u64,
-    /// How long ago it was last written.
+    /// The time since it was last written.
     pub age: Duration,
 }
 
 impl Stack {
-    /// Files in the folder that look like a table's and that the list does not name. A process that died left them
-    /// behind, or a working one still uses them.
+    /// Returns the files in the folder that look like tables but are not in the list, sorted by name. A process that
+    /// died has left them behind, or a running one still uses them.
+    ///
+    /// # Errors
+    ///
+    /// If the folder, the list or a file cannot be examined.
     pub fn leftovers(&self) -> Result<Vec<Leftover>, StackError> {
         let entries = match self.fs().read_dir(self.dir()) {
             Err(error) if error.is_not_found() => return Ok(Vec::new()),
             entries => entries?,
         };
-        // The list is read after the folder. A file that was in use when the folder was read is listed now, or gone.
+        // The list is read after the folder, so that a table which was finished in between counts as listed.
         let snapshot = self.reload()?;
         let listed: HashSet<&TableName> = snapshot.tables().iter().map(|listed| &listed.name).collect();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as i128);
@@ -55,8 +60,14 @@ impl Stack {
         Ok(leftovers)
     }
 
-    /// Removes the leftovers that are old enough, and returns those it removed. The lock of a listed table stays, as
-    /// does everything that is no table's.
+    /// Removes the [leftovers](Self::leftovers) that are older than [`LEFTOVER_AGE`], and returns them. The locks of
+    /// listed tables stay.
+    ///
+    /// This locks the list, waiting as `patience` says.
+    ///
+    /// # Errors
+    ///
+    /// If the list cannot be locked or read, or a file cannot be removed.
     pub fn clean(&self, patience: Patience) -> Result<Vec<Leftover>, StackError> {
         let lock = self.lock_list(patience)?;
         let mut removed = Vec::new();

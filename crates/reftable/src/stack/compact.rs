@@ -3,76 +3,85 @@ use crate::{LogFit, LogRecord, LogValue, Merged, Sink, Summary, TableWriter, Wri
 use refdb_vfs::{Lock, LockError, Patience, interrupt};
 use std::ops::Range;
 
-/// How many compactions of others, one after the other, are waited for.
+/// The maximum number of compactions by other processes that are waited for, one after the other.
 const WAITS_MAX: usize = 100;
 
-/// What a compaction takes.
+/// Which tables a compaction merges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// What the geometric rule asks for, so far as nobody else is compacting it.
+    /// Those that the geometric rule ([`plan`](super::plan())) selects, as far as no other process is compacting them.
     Geometric,
-    /// All tables, and of the log only entries that are not expired. One table is left as it is unless C git could not
-    /// rewrite it.
+    /// All tables; expired log entries are dropped. Without an expiry a single table is left as it is, unless C git
+    /// could not read or rewrite it.
     All(Option<LogExpiry>),
 }
 
-/// Which log entries a compaction of all tables drops.
+/// The log entries that a compaction of all tables drops: those to which either bound applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogExpiry {
-    /// Those made before this second since 1970.
+    /// Entries whose time is before this one, in seconds since 1970.
     pub before_seconds: u64,
-    /// Those with an update index below this.
+    /// Entries with a smaller update index than this.
     pub below_update_index: u64,
 }
 
-/// What came of a compaction.
+/// The result of a compaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Compacted {
     /// The stack was compact enough.
     NotNeeded,
-    /// These tables became one, or none if no record was left.
+    /// This number of tables became one, or none if no records were left.
     Done(usize),
-    /// Someone replaced the tables meanwhile although they were locked. Nothing was changed.
+    /// Another program replaced the tables although they were locked, so nothing was changed.
     Overtaken,
 }
 
-/// An addition that was made.
+/// The result of an addition that was committed.
 #[must_use = "a stack whose compactions are not run grows without bounds"]
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Committed {
-    /// The stack right after it.
+    /// The stack right after the addition.
     pub snapshot: Snapshot,
-    /// A compaction that is now due. Its tables are locked already, the list is not. The caller may run it after giving
-    /// up other locks, or another thread may.
+    /// A compaction that is due now. Its tables are locked, but the list is not, so the caller can release other locks
+    /// before running it, or run it in another thread.
     pub compaction: Option<Compaction>,
 }
 
-/// Neighbouring tables that are locked to be made one. Dropping it unlocks them.
+/// Neighbouring tables that are locked to be merged into one. Dropping it unlocks them.
 ///
-/// The tables are locked by `NAME.lock`, as C git and JGit do, so that nobody else compacts them. Additions to the
-/// stack are not held back meanwhile.
+/// The tables are locked by `NAME.lock`, as C git and JGit do, so that no other process compacts them. Additions to the
+/// stack can go on meanwhile.
 #[must_use = "the tables are unlocked when this is dropped"]
 #[derive(Debug)]
 pub struct Compaction {
     stack: Stack,
     inputs: Vec<Listed>,
-    /// There is nothing below the inputs that a deletion could hide.
+    /// Whether the inputs include the oldest table, so that tombstones have nothing to hide.
     with_oldest: bool,
     expiry: Option<LogExpiry>,
     locks: Vec<Lock>,
 }
 
-/// What to do where another compactor has locked some of the tables.
+/// What to lock if another process has locked some of the tables.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claim {
+    /// All tables or none.
     Everything,
-    /// The youngest two or more that are free.
+    /// The youngest tables that are free, if there are at least two.
     WhatIsFree,
 }
 
 impl Stack {
-    /// Makes one table of those in `scope`. Locks are waited for as `patience` says.
+    /// Merges the tables in `scope` into one.
+    ///
+    /// The list is locked at the beginning and at the end, each time waiting as `patience` says; in between other
+    /// processes can add tables. With [`Scope::All`] compactions by other processes are waited for.
+    ///
+    /// # Errors
+    ///
+    /// If a lock cannot be acquired, a table cannot be read or written, or a ref does not fit into a block
+    /// ([`StackError::RefsTooLarge`]). The stack is unchanged then, except after [`StackError::NotDurable`].
     pub fn compact(&self, scope: Scope, patience: Patience) -> Result<Compacted, StackError> {
         match self.claim_compaction(scope, patience)? {
             None => Ok(Compacted::NotNeeded),
@@ -80,8 +89,12 @@ impl Stack {
         }
     }
 
-    /// The present tables, and which of them [`Stack::compact`] would make one; none if the range is empty. Locks
-    /// nothing.
+    /// Returns the present tables, and the range of those that [`Stack::compact`] would merge, which is empty if there
+    /// are none. Nothing is locked.
+    ///
+    /// # Errors
+    ///
+    /// If the list or a table cannot be read or is invalid.
     pub fn compaction_range(&self, scope: Scope) -> Result<(Snapshot, Range<usize>), StackError> {
         let unwritable = match scope {
             Scope::All(None) => self.single_unwritable()?,
@@ -125,15 +138,16 @@ impl Stack {
                 return claimed;
             }
             waits_left -= 1;
-            // Another compactor has one of the tables. It needs the list's lock to finish; then we look again.
+            // Another process compacts one of the tables and needs the list's lock to finish. Wait for it, then look
+            // again.
             let table = path.with_extension("");
             list_lock.release()?;
             Lock::acquire(self.fs(), &table, NEW_FILE_MODE, patience)?.release()?;
         }
     }
 
-    /// The stack's only table, if C git needs its log entries cut, or cannot read one of its blocks. Looked for
-    /// before anything is locked.
+    /// The name of the stack's only table, if C git cannot read one of its blocks, or could rewrite a log entry only if
+    /// it were cut. Because this reads the whole table, it is called before anything is locked.
     fn single_unwritable(&self) -> Result<Option<TableName>, StackError> {
         let snapshot = self.reload()?;
         let [listed] = snapshot.tables() else { return Ok(None) };
@@ -152,14 +166,14 @@ impl Stack {
         Ok(None)
     }
 
-    /// Removes tables that the new list does not name any more, once that list is sure to last.
+    /// Removes the files of tables that the new list no longer names, after making that list durable.
     pub(super) fn retire(&self, tables: &[Listed]) -> Result<(), StackError> {
         let listed = self.snapshot();
         let is_listed = |name: &TableName| listed.tables().iter().any(|listed| listed.name == *name);
         assert!(tables.iter().all(|table| !is_listed(&table.name)), "no listed table is removed: {tables:?}");
         self.sync_names().map_err(StackError::NotDurable)?;
         for listed in tables {
-            // One that stays, for want of permission perhaps, is clutter that nobody reads.
+            // A file that cannot be removed does no harm, since no list names it.
             let _ = self.fs().remove_file(&self.path_of(&listed.name));
         }
         Ok(())
@@ -167,8 +181,8 @@ impl Stack {
 }
 
 impl Compaction {
-    /// Locks the tables of `range`, the youngest first. A writer that adds tables while an older compaction runs can
-    /// then compact those. The list must be locked. `None` if less than two are free.
+    /// Locks the tables of `range`, the youngest first, so that tables which were added while an older compaction runs
+    /// can be compacted. Returns `None` if fewer than two are free. The caller must have locked the list.
     pub(super) fn claim(
         stack: &Stack,
         tables: &[Listed],
@@ -200,7 +214,11 @@ impl Compaction {
         Ok(Some(Compaction { stack: stack.clone(), inputs, with_oldest: start == 0, expiry: None, locks }))
     }
 
-    /// Merges the tables, then locks the list, waiting as `patience` says, and puts the new table in their place.
+    /// Merges the tables, then locks the list, waiting as `patience` says, and replaces them with the new table.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Stack::compact`].
     pub fn run(self, patience: Patience) -> Result<Compacted, StackError> {
         let Compaction { stack, inputs, with_oldest, expiry, locks } = self;
         let (min, max) = limits(&inputs);
@@ -235,7 +253,7 @@ impl Compaction {
     }
 }
 
-/// Lets a signal end a long compaction without asking for signals at every record.
+/// Lets a signal end a long compaction. It asks for signals once in 4,096 records.
 #[derive(Default)]
 pub(super) struct Checkpoint(u32);
 
@@ -249,7 +267,7 @@ impl Checkpoint {
     }
 }
 
-/// Where `inputs` stand in `tables`, next to each other and in this order.
+/// The position in `tables` at which `inputs` stand next to each other in this order.
 fn find(inputs: &[Listed], tables: &[Listed]) -> Option<usize> {
     let first = inputs.first()?;
     let at = tables.iter().position(|listed| listed.name == first.name)?;
@@ -257,7 +275,7 @@ fn find(inputs: &[Listed], tables: &[Listed]) -> Option<usize> {
     found.iter().map(|listed| &listed.name).eq(inputs.iter().map(|listed| &listed.name)).then_some(at)
 }
 
-/// The update indexes that the records of these tables may have.
+/// The least and the greatest update index that the records of these tables may have.
 pub(super) fn limits(tables: &[Listed]) -> (u64, u64) {
     debug_assert!(!tables.is_empty(), "a merged table has the limits of others");
     let min = tables.iter().map(|listed| listed.table.min_update_index()).min();
@@ -265,8 +283,8 @@ pub(super) fn limits(tables: &[Listed]) -> (u64, u64) {
     (min.unwrap_or(0), max.unwrap_or(0))
 }
 
-/// Writes the records of `merged` as one table. If there is nothing below (`with_oldest`), deletions hide nothing any
-/// more and are left out.
+/// Writes the records of `merged` as one table. Tombstones are dropped if the oldest table is among the inputs
+/// (`with_oldest`), since there is nothing left for them to hide.
 pub(super) fn write_merged(
     merged: &Merged,
     options: WriteOptions,

@@ -10,37 +10,37 @@ pub enum StackError {
     /// A file operation failed.
     #[error(transparent)]
     Io(#[from] refdb_vfs::Error),
-    /// A lock was not had.
+    /// A lock could not be acquired.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// A table cannot be read, or records cannot be written as a table.
     #[error(transparent)]
     Table(#[from] crate::Error),
-    /// `tables.list` is broken.
-    #[error("'{}' is broken: {fault}; restore it, or remove the line", list.display())]
+    /// `tables.list` is invalid.
+    #[error("'{}' is invalid: {fault}; restore it, or remove the line", list.display())]
     List {
         /// The path of `tables.list`.
         list: PathBuf,
-        /// Its fault.
+        /// What is wrong with it.
         #[source]
         fault: ListFault,
     },
-    /// `tables.list` names a table that does not exist, and nobody is changing the list.
+    /// `tables.list` names a table that does not exist, although no writer is replacing the list.
     #[error("'{}' names the table '{table}', but there is no such file; restore it from a backup", list.display())]
     MissingTable {
         /// The path of `tables.list`.
         list: PathBuf,
-        /// The missing table.
+        /// The name of the missing table.
         table: TableName,
     },
-    /// A table was to be added whose update indexes the stack has used already.
+    /// The update indexes of a new table have been used in the stack already.
     #[error("update indexes {min} to {max} cannot be added to a stack whose next one is {next}")]
     UpdateIndex {
-        /// The new table's lowest update index.
+        /// The least update index of the new table.
         min: u64,
-        /// The new table's highest.
+        /// The greatest update index of the new table.
         max: u64,
-        /// The stack's next.
+        /// The least update index that a new table may have.
         next: u64,
     },
     /// Refs that are there already do not fit into the blocks of a table that a compaction would write.
@@ -55,11 +55,11 @@ pub enum StackError {
         /// The block size in use.
         block_size: u32,
     },
-    /// A signal asked the process to end.
+    /// A signal asked the process to end during a compaction.
     #[error("compaction was interrupted: {0}")]
     Interrupted(#[source] std::io::Error),
-    /// The change was made and everyone sees it, but it is not sure to survive a crash of the machine.
-    #[error("the change was made, but is not sure to survive a crash: {0}")]
+    /// The change has been made and is visible to all processes, but may not survive a crash of the machine.
+    #[error("the change was made, but may not survive a crash of the machine: {0}")]
     NotDurable(#[source] refdb_vfs::Error),
 }
 

@@ -1,6 +1,6 @@
 use super::{
     Durability, Listed, Snapshot, StackError, StackOptions, TableName,
-    courtesy::Courtesy,
+    backoff::Backoff,
     list::{self, LIST_FILE},
     options::NEW_FILE_MODE,
     snapshot::{ListFile, merge},
@@ -11,11 +11,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
-/// An open stack. Clones are the same open stack; threads may share it.
+/// An open stack. Clones share the same open stack, and threads can use it at the same time.
 ///
-/// `tables.list` names the tables, the oldest first. It is only ever replaced by a rename, under `tables.list.lock`: at
-/// that moment a change becomes visible, whole. Tables are never changed, so a [`Snapshot`](super::Snapshot) stays as
-/// it was read.
+/// # Atomicity
+///
+/// `tables.list` names the tables, the oldest first. A writer replaces it by a rename while it holds
+/// `tables.list.lock`, so a change becomes visible as a whole at that moment, also after a crash. Tables never change,
+/// so a [`Snapshot`] stays as it was read.
 #[derive(Clone, Debug)]
 pub struct Stack(Arc<Shared>);
 
@@ -26,14 +28,18 @@ struct Shared {
     list_path: PathBuf,
     options: StackOptions,
     current: RwLock<Snapshot>,
-    /// Held from the look at the list on disk until its result is `current`. So an older view never replaces a newer
-    /// one. It holds the last sequence number given away.
+    /// The last sequence number that was assigned. It is locked from reading the list on disk until the result has
+    /// become `current`, so that an older view never replaces a newer one.
     publishing: Mutex<u64>,
-    courtesy: Mutex<Courtesy>,
+    backoff: Mutex<Backoff>,
 }
 
 impl Stack {
-    /// Opens the stack in the folder `dir`. A folder without a list is an empty stack.
+    /// Opens the stack in the folder `dir`. A folder without a `tables.list` is an empty stack.
+    ///
+    /// # Errors
+    ///
+    /// If the list or a table cannot be read or is invalid, or has object ids of another hash function than `options`.
     pub fn open(fs: Fs, dir: &Path, options: StackOptions) -> Result<Self, StackError> {
         let nothing = Snapshot::new(0, ListFile::absent(), Vec::new(), merge(&[])?);
         let stack = Stack(Arc::new(Shared {
@@ -43,23 +49,34 @@ impl Stack {
             options,
             current: RwLock::new(nothing),
             publishing: Mutex::new(0),
-            courtesy: Mutex::default(),
+            backoff: Mutex::default(),
         }));
         stack.reload()?;
         Ok(stack)
     }
 
-    /// The stack as it was last seen. See [`is_fresh`](Self::is_fresh) and [`reload`](Self::reload).
+    /// Returns the stack as it was last seen, without access to the disk.
     pub fn snapshot(&self) -> Snapshot {
         self.0.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the stack on disk is still what [`snapshot`](Self::snapshot) shows, by one stat.
+    /// Whether [`snapshot`](Self::snapshot) is still the state on disk; this takes one stat call.
+    ///
+    /// # Errors
+    ///
+    /// If the list cannot be examined.
     pub fn is_fresh(&self) -> Result<bool, StackError> {
         Ok(self.snapshot().list().is_current(self.fs(), self.list_path())?)
     }
 
-    /// Reads the list again, opens the tables that are new in it, and returns the snapshot. It deletes nothing.
+    /// Reads the list again, opens the tables that are new in it, and returns the snapshot. Nothing is removed.
+    ///
+    /// If a table vanishes while the list is read, because another process compacts the stack, the list is read again,
+    /// for up to a minute.
+    ///
+    /// # Errors
+    ///
+    /// If the list or a table cannot be read or is invalid, or a listed table is missing.
     pub fn reload(&self) -> Result<Snapshot, StackError> {
         let mut publisher = self.publisher();
         let snapshot = self.load(&self.snapshot(), *publisher.sequence + 1)?;
@@ -67,7 +84,11 @@ impl Stack {
         Ok(snapshot)
     }
 
-    /// The snapshot if it is fresh, else a reloaded one.
+    /// Returns the snapshot if it is fresh, and [reloads](Self::reload) it otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As for [`reload`](Self::reload).
     pub fn refresh(&self) -> Result<Snapshot, StackError> {
         let known = self.snapshot();
         if known.list().is_current(self.fs(), self.list_path())? { Ok(known) } else { self.reload() }
@@ -77,8 +98,8 @@ impl Stack {
         Ok(Lock::acquire(self.fs(), self.list_path(), NEW_FILE_MODE, patience)?)
     }
 
-    /// Writes the new list as the lock's content, puts it in place, and shows `tables` to readers. An error leaves the
-    /// list as it was, but for [`StackError::NotDurable`].
+    /// Writes the new list into the lock file, renames that into place, and publishes `tables` to the readers of this
+    /// open stack. After an error other than [`StackError::NotDurable`] the list is unchanged.
     pub(super) fn replace_list(&self, mut lock: Lock, tables: Vec<Listed>) -> Result<Snapshot, StackError> {
         assert_eq!(lock.target(), self.list_path(), "the list is replaced under its own lock");
         let content = list::format(tables.iter().map(|listed| &listed.name));
@@ -90,9 +111,9 @@ impl Stack {
         self.options().permit(file)?;
         file.write_all(&content)?;
         self.options().make_durable(file)?;
-        // No list shall last whose tables' names do not.
+        // The names of the tables must be durable before the list that mentions them.
         self.sync_names()?;
-        // What can fail comes before the rename, which is the point of no return.
+        // The rename is the point of no return, so everything that can fail comes before it.
         let merged = merge(&tables)?;
         let mut publisher = self.publisher();
         let file = lock.commit()?;
@@ -101,8 +122,8 @@ impl Stack {
         Ok(snapshot)
     }
 
-    pub(super) fn courtesy(&self) -> MutexGuard<'_, Courtesy> {
-        self.0.courtesy.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn backoff(&self) -> MutexGuard<'_, Backoff> {
+        self.0.backoff.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn publisher(&self) -> Publisher<'_> {
@@ -110,7 +131,7 @@ impl Stack {
         Publisher { current: &self.0.current, sequence }
     }
 
-    /// Brings the names in the folder to stable storage if that is asked for.
+    /// Syncs the folder if the durability asks for it.
     pub(super) fn sync_names(&self) -> refdb_vfs::Result<()> {
         match self.options().durability {
             Durability::None => Ok(()),
@@ -118,12 +139,12 @@ impl Stack {
         }
     }
 
-    /// The path of `tables.list` in a stack's folder. Its lock is that of the stack.
+    /// The path of `tables.list` in the folder of a stack. The lock of that file is the lock of the stack.
     pub fn list_path_in(dir: &Path) -> PathBuf {
         dir.join(LIST_FILE)
     }
 
-    /// The folder.
+    /// The folder of the stack.
     pub fn dir(&self) -> &Path {
         &self.0.dir
     }
@@ -133,7 +154,7 @@ impl Stack {
         &self.0.list_path
     }
 
-    /// How it is read and written.
+    /// The options with which the stack was opened.
     pub fn options(&self) -> &StackOptions {
         &self.0.options
     }
@@ -147,7 +168,7 @@ impl Stack {
     }
 }
 
-/// The right to say what the stack's snapshot is.
+/// The exclusive right to replace the current snapshot.
 struct Publisher<'a> {
     current: &'a RwLock<Snapshot>,
     sequence: MutexGuard<'a, u64>,

@@ -1,29 +1,32 @@
 use super::TableName;
 use bstr::ByteSlice;
 
-/// The file that lists a stack's tables.
+/// The name of the file that lists the tables of a stack.
 pub(super) const LIST_FILE: &str = "tables.list";
 
-/// A line of `tables.list` that is not a table's name.
+/// What is wrong with a `tables.list`. The line is counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ListFault {
-    /// It contains a slash or a NUL byte or is `.` or `..`.
+    /// The line contains a slash or a NUL byte, or is `.` or `..`.
     #[error("line {0} cannot name a table")]
     Name(usize),
-    /// The same name stands in an earlier line.
+    /// An earlier line has the same name.
     #[error("line {0} names a table for the second time")]
     Repeated(usize),
-    /// The last line has no newline: the file was cut short.
+    /// The last line does not end with a newline: the file was truncated.
     #[error("line {0} is not complete")]
     Cut(usize),
 }
 
-/// Reads the content of `tables.list`: the names of the tables, one a line, the oldest first.
+/// Parses the content of `tables.list`: one name a line, the oldest table first. Empty lines are skipped, as in git.
+///
+/// # Errors
+///
+/// The fault of the first line that is invalid.
 pub fn table_names(content: &[u8]) -> Result<Vec<TableName>, ListFault> {
     let mut names = Vec::with_capacity(content.len().min(1 << 16) / 43 + 1);
     for (at, line) in content.lines_with_terminator().enumerate() {
         let Some(line) = line.strip_suffix(b"\n") else { return Err(ListFault::Cut(at + 1)) };
-        // git skips empty lines as well.
         if !line.is_empty() {
             names.push((TableName::new(line).ok_or(ListFault::Name(at + 1))?, at + 1));
         }

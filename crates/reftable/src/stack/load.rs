@@ -7,24 +7,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Tables up to this size are read and held in memory: that is cheaper than a mapping and its faults.
+/// Tables of at most this size are read into memory, which is cheaper than a mapping and its page faults.
 const SMALL_TABLE_BYTES: u64 = 16 << 10;
 
-/// Smaller ones are known to be small without a question. A first read takes this number of bytes into memory on the
-/// stack.
+/// The number of bytes of the first read, into a buffer on the stack. If the file ends within them, its length need not
+/// be asked for.
 const SMALLEST_TABLE_BYTES: usize = 2 << 10;
 
-/// A list that names missing tables is read again for this long, if it is another one each time.
+/// How long a list that names missing tables is read again, as long as its content differs each time.
 const CHANGING_MAX: Duration = Duration::from_secs(60);
 
-/// Why a listed table was not opened.
+/// Why a listed table could not be opened.
 enum OpenError {
-    /// It is not there any more: someone compacted it away since the list was read, or it is lost.
+    /// The file does not exist: a compaction has removed it since the list was read, or it was lost.
     Vanished,
     Failed(StackError),
 }
 
-/// Reads the file from its start until it ends or `bytes` is full. Returns how many bytes there were.
+/// Reads the file from its start until it ends or `bytes` is full. Returns the number of bytes read.
 fn read_start(file: &File, bytes: &mut [u8]) -> Result<usize, Error> {
     let mut len = 0;
     while len < bytes.len() {
@@ -37,8 +37,10 @@ fn read_start(file: &File, bytes: &mut [u8]) -> Result<usize, Error> {
 }
 
 impl Stack {
-    /// Reads the list and opens the tables in it that `known` has not. A reader without the list's lock may find a
-    /// table gone that the list still had. Then the list has changed, and is read again.
+    /// Reads the list and opens those of its tables that `known` does not have.
+    ///
+    /// A reader without the list's lock can find that a listed table has been removed. Then another list has taken the
+    /// place of the one that was read, so the list is read again.
     pub(super) fn load(&self, known: &Snapshot, sequence: u64) -> Result<Snapshot, StackError> {
         let mut opened: Vec<Listed> = Vec::new();
         let mut before: Option<Vec<u8>> = None;
@@ -66,13 +68,13 @@ impl Stack {
                 }
                 Err(_) => before = Some(file.content),
             }
-            // Only for a list that changes faster than its tables can be opened: the compaction under way shall finish.
+            // The list changes faster than its tables can be opened. The pause lets the running compaction finish.
             std::thread::sleep(Duration::from_micros(50));
         }
     }
 
-    /// Opens the named tables, or takes them from `opened`; newly opened ones are added there. The inner error names a
-    /// table that is not there.
+    /// Returns the named tables, from `opened` where they are there; tables that have to be opened are added to it. The
+    /// inner error is the name of a table whose file does not exist.
     fn open_all(
         &self,
         names: Vec<TableName>,
@@ -80,7 +82,7 @@ impl Stack {
     ) -> Result<Result<Vec<Listed>, TableName>, StackError> {
         let mut tables = Vec::with_capacity(names.len());
         for (at, name) in names.into_iter().enumerate() {
-            // Mostly the tables stand where they stood.
+            // Most tables keep their position in the list.
             let known = match opened.get(at) {
                 Some(listed) if listed.name == name => Some(listed),
                 _ => opened.iter().find(|listed| listed.name == name),
@@ -129,7 +131,7 @@ impl Stack {
         })
     }
 
-    /// A table whose bytes are at hand.
+    /// Opens a table from its bytes, and checks its hash function.
     pub(super) fn table(&self, source: Source, name: &TableName) -> Result<Arc<Table>, StackError> {
         let path = self.path_of(name).into_os_string().into_vec();
         let table = Table::open(source, path)?;

@@ -7,22 +7,22 @@ use std::{
     sync::Arc,
 };
 
-/// The name of a table's file in its stack's folder.
+/// The name of a table's file in the folder of its stack.
 ///
-/// A name that is read is opaque: JGit's lack the `0x`, older ones end in `.log`. Whatever can name a file directly
-/// in the folder is accepted, and nothing else.
+/// Names are opaque, since those of JGit lack the `0x` and older ones end in `.log`. Every name that a file in the
+/// folder itself can have is accepted, and no path that leads elsewhere.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableName(Arc<[u8]>);
 
 impl TableName {
-    /// The name with these bytes, unless they cannot name a file in the stack's own folder.
+    /// Returns the name with these bytes, or `None` if they do not name a file in the folder itself.
     pub fn new(name: &[u8]) -> Option<Self> {
         let names_a_file = !matches!(name, b"" | b"." | b"..") && name.find_byteset(b"/\0\n").is_none();
         names_a_file.then(|| TableName(name.into()))
     }
 
-    /// A name of our own for a table of these update indexes, as git makes them. The suffix tells tables of the same
-    /// range apart, which compaction leaves behind one another.
+    /// Returns a new name for a table with these update indexes, in the form that git uses. Its random suffix tells
+    /// apart tables of the same range, which compactions can produce one after another.
     pub fn fresh(min_update_index: u64, max_update_index: u64) -> Self {
         let mut name = Vec::with_capacity(48);
         for (before, number, digits) in
@@ -41,12 +41,12 @@ impl TableName {
         self.0.as_bstr()
     }
 
-    /// The table that a file of this name locks, if it is a lock file's.
+    /// The name of the table that a file of this name locks, if it is a lock file.
     pub(super) fn table_of_lock(&self) -> Option<Self> {
         self.0.strip_suffix(b".lock").and_then(Self::new)
     }
 
-    /// The table's path in the stack's folder.
+    /// Returns the path of the table in the stack's folder.
     pub fn path_in(&self, dir: &Path) -> PathBuf {
         dir.join(std::ffi::OsStr::from_bytes(&self.0))
     }
@@ -64,14 +64,14 @@ impl fmt::Debug for TableName {
     }
 }
 
-/// Ends the name of a table that is being written and may not be listed yet.
+/// The suffix of a table that is being written and may not be listed yet.
 pub(super) const TEMP_SUFFIX: &str = ".temp";
 
-/// Whether a writer left a file of this name behind, if no list names it. Such names are a table's, a table lock's, or
-/// an unfinished table's. An unfinished table is git's (`NAME.temp.XXXXXX`), JGit's (`NAME_123.ref`) or ours
+/// Whether a file of this name that no list mentions was left behind by a writer. The name is that of a table, of the
+/// lock of a table, or of an unfinished table of git (`NAME.temp.XXXXXX`), JGit (`NAME_123.ref`) or refdb
 /// (`NAME.ref.temp`).
 ///
-/// `tables.list` and its lock are none of these.
+/// `tables.list` and its lock have no such names.
 pub(super) fn is_leftover(name: &[u8]) -> bool {
     let of_a_table = |name: &[u8]| name.ends_with(b".ref") || name.ends_with(b".log");
     of_a_table(name)
@@ -80,8 +80,8 @@ pub(super) fn is_leftover(name: &[u8]) -> bool {
         || name.rfind(b".temp.").is_some_and(|at| name[at + 6..].len() == 6 && name.starts_with(b"0x"))
 }
 
-/// Appends a number in hexadecimal, with zeros before it up to `digits`. Every small transaction makes a name, and the
-/// standard formatting would be a twentieth of its instructions.
+/// Appends a number in hexadecimal, padded with zeros to `digits`. The standard formatting would take a twentieth of
+/// the instructions of a small transaction, each of which makes a name.
 fn put_hex(out: &mut Vec<u8>, number: u64, digits: u32) {
     let needed = (u64::BITS - number.leading_zeros()).div_ceil(4);
     for at in (0..digits.max(needed)).rev() {
@@ -89,8 +89,9 @@ fn put_hex(out: &mut Vec<u8>, number: u64, digits: u32) {
     }
 }
 
-/// 32 bits that differ between processes, threads and calls: the standard library's hashers start from the system's
-/// randomness. A name that is taken all the same is an error, never a file overwritten.
+/// Returns 32 bits that differ between processes, threads and calls, because the standard library seeds its hashers
+/// from the system's randomness. Should a name be taken nevertheless, creating the file fails and nothing is
+/// overwritten.
 fn random() -> u32 {
     RandomState::new().build_hasher().finish() as u32
 }

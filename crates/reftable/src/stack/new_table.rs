@@ -3,34 +3,34 @@ use crate::{Sink, Source};
 use refdb_vfs::File;
 use std::path::PathBuf;
 
-/// A table up to this size is collected in memory and written at once.
+/// A table of at most this size is collected in memory and written at once.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Room for the tables of most transactions.
+/// The initial capacity, which suffices for the tables of most transactions.
 const BUFFER_START_BYTES: usize = 1 << 10;
 
 /// A table that is being written, or that no list names yet. Dropping it removes its file, if there is one.
 ///
-/// A small table gets its file only when it is complete. One write makes it, and a table that turns out to be empty
-/// leaves no trace.
+/// A small table gets its file only when it is complete, so that it takes a single write and a table that turns out to
+/// be empty leaves no trace.
 #[derive(Debug)]
 pub struct NewTable {
     stack: Stack,
     name: TableName,
     path: PathBuf,
-    /// The bytes not in the file yet; of a small table all of them.
+    /// The bytes that are not in the file yet; all bytes of a small table.
     buffer: Vec<u8>,
     small: bool,
     file: Option<File>,
-    /// There is a file of this name that no list names.
+    /// Whether there is a file that no list names.
     unlisted: bool,
-    /// Whether a write of it failed because there was no room.
+    /// Whether a write failed because there was no room.
     lacks_room: bool,
 }
 
 impl NewTable {
-    /// For a writer that holds the list's lock. It needs no temporary name: nobody reads a table that no list names,
-    /// and a clean-up takes the lock first.
+    /// Creates a table for a writer that holds the list's lock. It needs no temporary name, because nobody reads a
+    /// table that no list names, and a clean-up locks the list first.
     pub(super) fn under_lock(stack: &Stack, min_update_index: u64, max_update_index: u64) -> Self {
         let name = TableName::fresh(min_update_index, max_update_index);
         let path = stack.path_of(&name);
@@ -46,20 +46,20 @@ impl NewTable {
         }
     }
 
-    /// For a writer that does not hold the lock. Until it does the file's name is no table's, because C git cleans
-    /// up tables that are not listed.
+    /// Creates a table for a writer that does not hold the list's lock. Until [`put_in_place`](Self::put_in_place) its
+    /// file has a temporary name, because C git removes tables that are not listed.
     pub(super) fn without_lock(stack: &Stack, min_update_index: u64, max_update_index: u64) -> Self {
         let mut table = Self::under_lock(stack, min_update_index, max_update_index);
         table.path.as_mut_os_string().push(TEMP_SUFFIX);
         table
     }
 
-    /// Whether all of it is in its file, which is closed.
+    /// Whether the whole table is in its file, and the file is closed.
     pub(super) fn is_complete(&self) -> bool {
         self.unlisted && self.file.is_none()
     }
 
-    /// Whether a write of it failed since it is too large for the disk, or for its user.
+    /// Whether a write failed because the disk or the quota is full.
     pub(super) fn lacks_room(&self) -> bool {
         self.lacks_room
     }
@@ -81,7 +81,8 @@ impl NewTable {
         self.file.as_mut().map_or(Ok(()), |file| file.write_all(&self.buffer))
     }
 
-    /// Writes the bytes not in the file yet, syncs it if that is asked for, and closes it; once.
+    /// Writes the remaining bytes, syncs the file if the durability asks for it, and closes it. Calling it again has no
+    /// effect.
     pub(super) fn write_out(&mut self) -> Result<(), StackError> {
         if !self.is_complete() {
             self.flush()?;
@@ -92,7 +93,7 @@ impl NewTable {
         Ok(())
     }
 
-    /// Gives the written file the name that the list will have for it.
+    /// Renames the written file to the name that the list will have for it.
     pub(super) fn put_in_place(&mut self) -> Result<(), StackError> {
         let path = self.stack.path_of(&self.name);
         assert!(self.is_complete(), "what gets a table's name is whole");
@@ -101,12 +102,12 @@ impl NewTable {
         Ok(())
     }
 
-    /// Whether all of it is in memory.
+    /// Whether the whole table is in memory.
     pub(super) fn is_small(&self) -> bool {
         self.small
     }
 
-    /// The complete table, open. One that is not small must have been written out and be in place.
+    /// Opens the complete table. Unless it is small, it must have been written out and put in place.
     pub(super) fn open(&self) -> Result<Listed, StackError> {
         debug_assert!(self.small || self.is_complete(), "a large table is read from its file");
         let source = match self.small {
@@ -116,7 +117,7 @@ impl NewTable {
         Ok(Listed { name: self.name.clone(), table: self.stack.table(source, &self.name)? })
     }
 
-    /// From now on a list names it.
+    /// Keeps the file, because a list names it now.
     pub(super) fn keep(mut self) {
         debug_assert_eq!(self.path, self.stack.path_of(&self.name), "its file has the name that is listed");
         self.unlisted = false;
@@ -138,7 +139,7 @@ impl Sink for NewTable {
 impl Drop for NewTable {
     fn drop(&mut self) {
         if self.unlisted {
-            // If it stays it is clutter that nobody reads, and the clean-up takes it in time.
+            // A file that stays does no harm: no list names it, and a later clean-up removes it.
             let _ = self.stack.fs().remove_file(&self.path);
         }
     }

@@ -1,14 +1,16 @@
 use std::ops::Range;
 
-/// Git's own factor between the sizes of neighbouring tables, and its largest.
+/// Git's default for `reftable.geometricFactor`.
 pub const DEFAULT_FACTOR: u16 = 2;
 
-/// Which tables of a stack, the oldest first, are to become one.
+/// Returns the tables of a stack that the geometric rule wants merged into one, or `None`. `sizes` are those of the
+/// tables, the oldest first, in bytes.
 ///
-/// Git's rule, so that git and refdb both leave alone a stack which they write in turn. Each table shall be at least
-/// `factor` times as big as its next younger neighbour, which keeps their number logarithmic. Coming from the young
-/// end, the first table that breaks the rule ends the range. The younger ones form a geometric sequence already. From
-/// there to the old end, a table joins if smaller than `factor` times the whole range that follows it.
+/// This is git's rule, so that git and refdb agree when a stack that they write in turn is compact. Each table should
+/// be at least `factor` times as large as its next younger neighbour, which keeps the number of tables logarithmic. The
+/// range ends with the youngest table that breaks the rule, since the tables behind it form a geometric sequence
+/// already. It begins with the oldest table that is smaller than `factor` times the sum of the tables between it and
+/// that end.
 pub fn plan(sizes: &[u64], factor: u16) -> Option<Range<usize>> {
     let factor = u64::from(if factor == 0 { DEFAULT_FACTOR } else { factor });
     let breaks = |older: u64, younger: u64| older < younger.saturating_mul(factor);

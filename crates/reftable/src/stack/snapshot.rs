@@ -8,7 +8,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// A stack at one moment: immutable, and cheap to clone. What compaction takes away meanwhile stays readable.
+/// The state of a stack at one moment. It never changes, is cheap to clone, and stays readable after a compaction has
+/// removed the files of its tables.
 #[derive(Clone)]
 pub struct Snapshot(Arc<State>);
 
@@ -19,7 +20,7 @@ struct State {
     merged: Merged,
 }
 
-/// A table and the name the list has for it.
+/// A table and its name in the list.
 #[derive(Clone)]
 pub struct Listed {
     /// The name of its file.
@@ -37,7 +38,7 @@ impl Snapshot {
         Snapshot(Arc::new(State { sequence, list, tables: tables.into(), merged }))
     }
 
-    /// The same tables, seen through a list file that was replaced by one of the same content.
+    /// Returns a snapshot of the same tables for a list file that has replaced one with the same content.
     pub(super) fn with_list(&self, list: ListFile) -> Self {
         assert!(list.content == self.0.list.content, "a list of the same content has the same tables");
         let State { sequence, tables, merged, .. } = &*self.0;
@@ -45,7 +46,7 @@ impl Snapshot {
         Snapshot(Arc::new(State { sequence: *sequence, list, tables, merged }))
     }
 
-    /// All tables as one.
+    /// The tables, read as one.
     pub fn merged(&self) -> &Merged {
         &self.0.merged
     }
@@ -55,18 +56,19 @@ impl Snapshot {
         &self.0.tables
     }
 
-    /// Grows each time this open stack sees other tables than before. It means nothing to another process, and unlike
-    /// the update index it never goes back.
+    /// A number that grows each time this open stack sees other tables than before. Unlike the update index it never
+    /// decreases; it means nothing to other processes or other open stacks.
     pub fn sequence(&self) -> u64 {
         self.0.sequence
     }
 
-    /// The update index of the next addition. A stack that was compacted to nothing starts at 1 again, as in git.
+    /// The least update index of the next addition. As in git, a stack that was compacted to no tables starts at 1
+    /// again.
     pub fn next_update_index(&self) -> u64 {
         self.merged().max_update_index().saturating_add(1)
     }
 
-    /// Which of the tables automatic compaction would make one.
+    /// The tables that the geometric rule wants merged, as positions in [`tables`](Self::tables), or `None`.
     pub fn plan(&self, options: &StackOptions) -> Option<Range<usize>> {
         let sizes: Vec<u64> = self.tables().iter().map(Listed::weight).collect();
         plan(&sizes, options.geometric_factor)
@@ -78,8 +80,8 @@ impl Snapshot {
 }
 
 impl Listed {
-    /// Its size as git's rule for compaction counts it, without header and footer. So tables of few records do not all
-    /// seem to be of one size.
+    /// The size that counts in git's rule for compaction: without header and footer, so that tables of few records do
+    /// not all seem equally large.
     pub(super) fn weight(&self) -> u64 {
         let header_and_footer_bytes = match self.table.hash() {
             HashKind::Sha1 => 24 + 68,
@@ -101,9 +103,11 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-/// `tables.list` as it was read or written. Its file stays open, so that its inode is not given to another file. The
-/// identity of the file behind the name then proves that the list is still this one. The list is only ever replaced by
-/// a rename, never changed in place.
+/// A `tables.list` that was read or written.
+///
+/// The list is always replaced by a rename and never changed in place. Because this keeps the file open, its inode
+/// cannot be given to another file, so a file of the same identity under that name proves that the list has not been
+/// replaced.
 #[derive(Debug)]
 pub(super) struct ListFile {
     pub(super) content: Vec<u8>,
@@ -112,17 +116,17 @@ pub(super) struct ListFile {
 }
 
 impl ListFile {
-    /// The list of a stack that has none yet.
+    /// The list of a stack that does not have one yet.
     pub(super) fn absent() -> Self {
         ListFile { content: Vec::new(), file: None, identity: OnceLock::new() }
     }
 
-    /// A list whose file is open.
+    /// A list with this content, and its open file.
     pub(super) fn new(content: Vec<u8>, file: Option<File>) -> Self {
         ListFile { content, file, identity: OnceLock::new() }
     }
 
-    /// Reads the list, which is probably not much longer than this one.
+    /// Reads the list at `path`. Reading is cheapest if the list is about as long as this one.
     pub(super) fn read_again(&self, fs: &Fs, path: &Path) -> Result<Self, refdb_vfs::Error> {
         let mut attempts_left = 3;
         loop {
@@ -132,14 +136,14 @@ impl ListFile {
                 file => file?,
             };
             match read_whole(&file, self.content.len() + 512) {
-                // Replaced on a network file system since it was opened.
+                // On a network file system the file was replaced after it had been opened.
                 Err(error) if error.is_stale() && attempts_left > 0 => {}
                 content => return Ok(Self::new(content?, Some(file))),
             }
         }
     }
 
-    /// Whether the file behind `path` is still this one, by one stat.
+    /// Whether the file at `path` is still this one; this takes one stat call.
     pub(super) fn is_current(&self, fs: &Fs, path: &Path) -> Result<bool, refdb_vfs::Error> {
         let found = fs.find(path)?.as_ref().map(Stat::file_id);
         let Some(file) = &self.file else { return Ok(found.is_none()) };
@@ -154,7 +158,7 @@ impl ListFile {
     }
 }
 
-/// A file's content; cheap if it is shorter than `room`.
+/// Reads a whole file. This takes the fewest calls if the file is shorter than `room` bytes.
 fn read_whole(file: &File, room: usize) -> Result<Vec<u8>, refdb_vfs::Error> {
     let mut content = vec![0; room];
     let mut len = 0;
@@ -171,7 +175,7 @@ fn read_whole(file: &File, room: usize) -> Result<Vec<u8>, refdb_vfs::Error> {
     Ok(content)
 }
 
-/// Tables as one.
+/// Reads tables as one.
 pub(super) fn merge(tables: &[Listed]) -> Result<Merged, StackError> {
     Ok(Merged::new(tables.iter().map(|listed| Arc::clone(&listed.table)).collect::<Arc<[_]>>())?)
 }

@@ -10,39 +10,40 @@ use crate::{
 };
 use std::{ops::ControlFlow, sync::Arc};
 
-/// Takes a key, its value, what values depend on, and the records that the value lies in.
+/// A function that is called with a key, its value, the context of the table, and the records that contain the value.
 pub(crate) trait Visit<R: Records>: FnMut(&[u8], &R::Value, &Context, &[u8]) -> ControlFlow<()> {}
 impl<R: Records, F: FnMut(&[u8], &R::Value, &Context, &[u8]) -> ControlFlow<()>> Visit<R> for F {}
 
-/// Steps through the records of one kind in one table, in the order of their keys. It searches the blocks it comes to.
-/// [`Seeker`](super::Seeker) finds any of them.
+/// Steps through the records of one kind in one table, in the order of their keys. [`Seeker`](super::Seeker) adds
+/// seeking through an index.
 ///
-/// The key of the current record is assembled in one buffer; its value stays in the block. Only touched bytes are
-/// checked. A damaged table gives an error or wrong records, but no panic, and every loop moves forward in the file.
+/// The key of the current record is assembled in a buffer, while its value stays in the block. Only bytes that are read
+/// are checked: a damaged table gives an error or wrong records, but never a panic, and every loop moves forward in the
+/// file.
 pub(crate) struct Cursor<R: Records> {
     table: Arc<Table>,
     context: Context,
     loader: BlockLoader,
     pub(super) block: Option<Block>,
-    /// Where in the block the record after the current one begins.
+    /// The offset in the block of the record after the current one.
     after: usize,
-    /// Where the block's records end; 0 unless there is a current record.
+    /// The offset at which the records of the block end; 0 unless there is a current record.
     end: usize,
-    /// A restart point that is not behind the current record. It only ever moves forward in a block.
+    /// A restart point at or before the current record. Within a block it only moves forward.
     pub(super) restart: usize,
-    /// The key of the current record; at the end, of the last one seen.
+    /// The key of the current record, or at the end that of the last one that was read.
     pub(super) key: Key,
     value: R::Value,
     pub(super) at: At,
-    /// The bytes that the current key is known to share with the key before it.
+    /// The number of bytes that the current key is known to share with the previous key.
     shared: usize,
-    /// If set, no record lies between this key, inclusive, and the current record. It makes a seek to a key that is
-    /// known to be missing free. A sorted batch of new names makes such seeks all the time.
+    /// If set, no record has a key from this one, inclusive, up to that of the current record. Seeking to a key in that
+    /// gap costs nothing, which matters because a sorted batch of new names does so again and again.
     pub(super) floor: Vec<u8>,
     pub(super) floor_is_set: bool,
 }
 
-/// Where a cursor stands.
+/// The position of a cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum At {
     /// Before the first record.
@@ -51,7 +52,7 @@ pub(super) enum At {
     Record,
     /// Behind the last record.
     End,
-    /// An error was met; only a seek leads on.
+    /// Unknown after an error, until the next seek.
     Lost,
 }
 
@@ -84,37 +85,37 @@ impl<R: Records> Cursor<R> {
         self.at == At::Record
     }
 
-    /// The current record's key.
+    /// The key of the current record.
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
         self.key.as_slice()
     }
 
-    /// The current record's value.
+    /// The value of the current record.
     #[inline]
     pub(crate) fn value(&self) -> &R::Value {
         &self.value
     }
 
-    /// What the values of this table's records depend on.
+    /// The context of the table's records.
     #[inline]
     pub(crate) fn context(&self) -> &Context {
         &self.context
     }
 
-    /// How many bytes the current key at least shares with the key before it, if `step` led here.
+    /// The least number of bytes that the current key shares with the previous one, if `step` has moved here.
     #[inline]
     pub(crate) fn shared(&self) -> usize {
         self.shared
     }
 
-    /// The records that the current value lies in.
+    /// The records that contain the current value.
     #[inline]
     pub(crate) fn records(&self) -> &[u8] {
         self.block.as_ref().map_or(&[], Block::records)
     }
 
-    /// The block that the current record is in.
+    /// The block that contains the current record.
     pub(crate) fn block(&self) -> Option<&Block> {
         self.block.as_ref()
     }
@@ -129,8 +130,8 @@ impl<R: Records> Cursor<R> {
         self.decode().map(|()| true)
     }
 
-    /// Hands the current record, if `on` is set, and those that follow to `visit`, but for tombstones. It ends when
-    /// `visit` breaks or there are no more. The one that was handed over last is the current record then.
+    /// Passes the current record, and if `on` is set those that follow, to `visit`, without tombstones, until `visit`
+    /// breaks or there are no more. The last record that was passed is the current one then.
     #[inline(always)]
     pub(crate) fn for_each_visible(&mut self, on: bool, visit: &mut impl Visit<R>) -> Result<ControlFlow<()>> {
         while self.at == At::Record
@@ -164,13 +165,13 @@ impl<R: Records> Cursor<R> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Moves to the next record, and remembers that no record lies between. A seek to a name in the gap is free.
+    /// Moves to the next record, and remembers the gap between the two, so that a seek into it costs nothing.
     pub(crate) fn pass(&mut self) -> Result<bool> {
         debug_assert!(self.is_on_record(), "only what follows a record is known to be empty");
         let mut floor = std::mem::take(&mut self.floor);
         floor.clear();
         floor.extend_from_slice(self.key());
-        // The least key that is greater.
+        // The least key that is greater than the current one.
         floor.push(0);
         let stepped = self.step();
         self.floor = floor;
@@ -178,7 +179,7 @@ impl<R: Records> Cursor<R> {
         stepped
     }
 
-    /// Reads the record at `after`, over the key that the buffer holds.
+    /// Decodes the record at `after`. The buffer must hold the key before it.
     #[inline]
     fn decode(&mut self) -> Result<()> {
         let Some(block) = &self.block else { return Ok(()) };
@@ -212,7 +213,7 @@ impl<R: Records> Cursor<R> {
         Err(self.table.corrupt(place, fault).behind(self.name()))
     }
 
-    /// Leaves the current record for a state without one.
+    /// Moves to a position without a current record.
     pub(super) fn be(&mut self, at: At) {
         self.at = at;
         self.end = 0;
@@ -235,22 +236,24 @@ impl<R: Records> Cursor<R> {
         }
     }
 
-    /// Moves to the first record of the block at `position`. Returns false, at the end, if the section ends there.
+    /// Moves to the first record of the block at `position`. Returns `false`, and is at the end, if the section ends
+    /// there.
     fn enter(&mut self, position: u64) -> Result<bool> {
         if self.load(position)?.is_err() {
             self.be(At::End);
             return Ok(false);
         }
-        // Behind the blocks of one level of an index those of the next lie, which begins anew.
+        // In an index the next block can belong to the next level, where the keys begin again.
         if R::BLOCK != BlockKind::Index {
             self.check_first_key()?;
         }
-        // No key is shared across blocks, but at the end the last one is still wanted.
+        // Keys share nothing across blocks. The last key is kept until here, because it is needed at the end of the
+        // section.
         self.key.clear();
         self.decode().map(|()| true)
     }
 
-    /// The first key of a block has to be greater than the last of the block before.
+    /// Checks that the first key of the block is greater than the last key of the previous block.
     fn check_first_key(&mut self) -> Result<()> {
         let Some(block) = &self.block else { return Ok(()) };
         let checked = self.check_begins_behind(block);
@@ -260,7 +263,7 @@ impl<R: Records> Cursor<R> {
         checked
     }
 
-    /// The first key of a block has to be greater than the key at hand.
+    /// Checks that the first key of `block` is greater than the current key.
     fn check_begins_behind(&self, block: &Block) -> Result<()> {
         let fault = match first_key(block.bytes(), &block.layout) {
             Ok(first) if first > self.key.as_slice() => return Ok(()),
@@ -270,13 +273,13 @@ impl<R: Records> Cursor<R> {
         Err(self.table.corrupt(block.place_of(block.layout.records_at), fault).behind(self.name()))
     }
 
-    /// The name that is read at the moment, or was read last.
+    /// The name in the current key, or in the last one that was read.
     fn name(&self) -> &[u8] {
         self.key.as_slice().split(|byte| *byte == 0).next().unwrap_or_default()
     }
 
-    /// For a walk that ends at the current record because of its key. The next key that is stored whole has to be
-    /// greater. A damaged key that only seems to be behind what was wanted would end the walk too early.
+    /// Checks that the next key that is stored whole is greater than the current one, for a walk that ends here because
+    /// of the current key. A damaged key that seems to lie behind the wanted ones would end the walk too early.
     pub(crate) fn check_ahead(&mut self) -> Result<()> {
         let Some(block) = self.block.as_ref().filter(|_| self.at == At::Record) else { return Ok(()) };
         let offset_of = |index| restart_offset(block.bytes(), &block.layout, index);
@@ -301,8 +304,8 @@ impl<R: Records> Cursor<R> {
         }
     }
 
-    /// Makes the block at `position` the current one, without a current record. If there is a block of another kind,
-    /// its kind is returned, or 0 if there is no block. The cursor is then lost.
+    /// Makes the block at `position` the current one, without a current record. If that block has another kind, the
+    /// inner error is its kind, or 0 if there is no block, and the position is unknown.
     pub(super) fn load(&mut self, position: u64) -> Result<Result<(), u8>> {
         self.loader.recycle(self.block.take());
         self.be(At::Lost);
@@ -316,7 +319,7 @@ impl<R: Records> Cursor<R> {
         }
     }
 
-    /// Moves to the first record of the block at `position`, which must be there.
+    /// Moves to the first record of the block at `position`; fails if there is no block of this kind.
     pub(crate) fn step_into(&mut self, position: u64) -> Result<bool> {
         self.floor_is_set = false;
         if let Err(found) = self.load(position)? {
@@ -326,7 +329,7 @@ impl<R: Records> Cursor<R> {
         self.decode().map(|()| true)
     }
 
-    /// Moves to the next record unless it lies in another block.
+    /// Moves to the next record of the same block. Returns whether there is one.
     pub(crate) fn step_within_block(&mut self) -> Result<bool> {
         self.floor_is_set = false;
         if self.block.as_ref().is_none_or(|block| self.after >= block.layout.restarts_at) {
@@ -345,13 +348,13 @@ impl<R: Records> Cursor<R> {
         self.be(At::Start);
     }
 
-    /// At the end: whether `wanted` is known to be behind all records.
+    /// For a cursor at the end: whether `wanted` is known to be greater than all keys.
     pub(super) fn is_past_end(&self, wanted: &[u8]) -> bool {
         if self.floor_is_set { self.floor.as_slice() <= wanted } else { self.key.as_slice() < wanted }
     }
 
-    /// Searches the block, from the current record on, and at most `hops` blocks behind it. Returns false if `wanted`
-    /// may lie farther on.
+    /// Searches for `wanted` from the current record on, in its block and at most `hops` blocks behind it. Returns
+    /// `false` if it may lie farther on.
     pub(super) fn search_blocks(&mut self, wanted: &[u8], mut hops: usize) -> Result<bool> {
         loop {
             if self.gallop_restarts(wanted)? {
@@ -384,9 +387,8 @@ impl<R: Records> Cursor<R> {
         }
     }
 
-    /// Moves `restart` forward to the last restart point whose key is not greater than `wanted`. Doubles its steps and
-    /// then halves them. Returns whether there is a restart point behind it. If so, the wanted key, or the one after
-    /// it, lies before that.
+    /// Moves `restart` forward to the last restart point whose key is not greater than `wanted`. Returns whether
+    /// another restart point follows; if so, the wanted record lies before it.
     fn gallop_restarts(&mut self, wanted: &[u8]) -> Result<bool> {
         let Some(block) = &self.block else { return Ok(false) };
         let count = block.layout.restart_count;
@@ -414,10 +416,10 @@ impl<R: Records> Cursor<R> {
         }
     }
 
-    /// Steps at most `steps` times within the block. Returns whether that led to `wanted` or beyond.
+    /// Steps at most `steps` times within the block. Returns whether that reached `wanted` or a greater key.
     pub(super) fn step_in_block(&mut self, wanted: &[u8], steps: usize) -> Result<bool> {
         let Some(end) = self.block.as_ref().map(|block| block.layout.restarts_at) else { return Ok(false) };
-        // The key is less than `wanted`. So is every key that shares more with it than it shares with `wanted`.
+        // The key is less than `wanted`, and so is each following key that shares more with it than `wanted` does.
         let mut matched = common_prefix(self.key(), wanted);
         for _ in 0..steps {
             if self.after >= end {
@@ -434,13 +436,13 @@ impl<R: Records> Cursor<R> {
         Ok(false)
     }
 
-    /// Searches the block for `wanted` or what follows it. Returns whether it is there.
+    /// Searches the block for `wanted` or a greater key. Returns whether the block has one.
     pub(super) fn search_block(&mut self, wanted: &[u8]) -> Result<bool> {
         self.gallop_restarts(wanted)?;
         self.search_interval(wanted)
     }
 
-    /// Searches the block for `wanted` or what follows it, from `restart` or the current record on, whichever is later.
+    /// Searches the block for `wanted` or a greater key, from `restart` or the current record on, whichever is later.
     fn search_interval(&mut self, wanted: &[u8]) -> Result<bool> {
         let Some(block) = &self.block else { return Ok(false) };
         let start = match self.restart {

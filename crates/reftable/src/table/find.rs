@@ -7,18 +7,20 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// What a look-up found.
+/// The result of a look-up.
 enum Sought {
-    /// The record, in this block.
+    /// The record is in this block.
     There(Block, RefPlace),
     NotThere,
-    /// Something is unusual: a walk from block to block finds the answer.
+    /// The way down the index does not decide it, so that a cursor has to.
     Unclear,
 }
 
 impl Table {
-    /// Hands the record of exactly this name to `then`. To make a cursor for one name costs more than to find the name.
-    /// This goes down the index, and reads only the records between the last restart point and the name.
+    /// Looks up a name and passes its record to `then`.
+    ///
+    /// Creating a cursor would cost more than the look-up. This walks down the index and reads only the records between
+    /// the last restart point and the name.
     pub(crate) fn find<T>(
         self: &Arc<Self>,
         name: &[u8],
@@ -42,21 +44,21 @@ impl Table {
 
     fn seek_down(&self, name: &[u8], loader: &mut BlockLoader, context: &Context) -> Result<Sought> {
         let Some(section) = self.section(BlockKind::Ref) else { return Ok(Sought::NotThere) };
-        // Without an index there are few blocks, and mostly one.
+        // A section without an index has few blocks, and mostly one.
         let mut position = if section.index > 0 { section.index } else { section.start };
         for _ in 0..DEPTH_MAX {
             let Some(block) = loader.load_any(self, position)? else { return Ok(Sought::Unclear) };
             match block.layout.kind {
                 BlockKind::Index => match self.search::<IndexRecords>(&block, name, context)? {
                     Some((_, value)) => position = value.position,
-                    // Behind the last record; or C git has left more than one block at the highest level.
+                    // The name is behind the last record, or C git has left several root blocks.
                     None => return Ok(Sought::Unclear),
                 },
                 BlockKind::Ref => {
                     return Ok(match self.search::<RefRecords>(&block, name, context)? {
                         Some((true, place)) => Sought::There(block, place),
                         Some((false, _)) => Sought::NotThere,
-                        // In the next block, or nowhere.
+                        // The name is in a later block, or does not exist.
                         None => Sought::Unclear,
                     });
                 }

@@ -5,15 +5,15 @@ use super::{
 use crate::{Fault, Result, format::BlockKind, record::IndexRecords};
 use std::sync::Arc;
 
-/// Walks down an index to a block, and remembers where it came to: the next key is often near.
+/// Finds blocks through an index, and remembers the last position, since the next key is often near.
 pub(crate) struct IndexWalk {
     table: Arc<Table>,
-    /// In the lowest level, on the record that led to the block found last, if there is one.
+    /// In the lowest level of the index, on the record that led to the block that was found last, if any.
     index: Cursor<IndexRecords>,
     loader: BlockLoader,
 }
 
-/// No sensible index is deeper: each level has at least two records a block.
+/// The greatest depth that is followed. Since each level has at least two records a block, no sensible index is deeper.
 pub(super) const DEPTH_MAX: usize = 40;
 
 impl IndexWalk {
@@ -21,8 +21,8 @@ impl IndexWalk {
         IndexWalk { index: Cursor::new(table.clone()), table, loader: BlockLoader::default() }
     }
 
-    /// The position of the block that holds the first record whose key is not less than `wanted`. `None` if there is no
-    /// such record. `ahead` tells that `wanted` does not come before what was found last.
+    /// Returns the position of the block with the first record whose key is not less than `wanted`, or `None` if there
+    /// is no such record. With `ahead` the caller promises that `wanted` is not less than the key of the previous call.
     pub(crate) fn find(&mut self, root: u64, kind: BlockKind, wanted: &[u8], ahead: bool) -> Result<Option<u64>> {
         if ahead && self.index.is_on_record() && (self.index.key() >= wanted || self.index.search_block(wanted)?) {
             return Ok(Some(self.index.value().position));
@@ -30,7 +30,7 @@ impl IndexWalk {
         if let Err(found) = self.index.load(root)? {
             return Err(wrong_kind(&self.table, root, BlockKind::Index, found));
         }
-        // C git may leave more than one block at the highest level.
+        // C git can leave several root blocks.
         while !self.index.search_block(wanted)? {
             let next = self.index.block().map_or(u64::MAX, |block| block.next);
             if self.index.load(next)?.is_err() {

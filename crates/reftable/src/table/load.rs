@@ -7,12 +7,12 @@ use crate::{
 use refdb_vfs::Mapping;
 use std::{ops::Range, sync::Arc};
 
-/// A block at hand.
+/// A block that was read.
 pub(crate) struct Block {
     pub(crate) layout: Layout,
-    /// Where it begins in the file.
+    /// Its position in the file.
     pub(crate) position: u64,
-    /// Where the next one begins.
+    /// The position of the next block.
     pub(crate) next: u64,
     data: Data,
 }
@@ -23,24 +23,24 @@ enum Data {
     Memory(Arc<[u8]>, Range<usize>),
     /// In the cache.
     Cached(Arc<CachedBlock>),
-    /// Inflated for this reader alone.
+    /// Inflated, for this reader alone.
     Own(Vec<u8>),
 }
 
-/// What a reader of blocks keeps from one to the next: memory, and the state of zlib.
+/// Reads blocks, and reuses memory and the state of zlib from one to the next.
 #[derive(Default)]
 pub(crate) struct BlockLoader {
     inflater: Inflater,
     spare: Vec<u8>,
-    /// Whether a block was not in the cache.
+    /// Whether any block had to be read because it was not in the cache.
     has_read: bool,
 }
 
-/// How much of a block is read at first where the file does not say how long its blocks are.
+/// The number of bytes that are read of a block at first if the file does not have a block size.
 const BLOCK_LEN_GUESS: usize = 4096;
 
 impl Block {
-    /// The block's bytes; offsets in its layout are relative to them.
+    /// The bytes of the block, to which the offsets in its layout refer.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.data {
@@ -51,13 +51,13 @@ impl Block {
         }
     }
 
-    /// The block's bytes up to the end of its records.
+    /// The bytes of the block up to the end of its records.
     #[inline(always)]
     pub(crate) fn records(&self) -> &[u8] {
         &self.bytes()[..self.layout.restarts_at]
     }
 
-    /// Where in the file the byte at `offset` of this block lies.
+    /// The position in the file of the byte at `offset`, or that of the block if it is deflated.
     pub(crate) fn place_of(&self, offset: usize) -> u64 {
         debug_assert!(offset <= self.bytes().len(), "a place in this block: {offset}");
         if self.layout.kind == BlockKind::Log { self.position } else { self.position + offset as u64 }
@@ -65,14 +65,15 @@ impl Block {
 }
 
 impl BlockLoader {
-    /// The memory of a block that is not needed any more.
+    /// Takes back the memory of a block that is no longer needed.
     pub(crate) fn recycle(&mut self, block: Option<Block>) {
         if let Some(Block { data: Data::Own(bytes), .. }) = block {
             self.spare = bytes;
         }
     }
 
-    /// The block at `position`, or its kind if that is not `kind`; `None` if the blocks end there.
+    /// Reads the block at `position`. Returns its kind instead if that is not `kind`, and `None` if the blocks end
+    /// there.
     pub(crate) fn load_if(
         &mut self,
         table: &Table,
@@ -93,13 +94,13 @@ impl BlockLoader {
         loaded.map(Some)
     }
 
-    /// The block at `position`, whatever its kind; `None` if the blocks end there.
+    /// Reads the block at `position`, whatever its kind. Returns `None` if the blocks end there.
     pub(super) fn load_any(&mut self, table: &Table, position: u64) -> Result<Option<Block>> {
         if position >= table.blocks_end {
             return Ok(None);
         }
         if let Source::Paged(paged) = &table.source {
-            // Whatever is asked for where an index may be is read and kept.
+            // If an index block is asked for, a block of any kind is read and kept.
             let cached = match self.cached(table, paged, position, BlockKind::Index)? {
                 Ok(cached) => cached,
                 Err(kind) => return self.load_if(table, position, kind).map(|block| block.and_then(Result::ok)),
@@ -112,7 +113,7 @@ impl BlockLoader {
         }
     }
 
-    /// Whether anything had to be read so far that was not in the cache.
+    /// Whether any block had to be read so far because it was not in the cache.
     pub(crate) fn has_read(&self) -> bool {
         self.has_read
     }
@@ -157,8 +158,8 @@ impl BlockLoader {
         Ok(Ok(Block { layout: cached.layout, position, next: cached.next, data: Data::Cached(cached) }))
     }
 
-    /// The block at `position`, from the cache or for it. If it is not there, its kind may be returned instead where
-    /// that is not `kind`.
+    /// Returns the block at `position` from the cache, or reads it and adds it to the cache. A block that has to be
+    /// read and is not of `kind` may be left alone; then its kind is returned.
     fn cached(
         &mut self,
         table: &Table,
@@ -199,10 +200,10 @@ impl BlockLoader {
             0 => BLOCK_LEN_GUESS,
             block_size => block_size as usize,
         };
-        // One byte more than the block tells whether padding follows.
+        // The byte behind the block tells whether padding follows.
         let mut bytes = read(guess + 1)?;
         let (found, len) = peek(&bytes, table.header_at(position)).map_err(fail)?;
-        // A walk down an index asks for the block below it next.
+        // A walk down an index that asked for an index block will ask for this one next.
         if found != kind && kind != BlockKind::Index {
             return Ok(Err(found));
         }
@@ -233,19 +234,19 @@ impl BlockLoader {
 }
 
 impl Table {
-    /// Where the header of the block at `position` is, seen from there. The file's header is part of its first block.
+    /// The offset of a block's own header in the block at `position`: the file's header is part of the first block.
     fn header_at(&self, position: u64) -> usize {
         if position == 0 { self.footer.header.len() } else { 0 }
     }
 }
 
-/// Finds the parts of a block of `len` bytes that is no log, and where the next one begins. `bytes` has at least one
-/// byte more than the block, unless the blocks end there.
+/// Determines the parts of a block that is not deflated, and the position of the next block. `bytes` have at least one
+/// byte more than the `len` bytes of the block, unless the blocks end there.
 fn plain(table: &Table, position: u64, kind: BlockKind, len: usize, bytes: &[u8]) -> Result<(Layout, u64), Fault> {
     let block = bytes.get(..len).ok_or(Fault::BlockLen(len as u32))?;
     let layout = Layout::of(kind, block, table.header_at(position))?;
-    // Padding is zeros, and no kind of block is. A file's word about its alignment is not always true: C git writes
-    // unaligned files with a block size.
+    // Padding consists of zeros, and no block begins with one. The header does not tell whether blocks are aligned,
+    // because C git can write files with a block size whose blocks are not aligned.
     let next = match (table.footer.header.block_size as usize, bytes.get(len)) {
         (block_size @ 1.., Some(0)) => position + (len.div_ceil(block_size) * block_size) as u64,
         _ => position + len as u64,
@@ -253,7 +254,7 @@ fn plain(table: &Table, position: u64, kind: BlockKind, len: usize, bytes: &[u8]
     Ok((layout, next))
 }
 
-/// Inflates the log block at the start of `packed` into `out`; `None` if it is longer than `packed`.
+/// Inflates the log block at the start of `packed` into `out`. Returns `None` if the block continues beyond `packed`.
 fn inflate(
     table: &Table,
     position: u64,

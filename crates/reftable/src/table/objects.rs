@@ -1,36 +1,36 @@
 use crate::format::OBJECT_ID_LEN_MAX;
 use refdb_types::ObjectId;
 
-/// Collects which objects the refs of which blocks point at, for the object blocks.
+/// Collects the objects to which the refs of each block point, for the index of objects.
 #[derive(Default)]
 pub(crate) struct ObjectCollector {
     id_len: usize,
-    /// The ids, one behind the other.
+    /// The ids, one after another.
     ids: Vec<u8>,
     entries: Vec<Entry>,
 }
 
-/// One ref block that points at one object.
+/// A ref block with refs to an object.
 #[derive(Clone, Copy)]
 struct Entry {
-    /// The first bytes of the id, which nearly always decide a comparison.
+    /// The first bytes of the id, which decide nearly every comparison.
     start: u64,
-    /// Which of the ids.
+    /// The number of the id.
     id: u32,
-    /// Which of the ref blocks.
+    /// The number of the ref block.
     block: u32,
 }
 
-/// The fewest bytes that object ids are abbreviated to.
+/// The shortest abbreviation of object ids, in bytes.
 const ID_LEN_MIN: usize = 2;
 
 impl ObjectCollector {
-    /// Notes that ref block number `block` has a ref that points at `id`.
+    /// Notes that ref block number `block` has a ref to `id`.
     #[inline]
     pub(crate) fn add(&mut self, id: &ObjectId, block: usize) {
         let id = id.as_bytes();
         let block = block as u32;
-        // Neighbours often point at the same object; other repetitions fall away in `finish`.
+        // Neighbouring refs often point to the same object. Other repetitions are removed by `finish`.
         if let Some(last) = self.entries.last()
             && last.block == block
             && self.ids[self.ids.len() - self.id_len..] == *id
@@ -46,9 +46,9 @@ impl ObjectCollector {
         self.ids.extend_from_slice(id);
     }
 
-    /// Calls `each` with every abbreviated id and the positions of its blocks, in order. Returns the abbreviation's
-    /// length, the shortest that tells all ids apart. If it is longer than `id_len_max`, or than the format can tell,
-    /// returns 0 without any call.
+    /// Passes every abbreviated id and the positions of its blocks to `each`, in order. Returns the length of the
+    /// abbreviations, which is the shortest that distinguishes all ids. If that is more than `id_len_max`, or more than
+    /// the footer can store, nothing is passed and 0 is returned.
     pub(crate) fn finish<E>(
         mut self,
         block_positions: &[u64],
@@ -84,9 +84,10 @@ impl ObjectCollector {
         &self.ids[at..at + self.id_len]
     }
 
-    /// Puts the entries in order of id and block, and gives those of one id the same number of it.
+    /// Sorts the entries by id and block, and gives entries of equal ids the same number.
     fn sort(&self, entries: &mut [Entry]) {
-        // Equal starts are nearly always equal ids. So each id is compared once, not at every step of the sorting.
+        // Equal first bytes nearly always mean equal ids, so each id is compared once instead of in every step of
+        // sorting.
         entries.sort_unstable_by_key(|entry| u128::from(entry.start) << u32::BITS | u128::from(entry.block));
         for alike in entries.chunk_by_mut(|a, b| a.start == b.start) {
             if !self.number(alike) {
@@ -97,7 +98,7 @@ impl ObjectCollector {
         debug_assert!(entries.is_sorted_by_key(|entry| (self.id(entry), entry.block)), "by id, and then by block");
     }
 
-    /// Gives neighbours of one id the same number of it. Returns whether all are of one id.
+    /// Gives neighbouring entries of equal ids the same number. Returns whether all have the same id.
     fn number(&self, entries: &mut [Entry]) -> bool {
         let mut first = entries[0];
         let mut is_one = true;

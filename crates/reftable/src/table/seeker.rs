@@ -10,10 +10,10 @@ use std::{
     sync::Arc,
 };
 
-/// A forward seek first steps over this number of records, then searches the block's restart points.
+/// The number of records that a forward seek steps over before it searches the restart points of the block.
 const STEPS_BEFORE_SEARCH: usize = 3;
 
-/// A cursor that also finds records, through the table's index where there is one.
+/// A cursor that can also seek, through the index of the section if it has one.
 pub(crate) struct Seeker<R: Records> {
     cursor: Cursor<R>,
     index: Option<Box<IndexWalk>>,
@@ -42,7 +42,8 @@ impl<R: Records> Seeker<R> {
 
     /// Moves to the first record whose key is not less than `wanted`. Returns whether there is one.
     ///
-    /// Moving forward gallops: a few steps, then the block's restart points, then the next block, then the index.
+    /// A forward seek gallops: it tries a few records, then the restart points of the block, then the next block, and
+    /// then the index.
     pub(crate) fn seek(&mut self, wanted: &[u8]) -> Result<bool> {
         let sought = match self.cursor.at {
             At::Record => match self.cursor.key().cmp(wanted) {
@@ -81,7 +82,8 @@ impl<R: Records> Seeker<R> {
         }
     }
 
-    /// Finds the block through the index, where there is one. `ahead` tells that `wanted` is behind the current record.
+    /// Seeks through the index, or from the first block if there is none. `ahead` tells that `wanted` is behind the
+    /// current record.
     fn seek_from_index(&mut self, wanted: &[u8], ahead: bool) -> Result<()> {
         let start = match self.cursor.table().section(R::BLOCK) {
             Some(section) if section.index > 0 => {
