@@ -1,4 +1,5 @@
-//! `refdb branch --list`. See git-branch(1). All else that git-branch does is left to git, before anything is done.
+//! `refdb branch --list`: see git-branch(1). Everything else that git-branch does is left to git before anything is
+//! done.
 
 use crate::{
     Invocation,
@@ -25,7 +26,7 @@ use refdb::{
     config::{Config, Value as ConfigValue},
 };
 
-// `head` finds the branch that is checked out; `layout` makes the format of a line.
+// `head` finds the branch that is checked out; `layout` makes the default format of a line.
 mod head;
 mod layout;
 
@@ -66,10 +67,10 @@ pub static COMMAND: Command = Command {
     ],
 };
 
-/// The space between columns.
+/// The number of spaces between columns.
 const PADDING: usize = 1;
 
-/// Which branches.
+/// Which branches are listed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Local,
@@ -77,11 +78,11 @@ pub(crate) enum Kind {
     All,
 }
 
-/// What the options say that tags do not have.
+/// The options that `branch` has and `tag` has not.
 struct Own {
     kind: Kind,
     verbose: usize,
-    /// The digits of object ids; 0 for all, `None` as is configured.
+    /// The number of digits of object ids; 0 for all, `None` if the configuration decides.
     digits: Option<u32>,
     show_current: bool,
 }
@@ -119,7 +120,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     list(&session, &*snapshot, wish, &own, head, &colors, shows_colors)
 }
 
-/// Whether git would not stop at the settings that it reads first of all.
+/// Returns whether git would accept the settings that it reads before anything else.
 fn is_sound(config: &Config) -> bool {
     let rebase = |value: ConfigValue<'_>| {
         matches!(value.raw.map(|raw| raw.as_bytes()), Some(b"never" | b"local" | b"remote" | b"always"))
@@ -136,7 +137,7 @@ fn is_sound(config: &Config) -> bool {
         && config.all("branch.autosetupmerge").all(merge)
 }
 
-/// Whether the command line asks for a list, or for the branch that is checked out.
+/// Returns whether the command line asks for a list, or for the branch that is checked out.
 fn lists(words: &Words<'_>) -> bool {
     let has_arguments = !shortlist::arguments(words).is_empty();
     let asks = shortlist::is_on(words, "list") || shortlist::asks_for_list(words);
@@ -144,7 +145,7 @@ fn lists(words: &Words<'_>) -> bool {
 }
 
 impl Own {
-    /// `None` if a value is no good.
+    /// Reads the options. Returns `None` if a value is invalid, so that git can report it.
     fn read(words: &Words<'_>) -> Option<Self> {
         let mut own = Own { kind: Kind::Local, verbose: 0, digits: None, show_current: false };
         for word in words {

@@ -1,4 +1,4 @@
-//! `refdb cache`: look at a persistent cache's files, verify, shrink and move them, also while a server uses them.
+//! `refdb cache`: inspects, verifies, shrinks and moves the files of a persistent cache, also while a server uses them.
 
 mod look;
 mod stat;
@@ -40,7 +40,7 @@ pub static COMMAND: Command = Command {
     ],
 };
 
-/// What the user said.
+/// The arguments of the command.
 #[derive(Default)]
 struct Settings {
     json: bool,
@@ -109,7 +109,8 @@ fn read_key(file: &Path) -> Result<Key> {
     Ok(Key::new(key))
 }
 
-/// Says what the cache had lost when it was opened. Such entries count as harmed nowhere else: they are not there.
+/// Reports entries that were lost when the cache was opened. They are not counted as damaged anywhere else, because
+/// they no longer exist.
 fn say_lost(cache: &Cache) {
     for notice in cache.notices() {
         say("warning: ", notice.to_string().as_bytes());
@@ -122,18 +123,19 @@ impl From<refdb_kvcache::Error> for Failure {
     }
 }
 
-/// Whether a cache's keys are secret. It is encrypted, or it is one of Gerrit's caches whose keys are cookies or whose
-/// values are tokens.
+/// Returns whether the keys of a cache are secret: it is encrypted, or it is one of Gerrit's caches whose keys are
+/// cookies or whose values are tokens.
 fn is_secret(folder: &Path) -> Result<bool> {
     const SECRET: [&str; 2] = ["web_sessions", "oauth_tokens"];
-    // As it is called, and where it lies: either may be a symbolic link of another name.
+    // Both the given path and the real one count, because either may be a symbolic link with another name.
     let full = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let mut parts = folder.components().chain(full.components());
     let named = parts.any(|part| SECRET.iter().any(|name| part.as_os_str() == *name));
     Ok(named || Cache::is_encrypted(folder)?)
 }
 
-/// Refuses root another user's cache, and a new one in that user's folder. The user's server could not read what root makes.
+/// Refuses to let root use another user's cache, or make a new one in that user's folder: the user's server could not
+/// read what root makes.
 fn refuse_another_users(folder: &Path) -> Result<()> {
     let full = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let Some(owner) = full.ancestors().find_map(|place| Some(std::fs::metadata(place).ok()?.uid())) else {

@@ -30,8 +30,8 @@ pub static COMMAND: Command = Command {
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let words: Vec<&[u8]> = invocation.words.iter().map(|word| word.as_bytes()).collect();
-    // This command is older than git's option grammar. Nothing may be shortened or reordered, and its usage has no list
-    // of options.
+    // This command is older than git's option parser. Options can be neither abbreviated nor reordered, and its usage
+    // has no list of options.
     match &words[..] {
         [help] if matches!(*help, b"-h" | b"--help-all") => {
             print(short_usage().as_bytes())?;
@@ -79,7 +79,7 @@ fn branch(invocation: &Invocation<'_>, shorthand: &[u8]) -> Result<u8> {
     }
 }
 
-/// What was checked out before the last `nth` checkouts; nothing outside of a repository.
+/// Returns what was checked out before the last `nth` checkouts, or nothing outside of a repository.
 fn checked_out_before(invocation: &Invocation<'_>, nth: u64) -> Result<Option<BString>> {
     match Session::open(invocation.globals) {
         Ok(session) => names::previous_checkout(&session.store, nth),
@@ -87,12 +87,13 @@ fn checked_out_before(invocation: &Invocation<'_>, nth: u64) -> Result<Option<BS
     }
 }
 
-/// The N of `@{-N}`.
+/// Returns the N of `@{-N}`.
 fn previous_checkout(text: &[u8]) -> Option<u64> {
     text.strip_prefix(b"@{-")?.strip_suffix(b"}")?.to_str().ok()?.parse().ok().filter(|nth| *nth > 0)
 }
 
-/// Stricter than the format of `refs/heads/NAME`: a branch can neither look like an option nor be called `HEAD`.
+/// Returns whether a branch may have this name, which is stricter than the format of `refs/heads/NAME`: it must neither
+/// look like an option nor be `HEAD`.
 fn is_branch_name(name: &[u8]) -> bool {
     !name.starts_with(b"-")
         && name != b"HEAD"

@@ -1,23 +1,23 @@
-//! Where and when the program runs.
+//! The time and the zone in which the program runs.
 
 use refdb::{Environment, Zone};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Seconds since 1970, whatever git's tests set.
+/// Returns the system's time in seconds since 1970, whatever time git's tests set.
 pub fn system_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Where and when the program runs.
+/// The time and the zone in which the program runs.
 pub struct Clock<'a> {
-    /// The local zone.
+    /// The local time zone.
     pub zone: Zone<'a>,
-    /// Seconds since 1970.
+    /// The present time in seconds since 1970.
     pub now: u64,
 }
 
 impl<'a> Clock<'a> {
-    /// By the environment. Git's tests set another time.
+    /// Reads both from the environment, in which git's tests set another time.
     pub fn of(environment: &'a Environment) -> Self {
         let set = environment.get("GIT_TEST_DATE_NOW").and_then(|text| text.to_str()?.parse().ok());
         Clock { zone: Zone::of(environment), now: set.unwrap_or_else(system_seconds) }

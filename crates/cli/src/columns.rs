@@ -1,4 +1,5 @@
-//! Lists in columns: `--column`, `column.ui` and its kin. git-column(1) arranges them; git-config(1) has the settings.
+//! Lists in columns: `--column` and the settings `column.*`. git-column(1) lays them out; git-config(1) explains the
+//! settings.
 
 use crate::{
     failure::{Result, fatal, system_text},
@@ -11,13 +12,13 @@ use std::{
     process::Stdio,
 };
 
-/// Whether, and how, a list is shown in columns.
+/// Whether, and how, a list is laid out in columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Columns {
     when: When,
     layout: &'static str,
     density: &'static str,
-    /// Whether the command line says so.
+    /// Whether the command line decides.
     pub asked: bool,
 }
 
@@ -25,12 +26,12 @@ pub struct Columns {
 enum When {
     Always,
     Never,
-    /// Where the list goes to a terminal.
+    /// Whether the list goes to a terminal.
     Auto,
 }
 
 impl Columns {
-    /// What the configuration says for a command; `None` if it is no good.
+    /// Reads the settings for a command. Returns `None` if one is invalid.
     pub fn configured(config: &Config, command: &str) -> Option<Self> {
         let mut columns = Columns { when: When::Never, layout: "column", density: "nodense", asked: false };
         for key in ["column.ui", &format!("column.{command}")] {
@@ -41,14 +42,14 @@ impl Columns {
         Some(columns)
     }
 
-    /// Hears of `--column`; `None` if its value is no good.
+    /// Applies the value of `--column`. Returns `None` if it is invalid.
     pub fn set(&mut self, setting: Setting<'_>) -> Option<()> {
         self.asked = true;
         self.when = if setting.is_on() { When::Always } else { When::Never };
         setting.value().map_or(Some(()), |value| self.read(value))
     }
 
-    /// Reads a list of words. One that says how, and none that says when, mean always.
+    /// Applies a list of words. If a word says how and none says when, columns are always used.
     fn read(&mut self, text: &[u8]) -> Option<()> {
         let (mut says_when, mut says_how) = (false, false);
         for word in text.split(|byte| b" ,".contains(byte)).filter(|word| !word.is_empty()) {
@@ -70,7 +71,7 @@ impl Columns {
         Some(())
     }
 
-    /// Whether the list is shown in columns.
+    /// Returns whether the list is laid out in columns.
     pub fn are_wanted(self) -> bool {
         match self.when {
             When::Always => true,
@@ -79,7 +80,7 @@ impl Columns {
         }
     }
 
-    /// Writes lines in columns to standard output, with so much room between them.
+    /// Writes lines in columns to standard output, with `padding` spaces between columns.
     pub fn arrange(self, environment: &Environment, lines: &[u8], padding: usize) -> Result<()> {
         let (layout, density) = (self.layout, self.density);
         let words = [format!("--mode=always,{layout},{density}"), format!("--padding={padding}")];

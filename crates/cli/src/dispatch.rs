@@ -12,12 +12,12 @@ use crate::{
 use bstr::ByteSlice;
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-/// A command with all that its user said.
+/// A command with its arguments.
 #[derive(Debug)]
 pub struct Invocation<'a> {
-    /// What stood before the command's name.
+    /// The options in front of the command's name.
     pub globals: &'a Globals,
-    /// What stood after it.
+    /// The words after the command's name.
     pub words: &'a [OsString],
 }
 
@@ -39,12 +39,12 @@ static ENTRIES: [Entry; 13] = [
 
 static GROUPS: [&Group; 2] = [&reflog::GROUP, &refs::GROUP];
 
-/// The tables of all commands, but for those of groups.
+/// The option tables of all commands, except for those of groups.
 pub fn commands() -> impl Iterator<Item = &'static Command> {
     ENTRIES.iter().map(|(command, _)| *command)
 }
 
-/// The commands that are made of others.
+/// The commands that consist of subcommands.
 pub fn groups() -> impl Iterator<Item = &'static Group> {
     GROUPS.into_iter()
 }

@@ -1,4 +1,4 @@
-//! `refdb dump`: a text picture of any file that holds refs, for people and for tests.
+//! `refdb dump`: prints any file that holds refs as text, for people and for tests.
 
 mod packed;
 mod table;
@@ -27,7 +27,7 @@ pub static COMMAND: Command = Command {
     options: &[],
 };
 
-/// The shown part.
+/// The output of the command.
 pub(crate) struct Dumper<'a> {
     pub(crate) fs: &'a Fs,
     pub(crate) output: &'a mut Output,
@@ -35,7 +35,7 @@ pub(crate) struct Dumper<'a> {
     is_whole: bool,
 }
 
-/// The exit code where some could not.
+/// The exit code if some of them could not be read.
 const NOT_WHOLE: u8 = 1;
 
 /// Runs the command.
@@ -60,7 +60,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
 }
 
 impl Dumper<'_> {
-    /// Whatever lies at a path.
+    /// Prints whatever is at a path.
     fn path(&mut self, path: &Path) -> Result<()> {
         let stat = self.fs.stat(path).map_err(cannot)?;
         if !stat.is_dir() {
@@ -92,7 +92,7 @@ impl Dumper<'_> {
         table::dump(self, path, mapping)
     }
 
-    /// Loose refs are one line, packed-refs any number of them.
+    /// Prints loose refs and packed-refs: a loose ref is one line, packed-refs any number of lines.
     fn text(&mut self, path: &Path, file: &File) -> Result<()> {
         let bytes = file.read_to_end().map_err(cannot)?;
         if bytes.starts_with(b"#") || bytes.len() > 4096 || bytes.lines().count() > 1 || has_name(&bytes) {
@@ -101,7 +101,7 @@ impl Dumper<'_> {
         self.loose(path.as_os_str().as_bytes().as_bstr(), path)
     }
 
-    /// A stack's tables, the oldest first.
+    /// Prints the tables of a stack, oldest first.
     fn stack(&mut self, folder: &Path) -> Result<()> {
         let list = self.fs.read(&folder.join("tables.list")).map_err(cannot)?;
         for name in list.lines().filter(|line| !line.is_empty()) {
@@ -110,7 +110,7 @@ impl Dumper<'_> {
         Ok(())
     }
 
-    /// A repository whose refs are files.
+    /// Prints a repository whose refs are files.
     fn files(&mut self, folder: &Path) -> Result<()> {
         let packed = folder.join("packed-refs");
         if let Ok(bytes) = self.fs.read(&packed) {
@@ -153,7 +153,7 @@ impl Dumper<'_> {
         self.line(&[b"loose ", name, b" ", &shown])
     }
 
-    /// Goes on behind a file or folder that cannot be read. One that is gone meanwhile is no fault.
+    /// Reports a file or folder that cannot be read and continues. One that has disappeared meanwhile is not an error.
     fn pass_over(&mut self, error: &refdb_vfs::Error) -> Result<()> {
         if error.is_not_found() {
             return Ok(());
@@ -164,7 +164,7 @@ impl Dumper<'_> {
         Ok(())
     }
 
-    /// One line of the picture.
+    /// Prints one line.
     pub(crate) fn line(&mut self, parts: &[&[u8]]) -> Result<()> {
         for part in parts {
             self.output.buffer().extend_from_slice(part);
@@ -174,7 +174,7 @@ impl Dumper<'_> {
     }
 }
 
-/// Whether the first line is `ID SP NAME`, as in packed-refs.
+/// Returns whether the first line is `ID SP NAME`, as in packed-refs.
 fn has_name(bytes: &[u8]) -> bool {
     let line = bytes.lines().next().unwrap_or_default();
     line.find_byte(b' ').is_some_and(|space| space >= 40) && !line.starts_with(b"ref:")
@@ -184,7 +184,7 @@ fn cannot(error: refdb_vfs::Error) -> Failure {
     Failure::Fatal(error.to_string().into())
 }
 
-/// What a damaged file is reported as: what was good is shown before.
+/// Makes the message about a damaged file, whose intact part has been printed before.
 fn damaged<T>(error: impl std::fmt::Display) -> Result<T> {
     fatal![error.to_string()]
 }

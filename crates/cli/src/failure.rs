@@ -1,41 +1,41 @@
-//! Every way in which a command can end early, with git's texts and exit codes.
+//! Every way in which a command can end early, with git's messages and exit codes.
 
 use bstr::BString;
 use refdb_vfs::LockError;
 use std::io::Write;
 
-/// Why a command stops early, in the words and with the exit code that git would use.
+/// The reason why a command ends early, in git's words and with git's exit code.
 #[derive(Debug)]
 pub enum Failure {
-    /// `fatal: MESSAGE`, exit code 128.
+    /// `fatal: MESSAGE`, with exit code 128.
     Fatal(BString),
-    /// `error: MESSAGE` and this exit code.
+    /// `error: MESSAGE`, with this exit code.
     Error(BString, u8),
-    /// Wrong use: `error: MESSAGE` if there is one, then this usage on standard error; exit code 129.
+    /// Wrong usage: `error: MESSAGE` if there is a message, then this usage on standard error, with exit code 129.
     Usage(Option<BString>, String),
-    /// The same, but the usage goes to standard output, as when it was asked for.
+    /// A usage that was asked for: like `Usage`, but on standard output.
     UsageAsked(Option<BString>, String),
-    /// These lines as they are, exit code 128.
+    /// These lines as they are, with exit code 128.
     Lines(String),
-    /// All has been said; only the exit code is left.
+    /// Everything has been printed; only the exit code is left.
     Exit(u8),
-    /// Standard output is a pipe that nobody reads any more.
+    /// Standard output is a pipe whose reader has gone away.
     BrokenPipe,
-    /// A signal was caught while locks were held; they are given up by now.
+    /// A signal was caught while locks were held. The locks have been released.
     Interrupted,
 }
 
-/// What the parts of a command return.
+/// The result of a part of a command.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// Git's exit code where a command returns -1: it has said why something could not be done.
+/// Git's exit code if a command returns -1, after it has printed why something could not be done.
 pub const FAILED: u8 = 255;
 
-/// Git's exit code for wrong use.
+/// Git's exit code for wrong usage.
 pub const WRONG_USE: u8 = 129;
 
 impl Failure {
-    /// Says on standard error (or output) why the program ends, and returns its exit code.
+    /// Prints the reason on standard error (or output), and returns the exit code of the program.
     pub fn report(self) -> u8 {
         match self {
             Failure::Fatal(message) => {
@@ -50,7 +50,7 @@ impl Failure {
                 if let Some(message) = message {
                     say("error: ", &message);
                 }
-                // Nothing is left to do if even standard error cannot be written.
+                // If even standard error cannot be written, nothing can be done.
                 let _ = std::io::stderr().write_all(usage.as_bytes());
                 WRONG_USE
             }
@@ -78,8 +78,8 @@ impl Failure {
     }
 }
 
-/// Writes one message to standard error in a single call. Control characters become `?`, as git shows them, so that
-/// a refname cannot drive somebody's terminal.
+/// Prints a message on standard error in a single write. Control characters become `?`, as in git, so that a refname
+/// cannot control somebody's terminal.
 pub fn say(prefix: &str, message: &[u8]) {
     let mut line = Vec::with_capacity(prefix.len() + message.len() + 1);
     line.extend_from_slice(prefix.as_bytes());
@@ -91,7 +91,7 @@ pub fn say(prefix: &str, message: &[u8]) {
     let _ = std::io::stderr().write_all(&line);
 }
 
-/// What the system says of an error, without the number that Rust adds.
+/// Returns the system's message without the number that Rust adds.
 pub fn system_text(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {
@@ -100,7 +100,7 @@ pub fn system_text(error: &std::io::Error) -> String {
     }
 }
 
-/// A message made of parts that may be text or bytes: `message!["cannot lock ref '", name, "'"]`.
+/// Makes a message of parts that are text or bytes: `message!["cannot lock ref '", name, "'"]`.
 macro_rules! message {
     ($($part:expr),+ $(,)?) => {{
         let mut message = ::bstr::BString::default();
@@ -109,7 +109,7 @@ macro_rules! message {
     }};
 }
 
-/// `Err(Failure::Fatal(..))` of a message made of parts.
+/// Makes an `Err(Failure::Fatal(..))` with a message of parts.
 macro_rules! fatal {
     ($($part:expr),+ $(,)?) => { Err($crate::failure::Failure::Fatal($crate::failure::message![$($part),+])) };
 }
@@ -137,12 +137,11 @@ impl From<refdb::ObjectError> for Failure {
     }
 }
 
-/// How most commands report that a change was refused: `error: MESSAGE` and exit code 1. A hook's refusal is fatal,
-/// though.
+/// Reports a refused change as most commands do: `error: MESSAGE` with exit code 1, or as fatal if a hook refused it.
 pub fn refused(error: refdb::Error) -> Failure {
     match error {
         refdb::Error::Hook(text) => Failure::Fatal(text.into()),
-        // Git finds out who makes a change before it makes it.
+        // Git determines the committer before it makes the change.
         error @ refdb::Error::Ident(_) => error.into(),
         error if is_of_packed_refs(&error) => error.into(),
         error => match Failure::from(error) {
@@ -152,7 +151,7 @@ pub fn refused(error: refdb::Error) -> Failure {
     }
 }
 
-/// Whether packed-refs cannot be read. Git ends there with code 128, whatever it was about to do.
+/// Returns whether packed-refs cannot be read. Git then ends with code 128, whatever it was about to do.
 pub fn is_of_packed_refs(error: &refdb::Error) -> bool {
     let path = match error {
         refdb::Error::Corrupt { path, .. } => path,
@@ -164,7 +163,7 @@ pub fn is_of_packed_refs(error: &refdb::Error) -> bool {
     path.file_name().is_some_and(|name| name == "packed-refs")
 }
 
-/// An error of the store in git's words, where git has words for it.
+/// Returns the message for an error of the store, in git's words if git has any.
 pub fn text_of(error: &refdb::Error) -> String {
     match error {
         refdb::Error::Lock(LockError::Held { path, age_seconds, uid, .. }) => format!(
@@ -173,14 +172,14 @@ pub fn text_of(error: &refdb::Error) -> String {
              more,\nremove the file.",
             std::path::absolute(path).unwrap_or_else(|_| path.clone()).display()
         ),
-        // Git's text of a broken line in packed-refs names the file itself.
+        // Git's message about a broken line of packed-refs already names the file.
         refdb::Error::Corrupt { path, what, .. } if what.contains(&*path.to_string_lossy()) => what.clone(),
         _ if is_too_large(error) => "reftable: transaction failure: entry too large".into(),
         _ => error.to_string(),
     }
 }
 
-/// Whether a record fits in no block of a reftable.
+/// Returns whether a record does not fit into any block of a reftable.
 pub fn is_too_large(error: &refdb::Error) -> bool {
     use refdb::Error::{Stack, Table};
     match error {

@@ -1,9 +1,10 @@
 //! `refdb for-each-ref`. See git-for-each-ref(1).
 
-// `format` compiles `--format` into pieces made of `atom`s, and `patterns` say which refs are listed. `render` writes
-// the refs, and asks the `world` for objects only if a field needs one. `sort` keeps refs only if they are shown in
-// another order than they are stored in. `list` does all of it, for branches and tags too. `reach` looks at `history`; `remote` tells where branches come from;
-// `repository` is the real world. `questions` go to git's other programs.
+// `format` compiles `--format` into pieces made of `atom`s, and `patterns` decide which refs are listed. `render`
+// formats a ref, and asks the `world` for objects only if a field needs one. `sort` keeps the refs only if they are
+// shown in another order than they are stored in. `list` combines all of this, for branches and tags too. `reach` walks
+// `history`; `remote` knows the upstream of a branch; `repository` is the world of a real repository; `questions` asks
+// other programs of git.
 pub mod atom;
 pub mod bases;
 pub mod color;

@@ -1,4 +1,4 @@
-//! What stands before the command: `git -C DIR --git-dir=DIR -c NAME=VALUE CMD`.
+//! The options in front of the command: `git -C DIR --git-dir=DIR -c NAME=VALUE CMD`.
 
 use crate::{
     failure::{Failure, Result, WRONG_USE, fatal, message},
@@ -13,28 +13,28 @@ use std::{
     path::PathBuf,
 };
 
-/// What stands before the command's name, as in `git -C DIR -c NAME=VALUE CMD`. See git(1).
+/// The options in front of the command's name: `git -C DIR -c NAME=VALUE CMD`. See git(1).
 ///
-/// It takes the place of the environment variables that git would set for itself.
+/// They stand in for the environment variables that git would set for itself.
 #[derive(Debug, Default)]
 pub struct Globals {
     pub git_dir: Option<PathBuf>,
     pub work_tree: Option<PathBuf>,
     pub namespace: Option<BString>,
-    /// `--bare`: the present folder is the repository unless another one is named.
+    /// `--bare`: the current folder is the repository, unless another one is named.
     pub bare: bool,
-    /// `-c` and `--config-env`: `NAME=VALUE`, in order; without a value it means true.
+    /// `-c` and `--config-env`: settings as `NAME=VALUE`, in order; a name without a value is true.
     pub config: Vec<BString>,
-    /// `--no-replace-objects`: each object is shown as it is.
+    /// `--no-replace-objects`: no object is replaced by another.
     pub no_replacements: bool,
-    /// Words that matter to git alone, for commands that are left to it.
+    /// Options that concern only git, for commands that are left to it.
     pub of_git: Vec<OsString>,
 }
 
 /// What follows the global options.
 #[derive(Debug)]
 pub enum Rest<'a> {
-    /// A command's name and its words.
+    /// The name of a command and its words.
     Command(&'a OsStr, &'a [OsString]),
     Nothing,
     Help,
@@ -42,7 +42,7 @@ pub enum Rest<'a> {
 }
 
 impl Globals {
-    /// Reads the global options. `-C` takes effect at once.
+    /// Parses the global options. `-C` takes effect immediately.
     pub fn parse(words: &[OsString]) -> Result<(Self, Rest<'_>)> {
         let mut globals = Globals::default();
         let mut at = 0;
@@ -88,7 +88,7 @@ impl Globals {
                     globals.no_replacements = true;
                     globals.of_git.push(word.clone());
                 }
-                // These concern what ref commands do not do: paging, path specs, fetching objects that are missing,
+                // These options concern what ref commands do not do: paging, path specs, fetching missing objects,
                 // finding git's other programs.
                 b"-p"
                 | b"--paginate"
@@ -119,7 +119,7 @@ impl Globals {
 }
 
 impl Globals {
-    /// The environment in which the repository is looked for.
+    /// Returns the environment in which the repository is looked for.
     pub fn environment(&self) -> Environment {
         let mut environment = Environment::process();
         for (name, value) in [("GIT_DIR", &self.git_dir), ("GIT_WORK_TREE", &self.work_tree)] {
@@ -143,17 +143,17 @@ impl Globals {
     }
 }
 
-/// Git reports wrong global options without `error:`.
+/// Reports wrong global options the way git does, without `error:`.
 fn wrong_use(message: &[u8]) -> Failure {
     let mut text = message.to_vec();
     text.push(b'\n');
     text.extend_from_slice(USAGE.as_bytes());
-    // Nothing is left to do if even standard error cannot be written.
+    // If even standard error cannot be written, nothing can be done.
     let _ = std::io::stderr().write_all(&text);
     Failure::Exit(WRONG_USE)
 }
 
-/// The usage of the program as a whole.
+/// The usage of the whole program.
 pub const USAGE: &str = "\
 usage: refdb [-C <path>] [-c <name>=<value>] [--config-env=<name>=<variable>]
              [--git-dir=<path>] [--work-tree=<path>] [--namespace=<name>] [--bare]
@@ -173,7 +173,7 @@ fn change_folder(folder: &[u8]) -> Result<()> {
     })
 }
 
-/// `NAME=VARIABLE`: the value of a setting comes from the environment.
+/// Parses `NAME=VARIABLE`: the value of the setting NAME comes from the environment variable.
 fn from_environment(setting: &[u8]) -> Result<BString> {
     let Some((name, variable)) = setting.rsplit_once_str("=") else {
         return fatal!["invalid config format: ", setting];

@@ -1,4 +1,4 @@
-//! A command that is made of others: `refs list`, `reflog expire`. See gitcli(7).
+//! Commands that consist of subcommands: `refs list`, `reflog expire`. See gitcli(7).
 
 use crate::{
     Invocation,
@@ -9,22 +9,22 @@ use crate::{
 };
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-/// A command's table and its work.
+/// The option table of a subcommand and the function that runs it.
 pub type Entry = (&'static Command, fn(&Invocation<'_>) -> Result<u8>);
 
-/// Commands that share a first word.
+/// Subcommands that share their first word.
 #[derive(Debug)]
 pub struct Group {
-    /// What users know of it: its name, and what it is for. It has no options.
+    /// The name and the description of the group, which has no options.
     pub command: Command,
-    /// The commands, whose names begin with the group's.
+    /// The subcommands, whose names begin with the group's name.
     pub members: &'static [Entry],
-    /// What runs if the first word is no member's.
+    /// What runs if the first word is not the name of a subcommand.
     pub otherwise: Option<Entry>,
 }
 
 impl Group {
-    /// Runs the member that the first word names.
+    /// Runs the subcommand that the first word names.
     pub fn run(&'static self, invocation: &Invocation<'_>) -> Result<u8> {
         let words = invocation.words;
         let first = words.first().map(|word| word.as_bytes());
@@ -41,14 +41,14 @@ impl Group {
             (Some((_, run)), _) => run(&Invocation { globals: invocation.globals, words: &words[1..] }),
             (None, Some((_, run))) => run(invocation),
             (None, None) => {
-                // That there is no repository is said first.
+                // A missing repository is reported first.
                 Session::open(invocation.globals)?;
                 Err(self.no_member(words))
             }
         }
     }
 
-    /// Why the words name no member.
+    /// Makes the message about words that name no subcommand.
     fn no_member(&'static self, words: &[OsString]) -> Failure {
         match Parser::new(&self.command, words).next_word() {
             Err(Failure::Usage(message, _)) => Failure::Usage(message, self.usage()),
@@ -61,7 +61,7 @@ impl Group {
         }
     }
 
-    /// The words that may follow, for a shell that completes words.
+    /// Returns the words that may follow, for a shell's completion.
     fn complete(&self, invocation: &Invocation<'_>) -> Result<u8> {
         Session::open(invocation.globals)?;
         let names: Vec<&str> = self.members.iter().map(|(command, _)| command.last_word()).collect();
@@ -72,7 +72,7 @@ impl Group {
         Ok(0)
     }
 
-    /// The forms of use of all members.
+    /// Returns the synopses of all subcommands.
     pub fn usage(&self) -> String {
         let mut text = String::new();
         for (command, _) in self.members {

@@ -1,4 +1,5 @@
-//! `refdb lab`: the tool for slowdowns, which is a program of its own. It is looked for beside this one, then in `PATH`.
+//! `refdb lab`: starts `refdb-lab`, the tool for finding slowdowns. It is looked for beside this program, then in
+//! `PATH`.
 
 use crate::{
     Invocation,
@@ -7,7 +8,7 @@ use crate::{
 };
 use std::{env, io::ErrorKind, os::unix::process::CommandExt, path::PathBuf, process};
 
-/// The command line, but for the words that the other program reads.
+/// The command line, whose words are read by the other program.
 pub static COMMAND: Command = Command {
     program: "refdb",
     name: "lab",
@@ -16,10 +17,10 @@ pub static COMMAND: Command = Command {
     options: &[],
 };
 
-/// The program.
+/// The name of the program.
 const PROGRAM: &str = "refdb-lab";
 
-/// Becomes the other program. It returns only if that cannot be.
+/// Replaces this process by the other program. It returns only if that fails.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let beside = env::current_exe().ok().map(|own| own.with_file_name(PROGRAM)).filter(|program| program.is_file());
     let error = process::Command::new(beside.unwrap_or_else(|| PathBuf::from(PROGRAM))).args(invocation.words).exec();

@@ -1,8 +1,9 @@
-//! git's ref commands on refdb's engine, as a library so that the manual's generator and the fuzzers can use them.
+//! git's ref commands on top of refdb's engine. This is a library so that the generator of the manual and the fuzzers
+//! can use it.
 //!
-//! [`run`] reads the global options ([`globals`]). It finds the command by its name and hands it the rest of the
-//! command line. Each command is a file: its table of options, which [`options`] understands as git does, and its work.
-//! [`failure`] holds every way in which a command can end early.
+//! [`run`] parses the global options ([`globals`]), finds the command by its name, and passes the rest of the command
+//! line to it. Each command is a file with its table of options, which [`options`] parses the way git does, and its
+//! work. [`failure`] holds every way in which a command can end early.
 
 #![allow(missing_docs, reason = "a library for this workspace alone: a name that says all needs no comment")]
 

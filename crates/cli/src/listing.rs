@@ -1,4 +1,5 @@
-//! Walking over refs as show-ref and for-each-ref do: symbolic refs followed, broken refs told apart.
+//! Walks over refs as show-ref and for-each-ref do: symbolic refs are followed, and broken refs are reported
+//! separately.
 
 use crate::failure::Result;
 use bstr::{BStr, BString, ByteSlice};
@@ -9,65 +10,65 @@ use refdb::{
 use refdb_types::{FormatOptions, ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, check_format};
 use std::ops::ControlFlow;
 
-/// How much of the refs must be looked at.
+/// Which part of the refs has to be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ranges {
-    /// Everything.
+    /// All refs.
     All,
-    /// What begins with one of these, which are sorted and do not overlap.
+    /// Refs that begin with one of these prefixes, which are sorted and do not overlap.
     Prefixes(Vec<BString>),
 }
 
 /// Where to walk.
 #[derive(Debug)]
 pub struct Walk<'a> {
-    /// The parts of the list.
+    /// The part of the refs to read.
     pub ranges: &'a Ranges,
-    /// Also `HEAD` and its kin.
+    /// Whether `HEAD` and other root refs are listed too.
     pub root_refs: bool,
-    /// Only what comes after this name.
+    /// Only refs after this name are listed.
     pub after: Option<&'a BStr>,
 }
 
-/// A ref that is shown. Symbolic refs have been followed.
+/// A ref that is shown, with symbolic refs followed.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     /// The refname.
     pub name: &'a BStr,
-    /// The object it leads to.
+    /// The object at the end of the chain of symbolic refs.
     pub id: &'a ObjectId,
-    /// The ref at the end of the chain, if it is symbolic.
+    /// The ref at the end of the chain, if this ref is symbolic.
     pub symref: Option<&'a BStr>,
-    /// What the store knows of the object behind a tag.
+    /// What the store knows about the object behind a tag.
     pub peeled: &'a Peeled,
 }
 
 /// A ref that cannot be used.
 #[derive(Clone, Copy, Debug)]
 pub enum Broken<'a> {
-    /// Its content is no value, or the null id.
+    /// Its content is not a valid value, or the null id.
     Content(&'a BStr),
-    /// Its name is none that git would make.
+    /// Git would not create a ref of this name.
     Name(&'a BStr),
 }
 
-/// Receives the refs of a listing, one by one.
+/// Receives the refs of a listing one by one.
 pub trait Visitor {
-    /// Whether the ref is wanted: asked before a symbolic ref is followed.
+    /// Returns whether the ref is wanted. This is asked before a symbolic ref is followed.
     fn wants(&mut self, name: &BStr) -> bool;
 
-    /// Whether it shall be told that the ref cannot be used.
+    /// Returns whether an unusable ref should be reported.
     fn wants_broken(&mut self, name: &BStr) -> bool {
         self.wants(name)
     }
 
-    /// A ref that leads to an object. Dangling symbolic refs are passed over.
+    /// Receives a ref that leads to an object. Dangling symbolic refs are skipped.
     fn row(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>>;
 
-    /// A ref that cannot be used.
+    /// Receives a ref that cannot be used.
     fn broken(&mut self, broken: Broken<'_>) -> Result<()>;
 
-    /// Whether it takes lines of packed-refs, where the whole list is wanted.
+    /// Returns whether it accepts lines of packed-refs, if the whole list is wanted.
     fn takes_lines(&self) -> bool {
         false
     }
