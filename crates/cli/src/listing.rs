@@ -73,22 +73,24 @@ pub trait Visitor {
         false
     }
 
-    /// Such a line, of a good name, and how many digits it begins with. One that is not taken comes as a row, or broken.
+    /// Accepts a line of packed-refs with a valid name, which starts with `digits` digits. A line that is not accepted
+    /// is passed on as a row or as a broken ref.
     fn line(&mut self, _line: &[u8], _digits: usize) -> bool {
         false
     }
 
-    /// Whether [`Visitor::take`] may take a ref.
+    /// Returns whether [`Visitor::take`] may accept a ref.
     const TAKES: bool = false;
 
-    /// Takes a ref of a good name that holds this object, if nothing has to be looked up for it. One that is not taken comes
-    /// as a row, or broken. An answer without room for an error is cheaper where there are millions.
+    /// Accepts a ref with a valid name that holds this object, if nothing has to be looked up for it. A ref that is not
+    /// accepted is passed on as a row or as a broken ref. The result has no room for an error, because that is cheaper
+    /// for millions of refs.
     fn take(&mut self, _name: &BStr, _id: &ObjectId) -> bool {
         false
     }
 }
 
-/// Shows all refs of a walk in order of name.
+/// Visits all refs of a walk in order of name.
 pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut impl Visitor) -> Result<()> {
     let mut cursor = snapshot.cursor(walk.root_refs)?;
     let all = [BString::default()];
@@ -104,7 +106,7 @@ pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut impl Visitor
         if stretch(snapshot, &mut *cursor, &mut prefixes, walk.after, visitor)?.is_break() {
             break;
         }
-        // Even if a packed-refs that is not sorted led back, this goes forward.
+        // The walk goes forward even if a packed-refs that is not sorted leads back.
         if prefixes.len() > rest.len() {
             prefixes = rest;
         }
@@ -112,8 +114,8 @@ pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut impl Visitor
     Ok(())
 }
 
-/// Shows the refs that begin with the first of the prefixes, before which the cursor stands. Goes on with the next prefix
-/// where that begins right there, and leaves those that are further ahead.
+/// Visits the refs that begin with the first of the prefixes, at which the cursor stands. Continues with the next
+/// prefix if it begins right there, and leaves prefixes that are further ahead to the caller.
 fn stretch<V: Visitor>(
     snapshot: &dyn Snapshot,
     cursor: &mut dyn Cursor,
@@ -140,7 +142,7 @@ fn stretch<V: Visitor>(
         match walked {
             Ok(flow) => {
                 if flow.is_continue() {
-                    // There is nothing behind the last ref.
+                    // No ref follows the last one.
                     *prefixes = &[];
                 }
                 return showing.stopped;
@@ -162,7 +164,8 @@ fn stretch<V: Visitor>(
     }
 }
 
-/// Whether the name begins with the first prefix, once those are dropped that all come before it.
+/// Drops prefixes that all come before the name, and returns whether the name begins with the first of the remaining
+/// ones.
 fn hold(prefixes: &mut &[BString], name: &BStr) -> bool {
     while let [prefix, rest @ ..] = *prefixes {
         if name.starts_with(prefix) {
@@ -176,12 +179,12 @@ fn hold(prefixes: &mut &[BString], name: &BStr) -> bool {
     false
 }
 
-/// A stretch that is being shown.
+/// A run of refs that is being visited.
 struct Showing<'a, V> {
     snapshot: &'a dyn Snapshot,
     names: OrderedNames,
     visitor: &'a mut V,
-    /// Why it ended before its last ref.
+    /// The error that ended the run before its last ref.
     stopped: Result<ControlFlow<()>>,
 }
 
@@ -252,17 +255,17 @@ fn show(
     Ok(ControlFlow::Continue(()))
 }
 
-/// The ref that this one leads to, and its object, if it leads to one.
+/// Follows a symbolic ref, and returns the ref at the end of the chain and its object, if it leads to one.
 pub fn follow(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<(RefName, ObjectId)>> {
     Ok(follow_to_null(snapshot, name)?.filter(|(_, id)| !id.is_null()))
 }
 
-/// The same, also where the null id stands in place of an object.
+/// Follows a symbolic ref, and also accepts one whose chain ends at the null id.
 pub fn follow_to_null(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<(RefName, ObjectId)>> {
     follow_at_most(SYMREF_DEPTH_MAX, snapshot, name)
 }
 
-/// The same from what a symbolic ref says, which is one step less.
+/// Follows a symbolic ref from its target on, which leaves one step less.
 pub fn follow_target(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<(RefName, ObjectId)>> {
     Ok(follow_at_most(SYMREF_DEPTH_MAX - 1, snapshot, target)?.filter(|(_, id)| !id.is_null()))
 }
@@ -276,7 +279,7 @@ fn follow_at_most(refs_max: usize, snapshot: &dyn Snapshot, name: &BStr) -> Resu
         match snapshot.get(name.as_bstr()) {
             Ok(Some(Target::Direct(id))) => return Ok(Some((name, id))),
             Ok(Some(Target::Symbolic(next))) => name = next,
-            // What cannot be read leads nowhere.
+            // A ref that cannot be read leads nowhere.
             Ok(None) | Err(refdb::Error::BrokenRef(_)) => return Ok(None),
             Err(error) => return Err(error.into()),
         }

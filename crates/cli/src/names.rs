@@ -8,36 +8,36 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb::{Cursor, SHORT_NAME_RULES as RULES, Snapshot, Store, TargetView};
 use refdb_types::RefName;
 
-/// The name that a rule makes; `None` if it cannot be a ref's.
+/// Applies a rule to a short name. Returns `None` if the result cannot be a refname.
 fn apply((before, after): (&str, &str), name: &BStr) -> Option<RefName> {
     RefName::new([before.as_bytes(), name, after.as_bytes()].concat()).ok()
 }
 
-/// The one ref that a short name means; the name itself if there is none, or several.
+/// Returns the one ref that a short name means, or the name itself if it means no ref or several.
 pub fn expand(snapshot: &dyn Snapshot, short: &BStr) -> BString {
     only(snapshot, short).map_or_else(|| short.to_owned(), Into::into)
 }
 
-/// The one ref that a short name means; `None` if there is none, or several.
+/// Returns the one ref that a short name means, or `None` if it means no ref or several.
 pub fn only(snapshot: &dyn Snapshot, short: &BStr) -> Option<RefName> {
     let exists = |name: &RefName| matches!(snapshot.get(name), Ok(Some(_)));
     let mut found = RULES.into_iter().filter_map(|rule| apply(rule, short)).filter(exists);
     found.next().filter(|_| found.next().is_none())
 }
 
-/// Finds the shortest parts of refnames from which git finds the same refs again.
+/// Finds the shortest part of a refname from which git finds the same ref again.
 ///
-/// Whether a rule finds another ref is answered by a walk of its own for each rule. Names that come in order make these
-/// walks go forward. As long as no ref lies between two names there is nothing to do.
+/// For each rule, a walk of its own answers whether the rule finds another ref. Names that arrive in order only move
+/// these walks forward, and nothing has to be done while no ref lies between two names.
 pub struct ShortNames<'s> {
     snapshot: &'s dyn Snapshot,
-    /// `core.warnAmbiguousRefs`: a short name is found by one rule only; otherwise it suffices that no earlier rule finds
-    /// another ref.
+    /// Whether only one rule may find a ref (`core.warnAmbiguousRefs`). Otherwise it suffices that no earlier rule
+    /// finds another one.
     strict: bool,
     walks: [Walk<'s>; RULES.len()],
 }
 
-/// Knowledge of the refs around the name that was asked for last.
+/// What is known of the refs around the name that was looked up last.
 #[derive(Default)]
 struct Walk<'s> {
     cursor: Option<Box<dyn Cursor + 's>>,
@@ -53,12 +53,12 @@ enum Leads {
 }
 
 impl<'s> ShortNames<'s> {
-    /// Short names among the refs of `snapshot`.
+    /// Finds short names among the refs of `snapshot`.
     pub fn new(snapshot: &'s dyn Snapshot, strict: bool) -> Self {
         ShortNames { snapshot, strict, walks: Default::default() }
     }
 
-    /// The shortest part of a refname.
+    /// Returns the shortest part of a refname.
     pub fn shorten<'n>(&mut self, name: &'n BStr) -> Result<&'n BStr> {
         for (turn, (before, after)) in RULES.into_iter().enumerate().skip(1).rev() {
             let part = name.strip_prefix(before.as_bytes()).and_then(|rest| rest.strip_suffix(after.as_bytes()));
@@ -75,10 +75,10 @@ impl<'s> ShortNames<'s> {
         Ok(name)
     }
 
-    /// Whether a rule makes a name of `short` that leads to an object.
+    /// Returns whether a rule turns `short` into the name of a ref that leads to an object.
     fn finds(&mut self, rule: usize, short: &BStr) -> Result<bool> {
         let Some(full) = apply(RULES[rule], short) else { return Ok(false) };
-        // Cursors do not show all that may lie at the root.
+        // Cursors do not visit everything that may be at the root.
         if full.starts_with(b"refs/")
             && let Ok(leads) = self.walks[rule].find(self.snapshot, full.as_bstr())
         {
@@ -93,7 +93,7 @@ impl<'s> ShortNames<'s> {
 }
 
 impl<'s> Walk<'s> {
-    /// Where the ref leads. After an error, a broken ref's for instance, the walk begins anew the next time.
+    /// Returns where the ref leads. After an error, such as a broken ref, the walk starts again the next time.
     fn find(&mut self, snapshot: &'s dyn Snapshot, name: &BStr) -> refdb::Result<&Leads> {
         let is_between = self.cursor.is_some()
             && self.asked <= name
@@ -106,7 +106,7 @@ impl<'s> Walk<'s> {
             cursor.seek(name)?;
             self.next = cursor.next()?.map(|view| {
                 let leads = match view.target {
-                    // Also to the null id, which a broken file holds: git finds that ref.
+                    // The null id in a broken file counts too, because git finds that ref.
                     TargetView::Direct(_) => Leads::ToObject,
                     TargetView::Symbolic(target) => Leads::ToRef(target.to_owned()),
                 };
@@ -122,8 +122,8 @@ impl<'s> Walk<'s> {
     }
 }
 
-/// The branch or commit checked out before the last `nth` checkouts, by HEAD's reflog. `None` if it does not reach back
-/// that far.
+/// Returns the branch or commit that was checked out before the last `nth` checkouts, by HEAD's reflog. Returns `None`
+/// if the reflog does not go back that far.
 pub fn previous_checkout(store: &Store, nth: u64) -> Result<Option<BString>> {
     let mut left = nth;
     let mut found = None;

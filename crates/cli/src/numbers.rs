@@ -1,16 +1,16 @@
-//! Numbers as C's library reads them, which users of git are used to: `0x10`, ` 5`, `+3`.
+//! Parses numbers the way C's library does, which is what users of git are used to: `0x10`, ` 5`, `+3`.
 
 use bstr::ByteSlice;
 
-/// A number that `strtol` reads at the beginning of a text, and the rest of the text. The flag is set where a `long` was
-/// too small for it.
+/// Reads a number at the start of a text as `strtol` does. Returns the number, the rest of the text, and whether a
+/// `long` was too small for it.
 struct Read<'a> {
     number: i64,
     is_cut: bool,
     rest: &'a [u8],
 }
 
-/// Base 0 is the one that the number begins with: `0x` for hexadecimal, `0` for octal.
+/// Base 0 means that the prefix decides: `0x` for hexadecimal, `0` for octal.
 fn strtol(text: &[u8], base: u32) -> Option<Read<'_>> {
     let text = text.trim_start_with(|char| char.is_ascii_whitespace() || char == '\u{b}');
     let (is_negative, digits) = match text {
@@ -37,41 +37,41 @@ fn strtol(text: &[u8], base: u32) -> Option<Read<'_>> {
     Some(Read { number, is_cut: i128::from(number) != whole, rest: &digits[count..] })
 }
 
-/// A decimal number and nothing else, in the range of C's int.
+/// Parses text that is nothing but a decimal number in the range of C's int.
 pub fn int(text: &[u8]) -> Option<i32> {
     let read = strtol(text, 10).filter(|read| read.rest.is_empty())?;
     i32::try_from(read.number).ok()
 }
 
-/// On which side of zero a decimal number lies, however long it is; `None` if the text is none.
+/// Returns the sign of a decimal number of any length, or `None` if the text is not one.
 pub fn sign(text: &[u8]) -> Option<std::cmp::Ordering> {
     strtol(text, 10).filter(|read| read.rest.is_empty()).map(|read| read.number.cmp(&0))
 }
 
-/// A decimal number and nothing else, without a minus, in the range of an unsigned int.
+/// Parses text that is nothing but a decimal number without a minus, in the range of an unsigned int.
 pub fn unsigned_int(text: &[u8]) -> Option<u32> {
     let read = strtol(text, 10).filter(|read| read.rest.is_empty() && !text.contains(&b'-'))?;
     u32::try_from(read.number).ok()
 }
 
-/// A decimal number and nothing else, of which an int keeps the lower bits.
+/// Parses text that is nothing but a decimal number, and keeps the low bits that fit an int.
 pub fn wrapped_int(text: &[u8]) -> Option<i32> {
     let read = strtol(text, 10).filter(|read| read.rest.is_empty())?;
     Some(read.number as i32)
 }
 
-/// What a number with a unit of 1024 may be.
+/// The outcome of parsing a number with a unit of 1024.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WithUnit {
-    /// It is a number in the range of C's int.
+    /// A number in the range of C's int.
     Int(i32),
-    /// It is a number, and too large.
+    /// A number that is too large.
     TooLarge,
-    /// It is none.
+    /// Not a number.
     NoNumber,
 }
 
-/// A number in any base with an optional k, m or g behind it.
+/// Parses a number in any base, optionally followed by k, m or g.
 pub fn with_unit(text: &[u8]) -> WithUnit {
     let Some(read) = strtol(text, 0) else { return WithUnit::NoNumber };
     if read.is_cut {

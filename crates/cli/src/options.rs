@@ -1,4 +1,5 @@
-//! git's own grammar for options (gitcli(7)), from one declarative table a command; docs/decisions/0010 says why no library does it.
+//! git's own grammar for options (gitcli(7)), driven by a declarative table for each command. docs/decisions/0010
+//! explains why no library does this.
 
 use crate::failure::{Failure, Result, message};
 use bstr::{BStr, ByteSlice};
@@ -8,56 +9,57 @@ mod usage;
 
 pub use usage::Asked;
 
-/// A command and everything its command line can hold.
+/// A command and everything that its command line can contain.
 ///
-/// Long options may be shortened to a unique prefix, most can be negated with `--no-`, short ones can be bundled. Values
-/// follow after `=`, stuck to a short option or as the next word. Options may stand after arguments until `--`.
+/// Long options may be abbreviated to a unique prefix, most can be negated with `--no-`, and short ones can be bundled.
+/// A value follows after `=`, directly after a short option, or as the next word. Options may follow arguments, up to
+/// `--`.
 #[derive(Debug)]
 pub struct Command {
-    /// The program that users know it of: git or refdb.
+    /// The program that users call: git or refdb.
     pub program: &'static str,
     /// The word after `refdb`.
     pub name: &'static str,
-    /// One line for people.
+    /// A description of one line.
     pub about: &'static str,
-    /// The forms of use, each without the program's name in front.
+    /// The synopses, without the program's name in front.
     pub synopsis: &'static [&'static str],
-    /// What the user may set.
+    /// The options.
     pub options: &'static [Opt],
 }
 
-/// One option.
+/// An option.
 #[derive(Debug)]
 pub struct Opt {
     /// The long name, or the letter if there is no long name.
     pub name: &'static str,
     /// The letter.
     pub short: Option<u8>,
-    /// Whether it has a value.
+    /// Whether the option has a value.
     pub value: Value,
-    /// Whether `--no-NAME` exists (of an option called `no-NAME`: whether `--NAME` does).
+    /// Whether `--no-NAME` exists; for an option called `no-NAME`, whether `--NAME` does.
     pub negatable: bool,
-    /// Whether only `--help-all` shows it.
+    /// Whether only `--help-all` shows the option.
     pub hidden: bool,
-    /// One line for people.
+    /// A description of one line.
     pub help: &'static str,
 }
 
-/// Whether an option takes a value. The text is the placeholder that usages show.
+/// Whether an option takes a value. The text is the placeholder in usages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value {
-    /// It takes none.
+    /// The option takes no value.
     None,
-    /// It needs one.
+    /// The option requires a value.
     Required(&'static str),
-    /// It may have one, after `=` or stuck to the letter.
+    /// The value is optional, and follows after `=` or directly after the letter.
     Optional(&'static str),
-    /// It needs one unless it is the last word of the command line.
+    /// The option requires a value, unless it is the last word of the command line.
     UnlessLast(&'static str),
 }
 
 impl Command {
-    /// The arguments of a command that has no options.
+    /// Parses the arguments of a command without options.
     pub fn arguments<'a>(&'static self, words: &'a [OsString]) -> Result<Vec<&'a BStr>> {
         debug_assert!(self.options.is_empty(), "{} has options to read", self.name);
         let mut parser = Parser::new(self, words);
@@ -73,45 +75,45 @@ impl Command {
 }
 
 impl Opt {
-    /// `--NAME` and `--no-NAME`.
+    /// Makes the option `--NAME`, which `--no-NAME` negates.
     pub const fn flag(name: &'static str, help: &'static str) -> Self {
         Opt { name, short: None, value: Value::None, negatable: true, hidden: false, help }
     }
 
-    /// An option that is a letter only. Letters cannot be negated.
+    /// Makes an option that is only a letter, and cannot be negated.
     pub const fn letter(name: &'static str, help: &'static str) -> Self {
         let opt = Opt::flag(name, help).short(name.as_bytes()[0]);
         Opt { negatable: false, ..opt }
     }
 
-    /// The option has a letter too.
+    /// Gives the option a letter too.
     pub const fn short(self, letter: u8) -> Self {
         Opt { short: Some(letter), ..self }
     }
 
-    /// The option has a value.
+    /// Gives the option a value.
     pub const fn takes(self, value: Value) -> Self {
         Opt { value, ..self }
     }
 
-    /// There is no `--no-NAME`.
+    /// Removes `--no-NAME`.
     pub const fn fixed(self) -> Self {
         Opt { negatable: false, ..self }
     }
 
-    /// The usage does not mention the option.
+    /// Hides the option from the usage.
     pub const fn hidden(self) -> Self {
         Opt { hidden: true, ..self }
     }
 
-    /// For options of the table that the command does not read. A test gives every command each of its options, so that
-    /// none comes here.
+    /// Handles options of the table that the command does not read. This is unreachable, because a test gives each
+    /// command each of its options.
     #[cold]
     pub fn unread(&self) -> ! {
         unreachable!("nothing reads the option '{}'", self.name)
     }
 
-    /// Whether there is a long form.
+    /// Returns whether there is a long form.
     pub fn is_long(&self) -> bool {
         self.name.len() > 1
     }
@@ -129,12 +131,12 @@ pub enum Setting<'a> {
 }
 
 impl<'a> Setting<'a> {
-    /// Whether the option is switched on.
+    /// Returns whether the option is switched on.
     pub fn is_on(self) -> bool {
         self != Setting::Off
     }
 
-    /// The value, if one was given.
+    /// Returns the value, if one was given.
     pub fn value(self) -> Option<&'a BStr> {
         match self {
             Setting::Value(value) => Some(value),
@@ -143,16 +145,16 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// One word of the command line, understood.
+/// A word of the command line after parsing.
 #[derive(Clone, Copy, Debug)]
 pub enum Word<'a> {
     /// An option of the table.
     Option(&'static Opt, Setting<'a>),
-    /// Anything else.
+    /// Any other word.
     Argument(&'a BStr),
 }
 
-/// Goes through a command line from left to right. So of several mistakes the first is reported, as git does.
+/// Parses a command line from left to right, so that of several mistakes the first one is reported, as in git.
 #[derive(Debug)]
 pub struct Parser<'a> {
     command: &'static Command,
@@ -163,12 +165,12 @@ pub struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// A parser of the words that follow the command's name.
+    /// Parses the words that follow the command's name.
     pub fn new(command: &'static Command, words: &'a [OsString]) -> Self {
         Parser { command, words, at: 0, bundle: b"", arguments_only: false }
     }
 
-    /// The next word, or `None` at the end.
+    /// Returns the next word, or `None` at the end.
     pub fn next_word(&mut self) -> Result<Option<Word<'a>>> {
         if !self.bundle.is_empty() {
             return self.letter().map(Some);
@@ -194,7 +196,7 @@ impl<'a> Parser<'a> {
         Ok(None)
     }
 
-    /// An error about the use of an option, without the usage.
+    /// Makes an error about the use of an option, without the usage.
     fn misuse(&self, parts: &[&[u8]]) -> Failure {
         Failure::Error(parts.concat().into(), crate::failure::WRONG_USE)
     }
@@ -209,7 +211,7 @@ impl<'a> Parser<'a> {
         Some(word.as_bytes().as_bstr())
     }
 
-    /// The first letter of a bundle. A bundle that spells a long option is taken for a slip of the fingers.
+    /// Checks the first letter of a bundle. A bundle that spells a long option is reported as a mistake.
     fn first_letter(&mut self, letters: &'a [u8]) -> Result<Word<'a>> {
         let first = self.letter();
         let unknown = matches!(first, Err(Failure::Usage(..)));
@@ -252,7 +254,7 @@ impl<'a> Parser<'a> {
             Some(equals) => (&text[..equals], Some(text[equals + 1..].as_bstr())),
             None => (text, None),
         };
-        // The last two options that `name` may be short for.
+        // The last two options that `name` may abbreviate.
         let mut last: Option<(&'static Opt, bool)> = None;
         let mut before = None;
         for opt in self.command.options.iter().filter(|opt| opt.is_long()) {
@@ -260,7 +262,8 @@ impl<'a> Parser<'a> {
                 match opt.matches(name, negated) {
                     Match::Exact => return self.set(opt, negated, value),
                     Match::Prefix => {
-                        // `--no-` alone is short for each negation twice in git: it begins `no-`, and has nothing behind it.
+                        // In git, `--no-` alone abbreviates each negation twice: the name begins with `no-`, and
+                        // nothing follows it.
                         before = if name == b"no-" { Some((opt, negated)) } else { last };
                         last = Some((opt, negated));
                         break;
@@ -307,7 +310,7 @@ enum Match {
 }
 
 impl Opt {
-    /// Compares a long name from the command line with this option, or with its negation.
+    /// Compares a long name from the command line with this option or its negation.
     fn matches(&self, name: &[u8], negated: bool) -> Match {
         let own = self.name.as_bytes();
         let (no, rest): (&[u8], &[u8]) = match (negated, own.strip_prefix(b"no-")) {

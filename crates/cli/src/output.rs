@@ -5,7 +5,8 @@ use std::io;
 
 /// Standard output through one large buffer, which is written when it is full and at the end.
 ///
-/// Commands append to [`Output::buffer`] and call [`Output::relieve`] once a record; that is one comparison.
+/// Commands append to [`Output::buffer`] and call [`Output::relieve`] once for each record, which costs a single
+/// comparison.
 #[derive(Debug, Default)]
 pub struct Output {
     buffer: Vec<u8>,
@@ -16,13 +17,13 @@ const FLUSH_BYTES: usize = 128 << 10;
 const SPARE_BYTES: usize = 8 << 10;
 
 impl Output {
-    /// The bytes that wait to be written.
+    /// Returns the buffer of bytes that have not been written yet.
     #[inline]
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
 
-    /// Whether the next [`Output::relieve`] is going to write.
+    /// Returns whether the next [`Output::relieve`] is going to write.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.buffer.len() >= FLUSH_BYTES && !self.holds
@@ -34,17 +35,17 @@ impl Output {
         if self.is_full() { self.flush() } else { Ok(()) }
     }
 
-    /// Keeps all until [`Output::flush`]: for what another program is going to arrange.
+    /// Keeps everything until [`Output::flush`], because another program is going to lay it out.
     pub fn hold(&mut self) {
         self.holds = true;
     }
 
-    /// Reserves the whole buffer at once: for commands that are going to list many refs.
+    /// Reserves the whole buffer at once, for commands that are going to list many refs.
     pub fn expect_much(&mut self) {
         self.buffer.reserve(FLUSH_BYTES + SPARE_BYTES);
     }
 
-    /// Writes all that waits.
+    /// Writes everything that is in the buffer.
     pub fn flush(&mut self) -> Result<()> {
         let mut rest = &self.buffer[..];
         while !rest.is_empty() {

@@ -31,7 +31,7 @@ pub static COMMAND: Command = Command {
     options: &[ALL, PRUNE, AUTO, INCLUDE, EXCLUDE],
 };
 
-/// The same under its newer name, with an option that git does not have.
+/// The command line of `refs optimize`, with an option that git does not have.
 pub static REFS_OPTIMIZE: Command = Command {
     name: "refs optimize",
     about: "Pack references or compact tables, so that reading is fastest",
@@ -44,7 +44,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     run_as(&COMMAND, invocation)
 }
 
-/// Runs the command under its newer name.
+/// Runs `refs optimize`.
 pub fn run_refs_optimize(invocation: &Invocation<'_>) -> Result<u8> {
     run_as(&REFS_OPTIMIZE, invocation)
 }
@@ -68,7 +68,7 @@ fn run_as(command: &'static Command, invocation: &Invocation<'_>) -> Result<u8> 
             say("error: ", &message![&error.to_string()]);
             Err(Failure::Error("unable to compact stack: entry too large".into(), FAILED))
         }
-        // Git reports a stack that cannot be compacted, unlike packed-refs, as an error that ends it with -1.
+        // Git reports a stack that cannot be compacted with an error and exit code 255, unlike packed-refs.
         Err(error) if session.store.repository().ref_format() == RefFormat::Reftable => match Failure::from(error) {
             Failure::Fatal(text) => Err(Failure::Error(text, FAILED)),
             other => Err(other),
@@ -83,7 +83,7 @@ fn report_missing(names: &[BString]) {
     }
 }
 
-/// Says what would be done, a line for each ref or table.
+/// Prints what would be done, one line for each ref or table.
 fn tell_plan(plan: &OptimizePlan) -> Result<u8> {
     report_missing(&plan.missing);
     let mut output = Output::default();
@@ -101,7 +101,7 @@ fn tell_plan(plan: &OptimizePlan) -> Result<u8> {
     Ok(0)
 }
 
-/// The requested packing, and whether to tell of it only.
+/// Parses the options into what is to be packed, and whether that is only printed.
 fn parse(command: &'static Command, invocation: &Invocation<'_>) -> Result<(OptimizeOptions, bool)> {
     let mut is_dry = false;
     let mut options =

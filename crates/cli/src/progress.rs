@@ -1,13 +1,13 @@
-//! A sign of life for work that takes long, shown only to people.
+//! Progress of long operations, shown only to people.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::{io::IsTerminal, time::Duration};
 
-/// A spinner on standard error if that is a terminal. It appears after a second, so that quick work stays quiet.
+/// A spinner on standard error, if that is a terminal. It appears after a second, so that quick operations stay quiet.
 pub struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    /// Starts to spin.
+    /// Starts the spinner.
     pub fn start(what: &'static str) -> Self {
         if !std::io::stderr().is_terminal() {
             return Progress(None);
@@ -19,14 +19,14 @@ impl Progress {
         Progress(Some(bar))
     }
 
-    /// Shows how much was done so far.
+    /// Shows how much has been done.
     pub fn count(&self, what: &str, done: u64) {
         if let Some(bar) = &self.0 {
             bar.set_message(format!("{what}: {done}"));
         }
     }
 
-    /// Leaves nothing behind.
+    /// Removes the spinner.
     pub fn finish(self) {
         if let Some(bar) = self.0 {
             bar.finish_and_clear();

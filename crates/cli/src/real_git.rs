@@ -1,4 +1,4 @@
-//! The git that does what refdb leaves to it.
+//! Runs the git to which refdb delegates.
 
 use crate::{
     Invocation,
@@ -11,22 +11,21 @@ use std::{
     process::Command,
 };
 
-/// Names the program, where the one in `PATH` is not the real one.
+/// The variable that names the program, if the git in `PATH` is not the real one.
 const PROGRAM: &str = "REFDB_GIT";
 
-/// Counts how often a command was handed over, one within the other. Should the called git lead back to us, the circle
-/// ends.
+/// The variable that counts nested delegations, so that a git that leads back to refdb is detected.
 const DEPTH: &str = "REFDB_HANDED_OVER";
 
 /// Hooks may push to other repositories, but hardly this deep.
 const DEPTH_MAX: u32 = 10;
 
-/// The program git.
+/// Returns the path of the program git.
 pub fn program(environment: &Environment) -> OsString {
     environment.get(PROGRAM).filter(|program| !program.is_empty()).unwrap_or_else(|| "git".into())
 }
 
-/// The program in the environment that the global options made. What it runs comes from `words`.
+/// Makes a command that runs git in the environment of the global options. The caller adds `words`.
 pub fn command(environment: &Environment) -> Command {
     let mut command = Command::new(program(environment));
     for (name, value) in environment.overrides() {
@@ -40,8 +39,8 @@ fn depth(environment: &Environment) -> u32 {
     environment.get(DEPTH).and_then(|depth| depth.to_str()?.parse().ok()).unwrap_or(0)
 }
 
-/// Becomes git with these words, in which the command is called `name`. It returns only if that cannot be; `what` is
-/// left to git.
+/// Replaces this process by git with these words; the command is called `name` there. It returns only if that fails.
+/// `what` describes what is left to git.
 pub fn exec(environment: &Environment, name: &str, words: &[OsString], what: &str) -> Failure {
     match handed_over(environment, name) {
         Ok(mut git) => not_run(&program(environment), name, what, &git.args(words).exec()),
@@ -49,7 +48,8 @@ pub fn exec(environment: &Environment, name: &str, words: &[OsString], what: &st
     }
 }
 
-/// Git, to which the command `name` is handed over, without words. It fails where that leads back to refdb.
+/// Returns a git command to which the command `name` is delegated, without its words. Fails if that leads back to
+/// refdb.
 pub fn handed_over(environment: &Environment, name: &str) -> Result<Command> {
     if depth(environment) < DEPTH_MAX {
         return Ok(command(environment));
@@ -65,13 +65,13 @@ pub fn handed_over(environment: &Environment, name: &str) -> Result<Command> {
     ]))
 }
 
-/// Why a program was not run, to which `what` is left.
+/// Makes the message about a program that could not be run for `what`.
 pub fn not_run(program: &OsStr, name: &str, what: &str, error: &std::io::Error) -> Failure {
     let program = program.as_bytes();
     Failure::Fatal(message!["cannot run '", program, " ", name, "', to which ", what, " is left: ", system_text(error)])
 }
 
-/// Leaves a whole command line to git, as the user wrote it. It returns only if that cannot be.
+/// Delegates a whole command line to git as the user wrote it. It returns only if that fails.
 pub fn leave(invocation: &Invocation<'_>, name: &str) -> Failure {
     let words = invocation.globals.of_git.iter().cloned().chain([name.into()]);
     let words: Vec<OsString> = words.chain(invocation.words.iter().cloned()).collect();

@@ -19,7 +19,7 @@ use crate::{
 use bstr::{BStr, ByteSlice};
 use refdb::{RefName, find_logged_ref};
 
-/// The commands below `reflog`.
+/// The subcommands of `reflog`.
 pub static GROUP: Group = Group {
     command: Command { program: "git", name: "reflog", about: "Manage reflogs", synopsis: &[], options: &[] },
     members: &[
@@ -34,19 +34,19 @@ pub static GROUP: Group = Group {
     otherwise: Some((&show::COMMAND, show::run)),
 };
 
-/// The ref with a reflog that a user means by a name, short or full.
+/// Finds the ref with a reflog that a user means by a name, short or full.
 fn logged_ref(session: &Session, name: &BStr) -> Result<Option<RefName>> {
     let first_only = !strict_names(&session.store)?;
     let name = if name == "@" { "HEAD".into() } else { name };
     Ok(find_logged_ref(session.store.snapshot()?, session.store.objects(), name, first_only)?)
 }
 
-/// Says that there is no reflog of this name.
+/// Reports that there is no reflog of this name.
 fn say_not_found(name: &BStr) {
     say("error: ", &crate::failure::message!["reflog could not be found: '", name, "'"]);
 }
 
-/// Says that one reflog could not be changed. The others go on, but if a signal came.
+/// Reports a reflog that could not be changed. The others are processed nevertheless, unless a signal came.
 fn say_failed(error: refdb::Error) -> Result<()> {
     match Failure::from(error) {
         Failure::Fatal(text) => say("error: ", &text),

@@ -10,7 +10,7 @@ mod verify;
 
 use crate::{for_each_ref, group::Group, options::Command, pack_refs};
 
-/// The commands below `refs`.
+/// The subcommands of `refs`.
 pub static GROUP: Group = Group {
     command: Command {
         program: "git",

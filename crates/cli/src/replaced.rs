@@ -1,4 +1,4 @@
-//! Objects that are shown in place of others, as `git replace` has it. See git-replace(1).
+//! Shows replacements in place of objects, as `git replace` does. See git-replace(1).
 
 use crate::failure::say;
 use bstr::{BString, ByteSlice};
@@ -6,18 +6,19 @@ use refdb::{Error, Result, Store, TargetView};
 use refdb_types::ObjectId;
 use std::{collections::HashMap, os::unix::ffi::OsStrExt};
 
-/// The variable that has replacements not heeded, whatever its value is.
+/// The variable that disables replacements, whatever its value is.
 pub const NOT_HEEDED: &str = "GIT_NO_REPLACE_OBJECTS";
 
-/// Has objects be read as `git replace` says. The refs that say so are looked for once, and only where an object is read.
+/// Has objects replaced as `git replace` says. The refs that say so are looked for once, and only when an object is
+/// read.
 pub fn heed(store: &Store) -> Result<()> {
     store.objects().heed_replacements(|| find(store))
 }
 
-/// Each object that is replaced, and by which.
+/// Returns the replacement of each replaced object.
 fn find(store: &Store) -> Result<HashMap<ObjectId, ObjectId>> {
     let mut found = HashMap::new();
-    // A bad value is none: refs do not depend on it.
+    // A bad value is ignored, because refs do not depend on it.
     let is_off = store.config().last("core.usereplacerefs").is_some_and(|value| value.boolean().is_ok_and(|on| !on));
     if is_off || store.environment().get(NOT_HEEDED).is_some() {
         return Ok(found);

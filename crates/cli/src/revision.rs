@@ -1,4 +1,4 @@
-//! Names of objects, in all forms of gitrevisions(7) that the engine understands.
+//! Resolves names of objects, in all forms of gitrevisions(7) that the engine supports.
 
 use crate::{
     failure::{Failure, Result, say},
@@ -8,28 +8,29 @@ use bstr::{BStr, ByteSlice};
 use refdb::{NameError, Store, resolve_name};
 use refdb_types::ObjectId;
 
-/// Finds what a value names. A full-length hexadecimal id is not asked for: it stands for itself.
+/// Resolves a value to an object id. It is not asked for hexadecimal ids of full length, which stand for themselves.
 pub trait Resolve {
-    /// The object that `text` names, in any form of gitrevisions(7); `None` if there is none.
+    /// Returns the object that `text` names, in any form of gitrevisions(7), or `None` if there is none.
     fn resolve(&mut self, text: &BStr) -> Result<Option<ObjectId>>;
 }
 
-/// `core.warnAmbiguousRefs`: whether a short name has to be found by one rule only. Git reads it where it meets such a name.
+/// Returns `core.warnAmbiguousRefs`: whether only one rule may find a short name. Git reads it when it encounters such
+/// a name.
 pub fn strict_names(store: &Store) -> Result<bool> {
     store.settings().warn_ambiguous_refs.clone().map_err(|fault| Failure::Fatal(fault.into()))
 }
 
-/// Finds the objects that texts name.
+/// Resolves names of objects in a repository.
 #[derive(Clone, Copy)]
 pub struct Revisions<'a> {
-    /// Where refs and objects are.
+    /// The refs and objects.
     pub store: &'a Store,
 }
 
 impl Revisions<'_> {
-    /// The object that `text` names; `None` if there is none, or if the form is not understood.
+    /// Returns the object that `text` names, or `None` if there is none or the form is not supported.
     pub fn resolve(&self, text: &BStr) -> Result<Option<ObjectId>> {
-        // Else no object is read.
+        // Otherwise no object is read.
         if text.find_byteset(b"^~:").is_some() {
             replaced::heed(self.store)?;
         }

@@ -1,4 +1,4 @@
-//! A command's repository: found, opened, and ready to be asked.
+//! The repository of a command, found and opened.
 
 use crate::{
     Invocation,
@@ -24,19 +24,19 @@ pub struct Session {
     has_advised: Cell<bool>,
 }
 
-/// To how many digits object ids are shortened where the command line does not say: `core.abbrev`.
+/// The number of digits to which object ids are abbreviated if the command line does not say: `core.abbrev`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Digits {
     /// As many as suit the number of objects.
     Auto,
-    /// To none less than all.
+    /// All digits.
     All,
-    /// The least number to show.
+    /// At least this many.
     AtLeast(usize),
 }
 
 impl Digits {
-    /// A bad value, at which git stops, is none: refs do not depend on it.
+    /// A bad value, at which git stops, is ignored, because refs do not depend on it.
     fn of(config: &Config) -> Self {
         let Some(value) = config.last("core.abbrev") else { return Digits::Auto };
         match value.text().map(|text| text.to_ascii_lowercase()).as_deref() {
@@ -51,9 +51,9 @@ impl Digits {
 }
 
 impl Session {
-    /// Opens the repository in which a command shall run. As git, it answers a lone `-h` anywhere (but not behind `refs
-    /// list`). It reports that there is no repository before it looks at options. It shows the options to a lone
-    /// `--git-completion-helper`.
+    /// Opens the repository in which a command runs. As in git, a lone `-h` is answered anywhere (except after `refs
+    /// list`), a missing repository is reported before options are parsed, and a lone `--git-completion-helper` prints
+    /// the options.
     pub fn begin(invocation: &Invocation<'_>, command: &'static Command) -> Result<Session> {
         let lone = match invocation.words {
             [word] => word.as_bytes(),
@@ -73,14 +73,14 @@ impl Session {
         Ok(session)
     }
 
-    /// Finds and opens the repository that the global options and the environment mean.
+    /// Finds and opens the repository that the global options and the environment name.
     pub fn open(globals: &Globals) -> Result<Self> {
         Self::of(Store::builder_in(globals.environment()))
     }
 
-    /// Opens the repository for a server: its refs are synced where `core.fsync` does not say otherwise.
+    /// Opens the repository for a server, whose refs are synced unless `core.fsync` says otherwise.
     pub fn open_served(environment: Environment) -> Result<Self> {
-        // A killed push must not keep others from pushing until someone removes its locks.
+        // Locks are signed, so that a killed push does not block others until someone removes its locks.
         Self::of(Store::builder_in(environment).fs(Fs::real().signing_locks()).sync_unless_configured())
     }
 
@@ -95,7 +95,8 @@ impl Session {
         Ok(Session { store, paths, digits, has_advised: Cell::new(false) })
     }
 
-    /// How many digits of `id` tell it from all other objects: at least `least`, or the configured number.
+    /// Returns how many digits distinguish `id` from all other objects: at least `least`, or at least the configured
+    /// number.
     pub fn abbreviate(&self, id: &ObjectId, least: Option<usize>) -> Result<usize> {
         match (least, self.digits) {
             (None, Digits::All) => Ok(id.kind().len_hex()),
@@ -114,20 +115,20 @@ impl Session {
         }
     }
 
-    /// Says if it was noticed that packed-refs is not sorted although it says so.
+    /// Warns if it was noticed that packed-refs claims to be sorted but is not.
     pub fn warn_of_disorder(&self) {
         if let Some(disorder) = self.store.backend_as::<FilesBackend>().and_then(|files| files.disorder()) {
             say("warning: ", disorder.to_string().as_bytes());
         }
     }
 
-    /// Answers questions about names of objects.
+    /// Returns what resolves names of objects.
     pub fn revisions(&self) -> Revisions<'_> {
         Revisions { store: &self.store }
     }
 }
 
-/// From here on there may be locks, which a signal must not leave behind.
+/// Catches signals from here on, because locks must not outlive the process.
 pub fn before_locks() -> Result<()> {
     match refdb_vfs::interrupt::catch_signals() {
         Ok(()) => Ok(()),
@@ -135,11 +136,11 @@ pub fn before_locks() -> Result<()> {
     }
 }
 
-/// Where a repository's refs are files.
+/// The folders of a repository.
 #[derive(Clone, Debug)]
 pub struct Paths {
     /// The worktree's own folder.
     pub git_dir: PathBuf,
-    /// The folder all worktrees share.
+    /// The folder that all worktrees share.
     pub common_dir: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! What `branch --list` and `tag --list` share: which command lines list, the options of lists, and colours.
+//! What `branch --list` and `tag --list` have in common: which command lines list, the options of lists, and colors.
 
 use crate::{
     Invocation,
@@ -46,12 +46,12 @@ pub const COLUMN: Opt = Opt::flag("column", "show names in columns").takes(Value
 pub const IGNORE_CASE: Opt = Opt::flag("ignore-case", "ignore case when sorting and matching").short(b'i');
 pub const OMIT_EMPTY: Opt = Opt::flag("omit-empty", "omit lines that would be empty");
 
-/// A command line that was understood.
+/// A command line that was parsed.
 pub type Words<'a> = Vec<Word<'a>>;
 
-/// The words of a command line that may list; `None` where git may understand something else, or finds a mistake.
+/// Parses a command line that may list. Returns `None` if git could interpret it differently or finds a mistake.
 ///
-/// Options must be spelt in full: what else they may be short for is known to git.
+/// Options must be spelt in full, because only git knows what an abbreviation may stand for.
 pub fn understood<'w>(command: &'static Command, words: &'w [OsString]) -> Option<Words<'w>> {
     let options = words.iter().map(|word| word.as_bytes()).take_while(|word| *word != b"--");
     for word in options.filter_map(|word| word.strip_prefix(b"--")) {
@@ -70,7 +70,7 @@ pub fn understood<'w>(command: &'static Command, words: &'w [OsString]) -> Optio
     }
 }
 
-/// Whether the option is there, and what was said last is yes.
+/// Returns whether the option is given and its last occurrence is positive.
 pub fn is_on(words: &Words<'_>, name: &str) -> bool {
     let mut settings = words.iter().filter_map(|word| match word {
         Word::Option(opt, setting) if opt.name == name => Some(*setting),
@@ -79,7 +79,7 @@ pub fn is_on(words: &Words<'_>, name: &str) -> bool {
     settings.next_back().is_some_and(Setting::is_on)
 }
 
-/// The words that are no options.
+/// Returns the words that are not options.
 pub fn arguments(words: &Words<'_>) -> Vec<BString> {
     let text = |word: &Word<'_>| match word {
         Word::Argument(text) => Some((*text).to_owned()),
@@ -88,12 +88,12 @@ pub fn arguments(words: &Words<'_>) -> Vec<BString> {
     words.iter().filter_map(text).collect()
 }
 
-/// Whether a word asks for a list by itself.
+/// Returns whether an option asks for a list by itself.
 pub fn asks_for_list(words: &Words<'_>) -> bool {
     ["contains", "no-contains", "merged", "no-merged", "points-at"].iter().any(|name| is_on(words, name))
 }
 
-/// What the command line says of a list.
+/// What the command line says about a list.
 pub struct Wish {
     pub format: Option<BString>,
     pub sort: Vec<BString>,
@@ -107,8 +107,8 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// Reads the options that both commands have; `None` where git finds a mistake. Nothing is said yet: git, to which
-    /// the command line may still be left, says it again.
+    /// Reads the options that both commands have. Returns `None` if git finds a mistake. Nothing is printed yet,
+    /// because git would print it again if the command line is left to it.
     pub fn read(session: &Session, name: &str, words: &Words<'_>) -> Option<Self> {
         let config = session.store.config();
         let columns = Columns::configured(config, name)?;
@@ -140,7 +140,7 @@ impl Wish {
         Some(wish)
     }
 
-    /// Looks for the objects, in the order in which they are named. Warns of ambiguous names.
+    /// Resolves the objects in the order in which they are named, and warns of ambiguous names.
     pub fn find_objects(&mut self, session: &Session, words: &Words<'_>) -> Result<()> {
         for word in words {
             let Word::Option(opt, setting) = word else { continue };
@@ -158,7 +158,7 @@ impl Wish {
         Ok(())
     }
 
-    /// The conditions on refs.
+    /// Returns the conditions on refs.
     pub fn filter(&mut self) -> Filter {
         Filter {
             patterns: Patterns::short(std::mem::take(&mut self.patterns), self.ignore_case),
@@ -169,7 +169,7 @@ impl Wish {
         }
     }
 
-    /// Whether colours are shown; `None` where the configuration is no good. `key` outranks `color.ui`.
+    /// Returns whether colors are shown, or `None` if the configuration is invalid. `key` outranks `color.ui`.
     pub fn colors(&self, session: &Session, key: &str) -> Option<bool> {
         let config = session.store.config();
         if !are_colors_sound(config, key) {
@@ -192,7 +192,7 @@ impl Wish {
     }
 }
 
-/// Whether git would not stop at a value of `key`, which says when colours are shown, or of `color.ui`.
+/// Returns whether git would accept the values of `key`, which says when colors are shown, and of `color.ui`.
 pub fn are_colors_sound(config: &Config, key: &str) -> bool {
     let is_known = |value: ConfigValue<'_>| match value.raw.map(|raw| raw.to_ascii_lowercase()).as_deref() {
         Some(b"always" | b"never" | b"auto") => true,
@@ -201,7 +201,7 @@ pub fn are_colors_sound(config: &Config, key: &str) -> bool {
     [key, "color.ui"].iter().all(|key| config.all(key).all(is_known))
 }
 
-/// Whether git would not stop at a value of `core.abbrev`, or of these, which say yes or no.
+/// Returns whether git would accept the values of `core.abbrev` and of these booleans.
 pub fn is_sound(config: &Config, booleans: &[&str]) -> bool {
     let is_abbrev = |value: ConfigValue<'_>| match value.raw.map(|raw| raw.to_ascii_lowercase()).as_deref() {
         Some(b"auto") => true,
@@ -211,7 +211,7 @@ pub fn is_sound(config: &Config, booleans: &[&str]) -> bool {
         && booleans.iter().all(|key| config.all(key).all(|value| value.boolean().is_ok()))
 }
 
-/// A format, or why it is none, in the words of both commands.
+/// Compiles a format, or reports why it is invalid, in the words that both commands use.
 pub fn format(text: &BStr, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<Format> {
     match Format::parse(text, Quote::None, find) {
         Ok(format) => Ok(format),
@@ -223,7 +223,7 @@ pub fn format(text: &BStr, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<
     }
 }
 
-/// Lists by a plan, in columns with so much room between them if that is wished.
+/// Lists refs by a plan, in columns with so many spaces between them if that is wanted.
 pub fn show(
     session: &Session,
     snapshot: &dyn Snapshot,
@@ -246,7 +246,7 @@ pub fn show(
     result.map(|()| 0)
 }
 
-/// What to do with a command line that was not understood.
+/// Decides what happens with a command line that was not understood.
 pub fn leave(invocation: &Invocation<'_>, command: &Command) -> Failure {
     crate::real_git::leave(invocation, command.name)
 }

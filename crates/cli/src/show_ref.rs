@@ -68,12 +68,12 @@ struct Options {
 struct Style {
     ids_only: bool,
     dereference: bool,
-    /// How many digits; `None` for all, `Some(None)` for git's default.
+    /// The number of digits: `None` for all, `Some(None)` for git's default.
     digits: Option<Option<usize>>,
 }
 
 impl Options {
-    /// Whether each ref is shown as its whole id and its name.
+    /// Returns whether each ref is shown as its full id and its name.
     fn is_plain(&self) -> bool {
         let Style { ids_only, dereference, digits } = self.style;
         !self.quiet && !ids_only && !dereference && digits.is_none()
@@ -111,7 +111,7 @@ fn parse(invocation: &Invocation<'_>) -> Result<Options> {
             "quiet" => options.quiet = on,
             "dereference" => options.style.dereference = on,
             "hash" => {
-                // Whatever is said of the number of digits, even --no-hash: so it is in git.
+                // As in git, the last option about the number of digits counts, even `--no-hash`.
                 options.style.ids_only = true;
                 if setting.is_on() {
                     options.style.digits = digits("hash", setting, options.style.digits)?;
@@ -125,7 +125,7 @@ fn parse(invocation: &Invocation<'_>) -> Result<Options> {
     Ok(options)
 }
 
-/// The number of digits that `--hash` and `--abbrev` ask for; without a value it is `default`.
+/// Returns the number of digits that `--hash` or `--abbrev` asks for, or `default` without a value.
 fn digits(name: &str, setting: Setting<'_>, default: Option<Option<usize>>) -> Result<Option<Option<usize>>> {
     let value = match setting {
         Setting::On => return Ok(default),
@@ -230,13 +230,13 @@ fn bad_ref<T>(name: &BStr, id: &ObjectId) -> Result<T> {
     fatal!["git show-ref: bad ref ", name, " (", id.to_string(), ")"]
 }
 
-/// Whether there are no patterns, or one matches.
+/// Returns whether there are no patterns, or one of them matches.
 #[inline(always)]
 fn matches_any(patterns: &[BString], name: &BStr) -> bool {
     patterns.is_empty() || patterns.iter().any(|pattern| ends_with_components(name, pattern.as_bstr()))
 }
 
-/// Whether `pattern` is the end of `name`, and begins where a component does.
+/// Returns whether `name` ends with `pattern`, which has to start at the start of a component.
 fn ends_with_components(name: &BStr, pattern: &BStr) -> bool {
     !pattern.is_empty()
         && name.strip_suffix(pattern.as_bytes()).is_some_and(|before| before.is_empty() || before.ends_with(b"/"))
@@ -290,7 +290,7 @@ impl Shower<'_> {
     fn peel(&mut self, row: &Row<'_>) -> Result<Option<ObjectId>> {
         match row.peeled {
             Peeled::To(id) => Ok(Some(*id)),
-            // Like git we look for ourselves: tags that are no good, and other writers, leave tags unpeeled.
+            // Like git, looks at the object itself, because broken tags and other writers leave tags unpeeled.
             Peeled::NotTag | Peeled::Unknown => match self.session.store.objects().kind(row.id)? {
                 Some(ObjectKind::Tag) => Ok(self.session.store.objects().peel(row.id)?),
                 _ => Ok(None),
@@ -327,7 +327,7 @@ fn exists(session: &Session, options: &Options) -> Result<u8> {
     tell_existence(session, name.as_bstr())
 }
 
-/// Ends with 0 if there is the ref, with 2 if there is none. Ends with 1 if that cannot be told.
+/// Exits with 0 if the ref exists, with 2 if it does not, and with 1 if that cannot be determined.
 pub fn tell_existence(session: &Session, name: &BStr) -> Result<u8> {
     let found = match RefName::new_safe(name.to_vec()) {
         Some(name) => session.store.get(name.as_bstr()),
@@ -346,7 +346,7 @@ pub fn tell_existence(session: &Session, name: &BStr) -> Result<u8> {
         Err(refdb::Error::BrokenRef(broken)) => {
             let why = match broken.why {
                 LooseError::Unreadable(_) => broken.why.words(),
-                // It is a symbolic ref, whatever it says.
+                // It is a symbolic ref, whatever its target is.
                 LooseError::Target(_) => return Ok(0),
                 _ => "Invalid argument".into(),
             };
@@ -361,12 +361,13 @@ pub fn tell_existence(session: &Session, name: &BStr) -> Result<u8> {
     }
 }
 
-/// Whether git's list of all refs has this one. Broken refs are in it, but for those that cannot be opened.
+/// Returns whether git's list of all refs contains this one. It contains broken refs, except for those that cannot be
+/// opened.
 fn is_listed(snapshot: &dyn Snapshot, name: &BStr) -> Result<bool> {
     match snapshot.get(name) {
         Err(refdb::Error::BrokenRef(broken)) => Ok(match broken.why {
             LooseError::Unreadable(_) => false,
-            // One that leads nowhere dangles.
+            // A ref that leads nowhere is dangling.
             LooseError::Target(target) => !target.is_empty(),
             _ => true,
         }),
@@ -375,7 +376,7 @@ fn is_listed(snapshot: &dyn Snapshot, name: &BStr) -> Result<bool> {
     }
 }
 
-/// Copies the lines of standard input whose ref does not exist.
+/// Prints the lines of standard input whose ref does not exist.
 fn exclude_existing(session: &Session, pattern: Option<&BStr>, output: &mut Output) -> Result<u8> {
     let snapshot = session.store.snapshot()?;
     let mut input = std::io::stdin().lock();
@@ -406,7 +407,7 @@ fn exclude_existing(session: &Session, pattern: Option<&BStr>, output: &mut Outp
     }
 }
 
-/// Whether no file can have the name of this ref.
+/// Returns whether no file can have the name of this ref.
 fn is_too_long(session: &Session, name: &BStr) -> bool {
     let path = session.paths.common_dir.join(name.to_path_lossy());
     let is_refused = || std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::InvalidFilename);

@@ -1,4 +1,4 @@
-//! `refdb stat`: what a repository's refs look like, and what packing or compaction would win.
+//! `refdb stat`: statistics about a repository's refs, and what packing or compaction would gain.
 
 mod files;
 mod stack;
@@ -26,7 +26,7 @@ pub static COMMAND: Command = Command {
     options: &[Opt::flag("json", "print JSON")],
 };
 
-/// Everything there is to say.
+/// The whole report.
 #[derive(Debug, Serialize)]
 struct Report {
     format: &'static str,
@@ -38,24 +38,24 @@ struct Report {
     stack: Option<stack::Stack>,
 }
 
-/// The refs, wherever they are stored.
+/// The refs, however they are stored.
 #[derive(Debug, Default, Serialize)]
 struct Refs {
     total: u64,
-    /// By the first two components of the name.
+    /// The number of refs by the first two components of their names.
     by_prefix: BTreeMap<String, u64>,
     symbolic: u64,
     dangling: u64,
-    /// Of annotated tags the store knows what they lead to.
+    /// Annotated tags whose targets the store knows.
     peeled: u64,
-    /// Refs whose files are no good, which lists leave out; the first of them, with its fault.
+    /// Refs whose files are broken, which lists omit: the first of them with their faults.
     broken: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     broken_refs: Vec<BrokenFile>,
     with_reflog: u64,
 }
 
-/// A ref whose file is no good.
+/// A ref whose file is broken.
 #[derive(Debug, Serialize)]
 struct BrokenFile {
     name: String,
@@ -63,7 +63,7 @@ struct BrokenFile {
     why: String,
 }
 
-/// The most that are named.
+/// The greatest number of broken refs that are named.
 const BROKEN_NAMED_MAX: usize = 100;
 
 /// Runs the command.
@@ -163,7 +163,7 @@ impl BrokenFile {
     }
 }
 
-/// `refs/heads/` of `refs/heads/a/b`.
+/// Returns `refs/heads/` for `refs/heads/a/b`.
 fn prefix_of(name: &BStr) -> &str {
     let end = name.find_iter("/").nth(1).map_or(name.len(), |slash| slash + 1);
     name[..end].to_str().unwrap_or("(not UTF-8)")
@@ -199,7 +199,7 @@ impl Report {
     }
 }
 
-/// Bytes for people.
+/// Formats bytes for people.
 fn bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if count < 1024 {

@@ -74,11 +74,11 @@ fn parse(invocation: &Invocation<'_>) -> Result<Options> {
 
 /// Where a symbolic ref leads.
 enum Leads {
-    /// Nobody checks the name that a single ref leads to.
+    /// The name of its target, which is not validated if only one step is followed.
     To(BString),
-    /// It is no symbolic ref, or does not exist.
+    /// The ref is not symbolic, or does not exist.
     NotSymbolic,
-    /// It has no name that a ref could have, or its content or its chain is broken.
+    /// No ref can have this name, or its content or its chain is broken.
     NoSuchRef,
 }
 

@@ -1,4 +1,4 @@
-//! `refdb tag --list`. See git-tag(1). All else that git-tag does is left to git, before anything is done.
+//! `refdb tag --list`: see git-tag(1). Everything else that git-tag does is left to git before anything is done.
 
 use crate::{
     Invocation,
@@ -44,7 +44,7 @@ pub static COMMAND: Command = Command {
     ],
 };
 
-/// The space between columns.
+/// The number of spaces between columns.
 const PADDING: usize = 2;
 
 /// Runs the command.
@@ -69,14 +69,14 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     list(&session, wish, lines, colors)
 }
 
-/// Whether the command line asks for a list.
+/// Returns whether the command line asks for a list.
 fn lists(words: &Words<'_>) -> bool {
     let has_lines = words.iter().any(|word| matches!(word, Word::Option(opt, _) if opt.name == "n"));
     let asks = shortlist::is_on(words, "list") || shortlist::asks_for_list(words) || has_lines;
     asks || shortlist::arguments(words).is_empty()
 }
 
-/// How many lines of messages are shown, if `-n` says so. `None` if its value is no good.
+/// Returns how many lines of messages `-n` asks for, if it is given. Returns `None` if its value is invalid.
 fn lines(words: &Words<'_>) -> Option<Option<i32>> {
     let mut lines = None;
     for word in words {

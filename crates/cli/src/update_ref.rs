@@ -1,7 +1,7 @@
-//! `refdb update-ref`. See git-update-ref(1).
+//! `refdb update-ref`: see git-update-ref(1).
 //!
-//! `single` changes one ref, and requests on standard input change many. `records` cuts the stream, `request`
-//! understands each piece, `batch` turns them into transactions.
+//! `single` changes one ref; requests on standard input change many. `records` splits the stream, `request` parses each
+//! piece, and `batch` turns them into transactions.
 
 pub mod batch;
 pub mod records;
@@ -42,7 +42,7 @@ pub static COMMAND: Command = Command {
     ],
 };
 
-/// What the options say.
+/// The options of the command.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     pub(crate) reason: Option<BString>,
@@ -62,8 +62,8 @@ impl Options {
     }
 }
 
-/// Refuses a change that only sets a value unless the name is well formed. Refuses any other change if the name leads
-/// out of the repository: ill-formed refs must remain deletable.
+/// Validates the name of a ref. If the change only sets a value, the name has to be well formed; for any other change
+/// it only must not lead out of the repository, because ill-formed refs must remain deletable.
 fn check_name(name: &[u8], change: &Change) -> refdb::Result<RefName> {
     let checked = match change {
         Change::Set(Target::Direct(_)) => RefName::new(name).ok(),

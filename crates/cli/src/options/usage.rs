@@ -5,36 +5,37 @@ use bstr::BString;
 /// The column in which descriptions start.
 const HELP_COLUMN: usize = 26;
 
-/// The column in which lines begin that a tab leads. Such lines belong to options that git describes once for commands
-/// of several names.
+/// The column at which lines start that begin with a tab. They belong to options that git describes once for commands
+/// with several names.
 const COMMON_COLUMN: usize = 32;
 
-/// How much of the usage was asked for.
+/// How much of the usage is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asked {
     /// `-h`.
     Short,
-    /// `--help-all`, which shows hidden options too.
+    /// `--help-all`, which also shows hidden options.
     Full,
 }
 
 impl Command {
-    /// The word that names it among those with the same first word: `list` of `refs list`.
+    /// Returns the word that distinguishes the command from others with the same first word, such as `list` of `refs
+    /// list`.
     pub fn last_word(&self) -> &'static str {
         self.words().last().unwrap_or(self.name)
     }
 
-    /// The words of the name. Those that may be left out stand in brackets there.
+    /// Returns the words of the command's name. Optional ones are in brackets.
     pub fn words(&self) -> impl Iterator<Item = &'static str> {
         self.name.split(' ').map(|word| word.trim_matches(['[', ']']))
     }
 
-    /// Why a command line was not understood, with the usage.
+    /// Makes a failure with the reason why the command line was not understood, and the usage.
     pub fn wrong_use(&self, message: Option<BString>) -> Failure {
         Failure::Usage(message, self.usage(Asked::Short))
     }
 
-    /// Adds the forms of use to those of other commands, or begins with them.
+    /// Appends the synopses to those of other commands, or starts the list.
     pub(crate) fn push_forms(&self, text: &mut String) {
         for form in self.synopsis {
             let lead = if text.is_empty() { "usage: " } else { "   or: " };
@@ -49,7 +50,7 @@ impl Command {
         }
     }
 
-    /// The text that `-h` and wrong use show.
+    /// Returns the text for `-h` and for wrong usage.
     pub fn usage(&self, asked: Asked) -> String {
         let mut text = String::new();
         self.push_forms(&mut text);
@@ -68,7 +69,7 @@ impl Command {
 }
 
 impl Command {
-    /// The options for a shell that completes words: those that are often wanted, `--`, and their opposites.
+    /// Returns the options for a shell's completion: common ones, then `--`, then their negations.
     pub fn completions(&self, hidden_too: bool) -> String {
         let shown = |opt: &&Opt| opt.is_long() && (hidden_too || !opt.hidden);
         let mut words = Vec::new();
@@ -81,7 +82,7 @@ impl Command {
         let bare = bare.iter().map(|opt| format!("--{}", &opt.name[3..]));
         let negated = negated.iter().map(|opt| format!("--no-{}", opt.name));
         words.extend(bare);
-        // One opposite at least is shown before the others.
+        // At least one negation comes before the others.
         let shown_already = self.options.iter().filter(shown).any(|opt| opt.name.starts_with("no-"));
         for (turn, word) in negated.enumerate() {
             words.extend((turn == usize::from(!shown_already)).then(|| "--".to_owned()));
@@ -103,7 +104,7 @@ fn push_row(text: &mut String, spelling: &str, help: &str) {
 }
 
 impl Opt {
-    /// The option as usages show it: `-s, --[no-]hash[=<n>]`.
+    /// Formats the option for usages: `-s, --[no-]hash[=<n>]`.
     fn spelling(&self) -> String {
         let mut text = String::new();
         if let Some(letter) = self.short {

@@ -1,4 +1,4 @@
-//! The list without options: each ref costs little more than its bytes, since there may be millions.
+//! Lists refs without options. Each ref costs little more than its bytes, because there may be millions.
 
 use super::{bad_ref, matches_any};
 use crate::{
@@ -11,14 +11,14 @@ use refdb::{RefFormat, Store, objects::Lookups};
 use refdb_types::{HashKind, LineStart, Memo, ObjectId};
 use std::ops::ControlFlow;
 
-/// Shows each ref as its whole id and its name, if its object exists.
+/// Shows each ref as its full id and its name, if its object exists.
 pub(super) struct PlainLister<'a> {
     patterns: &'a [BString],
     hash: HashKind,
     lookups: Lookups<'a>,
     /// Objects that exist.
     starts: Memo<ObjectId, LineStart, OBJECTS_MAX>,
-    /// The same objects, found by their digits. Ids of one kind are put here, so that one of the two stays empty.
+    /// The same objects by their digits. Only ids of one hash are put here, so that one of the two caches stays empty.
     sha1: Memo<[u8; 40], (), OBJECTS_MAX>,
     sha256: Memo<[u8; 64], (), OBJECTS_MAX>,
     takes_lines: bool,
@@ -26,7 +26,7 @@ pub(super) struct PlainLister<'a> {
     found: bool,
 }
 
-/// With these the digits take up to 1.6 MiB.
+/// The digits take up to 1.6 MiB with this many slots.
 const OBJECTS_MAX: usize = 1 << 14;
 
 impl<'a> PlainLister<'a> {
@@ -42,7 +42,7 @@ impl<'a> PlainLister<'a> {
         self.found
     }
 
-    /// Whether these are the lower-case digits of an object that exists.
+    /// Returns whether these are the lower-case digits of an object that exists.
     #[inline(always)]
     fn have(&mut self, digits: &[u8]) -> bool {
         let is_known = match (<&[u8; 40]>::try_from(digits), <&[u8; 64]>::try_from(digits)) {
@@ -57,7 +57,7 @@ impl<'a> PlainLister<'a> {
     fn look_for(&mut self, digits: &[u8]) -> bool {
         let Ok(id) = ObjectId::from_hex(self.hash, digits) else { return false };
         let has_upper_case = digits.iter().fold(false, |any, digit| any | digit.is_ascii_uppercase());
-        // A row tells of all that is wrong.
+        // The caller reports everything that is wrong with a row.
         if id.is_null() || has_upper_case || !matches!(self.lookups.exists(&id), Ok(true)) {
             return false;
         }
@@ -69,7 +69,7 @@ impl<'a> PlainLister<'a> {
         true
     }
 
-    /// Remembers an object. Whether it exists.
+    /// Remembers an object, and returns whether it exists.
     fn learn(&mut self, id: &ObjectId) -> Result<bool> {
         if !self.lookups.exists(id)? {
             return Ok(false);
@@ -102,7 +102,7 @@ impl Visitor for PlainLister<'_> {
         bad_ref(name, &ObjectId::null(self.hash))
     }
 
-    /// A ref is shown as its line is.
+    /// Shows a ref the way its line is shown.
     #[inline(always)]
     fn line(&mut self, line: &[u8], digits: usize) -> bool {
         if self.output.is_full() || !self.have(&line[..digits]) {
