@@ -1,20 +1,20 @@
-//! What `%(...)` can name. See git-for-each-ref(1), "FIELD NAMES".
+//! The fields that `%(...)` can name: git-for-each-ref(1), "FIELD NAMES".
 
 use super::{date::DateForm, trailers::TrailerForm};
 use bstr::BString;
 
 mod parse;
 
-/// A field, with `*` or without.
+/// A field, with or without `*`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Atom {
-    /// `*`: the field of the object behind an annotated tag.
+    /// Whether the field is of the object behind an annotated tag (`*`).
     pub peeled: bool,
-    /// What it shows.
+    /// What the field shows.
     pub field: Field,
 }
 
-/// What an atom shows.
+/// What a field shows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Field {
     Refname(NameForm),
@@ -23,20 +23,20 @@ pub enum Field {
     /// `upstream` and `push`.
     Counterpart(Direction, CounterpartForm),
     Worktreepath,
-    /// `ahead-behind`: how many commits it is ahead of a commit, by this name, and behind it.
+    /// `ahead-behind`: the number of commits by which it is ahead of and behind the commit of this name.
     AheadBehind(BString),
-    /// `is-base`: the name of a commit, at the ref from which its branch began.
+    /// `is-base`: the name of a commit, shown at the ref from which the commit's branch started.
     IsBase(BString),
     Objectname(IdForm),
     Objecttype,
     Objectsize,
-    /// `objectsize:disk`: how much room the object takes where it is stored.
+    /// `objectsize:disk`: the size of the object where it is stored.
     Disksize,
-    /// The object that it is stored as a difference from.
+    /// `deltabase`: the object against which it is stored as a delta.
     Deltabase,
     /// `describe`: the name that git-describe(1) gives it with these options.
     Describe(Vec<BString>),
-    /// `signature`: what a program says of a commit's signature.
+    /// `signature`: the verdict of a program about a commit's signature.
     Signature(SignaturePart),
     /// `color`: the bytes that switch it on.
     Color(BString),
@@ -44,112 +44,112 @@ pub enum Field {
     /// `parent`: all parents, separated by spaces.
     Parent(IdForm),
     Numparent,
-    /// `object`: what a tag points at.
+    /// `object`: the target of a tag.
     TagTarget,
-    /// `type`: the type of what a tag points at.
+    /// `type`: the type of a tag's target.
     TagType,
     /// `tag`: the name in a tag.
     TagName,
     /// `author`, `committername`, `taggerdate:short` and so on.
     Person(Role, Part),
     Subject {
-        /// In a form that suits a file name.
+        /// Whether it is shown in a form that suits a file name.
         sanitize: bool,
     },
-    /// `body`: what follows the subject, a tag's signature included.
+    /// `body`: everything after the subject, including a tag's signature.
     Body,
     /// `contents` and its parts.
     Contents(Contents),
-    /// `trailers`, and `contents:trailers`.
+    /// `trailers` and `contents:trailers`.
     Trailers(TrailerForm),
     Raw,
     RawSize,
-    /// `flag`: whether the ref is symbolic, and whether it is packed. git has it for its tests.
+    /// `flag`: whether the ref is symbolic, and whether it is packed. git has this field for its tests.
     Flag,
-    /// `rest`, which only other commands of git have.
+    /// `rest`, which only other commands of git support.
     Rest,
-    /// What git accepts and shows nothing of.
+    /// A field that git accepts and for which it shows nothing.
     Blank {
-        /// Whether the object must be there all the same.
+        /// Whether the object must exist nevertheless.
         of_object: bool,
     },
 }
 
-/// Which of a branch's other sides.
+/// Which counterpart of a branch is meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// What it is merged with.
+    /// The ref that the branch is merged with.
     Upstream,
-    /// Where it is pushed to.
+    /// The ref that the branch is pushed to.
     Push,
 }
 
-/// The shown field of a branch's other side.
+/// The field of a branch's counterpart that is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CounterpartForm {
-    /// The ref here that stands for it.
+    /// The local ref that represents it.
     Name(NameForm),
-    /// `[ahead 1, behind 2]`, `[gone]`.
+    /// `[ahead 1, behind 2]` or `[gone]`.
     Track {
         brackets: bool,
     },
     /// `<>`, `>`, `<` or `=`.
     TrackShort,
     RemoteName,
-    /// The ref's name there.
+    /// The name of the ref in the remote repository.
     RemoteRef,
 }
 
 /// How a refname is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameForm {
-    /// As it is.
+    /// Unchanged.
     Full,
     /// As short as it is unambiguous.
     Short,
-    /// Without this number of components at the front; negative: with that number left.
+    /// Without this number of components at the front, or with only so many left if the number is negative.
     Lstrip(i32),
-    /// Without this number of components at the end; negative: with that number left.
+    /// Without this number of components at the end, or with only so many left if the number is negative.
     Rstrip(i32),
 }
 
 /// How an object id is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IdForm {
-    /// As it is.
+    /// With all digits.
     Full,
-    /// Shortened to at least this number of digits, or git's default, as far as it is unambiguous.
+    /// Abbreviated to at least this number of digits, or to git's default, as far as it is unambiguous.
     Short(Option<usize>),
 }
 
-/// Whose line of a commit or tag it is.
+/// The person whose line of a commit or tag is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// A commit's author.
+    /// The author of a commit.
     Author,
-    /// A commit's committer.
+    /// The committer of a commit.
     Committer,
-    /// A tag's tagger.
+    /// The tagger of a tag.
     Tagger,
-    /// The committer or the tagger.
+    /// The committer of a commit or the tagger of a tag.
     Creator,
 }
 
-/// What of a person's line is shown.
+/// The part of a person's line that is shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// All of it.
+    /// The whole line.
     Whole,
     Name {
-        /// By the mail map (gitmailmap(5)).
+        /// Whether the mail map (gitmailmap(5)) is applied.
         mapped: bool,
     },
     Email {
         form: EmailForm,
-        /// By the mail map.
+        /// Whether the mail map is applied.
         mapped: bool,
     },
-    /// The time, or why its form is none, which git says when there is a time to show.
+    /// The time in a form; or git's message about an invalid form, which is printed only if there is a time to show.
     Date(std::result::Result<DateForm, BString>),
 }
 
@@ -158,18 +158,18 @@ pub enum Part {
 pub enum EmailForm {
     /// With its brackets.
     Whole,
-    /// Without them.
+    /// Without brackets.
     Trimmed,
-    /// What stands before the `@`.
+    /// The part before the `@`.
     Local,
 }
 
-/// The shown part of the answer about a commit's signature.
+/// The part of the verdict about a signature that is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SignaturePart {
-    /// All that the program said which looked at it.
+    /// The whole output of the program that checked it.
     Bare,
-    /// One letter: `G` for good, `N` for none and so on.
+    /// A letter: `G` for good, `N` for none, and so on.
     Grade,
     Signer,
     Key,
@@ -178,15 +178,15 @@ pub enum SignaturePart {
     TrustLevel,
 }
 
-/// What of a message is shown.
+/// The part of a message that is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contents {
-    /// All of it.
+    /// The whole message.
     Whole,
     Size,
     /// The first paragraph as one line.
     Subject,
-    /// What follows the first paragraph, without a signature.
+    /// Everything after the first paragraph, without a signature.
     Body,
     /// The signature of a tag.
     Signature,

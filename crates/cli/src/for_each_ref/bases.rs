@@ -1,4 +1,4 @@
-//! `%(is-base:...)`: from which of the listed refs a commit's branch began. See git-for-each-ref(1).
+//! `%(is-base:...)`: finds the listed ref from which a commit's branch started. See git-for-each-ref(1).
 
 use super::history::History;
 use crate::failure::Result;
@@ -6,19 +6,19 @@ use bstr::{BStr, BString};
 use refdb_types::ObjectId;
 use std::collections::HashMap;
 
-/// The first parents of a commit, and the listed ref that leaves the fewest of them out.
+/// The first-parent history of a commit, and the listed ref that leaves the fewest of these commits out.
 #[derive(Debug)]
 pub struct Base {
     commit: ObjectId,
-    /// How many commits lie between the commit and this one.
+    /// The number of commits between the commit and this one.
     distances: HashMap<ObjectId, usize>,
-    /// For commits that were met on the way from refs: how far from the commit they meet its history.
+    /// For commits that were visited on the way from refs, the distance from the commit at which they meet its history.
     met: HashMap<ObjectId, Option<usize>>,
     best: Option<(usize, BString)>,
 }
 
 impl Base {
-    /// The history of a commit.
+    /// Reads the history of a commit.
     pub fn of(history: &History<'_>, commit: ObjectId) -> Result<Self> {
         let mut distances = HashMap::new();
         let mut next = Some(commit);
@@ -31,8 +31,8 @@ impl Base {
         Ok(Base { commit, distances, met: HashMap::new(), best: None })
     }
 
-    /// Hears of a ref that is listed. Of several that are equally near the first one counts. A ref at the commit itself is
-    /// nearer than one ahead of it.
+    /// Considers a ref that is listed. If several refs are equally near, the first one counts. A ref at the commit
+    /// itself is nearer than one ahead of it.
     pub fn hear(&mut self, history: &History<'_>, name: &BStr, commit: ObjectId) -> Result<()> {
         let is_there = commit == self.commit;
         let Some(distance) = self.meet(history, commit)?.map(|met| met + usize::from(!is_there)) else { return Ok(()) };
@@ -42,7 +42,7 @@ impl Base {
         Ok(())
     }
 
-    /// How far from the commit the first parents of another one meet its history.
+    /// Returns the distance from the commit at which the first parents of another commit meet its history.
     fn meet(&mut self, history: &History<'_>, commit: ObjectId) -> Result<Option<usize>> {
         let mut path = Vec::new();
         let mut next = Some(commit);
@@ -55,7 +55,7 @@ impl Base {
                 break *known;
             }
             path.push(id);
-            // Replacements may have a commit lead to itself, and then nowhere else.
+            // Because of replacements, a commit may lead to itself, and then it leads nowhere else.
             self.met.insert(id, None);
             next = history.commit(&id)?.parents.first().copied();
         };
@@ -63,7 +63,7 @@ impl Base {
         Ok(found)
     }
 
-    /// Whether it is this ref.
+    /// Returns whether this ref was chosen.
     pub fn is(&self, name: &BStr) -> bool {
         self.best.as_ref().is_some_and(|(_, best)| best == name)
     }

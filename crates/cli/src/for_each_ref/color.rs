@@ -1,10 +1,11 @@
-//! Colours as git-config(1) names them.
+//! Colors as git-config(1) describes them.
 
 use bstr::{BStr, BString, ByteSlice};
 
-/// The terminal sequence for a colour's description, such as `bold red ul #ff0000`; `None` if it is none.
+/// Returns the terminal sequence for the description of a color, such as `bold red ul #ff0000`, or `None` if it is
+/// invalid.
 ///
-/// The first colour is the foreground, the second the background.
+/// The first color is the foreground, the second the background.
 pub fn sequence(description: &BStr) -> Option<BString> {
     let mut attributes: Vec<u8> = Vec::new();
     let mut colors: Vec<Vec<u8>> = Vec::new();
@@ -51,7 +52,7 @@ fn attribute(word: &[u8]) -> Option<u8> {
     Some(if no { off } else { on })
 }
 
-/// The codes of one colour, without the sequence around them.
+/// Returns the codes of one color, without the sequence around them.
 fn color(word: &[u8], background: bool) -> Option<Vec<u8>> {
     const NAMES: [&[u8]; 8] = [b"black", b"red", b"green", b"yellow", b"blue", b"magenta", b"cyan", b"white"];
     let base = if background { 40 } else { 30 };
@@ -91,7 +92,7 @@ fn color(word: &[u8], background: bool) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Each sequence was seen from `git config --get-color`.
+    /// The sequences were taken from `git config --get-color`.
     #[test]
     fn descriptions_become_gits_sequences() {
         for (description, expected) in [

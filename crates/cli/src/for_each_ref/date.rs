@@ -1,4 +1,4 @@
-//! How times are shown. See git-log(1), `--date`.
+//! Formats times: git-log(1), `--date`.
 
 use crate::{clock::Clock, failure::message};
 use bstr::{BString, ByteSlice};
@@ -9,11 +9,11 @@ use jiff::{
 use refdb::{Ident, Zone};
 use std::io::IsTerminal;
 
-/// How a time is shown.
+/// How a time is formatted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DateForm {
     kind: DateKind,
-    /// In local time, not in the author's.
+    /// Whether it is in local time instead of the author's.
     is_local: bool,
 }
 
@@ -35,31 +35,35 @@ enum DateKind {
     Unix,
     /// `3 weeks ago`.
     Relative,
-    /// No more than is needed to tell it from now: `3 hours ago`, `Sun 10:45`, `Sep 4 2022`.
+    /// As little as is needed to distinguish it from now: `3 hours ago`, `Sun 10:45`, `Sep 4 2022`.
     Human,
     /// By strftime(3).
     Format(String),
 }
 
-/// A time with its offset, as in somebody's line.
+/// A time with its offset, as in a person's line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Time {
     /// Seconds since 1970.
     seconds: u64,
-    /// Hours and minutes east of UTC as one decimal number: -330 for 3 hours and 30 minutes to the west.
+    /// The offset in hours and minutes east of UTC as one decimal number: -330 is 3 hours and 30 minutes to the west.
     offset: i32,
 }
 
 impl DateForm {
-    /// The form that git uses if none is given.
+    /// The format that git uses by default.
     pub const DEFAULT: DateForm = DateForm { kind: DateKind::Default, is_local: false };
 
-    /// Reads what follows the colon of `%(authordate:...)`. Why it is none is git's message.
+    /// Parses what follows the colon of `%(authordate:...)`.
+    ///
+    /// # Errors
+    ///
+    /// Git's message about an invalid format.
     pub fn parse(text: &[u8]) -> Result<Self, BString> {
         if let Some(form) = text.strip_prefix(b"auto:") {
             return if std::io::stdout().is_terminal() { Self::parse(form) } else { Ok(DateForm::DEFAULT) };
         }
-        // Longer words come before those that they begin with.
+        // Longer words come before their prefixes.
         const KINDS: [(&str, DateKind); 12] = [
             ("relative", DateKind::Relative),
             ("iso8601-strict", DateKind::IsoStrict),
@@ -99,25 +103,26 @@ impl DateForm {
 }
 
 impl Time {
-    /// The time in the line of an author, committer or tagger. `None` where either number is too large to be read.
+    /// Reads the time of an author, committer or tagger. Returns `None` if either number is too large to be read.
     ///
-    /// Old tools wrote many kinds of lines, so the numbers are read as C's `strtoumax` and `strtol` read them, which is how git
-    /// does: blanks and a sign may precede the digits, the first other byte ends them, and no digits are 0.
+    /// Old tools wrote many kinds of lines. Like git, which uses C's `strtoumax` and `strtol`, this accepts blanks and
+    /// a sign before the digits, ends at the first other byte, and reads missing digits as 0.
     pub fn of(line: &[u8]) -> Option<Self> {
         let (seconds, rest) = leading_number(&line[line.find(b"> ")? + 2..])?;
         let (offset, _) = leading_number(rest)?;
-        // As in C, a negative number of seconds becomes a large one, and an int keeps the last bits of the offset.
+        // As in C, a negative number of seconds wraps around to a large one, and the offset keeps the low bits that fit
+        // an int.
         let (seconds, offset) = (seconds as u64, i64::try_from(offset).ok()? as i32);
-        // C has the largest number for one that is too large.
+        // C returns the largest number for one that is too large.
         (seconds != u64::MAX).then_some(Time { seconds, offset })
     }
 
-    /// The time of an entry of a reflog.
+    /// Returns the time of an entry of a reflog.
     pub fn logged(ident: &Ident) -> Self {
         Time { seconds: ident.time_seconds, offset: ident.offset_decimal.into() }
     }
 
-    /// Seconds since 1970.
+    /// Returns the seconds since 1970.
     pub fn seconds(&self) -> u64 {
         self.seconds
     }
@@ -128,22 +133,22 @@ impl Time {
 
     fn offset_seconds(&self) -> i64 {
         let (hours, minutes) = (self.offset / 100, self.offset % 100);
-        // As an int of C, which wraps around.
+        // The multiplication wraps around like an int of C.
         i64::from((hours * 60 + minutes).wrapping_mul(60))
     }
 
-    /// The same time with the local offset.
+    /// Returns the same time with the local offset.
     fn local(&self, zone: &Zone<'_>) -> Self {
         let minutes = zone.offset_minutes(self.seconds);
         Time { seconds: self.seconds, offset: minutes / 60 * 100 + minutes % 60 }
     }
 
-    /// The time in a form.
+    /// Formats the time.
     pub fn show(&self, form: &DateForm, clock: &Clock<'_>) -> String {
         if form.is_local {
             let zone_name = || clock.zone.abbreviation(self.seconds);
             return match &form.kind {
-                // Local time goes without saying.
+                // The zone is omitted in local time.
                 DateKind::Default => self.local(&clock.zone).default_text(),
                 DateKind::Format(format) => self.local(&clock.zone).strftime(format, &zone_name()),
                 DateKind::Human => self.local(&clock.zone).human(clock, true),
@@ -183,7 +188,7 @@ impl Time {
         }
     }
 
-    /// The time as somebody would tell it now. The zone is told where a weekday is, unless it goes without saying.
+    /// Formats the time in relation to now. The zone is shown with a weekday, unless it is the local one.
     fn human(&self, clock: &Clock<'_>, is_local: bool) -> String {
         let here = Time { seconds: clock.now, offset: 0 }.local(&clock.zone);
         let (now, then) = (here.calendar(), self.calendar());
@@ -206,10 +211,10 @@ impl Time {
         format!("{weekday} {} {day} {hour:02}:{minute:02}:{second:02} {year}", MONTHS[month as usize - 1])
     }
 
-    /// The time by the clock on the wall. A time whose year C cannot hold is taken for the beginning of time.
+    /// Returns the wall clock in seconds. A time whose year does not fit C's int becomes the start of 1970.
     ///
-    /// git does the same for some such times and ends the whole list at others, so that one object that a client pushes
-    /// hides all refs. Here it hides nothing.
+    /// git does the same for some of these times, and ends the whole list at others, so that a single object that a
+    /// client pushed hides all refs. Here it hides nothing.
     fn wall_seconds(&self) -> i64 {
         const LAST: i64 = 67_768_036_191_676_799;
         let wall = i64::try_from(self.seconds).ok().and_then(|seconds| seconds.checked_add(self.offset_seconds()));
@@ -221,17 +226,17 @@ impl Time {
         let (days, second) = (self.wall_seconds().div_euclid(86_400), self.wall_seconds().rem_euclid(86_400));
         let (year, month, day) = civil_from_days(days);
         let weekday = DAYS[(days + 4).rem_euclid(7) as usize];
-        // C counts years from 1900 in an int, and adds 1900 in one.
+        // C stores the year as an int, counted from 1900, and adds 1900 as an int.
         let year = i64::from(year as i32);
         Calendar { year, month, day, hour: second / 3600, minute: second / 60 % 60, second: second % 60, weekday }
     }
 
-    /// The time in a format of strftime(3). What git knows better, what depends on a language, and years that do not have
-    /// four digits are put in first.
+    /// Formats the time by strftime(3). Directives that git handles itself, or that depend on the language, are
+    /// expanded first, and so are years that do not have four digits.
     fn strftime(&self, format: &str, zone_name: &str) -> String {
         let Calendar { year, month, day, hour, minute, second, .. } = self.calendar();
         let has_four_digits = (0..10_000).contains(&year);
-        // The calendar repeats after 400 years, weekdays included.
+        // The calendar, including weekdays, repeats after 400 years.
         let alike = if has_four_digits { year } else { 2000 + year.rem_euclid(400) };
         let mut known = String::new();
         let mut rest = format.chars();
@@ -242,7 +247,7 @@ impl Time {
             }
             let mut next = rest.next();
             if matches!(next, Some('E' | 'O')) && rest.clone().next().is_some_and(|char| char.is_ascii_alphabetic()) {
-                // Other calendars and digits, which no language of git's has.
+                // Other calendars and digits, which exist in none of git's languages.
                 next = rest.next();
             }
             match next {
@@ -260,9 +265,9 @@ impl Time {
                 Some('G') if !has_four_digits => {
                     known.push_str(&(year + iso_year_ahead(alike, month, day)).to_string())
                 }
-                // What C's library does not know is left as it stands.
+                // Directives that C's library does not know are left unchanged.
                 Some(other @ ('q' | 'N' | 'f' | 'Q')) => known.extend(["%%", other.encode_utf8(&mut [0; 4])]),
-                // With a flag the zone is C's and not git's; `#` is for the other case.
+                // With a flag, the zone is C's and not git's; `#` changes the case.
                 Some(flag @ ('#' | '^' | '-' | '_' | '0')) if rest.clone().next() == Some('Z') => {
                     rest.next();
                     let zone = if zone_name.is_empty() { "GMT" } else { zone_name };
@@ -281,7 +286,7 @@ impl Time {
     }
 }
 
-/// How many years the year of a day's ISO 8601 week is ahead of the calendar's: 1, 0 or -1.
+/// Returns the year of a day's ISO 8601 week minus the year of the calendar: 1, 0 or -1.
 fn iso_year_ahead(year: i64, month: i64, day: i64) -> i64 {
     let part = |number: i64| i8::try_from(number).ok();
     let date = i16::try_from(year).ok().zip(part(month).zip(part(day)));
@@ -291,8 +296,8 @@ fn iso_year_ahead(year: i64, month: i64, day: i64) -> i64 {
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Reads a number as C's `strtol` does, and returns the bytes behind it. Without digits it is 0, and nothing is read. `None` if
-/// it has more digits than any number of C.
+/// Reads a number as C's `strtol` does, and returns it with the bytes behind it. Without digits it is 0, and nothing is
+/// consumed. Returns `None` if it does not fit any integer of C.
 fn leading_number(text: &[u8]) -> Option<(i128, &[u8])> {
     let unsigned = text.trim_start_with(|char| matches!(char, ' ' | '\t'..='\r'));
     let (is_negative, digits) = match unsigned.first() {
@@ -319,7 +324,7 @@ struct Calendar {
     weekday: &'static str,
 }
 
-/// How long ago it was, in the unit that suits it, rounded.
+/// Returns how long ago a time was, rounded to a suitable unit.
 fn relative(seconds: u64, now: u64) -> String {
     const YEAR: i64 = 365;
     let count = |number: i64, unit: &str| format!("{number} {unit}{}", if number == 1 { "" } else { "s" });
@@ -348,7 +353,8 @@ fn relative(seconds: u64, now: u64) -> String {
     text + " ago"
 }
 
-/// The date of a day counted from 1970-01-01, in the Gregorian calendar: Howard Hinnant's `civil_from_days`.
+/// Returns the year, month and day of a number of days from 1970-01-01, in the Gregorian calendar (Howard Hinnant's
+/// `civil_from_days`).
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -373,7 +379,7 @@ mod tests {
         time.show(&DateForm::parse(form.as_bytes()).unwrap(), &clock)
     }
 
-    /// Each value was seen from git 2.55.
+    /// The values were taken from git 2.55.
     #[test]
     fn a_time_is_shown_in_every_form() {
         for (form, expected) in [
@@ -396,7 +402,7 @@ mod tests {
         }
     }
 
-    /// Each value was seen from git 2.55.
+    /// The values were taken from git 2.55.
     #[test]
     fn how_long_ago_is_told_in_the_unit_that_suits_it() {
         const DAY: i64 = 86_400;
@@ -424,7 +430,7 @@ mod tests {
         assert_eq!(relative(u64::MAX, 1), "in the future");
     }
 
-    /// Each value was seen from git 2.55, which was told that it is 2023-11-14 22:13:20 UTC.
+    /// The values were taken from git 2.55, for which the present time was set to 2023-11-14 22:13:20 UTC.
     #[test]
     fn a_human_is_told_no_more_than_is_needed() {
         let now = 1_700_000_000;

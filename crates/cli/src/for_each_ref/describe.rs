@@ -1,4 +1,4 @@
-//! `%(describe:...)`: the options of git-describe(1) that it stands for.
+//! `%(describe:...)`: the options for git-describe(1) that follow the colon.
 
 use crate::{
     failure::{Result, fatal},
@@ -7,7 +7,7 @@ use crate::{
 use bstr::{BStr, BString, ByteSlice};
 use refdb::config::parse_boolean;
 
-/// The options for git-describe(1), from what follows the colon.
+/// Parses the options for git-describe(1) after the colon.
 pub fn options(text: &[u8]) -> Result<Vec<BString>> {
     let mut options = Vec::new();
     let mut rest = text;
@@ -18,7 +18,7 @@ pub fn options(text: &[u8]) -> Result<Vec<BString>> {
             b"tags" => match parse_boolean(value.map(BStr::new)) {
                 Some(true) => options.push("--tags".into()),
                 Some(false) => options.push("--no-tags".into()),
-                // As git, which sees the fault only if nothing follows.
+                // As in git, the mistake is noticed only if nothing follows.
                 None if tail.is_empty() => return unrecognized(rest),
                 None => {}
             },
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use crate::failure::Failure;
 
-    /// Each value was seen from git 2.55.
+    /// The values were taken from git 2.55.
     #[test]
     fn options_become_those_of_git_describe() {
         for (text, expected) in [

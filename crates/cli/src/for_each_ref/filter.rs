@@ -1,4 +1,4 @@
-//! Which of the listed refs are shown.
+//! Selects the refs that are shown.
 
 use super::{history::History, patterns::Patterns, reach::Reach};
 use crate::{
@@ -12,30 +12,30 @@ use refdb_types::ObjectId;
 /// All conditions on a ref.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// `<pattern>...`; none means all refs.
+    /// `<pattern>...`; none selects all refs.
     pub patterns: Patterns,
     pub exclude: Patterns,
     pub points_at: Vec<ObjectId>,
-    /// `--contains` and its kin.
+    /// `--contains`, `--merged` and their negations.
     pub reach: Reach,
-    /// Only refs that lead to commits.
+    /// Whether only refs that lead to commits are selected.
     pub commits_only: bool,
 }
 
 impl Filter {
-    /// Whether there is no condition at all.
+    /// Returns whether there is no condition.
     pub fn is_empty(&self) -> bool {
         let is_free = self.patterns.is_empty() && self.exclude.is_empty() && !self.commits_only;
         is_free && self.points_at.is_empty() && self.reach.is_empty()
     }
 
-    /// The conditions on the name.
+    /// Returns whether the name meets the conditions on names.
     pub fn name(&self, name: &BStr) -> bool {
         (self.patterns.is_empty() || self.patterns.matches(name))
             && (self.exclude.is_empty() || !self.exclude.matches(name))
     }
 
-    /// The conditions on the object.
+    /// Returns whether the object meets the conditions on objects.
     pub fn object(&mut self, history: &History<'_>, row: &Row<'_>) -> Result<bool> {
         if !self.points_at.is_empty() && !self.points_at(history, row)? {
             return Ok(false);
@@ -46,8 +46,8 @@ impl Filter {
         if self.reach.is_empty() { Ok(true) } else { self.reach.holds(history, *row.id) }
     }
 
-    /// Whether the ref holds one of the objects, or a tag that leads to it over any number of tags. (A reftable's index by
-    /// object id does not answer this: it knows neither symbolic refs nor the tags between.)
+    /// Returns whether the ref holds one of the objects, or a tag that leads to it through any number of tags. (The
+    /// object index of a reftable cannot answer this, because it knows neither symbolic refs nor the tags in between.)
     fn points_at(&self, history: &History<'_>, row: &Row<'_>) -> Result<bool> {
         let mut id = *row.id;
         let mut data = Vec::new();
@@ -55,8 +55,8 @@ impl Filter {
             if self.points_at.contains(&id) {
                 return Ok(true);
             }
-            // Most refs hold no tag. Where the store says so it is believed, except below refs/tags/. There git
-            // promises it of tags that it has not looked at. To look at each object is to look at all of history.
+            // Most refs hold no tag. The store is believed about that, except below refs/tags/, where git marks tags
+            // without having looked at them. Looking at each object would mean reading all of history.
             if *row.peeled == Peeled::NotTag && !row.name.starts_with(b"refs/tags/") {
                 return Ok(false);
             }

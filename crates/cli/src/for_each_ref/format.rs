@@ -13,17 +13,17 @@ use bstr::{BStr, BString, ByteSlice};
 /// A compiled format.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Format {
-    /// What to write, in order.
+    /// The pieces, in order.
     pub pieces: Vec<Piece>,
-    /// The same, if there are only usual pieces.
+    /// The same pieces in a cheaper form, if all of them are common.
     pub usual: Option<Vec<Usual>>,
-    /// Whether the output may leave the terminal coloured.
+    /// Whether the output may leave the terminal colored.
     pub colored: bool,
-    /// A fault in the order of `%(if)`, `%(end)` and their kin: of no matter until a ref is shown.
+    /// A mistake in the order of `%(if)`, `%(end)` and the like, which is reported only if a ref is shown.
     pub misplaced: Option<&'static str>,
 }
 
-/// A piece of what lists of millions are made of. All but the type cost nothing but their bytes.
+/// A piece that lists of millions of refs use. All of them but the type cost little more than copying their bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Usual {
@@ -53,7 +53,7 @@ impl Usual {
     }
 }
 
-/// One piece of a format.
+/// A piece of a format.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Piece {
     /// These bytes.
@@ -66,54 +66,54 @@ pub enum Piece {
     If(Box<If>),
 }
 
-/// How to align.
+/// How text is aligned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Align {
-    /// The least width, in characters.
+    /// The minimum width in characters.
     pub width: usize,
-    /// Where the content goes.
+    /// The position of the text.
     pub side: Side,
 }
 
-/// Where aligned content goes.
+/// The position of aligned text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// Padding follows it.
+    /// Padding follows the text.
     Left,
-    /// Padding precedes it.
+    /// Padding precedes the text.
     Right,
-    /// Padding on both sides.
+    /// Padding is on both sides.
     Middle,
 }
 
-/// A choice.
+/// A conditional piece.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct If {
-    /// The value that is looked at.
+    /// The pieces whose value is tested.
     pub condition: Vec<Piece>,
-    /// How.
+    /// The test.
     pub test: Test,
-    /// Written if the test holds.
+    /// Written if the test succeeds.
     pub then: Vec<Piece>,
-    /// Written if it does not.
+    /// Written if the test fails.
     pub otherwise: Vec<Piece>,
 }
 
-/// The test of a choice.
+/// The test of a conditional piece.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Test {
-    /// Anything but white space.
+    /// The value contains anything but white space.
     NotBlank,
-    /// Exactly this.
+    /// The value is equal to this.
     Equals(BString),
-    /// Anything but this.
+    /// The value is not equal to this.
     NotEquals(BString),
 }
 
-/// The format that git uses if none is given.
+/// The format that git uses by default.
 pub const DEFAULT: &str = "%(objectname) %(objecttype)\t%(refname)";
 
-/// A group that is still open.
+/// A group that has not been closed yet.
 enum Open {
     Align(Align, Vec<Piece>),
     If { test: Test, stage: Stage, condition: Vec<Piece>, then: Vec<Piece>, otherwise: Vec<Piece> },
@@ -135,8 +135,12 @@ struct Builder {
 }
 
 impl Format {
-    /// Compiles a format, as [`Atom::parse`] its fields. A bracket that is never closed is an error of use, which only the
-    /// caller can report.
+    /// Compiles a format, whose fields [`Atom::parse`] parses.
+    ///
+    /// # Errors
+    ///
+    /// A bracket that is not closed is a mistake in usage, which only the caller can report; any other mistake is a
+    /// message.
     pub fn parse(
         format: &BStr,
         quote: Quote,
@@ -182,12 +186,12 @@ impl Format {
     }
 }
 
-/// Why a format cannot be compiled.
+/// The reason why a format cannot be compiled.
 #[derive(Debug)]
 pub enum ParseError {
-    /// `%(` without `)`: this and what follows.
+    /// A `%(` without `)`, with everything after it.
     Unclosed(BString),
-    /// Anything else.
+    /// Any other mistake.
     Failure(Failure),
 }
 
@@ -196,7 +200,7 @@ fn hex(digit: u8) -> Option<u8> {
 }
 
 impl Builder {
-    /// Where the next piece goes.
+    /// Returns the list to which the next piece is added.
     fn pieces(&mut self) -> &mut Vec<Piece> {
         match self.open.last_mut() {
             None => &mut self.top,
@@ -215,7 +219,7 @@ impl Builder {
         }
     }
 
-    /// Notes the first fault.
+    /// Records the first mistake.
     fn misplace(&mut self, what: &'static str) {
         self.misplaced.get_or_insert(what);
     }
@@ -272,7 +276,7 @@ impl Builder {
     }
 }
 
-/// A field that shows nothing itself, but says what becomes of others.
+/// A field that shows nothing itself, but affects others.
 pub(super) enum Structure {
     Align(Align),
     If(Test),
@@ -282,7 +286,7 @@ pub(super) enum Structure {
 }
 
 impl Structure {
-    /// Reads what stands between the brackets; `None` if it is another field.
+    /// Parses what is between the brackets. Returns `None` if it is another field.
     pub(super) fn parse(text: &[u8]) -> Result<Option<Self>> {
         let (name, argument) = match text.find_byte(b':') {
             Some(colon) => (&text[..colon], &text[colon + 1..]),
@@ -321,7 +325,7 @@ fn parse_align(arguments: &[u8]) -> Result<Align> {
         }
     }
     match width {
-        // Padding is written: a width without bound would fill the memory.
+        // Padding is written out, so that a width without a limit would fill the memory.
         Some(width) if width <= u32::MAX as usize / 2 => Ok(Align { width, side }),
         _ => fatal!["positive width expected with the %(align) atom"],
     }

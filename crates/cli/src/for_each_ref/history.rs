@@ -15,11 +15,11 @@ use std::{
     path::PathBuf,
 };
 
-/// A repository's commits.
+/// The commits of a repository.
 pub struct History<'a> {
     store: &'a Store,
     shallow_file: PathBuf,
-    /// Where a shallow clone ends: commits whose parents are not here.
+    /// The commits at which a shallow clone ends, whose parents are missing.
     shallow: OnceCell<HashSet<ObjectId>>,
 }
 
@@ -27,18 +27,18 @@ pub struct History<'a> {
 #[derive(Clone, Debug)]
 pub struct Commit {
     pub parents: Vec<ObjectId>,
-    /// When it was committed, in seconds since 1970.
+    /// The committer's time in seconds since 1970.
     pub seconds: i64,
 }
 
 impl<'a> History<'a> {
-    /// The repository's commits.
+    /// Reads the commits of a repository.
     pub fn of(session: &'a Session) -> Self {
         let shallow_file = session.paths.common_dir.join("shallow");
         History { store: &session.store, shallow_file, shallow: OnceCell::new() }
     }
 
-    /// The objects as they are shown: others may stand for them.
+    /// Returns the objects, with replacements applied.
     pub fn objects(&self) -> refdb::Result<&'a Objects> {
         replaced::heed(self.store)?;
         Ok(self.store.objects())
@@ -52,7 +52,11 @@ impl<'a> History<'a> {
         shallow.contains(id)
     }
 
-    /// A commit. It is an error if there is none of that id.
+    /// Returns a commit.
+    ///
+    /// # Errors
+    ///
+    /// If there is no commit of that id.
     pub fn commit(&self, id: &ObjectId) -> Result<Commit> {
         match self.find_commit(id)? {
             Some(commit) => Ok(commit),
@@ -60,7 +64,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// A commit that others lead to. Where it is missing, standard error says so, and it has no parents.
+    /// Returns a commit that another one leads to. A missing one is reported on standard error and has no parents.
     pub fn ancestor(&self, id: &ObjectId) -> Result<Commit> {
         Ok(self.find_commit(id)?.unwrap_or_else(|| {
             say("error: ", &message!["Could not read ", id.to_string()]);
@@ -68,7 +72,7 @@ impl<'a> History<'a> {
         }))
     }
 
-    /// A commit; `None` if there is none of that id.
+    /// Returns a commit, or `None` if there is none of that id.
     pub fn find_commit(&self, id: &ObjectId) -> refdb::Result<Option<Commit>> {
         let mut data = Vec::new();
         if self.objects()?.content(id, &mut data)? != Some(ObjectKind::Commit) {
@@ -83,8 +87,8 @@ impl<'a> History<'a> {
         Ok(Some(Commit { parents, seconds: seconds.and_then(|digits| digits.parse().ok()).unwrap_or(0) }))
     }
 
-    /// The commit that an object which somebody named is or leads to. It is said on standard error why it leads to none: a
-    /// tag leads to what it claims.
+    /// Returns the commit that an object named by the user is or leads to. If it leads to none, the reason is printed
+    /// on standard error. A tag is taken to lead to what it claims.
     pub fn named_commit(&self, named: ObjectId) -> Result<Option<ObjectId>> {
         let mut id = named;
         let Some(mut kind) = self.objects()?.kind(&id)? else { return Ok(None) };
@@ -99,8 +103,8 @@ impl<'a> History<'a> {
         Ok((self.objects()?.kind(&id)? == Some(ObjectKind::Commit)).then_some(id))
     }
 
-    /// The commit that an object is or that a tag leads to. None if the object is missing, as git has it. So it is where a tag
-    /// claims that its object is of another kind than it is.
+    /// Returns the commit that an object is or that a tag leads to. As in git, there is none if the object is missing,
+    /// or if a tag claims that its target is of another kind than it is.
     pub fn peel_to_commit(&self, mut id: ObjectId) -> refdb::Result<Option<ObjectId>> {
         let mut kind = self.objects()?.kind(&id)?;
         while kind == Some(ObjectKind::Tag) {
@@ -110,7 +114,8 @@ impl<'a> History<'a> {
         Ok((kind == Some(ObjectKind::Commit)).then_some(id))
     }
 
-    /// The same for a ref that is listed. Standard error tells of a tag that lies about its object.
+    /// Returns the commit of a ref that is listed. A tag with a false claim about its target is reported on standard
+    /// error.
     pub fn listed_commit(&self, mut id: ObjectId) -> Result<Option<ObjectId>> {
         while self.objects()?.kind(&id)? == Some(ObjectKind::Tag) {
             let Some((target, claimed)) = self.tagged(&id)? else { return Ok(None) };
@@ -125,7 +130,7 @@ impl<'a> History<'a> {
         Ok((self.objects()?.kind(&id)? == Some(ObjectKind::Commit)).then_some(id))
     }
 
-    /// What a tag names, and which kind of object that is as it claims.
+    /// Returns the target of a tag and the kind that the tag claims for it.
     fn tagged(&self, tag: &ObjectId) -> refdb::Result<Option<(ObjectId, ObjectKind)>> {
         let mut data = Vec::new();
         self.objects()?.content(tag, &mut data)?;
@@ -134,10 +139,10 @@ impl<'a> History<'a> {
         Ok(target.zip(value(b"type ").and_then(ObjectKind::from_name)))
     }
 
-    /// How many commits can be reached from `one` but not from `two`, and the other way round.
+    /// Returns the number of commits that can be reached from `one` but not from `two`, and the other way round.
     ///
-    /// Walks back from both, the newest commit first, until all that is left can be reached from both. Commits that are
-    /// older than their parents may deceive it, as they may deceive git.
+    /// Walks back from both, the newest commit first, until everything that is left can be reached from both. As in
+    /// git, commits that are older than their parents may lead to a wrong result.
     pub fn ahead_behind(&self, one: ObjectId, two: ObjectId) -> Result<(usize, usize)> {
         let mut walk = BothWays { history: self, seen: HashMap::new(), queue: BinaryHeap::new(), one_sided: 0 };
         walk.paint(one, ONE)?;
@@ -163,7 +168,7 @@ impl<'a> History<'a> {
     }
 }
 
-/// Says that a tag claims another type than its object has.
+/// Reports a tag that claims another kind than its target has.
 pub fn say_lie(tag: &ObjectId, target: &ObjectId, actual: ObjectKind, claimed: &[u8]) {
     let (tag, target) = (tag.to_string(), target.to_string());
     say("error: ", &message!["object ", target, " is a ", actual.name(), ", not a ", claimed]);
@@ -179,7 +184,7 @@ struct BothWays<'h, 'o> {
     history: &'h History<'o>,
     seen: HashMap<ObjectId, Found>,
     queue: BinaryHeap<(i64, ObjectId)>,
-    /// How many in the queue can, as far as is known, be reached from one side only.
+    /// The number of queued commits that, as far as is known, can be reached from one side only.
     one_sided: usize,
 }
 
@@ -190,7 +195,7 @@ struct Found {
 }
 
 impl BothWays<'_, '_> {
-    /// Notes that a commit can be reached from `sides`. If that is news, its parents will hear of it.
+    /// Records that a commit can be reached from `sides`. If that is new, it is passed on to the parents.
     fn paint(&mut self, id: ObjectId, sides: u8) -> Result<()> {
         if !self.seen.contains_key(&id) {
             let commit = self.history.ancestor(&id)?;
@@ -203,7 +208,7 @@ impl BothWays<'_, '_> {
             return Ok(());
         }
         if found.is_queued {
-            // It was one-sided, and is no more.
+            // The commit was reachable from one side only until now.
             self.one_sided -= 1;
         } else {
             found.is_queued = true;
