@@ -3,6 +3,10 @@ package org.refdb.gerrit.global;
 import com.google.gerrit.extensions.annotations.PluginName;
 import com.google.gerrit.sshd.PluginCommandModule;
 import com.google.inject.Inject;
+import org.refdb.gerrit.global.admin.CompareRefs;
+import org.refdb.gerrit.global.admin.ImportRefs;
+import org.refdb.gerrit.global.admin.RepairRefs;
+import org.refdb.gerrit.global.admin.ShowStatus;
 
 /** The SSH commands: {@code ssh HOST refdb-global COMMAND}. */
 public final class CommandsModule extends PluginCommandModule {
@@ -13,9 +17,9 @@ public final class CommandsModule extends PluginCommandModule {
 
   @Override
   protected void configureCommands() {
-    command(AdminCommands.ShowStatus.class);
-    command(AdminCommands.ImportRefs.class);
-    command(AdminCommands.CompareRefs.class);
-    command(AdminCommands.RepairRefs.class);
+    command(ShowStatus.Command.class);
+    command(ImportRefs.Command.class);
+    command(CompareRefs.Command.class);
+    command(RepairRefs.Command.class);
   }
 }

@@ -11,17 +11,22 @@ import java.util.function.LongConsumer;
 import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
-import org.refdb.gerrit.global.GlobalRefs.Expected;
-import org.refdb.gerrit.global.GlobalRefs.Found;
+import org.refdb.gerrit.global.disk.RolledBackRefs;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
+import org.refdb.gerrit.global.transaction.GlobalRefs.Found;
+import org.refdb.gerrit.global.transaction.Sequences;
+import org.refdb.gerrit.global.transaction.Values;
 
 /** Gerrit's interface over {@link GlobalRefs}. */
 @Singleton
 public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
   private final GlobalRefs refs;
-  private final TakenBack takenBack;
+  private final RolledBackRefs takenBack;
 
   @Inject
-  EtcdRefDatabase(GlobalRefs refs, TakenBack takenBack) {
+  EtcdRefDatabase(GlobalRefs refs, RolledBackRefs takenBack) {
     this.refs = refs;
     this.takenBack = takenBack;
   }
@@ -69,7 +74,7 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
     String value = newRefValue == null ? Values.DELETED.getFirst() : newRefValue.name();
     // Two nodes that count up to the same number have not done the same.
     boolean catchesUp = !Sequences.is(ref);
-    TakenBack.Put put = new TakenBack.Put(project.get(), ref, Values.isNothing(currRef) ? Optional.empty() : Optional.of(Values.text(currRef)));
+    RolledBackRefs.Put put = new RolledBackRefs.Put(project.get(), ref, Values.isNothing(currRef) ? Optional.empty() : Optional.of(Values.text(currRef)));
     boolean isDone = false;
     try {
       isDone = compareAndPut(project, ref, Values.expected(currRef), value, catchesUp, revision -> takenBack.made(put, revision));

@@ -15,6 +15,15 @@ import com.google.inject.Singleton;
 import java.io.IOException;
 import java.nio.file.Path;
 import org.eclipse.jgit.lib.Config;
+import org.refdb.gerrit.global.admin.CompareRefs;
+import org.refdb.gerrit.global.admin.ImportRefs;
+import org.refdb.gerrit.global.admin.Metrics;
+import org.refdb.gerrit.global.admin.RepairRefs;
+import org.refdb.gerrit.global.admin.ShowStatus;
+import org.refdb.gerrit.global.etcd.NodeName;
+import org.refdb.gerrit.global.etcd.Settings;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.watch.WatchService;
 
 /** The plugin: binds the global ref database, which the high-availability and multi-site plugins ask for. */
 public final class GlobalModule extends LifecycleModule {
@@ -25,16 +34,16 @@ public final class GlobalModule extends LifecycleModule {
     if (hasInterface()) {
       install(new InterfaceModule());
     }
-    listener().to(Heard.class);
+    listener().to(WatchService.class);
     listener().to(Metrics.class);
     install(
         new RestApiModule() {
           @Override
           protected void configure() {
-            get(CONFIG_KIND, "status").to(AdminViews.ShowStatus.class);
-            post(PROJECT_KIND, "import").to(AdminViews.ImportRefs.class);
-            post(PROJECT_KIND, "compare").to(AdminViews.CompareRefs.class);
-            post(PROJECT_KIND, "repair").to(AdminViews.RepairRefs.class);
+            get(CONFIG_KIND, "status").to(ShowStatus.Endpoint.class);
+            post(PROJECT_KIND, "import").to(ImportRefs.Endpoint.class);
+            post(PROJECT_KIND, "compare").to(CompareRefs.Endpoint.class);
+            post(PROJECT_KIND, "repair").to(RepairRefs.Endpoint.class);
           }
         });
   }

@@ -26,7 +26,17 @@ import org.refdb.engine.EngineException;
 import org.refdb.engine.GlobalIntent;
 import org.refdb.engine.RefBatch;
 import org.refdb.engine.RefView;
-import org.refdb.gerrit.global.Intents.Outcome;
+import org.refdb.gerrit.global.disk.StoredRefs;
+import org.refdb.gerrit.global.etcd.Generation;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.NodeName;
+import org.refdb.gerrit.global.etcd.Settings;
+import org.refdb.gerrit.global.transaction.Counts;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.Intents;
+import org.refdb.gerrit.global.transaction.Intents.Outcome;
+import org.refdb.gerrit.global.transaction.EtcdArbiter;
+import org.refdb.gerrit.global.transaction.Sequences;
 import org.refdb.gerrit.refs.GlobalCounts;
 import org.refdb.gerrit.refs.GlobalDecision;
 import org.refdb.gerrit.refs.GlobalSettled;
@@ -87,7 +97,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   @Override
   public BatchCommitter committer(String project, Repository repository) {
     return (view, batch) -> {
-      Question.Ahead[] ahead = new Question.Ahead[1];
+      EtcdArbiter.Ahead[] ahead = new EtcdArbiter.Ahead[1];
       try {
         return commit(project, view, batch, one -> ahead[0] = one);
       } catch (NotAgreedException e) {
@@ -103,9 +113,9 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
     return ref -> stored.has(project, ref);
   }
 
-  private BatchResult commit(String project, RefView view, RefBatch batch, Consumer<Question.Ahead> ahead) throws IOException {
+  private BatchResult commit(String project, RefView view, RefBatch batch, Consumer<EtcdArbiter.Ahead> ahead) throws IOException {
     for (int attempt = 1; ; attempt++) {
-      Question question = new Question(refs, project, storedOf(project), intents::begin);
+      EtcdArbiter question = new EtcdArbiter(refs, project, storedOf(project), intents::begin);
       try {
         return view.commit(batch, question);
       } catch (EngineException e) {
@@ -130,7 +140,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   }
 
   /** An intent that stays is settled in the background, as soon as etcd and the disk allow it. */
-  private void end(String project, RefView view, Question question) {
+  private void end(String project, RefView view, EtcdArbiter question) {
     String id = question.intentId();
     if (id != null) {
       // Before its slot may be another batch's, which may have an intent of this name.

@@ -1,7 +1,16 @@
 /**
- * Gerrit's global ref database on etcd. {@code GlobalRefs} has what it does with refs. By {@code Slots} and
- * {@code Slot} a lost answer is never guessed. {@code Import}, {@code Compare} and {@code Repair} are for administrators. By
- * {@code Watching} and {@code Behind} a node knows of the others' updates. The page
- * docs/decisions/0090 says why, and the model in crates/testkit/tests/global_refs.rs proves it.
+ * Gerrit's global ref database on etcd: the plugin's modules, and the interfaces that Gerrit and refdb's lib module call.
+ * Dependencies between the packages point only downwards in this list:
+ *
+ * <ul>
+ *   <li>this package: what Gerrit loads by name, and the two interfaces
+ *   <li>{@code admin}: SSH commands, REST endpoints and metrics
+ *   <li>{@code watch}: hears of the updates of other nodes
+ *   <li>{@code disk}: compares the refs on this node's disk with those in etcd
+ *   <li>{@code transaction}: updates, locks and batches, none of whose outcomes is ever guessed when an answer is lost
+ *   <li>{@code etcd}: the client and the layout of its keys
+ * </ul>
+ *
+ * <p>docs/decisions/0090 gives the reasons, and the model in crates/testkit/tests/global_refs.rs explores the protocol.
  */
 package org.refdb.gerrit.global;

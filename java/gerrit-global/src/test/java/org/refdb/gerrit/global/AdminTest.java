@@ -19,9 +19,20 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.refdb.gerrit.global.Compare.Difference;
-import org.refdb.gerrit.global.Compare.Kind;
-import org.refdb.gerrit.global.GlobalRefs.Expected;
+import org.refdb.gerrit.global.admin.Status;
+import org.refdb.gerrit.global.disk.Compare;
+import org.refdb.gerrit.global.disk.Compare.Difference;
+import org.refdb.gerrit.global.disk.Compare.Kind;
+import org.refdb.gerrit.global.disk.DiskRefs;
+import org.refdb.gerrit.global.disk.Import;
+import org.refdb.gerrit.global.disk.Repair;
+import org.refdb.gerrit.global.etcd.Generation;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.NodeName;
+import org.refdb.gerrit.global.etcd.Settings;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
+import org.refdb.gerrit.global.watch.LaggingRefs;
 
 /** Compare, repair and status, with a real etcd and a repository. */
 @SuppressWarnings("try")
@@ -70,7 +81,7 @@ final class AdminTest {
 
   private Compare.Summary compare() throws Exception {
     found.clear();
-    return new Compare(node, disk).run(AdminCommands.MOST, found::add);
+    return new Compare(node, disk).run(Compare.DIFFERENCES_DEFAULT, found::add);
   }
 
   private void inEtcd(String ref, ObjectId id) throws GlobalRefException {
@@ -86,7 +97,7 @@ final class AdminTest {
   }
 
   private Repair.Summary repair(Repair.To to, boolean isDry, String... names) throws Exception {
-    return new Repair(node, disk).run(List.of(names), AdminCommands.MOST, to, isDry, line -> {});
+    return new Repair(node, disk).run(List.of(names), Compare.DIFFERENCES_DEFAULT, to, isDry, line -> {});
   }
 
   @Test
@@ -197,7 +208,7 @@ final class AdminTest {
 
   @Test
   void statusTellsOfMembersQuotaAndWhatIsNotReached() throws Exception {
-    Status status = Status.ask(node, new Behind.Report(2, MAIN, 5000, true), 0);
+    Status status = Status.ask(node, new LaggingRefs.Report(2, MAIN, 5000, true), 0);
     Status.Member member = status.members().getFirst();
     assertTrue(status.isGood(), status.text().toString());
     assertTrue(member.leads(), member.text());
@@ -206,7 +217,7 @@ final class AdminTest {
     assertTrue(status.text().get(1).contains("2 refs and more are behind on this disk; " + MAIN + " for 5 s"), status.text().toString());
     Settings settings = Nodes.settings("http://localhost:" + EtcdServer.freePort(), "x/");
     try (GlobalRefs lonely = new GlobalRefs(settings, NodeName.of("lonely"))) {
-      Status bad = Status.ask(lonely, new Behind.Report(0, null, 0, false), 0);
+      Status bad = Status.ask(lonely, new LaggingRefs.Report(0, null, 0, false), 0);
       assertFalse(bad.isGood());
       assertTrue(bad.text().get(2).contains("NOT REACHED"), bad.text().toString());
     }

@@ -11,7 +11,11 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.Test;
-import org.refdb.gerrit.global.GlobalRefs.Expected;
+import org.refdb.gerrit.global.admin.Status;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
+import org.refdb.gerrit.global.watch.LaggingRefs;
 
 /** Three members of etcd, of which the leader is killed, stopped and cut off, while two nodes count. */
 final class ClusterTest {
@@ -86,7 +90,7 @@ final class ClusterTest {
   /** Which member leads, once all of them are there. */
   private static int leader(GlobalRefs node) throws InterruptedException {
     while (true) {
-      List<Status.Member> members = Status.ask(node, new Behind.Report(0, null, 0, false), 0).members();
+      List<Status.Member> members = Status.ask(node, new LaggingRefs.Report(0, null, 0, false), 0).members();
       for (int i = 0; i < members.size(); i++) {
         if (members.get(i).leads() && members.stream().allMatch(Status.Member::hasLeader)) {
           return i;

@@ -22,6 +22,10 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.refdb.gerrit.global.etcd.Deadline;
+import org.refdb.gerrit.global.etcd.Generation;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
 
 /**
  * What callers of Gerrit's interface rely on, with a real etcd. It asks what the tests of the global-refdb module ask of an
@@ -51,7 +55,7 @@ final class ContractTest {
   void open() {
     prefix = Nodes.prefix();
     refs = Nodes.open(etcd.url(), prefix);
-    database = new EtcdRefDatabase(refs, TakenBackTest.untold(refs));
+    database = new EtcdRefDatabase(refs, RolledBackRefsTest.untold(refs));
   }
 
   @AfterEach
@@ -150,7 +154,7 @@ final class ContractTest {
   void aLockKeepsOthersOutUntilItIsClosed() throws Exception {
     database.compareAndPut(project, ref(NAME, 1), id(2));
     try (GlobalRefs otherRefs = Nodes.open(etcd.url(), prefix)) {
-      EtcdRefDatabase other = new EtcdRefDatabase(otherRefs, TakenBackTest.untold(otherRefs));
+      EtcdRefDatabase other = new EtcdRefDatabase(otherRefs, RolledBackRefsTest.untold(otherRefs));
       CompletableFuture<Boolean> second;
       CompletableFuture<Boolean> sameProcess;
       try (AutoCloseable lock = database.lockRef(project, NAME)) {
@@ -199,7 +203,7 @@ final class ContractTest {
   @Test
   void aLatePutOfARemovedOrRenamedProjectFails() throws Exception {
     try (GlobalRefs otherRefs = Nodes.open(etcd.url(), prefix)) {
-      EtcdRefDatabase other = new EtcdRefDatabase(otherRefs, TakenBackTest.untold(otherRefs));
+      EtcdRefDatabase other = new EtcdRefDatabase(otherRefs, RolledBackRefsTest.untold(otherRefs));
       database.compareAndPut(project, none(NAME), id(1));
       assertTrue(other.exists(project, NAME));
       database.remove(project);
@@ -226,7 +230,7 @@ final class ContractTest {
   @Test
   void aPutWithoutComparisonIsForTheProjectThatHasTheNameNow() throws Exception {
     try (GlobalRefs otherRefs = Nodes.open(etcd.url(), prefix)) {
-      EtcdRefDatabase other = new EtcdRefDatabase(otherRefs, TakenBackTest.untold(otherRefs));
+      EtcdRefDatabase other = new EtcdRefDatabase(otherRefs, RolledBackRefsTest.untold(otherRefs));
       database.put(project, "version", 1);
       assertEquals(Optional.of(1), other.get(project, "version", Integer.class));
       database.remove(project);

@@ -17,6 +17,9 @@ import org.eclipse.jgit.lib.ObjectInserter;
 import org.eclipse.jgit.lib.PersonIdent;
 import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.Repository;
+import org.refdb.gerrit.global.disk.DiskRefs;
+import org.refdb.gerrit.global.disk.Disks;
+import org.refdb.gerrit.global.disk.StoredRefs;
 
 /** A project on a disk, in a folder of its own. */
 final class DiskProject implements AutoCloseable {
@@ -50,8 +53,8 @@ final class DiskProject implements AutoCloseable {
   }
 
   /** It alone, opened in this way. */
-  static Behind.Disks disks(Opener project) {
-    return new Behind.Disks() {
+  static Disks disks(Opener project) {
+    return new Disks() {
       @Override
       public List<String> all() {
         return List.of(NAME);

@@ -13,7 +13,9 @@ import java.util.Random;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicInteger;
-import org.refdb.gerrit.global.GlobalRefs.Expected;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 
 /**
  * Records what two nodes ask of three members of etcd and what they are told, for a checker. First come episodes in which each

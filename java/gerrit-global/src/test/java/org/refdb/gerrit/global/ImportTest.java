@@ -10,7 +10,10 @@ import java.util.Optional;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
-import org.refdb.gerrit.global.GlobalRefs.Expected;
+import org.refdb.gerrit.global.disk.DiskRefs;
+import org.refdb.gerrit.global.disk.Import;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 
 /** An import that is stopped goes on, and takes nothing back. */
 final class ImportTest {

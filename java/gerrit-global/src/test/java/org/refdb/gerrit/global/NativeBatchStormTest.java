@@ -21,6 +21,13 @@ import java.util.stream.Collectors;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.transport.ReceiveCommand;
 import org.junit.jupiter.api.Test;
+import org.refdb.gerrit.global.etcd.Etcd;
+import org.refdb.gerrit.global.etcd.Generation;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.Keys;
+import org.refdb.gerrit.global.transaction.Decider;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.Stage;
 
 /**
  * Two nodes with a disk each set the same refs in staged batches. Their links to etcd fail at random. Each batch sets all

@@ -21,7 +21,17 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
-import org.refdb.gerrit.global.GlobalRefs.Expected;
+import org.refdb.gerrit.global.disk.Compare;
+import org.refdb.gerrit.global.disk.DiskRefs;
+import org.refdb.gerrit.global.disk.Import;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.Keys;
+import org.refdb.gerrit.global.etcd.NodeName;
+import org.refdb.gerrit.global.transaction.Decider;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
+import org.refdb.gerrit.global.transaction.Stage;
+import org.refdb.gerrit.global.transaction.Values;
 
 /** Batches that etcd does not take at once, on a real etcd. Answers get lost, and a node is killed at each step. */
 final class NativeBatchTest {

@@ -4,6 +4,8 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.eclipse.jgit.lib.ObjectId;
+import org.refdb.gerrit.global.etcd.NodeName;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
 
 /** A node in a process of its own, which tests kill. It sets one ref, or creates many at once, and says how that ended. */
 final class NativeChild {

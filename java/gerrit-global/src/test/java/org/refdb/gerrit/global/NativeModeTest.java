@@ -27,7 +27,10 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.RefBatch;
-import org.refdb.gerrit.global.GlobalRefs.Expected;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.NodeName;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 import org.refdb.jgit.NotAgreedException;
 
 /** Native mode on a real etcd: the engine asks between prepare and commit, and open intents are settled. */

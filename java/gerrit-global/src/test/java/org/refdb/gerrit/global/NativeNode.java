@@ -19,6 +19,8 @@ import org.eclipse.jgit.transport.ReceiveCommand;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.RefViews;
+import org.refdb.gerrit.global.disk.StoredRefs;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.refs.GlobalCounts;
 import org.refdb.gerrit.refs.GlobalSettled;
 import org.refdb.jgit.RefdbDatabase;

@@ -16,6 +16,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.refs.GlobalSettled;
 
 /** An administrator settles what another node of the same disk has left, and leaves alone what one is at. */

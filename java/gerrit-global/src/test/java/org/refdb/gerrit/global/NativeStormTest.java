@@ -19,6 +19,8 @@ import org.eclipse.jgit.transport.ReceiveCommand;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.refdb.engine.EngineException;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.Values;
 import org.refdb.jgit.NotAgreedException;
 
 /** Two nodes in native mode write the refs of one disk, while their links to etcd fail at random. In the end disk and etcd agree. */

@@ -10,6 +10,9 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.ObjectIdRef;
 import org.eclipse.jgit.lib.Ref;
+import org.refdb.gerrit.global.etcd.NodeName;
+import org.refdb.gerrit.global.etcd.Settings;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
 
 /** Nodes as tests want them: with short times, and a name that no other has. */
 final class Nodes {

@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.refdb.gerrit.global.disk.StoredRefs;
 
 /** Which refs are stored, by the settings that Gerrit's module global-refdb documents. */
 final class StoredRefsTest {

@@ -12,7 +12,13 @@ import java.util.Optional;
 import org.eclipse.jgit.lib.Config;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import org.refdb.gerrit.global.GlobalRefs.Expected;
+import org.refdb.gerrit.global.admin.Status;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.NodeName;
+import org.refdb.gerrit.global.etcd.Settings;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
+import org.refdb.gerrit.global.watch.LaggingRefs;
 
 /** TLS with certificates on both sides, and a user with a password, with a real etcd, through the settings. */
 final class TlsTest {
@@ -50,7 +56,7 @@ final class TlsTest {
     try (EtcdServer etcd = EtcdServer.startWithTls(certificates)) {
       try (GlobalRefs node = node(etcd.url(), "ca.pem", "client", null, null, "open/")) {
         assertTrue(put(node, 1));
-        Status status = Status.ask(node, new Behind.Report(0, null, 0, false), 0);
+        Status status = Status.ask(node, new LaggingRefs.Report(0, null, 0, false), 0);
         assertTrue(status.isGood(), status.text().toString());
         assertNotNull(status.members().getFirst().quota());
       }
@@ -86,7 +92,7 @@ final class TlsTest {
           }
         }
         assertEquals(Optional.of(id(4).name()), node.read("project", REF).value());
-        Status status = Status.ask(node, new Behind.Report(0, null, 0, false), 0);
+        Status status = Status.ask(node, new LaggingRefs.Report(0, null, 0, false), 0);
         assertTrue(status.isGood(), status.text().toString());
       }
       try (GlobalRefs node = node(etcd.url(), "ca.pem", "client", "refdb", "wrong", "mine/")) {

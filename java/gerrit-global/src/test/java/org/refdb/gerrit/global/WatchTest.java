@@ -16,7 +16,11 @@ import org.eclipse.jgit.lib.ObjectId;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.refdb.gerrit.global.GlobalRefs.Expected;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
+import org.refdb.gerrit.global.watch.LaggingRefs;
+import org.refdb.gerrit.global.watch.RefWatch;
 
 /** A node hears of the others' updates, also after its link was cut and etcd has compacted what it missed. */
 @SuppressWarnings("try")
@@ -29,8 +33,8 @@ final class WatchTest {
   private GlobalRefs node;
   private GlobalRefs other;
   private DiskProject project;
-  private Behind behind;
-  private Watching watching;
+  private LaggingRefs behind;
+  private RefWatch watching;
 
   @BeforeEach
   void open() throws Exception {
@@ -42,8 +46,8 @@ final class WatchTest {
     project = DiskProject.create();
     // One that was there before the watch, and one that comes later.
     put("old", id(1));
-    behind = new Behind(node, DiskProject.disks(() -> project.refs()), told::add);
-    watching = new Watching(node.etcd(), node.keys(), behind);
+    behind = new LaggingRefs(node, DiskProject.disks(() -> project.refs()), told::add);
+    watching = new RefWatch(node.etcd(), node.keys(), behind);
     until(watching::hasStarted);
   }
 
@@ -118,8 +122,8 @@ final class WatchTest {
   @Test
   void whatChangesWhileTheWatchStartsOverIsHeardOf() throws Exception {
     Queue<String> moved = new ConcurrentLinkedQueue<>();
-    Watching.Listener listener =
-        new Watching.Listener() {
+    RefWatch.Listener listener =
+        new RefWatch.Listener() {
           @Override
           public void moved(String project, String ref, String value) {
             moved.add(value);
@@ -137,7 +141,7 @@ final class WatchTest {
             }
           }
         };
-    try (Watching own = new Watching(node.etcd(), node.keys(), listener)) {
+    try (RefWatch own = new RefWatch(node.etcd(), node.keys(), listener)) {
       until(own::hasStarted);
       loseHistory();
       until(() -> moved.contains(id(7).name()));
@@ -152,7 +156,7 @@ final class WatchTest {
     ObjectId second = project.commit(2);
     put(DiskProject.NAME, first);
     Queue<String> looked = new ConcurrentLinkedQueue<>();
-    AtomicReference<Behind> comparing = new AtomicReference<>();
+    AtomicReference<LaggingRefs> comparing = new AtomicReference<>();
     AtomicBoolean isOver = new AtomicBoolean();
     DiskProject.Opener compared =
         () -> project.refs(
@@ -164,7 +168,7 @@ final class WatchTest {
               }
               return null;
             });
-    try (Behind own = new Behind(node, DiskProject.disks(compared), looked::add)) {
+    try (LaggingRefs own = new LaggingRefs(node, DiskProject.disks(compared), looked::add)) {
       comparing.set(own);
       own.startedOver();
       own.startedOver(); // it begins where the first one has ended
@@ -186,10 +190,10 @@ final class WatchTest {
 
   @Test
   void moreRefsThanAreRememberedAreSaidToBeMore() {
-    for (int i = 0; i <= 10 * Behind.MOST; i++) {
+    for (int i = 0; i <= 10 * LaggingRefs.MOST; i++) {
       behind.moved("nowhere", "refs/heads/" + i, id(1).name());
     }
-    assertEquals(Behind.MOST, behind.report().refs());
+    assertEquals(LaggingRefs.MOST, behind.report().refs());
     assertTrue(behind.report().more());
   }
 }

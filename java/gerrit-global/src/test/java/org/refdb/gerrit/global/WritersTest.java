@@ -11,7 +11,9 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.junit.jupiter.api.Test;
-import org.refdb.gerrit.global.GlobalRefs.Expected;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 
 /** Many at once, and a full etcd. */
 final class WritersTest {

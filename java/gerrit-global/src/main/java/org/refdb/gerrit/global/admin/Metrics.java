@@ -1,0 +1,96 @@
+package org.refdb.gerrit.global.admin;
+
+import com.google.gerrit.extensions.events.LifecycleListener;
+import com.google.gerrit.extensions.registration.RegistrationHandle;
+import com.google.gerrit.metrics.CallbackMetric0;
+import com.google.gerrit.metrics.Description;
+import com.google.gerrit.metrics.MetricMaker;
+import com.google.gerrit.metrics.Timer0;
+import com.google.inject.Inject;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import java.util.function.LongConsumer;
+import java.util.function.LongSupplier;
+import org.refdb.gerrit.global.transaction.Counts;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.watch.WatchService;
+import org.refdb.gerrit.refs.GlobalCounts;
+import org.refdb.gerrit.refs.GlobalDecision;
+
+/** The metrics {@code plugins/refdb-global/NAME}. */
+public final class Metrics implements LifecycleListener {
+  private final MetricMaker maker;
+  private final GlobalRefs refs;
+  private final WatchService heard;
+  private final List<RegistrationHandle> handles = new ArrayList<>();
+
+  @Inject
+  Metrics(MetricMaker maker, GlobalRefs refs, WatchService heard) {
+    this.maker = maker;
+    this.refs = refs;
+    this.heard = heard;
+  }
+
+  @Override
+  public void start() {
+    Counts counts = refs.counts();
+    counter("updates", "Updates of refs that etcd has accepted", () -> counts.updates.sum() + inNativeMode().updates());
+    counter("refused", "Updates of refs that etcd has otherwise", () -> counts.refused.sum() + inNativeMode().refused());
+    counter(
+        "failed", "Updates that changed nothing since etcd was away, full or the lock was lost",
+        () -> counts.failed.sum() + inNativeMode().failed());
+    counter(
+        "unknown", "Updates that were reported as unknown, since no answer came", () -> counts.unknown.sum() + inNativeMode().unknown());
+    gauge(
+        "unresolved", "Those of them of which it is not known yet what became of them",
+        () -> refs.slots().unresolvedCount() + inNativeMode().unresolved());
+    counter("locks", "Locks of refs that were taken", counts.locks::sum);
+    counter("locks_refused", "Locks of refs that were not got in time", counts.locksRefused::sum);
+    gauge("locks_held", "Locks that this node holds or waits for", () -> refs.locks().count());
+    gauge("watch_lag", "Revisions that etcd is ahead of what this node has heard", heard::lag);
+    gauge("watch_silent_millis", "Time since this node last heard of etcd's watch", heard::silentMillis);
+    counter("watch_restarts", "Times that etcd had compacted what this node had not heard", heard::restarts);
+    gauge("behind_refs", "Refs of which this disk has not etcd's value yet", () -> heard.behind().refs());
+    gauge("behind_millis", "The longest that one of them is so", () -> heard.behind().millis());
+    Timer0 took =
+        maker.newTimer(
+            "update_latency", new Description("Time that updates took in etcd").setCumulative().setUnit(Description.Units.MILLISECONDS));
+    took.suppressLogging();
+    handles.add(took);
+    counts.updateTook = nanos -> took.record(nanos, TimeUnit.NANOSECONDS);
+    tellNative(counts.updateTook);
+  }
+
+  private GlobalCounts inNativeMode() {
+    return heard.nativeMode().map(GlobalDecision::counts).orElse(GlobalCounts.NONE);
+  }
+
+  private void tellNative(LongConsumer took) {
+    heard.nativeMode().ifPresent(one -> one.tellTimes(took));
+  }
+
+  private void counter(String name, String description, LongSupplier value) {
+    metric(name, new Description(description).setCumulative(), value);
+  }
+
+  private void gauge(String name, String description, LongSupplier value) {
+    metric(name, new Description(description).setGauge(), value);
+  }
+
+  /** By a trigger: Gerrit's other way takes a class of Guava, which has another name in this plugin. */
+  private void metric(String name, Description description, LongSupplier value) {
+    CallbackMetric0<Long> metric = maker.newCallbackMetric(name, Long.class, description);
+    handles.add(metric);
+    handles.add(maker.newTrigger(metric, () -> metric.set(value.getAsLong())));
+  }
+
+  @Override
+  public void stop() {
+    // The lib module outlives this plugin, and must not keep its classes.
+    tellNative(null);
+    handles.forEach(RegistrationHandle::remove);
+    handles.clear();
+  }
+}

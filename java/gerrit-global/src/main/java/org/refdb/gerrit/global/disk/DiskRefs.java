@@ -1,0 +1,120 @@
+package org.refdb.gerrit.global.disk;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Optional;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefUpdate;
+import org.eclipse.jgit.lib.Repository;
+import org.refdb.gerrit.global.transaction.Values;
+
+/** The refs of a project on this node's disk, as far as they are stored in etcd. Symbolic refs are not. */
+public final class DiskRefs implements AutoCloseable {
+  /** As etcd sorts keys; Java sorts its strings otherwise. */
+  static final Comparator<String> BY_BYTES =
+      (one, other) -> {
+        boolean isPlain = one.length() < 64 && other.length() < 64 && isAscii(one) && isAscii(other);
+        return isPlain ? one.compareTo(other) : Arrays.compareUnsigned(bytes(one), bytes(other));
+      };
+
+  private final String project;
+  private final Repository repository;
+  private final StoredRefs stored;
+
+  public DiskRefs(String project, Repository repository, StoredRefs stored) {
+    this.project = project;
+    this.repository = repository;
+    this.stored = stored;
+  }
+
+  private static boolean isAscii(String text) {
+    for (int i = 0; i < text.length(); i++) {
+      if (text.charAt(i) >= 0x80) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private static byte[] bytes(String text) {
+    return text.getBytes(StandardCharsets.UTF_8);
+  }
+
+  public String project() {
+    return project;
+  }
+
+  public boolean isStored(String ref) {
+    return stored.has(project, ref);
+  }
+
+  /** All of them, by {@link #BY_BYTES}. The list is the ref database's own: with refdb's it makes each ref when it is asked for. */
+  Iterator<Ref> all() throws IOException {
+    List<Ref> refs = repository.getRefDatabase().getRefs();
+    if (!isSorted(refs)) {
+      refs = new ArrayList<>(refs);
+      refs.sort((one, other) -> BY_BYTES.compare(one.getName(), other.getName()));
+    }
+    return refs.stream().filter(ref -> hasValue(ref) && isStored(ref.getName())).iterator();
+  }
+
+  private static boolean hasValue(Ref ref) {
+    return !ref.isSymbolic() && ref.getObjectId() != null;
+  }
+
+  private static boolean isSorted(List<Ref> refs) {
+    String last = "";
+    for (Ref ref : refs) {
+      if (BY_BYTES.compare(last, ref.getName()) > 0) {
+        return false;
+      }
+      last = ref.getName();
+    }
+    return true;
+  }
+
+  /** The value of a ref now. */
+  public Optional<String> value(String ref) throws IOException {
+    Ref now = repository.getRefDatabase().exactRef(ref);
+    return Optional.ofNullable(now).filter(DiskRefs::hasValue).map(one -> one.getObjectId().name());
+  }
+
+  boolean hasObject(String id) throws IOException {
+    return repository.getObjectDatabase().has(ObjectId.fromString(id));
+  }
+
+  /**
+   * Sets or deletes a ref that has a value, or none.
+   *
+   * @param next a deleted ref's value deletes it
+   * @throws IOException if the ref has another value by now, or cannot be written
+   */
+  void set(String ref, Optional<String> before, String next) throws IOException {
+    RefUpdate update = repository.getRefDatabase().newUpdate(ref, true);
+    update.setExpectedOldObjectId(before.map(ObjectId::fromString).orElse(ObjectId.zeroId()));
+    update.setForceUpdate(true);
+    update.setRefLogMessage("global repair: as etcd has it", false);
+    RefUpdate.Result result;
+    if (Values.isDeleted(next)) {
+      result = update.delete();
+    } else {
+      update.setNewObjectId(ObjectId.fromString(next));
+      result = update.update();
+    }
+    switch (result) {
+      case NEW, FORCED, FAST_FORWARD, NO_CHANGE -> {}
+      default -> throw new IOException("cannot set " + ref + ": " + result);
+    }
+  }
+
+  @Override
+  public void close() {
+    repository.close();
+  }
+}

@@ -1,0 +1,156 @@
+package org.refdb.gerrit.global.disk;
+
+import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.KeyValue;
+import io.etcd.jetcd.kv.TxnResponse;
+import io.etcd.jetcd.op.Cmp;
+import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.op.RangeIsAbsent;
+import io.etcd.jetcd.options.PutOption;
+import java.io.IOException;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.refdb.gerrit.global.etcd.Etcd;
+import org.refdb.gerrit.global.etcd.Generation;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.Keys;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.Stage;
+
+/**
+ * Takes the refs of a project up, many at once. Values that etcd has already stay, so it may be stopped and begun again, and
+ * updates may go on meanwhile. No mark is needed: a late copy of a request changes nothing that is there.
+ */
+public final class Import {
+  /** Comparisons and puts of one transaction; etcd allows 128 of each. */
+  private static final int REFS_AT_ONCE = 100;
+
+  private static final int UNDER_WAY = 8;
+
+  /** A ref and its value. */
+  private record Entry(String ref, String value) {}
+
+  /** Is told how far it is. */
+  public interface Progress {
+    /**
+     * After some more refs.
+     *
+     * @param put refs that etcd got
+     * @param there refs that it had
+     */
+    void at(long put, long there);
+  }
+
+  /** What an import did, as {@link Progress} says it. */
+  public record Summary(long put, long there) {}
+
+  private final GlobalRefs refs;
+
+  public Import(GlobalRefs refs) {
+    this.refs = refs;
+  }
+
+  public boolean isDone(String project) throws GlobalRefException {
+    return refs.projects().look(project, refs.deadline()).filter(Generation::imported).isPresent();
+  }
+
+  /** Puts all refs that etcd has not. The project counts as imported when the last one is there. */
+  public Summary run(DiskRefs disk, Progress progress) throws IOException, GlobalRefException {
+    String project = disk.project();
+    Generation generation = refs.projects().findOrBegin(project, refs.deadline());
+    Pairs pairs = new Pairs(disk, new EtcdRefs(refs, generation));
+    long put = 0;
+    long there = 0;
+    ExecutorService threads = Executors.newFixedThreadPool(UNDER_WAY, Thread.ofPlatform().daemon().name("refdb-global-import").factory());
+    try {
+      Deque<Future<Integer>> underWay = new ArrayDeque<>();
+      List<Entry> some = new ArrayList<>(REFS_AT_ONCE);
+      for (Optional<Pairs.Pair> next = pairs.next(); next.isPresent(); next = pairs.next()) {
+        Pairs.Pair pair = next.get();
+        if (pair.etcd().isPresent()) {
+          there++;
+          continue;
+        }
+        some.add(new Entry(pair.ref(), pair.disk().get()));
+        if (some.size() == REFS_AT_ONCE) {
+          List<Entry> full = some;
+          underWay.add(threads.submit(() -> put(project, generation, full)));
+          some = new ArrayList<>(REFS_AT_ONCE);
+          if (underWay.size() == 2 * UNDER_WAY) {
+            put += finished(underWay.removeFirst());
+            progress.at(put, there);
+          }
+        }
+      }
+      List<Entry> last = some;
+      underWay.add(threads.submit(() -> put(project, generation, last)));
+      for (Future<Integer> each : underWay) {
+        put += finished(each);
+      }
+      progress.at(put, there);
+    } finally {
+      threads.shutdownNow();
+    }
+    refs.projects().markImported(project, generation, refs.deadline());
+    return new Summary(put, there);
+  }
+
+  private static int finished(Future<Integer> batch) throws GlobalRefException {
+    try {
+      return batch.get();
+    } catch (ExecutionException e) {
+      if (e.getCause() instanceof GlobalRefException known) {
+        throw known;
+      }
+      throw new IllegalStateException(e.getCause());
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new GlobalRefException("the import was interrupted; begun again, it goes on", e);
+    }
+  }
+
+  /** All at once where etcd has no value between the first and the last of them, else one by one. Returns how many it was about. */
+  private int put(String project, Generation generation, List<Entry> entries) throws GlobalRefException {
+    if (entries.isEmpty()) {
+      return 0;
+    }
+    Cmp same = refs.projects().is(project, generation);
+    List<ByteSequence> keys = entries.stream().map(entry -> refs.keys().value(generation, entry.ref())).toList();
+    List<Op> puts = new ArrayList<>();
+    for (int i = 0; i < entries.size(); i++) {
+      puts.add(Op.put(keys.get(i), Keys.bytes(entries.get(i).value()), PutOption.DEFAULT));
+    }
+    Cmp allAbsent = new RangeIsAbsent(keys.getFirst(), Keys.after(keys.getLast()));
+    if (!refs.etcd().commitAgain(List.of(same, allAbsent), puts, List.of(), refs.deadline()).isSucceeded()) {
+      putEach(same, keys, puts);
+    }
+    return entries.size();
+  }
+
+  /** A ref in a batch that is not decided may be there or not: it is waited for. */
+  private void putEach(Cmp same, List<ByteSequence> keys, List<Op> puts) throws GlobalRefException {
+    boolean isStaged = true;
+    while (isStaged) {
+      List<Op> oneByOne = new ArrayList<>();
+      for (int i = 0; i < puts.size(); i++) {
+        oneByOne.add(
+            Op.txn(new Cmp[] {Etcd.isAbsent(keys.get(i))}, new Op[] {puts.get(i)}, new Op[] {Etcd.get(keys.get(i))}));
+      }
+      isStaged = false;
+      for (TxnResponse each : refs.etcd().commitAgain(List.of(same), oneByOne, List.of(), refs.deadline()).getTxnResponses()) {
+        Optional<KeyValue> there = each.isSucceeded() ? Optional.empty() : Etcd.first(each.getGetResponses().getFirst());
+        if (there.isPresent() && Stage.is(there.get())) {
+          refs.stages().clear(there.get(), refs.deadline());
+          isStaged = true;
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,126 @@
+package org.refdb.gerrit.global.disk;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.function.Consumer;
+import org.refdb.gerrit.global.disk.Compare.Difference;
+import org.refdb.gerrit.global.disk.Compare.Kind;
+import org.refdb.gerrit.global.etcd.Generation;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
+import org.refdb.gerrit.global.transaction.Values;
+
+/** Makes refs the same on this node's disk and in etcd, one after the other, each under its lock. Who is right is the administrator's word. */
+public final class Repair {
+  /** Which of both is right. */
+  public enum To {
+    /** The disk gets etcd's value. */
+    ETCD,
+    /** etcd gets the disk's value. */
+    DISK;
+
+    /** By its word; empty for any other. */
+    public static Optional<To> of(String word) {
+      return Arrays.stream(values()).filter(to -> to.name().toLowerCase(Locale.ROOT).equals(word)).findFirst();
+    }
+  }
+
+  /** How many refs are repaired, and how many could not be. */
+  public record Summary(long repaired, long failed) {}
+
+  private final GlobalRefs refs;
+  private final DiskRefs disk;
+  private final Compare compare;
+
+  public Repair(GlobalRefs refs, DiskRefs disk) {
+    this.refs = refs;
+    this.disk = disk;
+    compare = new Compare(refs, disk);
+  }
+
+  /**
+   * Repairs refs that differ.
+   *
+   * @param names the refs; none for all that differ, at most as many as given
+   * @param isDry whether to say only what would be done
+   */
+  public Summary run(List<String> names, long most, To to, boolean isDry, Consumer<String> said) throws IOException, GlobalRefException {
+    List<Difference> found = new ArrayList<>();
+    Generation generation = compare.generation();
+    if (names.isEmpty()) {
+      compare.run(most, found::add);
+    }
+    for (String name : names) {
+      if (!disk.isStored(name)) {
+        throw new GlobalRefException(name + " is none of the refs that are stored in etcd", null);
+      }
+      compare.look(name, generation).ifPresent(found::add);
+    }
+    long repaired = 0;
+    for (Difference one : found) {
+      String outcome;
+      try {
+        outcome = isDry ? plan(one, to) : repair(one.ref(), generation, to);
+        repaired++;
+      } catch (IOException | GlobalRefException e) {
+        outcome = one.text() + ": NOT repaired: " + e.getMessage();
+      }
+      said.accept(outcome);
+    }
+    return new Summary(repaired, found.size() - repaired);
+  }
+
+  private String plan(Difference one, To to) throws GlobalRefException, IOException {
+    if (one.kind() == Kind.UNDER_UPDATE) {
+      throw new GlobalRefException("it is being updated", null);
+    }
+    if (to == To.ETCD) {
+      requireObject(one.etcd());
+    }
+    return one.text() + ": would be set to " + (to == To.ETCD ? "etcd's value here" : "this disk's value in etcd");
+  }
+
+  private void requireObject(Optional<String> there) throws GlobalRefException, IOException {
+    Optional<String> id = Values.live(there);
+    if (id.isPresent() && !disk.hasObject(id.get())) {
+      throw new GlobalRefException("etcd's object is not here: fetch it from another node first", null);
+    }
+  }
+
+  @SuppressWarnings("try") // the lock is held and not asked
+  private String repair(String ref, Generation generation, To to) throws IOException, GlobalRefException {
+    try (AutoCloseable lock = refs.lock(disk.project(), ref)) {
+      // Under the lock nobody else moves it by the interface. The disk is compared once more when it is set.
+      Optional<String> here = disk.value(ref);
+      Optional<String> there = refs.read(disk.project(), ref).value();
+      if (Compare.agree(here, there)) {
+        return ref + ": is the same by now";
+      }
+      String text = new Difference(ref, Kind.OTHER, here, there, "").text();
+      if (to == To.DISK) {
+        Expected expected = there.isPresent() ? new Expected.Is(there.get()) : new Expected.Nothing();
+        if (!refs.compareAndPut(disk.project(), ref, expected, here.orElse(Values.DELETED.getFirst()), false)) {
+          throw new GlobalRefException("it has moved in etcd", null);
+        }
+        return text + ": etcd has this disk's value now";
+      }
+      requireObject(there);
+      String next = there.orElse(Values.DELETED.getFirst());
+      disk.set(ref, here, next);
+      // The lease may have run out, and another node have moved it since.
+      if (!refs.read(disk.project(), ref).value().orElse(Values.DELETED.getFirst()).equals(next)) {
+        throw new GlobalRefException("it has moved in etcd meanwhile; compare again", null);
+      }
+      return text + ": the disk has etcd's value now";
+    } catch (IOException | GlobalRefException e) {
+      throw e;
+    } catch (Exception e) {
+      throw new GlobalRefException(e.getMessage(), e);
+    }
+  }
+}

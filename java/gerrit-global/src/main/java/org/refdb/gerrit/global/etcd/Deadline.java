@@ -1,0 +1,54 @@
+package org.refdb.gerrit.global.etcd;
+
+import java.time.Duration;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+
+/** When an operation gives up, by the clock that never jumps; and how long it waits between two tries. */
+public final class Deadline {
+  private static final long FIRST_PAUSE_MILLIS = 2;
+
+  private final long end;
+  private final long longestPauseMillis;
+  private long pauseMillis = FIRST_PAUSE_MILLIS;
+
+  private Deadline(long end, long longestPauseMillis) {
+    this.end = end;
+    this.longestPauseMillis = longestPauseMillis;
+  }
+
+  /** Of an operation, which may ask etcd several times. */
+  public static Deadline of(Settings settings) {
+    return in(settings.timeout(), settings.requestTimeout());
+  }
+
+  /** Of something that is tried again later. */
+  public static Deadline ofOneRequest(Settings settings) {
+    return in(settings.requestTimeout(), settings.requestTimeout());
+  }
+
+  public static Deadline in(Duration time, Duration longestPause) {
+    return new Deadline(System.nanoTime() + time.toNanos(), longestPause.toMillis());
+  }
+
+  public long millisLeft() {
+    return Math.max(0, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime()));
+  }
+
+  boolean isOver() {
+    return end - System.nanoTime() <= 0;
+  }
+
+  /** Waits twice as long as the last time, give or take a quarter. Returns whether there is time left. */
+  public boolean pause() {
+    long pause = pauseMillis * 3 / 4 + ThreadLocalRandom.current().nextLong(pauseMillis / 2 + 1);
+    pauseMillis = Math.min(2 * pauseMillis, longestPauseMillis);
+    try {
+      Thread.sleep(Math.min(pause, millisLeft()));
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      return false;
+    }
+    return !isOver();
+  }
+}

@@ -1,0 +1,77 @@
+package org.refdb.gerrit.global.etcd;
+
+import com.google.common.flogger.FluentLogger;
+import org.refdb.gerrit.global.etcd.GlobalRefException.Refused;
+
+/** The lease of this node, which all of its locks have. */
+public final class Session {
+  private static final FluentLogger log = FluentLogger.forEnclosingClass();
+
+  private final Etcd etcd;
+  private long lease;
+
+  public Session(Etcd etcd) {
+    this.etcd = etcd;
+  }
+
+  /** The lease, granted if there is none. */
+  public synchronized long lease(Deadline deadline) throws GlobalRefException {
+    while (lease == 0) {
+      try {
+        // One that is granted without an answer runs out by itself.
+        lease = etcd.await(etcd.client().getLeaseClient().grant(etcd.settings().lease().toSeconds()), deadline).getID();
+      } catch (GlobalRefException.NoAnswer e) {
+        if (!deadline.pause()) {
+          throw e;
+        }
+      }
+    }
+    return lease;
+  }
+
+  /** Forgets a lease of which etcd said that it is gone. */
+  public synchronized void lost(long gone) {
+    if (lease == gone) {
+      lease = 0;
+    }
+  }
+
+  /** Lets the lease live on; to be called several times in its length. */
+  public void renew() {
+    long current;
+    synchronized (this) {
+      current = lease;
+    }
+    if (current == 0) {
+      return;
+    }
+    try {
+      Deadline deadline = Deadline.ofOneRequest(etcd.settings());
+      if (etcd.await(etcd.client().getLeaseClient().keepAliveOnce(current), deadline).getTTL() <= 0) {
+        throw new Refused("its time is over", null, true);
+      }
+    } catch (Refused e) {
+      log.atWarning().log("this node's lease in etcd has run out, and its locks with it: %s", e.getMessage());
+      lost(current);
+    } catch (GlobalRefException e) {
+      log.atWarning().log("cannot renew this node's lease in etcd, tries again: %s", e.getMessage());
+    }
+  }
+
+  public void close() {
+    long current;
+    synchronized (this) {
+      current = lease;
+      lease = 0;
+    }
+    if (current != 0) {
+      try {
+        etcd.await(
+            etcd.client().getLeaseClient().revoke(current),
+            Deadline.ofOneRequest(etcd.settings()));
+      } catch (GlobalRefException e) {
+        log.atFine().withCause(e).log("the lease runs out by itself");
+      }
+    }
+  }
+}

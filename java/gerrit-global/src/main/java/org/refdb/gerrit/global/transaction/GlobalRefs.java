@@ -1,0 +1,355 @@
+package org.refdb.gerrit.global.transaction;
+
+import com.google.common.flogger.FluentLogger;
+import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.KeyValue;
+import io.etcd.jetcd.kv.GetResponse;
+import io.etcd.jetcd.op.Cmp;
+import io.etcd.jetcd.op.CmpTarget;
+import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.options.PutOption;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import java.util.function.LongConsumer;
+import org.refdb.gerrit.global.etcd.Deadline;
+import org.refdb.gerrit.global.etcd.Etcd;
+import org.refdb.gerrit.global.etcd.Generation;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.Keys;
+import org.refdb.gerrit.global.etcd.NodeName;
+import org.refdb.gerrit.global.etcd.Session;
+import org.refdb.gerrit.global.etcd.Settings;
+import org.refdb.gerrit.global.transaction.Locks.Held;
+import org.refdb.gerrit.global.transaction.Slot.Branch;
+import org.refdb.gerrit.global.transaction.Slot.Result;
+import org.refdb.gerrit.global.transaction.Stages.Effective;
+
+/** Where each ref of several nodes points: values of refs as text, of which etcd keeps the only valid one. */
+public final class GlobalRefs implements AutoCloseable {
+  private static final FluentLogger log = FluentLogger.forEnclosingClass();
+
+  /** Between two tries to learn what became of a lost answer. */
+  private static final long RESOLVE_MILLIS = 500;
+
+  private static final int READ_AT_ONCE = 100;
+  private static final Optional<Effective> NOTHING = Optional.of(new Effective(Optional.empty(), Optional.empty()));
+
+  /** What etcd has: perhaps no value, and then whether that means that the ref does not exist. */
+  public record Found(Optional<String> value, boolean imported) {}
+
+  /** What a value must be before it is changed. */
+  public sealed interface Expected {
+    /** This one. */
+    record Is(String value) implements Expected {}
+
+    /** None, or that of a deleted ref. */
+    record Nothing() implements Expected {}
+
+    /** The one that was put at this revision, with nothing put since. */
+    record PutAt(long revision) implements Expected {}
+
+    /** Any, or none. */
+    record Anything() implements Expected {}
+  }
+
+  private final Settings settings;
+  private final NodeName node;
+  private final Counts counts = new Counts();
+  private final Etcd etcd;
+  private final Keys keys;
+  private final Slots slots;
+  private final Session session;
+  private final Projects projects;
+  private final Locks locks;
+  private final Stages stages;
+  private final ScheduledExecutorService background = thread("refdb-global");
+
+  /** The lease has a thread of its own: nothing that takes long may let it run out. */
+  private final ScheduledExecutorService renewing = thread("refdb-global-lease");
+
+  public GlobalRefs(Settings settings, NodeName node) {
+    this.settings = settings;
+    this.node = node;
+    etcd = new Etcd(settings);
+    keys = new Keys(settings.prefix());
+    slots = new Slots(etcd, keys, node, counts.unknown::increment);
+    session = new Session(etcd);
+    projects = new Projects(etcd, keys);
+    locks = new Locks(etcd, keys, node, session, slots, projects);
+    stages = new Stages(etcd, keys, node);
+    every(renewing, settings.lease().toMillis() / 4, session::renew);
+    every(background, RESOLVE_MILLIS, slots::resolve);
+    every(background, RESOLVE_MILLIS, locks::releaseRest);
+    background.execute(this::clearRemoved);
+  }
+
+  private static ScheduledExecutorService thread(String name) {
+    return Executors.newSingleThreadScheduledExecutor(Thread.ofPlatform().daemon().name(name).factory());
+  }
+
+  private static void every(ScheduledExecutorService thread, long millis, Runnable task) {
+    thread.scheduleWithFixedDelay(
+        () -> {
+          try {
+            task.run();
+          } catch (RuntimeException e) {
+            log.atSevere().withCause(e).log("the global ref database's background thread goes on");
+          }
+        },
+        millis,
+        millis,
+        TimeUnit.MILLISECONDS);
+  }
+
+  /** When an operation that begins now gives up. */
+  public Deadline deadline() {
+    return Deadline.of(settings);
+  }
+
+  public Projects projects() {
+    return projects;
+  }
+
+  public Etcd etcd() {
+    return etcd;
+  }
+
+  public Keys keys() {
+    return keys;
+  }
+
+  public Slots slots() {
+    return slots;
+  }
+
+  public Counts counts() {
+    return counts;
+  }
+
+  public Locks locks() {
+    return locks;
+  }
+
+  public Stages stages() {
+    return stages;
+  }
+
+  public String nodeName() {
+    return node.name();
+  }
+
+  /** Reads a value. */
+  public Found read(String project, String ref) throws GlobalRefException {
+    Deadline deadline = deadline();
+    Optional<Generation> generation = projects.find(project, deadline);
+    while (generation.isPresent()) {
+      // Both at one moment: a project that was removed or renamed has no value of before.
+      List<GetResponse> both = readAt(project, generation.get(), List.of(ref), deadline);
+      Optional<Generation> now = projects.remember(project, Etcd.text(both.get(0)));
+      if (now.map(Generation::id).equals(generation.map(Generation::id))) {
+        Optional<KeyValue> entry = Etcd.first(both.get(1));
+        Optional<Effective> effective = entry.isPresent() ? stages.look(entry.get(), deadline) : NOTHING;
+        if (effective.isPresent()) {
+          return new Found(effective.get().value(), now.get().imported());
+        }
+      }
+      generation = now;
+    }
+    return new Found(Optional.empty(), false);
+  }
+
+  private List<GetResponse> readAt(String project, Generation generation, List<String> names, Deadline deadline) throws GlobalRefException {
+    List<Op> reads = new ArrayList<>(List.of(Etcd.get(keys.project(project))));
+    names.forEach(name -> reads.add(Etcd.get(keys.value(generation, name))));
+    return etcd.commitAgain(List.of(), reads, List.of(), deadline).getGetResponses();
+  }
+
+  /** Reads many values, some at a time. */
+  public List<Optional<String>> values(String project, List<String> names) throws GlobalRefException {
+    List<Optional<String>> values = new ArrayList<>();
+    while (values.size() < names.size()) {
+      List<String> some = names.subList(values.size(), Math.min(names.size(), values.size() + READ_AT_ONCE));
+      Optional<Generation> generation = projects.look(project, deadline());
+      if (generation.isEmpty()) {
+        return Collections.nCopies(names.size(), Optional.empty());
+      }
+      List<GetResponse> all = readAt(project, generation.get(), some, deadline());
+      if (!projects.remember(project, Etcd.text(all.getFirst())).map(Generation::id).equals(generation.map(Generation::id))) {
+        values.clear();
+        continue;
+      }
+      for (GetResponse one : all.subList(1, all.size())) {
+        Optional<KeyValue> entry = Etcd.first(one);
+        values.add(entry.isPresent() ? stages.value(entry.get(), deadline()) : Optional.empty());
+      }
+    }
+    return values;
+  }
+
+  /**
+   * Changes a value.
+   *
+   * @param catchesUp whether it is success, too, if the value is there already
+   * @return false if the value is another
+   */
+  public boolean compareAndPut(String project, String ref, Expected expected, String value, boolean catchesUp)
+      throws GlobalRefException {
+    return compareAndPut(project, ref, expected, value, catchesUp, revision -> {});
+  }
+
+  /** Changes a value. Once it is known to be put, {@code put} is told at which revision. That may be long after an error. */
+  public boolean compareAndPut(String project, String ref, Expected expected, String value, boolean catchesUp, LongConsumer put)
+      throws GlobalRefException {
+    long start = System.nanoTime();
+    try {
+      boolean isDone = change(project, ref, expected, value, catchesUp, put);
+      (isDone ? counts.updates : counts.refused).increment();
+      return isDone;
+    } catch (GlobalRefException e) {
+      counts.failed.increment();
+      throw e;
+    } finally {
+      counts.updateTook.accept(System.nanoTime() - start);
+    }
+  }
+
+  private boolean change(String project, String ref, Expected expected, String value, boolean catchesUp, LongConsumer put)
+      throws GlobalRefException {
+    Deadline deadline = deadline();
+    while (true) {
+      Generation generation = projects.findOrBegin(project, deadline);
+      ByteSequence key = keys.value(generation, ref);
+      Optional<Held> lock = locks.held(new Locks.Name(project, ref));
+      List<Branch> branches = branches(project, generation, key, lock, expected, value);
+      List<Op> reads = new ArrayList<>(List.of(Etcd.get(keys.project(project)), Etcd.get(key)));
+      lock.ifPresent(held -> reads.add(Etcd.get(held.key())));
+      Result result = slots.run(branches, reads, deadline, put);
+      if (result.isDone()) {
+        put.accept(result.revision());
+        return true;
+      }
+      Optional<KeyValue> entry = result.reads().isEmpty() ? Optional.empty() : Etcd.first(result.reads().get(1));
+      if (entry.isPresent() && Stage.is(entry.get())) {
+        stages.clear(entry.get(), deadline);
+      } else if (!result.reads().isEmpty()) {
+        boolean isPut = expected instanceof Expected.Anything && lock.isEmpty();
+        Optional<Boolean> answer = answer(project, ref, generation, lock, result.reads(), value, catchesUp, isPut);
+        if (answer.isPresent()) {
+          return answer.get();
+        }
+      }
+      // Only the mark has told of the refusal, or a project was imported meanwhile.
+      if (!deadline.pause()) {
+        throw new GlobalRefException("etcd refused the change, and did not say in time why. Nothing was changed", null);
+      }
+    }
+  }
+
+  private List<Branch> branches(
+      String project, Generation generation, ByteSequence key, Optional<Held> lock, Expected expected, String value) {
+    List<Cmp> common = new ArrayList<>(List.of(projects.is(project, generation)));
+    lock.ifPresent(held -> common.add(Etcd.isCreatedAt(held.key(), held.token())));
+    List<Op> put = List.of(Op.put(key, Keys.bytes(value), PutOption.DEFAULT));
+    List<Branch> branches = new ArrayList<>();
+    switch (expected) {
+      case Expected.Is is -> {
+        branches.add(branch(common, Etcd.is(key, is.value()), put));
+        if (!generation.imported()) {
+          branches.add(branch(common, Etcd.isAbsent(key), put));
+        }
+      }
+      case Expected.Nothing nothing -> {
+        branches.add(branch(common, Etcd.isAbsent(key), put));
+        Values.DELETED.forEach(deleted -> branches.add(branch(common, Etcd.is(key, deleted), put)));
+      }
+      case Expected.PutAt at -> branches.add(branch(common, Etcd.isChangedAt(key, at.revision()), put));
+      case Expected.Anything anything -> {
+        // A batch that is under way here is decided first: its stage comes after all values.
+        branches.add(branch(common, new Cmp(key, Cmp.Op.LESS, CmpTarget.value(Stage.FIRST)), put));
+        branches.add(branch(common, Etcd.isAbsent(key), put));
+      }
+    }
+    return branches;
+  }
+
+  private static Branch branch(List<Cmp> common, Cmp own, List<Op> then) {
+    List<Cmp> all = new ArrayList<>(common);
+    all.add(own);
+    return new Branch(all, then);
+  }
+
+  /** Why a change was refused; empty if it is to be tried again. */
+  private Optional<Boolean> answer(
+      String project, String ref, Generation generation, Optional<Held> lock, List<GetResponse> reads, String value,
+      boolean catchesUp, boolean isPut)
+      throws GlobalRefException {
+    Optional<Generation> now = projects.remember(project, Etcd.text(reads.get(0)));
+    if (isPut && now.isPresent() && !now.get().equals(generation)) {
+      // It compares nothing, so it is for the project that has the name now.
+      return Optional.empty();
+    }
+    if (!now.map(Generation::id).equals(Optional.of(generation.id()))) {
+      throw new GlobalRefException(
+          project + " was removed or renamed while " + ref + " was updated. Nothing was changed; try again", null);
+    }
+    if (lock.isPresent()) {
+      boolean holds = Etcd.first(reads.get(2)).filter(one -> one.getCreateRevision() == lock.get().token()).isPresent();
+      if (!holds) {
+        throw new GlobalRefException(
+            "the lock of " + ref + " in " + project + " is lost: this node's lease ran out. Nothing was changed; try again", null);
+      }
+    }
+    if (!now.get().equals(generation)) {
+      return Optional.empty();
+    }
+    return Optional.of(catchesUp && Etcd.text(reads.get(1)).equals(Optional.of(value)));
+  }
+
+  /** Waits for the lock of a ref. */
+  public AutoCloseable lock(String project, String ref) throws GlobalRefException {
+    try {
+      AutoCloseable lock = locks.lock(new Locks.Name(project, ref));
+      counts.locks.increment();
+      return lock;
+    } catch (GlobalRefException e) {
+      counts.locksRefused.increment();
+      throw e;
+    }
+  }
+
+  /** Forgets a project. */
+  public void remove(String project) throws GlobalRefException {
+    if (projects.remove(project, deadline())) {
+      background.execute(this::clearRemoved);
+    }
+  }
+
+  public void rename(String from, String to) throws GlobalRefException {
+    projects.rename(from, to, deadline());
+  }
+
+  private void clearRemoved() {
+    try {
+      projects.clearRemoved(this::deadline);
+    } catch (GlobalRefException e) {
+      log.atWarning().withCause(e).log("values of removed projects are not cleared yet; it is tried again in a minute");
+      background.schedule(this::clearRemoved, 1, TimeUnit.MINUTES);
+    } catch (RuntimeException e) {
+      log.atSevere().withCause(e).log("values of removed projects stay in etcd until the next start");
+    }
+  }
+
+  @Override
+  public void close() {
+    background.shutdownNow();
+    renewing.shutdownNow();
+    stages.close();
+    session.close();
+    etcd.close();
+  }
+}

@@ -1,0 +1,68 @@
+package org.refdb.gerrit.global.transaction;
+
+import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.kv.TxnResponse;
+import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.options.PutOption;
+import java.util.List;
+import java.util.Optional;
+import org.refdb.gerrit.global.etcd.Deadline;
+import org.refdb.gerrit.global.etcd.Etcd;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.Keys;
+import org.refdb.gerrit.global.transaction.Mark.Outcome;
+
+/**
+ * The mark that an intent keeps: where it is in etcd, and what it is before the transaction.
+ *
+ * @param node whose it is
+ * @param key its key, without the prefix of all keys
+ * @param open its text, as the transaction compares it
+ * @param staged whether its batch is staged. An older refdb knows no such mark, and leaves the intent alone
+ */
+public record IntentMark(String node, String key, String open, boolean staged) {
+  private static final String STAGED = "staged ";
+
+  static IntentMark of(String node, Keys keys, Slot slot, boolean staged) {
+    return new IntentMark(node, keys.withoutPrefix(slot.key()), slot.mark().text(), staged);
+  }
+
+  static IntentMark parse(String text) throws GlobalRefException {
+    String[] words = text.split(" ", 3);
+    if (words.length != 3) {
+      throw new GlobalRefException("an intent has \"" + text + "\" for a mark, which refdb has not written", null);
+    }
+    boolean staged = words[2].startsWith(STAGED);
+    String open = staged ? words[2].substring(STAGED.length()) : words[2];
+    Mark.parse(open);
+    return new IntentMark(words[0], words[1], open, staged);
+  }
+
+  String text() {
+    return node + ' ' + key + ' ' + (staged ? STAGED : "") + open;
+  }
+
+  /** What the intent is called: no other transaction has this mark. */
+  String intentId() {
+    int slot = key.lastIndexOf('/');
+    String[] words = open.split(" ");
+    return words[0] + '-' + key.substring(slot + 1) + '-' + words[1];
+  }
+
+  /**
+   * Sees to it that the transaction never applies any more, if it has not yet. Its node may be at it: then it is refused.
+   *
+   * <p>A mark that is another one by now was closed, by this transaction or against it.
+   */
+  void close(Etcd etcd, Keys keys, Deadline deadline) throws GlobalRefException {
+    ByteSequence at = keys.withPrefix(key);
+    Op put = Op.put(at, Keys.bytes(Mark.parse(open).next(Outcome.VOID).text()), PutOption.DEFAULT);
+    TxnResponse answer = etcd.commitAgain(List.of(Etcd.is(at, open)), List.of(put), List.of(Etcd.get(at)), deadline);
+    if (!answer.isSucceeded()) {
+      Optional<String> now = Etcd.text(answer.getGetResponses().getFirst());
+      if (now.equals(Optional.of(open))) {
+        throw new IllegalStateException("etcd has the mark \"" + open + "\", and has not");
+      }
+    }
+  }
+}

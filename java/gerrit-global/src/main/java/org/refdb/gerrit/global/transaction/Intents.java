@@ -1,0 +1,170 @@
+package org.refdb.gerrit.global.transaction;
+
+import com.google.common.flogger.FluentLogger;
+import java.io.IOException;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.EnumSet;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Predicate;
+import org.refdb.engine.BatchResult;
+import org.refdb.engine.EngineException;
+import org.refdb.engine.GlobalIntent;
+import org.refdb.engine.GlobalRef;
+import org.refdb.engine.RefBatch;
+import org.refdb.engine.RefView;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+
+/**
+ * Settles intents. First the transaction's mark is closed, so that it never applies any more if it has not yet. Then a ref
+ * whose new value is etcd's gets it here too. Another one stays as it is.
+ */
+public final class Intents {
+  private static final FluentLogger log = FluentLogger.forEnclosingClass();
+
+  /** The ref has another value than before the intent: it has the new one already, or was moved since. */
+  private static final Set<BatchResult.Reason> MOVED =
+      EnumSet.of(
+          BatchResult.Reason.INCORRECT_OLD_VALUE, BatchResult.Reason.CREATE_EXISTS, BatchResult.Reason.NONEXISTENT_REF);
+
+  /** What became of an intent. */
+  public enum Outcome {
+    /** Its batch is under way in this process. */
+    UNDER_WAY,
+    /** The disk has etcd's values. */
+    FINISHED,
+    /** All is as before. */
+    DROPPED;
+
+    public String text() {
+      return name().toLowerCase(Locale.ROOT).replace('_', ' ');
+    }
+  }
+
+  private final GlobalRefs refs;
+
+  /** Those of batches that this process is at. */
+  private final Set<String> live = ConcurrentHashMap.newKeySet();
+
+  public Intents(GlobalRefs refs) {
+    this.refs = refs;
+  }
+
+  public void begin(String id) {
+    live.add(id);
+  }
+
+  public void end(String id) {
+    live.remove(id);
+  }
+
+  /** Whether this process's site wrote it. */
+  public boolean isOfThisNode(GlobalIntent intent) {
+    try {
+      return IntentMark.parse(intent.mark()).node().equals(refs.nodeName());
+    } catch (GlobalRefException e) {
+      return false;
+    }
+  }
+
+  /**
+   * Why a process may be at it. Empty if none is: its refs were not locked while it was there. A batch has the locks as long as
+   * its intent may change.
+   */
+  public Optional<String> underWay(RefView view, GlobalIntent intent) throws IOException {
+    if (isOfThisNode(intent)) {
+      return live.contains(intent.id()) ? Optional.of("this Gerrit is at it") : Optional.empty();
+    }
+    RefBatch look = new RefBatch(true, false).agreed();
+    look.edit(intent.refs().getFirst().name()).verify().expectAnything().end(false, null, false);
+    try {
+      // In files a lock that is held is a rejection, in reftables an error.
+      List<BatchResult.Rejection> rejections = view.commit(look).rejections();
+      if (!rejections.isEmpty()) {
+        return Optional.of(rejections.getFirst().text());
+      }
+    } catch (EngineException e) {
+      if (e.kind() == EngineException.Kind.LOCKED) {
+        return Optional.of(e.getMessage());
+      }
+      throw e;
+    }
+    return view.globalIntents().contains(intent) ? Optional.empty() : Optional.of("it has moved on meanwhile");
+  }
+
+  /** Whether etcd has new values of it, as far as it is known by now. */
+  public boolean isAgreed(String project, GlobalIntent intent, Predicate<String> isStored) throws GlobalRefException {
+    return !agreed(project, intent, isStored).isEmpty();
+  }
+
+  private List<GlobalRef> agreed(String project, GlobalIntent intent, Predicate<String> isStored) throws GlobalRefException {
+    List<GlobalRef> stored = intent.refs().stream().filter(ref -> isStored.test(ref.name())).toList();
+    List<Optional<String>> values = refs.values(project, stored.stream().map(GlobalRef::name).toList());
+    List<GlobalRef> agreed = new ArrayList<>();
+    for (int i = 0; i < stored.size(); i++) {
+      if (isNew(values.get(i), stored.get(i))) {
+        agreed.add(stored.get(i));
+      }
+    }
+    return agreed;
+  }
+
+  /**
+   * Settles an intent.
+   *
+   * @throws GlobalRefException if etcd does not say
+   * @throws IOException if the disk does not do
+   */
+  public Outcome settle(String project, RefView view, GlobalIntent intent, Predicate<String> isStored)
+      throws GlobalRefException, IOException {
+    if (live.contains(intent.id())) {
+      return Outcome.UNDER_WAY;
+    }
+    IntentMark mark = IntentMark.parse(intent.mark());
+    mark.close(refs.etcd(), refs.keys(), refs.deadline());
+    if (mark.staged()) {
+      refs.stages().close(new Decider(mark.node(), intent.id()), refs.deadline());
+    }
+    List<GlobalRef> agreed = agreed(project, intent, isStored);
+    Outcome outcome = agreed.isEmpty() ? Outcome.DROPPED : Outcome.FINISHED;
+    if (outcome == Outcome.FINISHED) {
+      // It was done, so what etcd does not store belongs to it.
+      intent.refs().stream().filter(ref -> !isStored.test(ref.name())).forEach(agreed::add);
+      finish(view, agreed);
+    }
+    view.removeGlobalIntent(intent.id());
+    log.atInfo().log(
+        "an update of %d refs of %s that was not finished is %s now", intent.refs().size(), project,
+        outcome.text());
+    return outcome;
+  }
+
+  private static boolean isNew(Optional<String> value, GlobalRef ref) {
+    return value.isPresent() && (ref.newId() == null ? Values.isDeleted(value.get()) : value.get().equals(ref.newId()));
+  }
+
+  private static void finish(RefView view, List<GlobalRef> agreed) throws IOException {
+    RefBatch batch = new RefBatch(false, false).agreed();
+    batch.committer("refdb", "refdb@localhost", Instant.now().getEpochSecond(), 0);
+    for (GlobalRef ref : agreed) {
+      RefBatch.Edit edit = batch.edit(ref.name());
+      edit = ref.newId() == null ? edit.delete() : edit.set(raw(ref.newId()));
+      edit = ref.oldId() == null ? edit.expectNothing() : edit.expectId(raw(ref.oldId()));
+      edit.end(false, "global: finished, since etcd had it", false);
+    }
+    for (BatchResult.Rejection rejection : view.commit(batch).rejections()) {
+      if (!MOVED.contains(rejection.reason())) {
+        throw new IOException("etcd has a value of " + rejection.name() + " that this disk cannot have: " + rejection.text());
+      }
+    }
+  }
+
+  private static byte[] raw(String id) {
+    return HexFormat.of().parseHex(id);
+  }
+}

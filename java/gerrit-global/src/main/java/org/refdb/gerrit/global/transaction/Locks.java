@@ -1,0 +1,193 @@
+package org.refdb.gerrit.global.transaction;
+
+import com.google.common.flogger.FluentLogger;
+import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.options.DeleteOption;
+import io.etcd.jetcd.options.PutOption;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.refdb.gerrit.global.etcd.Deadline;
+import org.refdb.gerrit.global.etcd.Etcd;
+import org.refdb.gerrit.global.etcd.Generation;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.GlobalRefException.NoAnswer;
+import org.refdb.gerrit.global.etcd.GlobalRefException.Refused;
+import org.refdb.gerrit.global.etcd.Keys;
+import org.refdb.gerrit.global.etcd.NodeName;
+import org.refdb.gerrit.global.etcd.Session;
+import org.refdb.gerrit.global.transaction.Slot.Branch;
+import org.refdb.gerrit.global.transaction.Slot.Result;
+
+/** The locks that this process holds or wants. Among its own threads it decides itself, and asks etcd for one of them. */
+public final class Locks {
+  private static final FluentLogger log = FluentLogger.forEnclosingClass();
+
+  /** Names a ref. */
+  public record Name(String project, String ref) {}
+
+  /**
+   * A lock.
+   *
+   * @param token the revision that created the key: no other lock has it
+   */
+  record Held(ByteSequence key, long token) {}
+
+  private final Etcd etcd;
+  private final Keys keys;
+  private final NodeName node;
+  private final Session session;
+  private final Slots slots;
+  private final Projects projects;
+
+  /** Those that a thread of this process holds, or asks etcd for: then there is no value. */
+  private final Map<Name, Optional<Held>> table = new HashMap<>();
+
+  /** Those that are to be released once etcd answers. */
+  private final Set<Held> releasing = new HashSet<>();
+
+  Locks(Etcd etcd, Keys keys, NodeName node, Session session, Slots slots, Projects projects) {
+    this.etcd = etcd;
+    this.keys = keys;
+    this.node = node;
+    this.session = session;
+    this.slots = slots;
+    this.projects = projects;
+  }
+
+  /** The lock that a put has to compare. */
+  public synchronized Optional<Held> held(Name name) {
+    return table.getOrDefault(name, Optional.empty());
+  }
+
+  /** How many locks this process holds, or asks for. */
+  public synchronized int count() {
+    return table.size();
+  }
+
+  /** Waits for the lock. Closing it releases it, once. */
+  AutoCloseable lock(Name name) throws GlobalRefException {
+    Deadline deadline = Deadline.in(etcd.settings().lockTimeout(), etcd.settings().requestTimeout());
+    reserve(name, deadline);
+    Held held = null;
+    try {
+      held = acquire(name, deadline);
+    } finally {
+      set(name, held);
+    }
+    Held got = held;
+    AtomicBoolean open = new AtomicBoolean(true);
+    return () -> {
+      if (open.getAndSet(false)) {
+        release(got);
+        set(name, null);
+      }
+    };
+  }
+
+  private synchronized void reserve(Name name, Deadline deadline) throws GlobalRefException {
+    while (table.containsKey(name)) {
+      long millis = deadline.millisLeft();
+      if (millis == 0) {
+        throw new GlobalRefException("another thread of this Gerrit holds it", null);
+      }
+      try {
+        wait(millis);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        throw new GlobalRefException("interrupted while it was waited for", e);
+      }
+    }
+    table.put(name, Optional.empty());
+  }
+
+  private synchronized void set(Name name, Held held) {
+    if (held == null) {
+      table.remove(name);
+      notifyAll();
+    } else {
+      table.put(name, Optional.of(held));
+    }
+  }
+
+  /** Asks until the lock is free. Each question has the time of any other: the deadline ends the waiting only. */
+  private Held acquire(Name name, Deadline waiting) throws GlobalRefException {
+    while (true) {
+      Deadline deadline = Deadline.of(etcd.settings());
+      Generation generation = projects.findOrBegin(name.project(), deadline);
+      ByteSequence key = keys.lock(generation, name.ref());
+      String value = node.name() + ' ' + node.text() + ' ' + Generation.random().id();
+      long lease = session.lease(deadline);
+      Op put = Op.put(key, Keys.bytes(value), PutOption.builder().withLeaseId(lease).build());
+      Branch branch = new Branch(List.of(projects.is(name.project(), generation), Etcd.isAbsent(key)), List.of(put));
+      String holder = "";
+      try {
+        List<Op> reads = List.of(Etcd.get(keys.project(name.project())), Etcd.get(key));
+        // Else a lock of which nobody was told would stay for as long as this node lives.
+        Result result = slots.run(List.of(branch), reads, deadline, revision -> releaseLater(new Held(key, revision)));
+        if (result.isDone()) {
+          return new Held(key, result.revision());
+        }
+        if (!result.reads().isEmpty()) {
+          projects.remember(name.project(), Etcd.text(result.reads().get(0)));
+          holder = Etcd.text(result.reads().get(1)).orElse("");
+        }
+      } catch (Refused e) {
+        if (!e.leaseIsGone()) {
+          throw e;
+        }
+        session.lost(lease);
+      }
+      if (!waiting.pause()) {
+        throw new GlobalRefException("it was held for " + etcd.settings().lockTimeout().toMillis() + " ms by " + holder, null);
+      }
+    }
+  }
+
+  private void release(Held held) {
+    if (!tryRelease(held)) {
+      releaseLater(held);
+    }
+  }
+
+  private synchronized void releaseLater(Held held) {
+    releasing.add(held);
+  }
+
+  private boolean tryRelease(Held held) {
+    try {
+      etcd.commit(
+          List.of(Etcd.isCreatedAt(held.key(), held.token())),
+          List.of(Op.delete(held.key(), DeleteOption.DEFAULT)),
+          List.of(),
+          Deadline.ofOneRequest(etcd.settings()));
+      return true;
+    } catch (NoAnswer e) {
+      log.atFine().withCause(e).log("a lock is released later");
+      return false;
+    } catch (GlobalRefException e) {
+      log.atWarning().withCause(e).log("a lock is not released; it goes with this node's lease");
+      return true;
+    }
+  }
+
+  /** Releases once more what etcd did not answer. */
+  void releaseRest() {
+    List<Held> rest;
+    synchronized (this) {
+      rest = List.copyOf(releasing);
+    }
+    for (Held held : rest) {
+      if (tryRelease(held)) {
+        synchronized (this) {
+          releasing.remove(held);
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,149 @@
+package org.refdb.gerrit.global.transaction;
+
+import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.KeyValue;
+import io.etcd.jetcd.op.Cmp;
+import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.options.DeleteOption;
+import io.etcd.jetcd.options.GetOption;
+import io.etcd.jetcd.options.PutOption;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
+import org.refdb.gerrit.global.etcd.Deadline;
+import org.refdb.gerrit.global.etcd.Etcd;
+import org.refdb.gerrit.global.etcd.Generation;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.Keys;
+
+/** The generations of projects. This process remembers them; each put and each read proves that they are still right. */
+public final class Projects {
+  private static final int CLEARED_AT_ONCE = 1000;
+
+  private final Etcd etcd;
+  private final Keys keys;
+  private final Map<String, Generation> known = new ConcurrentHashMap<>();
+
+  Projects(Etcd etcd, Keys keys) {
+    this.etcd = etcd;
+    this.keys = keys;
+  }
+
+  /** The generation, if the project was ever seen. */
+  Optional<Generation> find(String project, Deadline deadline) throws GlobalRefException {
+    Generation remembered = known.get(project);
+    return remembered != null ? Optional.of(remembered) : look(project, deadline);
+  }
+
+  public Optional<Generation> look(String project, Deadline deadline) throws GlobalRefException {
+    return remember(project, Etcd.text(etcd.read(keys.project(project), GetOption.DEFAULT, deadline)));
+  }
+
+  /** Takes note of what etcd has for a project. */
+  public Optional<Generation> remember(String project, Optional<String> text) throws GlobalRefException {
+    if (text.isEmpty()) {
+      known.remove(project);
+      return Optional.empty();
+    }
+    Generation generation = Generation.parse(text.get());
+    known.put(project, generation);
+    return Optional.of(generation);
+  }
+
+  /** The generation, the first one if there is none. */
+  public Generation findOrBegin(String project, Deadline deadline) throws GlobalRefException {
+    Optional<Generation> found = find(project, deadline);
+    while (found.isEmpty()) {
+      ByteSequence key = keys.project(project);
+      etcd.commitAgain(
+          List.of(Etcd.isAbsent(key)),
+          List.of(Op.put(key, Keys.bytes(Generation.random().text()), PutOption.DEFAULT)),
+          List.of(),
+          deadline);
+      found = look(project, deadline);
+    }
+    return found.get();
+  }
+
+  public Cmp is(String project, Generation generation) {
+    return Etcd.is(keys.project(project), generation.text());
+  }
+
+  /** Says that all refs of a project are in etcd: from now on an absent one does not exist. */
+  public void markImported(String project, Generation generation, Deadline deadline) throws GlobalRefException {
+    Generation imported = new Generation(generation.id(), true);
+    etcd.commitAgain(
+        List.of(is(project, generation)),
+        List.of(Op.put(keys.project(project), Keys.bytes(imported.text()), PutOption.DEFAULT)),
+        List.of(),
+        deadline);
+    if (!look(project, deadline).equals(Optional.of(imported))) {
+      throw new GlobalRefException(project + " was removed or renamed while it was imported", null);
+    }
+  }
+
+  /** Forgets a project. Returns whether there was something; its values are to be cleared. */
+  public boolean remove(String project, Deadline deadline) throws GlobalRefException {
+    Optional<Generation> found = look(project, deadline);
+    if (found.isEmpty()) {
+      return false;
+    }
+    // A copy of this request that comes late compares the generation: it removes this one or none.
+    etcd.commitAgain(
+        List.of(is(project, found.get())),
+        List.of(
+            Op.delete(keys.project(project), DeleteOption.DEFAULT),
+            Op.put(keys.removed(found.get()), Keys.bytes(project), PutOption.DEFAULT)),
+        List.of(),
+        deadline);
+    known.remove(project);
+    return true;
+  }
+
+  /** Gives a project another name. */
+  void rename(String from, String to, Deadline deadline) throws GlobalRefException {
+    Generation generation =
+        look(from, deadline).orElseThrow(() -> new GlobalRefException("etcd has no project " + from, null));
+    etcd.commitAgain(
+        List.of(is(from, generation), Etcd.isAbsent(keys.project(to))),
+        List.of(
+            Op.delete(keys.project(from), DeleteOption.DEFAULT),
+            Op.put(keys.project(to), Keys.bytes(generation.text()), PutOption.DEFAULT)),
+        List.of(),
+        deadline);
+    known.remove(from);
+    if (!look(to, deadline).map(Generation::id).equals(Optional.of(generation.id()))) {
+      throw new GlobalRefException("etcd has a project " + to + " already, so " + from + " keeps its name", null);
+    }
+  }
+
+  /** Deletes the values of removed generations, in steps that do not hold etcd up. Each has a deadline of its own. */
+  public void clearRemoved(Supplier<Deadline> deadline) throws GlobalRefException {
+    ByteSequence all = keys.allRemoved();
+    GetOption prefix = GetOption.builder().isPrefix(true).withLimit(CLEARED_AT_ONCE).build();
+    List<KeyValue> some = etcd.read(all, prefix, deadline.get()).getKvs();
+    while (!some.isEmpty()) {
+      for (KeyValue removed : some) {
+        Generation generation = Generation.parse(Keys.rest(removed.getKey(), all));
+        clear(keys.values(generation), deadline);
+        clear(keys.locks(generation), deadline);
+        etcd.commitAgain(List.of(), List.of(Op.delete(removed.getKey(), DeleteOption.DEFAULT)), List.of(), deadline.get());
+      }
+      some = etcd.read(all, prefix, deadline.get()).getKvs();
+    }
+  }
+
+  private void clear(ByteSequence prefix, Supplier<Deadline> deadline) throws GlobalRefException {
+    GetOption some = GetOption.builder().isPrefix(true).withKeysOnly(true).withLimit(CLEARED_AT_ONCE).build();
+    while (true) {
+      List<KeyValue> found = etcd.read(prefix, some, deadline.get()).getKvs();
+      if (found.isEmpty()) {
+        return;
+      }
+      DeleteOption upToLast = DeleteOption.builder().withRange(Keys.after(found.getLast().getKey())).build();
+      etcd.commitAgain(List.of(), List.of(Op.delete(found.getFirst().getKey(), upToLast)), List.of(), deadline.get());
+    }
+  }
+}

@@ -1,0 +1,221 @@
+package org.refdb.gerrit.global.transaction;
+
+import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.KeyValue;
+import io.etcd.jetcd.kv.GetResponse;
+import io.etcd.jetcd.kv.TxnResponse;
+import io.etcd.jetcd.op.Cmp;
+import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.options.GetOption;
+import io.etcd.jetcd.options.PutOption;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import org.refdb.gerrit.global.etcd.Deadline;
+import org.refdb.gerrit.global.etcd.Etcd;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.GlobalRefException.NoAnswer;
+import org.refdb.gerrit.global.etcd.GlobalRefException.Refused;
+import org.refdb.gerrit.global.etcd.Keys;
+import org.refdb.gerrit.global.transaction.Mark.Outcome;
+
+/** Runs one transaction after the other, each with its mark. One thread has it at a time. */
+public final class Slot {
+  /** Changes, and the comparisons that must hold for them. Of several branches the first one that can be is done. */
+  record Branch(List<Cmp> compares, List<Op> then) {}
+
+  /**
+   * How a transaction ended.
+   *
+   * @param revision of etcd, at which the mark was closed
+   * @param reads what was asked for in case of a refusal, empty where only the mark has told
+   */
+  record Result(Outcome outcome, long revision, List<GetResponse> reads) {
+    boolean isDone() {
+      return outcome == Outcome.DONE;
+    }
+  }
+
+  private final Etcd etcd;
+  private final ByteSequence key;
+  private Mark mark;
+
+  /** Whether the transaction after the mark may still come. */
+  private boolean unresolved;
+
+  Slot(Etcd etcd, ByteSequence key, Mark mark) {
+    this.etcd = etcd;
+    this.key = key;
+    this.mark = mark;
+  }
+
+  boolean isUnresolved() {
+    return unresolved;
+  }
+
+  /** Runs a transaction until it is done or refused. Where the result is not known in time, the slot stays unresolved. */
+  Result run(List<Branch> branches, List<Op> reads, Deadline deadline) throws GlobalRefException {
+    if (unresolved) {
+      throw new IllegalStateException("the last transaction of this slot is not closed");
+    }
+    while (true) {
+      Result result = once(branches, reads, deadline);
+      if (result.outcome() != Outcome.VOID) {
+        return result;
+      }
+      if (!deadline.pause()) {
+        throw new GlobalRefException(
+            "etcd at " + String.join(", ", etcd.settings().endpoints()) + " did not answer in time. Nothing was changed", null);
+      }
+    }
+  }
+
+  /** The mark that the next transaction compares. */
+  Mark mark() {
+    return mark;
+  }
+
+  /** Where it is in etcd. */
+  ByteSequence key() {
+    return key;
+  }
+
+  /** Runs a transaction once, which may end void. Where the result is not known in time, the slot stays unresolved. */
+  Result once(List<Branch> branches, List<Op> reads, Deadline deadline) throws GlobalRefException {
+    try {
+      unresolved = true;
+      return evaluated(send(branches, reads, deadline));
+    } catch (NoAnswer e) {
+      return close(deadline);
+    } catch (Refused e) {
+      return afterError(e, deadline);
+    }
+  }
+
+  /**
+   * The first branch is etcd's own transaction: of puts in a transaction inside it etcd's quota takes no notice. The others
+   * are transactions in each other. Whichever is done closes the mark. With one branch alone the reads stand outside of the
+   * inner transaction: etcd counts operations of both together.
+   */
+  private TxnResponse send(List<Branch> branches, List<Op> reads, Deadline deadline) throws GlobalRefException {
+    Cmp open = Etcd.is(key, mark.text());
+    List<Cmp> compares = new ArrayList<>(branches.getFirst().compares());
+    compares.add(open);
+    if (branches.size() == 1) {
+      List<Op> refused = new ArrayList<>(List.of(Etcd.get(key)));
+      refused.addAll(reads);
+      refused.add(nested(List.of(open), List.of(closing(Outcome.REFUSED)), List.of()));
+      return etcd.commit(compares, with(branches.getFirst().then(), closing(Outcome.DONE)), refused, deadline);
+    }
+    List<Op> otherwise = with(reads, closing(Outcome.REFUSED));
+    for (Branch branch : branches.subList(1, branches.size()).reversed()) {
+      otherwise = List.of(nested(branch.compares(), with(branch.then(), closing(Outcome.DONE)), otherwise));
+    }
+    return etcd.commit(
+        compares,
+        with(branches.getFirst().then(), closing(Outcome.DONE)),
+        List.of(Etcd.get(key), nested(List.of(open), otherwise, List.of())),
+        deadline);
+  }
+
+  private static Op nested(List<Cmp> compares, List<Op> then, List<Op> otherwise) {
+    return Op.txn(compares.toArray(Cmp[]::new), then.toArray(Op[]::new), otherwise.toArray(Op[]::new));
+  }
+
+  private static List<Op> with(List<Op> some, Op last) {
+    List<Op> all = new ArrayList<>(some);
+    all.add(last);
+    return all;
+  }
+
+  private Op closing(Outcome outcome) {
+    return Op.put(key, Keys.bytes(mark.next(outcome).text()), PutOption.DEFAULT);
+  }
+
+  private Result evaluated(TxnResponse answer) throws GlobalRefException {
+    long revision = answer.getHeader().getRevision();
+    if (answer.isSucceeded()) {
+      return done(revision);
+    }
+    TxnResponse inner = answer.getTxnResponses().getFirst();
+    if (!inner.isSucceeded()) {
+      return told(Etcd.first(answer.getGetResponses().getFirst()));
+    }
+    while (!inner.getTxnResponses().isEmpty()) {
+      inner = inner.getTxnResponses().getFirst();
+      if (inner.isSucceeded()) {
+        return done(revision);
+      }
+    }
+    closedAs(mark.next(Outcome.REFUSED));
+    List<GetResponse> outside = answer.getGetResponses();
+    return new Result(
+        Outcome.REFUSED, revision, outside.size() > 1 ? outside.subList(1, outside.size()) : inner.getGetResponses());
+  }
+
+  private Result done(long revision) {
+    closedAs(mark.next(Outcome.DONE));
+    return new Result(Outcome.DONE, revision, List.of());
+  }
+
+  private void closedAs(Mark closed) {
+    mark = closed;
+    unresolved = false;
+  }
+
+  /** Closes the mark of a transaction that is not answered, so that it never applies, or learns how it ended. */
+  Result close(Deadline deadline) throws GlobalRefException {
+    return close(List.of(), deadline);
+  }
+
+  /** Closes the mark, though there was no transaction that closes it, and makes these changes with that. */
+  void withdraw(List<Op> changes, Deadline deadline) throws GlobalRefException {
+    if (unresolved) {
+      throw new IllegalStateException("the last transaction of this slot may still apply");
+    }
+    unresolved = true;
+    close(changes, deadline);
+  }
+
+  private Result close(List<Op> changes, Deadline deadline) throws GlobalRefException {
+    Mark closed = mark.next(Outcome.VOID);
+    List<Op> puts = with(changes, closing(Outcome.VOID));
+    try {
+      TxnResponse answer = etcd.commitAgain(List.of(Etcd.is(key, mark.text())), puts, List.of(Etcd.get(key)), deadline);
+      if (answer.isSucceeded()) {
+        closedAs(closed);
+        return new Result(Outcome.VOID, answer.getHeader().getRevision(), List.of());
+      }
+      return told(Etcd.first(answer.getGetResponses().getFirst()));
+    } catch (NoAnswer e) {
+      throw new NoAnswer(e.getMessage() + ". Whether the change was made is not known; refdb will find out", e);
+    } catch (Refused e) {
+      throw new NoAnswer(e.getMessage() + ". Whether the change was made is not known; refdb will find out", e);
+    }
+  }
+
+  /**
+   * A full etcd may answer with an error though it has done what was asked. The request is not on its way any more, so a look
+   * at the mark is enough.
+   */
+  private Result afterError(Refused error, Deadline deadline) throws GlobalRefException {
+    Optional<KeyValue> now = Etcd.first(etcd.read(key, GetOption.DEFAULT, deadline));
+    if (now.map(Etcd::text).equals(Optional.of(mark.text()))) {
+      unresolved = false;
+      throw error;
+    }
+    return told(now);
+  }
+
+  private Result told(Optional<KeyValue> entry) throws GlobalRefException {
+    String text = entry.map(Etcd::text).orElse("");
+    Mark now = entry.isPresent() ? Mark.parse(text) : null;
+    if (now == null || !now.start().equals(mark.start()) || now.number() != mark.number() + 1) {
+      throw new GlobalRefException(
+          "another process has taken the place of this node in etcd: its mark is \"" + text + "\", not after \""
+              + mark.text() + "\". Give each Gerrit a site of its own, and restart this one", null);
+    }
+    closedAs(now);
+    return new Result(now.outcome(), entry.get().getModRevision(), List.of());
+  }
+}

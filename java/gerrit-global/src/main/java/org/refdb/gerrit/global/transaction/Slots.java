@@ -1,0 +1,162 @@
+package org.refdb.gerrit.global.transaction;
+
+import com.google.common.flogger.FluentLogger;
+import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.KeyValue;
+import io.etcd.jetcd.op.Cmp;
+import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.options.GetOption;
+import io.etcd.jetcd.options.PutOption;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.LongConsumer;
+import org.refdb.gerrit.global.etcd.Deadline;
+import org.refdb.gerrit.global.etcd.Etcd;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.Keys;
+import org.refdb.gerrit.global.etcd.NodeName;
+import org.refdb.gerrit.global.transaction.Mark.Outcome;
+import org.refdb.gerrit.global.transaction.Slot.Branch;
+import org.refdb.gerrit.global.transaction.Slot.Result;
+
+/** The slots of this node: as many transactions as there are run at once, and the next ones wait. */
+public final class Slots {
+  private static final FluentLogger log = FluentLogger.forEnclosingClass();
+
+  private final Etcd etcd;
+  private final Keys keys;
+  private final NodeName node;
+  private final Runnable counted;
+
+  /** The last one given back is taken first: so few marks are in use. */
+  private final Deque<Slot> free = new ArrayDeque<>();
+
+  /** With whom to tell at which revision the transaction was done, if it was. */
+  private final Map<Slot, LongConsumer> unresolved = new LinkedHashMap<>();
+
+  private boolean claimed;
+
+  /** Counts each transaction whose outcome is reported as unknown. */
+  Slots(Etcd etcd, Keys keys, NodeName node, Runnable counted) {
+    this.etcd = etcd;
+    this.keys = keys;
+    this.node = node;
+    this.counted = counted;
+  }
+
+  /** Runs a transaction, and tells whether it was done. */
+  Result run(List<Branch> branches, List<Op> reads, Deadline deadline) throws GlobalRefException {
+    return run(branches, reads, deadline, revision -> {});
+  }
+
+  /** Runs a transaction. If its outcome is reported as unknown and it was done after all, {@code late} is told its revision. */
+  Result run(List<Branch> branches, List<Op> reads, Deadline deadline, LongConsumer late) throws GlobalRefException {
+    Slot slot = take(deadline);
+    try {
+      return slot.run(branches, reads, deadline);
+    } finally {
+      giveBack(slot, late);
+    }
+  }
+
+  /** Takes a slot, for a caller who writes down its mark before each transaction. It is to be given back. */
+  synchronized Slot take(Deadline deadline) throws GlobalRefException {
+    if (!claimed) {
+      claim(deadline);
+    }
+    while (free.isEmpty()) {
+      long millis = deadline.millisLeft();
+      if (millis == 0) {
+        throw new GlobalRefException(
+            "all " + etcd.settings().slots() + " slots of this node are in use, " + unresolved.size()
+                + " of them with an update that etcd has not answered yet. Nothing was changed",
+            null);
+      }
+      try {
+        wait(millis);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        throw new GlobalRefException("interrupted while this node's other updates were waited for", e);
+      }
+    }
+    return free.pop();
+  }
+
+  /** Gives a slot back, whether or not it is known how its last transaction ended. */
+  void giveBack(Slot slot) {
+    giveBack(slot, revision -> {});
+  }
+
+  private synchronized void giveBack(Slot slot, LongConsumer late) {
+    if (slot.isUnresolved()) {
+      unresolved.put(slot, late);
+      counted.run();
+    } else {
+      free.push(slot);
+      notify();
+    }
+  }
+
+  /** Asks once for each update whose answer was lost what became of it. Those still unknown stay counted meanwhile. */
+  public void resolve() {
+    Map<Slot, LongConsumer> all;
+    synchronized (this) {
+      all = new LinkedHashMap<>(unresolved);
+    }
+    for (Map.Entry<Slot, LongConsumer> one : all.entrySet()) {
+      Slot slot = one.getKey();
+      try {
+        Result result = slot.close(Deadline.ofOneRequest(etcd.settings()));
+        log.atInfo().log("an update that was reported as unknown is known now: %s", result.outcome());
+        resolved(slot);
+        if (result.isDone()) {
+          one.getValue().accept(result.revision());
+        }
+      } catch (GlobalRefException e) {
+        log.atFine().withCause(e).log("an update is still unknown");
+      }
+    }
+  }
+
+  private synchronized void resolved(Slot slot) {
+    if (slot.isUnresolved() || unresolved.remove(slot) == null) {
+      throw new IllegalStateException("a slot is given back that is not closed, or was given back before");
+    }
+    giveBack(slot);
+  }
+
+  public synchronized int unresolvedCount() {
+    return unresolved.size();
+  }
+
+  /** Makes all marks this process's own, so that nothing of before applies any more. */
+  private void claim(Deadline deadline) throws GlobalRefException {
+    Mark fresh = new Mark(node.start(), 0, Outcome.DONE);
+    while (!claimed) {
+      Map<ByteSequence, KeyValue> before = new HashMap<>();
+      GetOption all = GetOption.builder().isPrefix(true).build();
+      etcd.read(keys.marks(node.name()), all, deadline).getKvs().forEach(mark -> before.put(mark.getKey(), mark));
+      List<Cmp> compares = new ArrayList<>();
+      List<Op> puts = new ArrayList<>();
+      boolean ours = true;
+      for (int i = 0; i < etcd.settings().slots(); i++) {
+        ByteSequence key = keys.mark(node.name(), i);
+        KeyValue old = before.get(key);
+        ours &= old != null && Etcd.text(old).equals(fresh.text());
+        compares.add(old == null ? Etcd.isAbsent(key) : Etcd.isChangedAt(key, old.getModRevision()));
+        puts.add(Op.put(key, Keys.bytes(fresh.text()), PutOption.DEFAULT));
+      }
+      puts.add(Op.put(keys.node(node.name()), Keys.bytes(node.text()), PutOption.DEFAULT));
+      // A claim that is repeated finds its own marks, if the first one had arrived: then it reads once more.
+      claimed = ours || etcd.commitAgain(compares, puts, List.of(), deadline).isSucceeded();
+    }
+    for (int i = etcd.settings().slots() - 1; i >= 0; i--) {
+      free.push(new Slot(etcd, keys.mark(node.name(), i), fresh));
+    }
+  }
+}

@@ -1,0 +1,188 @@
+package org.refdb.gerrit.global.watch;
+
+import com.google.common.flogger.FluentLogger;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import java.util.stream.Collectors;
+import org.refdb.gerrit.global.disk.Compare;
+import org.refdb.gerrit.global.disk.DiskRefs;
+import org.refdb.gerrit.global.disk.Disks;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+
+/**
+ * Refs of which etcd has a value that this node's disk has not yet. It knows those it has heard of. Where nodes share a disk
+ * they last for moments, else until they are fetched. Whatever is heard is also told to the views of the project.
+ */
+public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
+  private static final FluentLogger log = FluentLogger.forEnclosingClass();
+
+  /** At most this many are remembered; then it is only known that there are more. */
+  public static final int MOST = 10_000;
+
+  private static final long CHECK_MILLIS = 1000;
+
+  /** Names a ref. */
+  private record Name(String project, String ref) {}
+
+  private record Wanted(String value, long since) {}
+
+  /**
+   * How far behind this node is.
+   *
+   * @param refs that etcd has otherwise than the disk
+   * @param oldest the one that is so for the longest time; null if there is none
+   * @param more whether there were more than are remembered
+   */
+  public record Report(int refs, String oldest, long millis, boolean more) {}
+
+  private final GlobalRefs refs;
+  private final Disks disks;
+  private final Consumer<String> views;
+  private final ScheduledExecutorService background =
+      Executors.newSingleThreadScheduledExecutor(Thread.ofPlatform().daemon().name("refdb-global-behind").factory());
+
+  /** By the time they were heard of. */
+  private final Map<Name, Wanted> wanted = new LinkedHashMap<>();
+
+  private boolean isMore;
+
+  /** While a project is compared: those heard of meanwhile, whose values are newer than what the comparison read. */
+  private final Set<Name> heardMeanwhile = new HashSet<>();
+
+  private boolean isComparing;
+
+  public LaggingRefs(GlobalRefs refs, Disks disks, Consumer<String> views) {
+    this.refs = refs;
+    this.disks = disks;
+    this.views = views;
+    background.scheduleWithFixedDelay(this::checkOrLog, CHECK_MILLIS, CHECK_MILLIS, TimeUnit.MILLISECONDS);
+  }
+
+  @Override
+  public void moved(String project, String ref, String value) {
+    synchronized (this) {
+      want(project, ref, value);
+      if (isComparing && heardMeanwhile.size() <= MOST) {
+        heardMeanwhile.add(new Name(project, ref));
+      }
+    }
+    views.accept(project);
+  }
+
+  @Override
+  public void released(String project, String ref) {
+    views.accept(project);
+  }
+
+  @Override
+  public void startedOver() {
+    background.execute(this::compareAll);
+  }
+
+  private synchronized void want(String project, String ref, String value) {
+    Name name = new Name(project, ref);
+    Wanted before = wanted.get(name);
+    if (before == null && wanted.size() == MOST) {
+      isMore = true;
+      return;
+    }
+    // It is behind since the first change that the disk has not.
+    wanted.put(name, new Wanted(value, before == null ? System.nanoTime() : before.since()));
+  }
+
+  public synchronized Report report() {
+    return wanted.entrySet().stream()
+        .findFirst()
+        .map(
+            first ->
+                new Report(
+                    wanted.size(), first.getKey().ref() + " of " + first.getKey().project(),
+                    TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - first.getValue().since()), isMore))
+        .orElse(new Report(0, null, 0, false));
+  }
+
+  private void checkOrLog() {
+    try {
+      check();
+    } catch (RuntimeException e) {
+      log.atWarning().withCause(e).log("cannot see how far behind this node is");
+    }
+  }
+
+  /** Forgets those that the disk has by now. */
+  public void check() {
+    Map<String, List<Map.Entry<Name, Wanted>>> byProject;
+    synchronized (this) {
+      byProject = wanted.entrySet().stream().map(Map.Entry::copyOf).collect(Collectors.groupingBy(one -> one.getKey().project()));
+    }
+    byProject.forEach(
+        (project, some) -> {
+          try (DiskRefs disk = disks.open(project)) {
+            for (Map.Entry<Name, Wanted> one : some) {
+              String ref = one.getKey().ref();
+              if (!disk.isStored(ref) || Compare.agree(disk.value(ref), Optional.of(one.getValue().value()))) {
+                forget(one);
+              }
+            }
+          } catch (IOException | GlobalRefException e) {
+            log.atFine().withCause(e).log("project %s cannot be looked at", project);
+          }
+        });
+  }
+
+  private synchronized void forget(Map.Entry<Name, Wanted> one) {
+    // Unless it has moved on since.
+    wanted.remove(one.getKey(), one.getValue());
+    isMore &= !wanted.isEmpty();
+  }
+
+  /** What was missed is found by a comparison. */
+  private void compareAll() {
+    for (String project : disks.all()) {
+      views.accept(project);
+      List<Compare.Difference> found = new ArrayList<>();
+      compares(true);
+      try (DiskRefs disk = disks.open(project)) {
+        new Compare(refs, disk).run(MOST, found::add);
+      } catch (IOException | GlobalRefException | RuntimeException e) {
+        log.atFine().withCause(e).log("project %s cannot be compared", project);
+      }
+      wantFound(project, found);
+      compares(false);
+    }
+  }
+
+  private synchronized void compares(boolean is) {
+    isComparing = is;
+    heardMeanwhile.clear();
+  }
+
+  private synchronized void wantFound(String project, List<Compare.Difference> found) {
+    assert isComparing : project;
+    if (heardMeanwhile.size() > MOST) { // not all are known
+      isMore = true;
+      return;
+    }
+    for (Compare.Difference one : found) {
+      if (!heardMeanwhile.contains(new Name(project, one.ref()))) {
+        one.etcd().ifPresent(value -> want(project, one.ref(), value));
+      }
+    }
+  }
+
+  @Override
+  public void close() {
+    background.shutdownNow();
+  }
+}

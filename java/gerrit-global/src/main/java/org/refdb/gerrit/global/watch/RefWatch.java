@@ -1,0 +1,256 @@
+package org.refdb.gerrit.global.watch;
+
+import com.google.common.flogger.FluentLogger;
+import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.KeyValue;
+import io.etcd.jetcd.Watch;
+import io.etcd.jetcd.common.exception.CompactedException;
+import io.etcd.jetcd.options.OptionsUtil;
+import io.etcd.jetcd.options.WatchOption;
+import io.etcd.jetcd.watch.WatchEvent;
+import io.etcd.jetcd.watch.WatchResponse;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import org.refdb.gerrit.global.etcd.Etcd;
+import org.refdb.gerrit.global.etcd.Generation;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.Keys;
+import org.refdb.gerrit.global.etcd.Pages;
+import org.refdb.gerrit.global.transaction.Stage;
+
+/**
+ * Hears through etcd's watch which refs change. It goes on where it was when the link comes back. Where etcd has compacted
+ * what it missed, it starts over, and says so. Watches require a leader: a member that is cut off from the others ends them.
+ */
+public final class RefWatch implements AutoCloseable {
+  private static final FluentLogger log = FluentLogger.forEnclosingClass();
+
+  private static final int PROJECTS_AT_ONCE = 1000;
+
+  /** Responses that wait; etcd keeps the others until there is room. */
+  private static final int QUEUE = 64;
+
+  /** Between two questions how far etcd is. */
+  private static final long PROGRESS_MILLIS = 2000;
+
+  /** Is told of what was heard. */
+  public interface Listener {
+    /** A ref has a value in etcd; the disks get it a moment later. */
+    void moved(String project, String ref, String value);
+
+    /** The lock of a ref is released: the disk of who held it has its value. */
+    void released(String project, String ref);
+
+    /** Anything may have changed up to now; what changes from now on is told of. */
+    void startedOver();
+  }
+
+  /** A response, or the error that ends the watch. */
+  private record News(WatchResponse response, Throwable error) {}
+
+  private final Etcd etcd;
+  private final Keys keys;
+  private final Listener listener;
+  private final Map<String, String> projects = new ConcurrentHashMap<>();
+  private final AtomicLong restarts = new AtomicLong();
+  private final Thread thread;
+  private volatile long heardUpTo;
+  private volatile long heardAt = System.nanoTime();
+  private volatile boolean isOpen = true;
+
+  /** The last change that each watch has told of; and whether there is any. */
+  private long valuesAt;
+  private long locksAt;
+  private volatile boolean isStarted;
+
+  public RefWatch(Etcd etcd, Keys keys, Listener listener) {
+    this.etcd = etcd;
+    this.keys = keys;
+    this.listener = listener;
+    thread = Thread.ofPlatform().daemon().name("refdb-global-watch").start(this::run);
+  }
+
+  /** How many revisions etcd is known to be ahead of what was heard here. */
+  public long lag() {
+    return Math.max(0, etcd.revision() - heardUpTo);
+  }
+
+  /** How long nothing was heard. */
+  long silentMillis() {
+    return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - heardAt);
+  }
+
+  /** Whether it hears of each change from now on. */
+  public boolean hasStarted() {
+    return isStarted;
+  }
+
+  /** How often it had to start over. */
+  public long restarts() {
+    return restarts.get();
+  }
+
+  private void run() {
+    long pause = 100;
+    while (isOpen) {
+      try {
+        if (!isStarted) {
+          begin();
+        }
+        watch();
+        pause = 100;
+      } catch (GlobalRefException | RuntimeException e) {
+        log.atWarning().log("does not hear of other nodes' updates, tries again: %s", e.getMessage());
+      } catch (InterruptedException e) {
+        return;
+      }
+      try {
+        Thread.sleep(pause);
+      } catch (InterruptedException e) {
+        return;
+      }
+      pause = Math.min(2 * pause, etcd.settings().requestTimeout().toMillis());
+    }
+  }
+
+  /**
+   * Fixes the revision from which on each change is heard of. Only then the listener looks at all that may have changed before. Of a
+   * change between a look and that revision it would never hear.
+   */
+  private void begin() throws GlobalRefException {
+    readProjects();
+    if (restarts.get() > 0) {
+      listener.startedOver();
+    }
+    isStarted = true;
+  }
+
+  /** Which project a generation is of. What changes meanwhile is heard of afterwards. */
+  private void readProjects() throws GlobalRefException {
+    Pages all = new Pages(etcd, keys.allProjects(), PROJECTS_AT_ONCE);
+    for (Optional<KeyValue> project = all.next(); project.isPresent(); project = all.next()) {
+      know(project.get());
+    }
+    valuesAt = all.firstRevision();
+    locksAt = all.firstRevision();
+  }
+
+  private void know(KeyValue project) throws GlobalRefException {
+    projects.put(Generation.parse(Etcd.text(project)).id(), Keys.rest(project.getKey(), keys.allProjects()));
+  }
+
+  /** Watches until something ends it. */
+  private void watch() throws InterruptedException {
+    BlockingQueue<News> queue = new ArrayBlockingQueue<>(QUEUE);
+    Watch client = etcd.client().getWatchClient();
+    // Two watches, since of locks the release alone is news. The keys of projects and of values follow each other.
+    WatchOption values = options(valuesAt).withRange(OptionsUtil.prefixEndOf(keys.allValues())).build();
+    WatchOption locks = options(locksAt).withRange(OptionsUtil.prefixEndOf(keys.allLocks())).withNoPut(true).build();
+    try (Watch.Watcher first = client.watch(keys.allProjects(), values, into(queue));
+        Watch.Watcher second = client.watch(keys.allLocks(), locks, into(queue))) {
+      long asked = System.nanoTime();
+      while (isOpen && !first.isClosed() && !second.isClosed()) {
+        News news = queue.poll(PROGRESS_MILLIS / 4, TimeUnit.MILLISECONDS);
+        if (news != null && news.error() != null) {
+          ended(news.error());
+          return;
+        }
+        if (news != null) {
+          take(news.response());
+        }
+        if (System.nanoTime() - asked > TimeUnit.MILLISECONDS.toNanos(PROGRESS_MILLIS)) {
+          client.requestProgress();
+          asked = System.nanoTime();
+        }
+      }
+    }
+  }
+
+  private static WatchOption.Builder options(long heard) {
+    return WatchOption.builder().withRevision(heard + 1).withRequireLeader(true).withProgressNotify(true);
+  }
+
+  private static Watch.Listener into(BlockingQueue<News> queue) {
+    return Watch.listener(response -> put(queue, new News(response, null)), error -> put(queue, new News(null, error)));
+  }
+
+  private static void put(BlockingQueue<News> queue, News news) {
+    try {
+      queue.put(news);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private void ended(Throwable error) {
+    if (error instanceof CompactedException) {
+      log.atWarning().log("etcd has compacted updates that this node has not heard of: it starts over");
+      startOver();
+    } else {
+      log.atInfo().log("etcd ended the watch, which begins again: %s", error.getMessage());
+    }
+  }
+
+  private void startOver() {
+    restarts.incrementAndGet();
+    projects.clear();
+    isStarted = false;
+  }
+
+  private void take(WatchResponse response) {
+    heardAt = System.nanoTime();
+    for (WatchEvent event : response.getEvents()) {
+      try {
+        take(event);
+      } catch (GlobalRefException | RuntimeException e) {
+        log.atWarning().withCause(e).log("a change in etcd is not understood");
+      }
+    }
+    // For the figure only: an etcd before 3.4.25 may tell of progress before it tells of a change.
+    heardUpTo = Math.max(heardUpTo, response.getHeader().getRevision());
+  }
+
+  private void take(WatchEvent event) throws GlobalRefException {
+    KeyValue now = event.getKeyValue();
+    ByteSequence key = now.getKey();
+    if (key.startsWith(keys.allLocks())) {
+      locksAt = now.getModRevision();
+      take(Keys.rest(key, keys.allLocks()), null);
+      return;
+    }
+    valuesAt = now.getModRevision();
+    if (event.getEventType() != WatchEvent.EventType.PUT) {
+      return;
+    }
+    if (key.startsWith(keys.allProjects())) {
+      know(now);
+    } else if (key.startsWith(keys.allValues()) && !Stage.is(now)) {
+      // Of a staged ref it hears when the stage becomes a value.
+      take(Keys.rest(key, keys.allValues()), Etcd.text(now));
+    }
+  }
+
+  private void take(String generationAndRef, String value) {
+    int slash = generationAndRef.indexOf('/');
+    String project = projects.get(generationAndRef.substring(0, slash));
+    String ref = generationAndRef.substring(slash + 1);
+    if (project == null) {
+      log.atFine().log("a value of a project that is gone: %s", generationAndRef);
+    } else if (value == null) {
+      listener.released(project, ref);
+    } else {
+      listener.moved(project, ref, value);
+    }
+  }
+
+  @Override
+  public void close() {
+    isOpen = false;
+    thread.interrupt();
+  }
+}
