@@ -3,13 +3,26 @@ package org.refdb.gerrit.plugin;
 import com.google.gerrit.extensions.annotations.PluginName;
 import com.google.gerrit.sshd.BaseCommand;
 import com.google.gerrit.sshd.CommandName;
+import com.google.gerrit.sshd.Commands;
 import com.google.gerrit.sshd.DispatchCommandProvider;
 import com.google.gerrit.sshd.PluginCommandModule;
 import com.google.inject.Inject;
+import java.util.List;
+import org.refdb.gerrit.plugin.cache.CacheCommands;
 import org.refdb.gerrit.refs.RefdbAdmin;
 
 /** The SSH commands: {@code ssh HOST refdb COMMAND}, for caches {@code ssh HOST refdb cache COMMAND}. */
 public final class CommandsModule extends PluginCommandModule {
+  /** The commands that need refdb's refs. */
+  static final List<Class<? extends BaseCommand>> FOR_REFS =
+      List.of(
+          ShowStat.Command.class,
+          VerifyRefs.Command.class,
+          FlushRefs.Command.class,
+          WarmRefs.Command.class,
+          ShadowMode.Command.class,
+          DeleteBrokenRef.Command.class);
+
   private final CommandName caches;
 
   /** Null where refdb has the caches only. */
@@ -19,30 +32,16 @@ public final class CommandsModule extends PluginCommandModule {
   @Inject
   CommandsModule(@PluginName String plugin) {
     super(plugin);
-    caches = com.google.gerrit.sshd.Commands.named(com.google.gerrit.sshd.Commands.named(plugin), "cache");
+    caches = Commands.named(Commands.named(plugin), "cache");
   }
 
   @Override
   protected void configureCommands() {
-    command(Commands.Status.class);
+    command(ShowStatus.Command.class);
     if (refs != null) {
-      command(Commands.Stat.class);
-      command(Commands.Verify.class);
-      command(Commands.Flush.class);
-      command(Commands.Warm.class);
-      command(Commands.Shadow.class);
-      command(Commands.DeleteBroken.class);
+      FOR_REFS.forEach(this::command);
     }
     command("cache").toProvider(new DispatchCommandProvider(caches));
-    cacheCommand(CacheCommands.Stat.class);
-    cacheCommand(CacheCommands.Verify.class);
-    cacheCommand(CacheCommands.Compact.class);
-    cacheCommand(CacheCommands.Top.class);
-    cacheCommand(CacheCommands.Export.class);
-    cacheCommand(CacheCommands.Import.class);
-  }
-
-  private void cacheCommand(Class<? extends BaseCommand> type) {
-    command(caches, type);
+    CacheCommands.ALL.forEach(type -> command(caches, type));
   }
 }

@@ -8,6 +8,7 @@ import com.google.gerrit.lifecycle.LifecycleModule;
 import com.google.inject.Inject;
 import com.google.inject.Injector;
 import com.google.inject.Key;
+import org.refdb.gerrit.plugin.cache.CacheEndpointsModule;
 
 /**
  * REST endpoints and metrics, and the check that plugin and lib module fit. No field or method has a type of the lib
@@ -39,10 +40,10 @@ public final class PluginModule extends LifecycleModule {
         new RestApiModule() {
           @Override
           protected void configure() {
-            get(CONFIG_KIND, "status").to(Views.ServerStatus.class);
+            get(CONFIG_KIND, "status").to(ShowStatus.Endpoint.class);
           }
         });
-    install(new CacheViewsModule());
+    install(new CacheEndpointsModule());
     if (hasRefs) {
       configureRefs();
     }
@@ -54,13 +55,13 @@ public final class PluginModule extends LifecycleModule {
         new RestApiModule() {
           @Override
           protected void configure() {
-            get(CONFIG_KIND, "stat").to(Views.AllStats.class);
-            get(PROJECT_KIND, "stat").to(Views.Stat.class);
-            post(PROJECT_KIND, "verify").to(Views.Verify.class);
-            post(PROJECT_KIND, "flush").to(Views.Flush.class);
-            post(PROJECT_KIND, "warm").to(Views.Warm.class);
-            post(PROJECT_KIND, "delete-broken").to(Views.DeleteBroken.class);
-            put(PROJECT_KIND, "shadow").to(Views.Shadow.class);
+            get(CONFIG_KIND, "stat").to(ShowStat.AllEndpoint.class);
+            get(PROJECT_KIND, "stat").to(ShowStat.Endpoint.class);
+            post(PROJECT_KIND, "verify").to(VerifyRefs.Endpoint.class);
+            post(PROJECT_KIND, "flush").to(FlushRefs.Endpoint.class);
+            post(PROJECT_KIND, "warm").to(WarmRefs.Endpoint.class);
+            post(PROJECT_KIND, "delete-broken").to(DeleteBrokenRef.Endpoint.class);
+            put(PROJECT_KIND, "shadow").to(ShadowMode.Endpoint.class);
           }
         });
   }

@@ -3,14 +3,15 @@ package org.refdb.gerrit.plugin;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.gerrit.sshd.BaseCommand;
 import com.google.gerrit.sshd.CommandMetaData;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
 import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import org.refdb.gerrit.plugin.cache.CacheCommands;
 
 /** The plugin's pages name what there is. What they say of it is shown by a real Gerrit in java/it. */
 final class DocumentationTest {
@@ -28,12 +29,12 @@ final class DocumentationTest {
   @Test
   void everyCommandHasAPageThatIsLinked() throws IOException {
     String about = page("about");
-    for (String name : commands(Commands.class)) {
+    for (String name : names(Stream.concat(Stream.of(ShowStatus.Command.class), CommandsModule.FOR_REFS.stream()))) {
       assertTrue(page("cmd-" + name).startsWith("@PLUGIN@ " + name + "\n"), name);
       assertTrue(about.contains("(cmd-" + name + ".html)"), name);
     }
     String caches = page("cmd-cache");
-    for (String name : commands(CacheCommands.class)) {
+    for (String name : names(CacheCommands.ALL.stream())) {
       assertTrue(caches.contains('`' + name + '`'), name);
     }
   }
@@ -51,11 +52,8 @@ final class DocumentationTest {
         gauges);
   }
 
-  private static List<String> commands(Class<?> all) {
-    return Stream.of(all.getDeclaredClasses())
-        .flatMap(type -> Arrays.stream(type.getAnnotationsByType(CommandMetaData.class)))
-        .map(CommandMetaData::name)
-        .toList();
+  private static List<String> names(Stream<Class<? extends BaseCommand>> commands) {
+    return commands.map(type -> type.getAnnotation(CommandMetaData.class).name()).toList();
   }
 
   private static String page(String name) throws IOException {

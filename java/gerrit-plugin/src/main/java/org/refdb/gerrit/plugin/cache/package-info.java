@@ -1,0 +1,2 @@
+/** Operations on persistent caches: one class each, with an SSH and a REST adapter. */
+package org.refdb.gerrit.plugin.cache;
