@@ -21,6 +21,7 @@ mod mapping;
 mod nearby;
 mod op;
 mod path;
+mod planted;
 mod signature;
 mod stat;
 mod syncs;
@@ -40,5 +41,7 @@ pub use mapping::Mapping;
 pub use nearby::Nearby;
 pub use op::{Op, Verdict, Witness};
 pub use path::plain_path;
+#[doc(hidden)]
+pub use planted::planted;
 pub use signature::{BatchId, boot_id, slot_line};
 pub use stat::{Stat, now_nanos};

@@ -216,6 +216,9 @@ impl FilesLocked {
                 _ => {}
             }
         }
+        if refdb_vfs::planted("refdb-packed") {
+            edits.reverse();
+        }
         if !edits.is_empty() {
             self.staged = Some(write::rewrite(&self.store, &old, &mut edits.into_iter())?);
         }
@@ -433,6 +436,9 @@ impl Locked for FilesLocked {
         let is_deleted = |step: &Step<'_>| matches!(step.new, Some(NewValue::Deleted));
         let deleted: Vec<&BStr> =
             claimed.iter().filter(|(_, step)| is_deleted(step)).map(|(_, step)| step.name).collect();
+        if refdb_vfs::planted("refdb-locks") {
+            self.locks.release();
+        }
         self.remove_deleted(&deleted)?;
         self.locks.release();
         bulk::remove_emptied(&self.store, &deleted);

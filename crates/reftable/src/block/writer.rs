@@ -51,7 +51,9 @@ impl BlockWriter {
         header(&mut self.buffer);
         self.header_at = self.buffer.len();
         self.buffer.extend_from_slice(&[kind as u8, 0, 0, 0]);
-        self.restarts.clear();
+        if !refdb_vfs::planted("reftable-block") {
+            self.restarts.clear();
+        }
         self.starts.clear();
         self.until_restart = 0;
     }

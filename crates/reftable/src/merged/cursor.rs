@@ -280,7 +280,8 @@ impl<R: Records> MergedCursor<R> {
         while let [first, second, ..] = self.order[..] {
             let (key, other) = (self.cursors[first].key(), self.cursors[second].key());
             self.matched = common_prefix(key, other);
-            if self.matched < key.len() || self.matched < other.len() {
+            let is_same = self.matched == key.len() && self.matched == other.len();
+            if !is_same || refdb_vfs::planted("reftable-merged") {
                 break;
             }
             let stepped = self.cursors[second].step();

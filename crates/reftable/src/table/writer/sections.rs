@@ -139,6 +139,9 @@ impl<S: Sink> TableWriter<S> {
         let mut level = std::mem::take(&mut self.index);
         self.last_key.clear();
         if level.len() <= unindexed_max {
+            if refdb_vfs::planted("reftable-sections") {
+                self.index = level;
+            }
             return Ok(0);
         }
         loop {
