@@ -96,9 +96,9 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_addressOf<'l>(
     call(env, |env| Exchange::address_of(env, &buffer))
 }
 
-/// Looks a key up that stands at the start of an exchange buffer. Puts the value's time of creation behind the key, in 8
-/// little-endian bytes, and the value behind that. Returns the value's length, -1 if there is none. A value for which the
-/// buffer is too short, or that has more than `SHORT_VALUE_BYTES`, is not put there.
+/// Looks a key up that stands at the start of an exchange buffer. Puts the value's time of creation behind the key, in
+/// 8 little-endian bytes, and the value behind that. Returns the value's length, -1 if there is none. A value for which
+/// the buffer is too short, or that has more than `SHORT_VALUE_BYTES`, is not put there.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
     env: EnvUnowned<'l>,

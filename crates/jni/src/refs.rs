@@ -49,7 +49,8 @@ struct OpenListing {
 }
 
 impl OpenListing {
-    /// Most lists are of one change. The allocator has as much as this, with a chunk's numbers, for each thread at hand.
+    /// Most lists are of one change. The allocator has as much as this, with a chunk's numbers, for each thread at
+    /// hand.
     const FIRST_ROOM: usize = 880;
     /// Other lists are short, too, and the long ones are read in chunks of a size that a cache holds.
     const FIRST_CHUNK_LEN: usize = 4 << 10;
@@ -286,9 +287,9 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookupMany<'l>(
     })
 }
 
-/// Begins a list of refs. Its first rows come as `listNext` gives them. Then eight bytes each are the version, the number
-/// of things that wait to be told, and the handle of the rest. The handle is 0 if there is no more, as with most lists, for
-/// which one call is enough.
+/// Begins a list of refs. Its first rows come as `listNext` gives them. Then eight bytes each are the version, the
+/// number of things that wait to be told, and the handle of the rest. The handle is 0 if there is no more, as with most
+/// lists, for which one call is enough.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
     env: EnvUnowned<'l>,
@@ -360,8 +361,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_listClose<'l>(
     })
 }
 
-/// The refs that hold each of some objects, or a tag that leads to it. The names stand in the order of the objects, with their
-/// number before those of each.
+/// The refs that hold each of some objects, or a tag that leads to it. The names stand in the order of the objects,
+/// with their number before those of each.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_pointingAt<'l>(
     env: EnvUnowned<'l>,
@@ -404,7 +405,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_conflicting<'l>(
     })
 }
 
-/// The refs whose files are no good. All are looked at now; or, if `unreported`, those that were met since this was asked last.
+/// The refs whose files are no good. All are looked at now; or, if `unreported`, those that were met since this was
+/// asked last.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_broken<'l>(
     env: EnvUnowned<'l>,
@@ -433,7 +435,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_takeDisorder<'l>(
     call(env, |env| text_for_log(env, VIEW.get(view)?.take_disorder()))
 }
 
-/// Why small batches go to packed-refs although they may be loose, in words, for a log. Empty if there is nothing to report.
+/// Why small batches go to packed-refs although they may be loose, in words, for a log. Empty if there is nothing to
+/// report.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_takeGitPacks<'l>(
     env: EnvUnowned<'l>,

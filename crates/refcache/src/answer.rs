@@ -1,21 +1,21 @@
-//! Answers, and on what they rest.
+//! Answers of an open repository, and whether they have to be revalidated before they are given out.
 
-/// An answer from an open repository.
+/// An answer of an open repository, which may have been replaced by another one meanwhile.
 pub(crate) enum Answer<T> {
-    /// Right whatever has become of the folder since.
+    /// The files that were looked at show that the repository is still the same.
     Validated(T),
-    /// Right only if the folder still holds the repository that was opened.
+    /// The answer counts only after it was checked that the folder still holds the repository that was opened.
     NeedsRevalidation(T),
 }
 
 impl<T> Answer<T> {
-    /// An answer that rests on the repository if `needs_revalidation`.
+    /// Makes an answer that has to be revalidated if `needs_revalidation`.
     #[inline]
     pub(crate) fn new(value: T, needs_revalidation: bool) -> Self {
         if needs_revalidation { Answer::NeedsRevalidation(value) } else { Answer::Validated(value) }
     }
 
-    /// Another answer that rests on the same.
+    /// Converts the value. Whether it has to be revalidated stays the same.
     #[inline]
     pub(crate) fn map<U>(self, then: impl FnOnce(T) -> U) -> Answer<U> {
         match self {
@@ -24,7 +24,7 @@ impl<T> Answer<T> {
         }
     }
 
-    /// Another answer that rests on the same, if there is one.
+    /// Converts the value, which may fail. Whether it has to be revalidated stays the same.
     #[inline]
     pub(crate) fn try_map<U, E>(self, then: impl FnOnce(T) -> Result<U, E>) -> Result<Answer<U>, E> {
         Ok(match self {
@@ -33,7 +33,7 @@ impl<T> Answer<T> {
         })
     }
 
-    /// The answer for a larger one, which is doubtful as soon as a part of it is.
+    /// Returns the value as a part of a larger answer, for which `needs_revalidation` is set if this part needs it.
     #[inline]
     pub(crate) fn into_part(self, needs_revalidation: &mut bool) -> T {
         match self {

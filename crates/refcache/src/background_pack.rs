@@ -1,4 +1,4 @@
-//! Background packing of loose refs into packed-refs, by one thread of the process, which lives while there is something to pack.
+//! The thread of a process that moves loose refs to packed-refs. It lives while there is something to pack.
 
 use crate::{in_flight::InFlightBatches, opened::Opened};
 use refdb::files::{BackgroundPackOptions, BackgroundPacked, FilesBackend};
@@ -14,13 +14,13 @@ use std::{
     time::Instant,
 };
 
-/// The folds of a process.
+/// Packs loose refs for all views of a process, one repository after the other.
 #[derive(Default)]
 pub(crate) struct BackgroundPacker {
     work: Mutex<Work>,
-    /// There is another job, or the views are gone.
+    /// Signalled when a job is added and when the views are dropped.
     news: Condvar,
-    /// The views are gone.
+    /// Whether the views were dropped.
     is_over: AtomicBool,
     made: AtomicU64,
     failed: AtomicU64,
@@ -29,24 +29,24 @@ pub(crate) struct BackgroundPacker {
 #[derive(Default)]
 struct Work {
     waiting: VecDeque<Job>,
-    /// Repositories where a fold failed.
+    /// Repositories to look at again, at once or after a failure.
     retries: Vec<Retry>,
-    /// The thread that was started last.
+    /// The latest thread.
     thread: Option<JoinHandle<()>>,
-    /// Whether it takes added jobs.
+    /// Whether that thread will take jobs that are added.
     is_running: bool,
 }
 
-/// A repository whose loose refs are to be folded. No other is made for it until this one is dropped.
+/// A repository whose loose refs are to be packed. There is one job for a repository at a time.
 struct Job {
     opened: Weak<Opened>,
     in_flight: Arc<InFlightBatches>,
-    /// With fewer loose refs nothing is folded.
+    /// With fewer loose refs nothing is packed.
     from: usize,
     max: usize,
 }
 
-/// A repository where a fold failed that is still due. No batch may come that would have it tried again.
+/// A repository that is to be looked at again at some time, because no batch may come that would add a job.
 struct Retry {
     at: Instant,
     opened: Weak<Opened>,
@@ -55,7 +55,7 @@ struct Retry {
 }
 
 impl Retry {
-    /// The job, unless the repository is closed, somebody else has it folded or nothing is due any more.
+    /// The job, unless the repository is closed, has a job already, or has too few loose refs.
     fn into_job(self) -> Option<Job> {
         let is_due = self.opened.strong_count() > 0 && self.in_flight.loose.wrote(0);
         is_due.then(|| Job { opened: self.opened, in_flight: self.in_flight, from: self.max / 2, max: self.max })
@@ -69,13 +69,13 @@ impl Drop for Job {
 }
 
 impl BackgroundPacker {
-    /// BackgroundPacker made, and folds that failed.
+    /// How often refs were packed, and how often that failed.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.made.load(Relaxed), self.failed.load(Relaxed))
     }
 
-    /// Takes down that a batch wrote refs, and has them folded where that is asked for and due. Who writes too
-    /// fast for that waits a little.
+    /// Counts the refs that a batch wrote, and adds a job if the repository has many loose refs by now. A writer that
+    /// is far ahead of the thread is held up for a second at most.
     pub(crate) fn wrote(self: &Arc<Self>, opened: &Arc<Opened>, refs: usize) {
         let Some((in_flight, max)) = opened.loose_refs() else { return };
         if in_flight.loose.wrote(refs) {
@@ -85,8 +85,8 @@ impl BackgroundPacker {
         }
     }
 
-    /// A batch found no room on the disk. Each loose ref takes a file, and often a folder. Without a batch that succeeds no fold would
-    /// ever be due.
+    /// Adds a job after the disk was full for a batch, because each loose ref takes a file and often a folder. Without
+    /// a batch that succeeds, no job would ever be due.
     pub(crate) fn make_room(self: &Arc<Self>, opened: &Arc<Opened>) {
         let Some((in_flight, max)) = opened.loose_refs() else { return };
         if in_flight.loose.claim() {
@@ -94,7 +94,7 @@ impl BackgroundPacker {
         }
     }
 
-    /// Has a job done, by the thread that runs or by a new one.
+    /// Adds a job for the running thread, or for a new one.
     fn add(self: &Arc<Self>, job: Job) {
         let mut work = self.work();
         work.waiting.push_back(job);
@@ -106,12 +106,12 @@ impl BackgroundPacker {
             work.thread = thread.ok();
         }
         if !work.is_running {
-            // No thread can be had now. A later batch tries it again.
+            // No thread could be started. A later batch tries again.
             work.waiting.drain(..).for_each(|job| self.fail(&job));
         }
     }
 
-    /// Ends the fold that is under way at its next step, and waits for that.
+    /// Stops the thread at the next step of its present job, and waits until it has ended.
     pub(crate) fn end(&self) {
         let thread = {
             let mut work = self.work();
@@ -120,7 +120,7 @@ impl BackgroundPacker {
             work.thread.take()
         };
         if let Some(thread) = thread {
-            // One that panicked has ended, too.
+            // A thread that panicked has ended, too.
             let _ = thread.join();
         }
     }
@@ -131,15 +131,15 @@ impl BackgroundPacker {
             self.fold(&job);
             let (opened, in_flight, max) = (Weak::clone(&job.opened), Arc::clone(&job.in_flight), job.max);
             drop(job);
-            // A batch that was written meanwhile could have no other job made, and no later one may come. Nor may one come
-            // after a fold that failed.
+            // While this job existed no other could be added, and no later batch may come. The same holds after a
+            // failure.
             let at = in_flight.loose.retry_at().unwrap_or_else(Instant::now);
             self.work().retries.push(Retry { at, opened, in_flight, max });
         }
     }
 
-    /// The next job, which may be a retry that is waited for. If there is none, the next one that is added starts another
-    /// thread.
+    /// Waits for the next job or the next retry. Without either the thread ends, and the next job that is added starts
+    /// another one.
     fn next(&self) -> Option<Job> {
         let mut work = self.work();
         let next = loop {
@@ -165,7 +165,7 @@ impl BackgroundPacker {
         let Some(opened) = job.opened.upgrade() else { return };
         let Some(files) = opened.store.backend_as::<FilesBackend>() else { return };
         let written = loose.written();
-        // A view that others closed is not kept open for this.
+        // A view that was closed meanwhile is not kept open for this.
         let goes_on = || !self.is_over.load(SeqCst) && Arc::strong_count(&opened) > 1;
         let told = Cell::new(0);
         let tell = |folded: &BackgroundPacked| {
@@ -173,7 +173,7 @@ impl BackgroundPacker {
             goes_on()
         };
         match files.pack_in_background(&BackgroundPackOptions { from: job.from, goes_on: &tell }) {
-            // It made no room. The next batch that finds none shall not have it tried again at once.
+            // Nothing was freed, so that the next batch for which the disk is full must not try again at once.
             Ok(Some(BackgroundPacked { removed: 0, .. })) if goes_on() && job.from < max / 2 => {
                 loose.failed();
             }
@@ -182,9 +182,9 @@ impl BackgroundPacker {
                 loose.folded(written, folded.loose - folded.removed, max);
                 opened.counters.failing_pack.note(None);
             }
-            // It was told to end.
+            // The job was stopped.
             Ok(Some(_)) => {}
-            // Another process folds. If that lasts, nobody may be at it any more.
+            // Another process packs. If that lasts, it may have died and left its lock.
             Ok(None) => {
                 if loose.failed() {
                     self.failed.fetch_add(1, Relaxed);
@@ -212,7 +212,7 @@ impl BackgroundPacker {
 
 const HELD: &str = "another process has packed-refs.refdb-fold.lock; if none is at it any more, remove that file";
 
-/// The first error of folds that go on failing is told of. Later ones differ in how long a lock has been held, and no more.
+/// Reports only the first error of a series, since later ones differ only in how long a lock has been held.
 fn note_failing(opened: &Opened, why: &dyn Display) {
     let failing = &opened.counters.failing_pack;
     if failing.found().is_none() {
@@ -221,7 +221,7 @@ fn note_failing(opened: &Opened, why: &dyn Display) {
     }
 }
 
-/// The thread, as long as it runs, also where it panics.
+/// Held by the thread while it runs. If the thread panics, its waiting jobs count as failed.
 struct Running<'f>(&'f BackgroundPacker);
 
 impl Drop for Running<'_> {
@@ -229,7 +229,7 @@ impl Drop for Running<'_> {
         if thread::panicking() {
             let mut work = self.0.work();
             work.is_running = false;
-            // Nobody would take them. The next writer starts another thread.
+            // The next writer starts another thread.
             let left: Vec<Job> = work.waiting.drain(..).collect();
             drop(work);
             left.iter().for_each(|job| self.0.fail(job));

@@ -7,34 +7,35 @@ use refdb::{
 use refdb_types::{Ident, ObjectId};
 use std::{cell::Cell, collections::BTreeMap};
 
-/// Edits that are checked and made in one transaction.
+/// Edits that are checked and applied in one transaction.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// The edits.
+    /// The edits, each of another ref.
     pub edits: Vec<Edit>,
-    /// What one impossible edit means for the others, and which of git's checks are left out.
+    /// Whether one rejected edit rejects all, and which of git's checks are skipped.
     pub options: TransactionOptions,
-    /// What new ids are, where the caller has looked already. Others are asked of the repository.
+    /// The types of new objects that the caller knows already. Others are read from the repository.
     pub known: BTreeMap<ObjectId, ObjectClass>,
-    /// Who the reflog says it was; `None` for whom the view's settings name.
+    /// The committer for reflog entries; `None` for the one of the view's settings.
     pub committer: Option<Ident>,
-    /// Whether the global ref database has these values already, so that it need not be asked.
+    /// Whether the global ref database already has these values, so that it need not be asked.
     pub agreed: bool,
 }
 
 impl Batch {
-    /// A batch that happens whole or not at all.
+    /// A batch in which one rejected edit rejects all. See [`View::commit`](crate::View::commit) for what that promises
+    /// after an I/O error or a crash.
     pub fn atomic(edits: Vec<Edit>) -> Self {
         Batch { edits, ..Batch::default() }
     }
 
-    /// A batch whose edits happen each for itself, in one transaction all the same.
+    /// A batch whose edits are accepted or rejected one by one, though they are applied in one transaction.
     pub fn per_edit(edits: Vec<Edit>) -> Self {
         let options = TransactionOptions { mode: Mode::PerEdit, ..TransactionOptions::default() };
         Batch { edits, options, ..Batch::default() }
     }
 
-    /// Says what an id is, so that it need not be read.
+    /// Adds the type of a new object, so that the object need not be read.
     #[must_use]
     pub fn knowing(mut self, id: ObjectId, class: ObjectClass) -> Self {
         self.known.insert(id, class);
@@ -42,18 +43,18 @@ impl Batch {
     }
 }
 
-/// What came of a batch.
+/// The result of a batch that was committed.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// The edits that did not happen, by position. None if the batch is atomic: then a rejection is an error.
+    /// The edits that were rejected, by position. Empty for an atomic batch, where a rejection is an error.
     pub rejected: Vec<(usize, Rejection)>,
-    /// How many batches were made durable together with this one, itself included.
+    /// How many batches were written together with this one, itself included.
     pub group: usize,
-    /// Whether it stands for its group where groups are counted.
+    /// Whether this batch counts for its group, so that each group is counted once.
     pub(crate) leads: bool,
 }
 
-/// Answers from the batch first.
+/// Answers with the types that the batch brings, and asks the repository for others.
 struct Known<'a> {
     known: &'a BTreeMap<ObjectId, ObjectClass>,
     others: &'a dyn ObjectCheck,
@@ -68,7 +69,7 @@ impl ObjectCheck for Known<'_> {
     }
 }
 
-/// An arbiter of which it is noted that it was told of a transaction.
+/// An arbiter that records whether it has been asked about a transaction.
 pub(crate) struct Noting<'a> {
     pub(crate) arbiter: &'a mut dyn Arbiter,
     pub(crate) has_begun: &'a Cell<bool>,
@@ -86,12 +87,12 @@ impl Arbiter for Noting<'_> {
     }
 }
 
-/// Makes a batch in one transaction of its own.
+/// Commits a batch in a transaction of its own.
 pub(crate) fn commit_in(context: Context<'_>, batch: &Batch) -> Result<Outcome> {
     commit_by(context, batch, &mut |transaction| transaction.commit())
 }
 
-/// The same if the global ref database agrees.
+/// Commits a batch in a transaction of its own if the global ref database agrees.
 pub(crate) fn commit_agreed_in(store: &Store, batch: &Batch, arbiter: &mut dyn Arbiter) -> Result<Outcome> {
     let intents = store.global_intents();
     commit_by(beyond_global(store.context()), batch, &mut |transaction| {
@@ -99,7 +100,7 @@ pub(crate) fn commit_agreed_in(store: &Store, batch: &Batch, arbiter: &mut dyn A
     })
 }
 
-/// The context for those that ask the global ref database, or know what it says.
+/// The context for transactions that ask the global ref database or know its answer, which others must not bypass.
 pub(crate) fn beyond_global(context: Context<'_>) -> Context<'_> {
     let forbidden = context.forbidden.filter(|why| !matches!(why, Misuse::Global { .. }));
     Context { forbidden, ..context }

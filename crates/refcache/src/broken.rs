@@ -1,4 +1,4 @@
-//! Refs whose own files are no good: which there are, and who has been told of them.
+//! Broken refs, whose files are corrupt: which there are, and which of them a log has reported.
 
 use crate::{Error, plan::Plan};
 use bstr::{BStr, BString, ByteSlice};
@@ -11,16 +11,17 @@ use std::{
     },
 };
 
-/// More are left out of lists, but neither counted nor named. Once a named one is mended, the next one is named.
+/// The limit on broken refs that are remembered. Others are left out of lists without being counted or reported, until
+/// one of those that are remembered has been repaired.
 const NAMED_MAX: usize = 1000;
 
-/// The broken refs of a repository, as each was found last.
+/// The broken refs of a repository, each as it was last seen.
 #[derive(Debug, Default)]
 pub(crate) struct BrokenRefs {
-    /// How many there are, and of how many nobody was told: a frequent question costs no lock.
+    /// How many there are, and how many are unreported, so that these frequent questions need no lock.
     count: AtomicU64,
     unreported: AtomicU64,
-    /// Counts walks, so that one that began earlier does not forget what was found since.
+    /// Counts walks, so that a walk does not remove what was found after it had begun.
     walks: AtomicU64,
     known: Mutex<BTreeMap<BString, Noted>>,
 }
@@ -29,7 +30,7 @@ pub(crate) struct BrokenRefs {
 struct Noted {
     broken: BrokenRef,
     is_reported: bool,
-    /// The walk that had begun last when it was found.
+    /// The latest walk that had begun when the ref was found broken.
     walk: u64,
 }
 
@@ -38,7 +39,7 @@ impl BrokenRefs {
         self.count.load(Relaxed)
     }
 
-    /// How many were found that [`take_unreported`](Self::take_unreported) has not given out.
+    /// How many broken refs [`take_unreported`](Self::take_unreported) would return.
     pub(crate) fn unreported(&self) -> u64 {
         self.unreported.load(Relaxed)
     }
@@ -47,7 +48,7 @@ impl BrokenRefs {
         let mut known = self.known();
         let walk = self.walks.load(Relaxed);
         if let Some(noted) = known.get_mut(&broken.name) {
-            // A file that is being written may be reported empty, but its content is not reported a second time.
+            // A file that is being written may be found empty first and corrupt later; that is one report.
             (noted.broken, noted.walk) = (broken.clone(), walk);
         } else if known.len() < NAMED_MAX {
             known.insert(broken.name.clone(), Noted { broken: broken.clone(), is_reported: false, walk });
@@ -55,12 +56,12 @@ impl BrokenRefs {
         }
     }
 
-    /// Begins to look at all refs of a plan; the number is for [`walked`](Self::walked).
+    /// Begins a walk through all refs of a plan. The returned number is passed to [`walked`](Self::walked).
     pub(crate) fn walk(&self) -> u64 {
         self.walks.fetch_add(1, Relaxed) + 1
     }
 
-    /// The ref was looked at, and is not broken.
+    /// Records that the ref was read and is intact.
     pub(crate) fn is_whole(&self, name: &BStr) {
         if self.count() > 0 {
             let mut known = self.known();
@@ -70,7 +71,7 @@ impl BrokenRefs {
         }
     }
 
-    /// A walk has looked at all refs of a plan. The broken ones are in `broken`, sorted.
+    /// Ends a walk through all refs of a plan, of which those in `broken`, sorted, are broken and no others.
     pub(crate) fn walked(&self, walk: u64, plan: &Plan, broken: &[BString]) {
         if self.count() > 0 {
             debug_assert!(broken.is_sorted(), "broken refs are sought by halves");
@@ -82,7 +83,7 @@ impl BrokenRefs {
         }
     }
 
-    /// Those that nobody was told of, each once.
+    /// Returns the unreported broken refs, which count as reported from now on.
     pub(crate) fn take_unreported(&self) -> Vec<BrokenRef> {
         if self.unreported() == 0 {
             return Vec::new();
@@ -97,7 +98,7 @@ impl BrokenRefs {
         taken
     }
 
-    /// All of them whose names begin with `prefix`.
+    /// The broken refs whose names begin with `prefix`.
     pub(crate) fn below(&self, prefix: &[u8]) -> Vec<BrokenRef> {
         let known = self.known();
         known.values().filter(|noted| noted.broken.name.starts_with(prefix)).map(|noted| noted.broken.clone()).collect()
@@ -114,7 +115,7 @@ impl BrokenRefs {
     }
 }
 
-/// The broken ref that an error is about, if it is about one.
+/// The broken ref that a failed result is about, if it is about one.
 pub(crate) fn broken_ref<T>(found: &Result<T, Error>) -> Option<&BrokenRef> {
     match found {
         Err(error) => error.broken_ref(),
@@ -122,7 +123,7 @@ pub(crate) fn broken_ref<T>(found: &Result<T, Error>) -> Option<&BrokenRef> {
     }
 }
 
-/// What was found, and nothing if the ref is broken. The first such error is put into `broken`.
+/// Treats a broken ref as missing, and keeps the first error of that kind in `broken`.
 pub(crate) fn unless_broken<T>(
     found: Result<Option<T>, Error>,
     broken: &mut Option<Error>,

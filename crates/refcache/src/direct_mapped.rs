@@ -1,4 +1,4 @@
-//! The refs that are asked for again and again. Each is kept by name as it was found, so that it need not be searched.
+//! A direct-mapped cache of the refs that are looked up most often, which saves the search in packed-refs or tables.
 
 use crate::Found;
 use bstr::{BStr, BString};
@@ -8,8 +8,10 @@ use std::sync::{
     atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-/// A table with a place for each name, which the name's hash tells, and which another name may take. Its content is
-/// true of one state of one reader. The reader has to prove whether that state is the present one.
+/// A table in which the hash of a name chooses its only slot, which a name with an equal hash may take over.
+///
+/// Each entry holds for one state of one reader (a generation of packed-refs, a snapshot of tables). It is for the
+/// reader to check that this state is the present one.
 pub(crate) struct DirectMappedCache {
     places: OnceLock<(Box<[Place]>, Charge)>,
     count: usize,
@@ -18,23 +20,25 @@ pub(crate) struct DirectMappedCache {
 
 #[derive(Default)]
 struct Place {
-    /// Of the name that was missed here last: one that is asked for once in a while takes nobody's place.
+    /// The tag of the name that was missed last. A name replaces the entry only when it is missed twice in a row, so
+    /// that names which are looked up once do not evict others.
     missed: AtomicU32,
-    /// Of the name that is here: most names that are not are told without the lock.
+    /// The tag of the name in `entry`, by which most misses are recognized without the lock.
     kept: AtomicU32,
     entry: Mutex<Entry>,
 }
 
 #[derive(Default)]
 struct Entry {
-    /// The reader, and its state. No reader has the number 0.
+    /// The number of the reader, which is never 0, and of its state.
     owner: u64,
     state: u64,
     name: Name,
     found: Option<Found>,
 }
 
-/// NameCache are kept in place: to follow a pointer would cost as much as half of the rest.
+/// Names are stored inline, because following a pointer would cost half as much as all the rest. Longer names are not
+/// cached.
 const NAME_LEN_MAX: usize = 71;
 const _: () = assert!(NAME_LEN_MAX <= u8::MAX as usize, "a name's length has eight bits");
 
@@ -60,7 +64,7 @@ const PLACES_MAX: usize = 2048;
 const _: () = assert!(PLACES_MAX.is_power_of_two(), "a place is the low bits of a hash");
 
 impl DirectMappedCache {
-    /// It takes a hundredth of these bytes or less, counted in `budget`, once it is needed.
+    /// Creates a cache that takes at most a hundredth of `memory_bytes`, counted in `budget`, from its first use on.
     pub(crate) fn new(memory_bytes: usize, budget: &Arc<PageBudget>) -> Self {
         let count = (memory_bytes / 100 / size_of::<Place>()).clamp(1, PLACES_MAX);
         // The largest power of two that is not more.
@@ -68,19 +72,19 @@ impl DirectMappedCache {
         DirectMappedCache { places: OnceLock::new(), count, budget: Arc::clone(budget) }
     }
 
-    /// What a reader found of a name in a state; `None` if that is not known.
+    /// The cached result of a look-up in a state of a reader; `None` if it is not cached.
     #[inline]
     pub(crate) fn get(&self, owner: u64, state: u64, name: &BStr) -> Option<Option<Found>> {
         let (places, _) = self.places.get()?;
         let (at, tag) = self.place(owner, name);
         let place = places.get(at).filter(|place| place.kept.load(Relaxed) == tag)?;
-        // Somebody is there: the search costs less than to wait.
+        // Another thread uses the slot: searching costs less than waiting.
         let entry = place.entry.try_lock().ok()?;
         let is_it = entry.owner == owner && entry.state == state && entry.name.as_slice() == name;
         is_it.then(|| entry.found.clone())
     }
 
-    /// Takes down what a reader found of a name in a state, if it is asked for often.
+    /// Offers the result of a look-up, which is cached if the name was the last one to be missed in its slot.
     pub(crate) fn put(&self, owner: u64, state: u64, name: &BStr, found: &Option<Found>) {
         debug_assert!(owner > 0, "0 owns the places that are empty");
         if name.len() > NAME_LEN_MAX {
@@ -110,15 +114,15 @@ impl DirectMappedCache {
         place.kept.store(tag, Relaxed);
     }
 
-    /// The names of which something is known to a reader.
+    /// The names that are cached for a reader, in any of its states.
     pub(crate) fn of(&self, owner: u64) -> Vec<BString> {
         let places = self.places.get().map_or(&[][..], |(places, _)| places);
         let entries = places.iter().map(|place| place.entry.lock().unwrap_or_else(PoisonError::into_inner));
         entries.filter(|entry| entry.owner == owner).map(|entry| entry.name.as_slice().into()).collect()
     }
 
-    /// The place of a name, and a number that tells it from most others that have the same. A client that chooses names so that
-    /// they meet only makes them be searched.
+    /// The slot of a name, and a tag that most other names of that slot do not have. A client that chooses names with
+    /// equal hashes only makes the reader search for them.
     #[inline]
     fn place(&self, owner: u64, name: &BStr) -> (usize, u32) {
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;

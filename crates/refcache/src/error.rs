@@ -1,37 +1,37 @@
 use std::{path::PathBuf, sync::Arc};
 
-/// What a view returns.
+/// The result of a question to a view.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a view cannot answer.
+/// Why a view could not answer or commit.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The store says why: a broken file, a lock, an edit that cannot happen.
+    /// The store failed: a broken ref, a lock that others hold, a rejected edit, an I/O error.
     #[error(transparent)]
     Store(#[from] refdb::Error),
-    /// The same, said to all whose batches would have been made together.
+    /// The store failed for a group of batches that were to be written together; all of them have this error.
     #[error(transparent)]
     Shared(Arc<refdb::Error>),
-    /// The folder is no repository, or one that is not understood.
+    /// The folder is no repository, or has a format that is not known.
     #[error(transparent)]
     Repository(#[from] refdb::RepositoryError),
-    /// The repository was there and is gone.
+    /// The repository was removed or renamed after it had been opened.
     #[error("the repository '{}' is gone: it was removed or renamed while it was open", .0.display())]
     Gone(PathBuf),
     /// The repository was replaced or converted again and again while it was being read.
     #[error("the repository '{}' changes faster than it can be opened; try again", .0.display())]
     Restless(PathBuf),
-    /// The thread that made this batch together with others' ended by a fault of refdb's.
+    /// The thread that was writing this batch together with others panicked, which is a bug in refdb.
     #[error(
-        "a fault ended the thread that changed the repository '{}' for others too; whether these edits were made is not \
-         known: look at the refs, then try again",
+        "a fault ended the thread that changed the repository '{}' for others too; whether these edits were made is \
+         not known: look at the refs, then try again",
         .0.display()
     )]
     Abandoned(PathBuf),
 }
 
 impl Error {
-    /// The broken ref that this is about, if it is about one.
+    /// The broken ref that this error is about, if it is about one.
     pub fn broken_ref(&self) -> Option<&refdb::BrokenRef> {
         match self.store() {
             Some(refdb::Error::BrokenRef(broken)) => Some(broken),
@@ -39,12 +39,12 @@ impl Error {
         }
     }
 
-    /// Whether the disk, or a quota, had no room for what was to be written.
+    /// Whether the disk was full, or a quota used up.
     pub(crate) fn is_want_of_room(&self) -> bool {
         matches!(self.store(), Some(refdb::Error::Io(error)) if error.is_want_of_room())
     }
 
-    /// What the store says, if it is the store that says it.
+    /// The error of the store, if the store failed.
     pub fn store(&self) -> Option<&refdb::Error> {
         match self {
             Error::Store(error) => Some(error),

@@ -1,7 +1,8 @@
 //! Refs in loose files and packed-refs: a loose ref outranks packed-refs.
 
-// Read in this order: `loose` (one file), [`FilesReader`], `walk` (all loose refs of some folders), `whole`
-// (several refs as transactions left them), `source` (listings), `news` (what lists find changed). Then read `pointing` and `tips` (refs by object), and `questionable` (refs that a verification looks at).
+// Reading order: `loose` (one loose file), [`FilesReader`], `walk` (all loose refs of some folders), `whole` (several
+// refs as transactions left them), `source` (listings), `news` (which changes listings find), `pointing` and `tips`
+// (refs by object), `questionable` (refs that a verification compares).
 mod loose;
 mod news;
 mod pointing;
@@ -52,18 +53,18 @@ fn target_of(found: &Option<Found>) -> Option<&Target> {
     found.as_ref().map(|found| &found.target)
 }
 
-/// When a question was asked.
+/// The time of a question, by which it is decided whether what is cached may be believed.
 #[derive(Clone, Copy)]
 struct Moment {
     epoch: u64,
     looked_nanos: u64,
 }
 
-/// The result before packed-refs is looked at.
+/// The result of a look-up before packed-refs was read.
 enum First {
-    /// The answer.
+    /// The answer, which needs no look at packed-refs.
     Found(Answer<Option<Found>>),
-    /// There is no loose file; the knowledge of the name.
+    /// There is no loose file. Holds what is cached of the name.
     NotLoose(Option<Arc<Known>>),
 }
 
@@ -73,11 +74,11 @@ impl Moment {
     }
 }
 
-/// Reads refs that are files.
+/// Reads loose refs and packed-refs.
 ///
-/// Each look-up is a stat of the loose path, then one of packed-refs. This order matters: a process that packs a ref
-/// writes packed-refs before the loose file goes. The loose file is read only where the stat does not prove that its
-/// known content still holds.
+/// A look-up calls `stat` for the loose path, and then for packed-refs. This order matters, because a process that
+/// packs a ref writes packed-refs before it removes the loose file. The loose file is read only if its attributes do
+/// not show that the cached content is current.
 pub(crate) struct FilesReader {
     fs: Fs,
     backend: FilesBackend,
@@ -85,30 +86,30 @@ pub(crate) struct FilesReader {
     trust: TrustSettings,
     memory: Arc<Memory>,
     counters: Arc<Counters>,
-    /// The number of this reader in the memory that it shares with others.
+    /// The number by which this reader's entries are told from others' in the shared caches.
     owner: u64,
     knowledge: Arc<Knowledge>,
-    /// The generation of the packed-refs that was looked at last.
+    /// The generation of the packed-refs that this reader used last.
     seen_generation: AtomicU64,
-    /// The refs by object, of the packed-refs that they were asked of last.
+    /// The index from objects to refs, of the packed-refs for which it was built last.
     tips: Mutex<Option<Arc<Tips>>>,
-    /// The small batches that are becoming loose files.
+    /// The batches of this process that are being written as loose files.
     in_flight: Arc<InFlightBatches>,
 }
 
-/// What was seen of a repository's files, by which changes are found. A reader that follows another one in the same folder
-/// goes on with its knowledge.
+/// What was seen of a repository's files, by comparison with which changes are found. A reader that replaces another
+/// one of the same folder takes it over.
 struct Knowledge {
     /// The number in the memory of single names.
     number: u64,
     begun: Instant,
-    /// Counts what makes beliefs void: own writes, hints, another reader.
+    /// Counts the events after which nothing older is believed: writes, invalidations, another reader.
     epoch: AtomicU64,
-    /// Counts what was found changed, single refs and packed-refs, and the batches that were made here.
+    /// Counts changes: of single refs and of packed-refs that were found, and of batches that were written here.
     changes: AtomicU64,
-    /// Which names are known one by one: most are not, and to find that out should cost little.
+    /// The names that may be in the cache of single refs, most of which are not.
     may_know: BloomFilter,
-    /// The attributes of the packed-refs that was looked at last.
+    /// The attributes of the packed-refs that was used last.
     packed: Mutex<Option<Option<Stat>>>,
     folders: Mutex<Folders>,
 }
@@ -153,8 +154,8 @@ impl FilesReader {
         }
     }
 
-    /// Goes on with the knowledge of the reader that this one replaces in the same folder. Returns `false` if the two do not read
-    /// the same kind of refs.
+    /// Takes over the knowledge of the reader that this one replaces in the same folder. Returns `false` if the hash
+    /// functions differ, so that it is of no use.
     pub(crate) fn follow(&mut self, old: &FilesReader) -> bool {
         let is_alike = self.hash == old.hash;
         if is_alike {
@@ -179,7 +180,8 @@ impl FilesReader {
                 }
             }
         }
-        // Looked at even if all are loose: a transaction may have gone to packed-refs, and later ones to loose files again.
+        // Looked at even if all are loose: a transaction may have gone to packed-refs, and later ones to loose files
+        // again.
         let file = if names.len() > 1 || !not_loose.is_empty() { Some(self.packed()?) } else { None };
         let is_any_loose = not_loose.len() < names.len();
         if let Some(file) = &file {
@@ -192,7 +194,8 @@ impl FilesReader {
         Ok(Seen { value: Answer::new(answers, needs_revalidation), packed: file.filter(|_| is_any_loose) })
     }
 
-    /// To be asked for before anything is looked at: a ref changed meanwhile shall not be believed to be known.
+    /// The present moment. Must be taken before anything is read, so that a ref which changes meanwhile is not
+    /// believed.
     fn moment(&self) -> Moment {
         Moment { epoch: self.epoch(), looked_nanos: self.clock() }
     }
@@ -202,7 +205,7 @@ impl FilesReader {
         self.knowledge.epoch.load(Ordering::Acquire) + self.in_flight.steps()
     }
 
-    /// What can be said without packed-refs.
+    /// Looks up a ref as far as that is possible without packed-refs.
     fn get_first(&self, store: &Store, name: &BStr, moment: Moment) -> Result<First> {
         if matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. }) {
             return Ok(First::Found(Answer::NeedsRevalidation(store.get(name)?.map(Found::of_other_place))));
@@ -247,7 +250,8 @@ impl FilesReader {
         Ok(Some(found))
     }
 
-    /// The ref in a file that was proved fresh; it has no loose file.
+    /// Looks up a ref that has no loose file in a packed-refs that was found current after the loose path was looked
+    /// at.
     fn get_packed(
         &self,
         file: &PackedFile,
@@ -302,7 +306,7 @@ impl FilesReader {
         if self.trust.believe.is_some() { self.knowledge.begun.elapsed().as_nanos() as u64 } else { 0 }
     }
 
-    /// The present packed-refs, proved as it is trusted. To be called after loose refs were looked at.
+    /// The present packed-refs, as far as the settings for trust tell. Must be called after loose refs were looked at.
     fn packed(&self) -> Result<Arc<PackedFile>> {
         let look = match self.trust.packed_refs {
             Trust::Always => Look::DoubtfulStat,
@@ -316,7 +320,7 @@ impl FilesReader {
         Ok(file)
     }
 
-    /// Takes down that packed-refs is another file than it was.
+    /// Records that packed-refs is another file than it was.
     #[cold]
     fn note(&self, file: &PackedFile) {
         self.counters.disorders.note(self.backend.disorder());
@@ -439,7 +443,7 @@ impl Known {
     }
 }
 
-/// The answer for a ref that a batch is about to change.
+/// The answer for a ref that an in-flight batch is changing.
 fn found_before(old: Option<ObjectId>) -> Option<Found> {
     old.map(|id| Found::loose(Target::Direct(id)))
 }

@@ -1,14 +1,14 @@
-//! Something of a repository that a log is told of once: whether it is there, and who has been told.
+//! Conditions of a repository that a log reports once, such as an unsorted packed-refs.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// What was found last, if anything was.
+/// A condition that holds or not, and whether it was reported.
 #[derive(Debug)]
 pub(crate) struct Finding<T> {
-    /// 0 or 1 each: a frequent question costs no lock.
+    /// 0 or 1 each, so that the frequent questions need no lock.
     count: AtomicU64,
     unreported: AtomicU64,
     known: Mutex<Option<Noted<T>>>,
@@ -35,7 +35,7 @@ impl<T: Clone + PartialEq> Finding<T> {
         self.unreported.load(Relaxed)
     }
 
-    /// It is so at present; the same is told of once.
+    /// Records what holds at present; `None` if nothing does. An equal finding is not reported again.
     pub(crate) fn note(&self, found: Option<T>) {
         let mut known = self.known();
         *known = match (found, known.take()) {
@@ -46,12 +46,12 @@ impl<T: Clone + PartialEq> Finding<T> {
         self.recount(known.as_ref());
     }
 
-    /// What was found, whether or not somebody was told of it.
+    /// The present finding, whether or not it was reported.
     pub(crate) fn found(&self) -> Option<T> {
         self.known().as_ref().map(|noted| noted.found.clone())
     }
 
-    /// The same, if nobody was told of it.
+    /// The present finding if it was not reported yet; from now on it counts as reported.
     pub(crate) fn take_unreported(&self) -> Option<T> {
         let mut known = self.known();
         let noted = known.as_mut().filter(|noted| !noted.is_reported)?;

@@ -3,12 +3,12 @@ use refdb::{RefName, Target, backend::Peeled};
 use refdb_types::ObjectId;
 use std::collections::BTreeMap;
 
-/// A ref as it was found.
+/// A ref that was found, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// What it holds. A symbolic ref is not followed.
+    /// The ref's value. A symbolic ref is not followed.
     pub target: Target,
-    /// What the store knows of the object behind an annotated tag.
+    /// What is recorded of the object that an annotated tag leads to.
     pub peeled: Peeled,
     /// Where it is kept.
     pub storage: Storage,
@@ -16,10 +16,10 @@ pub struct Found {
     pub update_index: u64,
 }
 
-/// Where a ref is kept.
+/// Where the value of a ref is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Storage {
-    /// In a file of its own.
+    /// In a loose file.
     Loose,
     /// In packed-refs.
     Packed,
@@ -27,15 +27,15 @@ pub enum Storage {
     Table,
 }
 
-/// A ref with the symbolic refs that were followed.
+/// A ref, and the symbolic refs that were followed to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resolved {
-    /// The symbolic refs on the way, the one that was asked for first.
+    /// The symbolic refs that were followed, in order, the requested one first.
     pub links: Vec<RefName>,
-    /// The last name: the ref that was asked for if it is not symbolic.
+    /// The last name of the chain, which is the requested one if that is not a symbolic ref.
     pub name: BString,
-    /// What it holds; `None` if it does not exist (an unborn branch, if there are links). A chain without an end counts
-    /// as one that leads to nothing.
+    /// The ref of that name; `None` if it does not exist (an unborn branch, if `links` is not empty), or if the chain
+    /// is longer than git's limit.
     pub found: Option<Found>,
 }
 
@@ -44,11 +44,11 @@ impl Found {
         Found { target, peeled: Peeled::Unknown, storage: Storage::Loose, update_index: 0 }
     }
 
-    /// A ref of another worktree, or a file that is no ref proper, which is read afresh each time.
+    /// A ref of another worktree, or a pseudo-ref such as `FETCH_HEAD`, which is read each time.
     pub(crate) fn of_other_place(target: Target) -> Self {
         Self::loose(target)
     }
 }
 
-/// For each object the names, in order, of the refs that hold it or a tag that leads to it.
+/// For each object, the names in order of the refs that point at it, directly or through an annotated tag.
 pub(crate) type Pointing = BTreeMap<ObjectId, Vec<BString>>;

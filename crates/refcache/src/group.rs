@@ -1,5 +1,5 @@
-//! Group commit: batches of several threads share one addition to the stack, and so one wait for the disk. Where a global ref
-//! database decides, their questions are under way at the same time.
+//! Group commit: batches of several threads share one addition to the stack, and so one wait for the disk. Where a
+//! global ref database decides, their questions are under way at the same time.
 
 mod agreed;
 mod member;
@@ -183,8 +183,8 @@ impl Groups {
         }
     }
 
-    /// Waits a moment for the members of the last group, if it had more than one. Without this they and the threads that waited
-    /// meanwhile take turns, in groups of half the size.
+    /// Waits a moment for the members of the last group, if it had more than one. Without this they and the threads
+    /// that waited meanwhile take turns, in groups of half the size.
     fn gather<'q>(&self, queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
         debug_assert!(queue.has_leader, "one thread gathers: that which leads");
         let pause = (queue.last_took / PART_OF_GROUP).min(PAUSE_MAX);

@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     Same,
@@ -15,12 +15,12 @@ pub(crate) enum Verdict {
     Gone,
 }
 
-/// The repository's folder, held open so that no other folder gets its inode. Its configuration says which format its
-/// refs have.
+/// What identifies an open repository: its folder, which is held open so that no other folder gets its inode, and the
+/// content of its configuration, which names the format of its refs.
 #[derive(Debug)]
 pub(crate) struct Identity {
     folder: PathBuf,
-    /// Held, not read.
+    /// Only held open.
     _folder: Option<File>,
     inode: (u64, u64),
     config: PathBuf,
@@ -28,7 +28,8 @@ pub(crate) struct Identity {
     proof: Mutex<Option<Proof>>,
 }
 
-/// The configuration as it was when its content was last read.
+/// The attributes that the configuration had when its content was last read, and the file, which keeps its inode in
+/// use.
 #[derive(Debug)]
 struct Proof {
     stat: Stat,
@@ -37,7 +38,7 @@ struct Proof {
 }
 
 impl Identity {
-    /// Takes down the identity of `folder` now.
+    /// Records the present identity of `folder`.
     pub(crate) fn of(fs: &Fs, folder: &Path) -> Result<Self> {
         let held = fs.open(folder)?;
         let stat = held.stat()?;
@@ -54,12 +55,12 @@ impl Identity {
         })
     }
 
-    /// The folder's device and inode, which no other folder has while this is held.
+    /// The device and inode of the folder, which no other folder has while this exists.
     pub(crate) fn inode(&self) -> (u64, u64) {
         self.inode
     }
 
-    /// Looks at the folder and the configuration: two stats, where nothing has changed.
+    /// Compares the folder and its configuration with what they were. Costs two calls of `stat` if nothing has changed.
     pub(crate) fn check(&self, fs: &Fs) -> Result<Verdict> {
         match fs.stat(&self.folder) {
             Err(error) if error.is_not_found() => return Ok(Verdict::Gone),

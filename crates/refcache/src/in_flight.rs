@@ -1,7 +1,9 @@
-//! Small batches that are becoming loose files, one ref after the other. No view of this process sees a part of one.
+//! Batches that are being written as loose files, one ref after the other, and that views of this process must not see
+//! in part.
 //!
-//! While a batch is under way its refs are answered with what they were before. A question about one ref looks here after
-//! it looked at the disk. A question about several takes down when it begins, and sets back whatever batches changed since.
+//! While a batch is in flight, its refs are answered with their old values. A look-up of one ref asks here after it has
+//! looked at the disk. A question about several refs notes when it begins, and at its end replaces the values of all
+//! refs that batches have changed since by those from before.
 
 use crate::loose_count::LooseCount;
 use bstr::{BStr, BString};
@@ -17,37 +19,38 @@ use std::{
     },
 };
 
-/// What a ref held before a batch; `None` if there was none.
+/// A ref's name, and its value before a batch; `None` if the batch creates the ref.
 pub(crate) type OldValue = (BString, Option<ObjectId>);
 
-/// The batches of one repository. Their writers tell of them, and all views of it ask.
+/// The in-flight batches of one repository, which their writers announce and all its views ask about.
 pub(crate) struct InFlightBatches {
     fs: Fs,
-    /// How many are under way: looked at by every question.
+    /// The number of batches in flight, which every look-up reads.
     batches: AtomicUsize,
-    /// Counts their beginnings and ends, and all other writes.
+    /// Counts the beginnings and ends of batches, and all other writes.
     steps: AtomicU64,
     state: Mutex<State>,
-    /// What they and others leave to be folded.
+    /// Counts the loose refs that batches and others leave behind.
     pub(crate) loose: LooseCount,
 }
 
 #[derive(Default)]
 struct State {
-    /// The refs of batches under way: of which batch, and their old values.
+    /// The refs of batches in flight, each with its batch and its old value.
     refs: HashMap<BString, (u64, Option<ObjectId>)>,
-    /// The records of batches that could not be settled. They are under way as long as those are there.
+    /// The batches that failed and could not be recovered, with the paths of their journal entries. They stay in flight
+    /// as long as those exist.
     unrecovered: Vec<(u64, PathBuf)>,
-    /// The spans that look at several refs, by the step at which they began.
+    /// How many questions about several refs are being answered, by the step at which they began.
     spans: BTreeMap<u64, usize>,
-    /// What was before batches that ended while such spans looked, by the step of the end.
+    /// The old values of batches that ended during such questions, in the order of their last steps.
     ended: VecDeque<(u64, Vec<OldValue>)>,
     ended_refs: usize,
-    /// Of ends up to this step some were forgotten.
+    /// Batches that ended at this step or before may be missing in `ended`.
     forgotten: u64,
 }
 
-/// More refs of batches that ended are not kept for slow spans: those look again.
+/// The limit on refs in `ended`. A question that is so slow that its batches were dropped is repeated.
 const ENDED_MAX: usize = 1 << 16;
 
 impl InFlightBatches {
@@ -61,20 +64,22 @@ impl InFlightBatches {
         }
     }
 
-    /// Grows whenever a batch begins or ends, and when refs were written otherwise. What was known before is not believed
-    /// without a look.
+    /// A number that grows whenever a batch begins or ends and when refs were written in another way. What a view
+    /// learnt before the last step is not believed without a look at the disk.
     #[inline]
     pub(crate) fn steps(&self) -> u64 {
         self.steps.load(SeqCst)
     }
 
-    /// Has all views of the repository look at the disk again, since one of them has written refs.
+    /// Makes all views of the repository look at the disk again, because one of them has written refs.
     pub(crate) fn wrote(&self) {
         self.steps.fetch_add(1, SeqCst);
     }
 
-    /// What the ref was before a batch that is under way. To be asked after the disk was. What a batch changed
-    /// there is known here until the batch is over.
+    /// The old value of a ref that a batch in flight is changing; `None` if none is.
+    ///
+    /// Must be asked after the ref was read from disk: a batch is announced before its first change, and ends after its
+    /// last one.
     #[inline]
     pub(crate) fn before(&self, name: &BStr) -> Option<Option<ObjectId>> {
         if self.batches.load(SeqCst) == 0 { None } else { self.look_up(name) }
@@ -87,7 +92,7 @@ impl InFlightBatches {
         state.refs.get(name).map(|(_, old)| *old)
     }
 
-    /// Begins a question about several refs.
+    /// Begins a question about several refs, before any of them is read.
     pub(crate) fn begin_span(&self) -> Span<'_> {
         let mut state = self.state();
         let began = self.steps();
@@ -95,7 +100,7 @@ impl InFlightBatches {
         Span { in_flight: self, began }
     }
 
-    /// Those that were settled by someone else are over.
+    /// Ends the failed batches that somebody has recovered, so that their journal entries are gone.
     fn end_settled(&self, state: &mut State) {
         let is_gone = |record: &Path| matches!(self.fs.find_link(record), Ok(None));
         let gone: Vec<u64> =
@@ -135,7 +140,7 @@ impl InFlightBatches {
 impl CommitObserver for InFlightBatches {
     fn begin(&self, refs: Vec<OldValue>) -> u64 {
         let mut state = self.state();
-        // Who has the lock of a ref has it after its last batch was settled.
+        // The writer holds the locks of its refs, so that earlier batches of these refs have been recovered.
         let earlier: Vec<u64> =
             refs.iter().filter_map(|(name, _)| state.refs.get(name)).map(|(batch, _)| *batch).collect();
         earlier.into_iter().for_each(|batch| self.end_in(&mut state, batch));
@@ -154,15 +159,15 @@ impl CommitObserver for InFlightBatches {
     }
 }
 
-/// A question about several refs, while it looks at them.
+/// A question about several refs, from before the first of them is read.
 pub(crate) struct Span<'u> {
     in_flight: &'u InFlightBatches,
     began: u64,
 }
 
 impl Span<'_> {
-    /// What the refs were, in order of name, that batches have changed since the question began, or may be changing. `None`
-    /// if that is not known any more.
+    /// The old values, in order of name, of all refs that batches have changed since the question began or are changing
+    /// now. `None` if some are not known any more, so that the question has to be repeated.
     pub(crate) fn old_values(self) -> Option<Vec<OldValue>> {
         let in_flight = self.in_flight;
         if in_flight.steps() == self.began && in_flight.is_idle() {
@@ -176,7 +181,7 @@ impl Span<'_> {
         let mut back: BTreeMap<BString, Option<ObjectId>> = BTreeMap::new();
         let ended = state.ended.iter().filter(|(step, _)| *step > self.began).flat_map(|(_, refs)| refs);
         let now = state.refs.iter().map(|(name, (_, old))| (name, old));
-        // Of several batches the first counts.
+        // If several batches changed a ref, the value from before the first one counts.
         for (name, old) in ended.map(|(name, old)| (name, old)).chain(now) {
             back.entry(name.clone()).or_insert(*old);
         }
@@ -201,11 +206,11 @@ impl Drop for Span<'_> {
     }
 }
 
-/// The batches under way in each repository of a process, by the inode of its folder. Several paths may lead there.
+/// The in-flight batches of each repository of a process, by the inode of its folder, to which several paths may lead.
 #[derive(Default)]
 pub(crate) struct Repositories(Mutex<HashMap<(u64, u64), Arc<InFlightBatches>>>);
 
-/// From this number on, those are looked for that nobody has open.
+/// From this number of repositories on, those that no view has open are removed.
 const KEPT: usize = 64;
 
 impl Repositories {
@@ -215,7 +220,8 @@ impl Repositories {
             known.retain(|_, in_flight| Arc::strong_count(in_flight) > 1 || !in_flight.is_idle());
         }
         let in_flight = known.entry(inode).or_insert_with(|| Arc::new(InFlightBatches::new(fs)));
-        // While nobody has it open another repository may have got its place, whose loose refs nobody has counted.
+        // While no view had it open, another repository may have got the inode, and its loose refs have not been
+        // counted.
         if Arc::strong_count(in_flight) == 1 && in_flight.is_idle() {
             *in_flight = Arc::new(InFlightBatches::new(fs));
         }

@@ -1,16 +1,16 @@
-//! A fresh, shared, bounded view of repositories' refs, for a server that lives long and serves many of them.
+//! A fresh, shared, bounded view of repositories' refs, for a long-running server that serves many of them.
 //!
-//! [`Views`] is one for the process: it owns the memory that caches may use. It hands out a [`View`] a repository, which
-//! all threads share. Every answer of a view comes with a proof that it is still true, as the administrator's [`Trust`]
-//! demands. A cached value is given only after a look at the files it came from. The writes of this process go through
-//! [`View::commit`], and the next look-up sees them. Writes of other programs are seen because the proof fails. Nothing
-//! is mapped, so a file that someone truncates is an error and not the end of the process.
+//! A process has one [`Views`], which owns the memory of all caches and hands out one [`View`] for each repository. All
+//! threads share it. A view gives out a cached value only after it has checked, as far as the administrator's [`Trust`]
+//! demands it, that the files from which the value came are still the same; so it sees what git and other programs
+//! write. Writes of this process go through [`View::commit`], and the next look-up sees them. No file is mapped into
+//! memory, so that a file which somebody truncates is an error and does not end the process.
 //!
-//! Read `trust` (what counts as a proof) and `identity` (whether it is still the same repository) first. Then read
-//! `found` (the found ref), `answer` (and its proof), `opened` and its readers `tables` (reftable) and `files`. Behind
-//! `in_flight` small batches are hidden that are half done. `hot`, `plan`, `row`, `listing` and [`View`] follow;
-//! `open_views` says which views are closed when they are too many. Last come `batch` and `group` (writing), `folds`
-//! (with `loose_count`, when), `broken`, `finding`, `verify`, `stats` and [`Views`].
+//! Reading order: `trust` (when an answer is current) and `identity` (whether it is still the same repository);
+//! `found`, `answer`, `opened`, and `reader` with its two implementations `tables` and `files`; `in_flight`, which
+//! hides batches that are half written; `bloom`, `name_cache`, `direct_mapped` and `memory` (the caches); `plan`,
+//! `row`, `listing`, [`View`]; `open_views` (which views are closed when there are too many); `batch` and `group`
+//! (writing); `loose_count` and `background_pack`; `broken`, `finding`, `verify`, `stats` and [`Views`].
 
 mod answer;
 mod background_pack;

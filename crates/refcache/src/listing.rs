@@ -78,8 +78,9 @@ impl Listing {
         Listing { plan, at: 0, entered: false, source, owner }
     }
 
-    /// Another listing of the same names by the same [`Views`](crate::Views) has the same rows if it has the same
-    /// proof. `None` if that would be long to say.
+    /// A value that identifies the rows of this listing: two listings with equal options by the same
+    /// [`Views`](crate::Views) have the same rows if they have the same proof. `None` if there are so many loose refs
+    /// that it would be long.
     pub fn proof(&self) -> Option<Vec<u8>> {
         let (state, loose) = self.source.state();
         if loose.len() > PROVED_LOOSE_MAX {
@@ -107,14 +108,23 @@ impl Listing {
         Some(proof)
     }
 
-    /// The next ref; `None` at the end. A ref whose file is no good is not listed; [`View::broken`](crate::View::broken) has it.
+    /// Moves to the next ref and returns it; `None` at the end. Broken refs are left out;
+    /// [`View::broken`](crate::View::broken) returns them.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a table or packed-refs cannot be read or is corrupt.
     #[expect(clippy::should_implement_trait, reason = "the row borrows from the listing")]
     pub fn next(&mut self) -> Result<Option<Row<'_>>> {
         if self.advance()? { self.source.current() } else { Ok(None) }
     }
 
-    /// Shows the refs that are left until `show` breaks; the one it broke at is done. Quicker than [`next`](Self::next)
-    /// where there are many.
+    /// Shows the remaining refs until `show` breaks; a later call goes on behind the ref at which it broke. Faster than
+    /// [`next`](Self::next) where there are many.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`next`](Self::next) does.
     pub fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<()> {
         debug_assert!(!self.entered || self.at < self.plan.ranges.len(), "behind the last range none is entered");
         let Listing { plan, at, entered, source, .. } = self;

@@ -1,4 +1,4 @@
-//! How many loose refs a repository may have got, and when they are to be folded.
+//! An estimate of how many loose refs a repository has, by which packing them is scheduled.
 
 use std::{
     sync::{
@@ -8,33 +8,33 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// After a fold that failed the next is tried no sooner than this. Each further failure doubles it.
+/// The pause before the next attempt after packing has failed once. Each further failure doubles it.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// The pause after the third failure in a row.
+/// The pause after the third failure in a row, from which on failures are reported.
 const PAUSE_LONG: Duration = Duration::from_millis(400);
 const _: () = assert!(
     PAUSE_MIN.as_nanos() < PAUSE_LONG.as_nanos() && PAUSE_LONG.as_nanos() < PAUSE_MAX.as_nanos(),
     "pauses grow"
 );
 
-/// Of one repository.
+/// The estimate for one repository.
 #[derive(Default)]
 pub(crate) struct LooseCount {
-    /// Refs that were written. One that was written often counts as often.
+    /// The number of refs that were written; a ref that was written twice counts twice.
     written: AtomicUsize,
-    /// A fold is due once `written` is this. At first nobody knows how many loose refs there are, so the first fold looks.
+    /// Packing is due once `written` has reached this. It is 0 at first, because the number of loose refs is not known.
     due_at: AtomicUsize,
-    /// Whether a fold waits or is under way.
+    /// Whether a job for this repository exists.
     is_claimed: AtomicBool,
     pause: Mutex<Option<Pause>>,
     over: Condvar,
 }
 
-/// This part of the bound is left for what those write that are not waiting yet.
+/// The fraction of the limit that is reserved for refs which other writers add before they are held up.
 const ROOM: usize = 8;
 
-/// Who writes faster than a fold removes waits for it no longer than this.
+/// The longest time for which a writer is held up by packing.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy)]
@@ -44,38 +44,41 @@ struct Pause {
 }
 
 impl LooseCount {
-    /// Takes down that refs were written. Whether it is this caller's turn to have them folded.
+    /// Counts refs that were written. Returns whether the caller is to add the job that packs them, which it then has
+    /// claimed.
     pub(crate) fn wrote(&self, refs: usize) -> bool {
         let written = self.written.fetch_add(refs, SeqCst) + refs;
         written >= self.due_at.load(SeqCst) && self.claim()
     }
 
-    /// Whether it is this caller's turn to have refs folded, however few they are.
+    /// Claims the job of packing, however few loose refs there are. `false` if another one is claimed, or after a
+    /// failure.
     pub(crate) fn claim(&self) -> bool {
         !self.is_paused() && !self.is_claimed.swap(true, SeqCst)
     }
 
-    /// When a fold that failed may be tried again, if one is due all the same.
+    /// When packing may be tried again after a failure; `None` if it did not fail or is not due.
     pub(crate) fn retry_at(&self) -> Option<Instant> {
         let is_due = self.written() >= self.due_at.load(SeqCst);
         self.pause().filter(|_| is_due).map(|pause| pause.until)
     }
 
-    /// How many refs were written, to be asked before loose refs are looked for.
+    /// How many refs were written. Must be read before loose refs are listed, so that none is counted as packed too
+    /// early.
     pub(crate) fn written(&self) -> usize {
         self.written.load(SeqCst)
     }
 
-    /// Gives the turn back.
+    /// Ends the claim.
     pub(crate) fn release(&self) {
         let before = self.is_claimed.swap(false, SeqCst);
         assert!(before, "a turn is had until it is given back");
-        // Who is about to wait has looked already.
+        // Taken so that a writer which has just decided to wait is woken.
         drop(self.pause());
         self.over.notify_all();
     }
 
-    /// The fold under way has removed loose files: as much more can be written.
+    /// Counts loose files that the job has removed, so that as many more can be written.
     pub(crate) fn removed(&self, refs: usize) {
         debug_assert!(self.is_claimed.load(SeqCst), "the fold that removes is the one that is under way");
         if refs > 0 {
@@ -85,7 +88,8 @@ impl LooseCount {
         }
     }
 
-    /// Waits for the fold under way where twice the bound is near. One that failed before is not waited for.
+    /// Waits for the job, for a second at most, if there are nearly twice as many loose refs as the limit. Does not
+    /// wait if packing failed before.
     pub(crate) fn wait_if_far_ahead(&self, max: usize) {
         let is_far_ahead = |pause: &mut Option<Pause>| {
             let is_folded = pause.is_none() && self.is_claimed.load(SeqCst);
@@ -98,15 +102,16 @@ impl LooseCount {
         self.pause().is_some_and(|pause| Instant::now() < pause.until)
     }
 
-    /// A fold that began when `written` refs were left this number of loose ones. Those that cannot be packed stay each time:
-    /// they shall not have a fold made after each batch.
+    /// Records that packing succeeded. It began when `written` refs had been written, and left `left` loose ones. Some
+    /// refs cannot be packed and stay each time; they must not cause a job after every batch.
     pub(crate) fn folded(&self, written: usize, left: usize, max: usize) {
         debug_assert!(self.is_claimed.load(SeqCst), "one fold at a time");
         *self.pause() = None;
         self.due_at.store(written + max - left.min(max / 2), SeqCst);
     }
 
-    /// Whether folds have failed several times in a row by now. Others may have the locks for a moment.
+    /// Records a failure. Returns whether it is the third in a row or a later one, and not just a lock that somebody
+    /// held for a moment.
     pub(crate) fn failed(&self) -> bool {
         let mut pause = self.pause();
         let length = pause.map_or(PAUSE_MIN, |pause| (pause.length * 2).min(PAUSE_MAX));

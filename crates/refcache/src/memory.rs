@@ -1,4 +1,4 @@
-//! The memory that all views of a process share: the reftables' block cache, names, and the count of the rest.
+//! The memory limit that all caches of a process share.
 
 use crate::{ViewsSettings, direct_mapped::DirectMappedCache, name_cache::NameCache};
 use refdb::files::{Charge, PageBudget};
@@ -8,32 +8,34 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
-/// The memory of a process's views.
+/// The caches that all views of a process share, and the count of what each view holds itself.
 ///
-/// One bound for all of it. Single names have a quarter at most. Single views hold pages of packed-refs, the index from
-/// objects to refs, and listings of folders. They and the blocks of reftables share the rest as needed, but the blocks
-/// need not go below a quarter. If it is too much, blocks are given up first, then text read for a listing or a
-/// transaction. Then other views give up their content, those first that were not used for the longest time. The view that
-/// is asked gives up pages that were not looked up in lately. In the end the others are closed.
+/// There is one limit for all memory. The cache of single refs takes at most a quarter of it. Views hold pages of
+/// packed-refs, the index from objects to refs, and listings of folders; these and the blocks of reftables share the
+/// rest as needed, but blocks are not reduced below a quarter.
+///
+/// When the limit is exceeded, memory is released in this order until there is room: blocks; text that was read for
+/// listings and transactions; the caches of other views, least recently used first; pages of the view that is being
+/// asked in which nothing was looked up lately. In the end other views are closed.
 pub(crate) struct Memory {
     pub(crate) blocks: Arc<BlockCache>,
     pub(crate) name_cache: NameCache,
     pub(crate) direct_mapped: DirectMappedCache,
-    /// Counts everything but blocks.
+    /// Counts the memory of everything but blocks.
     pub(crate) pages: Arc<PageBudget>,
-    /// The bound.
+    /// The limit on all memory.
     pub(crate) bytes_max: usize,
-    /// What views take that have nothing open, which they cannot give up.
+    /// What the views take even while they are closed, and therefore cannot release.
     pub(crate) closed_bytes: AtomicUsize,
     owners: AtomicU64,
 }
 
-/// What a view gives up while it stays open, in this order.
+/// What a view releases while it stays open; each part includes those before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
-    /// Packed-refs as it was read for listings and transactions.
+    /// The text of packed-refs that was read for listings and transactions.
     Text,
-    /// These, and that number of bytes of the pages in which names are looked up.
+    /// Besides, this number of bytes of the pages in which names are looked up.
     PagesOf(usize),
     /// All of those pages.
     Pages,
@@ -56,12 +58,12 @@ impl Memory {
         })
     }
 
-    /// A number for a reader that no other has.
+    /// A number that no other reader of the process has, never 0.
     pub(crate) fn owner(&self) -> u64 {
         self.owners.fetch_add(1, Relaxed)
     }
 
-    /// Counts what a view takes while it has nothing open, as long as the charge lives.
+    /// Counts what a view takes even while it is closed, until the charge is dropped.
     pub(crate) fn charge_closed(self: &Arc<Self>, bytes: usize) -> ClosedCharge {
         self.closed_bytes.fetch_add(bytes, Relaxed);
         ClosedCharge { memory: Arc::clone(self), charge: self.pages.charge(bytes) }
@@ -72,18 +74,18 @@ impl Memory {
         self.pages.used_bytes() + self.blocks.held_bytes()
     }
 
-    /// How many bytes may be in use. There is room to work with, however many views there are.
+    /// How many bytes may be in use. However many closed views there are, half of the limit remains for caches.
     pub(crate) fn bound_bytes(&self) -> usize {
         self.bytes_max.max(self.closed_bytes.load(Relaxed) + self.bytes_max / 2)
     }
 
-    /// Whether more is held than may be, in all or of text, which is not worth much.
+    /// Whether the limit is exceeded, or too much text is held, which is of little use once its question is answered.
     pub(crate) fn is_over(&self) -> bool {
         self.held_bytes() > self.bound_bytes() || self.pages.text_bytes() > self.bytes_max / 16
     }
 }
 
-/// Bytes that a view takes while it has nothing open.
+/// Bytes that a view takes even while it is closed.
 pub(crate) struct ClosedCharge {
     memory: Arc<Memory>,
     charge: Charge,

@@ -1,4 +1,4 @@
-//! Single names: the memory of all views of a process for the refs they are asked for.
+//! The cache of single refs that all views of a process share: a two-generation LRU.
 
 use crate::Found;
 use bstr::{BStr, BString};
@@ -14,19 +14,19 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// The knowledge of a name. It is immutable; later knowledge takes its place.
+/// What a reader knows of a name. It is immutable, and replaced by what is learnt later.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// What the reader counted as its epoch, and its clock, before it looked.
+    /// The reader's epoch and clock before it looked at the disk.
     pub(crate) epoch: u64,
     pub(crate) looked_nanos: u64,
-    /// The loose ref, if it is one.
+    /// The loose ref; `None` if there is no loose file.
     pub(crate) loose: Option<Loose>,
-    /// What packed-refs says, if it is none.
+    /// The value in packed-refs, if there is no loose file.
     pub(crate) kept: Option<Found>,
 }
 
-/// A loose ref's file as it was when it was read, or a little before.
+/// A loose ref, with the attributes that its file had just before it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Loose {
     pub(crate) stat: Stat,
@@ -36,8 +36,11 @@ pub(crate) struct Loose {
 
 const SHARDS: usize = 16;
 
-/// A bounded map. What was used since the older half was last thrown away stays. Knowledge of a reader that is gone is
-/// never asked for again, and goes with the older half. To look for it would take longer than to open the view again.
+/// A map from names to what readers know of them, bounded in bytes.
+///
+/// Each shard has a young and an old generation. An entry that is used moves to the young one, and when that is full
+/// the old one is dropped and the young one takes its place. Entries of readers that are gone are never asked for again
+/// and disappear in this way, because finding them would take longer than opening the view again.
 pub(crate) struct NameCache {
     shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
@@ -82,13 +85,13 @@ impl Entry {
 }
 
 impl NameCache {
-    /// What it takes is counted in `budget`.
+    /// Creates an empty cache for at most `capacity_bytes`, which are counted in `budget`.
     pub(crate) fn new(capacity_bytes: usize, budget: &Arc<PageBudget>) -> Self {
         let shards = std::array::from_fn(|_| Mutex::new(Shard::new(budget)));
         NameCache { shards, hasher: RandomState::new(), capacity_bytes }
     }
 
-    /// The knowledge of a name in the view `owner`.
+    /// What the reader `owner` knows of a name.
     pub(crate) fn get(&self, owner: u64, name: &BStr) -> Option<Arc<Known>> {
         let hash = self.hash(owner, name);
         let mut shard = self.shard(hash);
@@ -106,7 +109,7 @@ impl NameCache {
         Some(known)
     }
 
-    /// Takes down what was learnt of a name.
+    /// Replaces what the reader `owner` knows of a name.
     pub(crate) fn put(&self, owner: u64, name: &BStr, known: Known) {
         let hash = self.hash(owner, name);
         let mut shard = self.shard(hash);
@@ -142,7 +145,7 @@ impl NameCache {
         }
     }
 
-    /// The names of which something is known in the view `owner`.
+    /// The names of which the reader `owner` knows something, in no order.
     pub(crate) fn of(&self, owner: u64) -> Vec<BString> {
         let mut names = Vec::new();
         for shard in &self.shards {
@@ -154,7 +157,7 @@ impl NameCache {
     }
 
     fn hash(&self, owner: u64, name: &BStr) -> u64 {
-        // A client that chooses names shall not choose where they collide.
+        // Seeded at random, so that a client which chooses names cannot make them collide.
         self.hasher.hash_one((owner, name.as_ref() as &[u8]))
     }
 

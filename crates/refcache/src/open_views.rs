@@ -1,4 +1,4 @@
-//! Which views have something open, and which of them are closed when that is too much.
+//! Which views hold files open, and which of them are closed when there are too many.
 
 use crate::{ViewsSettings, opened::Opened};
 use refdb_vfs::{Descriptors, Fs, descriptors_max};
@@ -7,23 +7,23 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// The part of the process's descriptors that refdb takes for itself: the rest is for packs, connections and logs.
+/// Views use one in this many of the process's file descriptors; the others are for packs, connections and logs.
 const PART: u64 = 4;
 
-/// However many the process may have: each view that is open takes memory too.
+/// The upper limit on open files, however many the process may have, since each open view takes memory too.
 const FILES_MAX: u64 = 8 << 10;
 
-/// And however few: this is what a handful of views need.
+/// The lower limit on open files, which a handful of views need.
 const FILES_MIN: u64 = 16;
 const _: () = assert!(FILES_MIN <= FILES_MAX, "bounds of one number");
 
-/// So much is closed at once that it is not the next view's turn right away.
+/// One in this many of the open views is closed at a time, so that the next question need not close another one.
 const PART_CLOSED: usize = 8;
 
-/// What a view has open, if anything.
+/// The open repository of a view, if it is open.
 ///
-/// It may be closed at any moment. A user of it keeps it until the question is answered, and the next question
-/// opens it again. The lock is held for no longer than to look or to change: nobody waits for a disk behind it.
+/// It may be closed at any moment. A question keeps it alive until it is answered, and the next question opens it
+/// again. The lock is never held during I/O.
 #[derive(Default)]
 pub(crate) struct Slot {
     state: RwLock<State>,
@@ -33,7 +33,7 @@ pub(crate) struct Slot {
 #[derive(Default)]
 struct State {
     opened: Option<Arc<Opened>>,
-    /// How often something else was open before.
+    /// How many other open repositories were here before.
     before: u64,
 }
 
@@ -44,24 +44,25 @@ impl Slot {
         self.state.read().unwrap_or_else(PoisonError::into_inner).opened.clone()
     }
 
-    /// The same, with the number of repositories that were open before; without one, the number of the next.
+    /// The open repository, and how many were open before it. If the view is closed, that number belongs to the next
+    /// one.
     pub(crate) fn numbered(&self) -> (u64, Option<Arc<Opened>>) {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         (state.before, state.opened.clone())
     }
 
-    /// Puts something in the place of what was open, which it returns.
+    /// Replaces the open repository, and returns the former one.
     fn put(&self, fresh: Arc<Opened>) -> Option<Arc<Opened>> {
         let is_next = fresh.is_next;
         self.change(|state| {
             let old = state.opened.replace(fresh);
-            // One that goes on with what the old one knew finds its changes by itself.
+            // A successor that took over the caches of the former one finds changes by itself.
             state.before += u64::from(old.is_some() && !is_next);
             old
         })
     }
 
-    /// Takes out the open repository, if `which` agrees.
+    /// Removes and returns the open repository if `which` agrees.
     fn take(&self, which: impl FnOnce(&Arc<Opened>) -> bool) -> Option<Arc<Opened>> {
         self.change(|state| {
             let old = state.opened.take_if(|opened| which(opened));
@@ -74,7 +75,7 @@ impl Slot {
         change(&mut self.state.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes down that it is used now. Written only if it changes: all threads write here.
+    /// Marks the view as used now. Written only if it changes, because all threads write here.
     #[inline]
     pub(crate) fn touch(&self, clock: u64) {
         if self.used() != clock {
@@ -82,21 +83,21 @@ impl Slot {
         }
     }
 
-    /// When it was used last, on the clock of [`OpenViews`].
+    /// When the view was last used, on the clock of [`OpenViews`].
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Relaxed)
     }
 }
 
-/// The views of a process that have something open.
+/// The open views of a process.
 ///
-/// They hold no more files than `files_max`, but for those of questions under way. Beyond that the views that were not
-/// used for the longest time are closed. A question waits for no other. It opens its own files. A view chosen to be
-/// closed while it is used is closed when its last question is answered.
+/// Besides files of questions that are being answered, they hold at most `files_max` open; beyond that the least
+/// recently used views are closed. Questions never wait for one another: a view that is closed while it is used is
+/// really closed when its last question is answered.
 pub(crate) struct OpenViews {
-    /// Those that have something in their slot, and maybe some that are gone.
+    /// The slots of open views, and possibly of views that are gone.
     slots: Mutex<Vec<Weak<Slot>>>,
-    /// Ticks whenever a view is opened or memory was short: it tells who was used since.
+    /// Ticks whenever a view is opened and whenever memory was short; it orders views by their last use.
     clock: AtomicU64,
     fs: Fs,
     files: Arc<Descriptors>,
@@ -125,45 +126,45 @@ impl OpenViews {
         &self.fs
     }
 
-    /// The time, as far as it matters who was used last.
+    /// The present time of the clock by which uses are compared.
     #[inline]
     pub(crate) fn clock(&self) -> u64 {
         self.clock.load(Relaxed)
     }
 
-    /// How many files are open.
+    /// How many files the views hold open.
     #[inline]
     pub(crate) fn files(&self) -> usize {
         self.files.open()
     }
 
-    /// How many may be.
+    /// The limit on open files.
     pub(crate) fn files_max(&self) -> usize {
         self.files_max
     }
 
-    /// How many views have something open.
+    /// How many views are open.
     pub(crate) fn count(&self) -> usize {
         self.slots().iter().filter(|slot| slot.strong_count() > 0).count()
     }
 
-    /// How many were closed because others needed their room.
+    /// How many views were closed because others needed their files or their memory.
     pub(crate) fn closed(&self) -> u64 {
         self.closed.load(Relaxed)
     }
 
-    /// Opens a view, or puts something else into its place.
+    /// Puts an open repository into a view's slot, and closes others if there are too many.
     pub(crate) fn open(&self, slot: &Arc<Slot>, fresh: Arc<Opened>) {
         slot.touch(self.tick());
         let mut slots = self.slots();
-        // Under the lock, as `close_in` takes: a slot that is filled first may be emptied before it is listed.
+        // Filled under the lock that `close_in` takes too, since it might be emptied again before it is listed.
         let old = slot.put(fresh);
         if old.is_none() {
             slots.push(Arc::downgrade(slot));
         }
         debug_assert_eq!(listed(&slots, slot), 1, "a view that has something open is listed once");
         drop(slots);
-        // What it had open is closed without the lock.
+        // Dropped without the lock, because closing files takes time.
         drop(old);
         self.make_room(slot);
     }
@@ -172,19 +173,18 @@ impl OpenViews {
         self.clock.fetch_add(1, Relaxed) + 1
     }
 
-    /// Whether more files are open than may be.
+    /// Whether the limit on open files is exceeded.
     #[inline]
     pub(crate) fn is_crowded(&self) -> bool {
         self.files() > self.files_max
     }
 
-    /// Closes the views that were not used for the longest time, but not `spared`. Ends when few enough files are open,
-    /// or there are no other views.
+    /// Closes the least recently used views except `spared`, until the limit holds or no others are open.
     pub(crate) fn make_room(&self, spared: &Arc<Slot>) {
         while self.is_crowded() && self.close_some(spared) {}
     }
 
-    /// Closes a part of the views but for `spared`. Whether there were any.
+    /// Closes some of the views except `spared`, the least recently used ones. Returns whether there were any.
     fn close_some(&self, spared: &Arc<Slot>) -> bool {
         let mut slots = self.slots();
         let mut others: Vec<Arc<Slot>> = slots.iter().filter_map(Weak::upgrade).collect();
@@ -197,17 +197,17 @@ impl OpenViews {
         !closed.is_empty()
     }
 
-    /// Closes every view that nobody uses. Whether there were any.
+    /// Closes every view that is not answering a question. Returns whether there were any.
     fn close_unused(&self) -> bool {
         let mut slots = self.slots();
         let all: Vec<Arc<Slot>> = slots.iter().filter_map(Weak::upgrade).collect();
-        // Nobody can begin to use it while the slot is locked.
+        // While the slot is locked no question can begin to use it.
         let closed = self.close_in(&mut slots, &all, |opened| Arc::strong_count(opened) == 1);
         drop(slots);
         !closed.is_empty()
     }
 
-    /// Closes one view, which may be in use, to have its memory back.
+    /// Closes one view, which may be in use, to free its memory.
     pub(crate) fn close(&self, slot: &Arc<Slot>) {
         let mut slots = self.slots();
         let closed = self.close_in(&mut slots, std::slice::from_ref(slot), |_| true);
@@ -215,7 +215,8 @@ impl OpenViews {
         drop(closed);
     }
 
-    /// Takes out what those slots have open, if `which` agrees; the slots leave the list.
+    /// Empties those of the chosen slots for which `which` agrees, removes them from the list, and returns what they
+    /// held.
     fn close_in(
         &self,
         slots: &mut Vec<Weak<Slot>>,
@@ -231,7 +232,7 @@ impl OpenViews {
         closed.into_iter().map(|(_, opened)| opened).collect()
     }
 
-    /// The views that are open, those first that were not used for the longest time.
+    /// The open views, least recently used first.
     pub(crate) fn by_use(&self) -> Vec<Arc<Slot>> {
         let mut slots: Vec<Arc<Slot>> = self.slots().iter().filter_map(Weak::upgrade).collect();
         order_by_use(&mut slots);
@@ -243,22 +244,22 @@ impl OpenViews {
     }
 }
 
-/// How often the list has this slot.
+/// How often a slot is in the list.
 fn listed(slots: &[Weak<Slot>], slot: &Arc<Slot>) -> usize {
     slots.iter().filter(|listed| listed.as_ptr() == Arc::as_ptr(slot)).count()
 }
 
-/// Puts those first that were not used for the longest time. Other threads use them meanwhile: each is asked once, since a sort
-/// may panic where the answer changes.
+/// Sorts slots by their last use, least recently used first. Other threads use them meanwhile, so that each time is
+/// read once: a sort may panic if a key changes.
 fn order_by_use(slots: &mut [Arc<Slot>]) {
     slots.sort_by_cached_key(|slot| slot.used());
 }
 
-/// How many files may be open where `asked` is set and the process may have `process_max`.
+/// The limit on open files, if the settings ask for `asked` and the process may open `process_max`.
 fn files_bound(asked: Option<usize>, process_max: Option<u64>) -> usize {
     let process_max = process_max.unwrap_or(u64::MAX);
     let bound = match asked {
-        // All that a process has is not for one part of it.
+        // The rest of the process needs descriptors too.
         Some(asked) => (asked as u64).min(process_max / 2),
         None => (process_max / PART).min(FILES_MAX),
     };

@@ -97,8 +97,8 @@ impl Opened {
         }
     }
 
-    /// The in-flight batches, which count the loose refs too, and how many loose refs there may be before they are packed;
-    /// `None` if they are not packed in the background.
+    /// The in-flight batches, which count the loose refs too, and how many loose refs there may be before they are
+    /// packed; `None` if they are not packed in the background.
     pub(crate) fn loose_refs(&self) -> Option<(&Arc<InFlightBatches>, usize)> {
         Some((self.reader.in_flight()?, self.store.backend_as::<FilesBackend>()?.loose_max()?))
     }

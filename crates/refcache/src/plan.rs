@@ -3,18 +3,19 @@
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{FormatOptions, check_format, common_prefix, is_root_ref};
 
-/// What to list.
+/// Which refs to list.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ListOptions {
-    /// NameCache that begin with one of these; none for all names. For a folder give its slash: `refs/heads/`.
+    /// List only names that begin with one of these; empty for all names. A folder's prefix ends with a slash:
+    /// `refs/heads/`.
     pub prefixes: Vec<BString>,
-    /// But not with one of these.
+    /// Leave out names that begin with one of these.
     pub exclude: Vec<BString>,
     /// Whether root refs (`HEAD`, `ORIG_HEAD`) are listed too.
     pub root_refs: bool,
 }
 
-/// NameCache from `start` on, up to but without `end`.
+/// The names from `start` on, up to but without `end`; without an end, all names behind `start`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Range {
     pub(crate) start: BString,
@@ -30,8 +31,8 @@ impl Range {
         Range { start: BString::default(), end: None }
     }
 
-    /// The innermost folder below `refs/` that all names of the range are in, with its slash. None if there can be no
-    /// such folder.
+    /// The innermost folder below `refs/` that contains all names of the range, with its slash; `None` if there is
+    /// none.
     pub(crate) fn folder(&self) -> Option<&BStr> {
         let end = self.end.as_ref()?;
         let common = match end_of(&self.start) {
@@ -45,7 +46,7 @@ impl Range {
     }
 }
 
-/// Which names a listing has: sorted ranges, none of which overlap.
+/// The names that a listing has, as sorted ranges that do not overlap.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Plan {
     pub(crate) ranges: Vec<Range>,

@@ -1,4 +1,4 @@
-//! What a process has once for all of its views: their memory, which of them are open, and folds.
+//! What all views of a process share: their memory, their open files, and the thread that packs loose refs.
 
 use crate::{
     Holdings, ViewsSettings,
@@ -18,7 +18,7 @@ pub(crate) struct Process {
     pub(crate) open_views: Arc<OpenViews>,
     pub(crate) in_flight: Repositories,
     pub(crate) background_packer: Arc<BackgroundPacker>,
-    /// Whether somebody was told that git may pack the refs of all repositories.
+    /// Whether it was reported that git may pack the refs of all repositories.
     pub(crate) is_git_told: AtomicBool,
 }
 
@@ -33,7 +33,7 @@ impl Process {
         })
     }
 
-    /// The memory that this number of views holds together.
+    /// What the views, of which there are so many, hold together.
     pub(crate) fn holdings(&self, views: u64) -> Holdings {
         let (background_packs, failed_background_packs) = self.background_packer.counts();
         Holdings {
@@ -49,7 +49,7 @@ impl Process {
         }
     }
 
-    /// Has memory given up until there is room again. `spared`, of which a question is asked, is not closed for it.
+    /// Releases memory until the limit holds. `spared`, which is answering a question, is not closed.
     pub(crate) fn trim(&self, spared: &Arc<Slot>) {
         let memory = &self.memory;
         memory.blocks.trim();
@@ -61,7 +61,7 @@ impl Process {
         for opened in slots.iter().filter_map(|slot| slot.get()) {
             opened.reader.release(Part::Text);
         }
-        // The rest may be just the part that all questions are answered from.
+        // What remains may be the part from which most questions are answered.
         let bound = memory.bound_bytes();
         if memory.held_bytes() <= bound / 32 * 31 {
             return;
@@ -80,7 +80,7 @@ impl Process {
             }
         }
         if let Some(opened) = spared.get() {
-            // It may need more than there is room for. The pages that it asks for most are to stay.
+            // The view may need more memory than there is. The pages that it uses most remain.
             opened.reader.release(Part::PagesOf(memory.pages.used_bytes().saturating_sub(enough)));
             if memory.held_bytes() > bound {
                 opened.reader.release(Part::All);

@@ -29,7 +29,8 @@ pub(crate) trait ReadRefs: Send + Sync {
     /// Looks at every ref that has a file of its own, and records those that are broken.
     fn look_for_broken(&self) -> Result<()>;
 
-    /// The names for which memory may differ from `disk`: those cached one by one, and those that differ in cached pages.
+    /// The names for which memory may differ from `disk`: those cached one by one, and those that differ in cached
+    /// pages.
     fn questionable(&self, disk: &Store) -> Result<Vec<BString>>;
 
     /// A number that grows whenever the refs are found changed.
@@ -63,8 +64,8 @@ pub(crate) enum Reader {
 }
 
 impl Reader {
-    /// Takes over what `old` knew of the same folder. Returns `false` if that is of no use, because the refs are kept in
-    /// another way now.
+    /// Takes over what `old` knew of the same folder. Returns `false` if that is of no use, because the refs are kept
+    /// in another way now.
     pub(crate) fn follow(&mut self, old: &Reader) -> bool {
         match (self, old) {
             (Reader::Files(reader), Reader::Files(old)) => reader.follow(old),

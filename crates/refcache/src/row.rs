@@ -9,29 +9,29 @@ use refdb::{TargetView, backend::Peeled};
 pub struct Row<'a> {
     /// Its full name.
     pub name: &'a BStr,
-    /// What it holds.
+    /// The ref's value. A symbolic ref is not followed.
     pub target: TargetView<'a>,
-    /// What the store knows of the object behind an annotated tag.
+    /// What is recorded of the object that an annotated tag leads to.
     pub peeled: Peeled,
-    /// Where it is kept.
+    /// Where the value is stored.
     pub storage: Storage,
     /// The update index of the transaction that wrote it; 0 where the format has none.
     pub update_index: u64,
 }
 
-/// A row with memory of its own.
+/// A row that owns its memory.
 #[derive(Clone)]
 pub(crate) struct OwnRow {
     pub(crate) name: BString,
-    /// `None` if its file is no good, or it was not there before a batch that is under way. Such a row is not shown, and
-    /// hides what packed-refs says of the ref.
+    /// `None` if the ref's file is corrupt, or if the ref is being created by an in-flight batch. Such a row is not
+    /// shown, but it hides the ref's value in packed-refs.
     pub(crate) target: Option<refdb::Target>,
     pub(crate) peeled: Peeled,
     pub(crate) storage: Storage,
 }
 
 impl OwnRow {
-    /// Of a file, or a folder, that is no good.
+    /// The row of a corrupt file, or of a folder that cannot be read.
     pub(crate) fn broken(name: BString) -> Self {
         OwnRow { name, target: None, peeled: Peeled::Unknown, storage: Storage::Loose }
     }
@@ -40,7 +40,7 @@ impl OwnRow {
         self.target.is_none()
     }
 
-    /// How it is shown; `None` if it is not.
+    /// The row as listings show it; `None` if they do not.
     pub(crate) fn row(&self) -> Option<Row<'_>> {
         debug_assert!(!self.name.is_empty(), "a ref has a name");
         let target = TargetView::from(self.target.as_ref()?);

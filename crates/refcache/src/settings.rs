@@ -3,19 +3,19 @@ use bstr::BString;
 use refdb::{Committer, transaction::ObjectCheck};
 use std::sync::Arc;
 
-/// The settings of a process.
+/// The settings that all views of a process share.
 #[derive(Clone, Debug)]
 pub struct ViewsSettings {
-    /// How many bytes all caches of the process may take together. They hold blocks of reftables, pages of packed-refs
-    /// and the index from objects to refs. Single names take a quarter at most.
+    /// The limit, in bytes, on the memory of all caches of the process. They hold blocks of reftables, pages of
+    /// packed-refs and the index from objects to refs. Single refs take a quarter at most.
     pub memory_bytes: usize,
-    /// How many files all views together may keep open, at most half of the process's own limit. `None` is a quarter of
-    /// that limit.
+    /// The limit on files that all views together keep open, which is reduced to half of the process's own limit if it
+    /// is larger. `None` for a quarter of the process's limit, and 8,192 at most.
     pub open_files: Option<usize>,
 }
 
 impl Default for ViewsSettings {
-    /// Enough for all refs of a repository with 1.5 million of them, and the index from objects to refs.
+    /// 56 MiB, which is enough for a repository with 1.5 million refs and the index from objects to them.
     fn default() -> Self {
         ViewsSettings { memory_bytes: 56 << 20, open_files: None }
     }
@@ -24,20 +24,21 @@ impl Default for ViewsSettings {
 /// The settings of one repository's view.
 #[derive(Clone)]
 pub struct ViewSettings {
-    /// What counts as a proof.
+    /// When cached answers count as current.
     pub trust: TrustSettings,
-    /// Whether refs are brought to stable storage before a commit returns. `None` for what `core.fsync` says.
+    /// Whether changed refs are on stable storage before a commit returns; `None` to follow `core.fsync`.
     pub sync: Option<bool>,
-    /// Settings `key=value` that outrank the repository's configuration.
+    /// Settings `key=value` that override the repository's configuration.
     pub config: Vec<BString>,
-    /// Answers what new ids are where a [`Batch`](crate::Batch) does not say; `None` to read the repository's objects.
+    /// Tells the types of new objects that a [`Batch`](crate::Batch) does not bring; `None` to read the repository's
+    /// objects.
     pub objects: Option<Arc<dyn ObjectCheck + Send>>,
-    /// Who the reflog says it was where a batch does not say; `None` for whom the configuration names.
+    /// The committer for reflog entries of batches that name none; `None` for the one of the configuration.
     pub committer: Option<Arc<Committer>>,
 }
 
 impl Default for ViewSettings {
-    /// As a server wants it: attributes are trusted, commits are on stable storage.
+    /// Settings for a server: file attributes are trusted, and commits are on stable storage when they return.
     fn default() -> Self {
         ViewSettings {
             trust: TrustSettings::default(),

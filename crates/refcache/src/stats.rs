@@ -5,44 +5,45 @@ use std::{
     time::Instant,
 };
 
-/// What a view has done since it was opened.
+/// Counters of what a view has done since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Which view's figures these are: it grows from view to view of the process.
+    /// The number of the view, which no other view of the process has.
     pub view: u64,
-    /// Look-ups that were answered from memory, once their proof was checked.
+    /// Look-ups that were answered from memory, after it was checked that the answer is current.
     pub hits: u64,
-    /// Look-ups that had to read.
+    /// Look-ups that read from disk.
     pub misses: u64,
-    /// How often the refs, or a part of them, were found changed by someone else or for the first time.
+    /// How often refs were loaded, because they were not cached or somebody else had changed them.
     pub loads: u64,
-    /// Time spent on that.
+    /// Nanoseconds spent on loads.
     pub load_nanos: u64,
-    /// How often the repository was opened again: it was replaced or converted.
+    /// How often the repository was opened again because it had been replaced, reconfigured or converted.
     pub reopens: u64,
     /// Bytes of private memory that this view holds now, besides its share of the block cache.
     pub bytes: u64,
     /// Batches committed.
     pub commits: u64,
-    /// Groups they were made in.
+    /// Groups in which the batches were written.
     pub groups: u64,
-    /// The most that were made together.
+    /// The largest number of batches in a group.
     pub largest_group: u64,
-    /// Batches, or edits of one, that were refused.
+    /// Rejected batches, and rejected edits of other batches.
     pub rejections: u64,
-    /// Refs that a verification found to differ from the disk.
+    /// Refs for which a verification found that the view was wrong.
     pub stale: u64,
-    /// Verifications made.
+    /// Verifications that were made.
     pub verifications: u64,
-    /// Refs whose files are no good, as far as they were met; a thousand at most.
+    /// Broken refs that were found and not seen intact since; a thousand at most.
     pub broken: u64,
-    /// Those of them that [`View::take_unreported`](crate::View::take_unreported) has not given out.
+    /// Broken refs that [`View::take_unreported`](crate::View::take_unreported) has not returned yet.
     pub unreported: u64,
-    /// 1 where packed-refs says that it is sorted and was found not to be.
+    /// 1 if packed-refs was found to be unsorted although its header says `sorted`, else 0.
     pub unsorted: u64,
-    /// Which settings let git pack refs by itself, so that small batches go to packed-refs.
+    /// Which settings let git pack refs by itself, so that small batches go to packed-refs although
+    /// `refdb.smallBatches` is `auto`.
     ///
-    /// - 0: none does, or `refdb.smallBatches` is not `auto`;
+    /// - 0: none, or `refdb.smallBatches` is not `auto`;
     /// - 1: `gc.packRefs`;
     /// - 2: `maintenance.pack-refs.enabled`;
     /// - 3: both.
@@ -52,29 +53,29 @@ pub struct Stats {
 /// What all views of a process hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Holdings {
-    /// The views.
+    /// Views that somebody holds.
     pub views: u64,
-    /// Those that have something open.
+    /// Views that have files open.
     pub open_views: u64,
-    /// Times that a view was closed because others needed its room.
+    /// How often a view was closed because others needed its files or its memory.
     pub closed: u64,
-    /// Files that are open.
+    /// Open files.
     pub files: u64,
-    /// How many may be.
+    /// The limit on open files.
     pub files_max: u64,
     /// Bytes of private memory.
     pub bytes: u64,
-    /// How many may be.
+    /// The limit on these bytes.
     pub bytes_max: u64,
-    /// Times that loose refs were folded into packed-refs.
+    /// How often loose refs were moved to packed-refs in the background.
     pub background_packs: u64,
-    /// Times that this failed. It is tried again.
+    /// How often that failed. It is retried after a pause.
     pub failed_background_packs: u64,
 }
 
 macro_rules! counters {
     ($($name:ident),*) => {
-        /// The living form of [`Stats`].
+        /// The counters behind [`Stats`], which all threads update.
         #[derive(Default, Debug)]
         pub(crate) struct Counters {
             $(pub(crate) $name: AtomicU64,)*
@@ -104,7 +105,7 @@ pub(crate) fn count(counter: &AtomicU64, more: u64) {
 }
 
 impl Counters {
-    /// Something was read that was not known, or not any more.
+    /// Counts a load that began at this time.
     pub(crate) fn loaded(&self, begun: Instant) {
         count(&self.loads, 1);
         count(&self.load_nanos, begun.elapsed().as_nanos() as u64);

@@ -86,7 +86,8 @@ impl TablesReader {
         })
     }
 
-    /// Goes on counting where the reader ends that this one replaces in the same folder. Other tables count as a change.
+    /// Goes on counting where the reader ends that this one replaces in the same folder. Other tables count as a
+    /// change.
     pub(crate) fn follow(&mut self, old: &TablesReader) -> bool {
         let (now, before) = (self.stack.snapshot(), old.stack.snapshot());
         let is_changed =

@@ -1,16 +1,17 @@
-//! What counts as a proof that a cached answer is still true. The settings and their meaning are JGit's.
+//! When a cached answer counts as current. The settings and their meaning are JGit's.
 
 use std::{fmt, time::Duration};
 
-/// How far the attributes of a file are trusted to tell whether its content has changed.
+/// How far the attributes of a file (`stat`) are trusted to show that its content has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Trust {
-    /// They are: equal attributes prove equal content, unless the time stamp is too recent to tell.
+    /// Equal attributes mean equal content, unless the time stamp is too recent for the clock of the file system.
     #[default]
     Always,
-    /// They are once the file has been opened, which makes clients of network file systems ask the server.
+    /// Attributes are trusted after the file has been opened, which makes clients of network file systems ask the
+    /// server.
     AfterOpen,
-    /// They are not: the file is read again each time.
+    /// Attributes are not trusted, so that the file is read for each question.
     Never,
 }
 
@@ -23,12 +24,13 @@ pub struct TrustSettings {
     pub loose_refs: Trust,
     /// `core.trustTablesListStat`.
     pub tables_list: Trust,
-    /// `refdb.trustMillis`: how long a proof is good for without looking again, so how old an answer may be. `None`, the
-    /// default, for not at all. Our own writes are always seen at once.
+    /// `refdb.trustMillis`: for how long an answer counts as current without another look at the disk, and therefore
+    /// how old it may be. `None`, the default, to look for each question. Writes through any view of the process are
+    /// seen at once.
     pub believe: Option<Duration>,
 }
 
-/// A setting that has none of the values it can have.
+/// An invalid value of one of these settings.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("invalid value for '{key}': '{value}'; use {allowed}")]
 pub struct TrustError {
@@ -38,10 +40,14 @@ pub struct TrustError {
 }
 
 impl TrustSettings {
-    /// Reads the settings as JGit does. `get` answers with the last value of a key of the whole configuration.
+    /// Reads the settings as JGit does. `get` returns the last value of a key in the whole configuration.
     ///
-    /// `core.trustStat` counts where the others are not set or say `inherit`. Where it is not set itself, the
-    /// deprecated `core.trustFolderStat` counts: `false` for never. All are `always` by default.
+    /// `core.trustStat` applies where a more specific setting is missing or says `inherit`. If it is missing too, the
+    /// deprecated `core.trustFolderStat = false` means `never`. The default is `always`.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the first setting that has an invalid value.
     pub fn from_config(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, TrustError> {
         let common = match trust(get, "core.trustStat")? {
             Some(trust) => trust,

@@ -1,40 +1,41 @@
-//! Compares what a view says with what the disk says, while everything goes on.
+//! Compares a view with the disk, without stopping readers or writers.
 
 use crate::{Result, stats::count, view::View};
 use bstr::{BString, ByteSlice};
 use refdb::{BrokenRef, Store, Target, files::FilesBackend};
 use std::{cmp::Ordering, collections::BTreeSet};
 
-/// A ref about which view and disk differ, looked at twice.
+/// A ref for which a view was wrong, also when it was looked at again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// Its name.
+    /// The full name of the ref.
     pub name: BString,
-    /// What the view says.
+    /// The value in the view; `None` if it has no such ref.
     pub view: Option<Target>,
-    /// What the disk says.
+    /// The value on disk; `None` if there is no such ref.
     pub disk: Option<Target>,
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// How many refs were compared.
+    /// The number of refs that were compared.
     pub refs: u64,
-    /// Where the view is wrong.
+    /// The refs for which the view was wrong.
     pub differences: Vec<Difference>,
-    /// Refs whose files are no good. The view is right about them if it says so.
+    /// Refs that are broken on disk. The view is right about one if it reports it as broken.
     pub broken: Vec<BrokenRef>,
 }
 
-/// How often a ref that others keep changing is looked at before the view counts as wrong about it.
+/// How often a ref that others keep changing is compared before the view counts as wrong about it.
 const LOOKS_MAX: usize = 5;
 
 /// So much of packed-refs is in memory for the disk's side while both are walked through.
 const DISK_BYTES: usize = 1 << 20;
 
 impl View {
-    /// Compares the view with the disk, without stopping anyone.
+    /// Compares the view with the disk, without stopping readers or writers. Reads all refs from disk, with little
+    /// memory.
     pub fn verify(&self) -> Result<Report> {
         let report = verify(self)?;
         count(&self.counters().verifications, 1);
@@ -59,8 +60,8 @@ fn verify(view: &View) -> Result<Report> {
     Ok(report)
 }
 
-/// The names on which the view's listing and the disk's differ. Counts those that were compared, and takes down what the
-/// disk has broken.
+/// The names on which the view's listing and the disk's differ. Counts those that were compared, and takes down what
+/// the disk has broken.
 fn walk(view: &View, disk: &Store, report: &mut Report) -> Result<BTreeSet<BString>> {
     let mut doubtful = BTreeSet::new();
     let snapshot = disk.snapshot()?;
@@ -115,7 +116,7 @@ fn walk(view: &View, disk: &Store, report: &mut Report) -> Result<BTreeSet<BStri
     }
 }
 
-/// A view is wrong about a ref if it says what the disk has said neither before nor after.
+/// Compares one ref again. The view is wrong if its value was on disk neither before nor after it was asked.
 fn look_again(view: &View, disk: &Store, name: BString) -> Result<Option<Difference>> {
     let on_disk = || match disk.get(name.as_ref()) {
         Err(refdb::Error::BrokenRef(_)) => Ok(None),

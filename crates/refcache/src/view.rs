@@ -28,18 +28,37 @@ use std::{
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
 };
 
-/// How often a repository may be replaced under a question before that is an error.
+/// How often a repository may be replaced while one question is answered before that is an error.
 const ATTEMPTS_MAX: usize = 5;
 
-/// What a view takes that has nothing open, besides its path: itself, its settings and its figures.
+/// Bytes that a view takes while it has nothing open, besides its path: itself, its settings and its counters.
 const CLOSED_BYTES: usize = 1 << 10;
 
 /// One repository's refs, shared by all threads of the process.
 ///
-/// NameCache are full refnames as the main worktree sees them. NameCache that no ref can have are answered with `None`.
+/// Names are full refnames as the main worktree sees them; a name that no ref can have is answered with `None`.
 ///
-/// A view that is not used may be closed when others need its room. The next question opens it again, and it has lost
-/// its former knowledge.
+/// # Freshness
+///
+/// Every question looks at the disk as the [`TrustSettings`](crate::TrustSettings) demand, so that its answer is at
+/// least as new as the moment at which it was asked. Only with
+/// [`TrustSettings::believe`](crate::TrustSettings::believe) may it be older, by that duration at most, and changes
+/// made through any view of this process are seen at once even then.
+///
+/// # Blocking
+///
+/// Questions read files and may wait for the disk, but never for a writer or for another question.
+/// [`commit`](Self::commit) and [`optimize`](Self::optimize) wait for locks that others hold, as long as the
+/// repository's configuration says (`core.filesRefLockTimeout`, `core.packedRefsTimeout`, `reftable.lockTimeout`).
+///
+/// # Errors
+///
+/// Every method that returns a [`Result`] fails with [`Error::Gone`] if the repository was removed, with
+/// [`Error::Restless`] if it is replaced again and again, with [`Error::Repository`] if it is no repository any more,
+/// and with [`Error::Store`] if a file cannot be read or is corrupt. Further failures are listed at each method.
+///
+/// A view that is not used may be closed when others need its memory or its files. The next question opens it again,
+/// with empty caches.
 pub struct View {
     git_dir: PathBuf,
     settings: ViewSettings,
@@ -69,22 +88,26 @@ impl View {
         Ok(view)
     }
 
-    /// The repository's folder, as it was given.
+    /// The path of the repository's folder, as it was given to [`Views::open`](crate::Views::open).
     pub fn git_dir(&self) -> &Path {
         &self.git_dir
     }
 
-    /// The format of its refs at present.
+    /// The format in which the repository keeps its refs at present.
     pub fn format(&self) -> Result<RefFormat> {
         Ok(self.opened()?.store.repository().ref_format())
     }
 
-    /// The hash function of its objects at present.
+    /// The hash function of the repository's object ids at present.
     pub fn hash(&self) -> Result<HashKind> {
         Ok(self.opened()?.store.hash())
     }
 
-    /// One ref, symbolic refs not followed. A ref whose file is no good is an error that names the file.
+    /// Looks up one ref without following symbolic refs; `None` if there is no such ref.
+    ///
+    /// # Errors
+    ///
+    /// A ref whose file is corrupt is an error that [`Error::broken_ref`] recognizes and that names the file.
     pub fn get(&self, name: &BStr) -> Result<Option<Found>> {
         if !is_safe(name) {
             return Ok(None);
@@ -92,7 +115,14 @@ impl View {
         self.ask(|opened| opened.reader.get(&opened.store, name))
     }
 
-    /// Many refs, in the order of the names. The files that all of them hang on are looked at once.
+    /// Looks up several refs without following symbolic refs, and returns them in the order of `names`.
+    ///
+    /// Files that all refs share (packed-refs, the list of tables) are looked at once. A transaction of this process,
+    /// and one of another process that is written to packed-refs or to reftables, is seen whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// Fails if one of the refs is broken; see [`get`](Self::get).
     pub fn get_many(&self, names: &[&BStr]) -> Result<Vec<Option<Found>>> {
         let mut order: Vec<usize> = (0..names.len()).collect();
         order.retain(|at| is_safe(names[*at]));
@@ -107,8 +137,11 @@ impl View {
         Ok(found)
     }
 
-    /// The first of these names that is a ref, by position. A broken ref is passed over, and is an error only if none of
-    /// the names is a ref.
+    /// Finds the first of these names that is a ref, and returns its position and the ref.
+    ///
+    /// # Errors
+    ///
+    /// Broken refs are passed over. The first of them is the error if none of the names is a ref.
     pub fn first_existing(&self, names: &[&BStr]) -> Result<Option<(usize, Found)>> {
         let mut broken = None;
         for (at, name) in names.iter().enumerate() {
@@ -119,21 +152,29 @@ impl View {
         broken.map_or(Ok(None), Err)
     }
 
-    /// Follows symbolic refs from `name`. One that leads to a broken ref leads to nothing: who asked did not ask for that.
+    /// Follows symbolic refs from `name`, up to git's limit of five.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `name` itself is broken. A symbolic ref that leads to a broken ref counts as leading to no ref, because
+    /// the caller did not ask for that one.
     pub fn resolve(&self, name: &BStr) -> Result<Resolved> {
         let found = self.get(name)?;
         self.resolve_from(name, found)
     }
 
-    /// The same for many names, in their order. A broken ref counts as missing, and is an error only if none of the names
-    /// is a ref.
+    /// Follows symbolic refs from each of these names, and returns what was found in their order.
+    ///
+    /// # Errors
+    ///
+    /// A broken ref counts as missing. It is an error only if none of the names is a ref.
     pub fn resolve_many(&self, names: &[&BStr]) -> Result<Vec<Resolved>> {
         let found = self.get_many(names);
         let found = if broken_ref(&found).is_some() { self.get_whole(names)? } else { found? };
         names.iter().zip(found).map(|(name, found)| self.resolve_from(name, found)).collect()
     }
 
-    /// Looks at each ref by itself, so that broken ones keep no others from being found.
+    /// Looks up each ref separately, so that broken ones do not keep the others from being found.
     fn get_whole(&self, names: &[&BStr]) -> Result<Vec<Option<Found>>> {
         let mut broken = None;
         let found: Vec<_> =
@@ -141,7 +182,7 @@ impl View {
         if found.iter().any(Option::is_some) { Ok(found) } else { broken.map_or(Ok(found), Err) }
     }
 
-    /// Follows what `name` was found to be.
+    /// Follows symbolic refs from `name`, whose own value is `found`.
     fn resolve_from(&self, name: &BStr, mut found: Option<Found>) -> Result<Resolved> {
         let mut resolved = Resolved { links: Vec::new(), name: name.to_owned(), found: None };
         for _ in 0..=SYMREF_DEPTH_MAX {
@@ -157,7 +198,7 @@ impl View {
         Ok(resolved)
     }
 
-    /// Lists refs.
+    /// Lists the refs that `options` select, in order of name. Broken refs are left out; see [`broken`](Self::broken).
     pub fn list(&self, options: &ListOptions) -> Result<Listing> {
         let plan = Plan::of(options);
         let (source, owner) = self.ask(|opened| {
@@ -172,13 +213,13 @@ impl View {
         Ok(self.list(&ListOptions::default())?.next()?.is_some())
     }
 
-    /// The refs that make it impossible to create `name`. One has a name that is a folder of it, or they are below it.
+    /// The existing refs that keep `name` from being created, because their names are folders of it or lie below it.
+    /// Broken refs are among them, since their files are in the way.
     pub fn conflicting(&self, name: &BStr) -> Result<Vec<BString>> {
         let mut conflicting = Vec::new();
         for slash in name.find_iter(b"/") {
             let parent = name[..slash].as_bstr();
             let found = self.get(parent);
-            // What it holds does not matter: its file is in the way.
             if parent.contains(&b'/') && (broken_ref(&found).is_some() || found?.is_some()) {
                 conflicting.push(parent.to_owned());
             }
@@ -192,36 +233,42 @@ impl View {
         Ok(conflicting)
     }
 
-    /// The refs whose files are no good, which no list has: all are looked at now. A thousand at most.
+    /// The broken refs, whose files are corrupt and which no listing has. Looks at all loose refs, and returns a
+    /// thousand broken ones at most.
     pub fn broken(&self) -> Result<Vec<BrokenRef>> {
         self.ask(|opened| opened.reader.look_for_broken().map(Answer::Validated))?;
         Ok(self.counters.broken.below(b""))
     }
 
-    /// The broken refs that were met since this was asked last, for a log. Each is there once, until it was whole
-    /// again.
+    /// Takes the broken refs that were found since the last call, for a log. Each is reported once, and again only
+    /// after it has been intact in between. Does not touch the disk.
     pub fn take_unreported(&self) -> Vec<BrokenRef> {
         self.counters.broken.take_unreported()
     }
 
-    /// Where packed-refs was found not to be sorted although it says so, for a log: once for each such file.
+    /// Takes the place at which packed-refs was found to be unsorted although its header says `sorted`, for a log. Each
+    /// such file is reported once. Does not touch the disk.
     pub fn take_disorder(&self) -> Option<Disorder> {
         self.counters.disorders.take_unreported()
     }
 
-    /// Why small batches go to packed-refs although `refdb.smallBatches` is `auto`, for a log. Of settings that the repository
-    /// does not make itself it is said once in a process.
+    /// Takes the reason why small batches go to packed-refs although `refdb.smallBatches` is `auto`, for a log. A
+    /// reason that lies outside the repository's own configuration is reported once in a process. Does not touch the
+    /// disk.
     pub fn take_git_packs(&self) -> Option<GitPacks> {
         let found = self.counters.git_packs.take_unreported()?;
         (found.is_own || !self.process.is_git_told.swap(true, Relaxed)).then_some(found)
     }
 
-    /// Why loose refs cannot be folded into packed-refs, for a log: once, until a fold was made again.
+    /// Takes the reason why packing loose refs in the background fails, for a log. It is reported once, and again only
+    /// after the refs have been packed in between. Does not touch the disk.
     pub fn take_failing_pack(&self) -> Option<String> {
         self.counters.failing_pack.take_unreported()
     }
 
-    /// How much the last four would give.
+    /// The number of warnings that [`take_unreported`](Self::take_unreported), [`take_disorder`](Self::take_disorder),
+    /// [`take_git_packs`](Self::take_git_packs) and [`take_failing_pack`](Self::take_failing_pack) would return. Cheap
+    /// enough to be asked after every question.
     pub fn unreported(&self) -> u64 {
         let counters = &self.counters;
         let others =
@@ -229,24 +276,27 @@ impl View {
         counters.broken.unreported() + others.iter().sum::<u64>()
     }
 
-    /// The names, in order, of the refs that hold the object or an annotated tag that leads to it.
+    /// The names, in order, of the refs that point at the object, directly or through an annotated tag.
+    ///
+    /// Among files the first call after packed-refs has changed reads all of it.
     pub fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
         let mut found = self.pointing_at_each(std::slice::from_ref(id))?;
         Ok(found.remove(id).unwrap_or_default())
     }
 
-    /// The same for many objects, as they all were at one time. Where refs are files, the loose ones are looked at once for
-    /// all objects.
+    /// The names, in order, of the refs that point at each of these objects, as of one point in time. Objects without a
+    /// ref have no entry, or an empty one. Where refs are files, the loose ones are looked at once for all objects.
     pub fn pointing_at_each(&self, ids: &[ObjectId]) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
         self.ask(|opened| opened.reader.pointing_at(ids, opened.store.context().objects))
     }
 
-    /// The reflog's entries, newest first, until `entry` breaks. `false` if there is no reflog.
+    /// Shows the entries of a ref's reflog, newest first, until `entry` breaks. Returns `false` if there is no reflog.
+    /// Reflogs are not cached.
     pub fn log(&self, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool> {
         Ok(self.snapshot()?.log(name, entry)?)
     }
 
-    /// Whether the ref has a reflog, be it empty.
+    /// Whether the ref has a reflog, which may be empty.
     pub fn has_log(&self, name: &BStr) -> Result<bool> {
         Ok(self.snapshot()?.has_log(name)?)
     }
@@ -256,29 +306,50 @@ impl View {
         Ok(opened.store.snapshot()?)
     }
 
-    /// Makes the edits of a batch, in one transaction. The next look-up by any thread sees them.
+    /// Applies the edits of a batch in one transaction. The next look-up by any thread sees them.
     ///
-    /// Batches that several threads make at once are made durable together. The refs must be in reftables, and no
-    /// reference-transaction hook may have to be asked.
+    /// # Durability
+    ///
+    /// On return the edits are on stable storage if [`ViewSettings::sync`](crate::ViewSettings::sync) says so, and last
+    /// through a loss of power. In reftables without a reference-transaction hook, batches that several threads commit
+    /// at the same time are written and synced as one addition.
+    ///
+    /// # Atomicity
+    ///
+    /// An atomic batch ([`Batch::atomic`]) is rejected as a whole or applied. In reftables it is applied by one rename.
+    /// Among files, an I/O error or the death of the process in the middle of the commit can leave some of its refs
+    /// changed, unless `whole` is set in the batch's options.
+    ///
+    /// # Errors
+    ///
+    /// A rejected atomic batch fails with [`refdb::Error::Rejected`]; the rejections of other batches are in the
+    /// [`Outcome`]. Locks that others hold, a hook that refuses, and I/O errors end the batch, of which nothing is
+    /// applied unless the error says otherwise.
     pub fn commit(&self, batch: &Batch) -> Result<Outcome> {
         self.commit_by(batch, &|| true, &mut |opened| commit(opened, batch))
     }
 
-    /// The same if the global ref database agrees, which is asked under the locks. Batches that are made durable together
-    /// ask at the same time, each in its own thread.
+    /// Applies the edits of a batch if the global ref database, for which `arbiter` speaks, agrees. It is asked while
+    /// the refs are locked. Batches that are written together ask at the same time, each in its own thread.
+    ///
+    /// # Errors
+    ///
+    /// As for [`commit`](Self::commit). In addition [`refdb::Error::Undecided`] says that the database did not agree,
+    /// or that its answer is not known.
     pub fn commit_agreed(&self, batch: &Batch, arbiter: &mut dyn Arbiter) -> Result<Outcome> {
         let has_begun = Cell::new(false);
         let mut arbiter = Noting { arbiter, has_begun: &has_begun };
-        // Once it was asked, to make the batch again is the caller's word.
+        // Once the database was asked, only the caller may repeat the batch.
         self.commit_by(batch, &|| !has_begun.get(), &mut |opened| commit_agreed(opened, batch, &mut arbiter))
     }
 
-    /// What transactions wrote down before the global ref database was asked, and is still there.
+    /// The intents that transactions recorded before they asked the global ref database and that are not settled yet,
+    /// with their ids.
     pub fn global_intents(&self) -> Result<Vec<(String, GlobalIntent)>> {
         Ok(self.same()?.store.global_intents().list()?)
     }
 
-    /// Removes an intent that is settled.
+    /// Removes a settled intent by its id.
     pub fn remove_global_intent(&self, id: &str) -> Result<()> {
         Ok(self.same()?.store.global_intents().remove(id)?)
     }
@@ -291,7 +362,7 @@ impl View {
     ) -> Result<Outcome> {
         let mut opened = self.same()?;
         let mut outcome = commit(&opened);
-        // Converted or replaced between the look and the lock: nothing was made, there was nothing to lock.
+        // The repository was converted or replaced between the look and the lock, so that nothing was written.
         let is_refusal = |error: &Error| {
             matches!(
                 error.store(),
@@ -306,7 +377,7 @@ impl View {
             Ok(outcome) if outcome.rejected.len() < batch.edits.len() => {
                 self.tell(&opened, |opened| opened.reader.wrote())
             }
-            // The cache may be why.
+            // A stale cache may be the reason.
             _ => self.tell(&opened, |opened| opened.reader.invalidate()),
         }
         match &outcome {
@@ -326,7 +397,8 @@ impl View {
         outcome
     }
 
-    /// Brings the refs into the form that is read fastest: pack-refs for files, compaction for reftable.
+    /// Brings the refs into the form that is read fastest: packs loose refs, or compacts reftables. May take as long as
+    /// reading and writing all refs.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         let opened = self.same()?;
         let done = opened.store.optimize(options);
@@ -334,8 +406,8 @@ impl View {
         Ok(done?)
     }
 
-    /// Tells something to the repository that was open when it was written to, and to the one open now. Meanwhile the
-    /// view may have been closed and opened again. One opened later knows nothing that is older.
+    /// Notifies the repository that was open when it was written to, and the one that is open now, because the view may
+    /// have been closed and opened again meanwhile. One that is opened later has cached nothing older.
     fn tell(&self, opened: &Arc<Opened>, word: impl Fn(&Opened)) {
         word(opened);
         if let Some(present) = self.slot.get().filter(|present| !Arc::ptr_eq(present, opened)) {
@@ -343,22 +415,22 @@ impl View {
         }
     }
 
-    /// Someone says that the refs have changed. It may be true, late or wrong. It only makes the next question look at
-    /// the disk, whatever the settings let it believe.
+    /// Makes the next question look at the disk, whatever the settings let it believe. For messages from elsewhere that
+    /// the refs have changed, which may be true, late or wrong: a wrong one costs a look at the disk and nothing else.
     pub fn invalidate(&self) {
         if let Some(opened) = self.slot.get() {
             opened.reader.invalidate();
         }
     }
 
-    /// Forgets all that is cached of this repository and opens it again.
+    /// Drops all caches of this repository and opens it again.
     pub fn flush(&self) -> Result<()> {
         let old = self.slot.get();
         self.replace(old.as_ref(), |_| {}).map(drop)
     }
 
-    /// A number that grows whenever the view finds its refs changed. It also grows when the view may have missed a
-    /// change because it was closed. It means nothing to another process.
+    /// A number that grows whenever the view finds its refs changed, and when it may have missed a change because it
+    /// was closed. Does not look at the disk. The number has no meaning in another process.
     pub fn version(&self) -> u64 {
         const SEQUENCE_BITS: u32 = 40;
         let (before, opened) = self.slot.numbered();
@@ -368,7 +440,7 @@ impl View {
         before << SEQUENCE_BITS | sequence
     }
 
-    /// What the view has done so far.
+    /// Counters of what the view has done so far, and the memory that it holds. Does not touch the disk.
     pub fn stats(&self) -> Stats {
         self.counters.read(self.number, self.slot.get().map_or(0, |opened| opened.bytes() as u64))
     }
@@ -377,12 +449,13 @@ impl View {
         &self.counters
     }
 
-    /// The names for which memory may differ from `disk`.
+    /// The names for which the caches may differ from `disk`.
     pub(crate) fn questionable(&self, disk: &Store) -> Result<Vec<BString>> {
         self.slot.get().map_or(Ok(Vec::new()), |opened| opened.reader.questionable(disk))
     }
 
-    /// Counts the small batches of this process that began or ended; `None` while one changes this ref.
+    /// A number that grows whenever a view of this repository begins or ends a write; `None` while a batch is changing
+    /// this ref.
     pub(crate) fn batch_steps(&self, name: &BStr) -> Option<u64> {
         let opened = self.slot.get();
         let Some(in_flight) = opened.as_ref().and_then(|opened| opened.reader.in_flight()) else { return Some(0) };
@@ -398,7 +471,7 @@ impl View {
         Ok(Store::builder_of(repository, environment).fs(fs).reading(Reading::Cached(BLOCKS_BYTES)).open()?)
     }
 
-    /// The open repository, opened if there is none.
+    /// The open repository, which is opened first if it is closed.
     fn opened(&self) -> Result<Arc<Opened>> {
         match self.slot.get() {
             Some(opened) => Ok(opened),
@@ -406,7 +479,7 @@ impl View {
         }
     }
 
-    /// The repository, opened again if it is another one than it was.
+    /// The open repository, which is opened again if the folder holds another one by now.
     fn same(&self) -> Result<Arc<Opened>> {
         self.be_used();
         let mut opened = self.opened()?;
@@ -419,7 +492,8 @@ impl View {
         Err(Error::Restless(self.git_dir.clone()))
     }
 
-    /// Takes down that the view is used now, and has others make room if there is none. Waits for nobody.
+    /// Marks the view as just used, and closes others or releases their memory if limits are exceeded. Waits for
+    /// nobody.
     fn be_used(&self) {
         let open_views = &self.process.open_views;
         self.slot.touch(open_views.clock());
@@ -431,7 +505,8 @@ impl View {
         }
     }
 
-    /// Asks a question. An error, too, is right only if the repository is still the same.
+    /// Answers a question, and repeats it if the repository was replaced meanwhile. An error counts only if the
+    /// repository is still the same.
     fn ask<T>(&self, question: impl Fn(&Opened) -> Result<Answer<T>>) -> Result<T> {
         self.be_used();
         let mut opened = self.opened()?;
@@ -446,7 +521,8 @@ impl View {
         Err(Error::Restless(self.git_dir.clone()))
     }
 
-    /// Opens the repository, unless another thread has done so since `old` was open. What `old` knew of the same folder is kept.
+    /// Opens the repository, unless another thread has done so since `old` was open. What `old` had cached of the same
+    /// folder is kept.
     fn reopen(&self, old: Option<&Arc<Opened>>) -> Result<Arc<Opened>> {
         self.replace(old, |fresh| {
             if let Some(old) = old {
@@ -467,7 +543,7 @@ impl View {
         prepare(&mut fresh);
         let fresh = Arc::new(fresh);
         self.process.open_views.open(&self.slot, Arc::clone(&fresh));
-        // That it was closed for others' sake is no news of the repository.
+        // A view that was closed to make room for others has not been replaced.
         count(&self.counters.reopens, u64::from(old.is_some()));
         Ok(fresh)
     }

@@ -5,9 +5,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-/// The views of a process, one a repository, and what they share: memory, and files that are open.
+/// The views of a process, one for each repository, and what they share: the memory of all caches, a limit on open
+/// files, and a thread that packs loose refs.
 ///
-/// A view lives as long as somebody holds it.
+/// A view lives as long as somebody holds its [`Arc`]. Dropping `Views` and all views stops that thread, and waits
+/// until it has ended its present step.
 pub struct Views {
     process: Arc<Process>,
     views: Mutex<Known>,
@@ -16,7 +18,7 @@ pub struct Views {
 #[derive(Default)]
 struct Known {
     by_path: HashMap<PathBuf, Weak<View>>,
-    /// With more than this, those that are gone are looked for.
+    /// Once there are more entries than this, those whose views are gone are removed.
     len_max: usize,
 }
 
@@ -32,17 +34,22 @@ impl Known {
 }
 
 impl Views {
-    /// No views yet.
+    /// Creates an empty set of views. Touches no file.
     pub fn new(settings: &ViewsSettings) -> Self {
         Views { process: Process::new(settings), views: Mutex::default() }
     }
 
-    /// The view of the repository in this folder, which all callers share. The settings count where nobody has it yet.
+    /// The view of the repository in this folder, which all callers share. `settings` apply only if nobody holds it
+    /// yet.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder is no repository, cannot be read, or has a format that is not known.
     pub fn open(&self, git_dir: &Path, settings: &ViewSettings) -> Result<Arc<View>> {
         if let Some(view) = self.get(git_dir) {
             return Ok(view);
         }
-        // Opened without the lock: other repositories shall not wait for this one's disk.
+        // Opened without the lock, so that other repositories do not wait for this one's disk.
         let view = Arc::new(View::open(git_dir, settings.clone(), &self.process)?);
         let mut known = self.views();
         if let Some(other) = known.by_path.get(git_dir).and_then(Weak::upgrade) {
@@ -52,28 +59,29 @@ impl Views {
         Ok(view)
     }
 
-    /// The view of the repository in this folder, if somebody has it.
+    /// The view of the repository in this folder, if somebody holds it.
     pub fn get(&self, git_dir: &Path) -> Option<Arc<View>> {
         self.views().by_path.get(git_dir).and_then(Weak::upgrade)
     }
 
-    /// Gives the next one who opens this repository a new view. Holders of the present one can go on with it.
+    /// Forgets the view of this repository, so that the next call of [`open`](Self::open) makes a new one. Those who
+    /// hold the present view can go on using it.
     pub fn close(&self, git_dir: &Path) {
         self.views().by_path.remove(git_dir);
     }
 
-    /// Bytes that all caches hold together.
+    /// Bytes that all caches of the process hold together.
     pub fn held_bytes(&self) -> usize {
         self.process.memory.held_bytes()
     }
 
-    /// What all views hold together.
+    /// What all views of the process hold together.
     pub fn holdings(&self) -> Holdings {
         let views = self.views().by_path.values().filter(|view| view.strong_count() > 0).count();
         self.process.holdings(views as u64)
     }
 
-    /// What each view has done.
+    /// The counters of each view, with the path of its repository, in no order.
     pub fn stats(&self) -> Vec<(PathBuf, Stats)> {
         let views: Vec<_> = self.views().by_path.values().filter_map(Weak::upgrade).collect();
         views.into_iter().map(|view| (view.git_dir().to_owned(), view.stats())).collect()

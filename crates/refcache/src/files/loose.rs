@@ -51,7 +51,8 @@ impl FilesReader {
                 None => return Ok(None),
                 Some(stat) => stat,
             },
-            // Read in any case. To open it is what makes a network file system ask, for a missing file to open its folder.
+            // Read in any case. To open it is what makes a network file system ask, for a missing file to open its
+            // folder.
             Trust::AfterOpen | Trust::Never => return self.open(name, path),
         };
         if stat.is_dir() {
@@ -96,8 +97,8 @@ impl FilesReader {
 pub(super) const NO_STAT: Stat =
     Stat { device: 0, inode: 0, len_bytes: 0, modified_nanos: 0, changed_nanos: 0, uid: 0, mode: 0 };
 
-/// Whether a file of this name belongs to a ref whatever it holds. Beside the root refs git keeps files such as `MERGE_MSG`, which
-/// are refs only for JGit, and only if they hold one.
+/// Whether a file of this name belongs to a ref whatever it holds. Beside the root refs git keeps files such as
+/// `MERGE_MSG`, which are refs only for JGit, and only if they hold one.
 fn can_only_be_ref(name: &BStr) -> bool {
     name.starts_with(b"refs/") || is_root_ref(name)
 }

@@ -67,7 +67,8 @@ impl FilesReader {
     }
 }
 
-/// Adds a loose ref to the objects that it leads to. What a tag leads to is written nowhere as long as its ref is loose.
+/// Adds a loose ref to the objects that it leads to. What a tag leads to is written nowhere as long as its ref is
+/// loose.
 fn add_loose(row: OwnRow, found: &mut Pointing, objects: &dyn ObjectCheck) -> Result<()> {
     let Some(Target::Direct(held)) = row.target else { return Ok(()) };
     if row.name.starts_with(b"refs/tags/")

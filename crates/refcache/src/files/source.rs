@@ -18,8 +18,8 @@ pub(crate) struct FilesSource {
     /// The refs of the range, loose or packed, if they are few and in memory. Also says how many of them were passed.
     few: Option<Vec<OwnRow>>,
     few_at: usize,
-    /// Positions in packed-refs. The first is of the next record. The second is of the first one not before the next loose
-    /// ref, or not in the part at hand. The last is of the first record that is not in the range.
+    /// Positions in packed-refs. The first is of the next record. The second is of the first one not before the next
+    /// loose ref, or not in the part at hand. The last is of the first record that is not in the range.
     at: usize,
     stop: usize,
     packed_end: usize,
@@ -136,8 +136,8 @@ impl FilesSource {
         self.loose.partition_point(|row| row.name.as_bstr() < name)
     }
 
-    /// Looks where the next loose ref stands. In the part at hand that takes no read. If it stands behind that part it is looked
-    /// for again there.
+    /// Looks where the next loose ref stands. In the part at hand that takes no read. If it stands behind that part it
+    /// is looked for again there.
     fn set_stop(&mut self) -> Result<()> {
         self.stop = match self.loose.get(self.loose_at) {
             Some(row) if self.loose_at < self.loose_end => {

@@ -22,8 +22,8 @@ pub(crate) struct Tips {
 const PLACE_LEN: usize = 4 << 10;
 
 impl Tips {
-    /// Reads the whole file once, and the objects of tags without a peeled line. Takes down where the file is out of order
-    /// although it says that it is sorted.
+    /// Reads the whole file once, and the objects of tags without a peeled line. Takes down where the file is out of
+    /// order although it says that it is sorted.
     pub(crate) fn of(file: &PackedFile, objects: &dyn ObjectCheck, budget: &Arc<PageBudget>) -> Result<Self> {
         let packed = &file.packed;
         const LINE_LEN_USUAL: usize = 64;

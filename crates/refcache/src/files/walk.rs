@@ -16,7 +16,8 @@ use std::{
     thread,
 };
 
-/// The folders that were listed, by name. A folder's time stamp changes with each entry that comes, goes or is replaced.
+/// The folders that were listed, by name. A folder's time stamp changes with each entry that comes, goes or is
+/// replaced.
 pub(crate) struct Folders {
     known: HashMap<BString, Folder>,
     charge: Charge,
@@ -82,8 +83,8 @@ static THREADS: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX));
 
 impl FilesReader {
-    /// The loose refs of a plan, sorted, each looked at now. A file that is no good is among them, to hide what packed-refs
-    /// says.
+    /// The loose refs of a plan, sorted, each looked at now. A file that is no good is among them, to hide what
+    /// packed-refs says.
     pub(super) fn walk(&self, plan: &Plan) -> Result<Vec<OwnRow>> {
         let begun = self.counters.broken.walk();
         let mut rows = Vec::new();

@@ -17,12 +17,12 @@ pub(super) struct Seen<T> {
 }
 
 impl FilesReader {
-    /// Looks at several refs so that a transaction shows whole or not at all. Returns the value of `look`, and what refs were
-    /// before batches of this process that changed them meanwhile, which has to be set back in it.
+    /// Looks at several refs so that a transaction shows whole or not at all. Returns the value of `look`, and what
+    /// refs were before batches of this process that changed them meanwhile, which has to be set back in it.
     ///
-    /// A transaction that goes to packed-refs first moves the loose values of its refs there, so that loose refs seen before
-    /// that do not fit into the packed-refs that it then publishes. Such a look is repeated, but not for ever: where
-    /// packed-refs is replaced again and again, the last look counts.
+    /// A transaction that goes to packed-refs first moves the loose values of its refs there, so that loose refs seen
+    /// before that do not fit into the packed-refs that it then publishes. Such a look is repeated, but not for ever:
+    /// where packed-refs is replaced again and again, the last look counts.
     pub(super) fn whole<T>(&self, look: impl Fn() -> Result<Seen<T>>) -> Result<(T, Vec<OldValue>)> {
         let mut before = match self.backend.packed_in_memory() {
             Some(file) => file,

@@ -24,8 +24,8 @@ use std::{
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 impl Groups {
-    /// Makes those of the batches that the global ref database agrees to, and takes the others out of `accepted`. The thread
-    /// of each asks for it, at the same time as the others, and knows why it is out.
+    /// Makes those of the batches that the global ref database agrees to, and takes the others out of `accepted`. The
+    /// thread of each asks for it, at the same time as the others, and knows why it is out.
     pub(super) fn make_agreed(
         &self,
         store: &Store,
@@ -107,8 +107,8 @@ impl Job {
     }
 }
 
-/// What the database has to be asked about, member by member: nothing for those of which it does not decide. A batch that an
-/// open intent bars is taken out, and knows why.
+/// What the database has to be asked about, member by member: nothing for those of which it does not decide. A batch
+/// that an open intent bars is taken out, and knows why.
 fn refs_that_may_be_asked(intents: &GlobalIntents, accepted: &mut Vec<Accepted>) -> Vec<Vec<GlobalRef>> {
     let mut all = Vec::new();
     accepted.retain(|member| {

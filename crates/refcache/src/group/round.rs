@@ -1,5 +1,5 @@
-//! One question to the global ref database a member. Each member's own thread puts it, while the leader holds the lock and
-//! waits. Only those that it agreed to in time are made.
+//! One question to the global ref database a member. Each member's own thread puts it, while the leader holds the lock
+//! and waits. Only those that it agreed to in time are made.
 
 #[cfg(test)]
 mod tests;

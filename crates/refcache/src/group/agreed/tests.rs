@@ -1,5 +1,5 @@
-//! A group that the global ref database decides, stopped at every operation. The disk ends as the database has it, member by
-//! member.
+//! A group that the global ref database decides, stopped at every operation. The disk ends as the database has it,
+//! member by member.
 
 use crate::{Batch, Outcome, Result, batch::beyond_global, group::Groups};
 use refdb::{

@@ -80,8 +80,8 @@ impl Scene {
         Store::builder(self.repo.git_dir()).fs(Fs::real()).sync(false).open().unwrap()
     }
 
-    /// Makes each in a thread of its own, in one group as far as they may be. The first leads, and is the last in the queue.
-    /// `None` is a thread that panicked.
+    /// Makes each in a thread of its own, in one group as far as they may be. The first leads, and is the last in the
+    /// queue. `None` is a thread that panicked.
     fn together(&self, members: &[Member<'_>]) -> Vec<Option<Result<Outcome>>> {
         let store = self.store();
         let make = |at: usize| {
