@@ -140,8 +140,8 @@ impl From<refdb::ObjectError> for Failure {
 /// Reports a refused change as most commands do: `error: MESSAGE` with exit code 1, or as fatal if a hook refused it.
 pub fn refused(error: refdb::Error) -> Failure {
     match error {
-        refdb::Error::Hook(text) => Failure::Fatal(text.into()),
-        // Git determines the committer before it makes the change.
+        refdb::Error::Hook(why) => Failure::Fatal(why.to_string().into()),
+        // Git finds out who makes a change before it makes it.
         error @ refdb::Error::Ident(_) => error.into(),
         error if is_of_packed_refs(&error) => error.into(),
         error => match Failure::from(error) {

@@ -111,16 +111,8 @@ impl From<&refdb::Error> for Failure {
                 Kind::Corrupt
             }
             Error::Repository(refdb::RepositoryError::Io(_)) => Kind::Io,
-            Error::Repository(_)
-            | Error::Config(_)
-            | Error::Ident(_)
-            | Error::Objects(_)
-            | Error::Hook(_)
-            | Error::Misuse(_)
-            | Error::Limit(_)
-            | Error::Migrate(_)
-            | Error::Backend(_)
-            | Error::Interrupted(_) => Kind::Refused,
+            // Everything else that can go wrong leaves the repository as it was.
+            _ => Kind::Refused,
         };
         Failure::Engine(Box::new(Report { kind, message: error.to_string(), ref_name, path }))
     }

@@ -1,4 +1,21 @@
-use crate::{BrokenRef, Limit, MigrateError, Misuse, Rejection, Undecided};
+//! Why an operation on a store fails.
+//!
+//! [`Error`] says which part failed, and its variant carries the details as values: callers never have to parse a message.
+//! A [`Rejection`] is about one edit of a transaction, a [`BrokenRef`] about one ref of a listing; each other error is
+//! about the whole operation.
+
+mod broken;
+mod hook;
+mod migrate;
+mod refusal;
+mod rejection;
+
+pub use broken::{BrokenRef, LooseError};
+pub use hook::{HookFailure, HookState};
+pub use migrate::{MigrateError, Unfit};
+pub use refusal::{Limit, Misuse, Undecided};
+pub use rejection::{Reason, Rejection, Why};
+
 use bstr::{BString, ByteSlice};
 use refdb_vfs::LockError;
 use std::path::PathBuf;
@@ -8,11 +25,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an operation on a store failed as a whole.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
-    /// The operating system refused.
+    /// The operating system refused an operation on a file.
     #[error(transparent)]
     Io(#[from] refdb_vfs::Error),
-    /// A lock was not had in time.
+    /// A lock file could not be created in time.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// A stack of reftables could not be locked in time.
@@ -24,82 +42,82 @@ pub enum Error {
     /// A reftable is broken.
     #[error(transparent)]
     Table(#[from] reftable::Error),
-    /// A ref's own file is no good. Others are not concerned: a list goes on behind it.
+    /// A ref's own file is corrupt. Other refs are not affected: a listing continues behind it.
     #[error(transparent)]
     BrokenRef(Box<BrokenRef>),
-    /// packed-refs or a reflog is broken.
+    /// packed-refs or a reflog is corrupt.
     #[error("{}:{line}: {what}", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: u64,
-        /// Its fault, and the remedy.
+        /// What is wrong with the line, and the remedy.
         what: String,
     },
-    /// An edit of an atomic transaction is rejected. No ref has changed.
+    /// An edit of an atomic transaction was rejected, so no ref has changed.
     #[error("{0}")]
     Rejected(Box<Rejection>),
-    /// There is no repository, or none that is safe to use and understood.
+    /// There is no repository here, or its owner is not trusted, or its format is unknown.
     #[error(transparent)]
     Repository(#[from] refdb_repo::RepositoryError),
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] refdb_repo::ConfigError),
-    /// Nobody can be named as the committer.
+    /// The committer for reflogs cannot be determined.
     #[error(transparent)]
     Ident(#[from] refdb_repo::IdentError),
-    /// The object database gave no answer.
+    /// The object database could not be read.
     #[error(transparent)]
     Objects(refdb_repo::ObjectError),
-    /// The reference-transaction hook said no, or could not be run.
-    #[error("{0}")]
-    Hook(String),
-    /// The caller asks for something that cannot be. Nothing has happened.
+    /// The reference-transaction hook refused, or could not be run.
+    #[error(transparent)]
+    Hook(#[from] HookFailure),
+    /// The caller asked for something impossible. No ref has changed.
     #[error(transparent)]
     Misuse(#[from] Misuse),
-    /// A bound was met. Nothing has happened; trying again, or with less, may help.
+    /// A limit was reached. No ref has changed; trying again, or with less, may help.
     #[error(transparent)]
     Limit(#[from] Limit),
-    /// The refs cannot be brought into the other format. Nothing has happened.
+    /// The refs cannot be migrated to the other format.
     #[error(transparent)]
     Migrate(#[from] MigrateError),
-    /// A batch could neither be finished nor undone. Its refs stay locked until that is done.
+    /// A batch could be neither completed nor undone. Its refs stay locked until it is.
     #[error(
         "{source}; the batch is not finished: once the cause is gone, the next writer of its refs or `refdb refs settle` \
          finishes or undoes it ('{}')",
         record.display()
     )]
     Unrecovered {
-        /// Its record.
+        /// The journal entry of the batch.
         record: PathBuf,
-        /// What went wrong.
+        /// The failure that interrupted the batch.
         source: Box<Error>,
     },
-    /// Of a batch these refs do not have their new values, and others do. A ref stands in their way that was made
-    /// meanwhile, or someone changed them without a lock.
+    /// Some refs of a batch have their new values and these do not, because a ref that conflicts with their names was
+    /// created meanwhile, or because another program changed them without a lock.
     #[error("{source}; other refs of the batch are changed, these are not: {}", bstr::join(", ", refs).as_bstr())]
     HalfDone {
-        /// The refs that are as they were.
+        /// The refs that are unchanged.
         refs: Vec<BString>,
-        /// What went wrong.
+        /// The failure that interrupted the batch.
         source: Box<Error>,
     },
-    /// The global ref database did not let it happen.
+    /// The global ref database did not agree to the transaction, or gave no answer.
     #[error(transparent)]
     Undecided(#[from] Undecided),
     /// A [`Backend`](crate::Backend) that is not one of this crate's failed for a reason of its own.
     #[error("{0}")]
     Backend(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A signal asks the process to end. What was not committed is undone.
+    /// A signal asked the process to end. Everything that was not committed has been undone.
     #[error("{0}")]
     Interrupted(#[source] std::io::Error),
-    /// A symbolic ref in a reftable leads to a name that no ref can have.
+    /// A symbolic ref leads to a name that no ref can have.
     #[error("'{name}' leads to '{target}', which is no refname")]
     BadTarget {
         /// The symbolic ref.
         name: BString,
-        /// Where it leads.
+        /// The name that it leads to.
         target: BString,
     },
 }

@@ -7,7 +7,6 @@
 //! name or with a [`Cursor`].
 
 pub mod backend;
-mod broken;
 mod edit;
 mod error;
 pub mod files;
@@ -19,17 +18,16 @@ mod migrate;
 mod object_name;
 mod own_locks;
 pub mod reftable;
-mod refusal;
-mod rejection;
 mod store;
 pub mod transaction;
-mod unfit;
 pub mod verify;
 
 pub use backend::{Backend, Cursor, Locked, Maintenance, Probe, RefView, Snapshot, Step, TargetView};
-pub use broken::{BrokenRef, LooseError};
 pub use edit::{Change, Edit, LogOptions, Precondition};
-pub use error::{Error, Result};
+pub use error::{
+    BrokenRef, Error, HookFailure, HookState, Limit, LooseError, MigrateError, Misuse, Reason, Rejection, Result,
+    Undecided, Unfit, Why,
+};
 pub use log_edit::{LogJudge, LoggedChange, PruneLogs};
 pub use migrate::{Conflict, MigrateOptions, Migrated, OnProgress, Recovered};
 pub use object_name::{NameError, SHORT_NAME_RULES, find_logged_ref, resolve_name};
@@ -38,11 +36,8 @@ pub use refdb_repo::{
     Settings, Worktree, Zone, approximate, committer, config, expiry, hooks, objects, with_ref_format,
 };
 pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};
-pub use refusal::{Limit, Misuse, Undecided};
-pub use rejection::{Reason, Rejection, Why};
 pub use store::{Committer, Reading, Ref, Refs, Resolved, Store, StoreBuilder, resolve};
 pub use transaction::{Committed, Mode, Prepared, Transaction, TransactionOptions, was};
-pub use unfit::{MigrateError, Unfit};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

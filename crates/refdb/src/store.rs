@@ -84,7 +84,7 @@ pub enum Resolved {
         through_symref: bool,
     },
     /// A ref that does not exist: the ref itself, or the unborn branch that a dangling symbolic ref leads to. A chain of
-    /// more than five symbolic refs, or one that leads back to itself, counts as dangling.
+    /// five or more symbolic refs, or one that leads back to itself, counts as dangling.
     Missing(RefName),
 }
 

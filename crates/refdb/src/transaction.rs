@@ -29,9 +29,10 @@ mod prepare;
 mod tests;
 mod walk;
 
+pub use crate::error::HookState;
 pub use change::was;
 pub use context::Context;
-pub use hook::{Hook, HookSource, HookState, NoHook};
+pub use hook::{Hook, HookSource, NoHook};
 pub(crate) use log_only::append_log;
 pub use message::normalize_message;
 pub use open::{Committed, Prepared, Transaction};

@@ -91,6 +91,20 @@ fn why_an_edit_is_rejected_is_the_same_value_as_on_disk() {
 }
 
 #[test]
+fn a_bad_setting_that_only_writers_need_is_named_by_its_key() {
+    let builder = Store::builder_in_memory(MemoryBackend::new(HashKind::Sha1));
+    assert!(matches!(builder.config("reftable.lockTimeout=12x").open(), Err(Error::Config(_))));
+    let repo = refdb_testkit::Repo::bare(refdb_testkit::RefFormat::Files, HashKind::Sha1);
+    let store = Store::builder(repo.git_dir()).config("core.packedRefsTimeout=12x").open().unwrap();
+    assert!(store.find("HEAD").unwrap().is_some());
+    let mut tx = store.transaction();
+    tx.create("refs/heads/a", repo.commit()).unwrap();
+    let Err(Error::Misuse(Misuse::Setting(bad))) = tx.commit() else { panic!("the setting is bad") };
+    assert_eq!(bad.key, "core.packedrefstimeout");
+    assert_eq!(bad.value.as_deref().map(|value| value.as_slice()), Some(&b"12x"[..]));
+}
+
+#[test]
 fn a_renamed_ref_takes_its_reflog_along() {
     let store = Store::in_memory();
     set(&store, "refs/heads/old", id(1), "one");

@@ -20,7 +20,7 @@ mod value;
 
 pub(crate) use edit::Edit;
 pub(crate) use error::reason;
-pub use error::{ConfigError, Place};
+pub use error::{BadSetting, ConfigError, Place};
 pub use git_packs::GitPacks;
 pub use hooks::ConfiguredHook;
 pub(crate) use include::Local;

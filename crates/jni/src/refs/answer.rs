@@ -131,8 +131,9 @@ fn encode_rejection(at: usize, rejection: &Rejection, answer: &mut Answer) -> Re
         Reason::InvalidNewValue => 4,
         Reason::ExpectedSymref => 5,
         Reason::CaseConflict => 6,
-        Reason::Generic => 7,
         Reason::TooLarge => 8,
+        // `Reason::Generic`, and what later versions tell apart.
+        _ => 7,
     });
     answer.bytes(&rejection.resolved)?;
     answer.bytes(rejection.to_string().as_bytes())

@@ -1,45 +1,20 @@
-use crate::{Error, Result};
+use crate::{HookFailure, HookState, Result};
 use refdb_repo::hooks::{HookPrograms, RepositoryHooks};
 
-/// The states of a transaction that githooks(5) names for `reference-transaction`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HookState {
-    /// All edits are known, nothing is locked. The hook can still say no.
-    Preparing,
-    /// Everything is locked and staged. The hook can still say no.
-    Prepared,
-    /// It is done.
-    Committed,
-    /// It will not be done.
-    Aborted,
-}
-
-impl HookState {
-    /// The hook's argument.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            HookState::Preparing => "preparing",
-            HookState::Prepared => "prepared",
-            HookState::Committed => "committed",
-            HookState::Aborted => "aborted",
-        }
-    }
-}
-
-/// Where transactions find who may forbid them, or wants to hear of them.
+/// Finds the hook of each transaction.
 pub trait HookSource: Sync {
-    /// What runs at each state of one transaction; `None` if there is nothing. Asked once a transaction.
+    /// The hook of one transaction; `None` if there is none. Called once per transaction.
     fn find(&self) -> Result<Option<Box<dyn Hook>>>;
 }
 
 /// What runs at each state of a transaction: the reference-transaction hooks.
 pub trait Hook {
-    /// Runs it; `lines` is its stdin, `OLD NEW NAME` a line. `Ok(false)` if it failed, which counts only before the
-    /// transaction is committed.
+    /// Runs the hook with `lines` as its stdin, one line `OLD NEW NAME` for each ref. `Ok(false)` if it refuses, which has an
+    /// effect only in the states before the commit.
     fn run(&mut self, state: HookState, lines: &[u8]) -> Result<bool>;
 }
 
-/// For callers that want no hook.
+/// A source without any hook.
 #[derive(Clone, Copy, Debug)]
 pub struct NoHook;
 
@@ -59,8 +34,7 @@ pub(super) fn ask(hook: &mut Option<Box<dyn Hook>>, lines: &dyn Fn() -> Vec<u8>,
         return Ok(());
     }
     hook.run(HookState::Aborted, &lines)?;
-    let state = state.as_str();
-    Err(Error::Hook(format!("in '{state}' phase, update aborted by the reference-transaction hook")))
+    Err(HookFailure::Refused(state).into())
 }
 
 /// Runs the hook in a state where nobody cares what it says.
@@ -78,6 +52,6 @@ impl HookSource for RepositoryHooks {
 
 impl Hook for HookPrograms {
     fn run(&mut self, state: HookState, lines: &[u8]) -> Result<bool> {
-        HookPrograms::run(self, state.as_str(), lines).map_err(|error| Error::Hook(error.to_string()))
+        HookPrograms::run(self, state.as_str(), lines).map_err(|error| HookFailure::NotRun(error).into())
     }
 }

@@ -1,8 +1,8 @@
 //! Whole transactions, over refs in memory.
 
-use super::{Context, LogPolicy, Mode, NoHook, Transaction, TransactionOptions};
+use super::{Context, Hook, HookSource, HookState, LogPolicy, Mode, NoHook, Transaction, TransactionOptions};
 use crate::{
-    Backend, Change, Edit, Error, Limit, Locked, Misuse, Precondition, RefName, Result, Snapshot, Target,
+    Backend, Change, Edit, Error, HookFailure, Limit, Locked, Misuse, Precondition, RefName, Result, Snapshot, Target,
     backend::{Claims, Steps},
     memory::{AnyObject, MemoryBackend, committer},
 };
@@ -19,10 +19,14 @@ fn edit(name: &str, target: impl Into<Target>) -> Edit {
 }
 
 fn transaction(backend: &dyn Backend, mode: Mode) -> Transaction<'_> {
+    hooked(backend, &NoHook, mode)
+}
+
+fn hooked<'s>(backend: &'s dyn Backend, hooks: &'s dyn HookSource, mode: Mode) -> Transaction<'s> {
     let context = Context {
         backend,
         objects: &AnyObject,
-        hooks: &NoHook,
+        hooks,
         committer: &committer,
         log_policy: LogPolicy::Never,
         hash: HashKind::Sha1,
@@ -111,6 +115,36 @@ fn edits_that_are_rejected_one_by_one_are_counted_in_the_order_in_which_they_wer
     assert_eq!(prepared.steps().count(), 2);
     prepared.commit().unwrap();
     assert!(get(&refs, "refs/heads/z").is_some() && get(&refs, "refs/heads/c").is_some());
+}
+
+/// A hook that refuses in this state.
+#[derive(Clone, Copy)]
+struct Refusing(HookState);
+
+impl HookSource for Refusing {
+    fn find(&self) -> Result<Option<Box<dyn Hook>>> {
+        Ok(Some(Box::new(*self)))
+    }
+}
+
+impl Hook for Refusing {
+    fn run(&mut self, state: HookState, _: &[u8]) -> Result<bool> {
+        Ok(state != self.0)
+    }
+}
+
+#[test]
+fn a_hook_that_refuses_is_an_error_with_the_state_as_a_value() {
+    let refs = MemoryBackend::new(HashKind::Sha1);
+    for state in [HookState::Preparing, HookState::Prepared] {
+        let refusing = Refusing(state);
+        let mut transaction = hooked(&refs, &refusing, Mode::Atomic);
+        transaction.add(edit("refs/heads/a", id(1))).unwrap();
+        let refused = transaction.commit();
+        let Err(Error::Hook(HookFailure::Refused(in_state))) = refused else { panic!("{refused:?}") };
+        assert_eq!(in_state, state);
+        assert_eq!(get(&refs, "refs/heads/a"), None);
+    }
 }
 
 #[test]

@@ -2,8 +2,21 @@ use super::{BadKey, Origin};
 use bstr::BString;
 use std::path::PathBuf;
 
-/// The reason why the configuration cannot be used. Git exits with status 128 for each of these.
+/// A setting whose value cannot be used by writers. Commands that only read do not look at it.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{what}")]
+pub struct BadSetting {
+    /// The canonical key, in lower case but for a subsection.
+    pub key: BString,
+    /// The value as it is written; `None` for a variable without `=`.
+    pub value: Option<BString>,
+    /// What is wrong with it, in git's words where git has such a setting.
+    pub what: String,
+}
+
+/// Why the configuration cannot be used. Git ends with status 128 for each of these.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// A file violates the syntax of git-config(1).
     #[error("bad config line {line} in file {}", file.display())]

@@ -1,6 +1,6 @@
 //! The settings that the engine reads from the configuration, collected in one pass.
 
-use super::{Config, ConfigError, GitPacks, Level, Value};
+use super::{BadSetting, Config, ConfigError, GitPacks, Level, Value};
 use crate::{environment::Environment, log_policy::LogPolicy};
 use bstr::ByteSlice;
 use refdb_vfs::Patience;
@@ -15,10 +15,10 @@ pub struct Settings {
     pub shared_repository: SharedRepository,
     /// How refs are brought to stable storage: `core.fsync` and `core.fsyncMethod`.
     pub fsync: Fsync,
-    /// The fault of a setting that git reads only when it takes a lock: one of the timeouts or, where refs are files,
-    /// `core.sharedRepository`. If it is set, nothing can be locked.
-    pub bad_for_writers: Option<String>,
-    /// `core.filesRefLockTimeout`. Git's default is 100 ms.
+    /// The first bad setting among those that git reads only when it locks something: the timeouts and, among files,
+    /// `core.sharedRepository`. Nothing can be locked then.
+    pub bad_for_writers: Option<BadSetting>,
+    /// `core.filesRefLockTimeout`; git's default is 100 ms.
     pub files_ref_lock_timeout: Option<Patience>,
     /// `core.packedRefsTimeout`. Git's default is 1 s.
     pub packed_refs_timeout: Option<Patience>,
@@ -145,11 +145,12 @@ impl Settings {
                 _ => LogPolicy::Never,
             };
         }
-        match config.last("core.sharedrepository").map(|value| SharedRepository::parse(&value)) {
-            None => {}
-            Some(Ok(sharing)) => settings.shared_repository = sharing,
-            Some(Err(error)) if is_reftable => return Err(error),
-            Some(Err(error)) => settings.bad_for_writers = Some(error.to_string()),
+        if let Some(value) = config.last("core.sharedrepository") {
+            match SharedRepository::parse(&value) {
+                Ok(sharing) => settings.shared_repository = sharing,
+                Err(error) if is_reftable => return Err(error),
+                Err(error) => settings.note_bad(&value, error.to_string()),
+            }
         }
         if !is_reftable {
             // Git reads them when it takes a lock, so that readers do not depend on them.
@@ -168,47 +169,57 @@ impl Settings {
     }
 
     fn small_batches(&mut self, config: &Config, is_bare: bool) -> bool {
-        match config.last("refdb.smallbatches").map(|value| value.raw.unwrap_or_default().as_bytes()) {
-            None | Some(b"packed") => false,
-            Some(b"loose") => true,
-            Some(b"auto") => {
+        let Some(value) = config.last("refdb.smallbatches") else { return false };
+        match value.raw.unwrap_or_default().as_bytes() {
+            b"packed" => false,
+            b"loose" => true,
+            b"auto" => {
                 self.git_packs = GitPacks::of(config, is_bare);
                 self.git_packs.is_none()
             }
-            Some(other) => {
+            other => {
                 let other = other.as_bstr();
-                let fault = format!("bad value '{other}' for 'refdb.smallBatches': use packed, loose or auto");
-                self.bad_for_writers.get_or_insert(fault);
+                let what = format!("bad value '{other}' for 'refdb.smallBatches': use packed, loose or auto");
+                self.note_bad(&value, what);
                 false
             }
         }
     }
 
     fn loose_refs(&mut self, value: Option<Value<'_>>) -> Option<usize> {
-        let count = match value.map(|value| value.int()) {
-            None => LOOSE_REFS,
-            Some(Ok(count)) if count >= 0 => count as usize,
-            Some(Ok(count)) => {
-                let fault = format!("bad value '{count}' for 'refdb.looseRefs': use a number of refs, 0 for any");
-                self.bad_for_writers.get_or_insert(fault);
-                0
+        let Some(value) = value else { return Some(LOOSE_REFS) };
+        match value.int() {
+            Ok(count) if count >= 0 => (count > 0).then_some(count as usize),
+            Ok(count) => {
+                let what = format!("bad value '{count}' for 'refdb.looseRefs': use a number of refs, 0 for any");
+                self.note_bad(&value, what);
+                None
             }
-            Some(Err(error)) => {
-                self.bad_for_writers.get_or_insert(error.to_string());
-                0
-            }
-        };
-        (count > 0).then_some(count)
-    }
-
-    fn timeout(&mut self, value: Option<Value<'_>>) -> Option<Patience> {
-        match value?.int() {
-            Ok(millis) => Some(Patience::from_millis(millis.into())),
             Err(error) => {
-                self.bad_for_writers.get_or_insert(error.to_string());
+                self.note_bad(&value, error.to_string());
                 None
             }
         }
+    }
+
+    fn timeout(&mut self, value: Option<Value<'_>>) -> Option<Patience> {
+        let value = value?;
+        match value.int() {
+            Ok(millis) => Some(Patience::from_millis(millis.into())),
+            Err(error) => {
+                self.note_bad(&value, error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Keeps the first setting that prevents writers from locking anything.
+    fn note_bad(&mut self, value: &Value<'_>, what: String) {
+        self.bad_for_writers.get_or_insert_with(|| BadSetting {
+            key: value.key.to_owned(),
+            value: value.raw.map(ToOwned::to_owned),
+            what,
+        });
     }
 
     fn core(
@@ -430,7 +441,8 @@ mod tests {
         }
         let settings = load(&["core.packedRefsTimeout=12x"], false).unwrap();
         let bad = "bad numeric config value '12x' for 'core.packedrefstimeout': invalid unit";
-        assert_eq!(settings.bad_for_writers.as_deref(), Some(bad));
+        let found = settings.bad_for_writers.unwrap();
+        assert_eq!((found.key.as_bstr(), found.to_string()), ("core.packedrefstimeout".into(), bad.to_owned()));
         for key in ["user.name", "core.logallrefupdates"] {
             assert_eq!(
                 load(&[key], false).unwrap_err(),

@@ -1,4 +1,4 @@
-//! Why refs cannot change their format: see [`Store::migrate`](crate::Store::migrate).
+//! Why refs cannot be migrated to another format: see [`Store::migrate`](crate::Store::migrate).
 
 use bstr::BString;
 use std::{fmt, path::PathBuf};
@@ -6,10 +6,11 @@ use std::{fmt, path::PathBuf};
 /// How many refs an error names.
 const NAMED_MAX: usize = 10;
 
-/// Why refs cannot change their format. Nothing was changed, but for `Unfinished`.
+/// Why refs cannot be migrated to another format. Nothing has changed, except for `Unfinished`.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MigrateError {
-    /// They have it.
+    /// They have that format already.
     #[error("repository already uses '{0}' format")]
     SameFormat(&'static str),
     /// They are not on disk.

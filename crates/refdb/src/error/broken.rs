@@ -1,10 +1,9 @@
-//! A ref whose own file is no good, as a value that lists pass over.
+//! A ref whose own file is corrupt, as a value that listings pass over.
 
 use bstr::BString;
 use std::{io, path::PathBuf};
 
-/// A ref whose own file is no good. It exists, but nobody knows what it holds; a value beneath it in packed-refs is not its
-/// value.
+/// A ref whose own file is corrupt. The ref exists, but its value is unknown: an older value in packed-refs does not count.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: reference broken: {why}", path.display())]
 pub struct BrokenRef {
@@ -12,30 +11,31 @@ pub struct BrokenRef {
     pub name: BString,
     /// Its file.
     pub path: PathBuf,
-    /// The fault of the file.
+    /// What is wrong with the file.
     pub why: LooseError,
 }
 
-/// Why the content of a loose ref's file is no good.
+/// Why a loose ref's file has no valid value.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LooseError {
-    /// Nothing is in it: a crash, or an interrupted program.
+    /// The file is empty, which a crash or an interrupted program can leave behind.
     #[error("the file is empty; restore the ref from its reflog or delete the file")]
     Empty,
-    /// It begins with neither an object id nor `ref:`.
+    /// The file begins with neither an object id of this number of hexadecimal digits nor `ref:`.
     #[error("neither 'ref: NAME' nor an object id of {0} digits")]
     Content(usize),
-    /// It is a symbolic ref to a name that no ref can have.
+    /// The file is a symbolic ref to this name, which no ref can have.
     #[error("it points at '{0}', which no ref can be called")]
     Target(BString),
-    /// The system does not let us read it, and says so with this number. Causes are a symbolic link without an end, or
-    /// no permission.
+    /// The file cannot be read, for this `errno`: for instance because permission is missing, or because symbolic links
+    /// form a loop.
     #[error("{}", said(*.0))]
     Unreadable(i32),
 }
 
 impl LooseError {
-    /// Git's words.
+    /// Git's words for the fault.
     pub fn words(&self) -> String {
         match self {
             LooseError::Empty | LooseError::Content(_) | LooseError::Target(_) => "reference broken".into(),
@@ -43,7 +43,8 @@ impl LooseError {
         }
     }
 
-    /// If the error is about this one file, and lasts. What the whole system suffers from is another matter.
+    /// The fault of the file, if the error is lasting and about this one file. An error that concerns the whole system,
+    /// such as too many open files, is none.
     pub(crate) fn of_file(error: &refdb_vfs::Error) -> Option<Self> {
         let errno = error.source.raw_os_error()?;
         (error.is_symlink() || error.is_too_long() || error.is_forbidden() || error.is_special())
@@ -51,8 +52,8 @@ impl LooseError {
     }
 }
 
-/// What the system says of an error, without the number that Rust adds.
-pub(crate) fn said(errno: i32) -> String {
+/// The system's text for an `errno`, without the number that Rust adds.
+fn said(errno: i32) -> String {
     let text = io::Error::from_raw_os_error(errno).to_string();
     text.split_once(" (os error").map_or(text.clone(), |(text, _)| text.to_owned())
 }

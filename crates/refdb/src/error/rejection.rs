@@ -1,11 +1,11 @@
-//! Why one edit cannot happen, as a value; and the one place that has git's sentences for it.
+//! Why one edit is rejected, as a value, and the only place that has git's sentences for it.
 
-use crate::LooseError;
+use super::LooseError;
 use bstr::{BStr, BString};
 use refdb_types::{ObjectId, RefName, Target};
 use std::{fmt, path::PathBuf};
 
-/// Why one edit of a transaction cannot happen. Its text is git's.
+/// Why one edit of a transaction is rejected. Its text is git's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
     /// The ref as the caller named it.
@@ -16,8 +16,9 @@ pub struct Rejection {
     pub why: Why,
 }
 
-/// What stands in the way of an edit.
+/// What prevents an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Why {
     /// The ref does not exist, and the edit expects that it does.
     Missing,
@@ -115,6 +116,7 @@ pub enum Why {
 
 /// The classes of reasons that `git update-ref --batch-updates` reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Reason {
     /// A ref exists where this one needs a folder, or the reverse.
     NameConflict,
@@ -205,12 +207,12 @@ impl Why {
 }
 
 impl Rejection {
-    /// Of an edit that names the very ref that it would change.
+    /// The rejection of an edit that names the ref which it would change, without a symbolic ref between.
     pub fn of(name: RefName, why: Why) -> Self {
         Rejection { given: name.clone(), resolved: name, why }
     }
 
-    /// The same of a ref that was claimed.
+    /// The rejection of the edit of a claimed ref.
     pub(crate) fn of_claim(name: &BStr, why: Why) -> Self {
         Rejection::of(RefName::new_safe(name.to_vec()).expect("claims were names when they came in"), why)
     }

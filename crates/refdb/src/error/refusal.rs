@@ -1,11 +1,13 @@
-//! Why a whole operation is refused although nothing is broken: the caller's mistake, or a bound.
+//! Why a whole operation is refused although nothing is corrupt: a mistake of the caller, a limit, or the global ref
+//! database.
 
 use bstr::BString;
 use refdb_types::RefName;
 use std::path::PathBuf;
 
-/// The caller asks for something that cannot be. Nothing has happened.
+/// The caller asked for something impossible. No ref has changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Misuse {
     /// No ref can have this name.
     #[error("refusing to update ref with bad name '{0}'")]
@@ -42,9 +44,9 @@ pub enum Misuse {
         /// What `refdb.global` says.
         value: BString,
     },
-    /// A setting that writing needs cannot be used.
-    #[error("{0}")]
-    Setting(String),
+    /// A setting that writers need has a value that cannot be used.
+    #[error(transparent)]
+    Setting(refdb_repo::config::BadSetting),
     /// A value is an object id of the wrong kind, or text that is no id.
     #[error("'{0}' is no object id of this repository")]
     BadId(String),
@@ -56,16 +58,17 @@ pub enum Misuse {
         /// The other.
         other: PathBuf,
     },
-    /// A prepared transaction of this thread has locked the stack of reftables. To wait for it would be in vain.
+    /// A prepared transaction of this thread holds the lock, so that to wait for it would be in vain.
     #[error("cannot lock references: a prepared transaction of this thread holds '{}'; commit it or give it up first", folder.display())]
     OwnLock {
-        /// The stack's folder.
+        /// The folder of the locked stack of reftables, or `refs in memory`.
         folder: PathBuf,
     },
 }
 
-/// Why the global ref database did not let a transaction happen.
+/// Why a transaction did not get the agreement of the global ref database.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Undecided {
     /// It did not agree.
     #[error("the global ref database did not agree to the update")]
@@ -85,8 +88,9 @@ pub enum Undecided {
     },
 }
 
-/// A bound was met. Nothing has happened; trying again, or with less, may help.
+/// A limit was reached. No ref has changed; trying again, or with less, may help.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Limit {
     /// A transaction has more than 2^32 edits.
     #[error("too many edits")]
