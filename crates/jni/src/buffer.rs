@@ -1,17 +1,18 @@
-//! Memory outside of Java's heap that a thread of Java lends to a call.
+//! Memory outside of Java's heap that a Java thread lends to a call.
 
 use crate::failure::Failure;
 use jni::{Env, objects::JByteBuffer, sys::jlong};
 use std::ptr::NonNull;
 
-/// `LEN` bytes that a thread of Java allocated outside of its heap, by their address.
+/// The address of `LEN` bytes that a Java thread allocated outside of the heap.
 ///
-/// Rust makes none of these: they are arguments of entry points, for which Java passes what [`Lent::address_of`] gave.
+/// Rust code never creates one: it is an argument of entry points, for which Java passes a result of
+/// [`Lent::address_of`].
 #[repr(transparent)]
 pub(crate) struct Lent<const LEN: usize>(jlong);
 
 impl<const LEN: usize> Lent<LEN> {
-    /// The address of a buffer; one that is in Java's heap or has not `LEN` bytes is refused.
+    /// The address of a direct buffer. Fails if the buffer is in Java's heap or has another length than `LEN`.
     pub(crate) fn address_of(env: &Env<'_>, buffer: &JByteBuffer<'_>) -> Result<jlong, Failure> {
         if env.get_direct_buffer_capacity(buffer)? != LEN {
             return Err(Failure::Malformed("a buffer of another size"));
@@ -19,7 +20,7 @@ impl<const LEN: usize> Lent<LEN> {
         Ok(env.get_direct_buffer_address(buffer)? as jlong)
     }
 
-    /// Its content.
+    /// The content of the buffer.
     pub(crate) fn bytes(&mut self) -> Result<&mut [u8], Failure> {
         let start = NonNull::new(self.0 as *mut u8).ok_or(Failure::Malformed("no buffer"))?;
         // SAFETY: `Exchange.java` and `LookupBuffer.java` pass a result of `address_of`, which made sure of the length.

@@ -1,4 +1,4 @@
-//! The persistent key-value cache: `org.refdb.engine.Cache`.
+//! The persistent key-value cache: the entry points of `org.refdb.engine.CacheNatives`.
 
 mod tools;
 mod transfer;
@@ -33,7 +33,8 @@ impl From<Error> for Failure {
     }
 }
 
-/// Opens a cache: root, name, version, limit, age or -1, key, older keys, whether for reading only.
+/// Opens a cache. The request has its root, name, version, limit in bytes, maximum age or -1, key, older keys, and
+/// whether it is opened read-only.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_open<'l>(
     env: EnvUnowned<'l>,
@@ -76,7 +77,7 @@ fn key(bytes: &[u8]) -> Result<Option<Key>, Failure> {
     }
 }
 
-/// Closes a cache and writes its memory to disk. Closing twice does nothing.
+/// Closes a cache after writing what is in memory to disk. Does nothing if it is closed already.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_close<'l>(
     env: EnvUnowned<'l>,
@@ -86,7 +87,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_close<'l>(
     call(env, |_| Ok(CACHES.remove(handle).map_or(Ok(()), |cache| cache.close())?))
 }
 
-/// The address of a buffer that Java allocated outside of its heap, for [`Exchange`].
+/// Returns the address of a direct buffer that Java allocated as an [`Exchange`].
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_addressOf<'l>(
     env: EnvUnowned<'l>,
@@ -96,9 +97,9 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_addressOf<'l>(
     call(env, |env| Exchange::address_of(env, &buffer))
 }
 
-/// Looks a key up that stands at the start of an exchange buffer. Puts the value's time of creation behind the key, in
-/// 8 little-endian bytes, and the value behind that. Returns the value's length, -1 if there is none. A value for which
-/// the buffer is too short, or that has more than `SHORT_VALUE_BYTES`, is not put there.
+/// Looks up the key at the start of an exchange buffer. Puts the value's time of creation behind the key, in 8
+/// little-endian bytes, and the value behind that, unless the buffer is too short or the value is longer than
+/// `SHORT_VALUE_BYTES`. Returns the length of the value, or -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
     env: EnvUnowned<'l>,
@@ -123,9 +124,10 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
     })
 }
 
-/// As `get`, for values of any length. The value comes in an array of its own, copied straight from the place where it
-/// lies. The time of creation goes behind the key in the exchange buffer. A key too long to stand there is in
-/// `long_key`; then the time goes to the buffer's start. Returns null if there is none.
+/// Looks up a value of any length, which is copied straight into a new array. Returns null if there is none.
+///
+/// The time of creation is put behind the key in the exchange buffer, or at the start of the buffer if the key is so
+/// long that it is passed in `long_key`.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_getArray<'l>(
     env: EnvUnowned<'l>,
@@ -150,28 +152,29 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_getArray<'l>(
 }
 
 const NOT_FOUND: jint = -1;
-/// A longer value costs less in an array of its own than copied twice; `Cache.java` says the same.
+/// Longer values are returned in an array of their own, which costs less than copying them twice. `Cache.java` has the
+/// same number.
 const SHORT_VALUE_BYTES: usize = 16 << 10;
-/// Length of the time of creation.
+/// Bytes of the time of creation.
 const CREATED_BYTES: usize = 8;
-/// The buffer for keys and values; `Exchange.java` says the same of its length.
+/// The buffer for keys and values. `Exchange.java` has the same length.
 type Exchange = Lent<{ 64 << 10 }>;
 
-/// The first `len` bytes, and the others.
+/// Splits a buffer after `len` bytes.
 fn split(bytes: &mut [u8], len: jint) -> Result<(&mut [u8], &mut [u8]), Failure> {
     let at = usize::try_from(len).ok().and_then(|len| bytes.split_at_mut_checked(len));
     at.ok_or(Failure::Malformed("a length beyond the buffer"))
 }
 
-/// What became of a put; the numbers are `Cache.put`'s.
+/// The result of a put, as the number that `Cache.put` expects.
 const STORED: jint = 0;
 const REFUSED: jint = 1;
 const NO_ROOM: jint = 2;
-/// Beside a durability. The put takes its place at once or is told that there is no room; it waits for nothing.
+/// A flag beside the durability: the put fails at once if there is no room, and waits for nothing.
 const AT_ONCE: jint = 4;
 
-/// Puts a value; the exchange buffer has the key and behind it the value. A value that is too large for the cache is
-/// refused, and the key's older value removed.
+/// Puts a value. The exchange buffer has the key, and the value behind it. If the value is too large for the cache, it
+/// is refused and the key's older value is removed.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_put<'l>(
     env: EnvUnowned<'l>,
@@ -191,7 +194,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_put<'l>(
     })
 }
 
-/// As `put`, for what does not fit into an exchange buffer.
+/// Puts a value that does not fit into an exchange buffer together with its key.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_putLarge<'l>(
     env: EnvUnowned<'l>,
@@ -225,7 +228,7 @@ fn put(cache: &Cache, key: &[u8], value: &[u8], created: jlong, durability: jint
     }
 }
 
-/// Removes a key; whether it was there.
+/// Removes a key. Returns whether it was there.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_remove<'l>(
     env: EnvUnowned<'l>,
@@ -240,7 +243,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_remove<'l>(
     })
 }
 
-/// Removes all.
+/// Removes all entries.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_clear<'l>(
     env: EnvUnowned<'l>,
@@ -251,7 +254,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_clear<'l>(
     call(env, |_| Ok(CACHES.get(handle)?.clear_with(durability_of(durability)?)?))
 }
 
-/// Returns when all before is as durable as asked.
+/// Waits until everything that was put or removed before is as durable as `durability` says.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_flush<'l>(
     env: EnvUnowned<'l>,
@@ -262,7 +265,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_flush<'l>(
     call(env, |_| Ok(CACHES.get(handle)?.flush(durability_of(durability)?)?))
 }
 
-/// The figures: how many, then each name with its number.
+/// Returns the statistics: their number, and then each name with its value.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_stats<'l>(
     env: EnvUnowned<'l>,
@@ -281,7 +284,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_stats<'l>(
     })
 }
 
-/// What was wrong with the files when it was opened: how many texts, then each.
+/// Returns what was wrong with the files when the cache was opened: the number of texts, and then each text.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_notices<'l>(
     env: EnvUnowned<'l>,
@@ -299,7 +302,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_notices<'l>(
     })
 }
 
-/// Deletes other versions' folders: root, name, the version to keep.
+/// Deletes the folders of other versions of a cache. The request has the root, the name and the version to keep.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_cleanVersions<'l>(
     env: EnvUnowned<'l>,
@@ -315,7 +318,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_cleanVersions<'l>(
     })
 }
 
-/// An answer of nothing but numbers.
+/// Encodes an answer that consists of numbers.
 fn numbers<'l>(env: &mut Env<'l>, numbers: &[u64]) -> Result<JByteArray<'l>, Failure> {
     let mut answer = Answer::default();
     for number in numbers {

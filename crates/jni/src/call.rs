@@ -2,8 +2,10 @@ use crate::failure::{Failure, Throw};
 use jni::{Env, EnvUnowned, objects::JByteArray, sys::jint};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// The frame of every entry point: a failure or a panic becomes a Java exception. The value returned then is the type's
-/// default, which no entry point gives as a good answer. No handle is 0, no answer is empty, no array null.
+/// Runs the body of an entry point, and turns a failure or a panic into a Java exception.
+///
+/// In that case it returns the type's default, which no entry point returns on success: no handle is 0, no answer is
+/// empty and no array is null.
 pub(crate) fn call<'l, T: Default>(
     mut env: EnvUnowned<'l>,
     body: impl FnOnce(&mut Env<'l>) -> Result<T, Failure>,
@@ -11,8 +13,8 @@ pub(crate) fn call<'l, T: Default>(
     env.with_env(body).resolve::<Throw>()
 }
 
-/// As [`call`], for the few frequent entry points for which a question to Java would cost more than their work. Java is
-/// met only if they fail.
+/// Runs the body of an entry point that is called so often that using the JNI environment would cost more than its
+/// work. The environment is used only if the body fails, as [`call`] does it.
 pub(crate) fn quick_call<'l, T: Default>(env: EnvUnowned<'l>, body: impl FnOnce() -> Result<T, Failure>) -> T {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(answer)) => answer,
@@ -21,26 +23,26 @@ pub(crate) fn quick_call<'l, T: Default>(env: EnvUnowned<'l>, body: impl FnOnce(
     }
 }
 
-/// A copy of an array's content.
+/// Copies the content of a Java array.
 pub(crate) fn bytes_of(env: &Env<'_>, array: &JByteArray<'_>) -> Result<Vec<u8>, Failure> {
     Ok(env.convert_byte_array(array)?)
 }
 
-/// Fills `into` with an array's first bytes; an array with fewer is an exception.
+/// Fills `into` with the first bytes of a Java array. Fails if the array is shorter.
 pub(crate) fn copy_bytes(env: &Env<'_>, array: &JByteArray<'_>, into: &mut [u8]) -> Result<(), Failure> {
     // SAFETY: both types are single bytes for which every value is valid; the length is the slice's own.
     let signed = unsafe { std::slice::from_raw_parts_mut(into.as_mut_ptr().cast::<i8>(), into.len()) };
     Ok(array.get_region(env, 0, signed)?)
 }
 
-/// Puts bytes into an array, from the place `at` on.
+/// Copies bytes into a Java array, from the index `at` on.
 pub(crate) fn put_bytes(env: &Env<'_>, array: &JByteArray<'_>, at: jint, bytes: &[u8]) -> Result<(), Failure> {
     // SAFETY: as above.
     let signed = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<i8>(), bytes.len()) };
     Ok(array.set_region(env, at, signed)?)
 }
 
-/// A new array with this content.
+/// Makes a Java array with this content.
 pub(crate) fn new_array<'l>(env: &mut Env<'l>, content: &[u8]) -> Result<JByteArray<'l>, Failure> {
     if i32::try_from(content.len()).is_err() {
         return Err(Failure::TooLarge(content.len()));

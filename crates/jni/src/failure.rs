@@ -8,22 +8,22 @@ use jni::{
 use refdb::Undecided;
 use std::{any::Any, path::PathBuf};
 
-/// Why an entry point gives no answer.
+/// Why an entry point failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Java refused something: an exception is pending, or memory ran out.
+    /// A JNI function failed: an exception is pending, or memory ran out.
     Jni(JniError),
-    /// The handle was closed, or never was one.
+    /// The handle was closed, or never existed.
     Closed(&'static str),
-    /// The request cannot be decoded: the jar and the library do not fit.
+    /// The request cannot be decoded, because the jar and the library are of different versions.
     Malformed(&'static str),
-    /// The answer is larger than a Java array can be, in bytes.
+    /// The answer, of this many bytes, is larger than a Java array can be.
     TooLarge(usize),
-    /// The engine said no.
+    /// The engine failed.
     Engine(Box<Report>),
 }
 
-/// What the engine has to say about an error: `org.refdb.engine.EngineException`.
+/// An error of the engine, as `org.refdb.engine.EngineException` shows it.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) kind: Kind,
@@ -32,7 +32,7 @@ pub(crate) struct Report {
     pub(crate) path: Option<PathBuf>,
 }
 
-/// The classes of errors, by what a caller can do. The names are those of `EngineException.Kind`.
+/// The kinds of errors, which differ in what a caller can do about them. The names are those of `EngineException.Kind`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Io,
@@ -164,9 +164,9 @@ impl<T: Default> ErrorPolicy<T, Failure> for Throw {
             _ => "no reason given",
         };
         let message = format!("a bug in refdb's engine: {what}; please report it with the log around this");
-        // What was caught may itself do harm when it is dropped; a few bytes are the lesser evil.
+        // Dropping the payload of a panic may panic again, so that it is leaked.
         std::mem::forget(payload);
-        // An exception that Java had raised before the panic says less than the panic.
+        // The panic is reported in place of an exception that was pending before.
         env.exception_clear();
         raise(env, Failure::engine(Kind::Bug, message));
         Ok(T::default())
@@ -193,7 +193,8 @@ fn raise(env: &mut Env<'_>, failure: Failure) {
         ),
         Failure::Engine(report) => raise_report(env, &report),
     };
-    // Throwing is reported as the error that is wanted here. Anything else means that the exception could not be made.
+    // The crate reports a thrown exception as an error, which is wanted here. Any other error means that it could not
+    // be thrown.
     if !matches!(thrown, Err(JniError::JavaException)) && !env.exception_check() {
         let _ = env.throw_new(jni_str!("java/lang/IllegalStateException"), jni_str!("refdb cannot report an error"));
     }

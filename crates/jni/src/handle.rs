@@ -6,14 +6,15 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-/// The open objects of one kind, which Java knows by number.
+/// The open objects of one kind, to which Java refers by handles.
 ///
-/// A number is the place in a table and how often that place had been given out before. So an old number is never
-/// mistaken for a new object. A call holds the object it works on. Closing it at the same time only means that it goes
-/// away when the call ends. Looking an object up takes no lock and writes to no memory that threads share.
+/// A handle consists of an index into a table and a generation that grows each time the index is reused, so that a
+/// closed handle is never mistaken for a new object. A call keeps its object alive; if the handle is closed at the same
+/// time, the object is dropped when the call ends. Looking up an object takes no lock and writes to no shared memory
+/// except the object's reference count.
 pub(crate) struct Handles<T> {
     what: &'static str,
-    /// Each twice as long as the one before, so that places never move.
+    /// Chunks of entries, each twice as long as the one before, so that entries never move.
     chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
     places: Mutex<Places>,
 }
@@ -26,8 +27,7 @@ struct Entry<T> {
     value: T,
 }
 
-/// The places that may be given out. They are those that were given back, with the generation that is next there, and
-/// all after these.
+/// The free entries: those that were given back, each with its next generation, and all that were never used.
 struct Places {
     free: Vec<(u32, u32)>,
     unused: u32,
@@ -36,7 +36,7 @@ struct Places {
 const FIRST_CHUNK_LOG: u32 = 5;
 const CHUNKS: usize = (u32::BITS - FIRST_CHUNK_LOG) as usize;
 
-/// An object as long as somebody works on it.
+/// An object that a call works on, which keeps it alive.
 pub(crate) struct Held<T>(Guard<Option<Arc<Entry<T>>>>);
 
 impl<T> Deref for Held<T> {
@@ -50,13 +50,13 @@ impl<T> Deref for Held<T> {
 }
 
 impl<T> Handles<T> {
-    /// An empty table. `what` names one of its objects for people.
+    /// Creates an empty table. `what` names one of its objects in error messages.
     pub(crate) const fn new(what: &'static str) -> Self {
         let places = Mutex::new(Places { free: Vec::new(), unused: 0 });
         Handles { what, chunks: [const { OnceLock::new() }; CHUNKS], places }
     }
 
-    /// Takes an object in and gives its handle.
+    /// Adds an object and returns its handle.
     pub(crate) fn insert(&self, value: T) -> Result<jlong, Failure> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, generation) = match places.free.pop() {
@@ -82,20 +82,20 @@ impl<T> Handles<T> {
         self.chunks.get(chunk)?.get()?.get(offset)
     }
 
-    /// The object behind a handle.
+    /// The object to which a handle refers. Fails if the handle was closed or never existed.
     pub(crate) fn get(&self, handle: jlong) -> Result<Held<T>, Failure> {
         let (generation, at) = parts(handle);
         let held = self.slot(at).map(Slot::load).filter(|held| is_of(held, generation));
         held.map(Held).ok_or(Failure::Closed(self.what))
     }
 
-    /// Ends a handle. Nothing happens if it has been ended before.
+    /// Closes a handle. Does nothing if it is closed already.
     pub(crate) fn remove(&self, handle: jlong) -> Option<Held<T>> {
         let (generation, at) = parts(handle);
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = self.slot(at).filter(|slot| is_of(&slot.load(), generation))?;
         let value = slot.swap(None)?;
-        // A place whose numbers are used up is never given out again.
+        // An entry whose generations are used up is never reused.
         places.free.extend(generation.checked_add(1).map(|next| (at, next)));
         Some(Held(Guard::from_inner(Some(value))))
     }
@@ -105,7 +105,7 @@ fn is_of<T>(entry: &Guard<Option<Arc<Entry<T>>>>, generation: u32) -> bool {
     entry.as_ref().is_some_and(|entry| entry.generation == generation)
 }
 
-/// The chunk that has a place, and where in it.
+/// The chunk that contains an index, and the position in it.
 fn chunk_of(at: u32) -> (usize, usize) {
     let at = u64::from(at) + (1 << FIRST_CHUNK_LOG);
     let log = at.ilog2();

@@ -1,11 +1,12 @@
-//! The bridge: refdb's engine, called from Java.
+//! The native half of the Java module `engine`: refdb's refs and key-value cache, called through JNI.
 //!
-//! It is thin: each entry point decodes its arguments, makes one call and encodes the answer. Bytes from Java are
+//! Each entry point decodes its arguments, makes one call into the engine and encodes the answer. Bytes from Java are
 //! trusted no more than bytes from a disk.
 //!
-//! First read `call` (the frame of every entry point) and `failure` (how an error becomes a Java exception). Then read
-//! `handle` (Java's substitute for pointers), `wire` (lists packed into one array) and `buffer` (memory that Java
-//! lends). A file an area follows: `library` (versions), `refs` (the ref store), `cache` (the key-value cache).
+//! Reading order: `call` (the frame of every entry point), `failure` (how an error becomes a Java exception), `handle`
+//! (the numbers by which Java refers to open objects), `wire` (requests and answers in one array), `buffer` (memory
+//! that Java lends), and then one file for each area: `library` (versions), `refs` (repositories), `cache` (the
+//! key-value cache).
 
 // Java finds entry points by their unmangled names; the other unsafe code is the slices in `buffer` and `call`.
 #![allow(unsafe_code)]

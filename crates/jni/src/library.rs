@@ -1,4 +1,4 @@
-//! What the library says about itself.
+//! The version of the library, and a panic for tests.
 
 use crate::call::{call, new_array};
 use jni::{
@@ -6,7 +6,7 @@ use jni::{
     objects::{JByteArray, JClass},
 };
 
-/// The library's version, in ASCII. The jar refuses any but its own.
+/// Returns the library's version in ASCII. The jar refuses a library of another version.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_NativeLibrary_nativeVersion<'l>(
     env: EnvUnowned<'l>,
@@ -15,7 +15,7 @@ pub extern "system" fn Java_org_refdb_engine_NativeLibrary_nativeVersion<'l>(
     call(env, |env| new_array(env, env!("CARGO_PKG_VERSION").as_bytes()))
 }
 
-/// Panics, so that the tests can see what becomes of it.
+/// Panics, so that tests can check that Java gets an exception.
 #[cfg(feature = "test-hooks")]
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_TestHooks_panic<'l>(

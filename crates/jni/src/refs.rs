@@ -1,6 +1,6 @@
-//! The refs of a process's repositories: `org.refdb.engine.RefNatives`.
+//! The refs of repositories: the entry points of `org.refdb.engine.RefNatives`.
 //!
-//! `request` decodes what Java asks, `answer` encodes what it gets; both are little-endian and described there.
+//! `request` decodes the arguments and `answer` encodes the results; both describe their formats.
 
 mod answer;
 mod arbiter;
@@ -37,10 +37,11 @@ static VIEWS: Handles<Views> = Handles::new("the ref views");
 static VIEW: Handles<Arc<View>> = Handles::new("the ref database");
 static LISTING: Handles<Mutex<OpenListing>> = Handles::new("the list of refs");
 
-/// Room for a usual name, and for its row. `LookupBuffer.java` says the same of its length.
+/// The length in bytes of a look-up buffer, which has room for a usual name and for its row. `LookupBuffer.java` has
+/// the same number.
 type LookupBuffer = Lent<1024>;
 
-/// A listing, and how it is given out.
+/// A listing that is handed to Java in chunks.
 struct OpenListing {
     listing: Listing,
     chunk: Chunk,
@@ -49,10 +50,10 @@ struct OpenListing {
 }
 
 impl OpenListing {
-    /// Most lists are of one change. The allocator has as much as this, with a chunk's numbers, for each thread at
-    /// hand.
+    /// Bytes of the first chunk, which holds most lists, since they are of one change. Allocations of this size are
+    /// served from the allocator's cache of the thread.
     const FIRST_ROOM: usize = 880;
-    /// Other lists are short, too, and the long ones are read in chunks of a size that a cache holds.
+    /// Bytes of later chunks, which fit into the processor's cache.
     const FIRST_CHUNK_LEN: usize = 4 << 10;
     const CHUNK_LEN: usize = 256 << 10;
 
@@ -60,7 +61,7 @@ impl OpenListing {
         OpenListing { listing, chunk: Chunk::default(), chunk_len: Self::FIRST_CHUNK_LEN, is_done: false }
     }
 
-    /// The next rows; nothing at the end.
+    /// Encodes the next rows; empty at the end.
     fn next(&mut self) -> Result<&[u8], Failure> {
         let OpenListing { listing, chunk, chunk_len, is_done } = self;
         chunk.clear(if *chunk_len == Self::FIRST_CHUNK_LEN { Self::FIRST_ROOM } else { *chunk_len });
@@ -91,7 +92,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_viewsOpen<'l>(
     })
 }
 
-/// What all views hold together.
+/// Returns what all views of the process hold together.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_holdings<'l>(
     env: EnvUnowned<'l>,
@@ -105,7 +106,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_holdings<'l>(
     })
 }
 
-/// What each view has done: its folder, then what `stats` answers.
+/// Returns the counters of each view: its folder, and then what `stats` returns.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_statsOfAll<'l>(
     env: EnvUnowned<'l>,
@@ -124,7 +125,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_statsOfAll<'l>(
     })
 }
 
-/// The work so far of the view of the repository in a folder. The byte before it is 0 if there is no such view.
+/// Returns the counters of the view of the repository in a folder, behind a byte that is 0 if there is no such view.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_statsOf<'l>(
     env: EnvUnowned<'l>,
@@ -144,7 +145,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_statsOf<'l>(
     })
 }
 
-/// As `hint`, for the view of the repository in a folder; false if nobody has such a view.
+/// Makes the next question to the view of the repository in a folder look at the disk. Returns false if there is no
+/// such view.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_hintAt<'l>(
     env: EnvUnowned<'l>,
@@ -202,7 +204,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_close<'l>(
     })
 }
 
-/// Drops the cache of the repository in a folder; views that are open stay usable.
+/// Makes the next one who opens the repository in a folder get a new view. Views that are open stay usable.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_forget<'l>(
     env: EnvUnowned<'l>,
@@ -217,7 +219,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_forget<'l>(
     })
 }
 
-/// The formats of refs and object ids, and the version of the refs.
+/// Returns the formats of refs and object ids, and the version of the refs.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_info<'l>(
     env: EnvUnowned<'l>,
@@ -232,7 +234,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_info<'l>(
     })
 }
 
-/// The address of a buffer that Java allocated outside of its heap, for [`LookupBuffer`].
+/// Returns the address of a direct buffer that Java allocated as a [`LookupBuffer`].
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_addressOf<'l>(
     env: EnvUnowned<'l>,
@@ -242,9 +244,9 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_addressOf<'l>(
     call(env, |env| LookupBuffer::address_of(env, &buffer))
 }
 
-/// Looks one ref up, symbolic refs followed. The name stands at the start of a look-up buffer, and the answer takes its
-/// place. It is the answer of `lookupMany` for one name. Returns the answer's length; -1 if it is longer than the
-/// buffer.
+/// Looks up one ref and follows symbolic refs. The name is at the start of a look-up buffer, where the answer replaces
+/// it; it is what `lookupMany` returns for one name. Returns the length of the answer, or -1 if the buffer is too short
+/// for it.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_lookup<'l>(
     env: EnvUnowned<'l>,
@@ -267,7 +269,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookup<'l>(
     })
 }
 
-/// Looks many refs up; the answers stand in the order of the names.
+/// Looks up several refs and follows symbolic refs. The answers are in the order of the names.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_lookupMany<'l>(
     env: EnvUnowned<'l>,
@@ -287,9 +289,9 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookupMany<'l>(
     })
 }
 
-/// Begins a list of refs. Its first rows come as `listNext` gives them. Then eight bytes each are the version, the
-/// number of things that wait to be told, and the handle of the rest. The handle is 0 if there is no more, as with most
-/// lists, for which one call is enough.
+/// Begins a list of refs. Returns the first rows as `listNext` does, followed by eight bytes each for the version of
+/// the refs, the number of unreported warnings, and the handle of the rest. The handle is 0 if there is no more, as
+/// with most lists, which therefore take one call.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
     env: EnvUnowned<'l>,
@@ -315,13 +317,13 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
         answer.u64(view.unreported());
         let rest = if listing.is_done { 0 } else { LISTING.insert(Mutex::new(listing))? };
         answer.u64(rest as u64);
-        // Java cannot close what it was never told of.
+        // Java cannot close a handle that it never received.
         new_array(env, answer.as_slice()).inspect_err(|_| drop(LISTING.remove(rest)))
     })
 }
 
-/// The proof that tells whether another list asked for in the same words is this one. An empty array if that would be
-/// long.
+/// Returns a value that is equal for lists with equal rows, if they were begun with equal arguments. Empty if it would
+/// be long.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_listProof<'l>(
     env: EnvUnowned<'l>,
@@ -335,7 +337,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_listProof<'l>(
     })
 }
 
-/// The next rows, a whole [`Chunk`]; an empty array at the end.
+/// Returns the next rows as a whole [`Chunk`], or an empty array at the end.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_listNext<'l>(
     env: EnvUnowned<'l>,
@@ -361,8 +363,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_listClose<'l>(
     })
 }
 
-/// The refs that hold each of some objects, or a tag that leads to it. The names stand in the order of the objects,
-/// with their number before those of each.
+/// Returns the refs that point at each of some objects, directly or through an annotated tag: for each object, in
+/// order, the number of names and the names.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_pointingAt<'l>(
     env: EnvUnowned<'l>,
@@ -386,7 +388,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_pointingAt<'l>(
     })
 }
 
-/// The refs that make it impossible to create one of this name.
+/// Returns the refs whose names keep this name from being created.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_conflicting<'l>(
     env: EnvUnowned<'l>,
@@ -405,8 +407,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_conflicting<'l>(
     })
 }
 
-/// The refs whose files are no good. All are looked at now; or, if `unreported`, those that were met since this was
-/// asked last.
+/// Returns the broken refs, for which it looks at all loose refs. If `unreported`, returns only those that were found
+/// since the last such call, without a look at the disk.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_broken<'l>(
     env: EnvUnowned<'l>,
@@ -424,8 +426,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_broken<'l>(
     })
 }
 
-/// Where packed-refs turned out not to be sorted although it says so, in words, for a log. Empty if there is nothing to
-/// report.
+/// Returns the warning that packed-refs is not sorted although its header says so. Empty if there is nothing to report.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_takeDisorder<'l>(
     env: EnvUnowned<'l>,
@@ -435,7 +436,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_takeDisorder<'l>(
     call(env, |env| text_for_log(env, VIEW.get(view)?.take_disorder()))
 }
 
-/// Why small batches go to packed-refs although they may be loose, in words, for a log. Empty if there is nothing to
+/// Returns the warning that small batches go to packed-refs because git may pack refs. Empty if there is nothing to
 /// report.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_takeGitPacks<'l>(
@@ -446,7 +447,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_takeGitPacks<'l>(
     call(env, |env| text_for_log(env, VIEW.get(view)?.take_git_packs()))
 }
 
-/// Why loose refs cannot be folded, in words, for a log. Empty if there is nothing to report.
+/// Returns the warning that loose refs cannot be packed in the background. Empty if there is nothing to report.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_takeFailingFold<'l>(
     env: EnvUnowned<'l>,
@@ -456,12 +457,12 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_takeFailingFold<'l>(
     call(env, |env| text_for_log(env, VIEW.get(view)?.take_failing_pack()))
 }
 
-/// What was found, in words; empty if nothing was.
+/// Encodes a finding as text, which is empty if there is none.
 fn text_for_log<'l>(env: &mut Env<'l>, found: Option<impl ToString>) -> Result<JByteArray<'l>, Failure> {
     new_array(env, found.map_or_else(String::new, |found| found.to_string()).as_bytes())
 }
 
-/// Makes edits. That one of them cannot happen is an answer, no exception.
+/// Applies a batch of edits. A rejected edit is part of the answer and no exception.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_commit<'l>(
     env: EnvUnowned<'l>,
@@ -479,7 +480,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_commit<'l>(
     })
 }
 
-/// Entries of a reflog, newest first, from `skip` on and `max` at most. The first byte says whether there is a reflog.
+/// Returns at most `max` entries of a reflog, newest first, after skipping `skip` of them. The first byte says whether
+/// there is a reflog.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_log<'l>(
     env: EnvUnowned<'l>,
@@ -541,7 +543,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_hint<'l>(env: EnvUnowned
     })
 }
 
-/// Forgets all that is cached and opens the repository again.
+/// Drops all caches of the view and opens the repository again.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_flush<'l>(
     env: EnvUnowned<'l>,
@@ -551,7 +553,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_flush<'l>(
     call(env, |_| Ok(VIEW.get(view)?.flush()?))
 }
 
-/// Compares view and disk: how many refs there were, how many of them are broken, these, then the differences.
+/// Compares the view with the disk. Returns the number of refs, the number of broken ones, these, and the differences.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_verify<'l>(
     env: EnvUnowned<'l>,

@@ -1,10 +1,10 @@
-//! How requests and answers are packed into one array: little-endian integers, and byte strings after their length in
-//! four bytes. `org.refdb.engine.Packer` and `Unpacker` are the other end.
+//! The encoding of requests and answers in one array: little-endian integers, and byte strings that follow their length
+//! in four bytes. `org.refdb.engine.Packer` and `Unpacker` are the Java side.
 
 use crate::failure::Failure;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
 
-/// Reads a request. Every length is checked against the bytes there are.
+/// Decodes a request. Every length is checked against the bytes that remain.
 pub(crate) struct Request<'a> {
     rest: &'a [u8],
 }
@@ -50,19 +50,19 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A path of Java's, in the bytes of the file system.
+/// A path from Java, in the bytes of the file system.
 pub(crate) fn to_path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// Builds an answer.
+/// Encodes an answer.
 #[derive(Default)]
 pub(crate) struct Answer {
     bytes: Vec<u8>,
 }
 
 impl Answer {
-    /// With room for a usual ref's row, so that it need not grow.
+    /// Creates an empty answer with room for the row of a usual ref.
     pub(crate) fn of_one_ref() -> Self {
         Answer::with_room(128)
     }
@@ -87,7 +87,7 @@ impl Answer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// A byte string. Nothing that Java could take is longer than 4 GiB.
+    /// Appends a byte string, which must be shorter than 4 GiB, as everything is that fits into a Java array.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.u32(u32::try_from(bytes.len()).map_err(|_| Failure::TooLarge(bytes.len()))?);
         self.raw(bytes);

@@ -1,4 +1,4 @@
-//! What administrators do to a cache that is in use: walk over it, verify and compact it.
+//! Operations for administrators on a cache that is in use: walking, verification and compaction.
 
 use super::{CACHES, numbers};
 use crate::{
@@ -12,16 +12,17 @@ use jni::{
 };
 use refdb_kvcache::{EntryInfo, Verified};
 
-/// References to Java's objects that showing one entry takes.
+/// The number of local references that showing one entry takes.
 const REFERENCES: usize = 4;
 
-/// Why a walk ends early.
+/// Why a walk ended early.
 enum End {
     Asked,
     Failed(Failure),
 }
 
-/// Shows the visitor every entry, without values if none are wanted; how many records were whole, how many harmed.
+/// Shows every entry to a visitor, without values unless they are wanted. Returns the numbers of intact and of corrupt
+/// records.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_forEach<'l>(
     env: EnvUnowned<'l>,
@@ -73,7 +74,7 @@ fn show(
     })
 }
 
-/// Reads and checks every record: how many are whole, how many harmed.
+/// Reads and checks every record. Returns the numbers of intact and of corrupt ones.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_verify<'l>(
     env: EnvUnowned<'l>,
@@ -86,7 +87,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_verify<'l>(
     })
 }
 
-/// Frees dead space: how many bytes.
+/// Reclaims dead space. Returns the number of bytes that were freed.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_compact<'l>(
     env: EnvUnowned<'l>,

@@ -1,4 +1,4 @@
-//! A cache's entries through Java's streams.
+//! Export and import of a cache's entries through Java's streams.
 
 use super::{CACHES, numbers};
 use crate::{
@@ -12,10 +12,10 @@ use jni::{
 };
 use std::io::{self, BufReader, BufWriter, Read, Write};
 
-/// How much goes to or comes from a stream at once.
+/// Bytes that are written to or read from a stream at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Writes all entries to an `OutputStream`: how many.
+/// Writes all entries to an `OutputStream`. Returns their number.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_exportTo<'l>(
     env: EnvUnowned<'l>,
@@ -32,7 +32,8 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_exportTo<'l>(
     })
 }
 
-/// Puts all entries from an `InputStream`: how many are stored, were kept as they were, are too large.
+/// Puts all entries from an `InputStream`. Returns how many were stored, how many were there already, and how many are
+/// too large.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_importFrom<'l>(
     env: EnvUnowned<'l>,
@@ -48,7 +49,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_importFrom<'l>(
     })
 }
 
-/// One of Java's streams as one of Rust's. What Java throws is kept and thrown again at the end.
+/// A Java stream as a Rust reader or writer. An exception that Java throws is kept, and thrown again at the end.
 struct JavaStream<'a, 'l> {
     env: &'a mut Env<'l>,
     stream: &'a JObject<'l>,
@@ -62,7 +63,7 @@ impl<'a, 'l> JavaStream<'a, 'l> {
         Ok(JavaStream { env, stream, chunk, failure: None })
     }
 
-    /// The result of the whole transfer. A failure of the stream comes first, because it causes every other.
+    /// The result of the whole transfer. A failure of the stream is the reason for any other failure.
     fn result<T, E: Into<Failure>>(self, done: Result<T, E>) -> Result<T, Failure> {
         match self.failure {
             Some(failure) => Err(failure),
@@ -86,7 +87,7 @@ impl<'a, 'l> JavaStream<'a, 'l> {
         Ok(read)
     }
 
-    /// Does something with the stream, unless it failed before: Java must not be called while its exception is pending.
+    /// Uses the stream unless it has failed before, because Java must not be called while an exception is pending.
     fn once<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Failure>) -> io::Result<T> {
         let failed = || io::Error::other("Java's stream failed");
         if self.failure.is_some() {

@@ -1,4 +1,4 @@
-//! What Java gets, encoded.
+//! The encoding of answers about refs.
 
 use crate::{failure::Failure, wire::Answer};
 use refdb::{
@@ -62,7 +62,7 @@ pub(super) fn storage_flag(storage: Storage) -> u8 {
     }
 }
 
-/// What a ref holds.
+/// Encodes the value of a ref.
 ///
 /// ```text
 /// 0 missing, or: 1 id, 2 name; +4 no tag, +8 tag; +0 loose, +16 packed, +32 in a table   1
@@ -101,7 +101,7 @@ fn encode_value(
     }
 }
 
-/// What came of a batch.
+/// Encodes the result of a batch.
 ///
 /// ```text
 /// 0 done, but for the rejected edits; 1 refused as a whole    1
@@ -171,7 +171,7 @@ pub(super) fn encode_entry(entry: &LogEntry, answer: &mut Answer) -> Result<(), 
     answer.bytes(&entry.message)
 }
 
-/// A ref about which view and disk differ: its name, what each says in words.
+/// Encodes a ref for which view and disk differ: its name, and both values as text.
 pub(super) fn encode_difference(difference: &Difference, answer: &mut Answer) -> Result<(), Failure> {
     let words = |target: &Option<Target>| match target {
         None => "missing".to_owned(),
@@ -183,7 +183,7 @@ pub(super) fn encode_difference(difference: &Difference, answer: &mut Answer) ->
     answer.bytes(words(&difference.disk).as_bytes())
 }
 
-/// Broken refs: the name of each, and in words its file and the fault.
+/// Encodes broken refs: the name of each, and its file and fault as text.
 pub(super) fn encode_broken(broken: &[BrokenRef], answer: &mut Answer) -> Result<(), Failure> {
     broken.iter().try_for_each(|broken| {
         answer.bytes(&broken.name)?;
@@ -208,7 +208,7 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
         stale,
         verifications,
         broken,
-        // For a log, which asks for the refs themselves.
+        // A log asks for the refs themselves.
         unreported: _,
         unsorted,
         git_packs,

@@ -1,4 +1,4 @@
-//! Java's word on a transaction that the global ref database decides: `org.refdb.engine.Arbiter`.
+//! Asks a Java object, `org.refdb.engine.Arbiter`, which speaks for the global ref database, about a transaction.
 
 use super::answer::encode_global_refs;
 use crate::{
@@ -13,10 +13,10 @@ use jni::{
 use refdb::Undecided;
 use refdb::global::{Arbiter, GlobalRef, Mark, Verdict};
 
-/// References that a question makes, and some to spare.
+/// The number of local references that a question may make.
 const REFERENCES: usize = 8;
 
-/// An object of Java's that is asked. It throws nothing: what went wrong it keeps for its owner.
+/// The Java object that is asked. Its methods throw nothing, and keep their failures for the object's owner.
 pub(super) struct JavaArbiter<'a, 'l> {
     env: &'a mut Env<'l>,
     arbiter: &'a JObject<'l>,
@@ -27,7 +27,7 @@ impl<'a, 'l> JavaArbiter<'a, 'l> {
         JavaArbiter { env, arbiter }
     }
 
-    /// The answer to `begin`, whose argument are the refs, or to `ask`, which has none.
+    /// Calls `begin`, whose argument is the encoded refs, or `ask`, which has none, and returns the answer.
     fn question(&mut self, refs: Option<&[GlobalRef]>) -> Result<Vec<u8>, Failure> {
         let arbiter = self.arbiter;
         self.env.with_local_frame(REFERENCES, |env| {
@@ -45,7 +45,7 @@ impl<'a, 'l> JavaArbiter<'a, 'l> {
         })
     }
 
-    /// Java threw something after all, which would meet the next call into it.
+    /// Clears an exception that was thrown all the same, because it would make the next call into Java fail.
     fn forget_exception(&mut self) {
         self.env.exception_clear();
     }

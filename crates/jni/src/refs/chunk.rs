@@ -4,7 +4,7 @@ use refdb::{TargetView, backend::Peeled};
 use refdb_refcache::{Row, Storage};
 use refdb_types::ObjectId;
 
-/// Rows of a list, any of which can be read without those before it.
+/// Encoded rows of a list, each of which can be read without those before it.
 ///
 /// ```text
 /// rows
@@ -14,8 +14,8 @@ use refdb_types::ObjectId;
 /// how many rows there are                                  4
 /// ```
 ///
-/// A row says where the ref is kept and its peeled object, if known, as in other answers. The name has the rest of it.
-/// Who wants to know where a symbolic ref leads has to follow it anyway.
+/// The flags of a row say, as in other answers, where the ref is stored and whether its peeled object is known. The
+/// name takes the rest of the row. Targets of symbolic refs are left out, because whoever needs one follows the ref.
 ///
 /// ```text
 /// flags                           1
@@ -32,7 +32,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Begins anew, with room for `len` bytes and one more row at most.
+    /// Clears the chunk, and makes room for `len` bytes and the row that exceeds them.
     pub(super) fn clear(&mut self, len: usize) {
         const STARTS_SHARE: usize = 8;
         const ROW_LEN: usize = 64;
@@ -43,13 +43,13 @@ impl Chunk {
         self.symbolic.clear();
     }
 
-    /// How many bytes the rows have.
+    /// The length of all rows in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
     pub(super) fn add(&mut self, row: &Row<'_>) {
-        // A chunk ends with the row that passes its length, far below what this number holds.
+        // A chunk ends with the row that exceeds its length, far below the limit of this type.
         self.starts.push(self.bytes.len() as u32);
         let kind = match (&row.target, &row.peeled) {
             (TargetView::Symbolic(_), _) => {
@@ -76,13 +76,13 @@ impl Chunk {
     fn id(&mut self, id: &ObjectId) {
         const SHA1_LEN: usize = 20;
         match id.as_bytes().first_chunk::<SHA1_LEN>() {
-            // A length that is known when this is compiled makes the copy two instructions and no call.
+            // With a constant length the compiler copies with two instructions in place of a call.
             Some(sha1) if id.as_bytes().len() == SHA1_LEN => self.bytes.extend_from_slice(sha1),
             _ => self.bytes.extend_from_slice(id.as_bytes()),
         }
     }
 
-    /// The whole chunk; nothing if there are no rows.
+    /// The encoded chunk, which is empty if there are no rows.
     pub(super) fn finish(&mut self) -> Result<&[u8], Failure> {
         let count = u32::try_from(self.starts.len()).map_err(|_| Failure::TooLarge(self.starts.len()))?;
         if count > 0 {

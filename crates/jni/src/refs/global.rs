@@ -1,4 +1,4 @@
-//! Refs of which a global ref database decides.
+//! Transactions that the global ref database decides.
 
 use super::{
     VIEW,
@@ -16,7 +16,8 @@ use jni::{
     sys::jlong,
 };
 
-/// As `commit`, if the global ref database agrees, for which an object of `org.refdb.engine.Arbiter` speaks.
+/// Applies a batch of edits if the global ref database agrees, for which an object of `org.refdb.engine.Arbiter`
+/// speaks.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_commitAgreed<'l>(
     env: EnvUnowned<'l>,
@@ -36,7 +37,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_commitAgreed<'l>(
     })
 }
 
-/// The intents that are there: id, mark, number of refs, and these, to the end.
+/// Returns the intents that are not settled: the id, the mark, the number of refs and the refs of each.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_globalIntents<'l>(
     env: EnvUnowned<'l>,

@@ -1,4 +1,4 @@
-//! What Java asks, decoded.
+//! The decoding of requests about refs.
 
 use crate::{
     failure::{Failure, Kind},
@@ -43,10 +43,10 @@ fn trust(request: &mut Request<'_>) -> Result<Trust, Failure> {
     }
 }
 
-/// Their number, then the names.
+/// Decodes a list of names, which follow their number.
 pub(super) fn names<'a>(request: &mut Request<'a>) -> Result<Vec<&'a BStr>, Failure> {
     let count = request.u32()?;
-    // No allocation by a number that has not proved true.
+    // Nothing is allocated for a number that may be wrong.
     let mut names = Vec::new();
     for _ in 0..count {
         names.push(request.bytes()?.as_bstr());
@@ -54,7 +54,7 @@ pub(super) fn names<'a>(request: &mut Request<'a>) -> Result<Vec<&'a BStr>, Fail
     Ok(names)
 }
 
-/// Object ids, to the end.
+/// Decodes object ids, up to the end of the request.
 pub(super) fn ids(request: &mut Request<'_>) -> Result<Vec<ObjectId>, Failure> {
     let mut ids = Vec::new();
     while !request.is_empty() {
@@ -63,7 +63,7 @@ pub(super) fn ids(request: &mut Request<'_>) -> Result<Vec<ObjectId>, Failure> {
     Ok(ids)
 }
 
-/// The kind is told by the length.
+/// Decodes an object id, whose length tells its hash function.
 fn id(bytes: &[u8]) -> Result<ObjectId, Failure> {
     let kind = [HashKind::Sha1, HashKind::Sha256].into_iter().find(|kind| kind.len_bytes() == bytes.len());
     kind.and_then(|kind| ObjectId::from_bytes(kind, bytes)).ok_or(Failure::Malformed("an object id"))
@@ -90,7 +90,7 @@ pub(super) fn batch(request: &mut Request<'_>) -> Result<Batch, Failure> {
     let flags = request.u8()?;
     let options = TransactionOptions {
         mode: if flags & 1 != 0 { Mode::Atomic } else { Mode::PerEdit },
-        // As with JGit: the hook is C git's affair.
+        // JGit does not run git's hook either.
         skip_hook: true,
         allow_replacing_parents: flags & 2 != 0,
         atomic_visibility: flags & 1 != 0,
