@@ -1,12 +1,12 @@
-//! The memory that parts of packed-refs and other things take together.
+//! Counts the memory that pages of packed-refs and other caches take together.
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-/// The bytes of private memory that the pages of any number of files take together. Other uses of memory may be charged
-/// to it too. It only counts; its owner decides who has to give up what
+/// The private memory, in bytes, that the pages of any number of packed-refs files take together. Other uses of memory
+/// can be charged to it as well. It sets no limit itself: its owner decides which memory is released
 /// ([`FilesBackend::shed`](crate::files::FilesBackend::shed)).
 #[derive(Debug, Default)]
 pub struct PageBudget {
@@ -15,22 +15,22 @@ pub struct PageBudget {
 }
 
 impl PageBudget {
-    /// Bytes in memory now.
+    /// The number of bytes in memory now.
     pub fn used_bytes(&self) -> usize {
         self.used_bytes.load(Relaxed)
     }
 
-    /// How many of them are pages as they are in the file.
+    /// The number of bytes that hold text of packed-refs.
     pub fn text_bytes(&self) -> usize {
         self.text_bytes.load(Relaxed)
     }
 
-    /// Where all are counted, for caches that share memory with them.
+    /// The counter itself, for caches that share a limit with the pages.
     pub fn counter(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.used_bytes)
     }
 
-    /// Counts these bytes for as long as the charge lives.
+    /// Counts `bytes` until the returned charge is dropped.
     pub fn charge(self: &Arc<Self>, bytes: usize) -> Charge {
         let mut charge = Charge { budget: Arc::clone(self), bytes: 0 };
         charge.add(bytes);
@@ -38,7 +38,7 @@ impl PageBudget {
     }
 }
 
-/// Bytes that are counted in a [`PageBudget`].
+/// A number of bytes that is counted in a [`PageBudget`] until this is dropped.
 #[derive(Debug)]
 pub struct Charge {
     budget: Arc<PageBudget>,
@@ -46,23 +46,23 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// How many they are.
+    /// The number of bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Counts more.
+    /// Adds bytes to the charge.
     pub fn add(&mut self, bytes: usize) {
         self.bytes += bytes;
         self.budget.used_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Counts this number from now on.
+    /// Changes the charge to this number of bytes.
     pub fn set(&mut self, bytes: usize) {
         if bytes >= self.bytes { self.add(bytes - self.bytes) } else { self.sub(self.bytes - bytes) }
     }
 
-    /// Counts less.
+    /// Takes bytes off the charge.
     pub fn sub(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -76,7 +76,7 @@ impl Drop for Charge {
     }
 }
 
-/// Takes back what was counted.
+/// Subtracts bytes from a counter.
 pub(crate) fn uncount(counter: &AtomicUsize, bytes: usize) {
     let before = counter.fetch_sub(bytes, Relaxed);
     debug_assert!(before >= bytes, "pages given up were counted: {bytes} of {before}");

@@ -1,4 +1,4 @@
-//! The pages of packed-refs in which names are looked up, and which of them are given up first.
+//! The blocks in which names of packed-refs are looked up, one for each page, and the choice of those to evict.
 
 use crate::files::budget::{Charge, PageBudget};
 use reftable::RefBlock;
@@ -7,40 +7,40 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
 };
 
-/// The block of a page, once known. `None`: its records are not all sound and in order, or there are none.
+/// The block of a page, once it was built. `None` if its records are not all valid and in order, or there are none.
 type Cell = OnceLock<Option<Arc<Kept>>>;
 
-/// The blocks of a file. A block that is given up here stays in memory, and counted, while others still read it.
+/// The blocks of a file. An evicted block stays in memory, and counted against the budget, while others still read it.
 pub(crate) struct Blocks {
     cells: Box<[Cell]>,
-    /// The pages that a name was looked up in.
+    /// For each page, whether a name was looked up in it.
     touched: Arc<[AtomicBool]>,
     loaded_bytes: AtomicUsize,
-    /// Behind the page that was given up last.
+    /// The clock hand: the position behind the page that was evicted last.
     hand: usize,
     budget: Arc<PageBudget>,
 }
 
 struct Kept {
     block: RefBlock,
-    /// Whether something was looked up in it since blocks were given up last. The look-up that it was made for does not count.
+    /// Whether there was a look-up in the block since the last eviction, not counting the one for which it was built.
     is_used: AtomicBool,
     charge: Charge,
 }
 
-/// How often a page was looked up in.
+/// What is known of a page when a name is looked up in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Touch {
-    /// Never before.
+    /// This is the first look-up.
     First,
-    /// It was; there is no block yet.
+    /// There was a look-up before, and there is no block yet.
     Again,
-    /// There is a block, or it is known that there can be none.
+    /// There is a block, or it is known that the page cannot have one.
     Block,
 }
 
 impl Blocks {
-    /// None yet, of this number of pages.
+    /// The blocks of a file of `count` pages, none of which is built yet.
     pub(crate) fn new(count: usize, budget: &Arc<PageBudget>) -> Self {
         let touched = std::iter::repeat_with(AtomicBool::default).take(count).collect();
         Self::with(touched, 0, budget)
@@ -51,8 +51,8 @@ impl Blocks {
         Blocks { cells, touched, loaded_bytes: AtomicUsize::new(0), hand, budget: Arc::clone(budget) }
     }
 
-    /// The same with `bytes` less, or a little more than that. Blocks go first in which nothing was looked up since this was
-    /// done last. Of the others it is each one's turn.
+    /// A copy from which blocks of `bytes` bytes, or slightly more, are evicted: first those without a look-up since
+    /// the last eviction, then the others in turn (the clock algorithm).
     pub(crate) fn without(&self, bytes: usize) -> Self {
         let mut fresh = Self::with(Arc::clone(&self.touched), self.hand, &self.budget);
         let (behind, before) = self.cells.split_at(self.hand.min(self.cells.len()));
@@ -86,7 +86,7 @@ impl Blocks {
         self.loaded_bytes.load(Relaxed)
     }
 
-    /// The block of a page. Where it is not known yet, `make` is asked for it.
+    /// The block of a page, which `make` builds if it is not known yet.
     #[inline]
     pub(crate) fn get<E>(
         &self,
@@ -99,7 +99,7 @@ impl Blocks {
             return Ok(self.in_memory(at));
         };
         let Some(kept) = known else { return Ok(None) };
-        // A write for each look-up would take the line from other processors.
+        // It is written only once, because a write for each look-up would take the cache line from other processors.
         if !kept.is_used.load(Relaxed) {
             kept.is_used.store(true, Relaxed);
         }
@@ -113,7 +113,7 @@ impl Blocks {
             Arc::new(Kept { block, is_used: AtomicBool::new(false), charge: self.budget.charge(bytes) })
         });
         let bytes = kept.as_ref().map_or(0, |kept| kept.charge.bytes());
-        // Another thread may have been quicker; its block is the same.
+        // Another thread may have built the block first; both are equal.
         if cell.set(kept).is_ok() {
             self.loaded_bytes.fetch_add(bytes, Relaxed);
         }
@@ -124,8 +124,8 @@ impl Blocks {
         self.cells.get(at)?.get()?.as_ref().map(|kept| &kept.block)
     }
 
-    /// What there is for a look-up in a page. The first look-up after an open is quicker without a block, since a block
-    /// takes in the whole page. Most pages are looked up in never or often.
+    /// Notes a look-up in a page. The first look-up is faster without a block, because building one means reading the
+    /// whole page, and most pages see either no look-up or many.
     pub(crate) fn touch(&self, at: usize) -> Touch {
         match (self.cells.get(at), self.touched.get(at)) {
             (Some(cell), _) if cell.get().is_some() => Touch::Block,

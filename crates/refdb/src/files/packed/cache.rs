@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// The last packed-refs that was read, shared by all readers of a store and validated whenever it is asked for.
+/// The packed-refs that was read last, shared by all readers of a store and validated at every use.
 #[derive(Debug)]
 pub(crate) struct PackedCache {
     path: PathBuf,
@@ -24,29 +24,31 @@ pub(crate) struct PackedCache {
 #[derive(Debug, Default)]
 struct Latest {
     file: Option<Arc<PackedFile>>,
-    /// How many files were opened so far.
+    /// The number of files that were opened so far.
     opened: u64,
-    /// The last file that is not sorted although it says so, and where.
+    /// The last file that was found not to be sorted although it says so.
     distrusted: Option<(Stat, Disorder)>,
 }
 
 /// One packed-refs file as it was when it was opened.
 #[derive(Debug)]
 pub struct PackedFile {
-    /// Its records.
+    /// The records of the file.
     pub packed: Packed,
-    /// Which of the files that this store has opened it is. What was read from one is true as long as it is the one.
+    /// The number of this file among those that the store has opened. What was read from a file is valid as long as the
+    /// present file has the same generation.
     pub generation: u64,
-    /// The open file. While it is open its inode is not reused, so an equal stat proves that it is still the one.
-    /// `None` where there is no such file.
+    /// The open file with its stat; `None` if packed-refs does not exist. The inode of an open file is not reused, so
+    /// an equal stat proves that the file is still the same.
     pub(crate) file: Option<(Arc<File>, Stat)>,
-    /// It was changed too shortly before it was opened for the stat to tell a later change in place.
+    /// Whether the file was changed so shortly before it was opened that its stat cannot reveal a later change in
+    /// place.
     is_racy: bool,
-    /// Counts what was read whole; parts count themselves.
+    /// The bytes of a file that was read completely; pages are charged one by one.
     _charge: Option<Charge>,
 }
 
-/// Tells one packed-refs from another, without its content.
+/// Identifies a packed-refs file without its content.
 #[derive(Debug)]
 pub(crate) struct PackedProof {
     file: Option<(Arc<File>, Stat)>,
@@ -54,7 +56,7 @@ pub(crate) struct PackedProof {
 }
 
 impl PackedProof {
-    /// Whether it lies at a path now, unchanged. A file that is moved keeps all but the time of that.
+    /// Whether this very file lies unchanged at `path` now. Moving a file changes only its ctime.
     pub(crate) fn is_at(&self, fs: &Fs, path: &Path) -> Result<bool> {
         Ok(match (&self.file, fs.find_link(path)?) {
             (None, None) => true,
@@ -65,36 +67,36 @@ impl PackedProof {
 }
 
 impl PackedFile {
-    /// What tells it from another one later.
+    /// An identity by which the file can be recognised later.
     pub(crate) fn proof(&self) -> PackedProof {
         PackedProof { file: self.file.clone(), is_racy: self.is_racy }
     }
 
-    /// Whether there is such a file.
+    /// Whether packed-refs exists.
     pub fn exists(&self) -> bool {
         self.file.is_some()
     }
 
-    /// The file's attributes when it was opened.
+    /// The stat of the file when it was opened; `None` if there is no file.
     pub fn stat(&self) -> Option<Stat> {
         self.file.as_ref().map(|(_, stat)| *stat)
     }
 }
 
-/// How it is made sure that packed-refs is still the one that is known.
+/// How to validate that the packed-refs in memory is still the present one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Look {
-    /// By a stat, as git does: packed-refs is replaced, never changed in place.
+    /// By a `stat`, like git: packed-refs is replaced, never changed in place.
     Stat,
-    /// By a stat, unless the time stamp is too recent to tell a change in place.
+    /// By a `stat`, unless the time stamp is too recent to reveal a change in place.
     DoubtfulStat,
-    /// By opening it, and a stat of what was opened.
+    /// By opening the file and a `stat` of the open file, which network file systems do not answer from a cache.
     Open,
-    /// Not at all: the present file is read.
+    /// Not at all: the present file is read again.
     Read,
 }
 
-/// So much of packed-refs is read at once; of a longer file, only the needed part.
+/// The longest packed-refs that is read completely at once. A longer one is mapped or read page by page.
 const WHOLE_LEN_MAX: u64 = 64 << 10;
 
 impl PackedCache {
@@ -102,9 +104,9 @@ impl PackedCache {
         PackedCache { path, latest: Mutex::default() }
     }
 
-    /// The present packed-refs. For readers: call it after the loose refs were looked at.
+    /// The present packed-refs, validated as `look` says. Readers must look at loose refs first.
     pub(crate) fn get(&self, options: &FilesOptions, look: Look) -> Result<Arc<PackedFile>> {
-        // Looked at without the lock, which threads would wait for.
+        // Validated without the mutex, for which other threads would wait.
         let known = self.latest().file.clone();
         if let Some(known) = &known
             && self.is_current(options, known, look)?
@@ -133,7 +135,7 @@ impl PackedCache {
         Ok(fresh)
     }
 
-    /// The last that was read.
+    /// The file that was read last, without validation.
     pub(crate) fn latest_file(&self) -> Option<Arc<PackedFile>> {
         self.latest().file.clone()
     }
@@ -142,16 +144,16 @@ impl PackedCache {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where it was noticed that packed-refs is not sorted although it says so.
+    /// Where packed-refs was found not to be sorted although it says so.
     pub(crate) fn disorder(&self) -> Option<Disorder> {
         let latest = self.latest();
         let file = latest.file.as_ref()?;
-        // Another file may have taken the place of the one that is not believed.
+        // Another file may have replaced the distrusted one.
         let distrusted = latest.distrusted.as_ref().filter(|(stat, _)| file.stat() == Some(*stat));
         file.packed.disorder().or(distrusted.map(|(_, disorder)| disorder)).cloned()
     }
 
-    /// Gives up the memory that holds parts of the file; what was read from them stays true.
+    /// Releases memory that holds parts of the file. What was read from them stays valid.
     pub(crate) fn shed(&self, shed: Shed) {
         let mut latest = self.latest();
         if let Some(known) = &latest.file
@@ -163,12 +165,12 @@ impl PackedCache {
         }
     }
 
-    /// Gives up the file. Who is going to ask again reads it anew.
+    /// Closes the file. The next use reads it again.
     pub(crate) fn forget(&self) {
         self.latest().file = None;
     }
 
-    /// Bytes in private memory.
+    /// The number of bytes in private memory.
     pub(crate) fn loaded_bytes(&self) -> usize {
         self.latest().file.as_ref().map_or(0, |known| known.packed.loaded_bytes())
     }
@@ -194,7 +196,7 @@ impl PackedCache {
 
     fn open(&self, options: &FilesOptions, generation: u64, distrusted: Option<Stat>) -> Result<PackedFile> {
         match self.read(options, generation, distrusted) {
-            // A network file system lost the file under us: the present one is another.
+            // On a network file system the open file has gone stale, so another file is the present one.
             Err(crate::Error::Io(error)) if error.is_stale() => self.read(options, generation, distrusted),
             read => read,
         }

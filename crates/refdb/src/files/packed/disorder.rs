@@ -3,14 +3,14 @@
 use bstr::BString;
 use std::{fmt, path::PathBuf};
 
-/// A ref out of order.
+/// A ref that is out of order in a packed-refs file that claims to be sorted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Disorder {
-    /// The file.
+    /// The path of packed-refs.
     pub path: PathBuf,
-    /// Where in it the ref's line begins.
+    /// The byte offset of the ref's line.
     pub offset: u64,
-    /// The ref's name.
+    /// The name of the misplaced ref.
     pub name: BString,
 }
 

@@ -1,5 +1,6 @@
-//! Looks into a mapped packed-refs file by reads. A fault maps many pages around the one that is touched, which costs as
-//! much as ten reads. So the first searches, which touch far places, do without the mapping until they are near.
+//! Reads in place of page faults for the first searches in a mapped packed-refs file. A fault maps many pages around
+//! the one that is touched and costs as much as ten reads, so the first searches, which jump far, read until they are
+//! near their goal and use the mapping only then.
 
 use crate::files::loose::is_space;
 use bstr::{BStr, ByteSlice};
@@ -13,16 +14,16 @@ use std::{
     },
 };
 
-/// A range of this length is searched in the mapping: one fault maps as much.
+/// The length in bytes up to which a range is searched in the mapping; one fault maps as much.
 pub(crate) const NEAR_LEN: usize = 64 << 10;
 
-/// Read around a position: mostly some lines. Where a line is longer, the mapping is asked.
+/// The bytes to read around a position, usually a few lines. The mapping is used if a line is longer.
 const READ_LEN: usize = 512;
 
-/// More searches than these come to places that are mapped already.
+/// The number of searches after which most places are mapped already, so that reads no longer pay.
 pub(crate) const SEARCHES_MAX: u32 = 32;
 
-/// The file of a mapping.
+/// The file behind a mapping, and how many searches may still read it.
 #[derive(Debug)]
 pub(crate) struct FarReads {
     file: Arc<File>,
@@ -34,20 +35,21 @@ impl FarReads {
         FarReads { file: Arc::clone(file), searches_left: AtomicU32::new(SEARCHES_MAX) }
     }
 
-    /// Whether later searches use the mapping.
+    /// Whether later searches use the mapping alone.
     pub(crate) fn is_spent(&self) -> bool {
         self.searches_left.load(Relaxed) == 0
     }
 
-    /// Whether another search may be made. Two threads may take the last one together.
+    /// Whether one more search may read. Two threads may share the last one.
     fn take(&self) -> bool {
         let left = self.searches_left.load(Relaxed);
         self.searches_left.store(left.saturating_sub(1), Relaxed);
         left > 0
     }
 
-    /// Narrows a range in which `name` is searched for, by halves, while it is long. Both ends stay starts of records, the
-    /// second of one that is not less. They are equal if the record of the name was met. Ids are of `hash`.
+    /// Bisects the range in which `name` is searched until it is short. Both ends remain the beginnings of records, and
+    /// the record at the upper end is not less than `name`; the ends are equal if the record itself was met. Ids are of
+    /// `hash`.
     pub(crate) fn narrow(&self, mut low: usize, mut high: usize, hash: HashKind, name: &BStr) -> (usize, usize) {
         if high.saturating_sub(low) <= NEAR_LEN || !self.take() {
             return (low, high);
@@ -56,7 +58,7 @@ impl FarReads {
         while high - low > NEAR_LEN {
             let middle = READ_LEN / 2;
             let from = low + (high - low) / 2 - middle;
-            // Where the mapping is read, a shorter file and bytes that are no record are told of.
+            // The search in the mapping reports a truncated file and bytes that are no record.
             let Ok(len) = self.file.read_at(&mut buffer, from as u64) else { break };
             let Some(found) = record_around(&buffer[..len], middle, hash, name) else { break };
             let (at, next) = (from + found.start, from + found.next);
@@ -74,14 +76,15 @@ impl FarReads {
     }
 }
 
-/// A record in the bytes that were read.
+/// A record found in the bytes that were read.
 struct Found {
     start: usize,
     next: usize,
     order: Ordering,
 }
 
-/// The record that the byte at `position` belongs to, and how its name compares. `None` if it is not there as a whole.
+/// The record to which the byte at `position` belongs, with the comparison of its name. `None` if the bytes do not
+/// contain it completely.
 fn record_around(bytes: &[u8], position: usize, hash: HashKind, name: &BStr) -> Option<Found> {
     let line_before = |end: usize| bytes.get(..end)?.rfind_byte(b'\n').map(|newline| newline + 1);
     let line_end = |from: usize| bytes.get(from..)?.find_byte(b'\n').map(|newline| from + newline);
@@ -98,7 +101,7 @@ fn record_around(bytes: &[u8], position: usize, hash: HashKind, name: &BStr) -> 
     Some(Found { start, next, order: found.cmp(name) })
 }
 
-/// The name in a ref's line, which ends before its newline. `None` if it is no such line; the id is not looked at.
+/// The name in a ref's line without its newline. `None` if it is not such a line; the id is not checked.
 #[inline]
 pub(crate) fn name_of(line: &[u8], hash: HashKind) -> Option<&[u8]> {
     let (start, name) = line.split_at_checked(hash.len_hex() + 1)?;

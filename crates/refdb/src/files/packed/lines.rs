@@ -1,4 +1,5 @@
-//! A walk over packed-refs that offers whole lines: who lists refs as `DIGITS SP NAME LF` copies them.
+//! A walk over packed-refs that offers whole lines, so that a caller that lists refs as `DIGITS SP NAME LF` can copy
+//! them.
 
 use crate::files::{Packed, packed::read::PackedWalk};
 use crate::{Result, backend::Lines};
@@ -7,7 +8,7 @@ use refdb_types::{HashKind, OrderedNames};
 use std::ops::ControlFlow;
 
 impl Packed {
-    /// Hands over the records that [`Packed::for_each`] would, each as its line where that is taken.
+    /// Visits the same records as [`Packed::for_each`], each as its line if the visitor takes it.
     pub(crate) fn for_each_line(
         &self,
         walk: &mut PackedWalk,
@@ -20,7 +21,7 @@ impl Packed {
                 HashKind::Sha1 => self.offer_lines::<40>(walk, limit, &names, lines)?,
                 HashKind::Sha256 => self.offer_lines::<64>(walk, limit, &names, lines)?,
             }
-            // Another line is read as any other record: all faults are found there.
+            // Any other line is parsed as a record, which finds all faults.
             let (mut flow, mut name) = (ControlFlow::Continue(()), Vec::new());
             let walked = self.for_each(walk, limit, &mut |view| {
                 name.extend_from_slice(view.name);
@@ -35,7 +36,7 @@ impl Packed {
         }
     }
 
-    /// Offers lines as long as they are plain, in order, and taken. Objects behind tags have lines of their own.
+    /// Offers lines as long as they are plain, in order, and accepted. A tag's peeled object has a line of its own.
     fn offer_lines<const LEN_HEX: usize>(
         &self,
         walk: &mut PackedWalk,

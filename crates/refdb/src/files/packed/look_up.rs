@@ -1,7 +1,7 @@
-//! Names looked up in packed-refs, one by one, over and over.
+//! Repeated look-ups of single names in packed-refs.
 //!
-//! A page that is asked for twice becomes a block as in reftables. So 1.5 million refs take 41 MB, where text takes 100
-//! MB.
+//! A page with a second look-up is converted to a block like those of reftables, so that 1.5 million refs take 41 MB,
+//! where text takes 100 MB.
 
 use crate::files::{
     Packed,
@@ -16,15 +16,14 @@ use std::ops::ControlFlow;
 /// Called with a ref's name, its object, and the object behind a tag, if known.
 type VisitRecord<'v> = dyn FnMut(&BStr, &ObjectId, Peeled) -> ControlFlow<()> + 'v;
 
-/// The records of this number of pages are few.
+/// The most pages between two names whose records are read from memory.
 const BETWEEN_PAGES_MAX: usize = 2;
 
 impl Packed {
-    // A block has binary ids, shared prefixes and restart points; names are compared whole. A page in which anything is wrong,
-    // or out of order, is read as text, as git would.
+    // A block has binary ids, shared prefixes and restart points. A page with a broken or misplaced record has no block
+    // and is read as text, as git would read it.
 
-    /// The ref of this name: its object, and the object behind a tag, if known. `has_read` is set if that took
-    /// a read.
+    /// Looks up a ref: its object and the object behind a tag, if known. Sets `has_read` if the file had to be read.
     pub fn look_up(&self, name: &BStr, has_read: &mut bool) -> Result<Option<(ObjectId, Peeled)>> {
         if let Bytes::Paged(pages) = &self.bytes {
             let at = pages.page_with(name, self.hash.len_hex() + 1)?;
@@ -40,8 +39,8 @@ impl Packed {
         Ok(self.find(name)?.map(|record| (record.id, record.peeled)))
     }
 
-    /// Hands over, in order, the records from `start` on that come before `end`, from memory for
-    /// [`Packed::look_up`]. `false`, and nothing is handed over, if they are many or not there: then they are to be read.
+    /// Visits, in order, the records from `start` on that come before `end`, if their blocks are in memory. Returns
+    /// `false` without a visit if they are many, or not all in memory; the caller then reads them.
     pub fn for_each_between(&self, start: &BStr, end: &BStr, visit: &mut VisitRecord<'_>) -> Result<bool> {
         let Bytes::Paged(pages) = &self.bytes else { return Ok(false) };
         let name_at = self.hash.len_hex() + 1;
@@ -70,7 +69,7 @@ impl Packed {
         Ok(true)
     }
 
-    /// Hands over, in order, the records that are in memory for [`Packed::look_up`]: what it would say of them.
+    /// Visits, in order, the records whose blocks are in memory, with what [`Packed::look_up`] would return.
     pub fn for_each_kept(&self, visit: &mut VisitRecord<'_>) {
         if let Bytes::Paged(pages) = &self.bytes {
             for block in (0..pages.count()).filter_map(|at| pages.block_in_memory(at)) {
@@ -81,7 +80,7 @@ impl Packed {
         }
     }
 
-    /// All records as one block; `None` unless each of them is sound and greater than the one before.
+    /// Converts all records to one block; `None` unless each is valid and greater than the one before.
     pub fn to_block(&self) -> Option<RefBlock> {
         let all = self.read(0..self.end()).ok()?;
         self.block_of(&all, 0)
@@ -123,7 +122,7 @@ impl Packed {
             Some((id, peeled)) => visit(name, &id, peeled),
             None => ControlFlow::Continue(()),
         });
-        // We have made the block ourselves.
+        // The block was built here, so it is valid.
         walked.unwrap_or(ControlFlow::Continue(()))
     }
 

@@ -1,7 +1,7 @@
-//! A packed-refs that says that it is sorted and is not: somebody has edited it, or a bit has flipped.
+//! packed-refs files that claim to be sorted and are not, because somebody has edited them or a bit has flipped.
 //!
-//! Nobody looks for that, since all of the file would have to be read. Who walks through it notices. From then on the file
-//! counts as one that promises nothing: it is opened again, and sorted in memory.
+//! Disorder is not searched for, because that would mean reading the whole file; a walk notices it. From then on the
+//! file counts as one that promises nothing: it is opened again and sorted in memory.
 
 use crate::files::{Packed, packed::disorder::Disorder};
 use crate::{Result, backend::Peeled};
@@ -9,22 +9,22 @@ use bstr::{BStr, BString};
 use refdb_types::ObjectId;
 use std::{collections::HashSet, ops::Range};
 
-/// A ref that stands elsewhere than it should.
+/// A ref out of order, with its object and the object behind a tag.
 pub type Misplaced = (BString, ObjectId, Peeled);
 
 impl Packed {
-    /// Takes down that the record at `offset` is out of order. Whether the file says that it is sorted: if not, it was
-    /// sorted here, and may have a name twice.
+    /// Notes that the record at `offset` is out of order. Returns whether the file claims to be sorted; if not, it was
+    /// sorted in memory, and the fault is a name that occurs twice.
     #[cold]
     pub fn note_disorder(&self, offset: usize, name: &BStr) -> bool {
-        // The first is as good as any other.
+        // Only the first misplaced record is kept.
         let found = Disorder { path: self.path().to_owned(), offset: offset as u64, name: name.to_owned() };
         let _ = self.disorder_cell().set(found);
         self.is_copyable()
     }
 
-    /// Whether the two records before the end of a search and the two from it on are in order. A search for a misplaced
-    /// record may end at either side of it.
+    /// Whether the two records before the position where a search ended and the two from it on are in order. A search
+    /// for a misplaced record may end at either side of it.
     pub fn is_in_order_around(&self, at: usize) -> Result<bool> {
         let mut position = at;
         for _ in 0..2 {
@@ -47,13 +47,13 @@ impl Packed {
         Ok(true)
     }
 
-    /// Where it was noticed that this file is not sorted although it says so. Then there are answers that it does not give.
+    /// Where this file was found not to be sorted although it claims to be. Searches in it may miss refs.
     pub fn disorder(&self) -> Option<&Disorder> {
         if self.is_copyable() { self.disorder_cell().get() } else { None }
     }
 
-    /// The refs from `from` on, before `end`, that `sorted` has and this file lacks in a range of positions. This file
-    /// is the same one, out of order.
+    /// The refs from `from` on, before `end`, that `sorted` contains and a walk over `range` of this file does not
+    /// meet. `sorted` is the same file in order.
     pub fn left_out(
         &self,
         range: Range<usize>,

@@ -16,27 +16,27 @@ use std::{
     },
 };
 
-/// Bytes of a file in one page, more or less: a page holds whole records, those that begin in it.
+/// The length of a page in bytes, more or less: a page contains the records that begin in it, to their ends.
 pub(crate) const PAGE_LEN: usize = 16 << 10;
 
-/// Read beyond a page at first, for the last record's end.
+/// The bytes to read beyond a page at first, for the end of its last record.
 const SLACK_LEN: usize = 256;
 
-/// Read at first to find the first name in a page.
+/// The bytes to read at first for the first name in a page.
 const FENCE_LEN: usize = 512;
 
-/// A packed-refs file of which those parts are in private memory that were needed so far. They stay as long as this
-/// does, so that nobody waits for a lock to read them.
+/// A packed-refs file of which only the parts that were needed so far are in private memory. They stay as long as this
+/// value, so that readers need no mutex.
 ///
-/// A page is there in two forms, each made when it is first wanted. A reader that walks from record to record gets it
-/// as it is in the file. Names are looked up in a block, less than half as large.
+/// A page exists in two forms, each made at its first use: a walk reads the text of the file, and names are looked up
+/// in a block, which is less than half as large.
 pub(crate) struct Pages {
     file: Arc<File>,
     len: usize,
     pages: Box<[OnceLock<Box<Page>>]>,
     blocks: Arc<Blocks>,
-    /// The name of the first record that begins in a page or behind it, if there is one. They are few enough to be kept
-    /// when pages are given up.
+    /// The name of the first record that begins in a page or behind it, if any. They are small enough to be kept when
+    /// pages are released.
     fences: Arc<[OnceLock<Fence>]>,
     loaded_bytes: AtomicUsize,
     budget: Arc<PageBudget>,
@@ -45,11 +45,11 @@ pub(crate) struct Pages {
 /// The first name in a page or behind it.
 type Fence = Option<Box<[u8]>>;
 
-/// The records, or lines before the first record, that begin within [`PAGE_LEN`] bytes of the file, to their ends.
+/// The records (or lines before the first record) that begin within [`PAGE_LEN`] bytes of the file, to their ends.
 struct Page {
     base: usize,
     records: Range<usize>,
-    /// Of one size for nearly all pages, so that memory that one gave up fits another.
+    /// One size for nearly all pages, so that the allocator can reuse released memory.
     buffer: Vec<u8>,
 }
 
@@ -60,14 +60,14 @@ impl Page {
     }
 }
 
-/// How much of a file in memory is given up.
+/// How much of the memory of a file is released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shed {
-    /// Parts as they are in the file.
+    /// The text of pages.
     Text,
-    /// These, and blocks of this number of bytes: first those in which nothing was looked up lately.
+    /// The text of pages, and blocks of this number of bytes, first those without a recent look-up.
     Blocks(usize),
-    /// Everything but the first names of pages.
+    /// Everything except the first names of pages.
     All,
 }
 
@@ -78,7 +78,7 @@ impl fmt::Debug for Pages {
 }
 
 impl Pages {
-    /// A file of this length. Nothing is read.
+    /// A file of `len` bytes, of which nothing is read yet.
     pub(crate) fn new(file: Arc<File>, len: usize, budget: &Arc<PageBudget>) -> Self {
         let count = len.div_ceil(PAGE_LEN);
         let pages = std::iter::repeat_with(OnceLock::new).take(count).collect();
@@ -87,7 +87,7 @@ impl Pages {
         Pages { file, len, pages, blocks, fences, loaded_bytes: AtomicUsize::new(0), budget: Arc::clone(budget) }
     }
 
-    /// The same file with less of it in memory. Positions stay what they were.
+    /// A copy with less of the file in memory. Positions stay valid.
     pub(crate) fn without(&self, shed: Shed) -> Self {
         let mut fresh = Self::new(Arc::clone(&self.file), self.len, &self.budget);
         debug_assert_eq!(self.fences.len(), fresh.pages.len(), "the same file has the same pages");
@@ -108,12 +108,13 @@ impl Pages {
         self.loaded_bytes.load(Relaxed) + self.blocks.loaded_bytes()
     }
 
-    /// How many pages there are.
+    /// The number of pages.
     pub(crate) fn count(&self) -> usize {
         self.pages.len()
     }
 
-    /// The block of a page. `make` makes it of the page's bytes and the place where they begin.
+    /// The block of a page. If it is not known yet, `make` builds it from the page's bytes and their position in the
+    /// file.
     #[inline]
     pub(crate) fn block(
         &self,
@@ -138,14 +139,14 @@ impl Pages {
         self.blocks.touch(at)
     }
 
-    /// The page that has the record which the byte at `position` belongs to, and where in the file it begins. The end
-    /// of the file belongs to the last record.
+    /// The bytes of the page with the record to which the byte at `position` belongs, and their position in the file.
+    /// The end of the file belongs to the last record.
     #[inline]
     pub(crate) fn around(&self, position: usize) -> Result<(&[u8], usize)> {
         let mut at = (position / PAGE_LEN).min(self.pages.len().saturating_sub(1));
         loop {
             let Some(page) = self.page(at)? else { return Ok((&[], 0)) };
-            // The last record that begins in the page before may reach into this one, or past all of it.
+            // The last record of the page before may reach into this page, or past it.
             let is_before = position < page.base || page.records.is_empty();
             match at.checked_sub(1) {
                 Some(before) if is_before => at = before,
@@ -171,7 +172,7 @@ impl Pages {
         let len = buffer.capacity();
         let base = from.saturating_sub(1) + records.start;
         debug_assert!(base >= from, "a page has the records that begin in it: {base}");
-        // Another thread may have been quicker; its page is the same.
+        // Another thread may have read the page first; both are equal.
         if cell.set(Box::new(Page { base, records, buffer })).is_ok() {
             self.loaded_bytes.fetch_add(len, Relaxed);
             if !refdb_vfs::planted("refdb-pages") {
@@ -182,12 +183,12 @@ impl Pages {
         Ok(())
     }
 
-    /// The page in which a record of this name is, if there is one: everything in pages before is less. `name_at` is
-    /// where in its line a name begins.
+    /// The page that contains the record of this name, if there is one: all records of earlier pages are less.
+    /// `name_at` is the offset of the name in its line.
     pub(crate) fn page_with(&self, name: &[u8], name_at: usize) -> Result<usize> {
         let (mut low, mut high) = (0, self.pages.len());
-        // The fences at `low` and `high` begin with this number of bytes of `name`. If they are in order, all between
-        // begin so too. If they are not, neither page is better than the other.
+        // The fences at `low` and `high` share this many leading bytes with `name`, and so do all between them if the
+        // file is sorted. If it is not, any page will do.
         let (mut low_matched, mut high_matched) = (0, 0);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
@@ -207,14 +208,15 @@ impl Pages {
         Ok(low)
     }
 
-    /// The positions in the file that this page's records have.
+    /// The range of positions of the records in the page that may contain `name`.
     pub(crate) fn page_of(&self, name: &[u8], name_at: usize) -> Result<Range<usize>> {
         let Some(page) = self.page(self.page_with(name, name_at)?)? else { return Ok(0..0) };
         debug_assert!(page.base + page.records.len() <= self.len, "a page lies within the file");
         Ok(page.base..page.base + page.records.len())
     }
 
-    /// A line that is no record has an empty name, so the search comes to the line and finds out.
+    /// The first name in a page. A broken line counts as an empty name, so that the search reaches the line and reports
+    /// it.
     pub(crate) fn fence(&self, at: usize, name_at: usize) -> Result<Option<&[u8]>> {
         let Some(cell) = self.fences.get(at) else { return Ok(None) };
         if let Some(fence) = cell.get() {
@@ -237,7 +239,7 @@ impl Pages {
         Ok(cell.get_or_init(|| fence).as_deref())
     }
 
-    /// Reads the records that begin in the `len` bytes from `from` on, each to its end. They are not kept.
+    /// Reads the records that begin in the `len` bytes from `from` on, each to its end, without keeping them.
     pub(crate) fn read_records(&self, from: usize, len: usize) -> Result<Vec<u8>> {
         let mut buffer = Vec::new();
         let records = self.read_around(from, len, &mut buffer)?;
@@ -246,8 +248,8 @@ impl Pages {
         Ok(buffer)
     }
 
-    /// The same from a position at which a record begins, in memory that is used again. Its old content is overwritten,
-    /// not cleared.
+    /// Reads records as [`read_records`](Self::read_records) does, from a position at which a record begins, into
+    /// memory that is reused without being cleared.
     pub(crate) fn read_records_into(&self, from: usize, len: usize, buffer: &mut Vec<u8>) -> Result<()> {
         let to = from.saturating_add(len).min(self.len);
         buffer.resize((to + SLACK_LEN).min(self.len).saturating_sub(from), 0);
@@ -257,10 +259,10 @@ impl Pages {
         Ok(())
     }
 
-    /// The same into a buffer, from one byte before `from` on; returns where in it the records are.
+    /// Reads from one byte before `from` on into a buffer, and returns the range of the buffer with the records.
     fn read_around(&self, from: usize, len: usize, buffer: &mut Vec<u8>) -> Result<Range<usize>> {
         let to = from.saturating_add(len).min(self.len);
-        // One byte more in front: a record begins behind a newline.
+        // One byte more, because a record begins behind a newline.
         let origin = from.saturating_sub(1);
         self.read_more(buffer, origin, to + SLACK_LEN - origin)?;
         let start = self.record_start(buffer, origin, from)?;
@@ -273,8 +275,8 @@ impl Pages {
         Ok(start - origin..end - origin)
     }
 
-    /// Where the first record that begins at `from` or later begins. `bytes` are those of the file from `origin` on; more
-    /// are added where the record is longer.
+    /// The position of the first record that begins at `from` or later. `bytes` are those of the file from `origin` on;
+    /// more are read if the record is longer.
     fn record_start(&self, bytes: &mut Vec<u8>, origin: usize, from: usize) -> Result<usize> {
         if from == 0 || from >= self.len {
             return Ok(from.min(self.len));
@@ -285,7 +287,7 @@ impl Pages {
             match newline.map(|len| at + len + 1) {
                 Some(next) if next == self.len => return Ok(next),
                 Some(next) => match bytes.get(next - origin) {
-                    // What a tag peels to belongs to the record before.
+                    // A peeled line belongs to the record before it.
                     Some(b'^') => at = next,
                     Some(_) => return Ok(next),
                     None => self.read_more(bytes, origin, bytes.len())?,
@@ -296,8 +298,7 @@ impl Pages {
         }
     }
 
-    /// Reads more of the file, this much or as far as there is more, into `bytes`. These are the bytes from `origin`
-    /// on.
+    /// Reads `len` more bytes of the file, or up to its end, into `bytes`, which are those from `origin` on.
     fn read_more(&self, bytes: &mut Vec<u8>, origin: usize, len: usize) -> Result<()> {
         let had = bytes.len();
         debug_assert!(origin + had <= self.len, "what was read lies within the file: {had} from {origin}");
@@ -306,7 +307,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Reads a part of the file as it is.
+    /// Reads a range of the file.
     pub(crate) fn read(&self, position: usize, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len.min(self.len.saturating_sub(position))];
         self.file.read_exact_at(&mut bytes, position as u64)?;

@@ -14,14 +14,14 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// The bytes of a packed-refs file, wherever they are kept.
+/// The bytes of a packed-refs file, in one of three forms.
 #[derive(Debug)]
 pub(crate) enum Bytes {
-    /// A search that goes far reads its file instead.
+    /// Mapped; the first searches read the file instead.
     Mapped(Mapping, FarReads),
-    /// In memory.
+    /// Completely in private memory.
     Owned(Vec<u8>),
-    /// In memory as far as they were needed.
+    /// In private memory as far as needed.
     Paged(Pages),
 }
 
@@ -34,7 +34,7 @@ impl Bytes {
         }
     }
 
-    /// Bytes that have all of the record which the byte at `position` belongs to, and where they begin.
+    /// Bytes that contain the whole record to which the byte at `position` belongs, and their position in the file.
     #[inline(always)]
     pub(crate) fn around(&self, position: usize) -> Result<(&[u8], usize)> {
         match self {
@@ -44,14 +44,14 @@ impl Bytes {
         }
     }
 
-    /// Gives back the memory of what lies in a file.
+    /// Releases the memory of a mapping.
     fn forget(&self) {
         if let Bytes::Mapped(mapping, _) = self {
             mapping.forget();
         }
     }
 
-    /// A copy of a part.
+    /// The bytes of a range, copied if need be.
     fn read(&self, range: Range<usize>) -> Result<Cow<'_, [u8]>> {
         match self {
             Bytes::Mapped(mapping, _) => Ok(mapping[range].into()),
@@ -61,13 +61,13 @@ impl Bytes {
     }
 }
 
-/// Read at once to see whether the records of a file are sorted, and of a file that is listed.
+/// The bytes to read at a time from a file that is checked or listed completely.
 const PART_LEN: usize = 64 << 10;
 
-/// The records of a packed-refs file, sorted. Bytes are checked when they are touched, not before. So one ref of
-/// millions is found in a few pages.
+/// The records of a packed-refs file, sorted by name. Bytes are checked only when they are reached, so that one ref of
+/// millions is found by reading a few pages.
 ///
-/// Positions are offsets of the first byte of a record; [`Packed::end`] is the position behind the last.
+/// A position is the offset of the first byte of a record; [`Packed::end`] is the position behind the last one.
 #[derive(Debug)]
 pub struct Packed {
     path: PathBuf,
@@ -75,9 +75,9 @@ pub struct Packed {
     pub(crate) bytes: Bytes,
     body: usize,
     traits: Traits,
-    /// Whether the records had to be sorted: then positions are not those in the file.
+    /// Whether the records were sorted in memory, so that positions are not offsets in the file.
     reordered: bool,
-    /// Where it was noticed that the file is not sorted although it says so.
+    /// Where the file was found not to be sorted although it says so.
     disorder: Arc<OnceLock<Disorder>>,
 }
 
@@ -85,43 +85,43 @@ pub struct Packed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Traits {
     pub(crate) sorted: bool,
-    /// Tags that lead to another object have it on a line of their own, below `refs/tags/` at least.
+    /// Annotated tags have a line with the peeled object, at least below `refs/tags/`.
     pub(crate) peeled: bool,
-    /// They have it everywhere.
+    /// They have it for every ref.
     pub(crate) fully_peeled: bool,
 }
 
 const HEADER_START: &[u8] = b"# pack-refs with:";
 
-/// A ref in packed-refs.
+/// One ref in packed-refs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PackedRecord<'a> {
-    /// The name, which has not been checked.
+    /// The name, not checked against the rules for refnames.
     pub name: &'a BStr,
-    /// The object.
+    /// The object to which the ref points.
     pub id: ObjectId,
-    /// What the file says of the object behind a tag.
+    /// What the file says about the object behind a tag.
     pub peeled: Peeled,
-    /// Where the next record begins.
+    /// The position of the next record.
     pub next: usize,
 }
 
-/// The fault of a record.
+/// Why a record cannot be parsed.
 pub(crate) enum Broken {
-    /// The line at this position.
+    /// The line at this position is not one of the format.
     Unexpected(usize),
-    /// The last line has no end.
+    /// The last line has no newline.
     Unterminated,
 }
 
-/// How far a walk over the records is.
+/// The state of a walk over the records.
 #[derive(Debug)]
 pub(crate) struct PackedWalk {
-    /// All names to come are greater.
+    /// The last name; all names to come must be greater.
     pub(crate) before: BString,
-    /// The record that was handed over last.
+    /// The position of the record that was visited last.
     pub(crate) last: Option<usize>,
-    /// The one to come, or one that is broken.
+    /// The position of the next record, which may be broken.
     pub(crate) next: usize,
 }
 
@@ -129,7 +129,7 @@ pub(crate) struct PackedWalk {
 type Visit<'v> = dyn FnMut(&RefView<'_>) -> ControlFlow<()> + 'v;
 
 impl<'a> PackedRecord<'a> {
-    /// As any other ref.
+    /// The record as a ref, for cursors.
     #[inline]
     pub(crate) fn view(self) -> RefView<'a> {
         RefView { name: self.name, target: TargetView::Direct(self.id), peeled: self.peeled }
@@ -137,19 +137,20 @@ impl<'a> PackedRecord<'a> {
 }
 
 impl Packed {
-    /// No packed-refs file.
+    /// The records of a packed-refs file that does not exist.
     pub(crate) fn empty(path: &Path, hash: HashKind) -> Self {
         let traits = Traits { sorted: true, peeled: true, fully_peeled: true };
         let bytes = Bytes::Owned(Vec::new());
         Packed { path: path.to_owned(), hash, bytes, body: 0, traits, reordered: false, disorder: Arc::default() }
     }
 
-    /// Reads bytes that are in memory; `path` is for messages.
+    /// Parses a file that is in memory; `path` is for messages.
     pub fn parse(path: &Path, hash: HashKind, bytes: Vec<u8>) -> Result<Self> {
         Self::open(path, hash, Bytes::Owned(bytes), true)
     }
 
-    /// `is_trusted` tells whether a promise that it is sorted is believed.
+    /// Parses the first line, and sorts the records if that is needed. `is_trusted` tells whether a promise that the
+    /// file is sorted is believed.
     pub(crate) fn open(path: &Path, hash: HashKind, bytes: Bytes, is_trusted: bool) -> Result<Self> {
         let mut packed = Packed { bytes, traits: Traits::default(), ..Self::empty(path, hash) };
         let last = packed.bytes.read(packed.end().saturating_sub(1)..packed.end())?;
@@ -173,7 +174,7 @@ impl Packed {
         if packed.traits.sorted || packed.is_sorted()? { Ok(packed) } else { packed.sort() }
     }
 
-    /// Whether the records are in order, whatever is promised; the whole file is checked.
+    /// Checks the whole file: whether its records are in order, whatever the first line promises.
     pub(crate) fn is_sorted(&self) -> Result<bool> {
         let mut last = Vec::new();
         let (mut from, mut spare) = (self.body, Vec::new());
@@ -181,7 +182,7 @@ impl Packed {
             let (part, next) = self.part(from, spare)?;
             let mut at = part.start();
             while at < part.end() {
-                // Said of the whole file, so that the line's number is right.
+                // Reported for the whole file, so that the line number is right.
                 let record = part.record(at).or_else(|_| self.record(from + at))?;
                 if last.as_slice() >= record.name.as_bytes() {
                     self.note_disorder(from + at, record.name);
@@ -196,8 +197,9 @@ impl Packed {
         Ok(true)
     }
 
-    /// The next records from a position on, in memory of their own, and where the records behind them begin. To read a
-    /// large file once, without keeping it. `spare` may be the memory of the part before ([`Packed::into_memory`]).
+    /// Reads the next records from a position on into memory of their own, and returns the position behind them. It
+    /// serves to read a large file once without keeping it; `spare` may be the memory of the previous part
+    /// ([`Packed::into_memory`]).
     pub fn part(&self, from: usize, spare: Vec<u8>) -> Result<(Packed, usize)> {
         let bytes = match &self.bytes {
             Bytes::Paged(pages) => {
@@ -212,7 +214,7 @@ impl Packed {
         Ok((self.with_records(bytes), next))
     }
 
-    /// The memory of a part that is not needed any more.
+    /// The memory of a part that is no longer needed, for the next one.
     pub fn into_memory(self) -> Vec<u8> {
         match self.bytes {
             Bytes::Owned(bytes) => bytes,
@@ -220,8 +222,8 @@ impl Packed {
         }
     }
 
-    /// The records that begin in a range of positions, in memory of their own. To look into a large file at places that
-    /// are seldom looked at again.
+    /// Reads the records that begin in a range of positions into memory of their own, for places of a large file that
+    /// are seldom needed again.
     pub fn part_of(&self, range: Range<usize>) -> Result<Packed> {
         let bytes = match &self.bytes {
             Bytes::Paged(pages) => pages.read_records(range.start, range.len())?,
@@ -239,19 +241,19 @@ impl Packed {
         Packed { path, hash: self.hash, bytes: Bytes::Owned(bytes), body: 0, traits, reordered: true, disorder }
     }
 
-    /// The same file with less of it in memory. `None` if the file is not read by parts.
+    /// A copy with less of the file in memory. `None` if the file is not read page by page.
     pub(crate) fn without(&self, shed: Shed) -> Option<Self> {
         let Bytes::Paged(pages) = &self.bytes else { return None };
         let bytes = Bytes::Paged(pages.without(shed));
         Some(Packed { path: self.path.clone(), bytes, disorder: Arc::clone(&self.disorder), ..*self })
     }
 
-    /// Gives back the memory of what was read of a mapped file, for one who does not come back.
+    /// Releases the memory of a mapped file once it was read, for a caller that does not need it again.
     pub(crate) fn forget_read(&self) {
         self.bytes.forget();
     }
 
-    /// How much of it is in private memory.
+    /// The number of bytes in private memory.
     pub fn loaded_bytes(&self) -> usize {
         match &self.bytes {
             Bytes::Mapped(..) => 0,
@@ -260,12 +262,12 @@ impl Packed {
         }
     }
 
-    /// How much of it is there because it was read whole.
+    /// The number of bytes in private memory because the file was read completely.
     pub(crate) fn whole_bytes(&self) -> usize {
         if let Bytes::Owned(bytes) = &self.bytes { bytes.len() } else { 0 }
     }
 
-    /// Puts the records in order.
+    /// Sorts the records in memory.
     fn sort(mut self) -> Result<Self> {
         let all = self.bytes.read(0..self.end())?.into_owned();
         self.bytes = Bytes::Owned(all);
@@ -296,7 +298,7 @@ impl Packed {
         &self.path
     }
 
-    /// Whether positions are not those in the file.
+    /// Whether the records were sorted in memory, so that positions are not offsets in the file.
     pub(crate) fn is_moved(&self) -> bool {
         self.reordered
     }
@@ -315,37 +317,37 @@ impl Packed {
         self.bytes.len()
     }
 
-    /// Whether untouched ranges of the file may be copied as they are: it says that it is sorted.
+    /// Whether unchanged ranges of the file may be copied when it is rewritten, because it promises to be sorted.
     pub(crate) fn is_copyable(&self) -> bool {
         self.traits.sorted
     }
 
-    /// The first line of a file into which this one's records are copied. It has the promises made here and known to be
-    /// kept. Of a file whose records are written anew, with what they peel to, every promise.
+    /// The first line for a file into which these records are copied: it repeats the promises of this file. Records
+    /// that are written anew, because this file is not sorted, are peeled, so that every promise holds.
     pub(crate) fn header(&self) -> String {
         let Traits { peeled, fully_peeled, .. } = self.traits;
         let is_kept = |promised| promised || !self.is_copyable();
         let promises = [("peeled ", is_kept(peeled)), ("fully-peeled ", is_kept(fully_peeled)), ("sorted ", true)];
         let kept = promises.into_iter().filter_map(|(promise, is_kept)| is_kept.then_some(promise));
-        // The space at the end belongs to it.
+        // git ends the line with a space.
         format!("# pack-refs with: {}\n", kept.collect::<String>())
     }
 
-    /// Whether the first line is that one already.
+    /// Whether the file already begins with the line that [`header`](Self::header) returns.
     pub(crate) fn has_own_header(&self) -> Result<bool> {
         Ok(self.read(0..self.body)? == self.header().as_bytes())
     }
 
-    /// Bytes as they are in the file.
+    /// The bytes of a range of the file.
     pub(crate) fn read(&self, range: Range<usize>) -> Result<Cow<'_, [u8]>> {
         self.bytes.read(range)
     }
 
-    /// The record at a position before the end.
+    /// Parses the record at a position before the end.
     #[inline]
     pub fn record(&self, at: usize) -> Result<PackedRecord<'_>> {
         match self.hash {
-            // Lengths that are known when this is compiled save a third of the work.
+            // A length that is known at compile time saves a third of the work.
             HashKind::Sha1 => self.record_of::<40>(at),
             HashKind::Sha256 => self.record_of::<64>(at),
         }
@@ -357,7 +359,7 @@ impl Packed {
         self.record_in::<LEN_HEX>(bytes, base, at)
     }
 
-    /// Hands over the records from `walk.next` on that begin before `limit`. It stops at one that is out of order.
+    /// Visits the records from `walk.next` on that begin before `limit`. It stops at a record that is out of order.
     pub(crate) fn for_each(
         &self,
         walk: &mut PackedWalk,
@@ -376,13 +378,13 @@ impl Packed {
         limit: usize,
         visit: &mut Visit<'_>,
     ) -> Result<ControlFlow<()>> {
-        // Kept here, not behind the reference, which would cost three stores a record.
+        // Kept in local variables, because storing them behind the reference for each record costs three writes.
         debug_assert!(limit <= self.end(), "a walk ends with the records, at the latest: {limit}");
         let (mut last, mut next) = (walk.last, walk.next);
         let mut before = walk.before.as_bstr();
         let mut flow = Ok(ControlFlow::Continue(()));
         'walk: while next < limit {
-            // Found once for all records in them.
+            // Looked up once for all records in them.
             let (bytes, base) = match self.bytes.around(next) {
                 Ok(around) => around,
                 Err(error) => {
@@ -415,7 +417,7 @@ impl Packed {
         flow
     }
 
-    /// The record at `at` in `bytes`, which begin at `base`.
+    /// Parses the record at `at` in `bytes`, which begin at `base`.
     #[inline(always)]
     fn record_in<'a, const LEN_HEX: usize>(&self, bytes: &'a [u8], base: usize, at: usize) -> Result<PackedRecord<'a>> {
         self.parse_in::<_, LEN_HEX>(bytes, base, at, |broken| match broken {
@@ -424,8 +426,8 @@ impl Packed {
         })
     }
 
-    /// The same, with an error that `fail` makes where it is found. To carry the fault up to here costs each record
-    /// some 20 instructions.
+    /// Parses a record, and makes the error with `fail` where the fault is found: passing the fault up costs each
+    /// record about 20 instructions.
     #[inline(always)]
     pub(crate) fn parse_in<'a, E, const LEN_HEX: usize>(
         &self,
@@ -454,7 +456,7 @@ impl Packed {
         Ok(PackedRecord { name, id, peeled: self.without_peeled_line(name), next })
     }
 
-    /// The peeled object of a ref without a peeled line, as far as known.
+    /// What is known about the peeled object of a ref without a peeled line.
     #[inline(always)]
     pub(crate) fn without_peeled_line(&self, name: &BStr) -> Peeled {
         match self.traits {
@@ -464,7 +466,7 @@ impl Packed {
         }
     }
 
-    /// The line `^HEX` at `at`, and the position behind it. Few refs have one.
+    /// Parses the line `^HEX` at `at`, and returns the position behind it. Few refs have one.
     #[inline(never)]
     fn peeled_line(&self, bytes: &[u8], base: usize, at: usize) -> Option<(ObjectId, usize)> {
         let end = at + 1 + self.hash.len_hex();
@@ -472,7 +474,7 @@ impl Packed {
         (bytes.get(end - base) == Some(&b'\n')).then_some((id, end + 1))
     }
 
-    /// The position of the line after the one at `at`, to go on behind a broken one.
+    /// The position behind the line at `at`, to continue after a broken one.
     pub(crate) fn after_line(&self, at: usize) -> usize {
         self.line_end(at).map_or(self.end(), |end| end + 1)
     }
@@ -503,7 +505,7 @@ impl Packed {
         self.corrupt("unterminated", |bytes| (line_around(bytes, 0, 0, bytes.len()), bytes.len()))
     }
 
-    /// Says which line of the file is wrong: `line` finds its start and end.
+    /// The error for a corrupt line, whose beginning and end `line` finds in the bytes of the file.
     fn corrupt(&self, how: &str, line: impl Fn(&[u8]) -> (usize, usize)) -> Error {
         let all = match self.bytes.read(0..self.end()) {
             Ok(all) => all,
@@ -517,7 +519,7 @@ impl Packed {
     }
 }
 
-/// The start of the line that the byte at `at` is in, but not before `low`. `bytes` begin at `base`.
+/// The beginning of the line that contains the byte at `at`, but not before `low`. `bytes` begin at `base`.
 #[inline]
 pub(crate) fn line_around(bytes: &[u8], base: usize, low: usize, at: usize) -> usize {
     bytes[low - base..at - base].rfind_byte(b'\n').map_or(low, |newline| low + newline + 1)

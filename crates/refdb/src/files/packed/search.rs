@@ -1,4 +1,4 @@
-//! Where in a packed-refs file a name is: by halves, over bytes that nobody has checked before.
+//! Binary search for a name in a packed-refs file, over bytes that have not been checked before.
 
 use crate::Result;
 use crate::files::packed::{
@@ -9,7 +9,8 @@ use bstr::BStr;
 use std::cmp::Ordering;
 
 impl Packed {
-    /// The position of the first record from `from` on whose name is not less than `name`. Costs little if it is near.
+    /// The position of the first record from `from` on whose name is not less than `name`. It gallops, so a near record
+    /// is found quickly.
     pub fn seek(&self, from: usize, name: &BStr) -> Result<usize> {
         let mut low = from;
         let mut step = 1;
@@ -21,7 +22,7 @@ impl Packed {
                 (Ordering::Greater, _) => return self.bisect(low, at, name),
             }
             step = if step == 1 { 256 } else { step.saturating_mul(2) };
-            // A far record is found in fewer places by halves, if these are not to be mapped.
+            // Bisection reaches a far record with fewer reads, while places are read instead of mapped.
             if step >= self.end() - low || (step > NEAR_LEN && self.far_reads().is_some()) {
                 return self.bisect(low, self.end(), name);
             }
@@ -29,7 +30,7 @@ impl Packed {
         Ok(low)
     }
 
-    /// As [`Packed::seek`], for a name that may be anywhere.
+    /// The position of the first record in the file whose name is not less than `name`.
     pub fn lower_bound(&self, name: &BStr) -> Result<usize> {
         match &self.bytes {
             Bytes::Paged(pages) => {
@@ -40,7 +41,7 @@ impl Packed {
         }
     }
 
-    /// The record of this name.
+    /// The record of this name; `None` if there is none.
     pub fn find(&self, name: &BStr) -> Result<Option<PackedRecord<'_>>> {
         let at = self.lower_bound(name)?;
         if at >= self.end() {
@@ -58,12 +59,12 @@ impl Packed {
         if around < position { Ok(self.compare(around, BStr::new(""))?.1) } else { Ok(around) }
     }
 
-    /// The position of the record that the byte at `position` belongs to.
+    /// The position of the record to which the byte at `position` belongs.
     pub(crate) fn first_up_to(&self, position: usize) -> Result<usize> {
         self.record_around(self.start(), position)
     }
 
-    /// What searches that go far read by, if not by the mapping.
+    /// The file to read from instead of the mapping, while that pays.
     fn far_reads(&self) -> Option<&FarReads> {
         match &self.bytes {
             Bytes::Mapped(_, reads) if !reads.is_spent() => Some(reads),
@@ -71,7 +72,7 @@ impl Packed {
         }
     }
 
-    /// As [`Packed::seek`] between two positions, the second of which is not less than `name`.
+    /// Bisects between two positions; the record at the second one is not less than `name`.
     fn bisect(&self, low: usize, high: usize, name: &BStr) -> Result<usize> {
         let (mut low, mut high) = match self.far_reads() {
             Some(reads) => reads.narrow(low, high, self.hash, name),
@@ -89,7 +90,7 @@ impl Packed {
         Ok(low)
     }
 
-    /// The position of the record that `at` lies in, `low` being a position not behind it.
+    /// The position of the record that contains `at`; `low` is the position of a record not behind it.
     fn record_around(&self, low: usize, at: usize) -> Result<usize> {
         let at = at.min(self.end());
         let (bytes, base) = self.bytes.around(at)?;
@@ -101,11 +102,11 @@ impl Packed {
         Ok(line)
     }
 
-    /// Compares a record's name with `name`; also returns where the next record begins. The object ids are not looked
-    /// at: the caller reads the record if it wants it.
+    /// Compares a record's name with `name`, and returns the position of the next record. The object ids are not
+    /// checked until the caller parses the record.
     fn compare(&self, at: usize, name: &BStr) -> Result<(Ordering, usize)> {
         let (bytes, base) = self.bytes.around(at)?;
-        // Relative to these bytes from here on.
+        // From here on positions are relative to `bytes`.
         let at = at - base;
         let line_end = self.line_end_in(bytes, at)?;
         debug_assert!(at <= line_end && line_end < bytes.len(), "a line ends in the bytes at hand: {at} {line_end}");
