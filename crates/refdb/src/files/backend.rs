@@ -63,8 +63,8 @@ impl FilesBackend {
         FilesBackend { store }
     }
 
-    /// The present packed-refs. Readers must look at loose refs first, because a packer writes packed-refs before it removes
-    /// a loose file.
+    /// The present packed-refs. Readers must look at loose refs first, because a packer writes packed-refs before it
+    /// removes a loose file.
     pub fn packed(&self, look: Look) -> Result<Arc<PackedFile>> {
         self.store.cache.get(&self.store.options, look)
     }
@@ -75,8 +75,8 @@ impl FilesBackend {
         Ok(JournalEntries { open: open.into_iter().map(|id| journal::path(&self.store, id)).collect(), left })
     }
 
-    /// Recovers the batches whose processes have ended, and removes locks that dead processes left behind. Returns the result
-    /// for each journal entry.
+    /// Recovers the batches whose processes have ended, and removes locks that dead processes left behind. Returns the
+    /// result for each journal entry.
     ///
     /// # Errors
     ///
@@ -87,7 +87,8 @@ impl FilesBackend {
         let (open, _) = journal::list(&alone)?;
         let recover = |id| (journal::path(&alone, id), recover::take_over(&alone, id, None));
         let recovered = open.into_iter().map(recover).collect();
-        // A batch that ended before it wrote its entry has left locks and nothing else. git and JGit would wait for them.
+        // A batch that ended before it wrote its entry has left locks and nothing else. git and JGit would wait for
+        // them.
         let (fs, layout) = (&self.store.options.fs, &self.store.layout);
         stale::clear_of(fs, &self.store.packed_target()?);
         stale::clear(fs, &layout.common_dir.join("refs"))?;
@@ -115,7 +116,8 @@ impl FilesBackend {
         self.store.options.loose_max
     }
 
-    /// Where packed-refs was found not to be sorted although it says so. Since then it is read completely and sorted in memory.
+    /// Where packed-refs was found not to be sorted although it says so. Since then it is read completely and sorted in
+    /// memory.
     pub fn disorder(&self) -> Option<Disorder> {
         self.store.cache.disorder()
     }
@@ -147,8 +149,9 @@ impl FilesBackend {
         self.store.cache.loaded_bytes()
     }
 
-    /// Lists a folder below `refs/`, whose name ends with a slash; the empty name means the repository's own folder. The
-    /// entries are sorted, and names of folders end with a slash. A name whose lock exists is listed even without a file.
+    /// Lists a folder below `refs/`, whose name ends with a slash; the empty name means the repository's own folder.
+    /// The entries are sorted, and names of folders end with a slash. A name whose lock exists is listed even without a
+    /// file.
     ///
     /// # Errors
     ///
@@ -167,8 +170,8 @@ impl FilesBackend {
         self.store.layout.base_path(name).join(OsStr::from_bytes(name))
     }
 
-    /// Replaces the content of `path` by the path of a loose ref's file. Returns `false` for a name that cannot be a path
-    /// inside the repository.
+    /// Replaces the content of `path` by the path of a loose ref's file. Returns `false` for a name that cannot be a
+    /// path inside the repository.
     pub fn ref_path_into(&self, name: &BStr, path: &mut Vec<u8>) -> bool {
         self.store.layout.ref_path_into(name, path)
     }

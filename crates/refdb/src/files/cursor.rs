@@ -18,37 +18,38 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{Scope, is_root_ref};
 use std::{collections::VecDeque, ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
-/// Merges the loose refs, folder by folder as they are reached, with packed-refs.
+/// Merges the loose refs, listed folder by folder as they are reached, with packed-refs.
 ///
-/// Packed-refs is validated again after every listed folder, and after every listed file that turns out to be gone. So
-/// a ref that is packed meanwhile is found there.
+/// Packed-refs is validated again after every listed folder, and after every listed file that turns out to be gone, so
+/// that a ref that is packed meanwhile is found there.
 pub(super) struct FilesCursor<'s> {
     store: &'s Store,
     root_refs: bool,
-    /// The loose refs and folders still to come. In each level the next one is last. The levels' last entries come in
-    /// order from the innermost to the outermost. Full names; those of folders end with `/`.
+    /// The full names of the loose refs and folders still to come; those of folders end with `/`. In each level the
+    /// next one is last, and the last entries of the levels ascend from the innermost level to the outermost.
     levels: Vec<Vec<BString>>,
     packed: Option<Arc<PackedFile>>,
-    /// The next record of packed-refs, and the first one that does not come before the next loose entry.
+    /// The position of the next record of packed-refs, and of the first one that does not come before the next loose
+    /// entry.
     position: usize,
     limit: usize,
-    /// No ref before this is wanted.
+    /// Refs before this name are not wanted.
     floor: BString,
     last: Last,
-    /// Where in packed-refs this walk began, or went on after a seek.
+    /// The position in packed-refs where this walk began, or continued after a seek.
     begun: usize,
-    /// What was left out so far of a packed-refs that turned out not to be sorted.
+    /// Refs that this walk has missed in a packed-refs that turned out not to be sorted.
     left_out: VecDeque<Misplaced>,
     misplaced: Option<Misplaced>,
     broken: bool,
     buffer: Vec<u8>,
-    /// Whether packed-refs is left out.
+    /// Whether packed-refs is skipped.
     only_loose: bool,
-    /// The loose refs that were given out, if they are asked for and not too many.
+    /// The loose refs that were returned, if they are wanted and not too many.
     noted: Option<Vec<BString>>,
 }
 
-/// More loose refs than these are not noted.
+/// The most loose refs that are noted.
 const NOTED_MAX: usize = 1 << 16;
 
 /// What `next` returned last.
@@ -58,7 +59,7 @@ enum Last {
     Loose(BString),
 }
 
-/// What lies behind the name of a listed file.
+/// What was read from a listed file.
 enum Content {
     Gone,
     Direct(refdb_types::ObjectId),
@@ -88,17 +89,17 @@ impl<'s> FilesCursor<'s> {
         Ok(cursor)
     }
 
-    /// Leaves packed-refs out.
+    /// Skips packed-refs.
     pub(super) fn only_loose(self) -> Self {
         FilesCursor { only_loose: true, ..self }
     }
 
-    /// Notes the names of loose refs from here on.
+    /// Notes the names of the loose refs that are returned from here on.
     pub(super) fn noting_loose(self) -> Self {
         FilesCursor { noted: Some(Vec::new()), ..self }
     }
 
-    /// The loose refs that were given out, in order; `None` if they are too many.
+    /// The loose refs that were returned, in order; `None` if they are too many.
     pub(super) fn into_noted(self) -> Option<Vec<BString>> {
         self.noted
     }
@@ -122,7 +123,7 @@ impl<'s> FilesCursor<'s> {
         Ok(entries.into_iter().map(|Entry { name, .. }| [prefix, &name].concat().into()).collect())
     }
 
-    /// The entries of the folder of refs `folder`, which ends with `/`: the worktree's own and the shared ones.
+    /// Lists `folder`, which ends with `/`: the worktree's own entries and the shared ones.
     fn children(&self, folder: &BStr) -> Result<Vec<BString>> {
         debug_assert!(folder.ends_with(b"/"), "a folder's name ends with a slash: {folder}");
         let layout = &self.store.layout;
@@ -151,7 +152,7 @@ impl<'s> FilesCursor<'s> {
         self.levels.last_mut().and_then(Vec::pop)
     }
 
-    /// Drops loose entries before the floor, but for a folder that the floor lies in.
+    /// Drops the loose entries before the floor, except for a folder that contains it.
     fn drop_before_floor(&mut self) {
         let floor = std::mem::take(&mut self.floor);
         while self.head().is_some_and(|head| *head < floor && !(head.last() == Some(&b'/') && floor.starts_with(head)))
@@ -161,7 +162,7 @@ impl<'s> FilesCursor<'s> {
         self.floor = floor;
     }
 
-    /// Validates packed-refs. If it was replaced, goes on in the new one with what does not come before `from`.
+    /// Validates packed-refs. If it was replaced, the walk continues in the new one from `from` on.
     fn validate_packed(&mut self, from: &BStr) -> Result<()> {
         if self.only_loose {
             return Ok(());
@@ -172,15 +173,15 @@ impl<'s> FilesCursor<'s> {
             let start = file.packed.start();
             let (file, position) = self.place(file, start, from).inspect_err(|_| self.broken = true)?;
             (self.position, self.begun) = (position, position);
-            // Where it pointed into the old file nobody needs to know: everything before `from` was given out.
+            // A position in the old file is no longer needed, because everything before `from` was returned.
             self.last = Last::Loose(from.to_owned());
             self.packed = Some(file);
         }
         Ok(())
     }
 
-    /// Where packed-refs has the first ref from `name` on, at or behind a position. Where names around it are out of order, the
-    /// file counts as unsorted from here on, and another is returned.
+    /// The position of the first ref from `name` on, at or behind a position. If names around it are out of order, the
+    /// file counts as unsorted from then on, and the file sorted in memory is returned instead.
     fn place(&self, file: Arc<PackedFile>, from: usize, name: &BStr) -> Result<(Arc<PackedFile>, usize)> {
         let position = file.packed.seek(from, name)?;
         if file.packed.is_in_order_around(position)? {
@@ -191,7 +192,7 @@ impl<'s> FilesCursor<'s> {
         Ok((sorted, position))
     }
 
-    /// Makes the loose entry at the head, or the end, the limit for packed records.
+    /// Limits the packed records to those before the next loose entry, or to all if there is none.
     fn set_limit(&mut self) -> Result<()> {
         let Some(file) = self.packed.clone() else { return Ok(()) };
         self.limit = match self.head() {
@@ -205,7 +206,8 @@ impl<'s> FilesCursor<'s> {
         Ok(())
     }
 
-    /// Makes a folder's entries the next ones. One that may not be read has none here, and is told of.
+    /// Makes the entries of a folder the next ones. A folder that may not be read has none, and is returned as a broken
+    /// ref.
     fn enter(&mut self, folder: &BStr) -> Result<Option<BrokenRef>> {
         let (mut names, unreadable) = match self.children(folder) {
             Err(Error::Io(error)) => (Vec::new(), Some(unreadable(folder, error)?)),
@@ -216,7 +218,7 @@ impl<'s> FilesCursor<'s> {
         Ok(unreadable)
     }
 
-    /// Goes into a folder. One that may not be read concerns its own refs only, as a file does.
+    /// Enters a folder. One that may not be read is returned as a broken ref and does not end the walk.
     fn expand(&mut self, folder: &BStr) -> Result<Option<BrokenRef>> {
         let unreadable = self.enter(folder)?;
         self.drop_before_floor();
@@ -240,7 +242,7 @@ impl<'s> FilesCursor<'s> {
         Ok(Content::Symbolic(len))
     }
 
-    /// Takes the next of the loose entries: `None` if it was a folder, or a file that is gone.
+    /// Takes the next loose entry; `None` if it was a folder, or a file that is gone.
     fn next_loose(&mut self, name: BString) -> Result<Option<Content>> {
         if name.last() == Some(&b'/') {
             let unreadable = self.expand(name.as_bstr())?;
@@ -297,17 +299,17 @@ impl<'s> FilesCursor<'s> {
         }
     }
 
-    /// Whether the next record of packed-refs comes behind what was given out last.
+    /// Whether the next record of packed-refs comes behind the ref that was returned last.
     fn is_packed_in_order(&self) -> bool {
         let (Some(file), Some(last)) = (&self.packed, self.last_name()) else { return true };
         let Ok(record) = file.packed.record(self.position) else { return true };
-        // A loose ref that was passed over may be packed by now.
+        // A loose ref that was skipped may be packed by now.
         let is_same = record.name == last && matches!(self.last, Last::Loose(_));
         record.name > last || is_same || !file.packed.note_disorder(self.position, record.name)
     }
 
-    /// A walk broken off behind some prefix may have met a name that only seems to be behind it. Then the next one is
-    /// less.
+    /// Notices disorder when a walk ends behind a prefix: it may have met a misplaced name that only seems to be behind
+    /// the prefix, and then the next name is less.
     fn look_ahead(&self) {
         if let Some(file) = &self.packed
             && self.position < file.packed.end()
@@ -316,8 +318,8 @@ impl<'s> FilesCursor<'s> {
         }
     }
 
-    /// Packed-refs is not sorted although it says so. Goes on in the sorted one, first with the refs that this walk has
-    /// left out.
+    /// Continues in the file sorted in memory, because packed-refs turned out not to be sorted, beginning with the refs
+    /// that this walk has missed.
     fn set_right(&mut self) -> Result<()> {
         let Some(old) = self.packed.clone() else { return Ok(()) };
         let file = self.store.packed().inspect_err(|_| self.broken = true)?;
@@ -326,7 +328,7 @@ impl<'s> FilesCursor<'s> {
         let given = self.begun..self.position;
         let left_out = old.packed.left_out(given, &file.packed, self.floor.as_bstr(), Some(behind.as_bstr()))?;
         for misplaced in left_out {
-            // The loose ones have been given out.
+            // A ref with a loose file has been returned already.
             let Some(path) = self.store.layout.ref_path(misplaced.0.as_bstr()) else { continue };
             let options = &self.store.options;
             let mut buffer = Vec::new();
@@ -342,7 +344,7 @@ impl<'s> FilesCursor<'s> {
         self.set_limit()
     }
 
-    /// Walks over the records of packed-refs up to the limit.
+    /// Visits the records of packed-refs up to the limit.
     fn for_each_packed(
         &mut self,
         walk_over: impl FnOnce(&Packed, &mut PackedWalk, usize) -> Result<ControlFlow<()>>,
@@ -362,7 +364,7 @@ impl<'s> FilesCursor<'s> {
         walked
     }
 
-    /// What was given out or passed over last.
+    /// The name of the ref that was returned or skipped last.
     fn last_name(&self) -> Option<&BStr> {
         match &self.last {
             Last::Nothing => None,
@@ -373,7 +375,7 @@ impl<'s> FilesCursor<'s> {
         }
     }
 
-    /// Whether something that does not come before `name` was given out or passed over.
+    /// Whether the walk has returned or skipped a ref that does not come before `name`.
     fn is_behind(&self, name: &BStr) -> bool {
         name < self.floor.as_bstr() || self.last_name().is_some_and(|last| name <= last)
     }
@@ -465,7 +467,7 @@ pub(super) fn loose_names(store: &Store, act: &mut dyn FnMut(&BStr) -> Result<()
     let mut cursor = FilesCursor::new(store, false)?;
     while let Some(name) = cursor.pop_head() {
         if name.last() == Some(&b'/') {
-            // The content of a folder that may not be read stays as it is.
+            // A folder that may not be read is skipped.
             cursor.enter(name.as_bstr())?;
         } else {
             act(name.as_bstr())?;

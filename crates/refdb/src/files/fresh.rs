@@ -1,4 +1,4 @@
-//! Writes a whole store of files into folders where nobody reads it yet: packed-refs, loose refs and reflogs.
+//! Writes all refs and reflogs of a store into new folders that nobody reads yet, for a migration.
 
 use super::{
     FilesBackend, FilesOptions,
@@ -16,37 +16,37 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// packed-refs is written in pieces of this size.
+/// The bytes in which packed-refs is written at a time.
 const BUFFER_LEN: usize = 256 << 10;
 
-/// This number of small files is synced one by one. For more, who asked for them had better sync the whole file system once.
+/// The most small files that are synced one by one. For more, the caller should sync the whole file system once.
 const SYNCED_ONE_BY_ONE_MAX: usize = 128;
 
-/// The refs of one worktree on their way into files. All are brought to stable storage, unless [`FreshFiles::finish`] says
-/// that they are too many.
+/// Writes the refs of one worktree to files. All are synced, unless [`FreshFiles::finish`] reports that they are too
+/// many.
 pub(crate) struct FreshFiles {
     backend: FilesBackend,
     packed: Option<File>,
     buffer: Vec<u8>,
-    /// Objects that were met, as lines have them.
+    /// Recent objects in the form of their lines.
     objects: Memo<ObjectId, Known, OBJECTS_MAX>,
-    /// Folders that are there.
+    /// Folders that exist.
     made: BTreeSet<PathBuf>,
     small_files: usize,
 }
 
-/// An object, as a line of packed-refs has it.
+/// An object in the form of a line of packed-refs.
 #[derive(Clone, Copy)]
 struct Known {
     start: LineStart,
-    /// What it leads to, if it is an annotated tag.
+    /// The object behind it, if it is an annotated tag.
     peeled: Option<ObjectId>,
 }
 
-/// With these the objects take some 2 MiB.
+/// The number of recent objects, which take about 2 MiB.
 const OBJECTS_MAX: usize = 1 << 14;
 
-/// The lines of a reflog, the newest first.
+/// The lines of a reflog, collected from the newest to the oldest.
 #[derive(Default)]
 pub(crate) struct Lines {
     bytes: Vec<u8>,
@@ -54,19 +54,19 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Adds an entry that is older than those before.
+    /// Adds an entry that is older than those added before.
     pub(crate) fn push(&mut self, line: &LogLine<'_>) {
         reflog::line::encode(line, &mut self.bytes);
         self.ends.push(self.bytes.len());
     }
 
-    /// Begins anew.
+    /// Removes all lines, for the next reflog.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// The file's content: the oldest first.
+    /// The content of the file, with the oldest entry first.
     fn content(&self) -> Vec<u8> {
         let mut content = Vec::with_capacity(self.bytes.len());
         for at in (0..self.ends.len()).rev() {
@@ -79,7 +79,7 @@ impl Lines {
 }
 
 impl FreshFiles {
-    /// The folders of `options` must be there, and have none of these refs.
+    /// Begins to write. The folders in `options` must exist and contain none of these refs.
     pub(crate) fn new(options: FilesOptions) -> Self {
         FreshFiles {
             backend: FilesBackend::new(options),
@@ -91,8 +91,8 @@ impl FreshFiles {
         }
     }
 
-    /// Adds a ref, in order of name. A shared one that holds an object goes into packed-refs. What that leads to is looked
-    /// up unless it is given.
+    /// Adds a ref, in ascending order of name. A shared ref that points to an object goes to packed-refs; the object is
+    /// peeled unless `peeled` is given.
     pub(crate) fn put(&mut self, name: &BStr, target: TargetView<'_>, peeled: Option<ObjectId>) -> Result<()> {
         match (target, peeled) {
             (TargetView::Direct(id), peeled) if name.starts_with(b"refs/") && Scope::of(name) == Scope::Shared => {
@@ -110,7 +110,8 @@ impl FreshFiles {
         }
     }
 
-    /// Adds a shared ref, in order of name, to packed-refs. What it leads to is looked up: git marks no tag that it migrates.
+    /// Adds a shared ref, in ascending order of name, to packed-refs. Its object is peeled, because git does not record
+    /// peeled tags when it migrates.
     #[inline]
     pub(crate) fn put_packed(&mut self, name: &BStr, id: &ObjectId) -> Result<()> {
         debug_assert!(Scope::of(name) == Scope::Shared, "other worktrees see packed-refs too: {name}");
@@ -123,7 +124,7 @@ impl FreshFiles {
         self.relieve()
     }
 
-    /// An object that was not met lately, as that of the first ref was not.
+    /// Peels an object that is not among the recent ones.
     #[inline(never)]
     fn look_up(&mut self, id: &ObjectId) -> Result<Known> {
         self.begin_packed()?;
@@ -132,7 +133,7 @@ impl FreshFiles {
         Ok(known)
     }
 
-    /// Makes packed-refs, unless that was done.
+    /// Creates packed-refs, unless it exists already.
     fn begin_packed(&mut self) -> Result<()> {
         if self.packed.is_none() {
             let path = self.backend.store.layout.packed_path();
@@ -144,13 +145,13 @@ impl FreshFiles {
         Ok(())
     }
 
-    /// Writes the buffer if it is full.
+    /// Writes the buffer once it is full.
     #[inline]
     fn relieve(&mut self) -> Result<()> {
         if self.buffer.len() >= BUFFER_LEN { self.flush() } else { Ok(()) }
     }
 
-    /// Adds a reflog, be it empty.
+    /// Adds a reflog, which may be empty.
     pub(crate) fn put_log(&mut self, name: &BStr, lines: &Lines) -> Result<()> {
         let Some(path) = self.backend.store.layout.log_path(name) else { return Ok(()) };
         self.put_file(&path, &lines.content())
@@ -190,7 +191,7 @@ impl FreshFiles {
         Ok(())
     }
 
-    /// Writes what remains. Returns whether all of it is on stable storage.
+    /// Writes the rest, and returns whether everything is on stable storage.
     pub(crate) fn finish(mut self) -> Result<bool> {
         self.flush()?;
         debug_assert!(self.buffer.as_bytes().is_empty(), "all of packed-refs is in its file");

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where refs and reflogs lie: the worktree's own in its folder, all others in the common one.
+/// The paths of refs and reflogs: those of a worktree's own in its folder, all others in the common folder.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) git_dir: PathBuf,
@@ -14,22 +14,22 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The file of a loose ref; `None` for a name that cannot be a path inside the repository.
+    /// The path of a loose ref; `None` for a name that cannot be a path inside the repository.
     pub(super) fn ref_path(&self, name: &BStr) -> Option<PathBuf> {
         self.path(name, "")
     }
 
-    /// The file of a ref's reflog.
+    /// The path of a ref's reflog; `None` for a name that cannot be a path inside the repository.
     pub(super) fn log_path(&self, name: &BStr) -> Option<PathBuf> {
         self.path(name, "logs/")
     }
 
-    /// `packed-refs`, which all worktrees share.
+    /// The path of `packed-refs`, which all worktrees share.
     pub(super) fn packed_path(&self) -> PathBuf {
         self.common_dir.join("packed-refs")
     }
 
-    /// The folder whose `refs/` or `logs/` hold the ref, and its name there.
+    /// The folder whose `refs/` and `logs/` contain the ref, the id of its worktree, and its name there.
     pub(super) fn base<'a>(&self, name: &'a BStr) -> (&Path, Option<&'a BStr>, &'a BStr) {
         match Scope::of(name) {
             Scope::Shared => (&self.common_dir, None, name),
@@ -39,7 +39,7 @@ impl Layout {
         }
     }
 
-    /// The folder that the ref's path is relative to.
+    /// The folder to which the ref's path is relative.
     pub(super) fn base_path(&self, name: &BStr) -> PathBuf {
         let (base, worktree, _) = self.base(name);
         match worktree {
@@ -53,13 +53,15 @@ impl Layout {
         self.append(name, folder, &mut path).then(|| OsString::from_vec(path).into())
     }
 
-    /// Puts the file of a loose ref into `path`, which is working memory. `false` as for [`Layout::ref_path`].
+    /// Replaces the content of `path` by the path of a loose ref. `false` for a name that cannot be a path inside the
+    /// repository.
     pub(super) fn ref_path_into(&self, name: &BStr, path: &mut Vec<u8>) -> bool {
         path.clear();
         self.append(name, "", path)
     }
 
-    /// Puts the lock file of a loose ref into `path`, which is working memory. `false` as for [`Layout::ref_path`].
+    /// Replaces the content of `path` by the path of a loose ref's lock file. `false` for a name that cannot be a path
+    /// inside the repository.
     pub(super) fn lock_path_into(&self, name: &BStr, path: &mut Vec<u8>) -> bool {
         path.clear();
         let fits = self.append(name, "", path);
@@ -86,8 +88,8 @@ impl Layout {
     }
 }
 
-/// Whether a name is a path that stays in its folder. It has no empty part, no `.` or `..`, and no NUL. Nor is it the
-/// folder of a worktree.
+/// Whether a name is a path that stays in its folder: it has no empty part, no part `.` or `..` and no NUL, and it is
+/// not the folder of a worktree.
 fn stays_inside(name: &BStr) -> bool {
     if is_worktree_itself(name) {
         return false;
@@ -95,7 +97,7 @@ fn stays_inside(name: &BStr) -> bool {
     if is_plain_path(name) {
         return true;
     }
-    // The last three bytes, with slashes before the start and behind the end.
+    // The last three bytes, with a slash before the beginning and behind the end.
     let mut last = [b'/'; 3];
     for &byte in name.iter().chain(b"/") {
         let part_ends_badly = byte == b'/' && (last[2] == b'/' || last[2] == b'.' && is_dots([last[0], last[1]]));

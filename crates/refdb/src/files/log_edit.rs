@@ -1,6 +1,7 @@
-//! Takes entries out of reflogs: the ref is locked, then its log, which is written anew beside itself and renamed.
+//! Drops entries of reflogs: the ref is locked, then its reflog, which is written again beside the old one and renamed.
 //!
-//! These are git's locks: to add an entry a writer holds the ref's. A log that loses nothing is neither locked nor written.
+//! These are git's locks, because a writer appends an entry under the ref's lock. A reflog that loses nothing is
+//! neither locked nor written.
 
 use crate::files::{
     lock::set,
@@ -21,10 +22,10 @@ use refdb_types::{ObjectId, RefName};
 use refdb_vfs::descriptors_max;
 use std::{path::PathBuf, sync::Arc};
 
-/// The most refs that are locked at once. Many locks are names of one file, which is cheaper than a file each.
+/// The most refs that are locked at once. Many locks are links to one file, which is cheaper than a file for each.
 const BATCH: usize = 64;
 
-/// Contents beyond this are not kept from the first look to the second.
+/// The most bytes of a reflog that are kept from the first pass to the second.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// See [`Maintenance::prune_logs`](crate::backend::Maintenance::prune_logs).
@@ -48,18 +49,19 @@ pub(crate) fn prune(store: &Arc<Store>, names: &[RefName], how: PruneLogs, judge
     if due.is_empty() { Ok(()) } else { prune_locked(store, due, how, judge) }
 }
 
-/// The most logs that stay open from the first look to the second. It is a part of what the process may have open.
+/// The most reflogs that stay open from the first pass to the second: a part of the descriptors that the process may
+/// have.
 fn batch_max(descriptors: Option<u64>) -> usize {
     const PART: u64 = 4;
     descriptors.map_or(BATCH, |most| usize::try_from(most / PART).unwrap_or(BATCH).clamp(1, BATCH))
 }
 
-/// A log that may change, or whose ref may, as it was judged without a lock.
+/// A reflog that will probably change, or whose ref will, as judged without a lock.
 struct Due<'n> {
     name: &'n RefName,
     path: PathBuf,
     proof: Proof,
-    /// Its new content, if it changes.
+    /// The new content, if it changes.
     content: Option<Vec<u8>>,
     end: Option<ObjectId>,
 }
@@ -70,7 +72,7 @@ impl Due<'_> {
     }
 }
 
-/// Judges a log without a lock. Reports on one that stays as it is, and returns any other.
+/// Judges a reflog without a lock. Reports a reflog that stays as it is, and returns any other.
 fn look<'n>(
     store: &Arc<Store>,
     name: &'n RefName,
@@ -89,7 +91,7 @@ fn look<'n>(
     Ok(Some(Due { name, path, proof, content, end }))
 }
 
-/// Locks these refs, each once, and replaces their logs.
+/// Locks these refs, each once, and replaces their reflogs.
 fn prune_locked(store: &Arc<Store>, mut due: Vec<Due<'_>>, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
     due.sort_unstable_by_key(|due| due.name);
     let intent = if how.update_ref { Intent::SetDirect } else { Intent::Hold };
@@ -113,8 +115,8 @@ fn prune_locked(store: &Arc<Store>, mut due: Vec<Due<'_>>, how: PruneLogs, judge
     Box::new(locked).commit(&steps)
 }
 
-/// Replaces a log whose ref is locked. One that has changed, or that is reported, is judged again. Returns the value for
-/// the ref, if it shall have one.
+/// Replaces the reflog of a locked ref. A reflog that has changed since, or that is reported, is judged again. Returns
+/// the value to which the ref must be set, if any.
 fn prune_one(store: &Arc<Store>, due: &Due<'_>, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<Option<ObjectId>> {
     if !how.report && due.proof.holds(store)? {
         if let Some(content) = &due.content {
@@ -131,7 +133,7 @@ fn prune_one(store: &Arc<Store>, due: &Due<'_>, how: PruneLogs, judge: &mut dyn 
     Ok(judged.end.filter(|_| how.update_ref))
 }
 
-/// The step that sets a ref to the end of its log. Symbolic refs stay.
+/// The step that sets a ref to the last value of its reflog. Symbolic refs are not changed.
 fn step<'n>(snapshot: &dyn Snapshot, name: &'n BStr, end: ObjectId) -> Option<Step<'n>> {
     let (old, is_broken) = match snapshot.get(name) {
         Ok(Some(Target::Symbolic(_))) => return None,
@@ -141,7 +143,7 @@ fn step<'n>(snapshot: &dyn Snapshot, name: &'n BStr, end: ObjectId) -> Option<St
     Some(Step { name, old, is_broken, new: Some(NewValue::Direct(end, None)), log: None })
 }
 
-/// The fate of a log.
+/// The verdict on a reflog.
 struct Judged<'t> {
     lines: Vec<(Line<'t>, bool)>,
     content: Vec<u8>,
@@ -157,7 +159,7 @@ impl<'t> Judged<'t> {
         let mut content = Vec::with_capacity(text.len());
         let mut chain = Chain::new(how, Some(ObjectId::null(hash)));
         for (line, goes) in &mut lines {
-            // In files git judges an entry by the old value that it would get.
+            // In files git judges an entry by the old value that it would have afterwards.
             *goes = judge.goes(&LoggedChange { old: chain.old(line.old), ..change(line) })?;
             if !*goes {
                 line.write(chain.keep(line.old, line.new), &mut content);

@@ -1,5 +1,5 @@
-//! A ref gets a name below its own, or one above it: `a` becomes `a/b`, or the other way around. No name can be a file and a
-//! folder. So the values are lines of packed-refs before and after, and the reflog is put aside in between.
+//! Renames of a ref to a name below or above its own: `a` to `a/b`, or the reverse. One name cannot be a file and a
+//! folder at once, so both values are lines of packed-refs, and the reflog is moved aside in between.
 
 use super::{loose::folders, packing::optimize, store::Store};
 use crate::{
@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-/// Where git puts a reflog aside while its ref gets another name.
+/// The file to which git moves a reflog while its ref is renamed.
 const ASIDE: &str = "refs/.tmp-renamed-log";
 
 /// Whether one name lies below the other.
@@ -22,8 +22,8 @@ pub(super) fn are_nested(one: &BStr, other: &BStr) -> bool {
     is_below(one, other) || is_below(other, one)
 }
 
-/// Packs the loose refs that the transaction deletes and needs folders in the place of. Their files would be in the way of
-/// the locks.
+/// Packs the loose refs that the transaction deletes and in whose place it needs folders, because their files would be
+/// in the way of the locks.
 pub(super) fn pack_outer(store: &Arc<Store>, claims: &dyn Claims) -> Result<()> {
     let all = || (0..claims.count()).map(|at| claims.claim(at));
     let deleted: Vec<&BStr> = all().filter(|claim| claim.intent == Intent::Delete).map(|claim| claim.name).collect();
@@ -36,7 +36,7 @@ pub(super) fn pack_outer(store: &Arc<Store>, claims: &dyn Claims) -> Result<()> 
         let above = inner.name.find_iter(b"/").map(|end| inner.name[..end].as_bstr());
         outer.extend(above.filter(|name| deleted.binary_search(name).is_ok() && is_file(store, name)));
     }
-    // A refname has no character that means something in a pattern.
+    // A refname contains no character that is special in a pattern.
     let include: Vec<BString> = outer.into_iter().map(ToOwned::to_owned).collect();
     if include.is_empty() {
         return Ok(());
@@ -50,7 +50,7 @@ fn is_file(store: &Store, name: &BStr) -> bool {
     path.is_some_and(|path| store.options.fs.find_link(&path).is_ok_and(|stat| stat.is_some_and(|stat| !stat.is_dir())))
 }
 
-/// Refuses steps that move a reflog to such a name.
+/// Rejects steps that move a reflog to a name above or below its own.
 pub(super) fn refuse(steps: &dyn Steps) -> Result<()> {
     match pairs(steps).next() {
         None => Ok(()),
@@ -61,13 +61,13 @@ pub(super) fn refuse(steps: &dyn Steps) -> Result<()> {
     }
 }
 
-/// From where to where reflogs are moved.
+/// The old and new paths of reflogs that are to be moved.
 fn pairs(steps: &dyn Steps) -> impl Iterator<Item = (&BStr, &BStr)> {
     let pair = |at| steps.log_source(at).map(|source| (source, steps.name(at)));
     (0..steps.count()).filter_map(pair).filter(|(source, name)| are_nested(source, name))
 }
 
-/// Reflogs that were moved: from where, and to where.
+/// The old and new paths of reflogs that were moved.
 #[derive(Default)]
 pub(super) struct Moved(Vec<(PathBuf, PathBuf)>);
 
@@ -93,7 +93,8 @@ impl Moved {
         Ok(())
     }
 
-    /// Moves them back. One that cannot be stays where it is: its ref is told to be unchanged all the same.
+    /// Moves the reflogs back. One that cannot be moved stays under its new name, and the ref counts as unchanged all
+    /// the same.
     pub(super) fn back(self, store: &Store) {
         for (from, to) in self.0 {
             let _ = move_log(store, &to, &from);
@@ -101,7 +102,7 @@ impl Moved {
     }
 }
 
-/// Moves the reflogs of refs that get such a name. All refs are locked.
+/// Moves the reflogs of refs that are renamed to a name above or below their own. All refs are locked.
 pub(super) fn move_logs(store: &Store, steps: &dyn Steps) -> Result<Moved> {
     let mut moved = Moved::default();
     match moved.all(store, steps) {
@@ -113,7 +114,7 @@ pub(super) fn move_logs(store: &Store, steps: &dyn Steps) -> Result<Moved> {
     }
 }
 
-/// Moves a reflog, or leaves it where it is. `false` if a folder is in the way that holds other reflogs.
+/// Moves a reflog. `false` if it stays, because a folder with other reflogs is in the way.
 fn move_log(store: &Store, from: &Path, to: &Path) -> Result<bool> {
     let options = &store.options;
     let fs = &options.fs;

@@ -29,10 +29,11 @@ pub struct FilesOptions {
     pub ref_patience: Option<Patience>,
     /// How long to wait for the lock of packed-refs (`core.packedRefsTimeout`); 10 seconds if `None`.
     pub packed_patience: Option<Patience>,
-    /// The bytes of packed-refs for each ref of an atomic batch from which on a batch of a few refs is written as loose files
-    /// (`refdb.smallBatches`); `None` for never.
+    /// The bytes of packed-refs for each ref of an atomic batch from which on a batch of a few refs is written as loose
+    /// files (`refdb.smallBatches`); `None` for never.
     pub loose_batches_from: Option<u64>,
-    /// The number of loose refs from which on a server packs them in the background (`refdb.looseRefs`); `None` for never.
+    /// The number of loose refs from which on a server packs them in the background (`refdb.looseRefs`); `None` for
+    /// never.
     pub loose_max: Option<usize>,
     /// Told when small batches begin and end, so that the readers of this process do not show a part of one.
     pub commit_observer: Option<Arc<dyn CommitObserver>>,
@@ -70,8 +71,8 @@ impl FilesOptions {
 /// How packed-refs is read.
 #[derive(Clone, Debug)]
 pub enum PackedAccess {
-    /// Mapped into memory: the fastest way, for short-lived processes. Whoever truncates the file meanwhile ends the process
-    /// with a signal.
+    /// Mapped into memory: the fastest way, for short-lived processes. Whoever truncates the file meanwhile ends the
+    /// process with a signal.
     Mapped,
     /// Read page by page into private memory as far as needed, for servers. The pages count against the budget.
     Paged(Arc<PageBudget>),
@@ -109,12 +110,12 @@ impl Sharing {
 
 /// Observes the small batches of this process, so that its readers can show all of a batch or nothing.
 pub trait CommitObserver: Send + Sync {
-    /// A batch begins: from now on the files may show a part of it. `refs` are its refs, whose locks are held, and their
-    /// old values. Returns a number that identifies the batch to [`end`](Self::end).
+    /// A batch begins: from now on the files may show a part of it. `refs` are its refs, whose locks are held, and
+    /// their old values. Returns a number that identifies the batch to [`end`](Self::end).
     fn begin(&self, refs: Vec<(BString, Option<ObjectId>)>) -> u64;
 
-    /// The batch has ended and its journal entry is gone. If it could not be recovered, `unrecovered` is the file of the
-    /// entry, which exists until another process recovers the batch.
+    /// The batch has ended and its journal entry is gone. If it could not be recovered, `unrecovered` is the file of
+    /// the entry, which exists until another process recovers the batch.
     fn end(&self, batch: u64, unrecovered: Option<&Path>);
 }
 

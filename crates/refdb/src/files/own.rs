@@ -1,4 +1,5 @@
-//! What belongs to one worktree: in the main one the shared refs too. For who moves refs and has to name each once.
+//! The refs and reflogs that belong to one worktree, for a migration, which must visit each exactly once. The shared
+//! ones belong to the main worktree.
 
 use super::{FilesBackend, cursor::FilesCursor, packed::cache::PackedProof, packing::write, reflog};
 use crate::{BrokenRef, Cursor, Error, RefView, Result};
@@ -7,16 +8,16 @@ use refdb_types::{LogEntry, ObjectId};
 use refdb_vfs::{Nearby, Stat, now_nanos};
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
-/// Where a linked worktree has refs of its own (git-worktree(1), "REFS").
+/// The folders of refs that a linked worktree has of its own (git-worktree(1), "REFS").
 const OWN_FOLDERS: [&[u8]; 3] = [b"refs/bisect/", b"refs/rewritten/", b"refs/worktree/"];
 
-/// Called with each ref, or with one that cannot be read.
+/// Called with each ref, or with a broken one.
 pub(crate) type OnOwn<'v> = dyn FnMut(std::result::Result<&RefView<'_>, BrokenRef>) -> Result<()> + 'v;
 
-/// What a walk over all refs met: only loose refs can have changed as long as packed-refs is the same.
+/// What a walk over all refs has seen. As long as packed-refs is the same, only loose refs can have changed since.
 pub(crate) struct Walked {
     packed: PackedProof,
-    /// In order.
+    /// The names of the loose refs, in ascending order.
     pub(crate) loose: Vec<BString>,
 }
 
@@ -25,7 +26,7 @@ impl FilesBackend {
         self.store.layout.git_dir != self.store.layout.common_dir
     }
 
-    /// Hands over the root refs, then the refs below `refs/`, in order of name.
+    /// Visits the root refs, then the refs below `refs/`, in ascending order of name.
     pub(crate) fn for_each_own(&self, visit: &mut OnOwn<'_>) -> Result<()> {
         let mut cursor = FilesCursor::new(&self.store, true)?;
         if !self.is_linked() {
@@ -34,7 +35,7 @@ impl FilesBackend {
         walk(&mut cursor, b"", b"refs/", visit)?;
         for folder in OWN_FOLDERS {
             let mut end = folder.to_vec();
-            // The byte behind the slash.
+            // The byte that follows the slash in ASCII.
             *end.last_mut().expect("a folder's name is not empty") += 1;
             cursor.seek(folder.as_bstr())?;
             walk(&mut cursor, folder, &end, visit)?;
@@ -42,8 +43,8 @@ impl FilesBackend {
         Ok(())
     }
 
-    /// The same, and notes what was met. `None` if packed-refs changed meanwhile, in a linked worktree, and where there are
-    /// very many loose refs.
+    /// Visits the refs as [`for_each_own`](Self::for_each_own) does and returns what was seen. `None` in a linked
+    /// worktree, if packed-refs changed meanwhile, or if there are very many loose refs.
     pub(crate) fn for_each_own_noting(&self, visit: &mut OnOwn<'_>) -> Result<Option<Walked>> {
         if self.is_linked() {
             return self.for_each_own(visit).map(|()| None);
@@ -57,8 +58,8 @@ impl FilesBackend {
         Ok(noted.map(|loose| Walked { packed: packed.proof(), loose }))
     }
 
-    /// Waits until a stat can tell a later change of packed-refs, if it was changed a moment ago. A large one is read twice in no
-    /// less time.
+    /// Waits until a `stat` can reveal a later change of packed-refs, if it was changed a moment ago. To read a large
+    /// file twice would take no less time.
     pub(crate) fn let_packed_settle(&self) -> Result<()> {
         const LARGE_BYTES: u64 = 32 << 20;
         const MOMENT: Duration = Duration::from_millis(60);
@@ -73,31 +74,31 @@ impl FilesBackend {
         Ok(())
     }
 
-    /// Gives back the memory of the part of packed-refs that a walk has come through.
+    /// Releases the memory of the part of packed-refs that a walk has passed.
     pub(crate) fn forget_packed_so_far(&self) -> Result<()> {
         self.store.packed()?.packed.forget_read();
         Ok(())
     }
 
-    /// Gives up the memory of packed-refs, for one who has read all of it.
+    /// Closes packed-refs and releases its memory, once all of it was read.
     pub(crate) fn forget_packed(&self) {
         self.store.cache.forget();
     }
 
-    /// Whether packed-refs is still the one of a walk, wherever that was moved to.
+    /// Whether packed-refs is still the file of that walk, even if it was moved.
     pub(crate) fn has_packed_of(&self, walked: &Walked) -> Result<bool> {
         let store = &self.store;
         walked.packed.is_at(&store.options.fs, &store.layout.packed_path())
     }
 
-    /// Hands over the loose refs of the main worktree as [`FilesBackend::for_each_own`] does.
+    /// Visits only the loose refs of the main worktree, in the order of [`FilesBackend::for_each_own`].
     pub(crate) fn for_each_loose(&self, visit: &mut OnOwn<'_>) -> Result<()> {
         debug_assert!(!self.is_linked(), "a linked worktree has some of the folders only");
         walk(&mut FilesCursor::new(&self.store, true)?.only_loose(), b"", b"\xff", visit)
     }
 
-    /// The names in packed-refs that are not below `refs/`: no ref is packed there. In a file that is not sorted, which says
-    /// it is, some may be missed.
+    /// The names in packed-refs that are not below `refs/` and so are no refs. Some may be missed in a file that claims
+    /// to be sorted and is not.
     pub(crate) fn packed_elsewhere(&self) -> Result<Vec<BString>> {
         let mut names = Vec::new();
         if self.is_linked() {
@@ -105,7 +106,7 @@ impl FilesBackend {
         }
         let file = self.store.packed()?;
         let packed = &file.packed;
-        // The byte behind the slash.
+        // The byte that follows the slash in ASCII.
         let [below, behind] = [packed.lower_bound("refs/".into())?, packed.lower_bound("refs0".into())?];
         for range in [packed.start()..below, behind..packed.end()] {
             let mut at = range.start;
@@ -119,24 +120,24 @@ impl FilesBackend {
         Ok(names)
     }
 
-    /// The names of the reflogs, in order.
+    /// The names of the reflogs, in ascending order.
     pub(crate) fn own_log_names(&self) -> Result<Vec<BString>> {
         reflog::own_names(&self.store)
     }
 
-    /// What a stat tells of a reflog's file.
+    /// The `stat` of a reflog's file; `None` if there is none.
     pub(crate) fn log_stat(&self, near: &mut Nearby<'_>, name: &BStr) -> Result<Option<Stat>> {
         debug_assert!(!name.is_empty(), "a reflog has a name");
         let path = self.store.layout.log_path(name);
         path.map_or(Ok(None), |path| Ok(near.find_link(&path)?))
     }
 
-    /// To look at very many files.
+    /// A helper to `stat` very many files in few folders.
     pub(crate) fn nearby(&self) -> Nearby<'_> {
         Nearby::new(&self.store.options.fs)
     }
 
-    /// What a reflog's file looks like, and its bytes if it is small. `None` if there is none.
+    /// The `stat` of a reflog's file, and its bytes if it is small; `None` if there is none.
     pub(crate) fn look_at_log(&self, near: &mut Nearby<'_>, name: &BStr) -> Result<Option<(Stat, Option<Vec<u8>>)>> {
         const LEN_MAX: u64 = 16 << 10;
         let Some(path) = self.store.layout.log_path(name) else { return Ok(None) };
@@ -153,8 +154,8 @@ impl FilesBackend {
         Ok(Some((stat, is_whole.then_some(bytes))))
     }
 
-    /// Hands over a reflog's entries, the newest first, of its bytes if they were read. Returns the number of lines that are
-    /// none, which git passes over.
+    /// Visits a reflog's entries from the newest to the oldest, taking `bytes` if they were read already. Returns the
+    /// number of broken lines, which git skips.
     pub(crate) fn for_each_entry(
         &self,
         name: &BStr,
@@ -176,18 +177,18 @@ impl FilesBackend {
         failed.map(|()| skipped)
     }
 
-    /// The id that stands for no object.
+    /// The null id, which stands for no object.
     pub(crate) fn null_id(&self) -> ObjectId {
         ObjectId::null(self.store.options.hash)
     }
 
-    /// What an annotated tag leads to.
+    /// The object behind an annotated tag; `None` for any other object.
     pub(crate) fn peel(&self, id: &ObjectId) -> Result<Option<ObjectId>> {
         write::peel(&self.store, id)
     }
 }
 
-/// Hands over the refs from where the cursor stands that come before `end`.
+/// Visits the refs from `start` on that come before `end`.
 fn walk(cursor: &mut FilesCursor<'_>, start: &[u8], end: &[u8], visit: &mut OnOwn<'_>) -> Result<()> {
     let mut failed = Ok(());
     loop {

@@ -1,5 +1,5 @@
-//! Many look-ups in one walk. A folder with many of the names is listed once in place of opening each. Then packed-refs
-//! is validated once and galloped through.
+//! Many look-ups in one walk. A folder with many of the names is listed once, instead of opening a file for each name;
+//! then packed-refs is validated once and searched by galloping.
 
 use super::{
     Packed,
@@ -19,16 +19,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Probes that are answered at a time: their loose refs first, packed-refs afterwards.
+/// The number of probes that are answered at a time: first their loose refs, then packed-refs.
 const CHUNK_LEN: usize = 4096;
 
-/// From this number of names in one folder on, the folder is listed.
+/// The number of names in one folder from which on the folder is listed.
 const LIST_FROM: usize = 16;
 
-/// Listing an entry is about this many times cheaper than opening a file that is not there.
+/// How many times cheaper it is to list an entry than to open a file that does not exist.
 const ENTRIES_PER_OPEN: usize = 8;
 
-/// What the loose files say of a probe.
+/// The answer of the loose files to a probe.
 enum LooseAnswer {
     Missing,
     Direct(ObjectId),
@@ -61,7 +61,7 @@ pub(super) fn probe(
     Ok(())
 }
 
-/// The object of `name` in packed-refs; `position` goes forward to it.
+/// The object of `name` in packed-refs; `position` moves forward to it.
 pub(super) fn look_up(packed: &Packed, position: &mut usize, name: &BStr) -> Result<Option<ObjectId>> {
     *position = packed.seek((*position).max(packed.start()), name)?;
     if *position >= packed.end() {
@@ -97,7 +97,7 @@ impl Prober<'_> {
         Ok(())
     }
 
-    /// Answers probes for names in one folder by listing it; not if it has too many entries.
+    /// Answers probes for names in one folder by listing it. `false` if it has too many entries.
     fn list_for(&mut self, run: &[Probe<'_>]) -> Result<bool> {
         let path = run.first().and_then(|probe| self.store.layout.ref_path(probe.name));
         let Some(folder) = path.as_deref().and_then(Path::parent) else { return Ok(false) };
@@ -108,7 +108,7 @@ impl Prober<'_> {
         let mut entries = entries.as_slice();
         for probe in run {
             let base = &probe.name[probe.name.rfind_byte(b'/').map_or(0, |slash| slash + 1)..];
-            // A folder's entry sorts behind files whose names go on with a byte below '/', so look for both.
+            // A folder sorts behind files whose names continue with a byte below '/', so both are searched for.
             let at = entries.partition_point(|entry| entry.name.as_slice() < base);
             entries = &entries[at..];
             let is_file = entries.first().is_some_and(|entry| entry.name == base);
@@ -177,7 +177,7 @@ impl Prober<'_> {
     }
 }
 
-/// A folder at the root other than `refs` holds objects or logs, and is told of as a folder.
+/// A folder at the root other than `refs` contains objects or reflogs, and is reported as a folder.
 fn may_hold_refs(name: &BStr) -> bool {
     name == "refs" || name.contains(&b'/')
 }
@@ -196,7 +196,7 @@ fn has_folder(entries: &[Entry], base: &[u8]) -> bool {
     entries.binary_search_by(compare).is_ok()
 }
 
-/// The first ref in packed-refs below `name`, looked for from `position` on.
+/// The first ref below `name` in packed-refs, searched from `position` on.
 fn packed_below<'p>(
     packed: &'p Packed,
     position: usize,
@@ -214,7 +214,7 @@ fn packed_below<'p>(
     Ok(record.name.starts_with(buffer).then_some(record.name))
 }
 
-/// The first ref below a folder, broken ones included, as git counts them.
+/// The first ref below a folder. Like git it counts broken refs.
 pub(super) fn first_below(store: &Store, folder: &Path, name: &BStr) -> Result<Option<BString>> {
     let mut pending: Vec<(PathBuf, BString)> = vec![(folder.to_owned(), [name.as_bytes(), b"/"].concat().into())];
     let options = &store.options;

@@ -12,7 +12,7 @@ use bstr::BStr;
 use refdb_types::{LogEntry, ObjectId, RefName, Target};
 use std::{ops::ControlFlow, sync::Arc};
 
-/// The refs as they are whenever one asks.
+/// A view of the refs that reads the files at every question, so that two answers may show different states.
 #[derive(Debug)]
 pub(super) struct FilesSnapshot {
     store: Arc<Store>,
@@ -60,7 +60,7 @@ impl Snapshot for FilesSnapshot {
                         found(view)?;
                     }
                 }
-                // A broken loose ref points at nothing.
+                // A broken loose ref points to no object.
                 Err(Error::BrokenRef(_)) => {}
                 Err(error) => return Err(error),
             }

@@ -50,8 +50,8 @@ impl Store {
         self.cache.get(&self.options, Look::Stat)
     }
 
-    /// Fails if the refs have been migrated to another format since the repository was opened. Writers call it once they hold
-    /// their locks.
+    /// Fails if the refs have been migrated to another format since the repository was opened. Writers call it once
+    /// they hold their locks.
     pub(super) fn check_format(&self) -> Result<()> {
         self.options.format.as_ref().map_or(Ok(()), |format| Ok(format.check(&self.options.fs)?))
     }

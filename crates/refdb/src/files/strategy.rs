@@ -20,12 +20,12 @@ pub(super) enum WriteStrategy {
 /// The most refs in a small batch.
 pub(super) const REFS_MAX: usize = 32;
 
-/// The fewest refs that go to packed-refs without being asked to. Fewer are written as loose files, like git does, because
-/// they are likely to be updated again soon.
+/// The fewest refs that go to packed-refs without being asked to. Fewer are written as loose files, like git does,
+/// because they are likely to be updated again soon.
 const BULK_FROM: usize = 32;
 
-/// The bytes of packed-refs whose copying costs about as much as one loose file (its creation, its rename and a block on
-/// disk).
+/// The bytes of packed-refs whose copying costs about as much as one loose file (its creation, its rename and a block
+/// on disk).
 const BYTES_PER_LOOSE_FILE: u64 = 16 << 10;
 
 /// Chooses for a transaction that sets `sets` refs, all of them [`packable`], to an object.
@@ -37,8 +37,8 @@ pub(super) fn choose(sets: usize, packed_len_bytes: u64) -> WriteStrategy {
     }
 }
 
-/// Whether an atomic transaction that sets `sets` refs, all of them [`packable`], becomes a small batch. Packed-refs must be
-/// at least `from` bytes long for each of them, so that rewriting it costs more.
+/// Whether an atomic transaction that sets `sets` refs, all of them [`packable`], becomes a small batch. Packed-refs
+/// must be at least `from` bytes long for each of them, so that rewriting it costs more.
 pub(super) fn batch(sets: usize, packed_len_bytes: u64, from: Option<u64>) -> bool {
     sets <= REFS_MAX && from.is_some_and(|from| packed_len_bytes >= from * sets as u64)
 }

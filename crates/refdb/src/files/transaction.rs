@@ -164,8 +164,8 @@ impl FilesLocked {
         Ok(())
     }
 
-    /// Makes room for a ref's file: removes empty folders, and locks whose owners are gone. `false` if something else is in
-    /// the way.
+    /// Makes room for a ref's file: removes empty folders, and locks whose owners are gone. `false` if something else
+    /// is in the way.
     fn has_room(&self, path: &Path) -> Result<bool> {
         let fs = &self.store.options.fs;
         if fs.remove_empty_tree(path)? || !is_folder(&self.store, path) {
@@ -226,8 +226,8 @@ impl FilesLocked {
         Ok(())
     }
 
-    /// Replaces packed-refs, and makes sure that no rival has committed a ref whose name conflicts with a new one. If one has,
-    /// it puts the old packed-refs back, removes the new reflogs `logs` and fails.
+    /// Replaces packed-refs, and makes sure that no rival has committed a ref whose name conflicts with a new one. If
+    /// one has, it puts the old packed-refs back, removes the new reflogs `logs` and fails.
     fn publish_packed(&mut self, claimed: &[(usize, Step<'_>)], logs: &[PathBuf]) -> Result<()> {
         let Some(new) = self.staged.take() else { return Ok(()) };
         assert!(self.locks.holds_packed(), "packed-refs is replaced under its lock");
@@ -287,7 +287,8 @@ impl FilesLocked {
         Ok(writer.created)
     }
 
-    /// Removes the reflogs of deleted refs that stand where a ref of this transaction needs a folder for its own reflog.
+    /// Removes the reflogs of deleted refs that stand where a ref of this transaction needs a folder for its own
+    /// reflog.
     fn make_room_for_logs(&self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         let is_deleted = |step: &Step<'_>| matches!(step.new, Some(NewValue::Deleted));
         for (_, deleted) in claimed.iter().filter(|(_, step)| is_deleted(step)) {
@@ -323,8 +324,8 @@ impl FilesLocked {
         changed.iter().try_for_each(|folder| self.sync_dir(folder))
     }
 
-    /// Syncs a folder of refs. A packer may have removed it since the lock of its ref was released; the ref's value is in
-    /// packed-refs then.
+    /// Syncs a folder of refs. A packer may have removed it since the lock of its ref was released; the ref's value is
+    /// in packed-refs then.
     fn sync_dir(&self, folder: &Path) -> Result<()> {
         match self.store.options.fs.sync_dir(folder) {
             Err(error) if error.is_not_found() => Ok(()),

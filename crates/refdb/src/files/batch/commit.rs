@@ -33,9 +33,9 @@ pub(crate) fn fits(steps: &[(usize, Step<'_>)]) -> bool {
     steps.len() <= REFS_MAX && steps.iter().all(|(_, step)| is_simple(step))
 }
 
-/// Makes the staged contents visible. After an error no ref has its new value, unless it is [`Error::HalfDone`], which names
-/// the refs that have not, or [`Error::Unrecovered`]: then the locks stay like those of a dead process, and the next
-/// writer that meets one of them recovers the batch.
+/// Makes the staged contents visible. After an error no ref has its new value, unless it is [`Error::HalfDone`], which
+/// names the refs that have not, or [`Error::Unrecovered`]: then the locks stay like those of a dead process, and the
+/// next writer that meets one of them recovers the batch.
 pub(crate) fn publish(
     store: &Arc<Store>,
     locks: &mut Locks,
@@ -129,8 +129,8 @@ fn recover_failed(
     }
 }
 
-/// Appends to the reflogs, renames the new contents into place and makes the renames durable. Reflogs that did not exist
-/// before are added to `new_logs`, even on error.
+/// Appends to the reflogs, renames the new contents into place and makes the renames durable. Reflogs that did not
+/// exist before are added to `new_logs`, even on error.
 fn show(store: &Store, locks: &mut Locks, steps: &[(usize, Step<'_>)], new_logs: &mut Vec<PathBuf>) -> Result<()> {
     let mut writer = reflog::Writer::new(store, true);
     let logged = steps

@@ -7,8 +7,8 @@ use refdb_types::{HashKind, ObjectId, RefName, Scope};
 /// The longest entry: at most [`REFS_MAX`] refs, each with a name and a reflog line. A longer one is not refdb's.
 pub(crate) const LEN_MAX_BYTES: usize = 1 << 20;
 
-/// What a small batch is about to change. It is written before the first ref changes, so that another process can complete
-/// or drop the batch.
+/// What a small batch is about to change. It is written before the first ref changes, so that another process can
+/// complete or drop the batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JournalEntry {
     /// The hash function of all ids.
@@ -46,8 +46,8 @@ pub struct JournalFault {
 
 const MAGIC: &str = "refdb batch 1";
 
-/// The byte offset of the entry in a journal file. Disks write sectors of this size as a unit, so a torn write of the entry
-/// leaves the line before it intact.
+/// The byte offset of the entry in a journal file. Disks write sectors of this size as a unit, so a torn write of the
+/// entry leaves the line before it intact.
 pub(crate) const ENTRY_AT: usize = 512;
 
 impl JournalEntry {
@@ -81,8 +81,8 @@ impl JournalEntry {
         out
     }
 
-    /// Parses an entry. It checks everything, because other users of a shared repository may write the file and a disk may
-    /// lose bytes.
+    /// Parses an entry. It checks everything, because other users of a shared repository may write the file and a disk
+    /// may lose bytes.
     ///
     /// # Errors
     ///
@@ -123,8 +123,8 @@ impl JournalEntry {
 /// The length of the checksum line, together with the newline before it.
 const LAST_LINE_LEN: usize = "\nsum 01234567\n".len();
 
-/// Returns the entry in the bytes of a journal file; `None` if there is none, or only a part of one. A part means that the
-/// process or the power went while the entry was being written or wiped, so that its batch had not begun, or was
+/// Returns the entry in the bytes of a journal file; `None` if there is none, or only a part of one. A part means that
+/// the process or the power went while the entry was being written or wiped, so that its batch had not begun, or was
 /// complete.
 pub fn entry_in_journal_file(bytes: &[u8]) -> Option<&[u8]> {
     let place = bytes.get(ENTRY_AT..)?;
@@ -132,7 +132,8 @@ pub fn entry_in_journal_file(bytes: &[u8]) -> Option<&[u8]> {
     Some(&place[..len]).filter(|entry| !is_torn(entry))
 }
 
-/// Whether an entry is incomplete: it lacks its last line, or zeros stand where it was not written yet or is already wiped.
+/// Whether an entry is incomplete: it lacks its last line, or zeros stand where it was not written yet or is already
+/// wiped.
 fn is_torn(bytes: &[u8]) -> bool {
     let last = bytes.len().checked_sub(LAST_LINE_LEN).map_or(&[][..], |start| &bytes[start..]);
     let is_end = last.starts_with(b"\nsum ") && last.ends_with(b"\n");

@@ -1,5 +1,5 @@
-//! A reusable journal file, which holds the entry of one batch at a time. The process that holds its `flock(2)` lock owns
-//! it. A file with an entry belongs to a batch in flight, or to a batch whose process has ended.
+//! A reusable journal file, which holds the entry of one batch at a time. The process that holds its `flock(2)` lock
+//! owns it. A file with an entry belongs to a batch in flight, or to a batch whose process has ended.
 
 use crate::Result;
 use crate::files::{
@@ -25,9 +25,9 @@ const _: () = assert!(LEN > ENTRY_AT, "there is room for an entry");
 
 /// A journal file that this process owns.
 ///
-/// An entry is written over zeros and wiped with zeros. Neither changes the file's length or its folder, so that each costs
-/// one write and one sync. All locks of the batch are hard links to the file, which begins with the line that signs them:
-/// the line is durable before the first lock exists, so a loss of power cannot leave a lock without it.
+/// An entry is written over zeros and wiped with zeros. Neither changes the file's length or its folder, so that each
+/// costs one write and one sync. All locks of the batch are hard links to the file, which begins with the line that
+/// signs them: the line is durable before the first lock exists, so a loss of power cannot leave a lock without it.
 pub(crate) struct JournalFile {
     store: Arc<Store>,
     id: BatchId,
@@ -46,8 +46,8 @@ enum Missed {
 }
 
 impl JournalFile {
-    /// Takes a journal file without an entry, or creates one. `None` where locks cannot be links to it that reveal whether
-    /// their owner is alive: on network file systems, or if another process takes the new file first.
+    /// Takes a journal file without an entry, or creates one. `None` where locks cannot be links to it that reveal
+    /// whether their owner is alive: on network file systems, or if another process takes the new file first.
     pub(crate) fn take(store: &Arc<Store>) -> Result<Option<Self>> {
         let journal_files = &store.journal_files;
         if !store.options.fs.is_local(&store.layout.common_dir)? {
@@ -149,8 +149,8 @@ impl JournalFile {
         self.file.as_ref().expect("it is open until it is dropped")
     }
 
-    /// Writes the entry. Without an error it is there, after a loss of power too if the entry is `synced`. After an error
-    /// it may be there or not.
+    /// Writes the entry. Without an error it is there, after a loss of power too if the entry is `synced`. After an
+    /// error it may be there or not.
     pub(crate) fn place(&mut self, entry: &JournalEntry) -> Result<()> {
         assert!(self.used == 0, "a journal file has one entry at a time");
         let bytes = entry.encode();
@@ -159,8 +159,8 @@ impl JournalFile {
         self.sync(entry.synced)
     }
 
-    /// Overwrites the entry with zeros. Without an error the entry does not reappear, after a loss of power too where refs
-    /// are synced.
+    /// Overwrites the entry with zeros. Without an error the entry does not reappear, after a loss of power too where
+    /// refs are synced.
     pub(crate) fn wipe(&mut self) -> Result<()> {
         if self.used > 0 {
             self.file().overwrite(&vec![0; self.used], ENTRY_AT as u64)?;
@@ -185,8 +185,9 @@ impl Drop for JournalFile {
     }
 }
 
-/// Whether the file still has the name under which it was opened, because recovery removes journal files, and has no other
-/// name. Another one would be a lock that reappeared after a loss of power, and would look like a lock of the next batch.
+/// Whether the file still has the name under which it was opened, because recovery removes journal files, and has no
+/// other name. Another one would be a lock that reappeared after a loss of power, and would look like a lock of the
+/// next batch.
 fn is_alone_in_place(store: &Store, file: &File, stat: &Stat) -> Result<bool> {
     let now = store.options.fs.find_link(file.path())?;
     Ok(now.is_some_and(|now| now.file_id() == stat.file_id()) && file.names()? == 1)

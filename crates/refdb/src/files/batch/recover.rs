@@ -1,7 +1,7 @@
 //! Completes or drops a small batch whose commit failed or whose process has ended.
 //!
-//! A batch with an entry has never been acknowledged, and no writer that respects locks has changed its refs since, because
-//! the locks go only after the entry.
+//! A batch with an entry has never been acknowledged, and no writer that respects locks has changed its refs since,
+//! because the locks go only after the entry.
 
 use crate::files::{
     batch::{
@@ -43,8 +43,8 @@ enum Value {
     Other,
 }
 
-/// Completes a batch whose refs are all locked by the caller, or drops it if no ref has its new value. Afterwards the entry
-/// is removed, or kept under another name if refs are left over.
+/// Completes a batch whose refs are all locked by the caller, or drops it if no ref has its new value. Afterwards the
+/// entry is removed, or kept under another name if refs are left over.
 pub(crate) fn recover(store: &Arc<Store>, id: BatchId, entry: &JournalEntry) -> Result<Outcome> {
     let sync = entry.synced || store.options.sync;
     if entry.hash != store.options.hash {
@@ -184,7 +184,8 @@ fn set(store: &Store, entry: &JournalRef, sync: bool, made: &mut Vec<PathBuf>) -
     Ok(true)
 }
 
-/// Appends the line to the ref's reflog, unless it is the last one there. A reflog behind a symbolic link is left alone.
+/// Appends the line to the ref's reflog, unless it is the last one there. A reflog behind a symbolic link is left
+/// alone.
 fn add_log(store: &Store, entry: &JournalRef) -> Result<()> {
     let Some(log) = &entry.log else { return Ok(()) };
     let Some(path) = store.layout.log_path(entry.name.as_bstr()) else { return Ok(()) };
@@ -220,8 +221,8 @@ pub enum TakenOver {
     Busy,
 }
 
-/// Takes over the locks of a batch whose process has ended, recovers it and releases the locks. `met` is one of them, if
-/// the caller has it already.
+/// Takes over the locks of a batch whose process has ended, recovers it and releases the locks. `met` is one of them,
+/// if the caller has it already.
 pub(crate) fn take_over(store: &Arc<Store>, id: BatchId, met: Option<Orphan>) -> Result<TakenOver> {
     let Some(bytes) = journal::read(store, id)? else {
         if let Some(met) = met {
@@ -273,9 +274,9 @@ fn remove_lock(store: &Store, lock: &Path) -> Result<()> {
     }
 }
 
-/// Takes over the lock of one ref, or creates it again if somebody has removed it. Returns the batch that the lock names;
-/// `None` if somebody else holds it. That batch may be another dead one, because a copy of the repository made file by
-/// file may contain the lock of a later batch, which protects the ref just as well.
+/// Takes over the lock of one ref, or creates it again if somebody has removed it. Returns the batch that the lock
+/// names; `None` if somebody else holds it. That batch may be another dead one, because a copy of the repository made
+/// file by file may contain the lock of a later batch, which protects the ref just as well.
 fn take_one(
     store: &Store,
     id: BatchId,

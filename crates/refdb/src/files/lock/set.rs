@@ -1,8 +1,8 @@
 //! The locks of one transaction: loose names in byte order, packed-refs last.
 //!
-//! Only the first lock is waited for at length. A transaction that holds locks waits at most [`NEXT_PATIENCE`] for the next
-//! one, then releases all of them, waits while it holds none, and starts over, so that no two processes wait for each
-//! other for long.
+//! Only the first lock is waited for at length. A transaction that holds locks waits at most [`NEXT_PATIENCE`] for the
+//! next one, then releases all of them, waits while it holds none, and starts over, so that no two processes wait for
+//! each other for long.
 
 use crate::files::{loose::folders, store::Store, strategy::WritePlan};
 use crate::{
@@ -308,8 +308,8 @@ impl Locks {
         Ok(left)
     }
 
-    /// Sets whether the locks stay when this is dropped, and when the process aborts: the journal entry of a batch protects
-    /// nothing without them.
+    /// Sets whether the locks stay when this is dropped, and when the process aborts: the journal entry of a batch
+    /// protects nothing without them.
     pub(crate) fn outlive_us(&mut self, outlive: bool) {
         self.outlive_us = outlive;
         for held in &mut self.held {
@@ -388,8 +388,8 @@ impl Locks {
         false
     }
 
-    /// The locked ref whose lock file is also that of `path`, if there is one. Two names lead to one file if a folder is a
-    /// symbolic link.
+    /// The locked ref whose lock file is also that of `path`, if there is one. Two names lead to one file if a folder
+    /// is a symbolic link.
     pub(crate) fn twin(&self, path: &Path) -> Option<&BStr> {
         let fs = &self.store.options.fs;
         let identity = |found: refdb_vfs::Result<Option<Stat>>| found.ok()?.as_ref().map(Stat::file_id);
@@ -436,8 +436,8 @@ impl Locks {
         &mut self.made
     }
 
-    /// Releases every lock, first that of packed-refs and last those that sign others, and removes the folders that were
-    /// created for locks and are empty.
+    /// Releases every lock, first that of packed-refs and last those that sign others, and removes the folders that
+    /// were created for locks and are empty.
     pub(crate) fn release(&mut self) {
         if self.outlive_us {
             return self.leave();

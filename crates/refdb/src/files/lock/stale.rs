@@ -1,4 +1,4 @@
-//! Locks that killed processes left. Each is looked at and removed through the open folder that it is in.
+//! Removes locks that killed processes left behind. Each is examined and removed through its open folder.
 
 use crate::Result;
 use refdb_vfs::{EntryKind, Folder, Fs, Lock};
@@ -8,26 +8,27 @@ use std::{
     path::Path,
 };
 
-/// Removes the locks below `refs` whose signatures say that their owners are gone. All others stay.
+/// Removes the locks below `refs` whose signatures show that their owners have died. All other locks stay.
 pub(crate) fn clear(fs: &Fs, refs: &Path) -> Result<()> {
-    // `refs` may be a link, since a repository can share its refs with another; below it no link is followed.
+    // `refs` may be a symbolic link, because a repository can share its refs with another; below it no link is
+    // followed.
     clear_in(fs, fs.folder(refs))
 }
 
-/// Removes such locks below a folder that stands where a ref is to be. Nothing happens if it is a link.
+/// Removes stale locks below a folder that is in the place of a new ref. Nothing happens if it is a symbolic link.
 pub(crate) fn clear_below(fs: &Fs, folder: &Path) -> Result<()> {
     clear_in(fs, fs.folder_no_follow(folder))
 }
 
 fn clear_in(fs: &Fs, top: refdb_vfs::Result<Folder>) -> Result<()> {
-    // A folder that is gone or may not be read keeps what it has.
+    // A folder that is gone or may not be read is skipped.
     let Ok(top) = top else { return Ok(()) };
     let enter = |folder: &Folder| {
         let mut folders = Vec::new();
         for (name, kind) in folder.entries().unwrap_or_default() {
             match (kind, name.strip_suffix(b".lock")) {
                 (EntryKind::Dir, _) => folders.push(OsString::from_vec(name)),
-                // A ready content goes along with its lock.
+                // A new content is removed together with its lock.
                 (_, Some(target)) if !target.ends_with(b".lock") => {
                     Lock::remove_if_dead(fs, folder, OsStr::from_bytes(&name));
                 }
@@ -39,7 +40,7 @@ fn clear_in(fs: &Fs, top: refdb_vfs::Result<Folder>) -> Result<()> {
     top.walk(|_| Ok(()), enter, |_, _| Ok(true)).map(drop)
 }
 
-/// Removes the lock of one file if its owner is gone.
+/// Removes the lock of one file if its owner has died.
 pub(crate) fn clear_of(fs: &Fs, target: &Path) {
     let lock = Lock::path_of(target);
     if let (Some(folder), Some(name)) = (target.parent(), lock.file_name())

@@ -4,18 +4,18 @@ use refdb_types::{FormatOptions, HashKind, ObjectId, RefName, Target, check_form
 use refdb_vfs::Fs;
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
-/// What a loose ref's file says.
+/// The content of a loose ref's file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LooseRef<'a> {
-    /// An object.
+    /// The ref points to an object.
     Direct(ObjectId),
-    /// Another ref, by a name that has not been checked.
+    /// The ref is symbolic. The name has not been checked.
     Symbolic(&'a BStr),
 }
 
 /// Parses a loose ref as git does: `ref:`, white space and a name, or an object id. White space behind the name is
-/// passed over. So is white space behind the id with all that follows it (`git refs verify` reports both). A zero byte ends
-/// the content, as of a file whose end a loss of power left unwritten.
+/// ignored, and so is white space behind the id with everything that follows it (`git refs verify` reports both). A
+/// zero byte ends the content, as in a file whose end was not written before a loss of power.
 pub fn parse(hash: HashKind, content: &[u8]) -> std::result::Result<LooseRef<'_>, LooseError> {
     if let Some(rest) = content.strip_prefix(b"ref:") {
         let rest = rest.find_byte(0).map_or(rest, |end| &rest[..end]);
@@ -30,7 +30,7 @@ pub fn parse(hash: HashKind, content: &[u8]) -> std::result::Result<LooseRef<'_>
     if rest.first().is_none_or(|byte| is_space(byte) || *byte == 0) { Ok(LooseRef::Direct(id)) } else { Err(broken()) }
 }
 
-/// What git counts as white space.
+/// Whether git counts a byte as white space.
 pub(crate) fn is_space(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
@@ -49,30 +49,34 @@ fn trim(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// What lies at a loose ref's path.
+/// What exists at a loose ref's path.
 #[derive(Debug)]
 pub enum At<'a> {
-    /// Nothing, or nothing that is a ref.
+    /// No file, or a symbolic link that leads nowhere.
     Missing,
     /// A folder.
     Folder,
     /// A ref.
     Ref(LooseRef<'a>),
-    /// A file that is no good.
+    /// A file that cannot be read or parsed.
     Broken(LooseError),
 }
 
-/// No symbolic ref can be longer, since no path can.
+/// The longest content that is read, in bytes; no path, and so no symbolic ref, is longer.
 const CONTENT_LEN_MAX: usize = 8192;
 const CONTENT_LEN_USUAL: usize = 512;
 
-/// Reads what lies at a loose ref's path. `buffer` is working memory, kept between calls.
+/// Reads what exists at a loose ref's path. `buffer` is working memory that can be reused for the next call.
+///
+/// # Errors
+///
+/// An I/O error that does not concern this file alone; a file that may not be read is [`At::Broken`].
 pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, buffer: &'a mut Vec<u8>) -> Result<At<'a>> {
     let file = match fs.open_no_follow(path) {
         Ok(file) => file,
-        // A name too long for a file has none. Who wants to make one is told so by its lock.
+        // A name that is too long for a file has no ref. A writer is told so when it creates the lock.
         Err(error) if error.is_not_found() || error.is_too_long() => return Ok(At::Missing),
-        // Very old gits made HEAD a symbolic link, and core.preferSymlinkRefs still does.
+        // Very old versions of git made HEAD a symbolic link, and core.preferSymlinkRefs still does.
         Err(error) if error.is_symlink() => match read_link(fs, path, buffer)? {
             Some(len) => return Ok(At::Ref(LooseRef::Symbolic(buffer[..len].as_bstr()))),
             None => match fs.open(path) {
@@ -99,7 +103,8 @@ pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, buffer: &'a mut Vec<u8>) -
     })
 }
 
-/// A symbolic link is a symbolic ref if its content is spelt like a full refname. Otherwise it only leads to the file.
+/// Reads a symbolic link into `buffer` if it is a symbolic ref, because its content is spelt like a full refname. Any
+/// other link is followed.
 fn read_link(fs: &Fs, path: &Path, buffer: &mut Vec<u8>) -> Result<Option<usize>> {
     let content = match fs.read_link(path) {
         Ok(content) => content,
@@ -125,7 +130,11 @@ impl<'a> From<LooseRef<'a>> for TargetView<'a> {
 }
 
 impl LooseRef<'_> {
-    /// The content as an owned target. Fails if the name in a symbolic ref is one that no ref can have.
+    /// Converts the content to an owned target.
+    ///
+    /// # Errors
+    ///
+    /// The name in a symbolic ref is one that no ref can have.
     pub fn to_target(self) -> std::result::Result<Target, LooseError> {
         match self {
             LooseRef::Direct(id) => Ok(Target::Direct(id)),
@@ -136,7 +145,7 @@ impl LooseRef<'_> {
     }
 }
 
-/// Appends a loose ref's content.
+/// Appends the content of a loose ref's file to `out`.
 pub(crate) fn encode(value: TargetView<'_>, out: &mut Vec<u8>) {
     match value {
         TargetView::Direct(id) => id.write_hex(out),

@@ -1,5 +1,5 @@
-//! Folders come and go with the refs in them. Git removes emptied ones beside us at any time, so a writer that needs a folder
-//! tries again.
+//! Creates and removes the folders of loose refs. git removes empty ones at any time, so a writer that needs a folder
+//! retries.
 
 use crate::files::Sharing;
 use refdb_vfs::Fs;
@@ -8,11 +8,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// So often others may remove a folder before we have put something into it.
+/// How many times a folder is created again because another process removed it before it had content.
 const ATTEMPTS: usize = 32;
 
-/// Does `act`, which needs the folder of `path`, and makes the folder if it is missing. The folders it made are added
-/// to `made`.
+/// Calls `act`, which needs the parent folders of `path`, and creates them if `act` fails because they are missing.
+/// Created folders are added to `made`.
 pub(crate) fn with_parents<T, E: From<refdb_vfs::Error>>(
     fs: &Fs,
     path: &Path,
@@ -30,8 +30,8 @@ pub(crate) fn with_parents<T, E: From<refdb_vfs::Error>>(
     act()
 }
 
-/// Makes the missing folders above `path`. It loops in place of calling itself. A name can have two thousand folders,
-/// and the threads of servers have small stacks.
+/// Creates the missing folders above `path`, without recursion: a name can have two thousand folders, and the threads
+/// of servers have small stacks.
 fn make_parents(fs: &Fs, path: &Path, sharing: Sharing, made: &mut Vec<PathBuf>) -> refdb_vfs::Result<()> {
     let mut missing: Vec<&Path> = path.parent().into_iter().collect();
     for _ in 0..ATTEMPTS * path.components().count() {
@@ -53,7 +53,7 @@ fn make_parents(fs: &Fs, path: &Path, sharing: Sharing, made: &mut Vec<PathBuf>)
     Ok(())
 }
 
-/// Gives a file or folder that we made the permissions of a shared repository.
+/// Gives a created file or folder the permissions that `core.sharedRepository` asks for.
 pub(crate) fn share(fs: &Fs, path: &Path, sharing: Sharing, is_folder: bool) -> refdb_vfs::Result<()> {
     if sharing == Sharing::Umask {
         return Ok(());
@@ -62,27 +62,27 @@ pub(crate) fn share(fs: &Fs, path: &Path, sharing: Sharing, is_folder: bool) -> 
     fs.set_mode(path, mode)
 }
 
-/// The file on the way to `path`, below `base`, where a folder would have to be.
+/// The file between `base` and `path` that stands where a folder is needed; `None` if there is none.
 pub(crate) fn file_in_the_way(fs: &Fs, base: &Path, path: &Path) -> Option<PathBuf> {
     let parents: Vec<&Path> = path.ancestors().skip(1).take_while(|parent| *parent != base).collect();
     let blocker = parents.into_iter().rev().find(|parent| fs.stat(parent).is_ok_and(|stat| !stat.is_dir()));
     blocker.map(Path::to_owned)
 }
 
-/// Removes the empty folders above `path`, up to but without the first two below `base`. Git keeps `refs/heads`
-/// likewise.
+/// Removes the empty folders above `path`, except for the first two below `base`, because git keeps `refs/heads` too.
 pub(crate) fn remove_empty_parents(fs: &Fs, base: &Path, path: &Path) {
     if let Some(folder) = path.parent() {
         remove_emptied(fs, base, folder);
     }
 }
 
-/// The same for a folder and those above it. Returns the lowest that stays.
+/// Removes a folder and those above it as far as they are empty, except for the first two below `base`. Returns the
+/// lowest one that stays.
 pub(crate) fn remove_emptied<'p>(fs: &Fs, base: &Path, folder: &'p Path) -> &'p Path {
     debug_assert!(folder.starts_with(base), "{} lies below {}", folder.display(), base.display());
     for folder in folder.ancestors() {
         let is_deep = folder.strip_prefix(base).is_ok_and(|below| below.components().count() > 2);
-        // Others remove emptied ones as well.
+        // Other processes remove empty folders as well.
         let is_gone = || fs.remove_dir(folder).map_or_else(|error| error.is_not_found(), |()| true);
         if !is_deep || !is_gone() {
             return folder;

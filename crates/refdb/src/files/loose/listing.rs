@@ -8,9 +8,9 @@ use std::{collections::HashSet, ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsS
 pub(crate) struct Entry {
     /// The entry's name; a folder's ends with `/`, so that sorting entries sorts the refs in them.
     pub(crate) name: Vec<u8>,
-    /// Whether only its lock was seen. The file may be about to be renamed, or not be there.
+    /// Whether only its lock was seen. The file may be about to be renamed into place, or not exist.
     pub(crate) is_in_doubt: bool,
-    /// Whether it is a symbolic link to something else than a folder.
+    /// Whether it is a symbolic link that does not lead to a folder.
     pub(crate) is_link: bool,
 }
 
@@ -20,21 +20,21 @@ impl Entry {
     }
 }
 
-/// The locks, as far as known, in a folder that is listed.
+/// What is known about other writers in a folder that is listed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rivals {
-    /// Others may be writing.
+    /// Other processes may be writing.
     Possible,
-    /// The caller holds the locks of all names it asks for.
+    /// The caller holds the locks of all names that it asks for.
     LockedOut,
 }
 
-/// A folder's refs and folders, sorted as refnames sort; empty if there is no such folder. Gives up with `None` when
-/// there are more than `limit` entries.
+/// Lists the refs and folders in a folder, in the order of refnames; empty if there is no such folder. Returns `None`
+/// if there are more than `limit` entries.
 ///
-/// While a ref is renamed from its lock file, a listing on some file systems shows only the lock. It shows neither the
-/// old nor the new entry of the ref. So a lock that is seen without its ref makes the listing name the ref as well. The
-/// reader that opens it finds out.
+/// While a ref is renamed from its lock file, a listing on some file systems shows only the lock and neither the old
+/// nor the new entry of the ref. So a lock that is seen without its ref puts the ref into the list as well; the reader
+/// finds out when it opens the file.
 pub(crate) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Result<Option<Vec<Entry>>> {
     let mut entries = Vec::new();
     let mut locked: Vec<Vec<u8>> = Vec::new();
@@ -45,10 +45,10 @@ pub(crate) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Resu
             return ControlFlow::Break(());
         }
         match name.strip_suffix(b".lock") {
-            // Git passes over both.
+            // git ignores both.
             _ if name.starts_with(b".") => {}
             Some(name) if kind != EntryKind::Dir => {
-                // `X.lock.lock` is the content of a signed lock.
+                // `X.lock.lock` is the new content beside a signed lock.
                 if rivals == Rivals::Possible && !name.is_empty() && !name.ends_with(b".lock") {
                     locked.push(name.to_vec());
                 }
@@ -78,13 +78,13 @@ pub(crate) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Resu
         entries.extend(locked.into_iter().map(|name| Entry { name, is_in_doubt: true, is_link: false }));
     }
     entries.sort_unstable();
-    // A folder that changes meanwhile may show an entry at its old place and at its new one.
+    // A folder that changes during the listing may show an entry twice.
     entries.dedup();
     Ok(Some(entries))
 }
 
-/// Whether an entry is a folder. Git follows a symbolic link, and passes over one that leads nowhere, and over pipes,
-/// sockets and devices (`None`).
+/// Whether an entry is a folder. Like git it follows a symbolic link and ignores (`None`) one that leads nowhere, and
+/// pipes, sockets and devices.
 fn is_folder(fs: &Fs, folder: &Path, name: &[u8], kind: EntryKind) -> Option<bool> {
     match kind {
         EntryKind::Dir => Some(true),
@@ -94,7 +94,7 @@ fn is_folder(fs: &Fs, folder: &Path, name: &[u8], kind: EntryKind) -> Option<boo
     }
 }
 
-/// A folder of refs whose permissions forbid to read it, as a broken ref. Any other error ends the whole list.
+/// Reports a folder of refs that may not be read as a broken ref. Any other error ends the whole list.
 pub(crate) fn unreadable(folder: &BStr, error: refdb_vfs::Error) -> Result<BrokenRef> {
     match LooseError::of_file(&error).filter(|_| error.is_forbidden() && folder != "refs/") {
         Some(why) => Ok(BrokenRef { name: folder.trim_end_with(|char| char == '/').into(), path: error.path, why }),

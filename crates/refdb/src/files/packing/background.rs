@@ -1,7 +1,9 @@
-//! Folds loose refs into packed-refs beside writers, who wait for it no longer than for one another.
+//! Background pack-refs: moves loose refs into packed-refs beside writers, which wait for it no longer than for each
+//! other.
 //!
-//! The new file is made before the lock of packed-refs is taken. Under it the old one must be the same still, and the loose
-//! files be there. They go in portions, with the lock free in between.
+//! The new file is made before the lock of packed-refs is taken. It is used only if, under the lock, the old file is
+//! still the same and the loose files still exist. Loose files are then removed in portions, and the lock is released
+//! in between.
 
 use crate::Result;
 use crate::files::{
@@ -23,40 +25,42 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a fold is to do.
+/// The bounds of one background pack-refs.
 pub struct BackgroundPackOptions<'a> {
-    /// With fewer loose refs nothing is done.
+    /// The number of loose refs from which on they are packed. With fewer nothing is done.
     pub from: usize,
-    /// Asked between steps that take a while, and told what was done so far. If it says no, the fold ends there. What was done
-    /// by then stays.
+    /// Called between steps that take a while, with what was done so far. If it returns `false`, the packing ends
+    /// there, and what was done stays.
     pub goes_on: &'a dyn Fn(&BackgroundPacked) -> bool,
 }
 
-/// What a fold did.
+/// What a background pack-refs has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BackgroundPacked {
-    /// Loose refs that were found, symbolic and broken ones left out.
+    /// Loose refs that were found, without symbolic and broken ones.
     pub loose: usize,
-    /// Refs that packed-refs was given.
+    /// Refs that were written to packed-refs.
     pub packed: usize,
     /// Loose files that were removed.
     pub removed: usize,
-    /// For how long the lock of packed-refs was held at most.
+    /// The longest time for which the lock of packed-refs was held.
     pub held_max: Duration,
 }
 
-/// So often a new packed-refs is made that a change of the present one makes worthless. After that it is made under the lock.
+/// How many times a new packed-refs is made without the lock, although a change of the present one may make it useless.
+/// After that it is made under the lock.
 const ASIDE_MAX: usize = 3;
 
-/// Git waits a second for the lock of packed-refs. Loose files are removed in portions that take about this long.
+/// The time for which a portion of loose files is removed under the lock of packed-refs, for which git waits a second.
 const PORTION: Duration = Duration::from_millis(150);
 
-/// So long a fold waits for one who holds the lock of packed-refs, unless the configuration says otherwise. A fold that fails is tried
-/// again, and one thread makes those of all repositories.
+/// How long to wait for the lock of packed-refs unless the configuration says otherwise. It is short, because one
+/// thread packs for all repositories, and a packing that fails is tried again.
 const PATIENCE: Patience = Patience::For(Duration::from_secs(2));
 
-/// The lock is free in between for this part of the time that it was held. Git looks for it some 14 times in the second that it waits.
-/// With a third it would fail in one of a hundred folds. With a half it does in one of two thousand at most.
+/// Between portions the lock is free for the time for which it was held, divided by this. git polls the lock about 14
+/// times in the second that it waits: with a third it would fail in one of a hundred packings, with a half it fails in
+/// one of two thousand at most.
 const PAUSE_PART: u32 = 2;
 
 /// Threads that remove loose files.
@@ -72,14 +76,14 @@ pub(crate) fn pack(store: &Arc<Store>, options: &BackgroundPackOptions<'_>) -> R
     store.check_format()?;
     let packed = store.packed_target()?;
     let aside = write::aside(&packed);
-    // A loss of power may leave a lock that nobody else would ever remove, and folds would end for good.
+    // A loss of power may leave a lock without its signature, which would prevent packing for good.
     Lock::remove_if_lost(&store.options.fs, &aside)?;
-    // One at a time in all processes: they would make the same file.
+    // All processes use the same file, so only one of them packs at a time.
     let one = match Lock::acquire(&store.options.fs, &aside, 0o666, Patience::None) {
         Err(LockError::Held { .. }) => return Ok(None),
         locked => locked?,
     };
-    // A fold that was killed leaves locks: of packed-refs, and of refs that have no loose file any more.
+    // A packing that was killed leaves the locks of packed-refs and of refs that no longer have a loose file.
     stale::clear_of(&store.options.fs, &packed);
     stale::clear(&store.options.fs, &store.layout.common_dir.join("refs"))?;
     let (found, refs) = optimize::all_loose(store, options.from)?;
@@ -93,7 +97,7 @@ pub(crate) fn pack(store: &Arc<Store>, options: &BackgroundPackOptions<'_>) -> R
     Ok(Some(folded))
 }
 
-/// Gives packed-refs the values of these refs. `false` if the fold is to end.
+/// Writes the values of these refs to packed-refs. `false` if the packing must end.
 fn put_into_packed(
     store: &Arc<Store>,
     refs: &[Loose],
@@ -108,8 +112,9 @@ fn put_into_packed(
         let is_aside = attempt < ASIDE_MAX;
         let early = if is_aside { None } else { Some(lock_packed(store)?) };
         let old = optimize::examined_packed(store)?;
-        // Git packs under the lock, but removes loose files after it. So packed-refs may have a value that is newer than ours,
-        // and soon be all that has it. Those that changed since they were read are left alone.
+        // git removes loose files only after it has released the lock of packed-refs, so packed-refs may contain a
+        // value newer than the one that was read here, and may soon be its only copy. Refs that have changed since they
+        // were read are left alone.
         let mut same = Vec::new();
         for loose in refs {
             if holds(store, loose, &mut buffer)? {
@@ -122,7 +127,7 @@ fn put_into_packed(
             Some(lock) => lock,
             None => lock_packed(store)?,
         };
-        // Who deletes a ref has this lock, also where packed-refs need not change for it.
+        // Every deletion holds this lock, even if packed-refs does not change.
         let is_same = store.packed()?.generation == old.generation;
         if is_same && missing.iter().all(|loose| is_there(store, loose)) {
             new.map_or(Ok(()), NewPacked::publish)?;
@@ -144,7 +149,7 @@ fn rewritten(store: &Arc<Store>, old: &PackedFile, refs: &[&Loose], is_aside: bo
     rewrite(store, old, &mut edits).map(Some)
 }
 
-/// Those that packed-refs does not have with their value.
+/// The refs that packed-refs does not contain with their value.
 fn missing_in<'l>(old: &PackedFile, refs: &[&'l Loose]) -> Result<Vec<&'l Loose>> {
     let mut missing = Vec::new();
     let mut position = old.packed.start();
@@ -158,7 +163,8 @@ fn missing_in<'l>(old: &PackedFile, refs: &[&'l Loose]) -> Result<Vec<&'l Loose>
     Ok(missing)
 }
 
-/// Whether packed-refs has the ref with its value, and where it stands or would stand, at or behind a position.
+/// Searches from a position on, and returns the position of the ref, or of the next one, and whether packed-refs
+/// contains the ref with its value.
 fn is_packed(old: &PackedFile, from: usize, loose: &Loose) -> Result<(usize, bool)> {
     let packed = &old.packed;
     let at = packed.seek(from, loose.name.as_bstr())?;
@@ -170,20 +176,20 @@ fn is_packed(old: &PackedFile, from: usize, loose: &Loose) -> Result<(usize, boo
     Ok((at, record.name == loose.name.as_bstr() && record.id == loose.id))
 }
 
-/// Whether the loose file has the value with which it was found.
+/// Whether the loose file still has the value that was read.
 fn holds(store: &Store, Loose { name, id, .. }: &Loose, buffer: &mut Vec<u8>) -> Result<bool> {
     let Some(path) = store.layout.ref_path(name.as_bstr()) else { return Ok(false) };
     let now = loose::read(&store.options.fs, store.options.hash, &path, buffer)?;
     Ok(matches!(now, At::Ref(LooseRef::Direct(now)) if now == *id))
 }
 
-/// Whether the ref has a loose file, be it with another value: that outranks packed-refs.
+/// Whether the ref still has a loose file, with any value. Such a file outranks packed-refs.
 fn is_there(store: &Store, loose: &Loose) -> bool {
     let path = store.layout.ref_path(loose.name.as_bstr());
     path.is_some_and(|path| matches!(store.options.fs.find_link(&path), Ok(Some(stat)) if !stat.is_dir()))
 }
 
-/// Removes the loose files whose values are packed. Each portion of removals is durable before the lock goes.
+/// Removes the loose files whose values are packed. Each portion of removals is durable before the lock is released.
 fn remove_loose(
     store: &Arc<Store>,
     refs: &[Loose],
@@ -206,18 +212,18 @@ fn remove_loose(
             _ => portion,
         };
         if !rest.is_empty() {
-            // Others who wait for the lock look at it now and then.
+            // Other writers poll the lock, so it stays free for a while.
             std::thread::sleep((took / PAUSE_PART).min(PORTION));
         }
     }
     Ok(())
 }
 
-/// Removes the loose files of some folders, until there were enough or it took long enough. Returns the number of folders, and of
-/// files. Several threads do it, each with one folder after the other, since they often wait for the file system.
+/// Removes the loose files of the next folders until there were enough or it took long enough. Returns the number of
+/// folders and of files. Several threads take one folder after another, because they often wait for the file system.
 fn remove_portion(store: &Store, seed: &Path, folders: &[&[Loose]], portion: usize) -> Result<(usize, usize)> {
     let (begun, old) = (Instant::now(), store.packed()?);
-    // The next folder, and how many refs were taken before it.
+    // The index of the next folder, and the number of refs in the folders before it.
     let next = Mutex::new((0, 0));
     let take = || {
         let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
@@ -249,13 +255,14 @@ fn remove_portion(store: &Store, seed: &Path, folders: &[&[Loose]], portion: usi
     Ok((taken, removed))
 }
 
-/// Whether a portion takes a folder more. `taken` counts those that it has, and their refs. The first one it takes however late it
-/// is. Where it takes long to open packed-refs the fold would not get on. It would hold the lock most of the time.
+/// Whether a portion may include one more folder. `taken` counts its folders and their refs. The first folder is always
+/// included, because otherwise a packing for which opening packed-refs takes long would make no progress while it holds
+/// the lock.
 fn has_room(portion: usize, taken: (usize, usize), took: Duration) -> bool {
     taken.0 == 0 || taken.1 < portion && took < PORTION
 }
 
-/// The lock of packed-refs, and since when it is held.
+/// The lock of packed-refs, and when it was taken.
 type Held = (Lock, Instant);
 
 fn lock_packed(store: &Arc<Store>) -> Result<Held> {

@@ -1,5 +1,5 @@
-//! The further duties of a transaction that writes many refs into packed-refs. A packed ref leaves no path in the file
-//! system for others to collide with.
+//! What a transaction that writes refs into packed-refs has to do besides: a packed ref has no file, so another writer
+//! does not run into it, and loose files must not hide the packed values.
 
 use crate::files::{
     lock::set::{self, Locks},
@@ -25,9 +25,9 @@ use std::{
     sync::Arc,
 };
 
-/// Moves the loose values of refs that will be written to packed-refs there, and removes their files. Otherwise the old
-/// loose values would hide the new packed ones. `loose` are the locked refs that have a loose file, with their values,
-/// in order. No reader sees a difference.
+/// Moves the loose values of refs that will change in packed-refs into packed-refs and removes their files, which would
+/// hide the new packed values. `loose` are the locked refs with a loose file and their values, in order of name. No
+/// reader sees a difference.
 pub(crate) fn pack_old_values(store: &Arc<Store>, old: &PackedFile, loose: &[(&BStr, ObjectId)]) -> Result<()> {
     debug_assert!(loose.is_sorted_by(|a, b| a.0 < b.0), "refs are packed in order of name");
     let mut edits = Vec::with_capacity(loose.len());
@@ -42,7 +42,7 @@ pub(crate) fn pack_old_values(store: &Arc<Store>, old: &PackedFile, loose: &[(&B
         emptied.extend(path.parent().map(Path::to_owned));
     }
     if store.options.sync {
-        // A file that came back after a loss of power would hide the new value.
+        // A file that reappeared after a loss of power would hide the new value.
         for folder in &emptied {
             store.options.fs.sync_dir(folder)?;
         }
@@ -50,11 +50,12 @@ pub(crate) fn pack_old_values(store: &Arc<Store>, old: &PackedFile, loose: &[(&B
     Ok(())
 }
 
-/// The positions of the names, sorted, whose file has another name. A folder on the way to such a file is a symbolic
-/// link. Packed under the one name, the ref would be gone under the other. `refs` itself is a link for both.
+/// The positions of the names (which are sorted) that lead through a folder that is a symbolic link, so that their file
+/// has a second name. Packed under one name, the ref would be gone under the other. `refs` itself may be a link,
+/// because that concerns all names alike.
 pub(crate) fn through_links<'n>(store: &Store, names: impl Iterator<Item = &'n BStr>) -> Result<BTreeSet<usize>> {
     let mut found = BTreeSet::new();
-    // The folders of the name before. Each has its end in that name, and whether it or one above it is a link.
+    // The folders of the previous name: where each ends in that name, and whether it or a folder above it is a link.
     let mut folders: Vec<(usize, bool)> = Vec::new();
     let mut before: &BStr = Default::default();
     for (at, name) in names.enumerate() {
@@ -85,7 +86,7 @@ fn is_link(store: &Store, name: &BStr, end: usize) -> Result<bool> {
     Ok(store.options.fs.find_link(&folder)?.is_some_and(|stat| stat.is_symlink()))
 }
 
-/// The positions of the names, sorted, that have a loose file; their locks are held.
+/// The positions of the names (which are sorted and locked) that have a loose file.
 pub(crate) fn with_loose_file(store: &Store, names: &[&BStr]) -> Result<Vec<usize>> {
     let mut found = Vec::new();
     for_each_folder(store, names, &mut |first, run, folder| {
@@ -118,10 +119,10 @@ pub(crate) fn with_loose_file(store: &Store, names: &[&BStr]) -> Result<Vec<usiz
     Ok(found)
 }
 
-/// Listing a folder is worth while up to this number of entries for each wanted name in it.
+/// The most entries for each wanted name up to which listing a folder pays.
 const LISTED_PER_NAME: usize = 8;
 
-/// Takes the position of the first name of a run, the run and its folder.
+/// Called with the position of the first name of a run, the run and its folder.
 type OnFolder<'f, 'n> = dyn FnMut(usize, &[&'n BStr], &Path) -> Result<()> + 'f;
 
 /// Calls `act` for each run of names in one folder.
@@ -144,20 +145,21 @@ fn base_of(name: &BStr) -> &[u8] {
     &name[name.rfind_byte(b'/').map_or(0, |slash| slash + 1)..]
 }
 
-/// Someone else's ref, committed or about to be, that cannot stand beside one of ours.
+/// Another writer's ref, committed or about to be, whose name conflicts with one of this transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rival {
     pub(crate) ours: BString,
     pub(crate) theirs: BString,
 }
 
-/// Looks for a writer that checked the old packed-refs and so did not see our refs. The new packed-refs is in place,
-/// and the locks are still held.
+/// Looks for a writer that made its checks against the old packed-refs and so did not see the new refs. The new
+/// packed-refs is in place, and the locks are still held.
 ///
-/// - A parent of ours: its file cannot appear while the folder with our lock is there. Another writer may hold its
-///   lock, though, and would commit once we are gone. A writer that locks it from now on sees our refs in packed-refs.
-/// - A child of ours: nothing keeps its file from appearing. Its lock was made before packed-refs was replaced, or its
-///   owner sees our refs.
+/// - A parent of a new name: its file cannot appear while the folder with our lock exists. Another writer may hold the
+///   parent's lock, though, and would commit after us, so it is waited for. A writer that locks the parent from now on
+///   sees the new refs in packed-refs.
+/// - A name below a new one: nothing prevents its file. Either its lock was taken before packed-refs was replaced, so
+///   that it is waited for, or its owner sees the new refs.
 pub(crate) fn find_rival(store: &Store, locks: &Locks, names: &[&BStr]) -> Result<Option<Rival>> {
     debug_assert!(locks.holds_packed(), "the new packed-refs stays until rivals were looked for");
     debug_assert!(names.iter().all(|name| locks.holds(name)), "our refs are locked until rivals were looked for");
@@ -188,7 +190,7 @@ pub(crate) fn find_rival(store: &Store, locks: &Locks, names: &[&BStr]) -> Resul
     Ok(rival)
 }
 
-/// The names of one folder whose path is a folder itself.
+/// The names of a run for which a folder exists at the path of the ref.
 fn with_folder<'n>(store: &Store, run: &[&'n BStr], folder: &Path) -> Result<Vec<&'n BStr>> {
     debug_assert!(run.is_sorted_by(|a, b| base_of(a) < base_of(b)), "the names of a folder are sorted");
     let mut found = BTreeSet::new();
@@ -219,7 +221,8 @@ fn with_folder<'n>(store: &Store, run: &[&'n BStr], folder: &Path) -> Result<Vec
     Ok(found.into_iter().collect())
 }
 
-/// Waits until nobody holds the ref's lock. `Ok(false)` if that takes too long, or the lock is one of ours.
+/// Waits until nobody holds the ref's lock. `Ok(false)` if that takes too long, or the lock belongs to this
+/// transaction.
 fn wait_for_rival(store: &Store, locks: &Locks, name: &BStr) -> Result<bool> {
     let Some(path) = store.layout.ref_path(name) else { return Ok(true) };
     for patience in [Patience::None, set::patience_for_rivals(store)] {
@@ -233,10 +236,11 @@ fn wait_for_rival(store: &Store, locks: &Locks, name: &BStr) -> Result<bool> {
     Ok(false)
 }
 
-/// So often those are waited for who are busy below a ref of ours. New ones cannot go on, since they see our ref.
+/// How many times to wait for writers below a new ref. Writers that begin later see the new ref and give up.
 const LOOKS_MAX: usize = 100;
 
-/// Looks below a ref of ours, and waits for writers that are busy there. Ends when there is a ref or no writer is left.
+/// Looks for refs below a new one, and waits for writers that hold locks there, until a ref is found or no writer is
+/// left.
 fn rival_below(store: &Store, locks: &Locks, name: &BStr) -> Result<Option<Rival>> {
     debug_assert!(locks.holds(name), "who is below a ref of ours matters as long as it is locked: {name}");
     let mut looks_left = LOOKS_MAX;
@@ -245,7 +249,7 @@ fn rival_below(store: &Store, locks: &Locks, name: &BStr) -> Result<Option<Rival
         let mut refs = Vec::new();
         let mut busy = Vec::new();
         look_below(store, &folder, name, &mut refs, &mut busy)?;
-        // Locks were looked for with their refs in one listing; who was busy then may have committed since.
+        // Locks and refs come from one listing, and the writer of a locked ref may have committed since.
         let rival = refs.into_iter().filter(|theirs| !locks.holds(theirs.as_bstr())).find_map(|theirs| {
             let path = store.layout.ref_path(theirs.as_bstr())?;
             store.options.fs.stat_link(&path).ok().map(|_| theirs)
@@ -266,7 +270,7 @@ fn rival_below(store: &Store, locks: &Locks, name: &BStr) -> Result<Option<Rival
     }
 }
 
-/// Collects the refs below a folder, and those whose lock is held.
+/// Collects the refs below a folder, and those that are locked.
 fn look_below(
     store: &Store,
     folder: &Path,
@@ -280,11 +284,11 @@ fn look_below(
         let listed = store.options.fs.read_dir_with(&folder, &mut |entry, kind| {
             match (entry.strip_suffix(b".lock"), kind) {
                 (_, EntryKind::Dir) => pending.push((folder.join(OsStr::from_bytes(entry)), child(entry))),
-                // The content of a signed lock, which is there as well.
+                // This is the new content beside a signed lock, which is listed as well.
                 (Some(locked), _) if locked.ends_with(b".lock") => {}
                 (Some(locked), _) => {
                     busy.push(child(locked));
-                    // It may be renamed from its lock while we list.
+                    // Its file may be renamed into place during the listing.
                     refs.push(child(locked));
                 }
                 (None, _) => refs.push(child(entry)),
@@ -299,12 +303,12 @@ fn look_below(
     Ok(())
 }
 
-/// Whether the ref is packed: whether deleting it needs packed-refs rewritten. `position` goes forward to it.
+/// Whether the ref is packed, so that its deletion must rewrite packed-refs. `position` moves forward to it.
 pub(crate) fn is_packed(old: &PackedFile, position: &mut usize, name: &BStr) -> Result<bool> {
     Ok(probe::look_up(&old.packed, position, name)?.is_some())
 }
 
-/// The object of a direct value.
+/// The object of a direct ref; `None` for a symbolic ref or none.
 pub(crate) fn direct(value: Option<TargetView<'_>>) -> Option<ObjectId> {
     match value {
         Some(TargetView::Direct(id)) => Some(id),
@@ -312,7 +316,7 @@ pub(crate) fn direct(value: Option<TargetView<'_>>) -> Option<ObjectId> {
     }
 }
 
-/// Removes the folders that were emptied by removing loose files.
+/// Removes folders that became empty because loose files were removed.
 pub(crate) fn remove_emptied(store: &Store, names: &[&BStr]) {
     let _ = for_each_folder(store, names, &mut |_, run, _| {
         if let Some(path) = run.first().and_then(|name| store.layout.ref_path(name)) {

@@ -1,4 +1,4 @@
-//! pack-refs: moves loose refs into packed-refs.
+//! `pack-refs`: moves loose refs into packed-refs while it holds the lock of packed-refs.
 
 use crate::files::{
     cursor,
@@ -49,8 +49,8 @@ pub(crate) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<
     if options.prune {
         prune(store, &loose, lock.path())?;
     }
-    // Held until now. Otherwise a ref that was deleted and created again meanwhile would be pruned though it is no
-    // longer packed.
+    // The lock is held until here, because otherwise a ref that was deleted and created again meanwhile would be pruned
+    // although it is no longer packed.
     lock.release()?;
     Ok(optimized)
 }
@@ -71,7 +71,7 @@ pub(crate) fn plan(store: &Arc<Store>, options: &OptimizeOptions) -> Result<Opti
     Ok(OptimizePlan { pack, rewrites_packed, compact: Vec::new(), missing: optimized.missing })
 }
 
-/// Here is time to look at all of it, so that an order that is none is not written again.
+/// The present packed-refs, whose order is checked completely, so that a disordered file is not copied.
 pub(crate) fn examined_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
     let old = store.packed()?;
     if old.packed.is_copyable() && !old.packed.is_sorted()? {
@@ -80,20 +80,20 @@ pub(crate) fn examined_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
     Ok(old)
 }
 
-/// Whether packed-refs is there, and as we would write it.
+/// Whether packed-refs exists and is as refdb would write it.
 fn is_as_we_write(old: &PackedFile) -> Result<bool> {
     Ok(old.file.is_some() && old.packed.is_copyable() && old.packed.has_own_header()?)
 }
 
-/// git 2.55's rule for --auto: the more is packed, the more loose refs must there be. It takes 100 bytes for the size
-/// of a packed ref.
+/// Applies the rule of git 2.55 for `--auto`: the more refs are packed, the more loose refs make packing worth while. A
+/// packed ref counts as 100 bytes.
 fn is_worth_while(loose: usize, packed_len_bytes: u64) -> bool {
     let refs = packed_len_bytes / 100;
     let log2 = u64::from(refs.checked_ilog2().unwrap_or(0));
     loose as u64 >= (log2 * 5).max(16)
 }
 
-/// Which refs are packed.
+/// The selection of refs to pack.
 struct Choice<'o> {
     options: &'o OptimizeOptions,
 }
@@ -132,7 +132,7 @@ fn count_loose(store: &Arc<Store>, choice: &Choice<'_>) -> Result<(usize, Optimi
     Ok((count, optimized))
 }
 
-/// How many direct loose refs there are, and those that can be packed, if there are `from` at least.
+/// Counts the direct loose refs and, if there are at least `from`, returns those that can be packed.
 pub(crate) fn all_loose(store: &Arc<Store>, from: usize) -> Result<(usize, Vec<Loose>)> {
     let mut found = Vec::new();
     for_each_loose(store, &mut |name, id| {
@@ -148,11 +148,11 @@ pub(crate) fn all_loose(store: &Arc<Store>, from: usize) -> Result<(usize, Vec<L
     Ok((count, refs))
 }
 
-/// The chosen loose refs.
+/// The selected loose refs, and the refs whose objects are missing.
 fn loose_refs(store: &Arc<Store>, choice: &Choice<'_>) -> Result<(Vec<Loose>, Optimized)> {
     let (mut refs, mut optimized) = (Vec::new(), Optimized::default());
     for_each_loose(store, &mut |name, id| {
-        // As git does, all refs are held against the objects, be they packed or not.
+        // Like git it checks the objects of all loose refs, whether they are packed or not.
         let loose = match choice.wants(name) {
             true => packable(store, name.to_owned(), id)?,
             false if store.options.objects.exists(&id)? => return Ok(()),
@@ -168,7 +168,7 @@ fn loose_refs(store: &Arc<Store>, choice: &Choice<'_>) -> Result<(Vec<Loose>, Op
     Ok((refs, optimized))
 }
 
-/// A loose ref as it is packed; `None` if its object is missing.
+/// Peels a loose ref for packing; `None` if its object is missing.
 fn packable(store: &Store, name: BString, id: ObjectId) -> Result<Option<Loose>> {
     let peeled = match store.options.objects.classify(&id)? {
         ObjectClass::Missing => return Ok(None),
@@ -178,7 +178,7 @@ fn packable(store: &Store, name: BString, id: ObjectId) -> Result<Option<Loose>>
     Ok(Some(Loose { name, id, peeled }))
 }
 
-/// The loose refs that could be packed: neither symbolic nor broken ones, nor those of a worktree.
+/// Visits the loose refs that can be packed: shared refs that are neither symbolic nor broken.
 fn for_each_loose(store: &Arc<Store>, act: &mut dyn FnMut(&BStr, ObjectId) -> Result<()>) -> Result<()> {
     let mut buffer = Vec::new();
     let options = &store.options;
@@ -194,7 +194,7 @@ fn for_each_loose(store: &Arc<Store>, act: &mut dyn FnMut(&BStr, ObjectId) -> Re
     })
 }
 
-/// Removes the loose files whose values are packed now. packed-refs is locked, so no lock is waited for.
+/// Removes the loose files whose values are packed now. It waits for no ref's lock, because packed-refs is locked.
 fn prune(store: &Arc<Store>, refs: &[Loose], seed: &Path) -> Result<()> {
     let mut pruning = Pruning::new(store, seed);
     for loose in refs {
@@ -210,9 +210,9 @@ pub(crate) struct Pruning<'s> {
     store: &'s Store,
     seed: &'s Path,
     buffer: Vec<u8>,
-    /// The folders of all that were locked and may be empty now.
+    /// Folders in which refs were locked, and which may be empty now.
     emptied: BTreeSet<PathBuf>,
-    /// Those that stayed.
+    /// Folders that have changed and still exist.
     changed: BTreeSet<PathBuf>,
 }
 
@@ -221,7 +221,8 @@ impl<'s> Pruning<'s> {
         Pruning { store, seed, buffer: Vec::new(), emptied: BTreeSet::new(), changed: BTreeSet::new() }
     }
 
-    /// Removes a loose file if it still has the value. A ref that someone is writing stays loose. Whether it was removed.
+    /// Removes a loose file if it still has the packed value, and returns whether it did. A ref that somebody else has
+    /// locked stays loose.
     pub(crate) fn remove(&mut self, Loose { name, id, .. }: &Loose) -> Result<bool> {
         let options = &self.store.options;
         let Some(path) = self.store.layout.ref_path(name.as_bstr()) else { return Ok(false) };
@@ -239,7 +240,7 @@ impl<'s> Pruning<'s> {
         };
         let is_removable = match loose::read(&options.fs, options.hash, &path, &mut self.buffer)? {
             At::Ref(LooseRef::Direct(now)) => now == *id,
-            // A link to a ref that was pruned before it: git would not find the packed value behind it.
+            // The target of a symbolic link was pruned before it; git would not find the packed value through the link.
             At::Missing => options.fs.read_link(&path).is_ok(),
             _ => false,
         };
@@ -253,22 +254,22 @@ impl<'s> Pruning<'s> {
         Ok(is_removable)
     }
 
-    /// Removes the folders that are empty by now, and those above them. Of each the lowest that stays is taken down.
+    /// Removes folders that are empty by now and those above them, and notes the lowest one that stays.
     pub(crate) fn remove_folders(&mut self) {
         let (fs, base) = (&self.store.options.fs, &self.store.layout.common_dir);
         let stay = std::mem::take(&mut self.emptied).into_iter();
         self.changed.extend(stay.map(|folder| folders::remove_emptied(fs, base, &folder).to_owned()));
     }
 
-    /// The folders that have changed and stayed.
+    /// The folders that have changed and still exist.
     pub(crate) fn into_changed(self) -> BTreeSet<PathBuf> {
         debug_assert!(self.emptied.is_empty(), "empty folders are removed first");
         self.changed
     }
 }
 
-/// Makes removals durable: a loose file that came back after a loss of power would hide what packed-refs gets next. Of folders
-/// that went that of the topmost one is enough.
+/// Makes removals durable: a loose file that came back after a loss of power would hide what packed-refs gets next. Of
+/// folders that went that of the topmost one is enough.
 pub(crate) fn make_durable(store: &Store, changed: &BTreeSet<PathBuf>) -> Result<()> {
     if store.options.sync { Ok(store.options.fs.sync_dirs(changed)?) } else { Ok(()) }
 }

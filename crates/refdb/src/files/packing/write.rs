@@ -1,4 +1,4 @@
-//! Rewrites packed-refs by copying what does not change: in the kernel where the ranges are long.
+//! Rewrites packed-refs by copying the ranges that do not change, long ones inside the kernel.
 
 use crate::files::{Packed, loose::folders, packed::cache::PackedFile, store::Store};
 use crate::{Error, Misuse, Result, backend::Peeled};
@@ -11,12 +11,12 @@ use std::{
     sync::Arc,
 };
 
-/// A change of packed-refs.
+/// One change to packed-refs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PackedEdit<'a> {
-    /// The ref gets this line, and one for what it peels to.
+    /// Sets a ref to an object, with the object behind it if that is an annotated tag.
     Put(&'a BStr, ObjectId, Option<ObjectId>),
-    /// The ref goes away, if it is there.
+    /// Removes a ref, if it is there.
     Remove(&'a BStr),
 }
 
@@ -28,16 +28,16 @@ impl<'a> PackedEdit<'a> {
     }
 }
 
-/// Ranges from this length on are copied by the kernel.
+/// The length in bytes from which on a range is copied by the kernel.
 const COPY_FROM: usize = 64 << 10;
-/// Our own lines are written in pieces of this size.
+/// The length in bytes from which on buffered lines are written.
 const BUFFER_LEN: usize = 256 << 10;
 
-/// A complete new packed-refs beside the old one, waiting to replace it. Dropping it removes it.
+/// A complete new packed-refs beside the old one, ready to replace it. Dropping it removes the file.
 ///
-/// As git does, it is written into a file of its own. So `packed-refs.lock` is held on while the new file replaces the
-/// old one, and afterwards. Another name than git's `packed-refs.new`: git fails if that is left behind, and we need
-/// not.
+/// Like git's it is a file of its own and not the lock file, so that `packed-refs.lock` is held while the new file
+/// replaces the old one and afterwards. Its name is not git's `packed-refs.new`, because git fails if that file is left
+/// behind.
 #[derive(Debug)]
 #[must_use = "the new packed-refs goes away when this is dropped"]
 pub(crate) struct NewPacked {
@@ -48,7 +48,7 @@ pub(crate) struct NewPacked {
 }
 
 impl NewPacked {
-    /// Starts a new file. The lock of `packed-refs` must be held, or for one made `aside` that of [`aside`].
+    /// Creates the file. The lock of `packed-refs` must be held or, with `is_aside`, the lock of [`aside`].
     fn create(store: &Arc<Store>, is_aside: bool) -> Result<(Self, File)> {
         let target = store.packed_target()?;
         let path = if is_aside { aside(&target) } else { target.with_file_name("packed-refs.refdb") };
@@ -61,7 +61,7 @@ impl NewPacked {
         Ok((new, file))
     }
 
-    /// Makes it the repository's packed-refs.
+    /// Renames the file over packed-refs, and makes that durable where refs are synced.
     pub(crate) fn publish(mut self) -> Result<()> {
         let options = &self.store.options;
         options.fs.rename(&self.path, &self.target)?;
@@ -78,18 +78,19 @@ impl NewPacked {
 impl Drop for NewPacked {
     fn drop(&mut self) {
         if self.pending {
-            // The next writer would remove it.
+            // A file that stays is replaced by the next writer.
             let _ = self.store.options.fs.remove_file(&self.path);
         }
     }
 }
 
-/// The file in which a new `packed-refs` is made without its lock. Its own lock is held meanwhile.
+/// The file in which a new packed-refs is made without the lock of packed-refs, under a lock of its own.
 pub(crate) fn aside(packed: &Path) -> PathBuf {
     packed.with_file_name("packed-refs.refdb-fold")
 }
 
-/// Writes `old` with the edits, which come in order of name, each name once. `packed-refs.lock` must be held.
+/// Writes `old` with the edits, which are in ascending order of name without repetition. `packed-refs.lock` must be
+/// held.
 pub(crate) fn rewrite<'e>(
     store: &Arc<Store>,
     old: &PackedFile,
@@ -98,7 +99,8 @@ pub(crate) fn rewrite<'e>(
     write(store, old, edits, false)
 }
 
-/// The same without that lock. Under it the caller has to see whether `old` is still the present one.
+/// Writes `old` with the edits without the lock of packed-refs. The caller must later check, under that lock, that
+/// `old` is still the present file.
 pub(crate) fn rewrite_aside<'e>(
     store: &Arc<Store>,
     old: &PackedFile,
@@ -149,7 +151,7 @@ fn write<'e>(
     Ok(new)
 }
 
-/// Writes `old` again as it is, to take back what [`rewrite`] changed. `None` if there was none.
+/// Writes `old` again as it was, to undo [`rewrite`]. `None` if there was no packed-refs.
 pub(crate) fn restore(store: &Arc<Store>, old: &PackedFile) -> Result<Option<NewPacked>> {
     let Some((source, stat)) = &old.file else { return Ok(None) };
     let (new, mut file) = NewPacked::create(store, false)?;
@@ -160,7 +162,7 @@ pub(crate) fn restore(store: &Arc<Store>, old: &PackedFile) -> Result<Option<New
     Ok(Some(new))
 }
 
-/// Takes records over. From a file that does not keep git's promises each is written anew, with what it peels to.
+/// Copies records. If the old file does not promise to be sorted, each record is written anew with its peeled object.
 fn keep_records(store: &Store, writer: &mut RangeWriter<'_>, range: Range<usize>) -> Result<()> {
     let packed = writer.packed;
     if packed.is_copyable() {
@@ -180,22 +182,22 @@ fn keep_records(store: &Store, writer: &mut RangeWriter<'_>, range: Range<usize>
     Ok(())
 }
 
-/// What an annotated tag leads to, for its peeled line.
+/// The object behind an annotated tag, for its peeled line.
 pub(crate) fn peel(store: &Store, id: &ObjectId) -> Result<Option<ObjectId>> {
     Ok(store.options.objects.peel_tag(id)?)
 }
 
-/// The first line of a packed-refs that keeps all promises.
+/// The first line of a packed-refs for which all promises hold.
 pub(crate) const WHOLE_HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";
 
-/// Appends a ref's line, and one for what it peels to.
+/// Appends the line of a ref, and its peeled line if there is one.
 pub(crate) fn encode(name: &BStr, id: ObjectId, peeled: Option<ObjectId>, out: &mut Vec<u8>) {
     id.write_hex(out);
     out.push(b' ');
     encode_rest(name, peeled, out);
 }
 
-/// Appends what stands behind the digits of a ref's object and the space.
+/// Appends what follows the object id and the space in a ref's line.
 #[inline]
 pub(crate) fn encode_rest(name: &BStr, peeled: Option<ObjectId>, out: &mut Vec<u8>) {
     out.extend_from_slice(name);
@@ -209,10 +211,10 @@ pub(crate) fn encode_rest(name: &BStr, peeled: Option<ObjectId>, out: &mut Vec<u
 
 struct RangeWriter<'p> {
     file: File,
-    /// The file that `packed` is read from, if positions are the same.
+    /// The file of `packed`, if positions are offsets in it.
     source: Option<&'p File>,
     packed: &'p Packed,
-    /// What of the old file comes next: not written yet, in case it goes on.
+    /// A range of the old file that is not written yet, because it may be extended.
     kept: Range<usize>,
     buffer: Vec<u8>,
 }
@@ -246,7 +248,7 @@ impl RangeWriter<'_> {
         }
     }
 
-    /// In pieces, so that a signal is heeded in between.
+    /// In pieces, so that a signal can end the copy.
     fn copy(&mut self, source: &File, range: Range<usize>) -> Result<()> {
         const PIECE_LEN: usize = 256 << 20;
         let mut at = range.start;

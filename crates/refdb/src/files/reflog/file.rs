@@ -1,4 +1,4 @@
-//! A reflog's file as a whole: read, replaced, put under another name.
+//! Reads, replaces and renames whole reflog files.
 
 use crate::files::{lock::set, loose::folders, store::Store};
 use crate::{Error, Result};
@@ -6,7 +6,7 @@ use bstr::BStr;
 use refdb_vfs::{File, Lock, LockError, Patience, Stat, now_nanos};
 use std::path::{Path, PathBuf};
 
-/// A log's bytes; `None` if there is none.
+/// Reads a reflog's bytes; `None` if there is none.
 pub(crate) fn read(store: &Store, path: &Path) -> Result<Option<Vec<u8>>> {
     match store.options.fs.read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -15,24 +15,24 @@ pub(crate) fn read(store: &Store, path: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// That a log is still the one that was read.
+/// Identifies a reflog that was read, to find out later whether it has changed.
 pub(crate) struct Proof {
     path: PathBuf,
     stat: Stat,
-    /// Whether it was written so late that it may have been written again without looking different.
+    /// Whether it was written so recently that another write may not show in its `stat`.
     is_racy: bool,
-    /// As long as it is open no other file can look like it.
+    /// Kept open, so that no other file gets the same inode.
     _file: File,
 }
 
 impl Proof {
-    /// Says no to a symbolic link, too: what it leads to may change without it.
+    /// Whether the reflog is unchanged. Never for a symbolic link, whose target may change without it.
     pub(crate) fn holds(&self, store: &Store) -> Result<bool> {
         Ok(!self.is_racy && store.options.fs.find_link(&self.path)? == Some(self.stat))
     }
 }
 
-/// A log's bytes, and how to tell later whether they are still the same; `None` if there is none.
+/// Reads a reflog's bytes, with a proof by which a later change can be noticed; `None` if there is none.
 pub(crate) fn read_with_proof(store: &Store, path: &Path) -> Result<Option<(Vec<u8>, Proof)>> {
     let file = match store.options.fs.open(path) {
         Ok(file) => file,
@@ -47,12 +47,12 @@ pub(crate) fn read_with_proof(store: &Store, path: &Path) -> Result<Option<(Vec<
     Ok(Some((bytes, Proof { path: path.to_owned(), stat, is_racy: stat.is_racy(now), _file: file })))
 }
 
-/// A ref's log, to be put under another name.
+/// Reads a ref's reflog, which is to be written under another name.
 pub(crate) fn taken(store: &Store, source: &BStr) -> Result<Option<Vec<u8>>> {
     store.layout.log_path(source).map_or(Ok(None), |path| read(store, &path))
 }
 
-/// Puts a log that was taken from another ref in the place of this ref's, which is locked. Returns its path.
+/// Replaces the reflog of a locked ref by one that was taken from another ref, and returns its path.
 pub(crate) fn put(store: &Store, name: &BStr, content: &[u8]) -> Result<Option<PathBuf>> {
     let options = &store.options;
     let Some(path) = store.layout.log_path(name) else { return Ok(None) };
@@ -65,16 +65,16 @@ pub(crate) fn put(store: &Store, name: &BStr, content: &[u8]) -> Result<Option<P
     Ok(Some(path))
 }
 
-/// Replaces a log. If it is a symbolic link, the file that it leads to is replaced.
+/// Replaces a reflog. If it is a symbolic link, the file to which it leads is replaced.
 pub(crate) fn replace(store: &Store, path: &Path, content: &[u8]) -> Result<()> {
     replace_file(store, &store.target_of(path)?, content)
 }
 
-/// The same of a log that is no symbolic link.
+/// Replaces a reflog that is not a symbolic link.
 pub(crate) fn replace_file(store: &Store, path: &Path, content: &[u8]) -> Result<()> {
     let options = &store.options;
     debug_assert!(content.is_empty() || content.ends_with(b"\n"), "a log is whole lines");
-    // Nobody else has it: the ref is locked.
+    // Nobody else holds this lock, because the ref is locked.
     let mut lock = Lock::acquire(&options.fs, path, 0o666, Patience::None)?;
     let file = lock.content()?;
     file.write_all(content)?;

@@ -1,4 +1,4 @@
-//! A line of a reflog's file: encode beside parse.
+//! A line of a reflog: encoding beside parsing.
 //!
 //! ```text
 //! OLD SP NEW SP NAME SP <EMAIL> SP SECONDS SP +HHMM [TAB MESSAGE] LF
@@ -16,25 +16,25 @@ pub(crate) fn encode(line: &LogLine<'_>, out: &mut Vec<u8>) {
     out.push(b' ');
     let Ident { name, email, time_seconds, offset_decimal } = line.committer;
     out.extend_from_slice(name);
-    // As git writes it, behind an empty name too.
+    // git writes the space behind an empty name, too.
     out.extend_from_slice(b" <");
     out.extend_from_slice(email);
     let sign = if *offset_decimal < 0 { '-' } else { '+' };
     out.extend_from_slice(format!("> {time_seconds} {sign}{:04}", offset_decimal.unsigned_abs()).as_bytes());
     if !line.message.is_empty() {
         out.push(b'\t');
-        // The caller has normalised the message; a newline here would forge an entry.
+        // The caller has normalised the message, but a newline here would forge an entry.
         out.extend(line.message.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }));
     }
     out.push(b'\n');
 }
 
-/// A line, as its file has it.
+/// The parts of a line, as they are in its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Line<'a> {
     pub(crate) old: ObjectId,
     pub(crate) new: ObjectId,
-    /// All up to the `>`, which may be anything.
+    /// Everything up to the `>`, unchecked.
     who: &'a BStr,
     pub(crate) time_seconds: u64,
     offset_decimal: i32,
@@ -42,9 +42,9 @@ pub(crate) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Reads a line without its newline; `None` for a broken one, which git passes over.
+    /// Parses a line without its newline; `None` for a broken one, which git skips.
     ///
-    /// Git is lenient, and so are we: a log that loses an entry shall keep all others that git shows.
+    /// It is as lenient as git, so that a reflog that loses one entry keeps all others that git shows.
     pub(crate) fn read(hash: HashKind, line: &'a [u8]) -> Option<Self> {
         let len_hex = hash.len_hex();
         let old = ObjectId::from_hex(hash, line.get(..len_hex)?).ok()?;
@@ -53,7 +53,7 @@ impl<'a> Line<'a> {
             return None;
         }
         let rest = &line[2 * len_hex + 2..];
-        // To git a NUL is the end of the line.
+        // git ends a line at a NUL.
         let end = rest.find_byteset(b">\0").filter(|end| rest[*end] == b'>')? + 1;
         let (time_seconds, rest) = seconds(rest[end..].strip_prefix(b" ")?)?;
         let (sign, digits) = match rest.strip_prefix(b" ")?.split_first()? {
@@ -62,7 +62,7 @@ impl<'a> Line<'a> {
             _ => return None,
         };
         digits.get(..4).filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
-        // Git goes by all digits there are, and begins the message behind the fourth.
+        // git reads all digits of the time zone, and begins the message behind the fourth.
         let (offset, _) = number(digits);
         let message = &digits[4..];
         Some(Line {
@@ -75,7 +75,7 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// Appends the line as git writes it anew, with another old value.
+    /// Appends the line with another old value, in the form in which git rewrites it.
     pub(crate) fn write(&self, old: ObjectId, out: &mut Vec<u8>) {
         debug_assert!(old.kind() == self.new.kind(), "a log has ids of one kind");
         debug_assert!(self.who.ends_with(b">") && !self.message.contains(&b'\n'), "a line is one");
@@ -90,7 +90,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Reads the seconds since 1970 as C's `strtoumax` does. Git takes no entry from 1970-01-01 00:00:00 for a real one.
+/// Parses the seconds since 1970 as C's `strtoumax` does. `None` for 0, which git does not accept as a time.
 fn seconds(text: &[u8]) -> Option<(u64, &[u8])> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | 0x0b | 0x0c | b'\r');
     let text = &text[text.iter().take_while(|byte| is_space(byte)).count()..];
@@ -104,14 +104,14 @@ fn seconds(text: &[u8]) -> Option<(u64, &[u8])> {
     (len > 0 && seconds != 0).then_some((seconds, &digits[len..]))
 }
 
-/// The number that the digits at the start are, or the largest one, and how many there are.
+/// Parses the leading digits; returns the number, or the largest one if it is too large, and the count of digits.
 fn number(text: &[u8]) -> (u64, usize) {
     let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let add = |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
     (text[..len].iter().fold(0, add), len)
 }
 
-/// Parses a line without its newline; `None` for a broken one, which git passes over.
+/// Parses a line without its newline; `None` for a broken one, which git skips.
 pub fn parse(hash: HashKind, line: &[u8]) -> Option<LogEntry> {
     let Line { old, new, who, time_seconds, offset_decimal, message } = Line::read(hash, line)?;
     let who = who.strip_suffix(b">").unwrap_or(who);

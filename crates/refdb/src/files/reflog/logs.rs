@@ -1,4 +1,4 @@
-//! Reflogs: one text file a ref, a line an entry, the oldest first. `reflog_line` has the lines.
+//! Reads, appends to, removes and lists the reflogs of a store by the names of their refs.
 
 use crate::files::{
     Sharing,
@@ -21,17 +21,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Logs are read from their end in blocks of this size.
+/// The bytes in which a reflog is read backwards from its end.
 const BLOCK_LEN: usize = 8192;
 
-/// Whether a ref has a reflog of its own. As in git, a symbolic link is none: another ref's reflog is not judged by this
-/// ref's rules.
+/// Whether a ref has a reflog of its own. As in git a symbolic link does not count, so that another ref's reflog is not
+/// subject to this ref's rules.
 pub(crate) fn exists(store: &Store, name: &BStr) -> Result<bool> {
     let Some(path) = store.layout.log_path(name) else { return Ok(false) };
     Ok(store.options.fs.find_link(&path)?.is_some_and(|stat| stat.is_file()))
 }
 
-/// Whether an entry would be added to a file that is there, be it through a symbolic link.
+/// Whether an entry would be appended to an existing file, perhaps through a symbolic link.
 fn is_written(store: &Store, name: &BStr) -> Result<bool> {
     let Some(path) = store.layout.log_path(name) else { return Ok(false) };
     match store.options.fs.stat(&path) {
@@ -41,14 +41,14 @@ fn is_written(store: &Store, name: &BStr) -> Result<bool> {
     }
 }
 
-/// Which of the names, sorted, have a reflog. Below a missing folder no file is looked for: servers keep no reflogs,
-/// and write thousands of refs at once.
+/// Which of the names (which are sorted) have a reflog. Files below a missing folder are not looked for, because
+/// servers keep no reflogs and write thousands of refs at once.
 pub(crate) fn having(
     store: &Store,
     names: &mut dyn Iterator<Item = &BStr>,
     found: &mut dyn FnMut(usize) -> Result<()>,
 ) -> Result<()> {
-    // Folders of refs, with their slash: the last that has no reflogs, and the last that has.
+    // Folders of refs, with their slash: the last one without reflogs, and the last one with reflogs.
     let (mut missing, mut there) = (Vec::new(), Vec::new());
     for (at, name) in names.enumerate() {
         if !missing.is_empty() && name.starts_with(&missing) {
@@ -70,8 +70,8 @@ pub(crate) fn having(
     Ok(())
 }
 
-/// The highest folder above a ref's reflog that is not there: the length of its name with the slash. `refs` itself is in
-/// more than one place, so that nothing is said of it.
+/// The length of the name, with its slash, of the highest missing folder above a ref's reflog. `refs` itself is not
+/// considered, because it exists in more than one place.
 fn highest_missing(store: &Store, name: &BStr) -> Option<usize> {
     const ABOVE: &[u8] = b"refs/";
     if !name.starts_with(ABOVE) {
@@ -90,7 +90,7 @@ pub(crate) fn read(store: &Store, name: &BStr, entry: &mut dyn FnMut(&LogEntry) 
     read_counting(store, name, &mut 0, entry)
 }
 
-/// The same, and counts the whole lines that are no entries.
+/// Visits the entries of a reflog and counts the complete lines that are broken.
 pub(crate) fn read_counting(
     store: &Store,
     name: &BStr,
@@ -112,7 +112,7 @@ pub(crate) fn read_counting(
     Ok(true)
 }
 
-/// The same of a log's bytes.
+/// Visits the entries in a reflog's bytes and counts the complete lines that are broken.
 pub(crate) fn entries_in(
     store: &Store,
     bytes: Vec<u8>,
@@ -138,14 +138,15 @@ fn entries(
     Ok(())
 }
 
-/// The lines of a file, the last one first. One that does not end with a newline is none: it is still being written.
+/// Iterates over the lines of a file, the last one first. A last line without a newline is skipped, because it is still
+/// being written.
 struct LinesFromEnd {
-    /// `None` if all of it was read.
+    /// `None` once all of it was read.
     file: Option<File>,
-    /// What lies before this has not been read.
+    /// The offset before which nothing was read yet.
     start: u64,
-    /// The part that was read and not returned. It ends with the newline of the line to return next, or is rubbish at
-    /// the end.
+    /// The bytes that were read but not returned. They end with the newline of the next line to return, or are an
+    /// incomplete last line.
     pending: Vec<u8>,
 }
 
@@ -164,7 +165,7 @@ impl LinesFromEnd {
             } else if self.start == 0 {
                 return Ok(None);
             }
-            // A long line is read in growing blocks, so that it is not moved once a block.
+            // A long line is read in growing blocks, so that it is not moved for every block.
             let want = self.pending.len().max(BLOCK_LEN) as u64;
             let from = self.start.saturating_sub(want);
             debug_assert!(from < self.start, "each block lies before the one that was read: {from}");
@@ -178,22 +179,22 @@ impl LinesFromEnd {
     }
 }
 
-/// Appends to reflogs, one write(2) an entry.
+/// Appends to reflogs with one write(2) for each entry.
 pub(crate) struct Writer<'s> {
     store: &'s Store,
-    /// The logs that did not exist before, if anybody wants to know.
+    /// The reflogs that did not exist before, if they are tracked.
     pub(crate) created: Vec<PathBuf>,
     track: bool,
     line: Vec<u8>,
 }
 
 impl<'s> Writer<'s> {
-    /// `track`: remember which logs are new, in case they must go again.
+    /// Creates a writer. With `track` it notes which reflogs are new, in case they must be removed again.
     pub(crate) fn new(store: &'s Store, track: bool) -> Self {
         Writer { store, created: Vec::new(), track, line: Vec::new() }
     }
 
-    /// Adds a line to a ref's reflog, which is created if need be.
+    /// Appends a line to a ref's reflog, which is created if necessary.
     pub(crate) fn append(&mut self, name: &BStr, line: &LogLine<'_>) -> Result<()> {
         self.line.clear();
         encode(line, &mut self.line);
@@ -206,7 +207,7 @@ impl<'s> Writer<'s> {
     fn append_bytes(&mut self, name: &BStr, line: &[u8]) -> Result<()> {
         let Some(path) = self.store.layout.log_path(name) else { return Ok(()) };
         let mut file = match self.open(&path) {
-            // Folders of logs that are gone may lie where the log belongs.
+            // Empty folders of removed reflogs may be in the place of the file.
             Err(error) if error.is_folder() => {
                 if !self.store.options.fs.remove_empty_tree(&path)? {
                     let name = RefName::new_safe(name.to_vec()).expect("claims were names when they came in");
@@ -241,19 +242,19 @@ impl<'s> Writer<'s> {
             folders::share(&options.fs, path, options.sharing, false)?;
             self.created.push(path.to_owned());
         } else if let Some(mode) = options.sharing.adjust(file.stat()?.mode, false) {
-            // One that was made before the setting, as by git. It may be another user's, and we can write to it anyway.
+            // A failure is ignored: the file may belong to another user and was writable all the same.
             let _ = file.set_mode(mode);
         }
         Ok(file)
     }
 }
 
-/// Adds the rest of a line to a ref's reflog.
+/// Appends the missing rest of a line to a ref's reflog.
 pub(crate) fn append_bytes(store: &Store, name: &BStr, rest: &[u8]) -> Result<()> {
     Writer::new(store, false).append_bytes(name, rest)
 }
 
-/// Removes a ref's reflog and the folders that are empty without it.
+/// Removes a ref's reflog and the folders that become empty.
 pub(crate) fn remove(store: &Store, name: &BStr) -> Result<()> {
     let Some(path) = store.layout.log_path(name) else { return Ok(()) };
     match store.options.fs.remove_file(&path) {
@@ -266,7 +267,7 @@ pub(crate) fn remove(store: &Store, name: &BStr) -> Result<()> {
     }
 }
 
-/// Removes a ref's reflog and all folders that are empty without it, `logs` too. Git does so where a reflog is dropped.
+/// Removes a ref's reflog and all folders that become empty, even `logs`, as git does when a reflog is dropped.
 pub(crate) fn remove_with_folders(store: &Store, name: &BStr) -> Result<()> {
     remove(store, name)?;
     let Some(path) = store.layout.log_path(name) else { return Ok(()) };
@@ -281,8 +282,8 @@ pub(crate) fn remove_with_folders(store: &Store, name: &BStr) -> Result<()> {
     Ok(())
 }
 
-/// The names of all refs that have a reflog, in order: the worktree's own and the shared ones. As in git, a reflog of a name
-/// that no ref should have is passed over.
+/// The names of all refs with a reflog, in ascending order: the worktree's own and the shared ones. Like git it skips a
+/// reflog whose name no ref should have.
 pub(crate) fn names(store: &Store) -> Result<Vec<RefName>> {
     let mut names = Vec::new();
     let layout = &store.layout;
@@ -297,8 +298,8 @@ pub(crate) fn names(store: &Store) -> Result<Vec<RefName>> {
     Ok(names.into_iter().filter_map(|name| RefName::new(Vec::from(name)).ok()).collect())
 }
 
-/// The names, in order, of another worktree's own refs that have a reflog, as this worktree calls them. `None` is the
-/// main worktree.
+/// The names, in ascending order, of the refs of another worktree's own that have a reflog, as this worktree refers to
+/// them. `None` means the main worktree.
 pub(crate) fn names_elsewhere(store: &Store, worktree: Option<&BStr>) -> Result<Vec<RefName>> {
     let common = &store.layout.common_dir;
     let folder = worktree.map_or_else(|| common.clone(), |id| common.join("worktrees").join(OsStr::from_bytes(id)));
@@ -309,8 +310,8 @@ pub(crate) fn names_elsewhere(store: &Store, worktree: Option<&BStr>) -> Result<
     Ok(names.into_iter().filter_map(|name| RefName::new(elsewhere(worktree, name.as_bstr())).ok()).collect())
 }
 
-/// The names of the reflogs in this worktree's own folder, in order: in the main one with the shared ones. Those that are
-/// symbolic links are among them, since their entries shall not be lost.
+/// The names of the reflogs in this worktree's own folder, in ascending order; in the main worktree the shared ones are
+/// among them. Symbolic links are included, so that their entries are not lost.
 pub(crate) fn own_names(store: &Store) -> Result<Vec<BString>> {
     let layout = &store.layout;
     let mut names = Vec::new();
@@ -322,7 +323,7 @@ pub(crate) fn own_names(store: &Store) -> Result<Vec<BString>> {
     Ok(names)
 }
 
-/// What becomes of reflogs that are symbolic links.
+/// Whether reflogs that are symbolic links are listed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Links {
     Passed,
@@ -332,7 +333,7 @@ enum Links {
 fn walk(store: &Store, logs: &Path, links: Links, names: &mut Vec<BString>) -> Result<()> {
     let mut pending: Vec<(PathBuf, BString)> = vec![(logs.to_owned(), BString::default())];
     while let Some((folder, prefix)) = pending.pop() {
-        // A log that loses entries is renamed from its lock.
+        // A reflog is rewritten by renaming its lock file, during which a listing may show only the lock.
         let entries = listing::list(&store.options.fs, &folder, usize::MAX, Rivals::Possible)?.unwrap_or_default();
         for entry in entries {
             let name: BString = [prefix.as_bytes(), &entry.name].concat().into();

@@ -45,8 +45,8 @@ fn walk(packed: &Packed) -> PackedWalk {
     PackedWalk { before: BString::default(), last: None, next: packed.start() }
 }
 
-/// Makes sure that a walk by lines gives what one by records gives, and ends where and as it does. Returns how many lines
-/// were taken.
+/// Makes sure that a walk by lines gives what one by records gives, and ends where and as it does. Returns how many
+/// lines were taken.
 fn same(hash: HashKind, bytes: &[u8]) -> usize {
     let Ok(packed) = Packed::parse(Path::new("packed-refs"), hash, bytes.to_vec()) else { return 0 };
     let (mut by_record, mut refs) = (walk(&packed), Vec::new());
