@@ -1,6 +1,8 @@
-//! The reftable backend: a thin adapter from crate `reftable`'s stacks to the [`Backend`](crate::Backend) contract.
+//! The reftable backend: an adapter from the stacks of the crate `reftable` to the [`Backend`](crate::Backend)
+//! interface.
 //!
-//! The shared refs and the main worktree's own live in one stack. Each linked worktree has a stack for its own refs.
+//! A single stack holds the shared refs and those of the main worktree. Each linked worktree has a stack for its own
+//! refs.
 
 // `stacks` routes a refname to its stack, and `state` holds their content at one moment. `snapshot` reads, with
 // `cursor`, `probe` (many questions in one walk) and `logs`; `locked` writes.

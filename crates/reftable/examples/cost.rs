@@ -1,4 +1,4 @@
-//! What the core operations cost. Run under callgrind or perf; the figures are in the crate's README.
+//! Runs the core operations, to be measured under callgrind or perf. The figures are in the crate's README.
 //!
 //! ```text
 //! cost write FILE COUNT [distinct]     a table of COUNT refs, at one object or at as many
@@ -28,13 +28,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             Ok(())
         }
         _ => {
-            Err("usage: cost write FILE COUNT [distinct] | log COUNT | list FILE... | batch STEP FILE... | lookup NAME FILE..."
-                .into())
+            const USAGE: &str = "usage: cost write FILE COUNT [distinct] | log COUNT | list FILE... \
+                                 | batch STEP FILE... | lookup NAME FILE...";
+            Err(USAGE.into())
         }
     }
 }
 
-/// A name as Gerrit has them. Made by hand, so that the formatting does not hide the measured work.
+/// Writes a name of the form that Gerrit uses. It is composed by hand, because formatting would hide the measured work.
 fn name(buffer: &mut Vec<u8>, at: u64) {
     buffer.clear();
     buffer.extend_from_slice(b"refs/changes/00/0000000/1");

@@ -105,7 +105,7 @@ fn a_bogus_number_of_restart_points_is_an_error() {
 
 #[test]
 fn a_bogus_restart_point_is_an_error() {
-    // Of two restart points, the second is what a search looks at.
+    // A search looks at the second of two restart points.
     let sound = write(WriteOptions::default(), &refs(HashKind::Sha1, 20), &[]).0;
     let end = be24(&sound, 25);
     for offset in [0, 27, end - 5, end, 0xff_ffff] {
@@ -157,7 +157,7 @@ fn a_truncated_table_is_an_error_at_every_length() {
             let truncated = &bytes[..len];
             assert!(matches!(Table::open(Source::Memory(truncated.into()), "table"), Err(Error::Corrupt(_))), "{len}");
             assert!(!reftable::check(Source::Memory(truncated.into()), "table").unwrap().is_empty());
-            // The same with a footer that seems sound: blocks lead out of the file.
+            // With a footer that seems sound, too: then blocks lead beyond the file.
             let mut mended = [truncated, &bytes[bytes.len() - 72..]].concat();
             mend_checksum(&mut mended);
             exercise::reftable(&mended);

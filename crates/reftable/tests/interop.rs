@@ -1,4 +1,4 @@
-//! Real git is the oracle: each reads what the other writes.
+//! Git and this crate read what the other writes.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
 
@@ -33,7 +33,8 @@ fn replace(repo: &Repo, options: WriteOptions, refs: &[OwnRef], logs: &[OwnLog])
     std::fs::write(dir.join("tables.list"), format!("{name}\n")).unwrap();
 }
 
-/// Name, object id or symbolic target, and what a tag leads to: as git lists a repository.
+/// The refs as git lists them: name, object id or symbolic target, and the object to which a tag leads. Git leaves out
+/// symbolic refs that lead nowhere, with a warning.
 fn listed_by_git(repo: &Repo) -> Vec<(BString, String, String)> {
     let format = "--format=%(refname) %(if)%(symref)%(then)%(symref)%(else)%(objectname)%(end) %(*objectname)";
     repo.git(["for-each-ref", "--include-root-refs", format])
@@ -46,7 +47,7 @@ fn listed_by_git(repo: &Repo) -> Vec<(BString, String, String)> {
         .collect()
 }
 
-/// The same of our reading. Git lists symbolic refs that lead nowhere with a warning only: `HEAD` at first.
+/// The refs that this crate reads, in the form of [`listed_by_git`].
 fn listed_by_us(merged: &Merged) -> Vec<(BString, String, String)> {
     let (mut cursor, mut all) = (merged.refs(), Vec::new());
     while let Some(record) = cursor.next().unwrap() {
@@ -72,7 +73,7 @@ fn assert_read_as_git_does(repo: &Repo) {
     assert_eq!(listed.len(), listed_by_git(repo).len());
     assert!(listed == listed_by_git(repo));
     let mut batch = merged.refs();
-    // Of very many names, some are enough for the look-up that starts anew each time.
+    // If there are very many names, the slow look-up, which starts anew each time, is tried with some of them.
     let stride = 1 + listed.len() / 20_000;
     for (at, (name, value, peeled)) in listed.iter().enumerate() {
         let check = |record: reftable::RefRecord<'_>| match OwnRef::of(record).value {

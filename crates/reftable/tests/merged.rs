@@ -124,7 +124,7 @@ fn seeks_steps_and_look_ups_in_any_order_agree_with_a_sorted_map() {
                     }
                 }
                 2 => {
-                    // As a loop of `next`, broken off at any record.
+                    // `for_each` visits what a loop of `next` returns, and can be broken off at any record.
                     let mut left = random(&mut state) % 40;
                     let mut expected = refs.range(from.clone()..).map(|(_, record)| record).filter(exists);
                     let flow = cursor.for_each(|entry| {
@@ -249,7 +249,7 @@ fn an_error_in_one_table_ends_a_walk_and_is_met_again_by_a_seek() {
         .expect("the damage is met");
     assert!(matches!(&error, Error::Corrupt(corruption) if corruption.offset == 4096), "{error}");
     assert_eq!(cursor.next().unwrap(), None);
-    // So it is in one loop, which has shown as much before.
+    // `for_each` meets the damage as well, after it has visited the same names.
     for tables in [&[0, 1][..], &[0]] {
         let merged = Merged::new(tables.iter().map(|at| both[*at].clone()).collect::<Vec<_>>()).unwrap();
         let (mut one, mut loops, mut names) = (merged.refs(), merged.refs(), Vec::new());

@@ -1,7 +1,8 @@
-//! JGit reads, writes and compacts a stack beside refdb, while git reads. Nothing is lost, and each lists what all wrote.
+//! JGit reads, writes and compacts a stack beside refdb, while git reads. Nothing is lost, and each lists what all
+//! wrote.
 //!
-//! Git does not write here. JGit and git 2.55 alone, without refdb, lose a ref of git's now and then. That happened
-//! three times in ten runs of 300 transactions each. Git also fails where JGit deletes a table under it.
+//! Git does not write here, because JGit and git 2.55 without refdb sometimes lose one of git's refs: three times in
+//! ten runs of 300 transactions each. Git also fails if JGit deletes a table while git reads it.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails shall panic")]
 

@@ -16,24 +16,28 @@ use refdb_vfs::LockError;
 use reftable::stack::{Scope, Stack, StackError};
 use std::{any::Any, path::PathBuf, sync::Arc};
 
-/// Refs in stacks of reftables.
+/// The backend for refs in stacks of reftables.
 #[derive(Clone, Debug)]
 pub struct ReftableBackend {
     stacks: Arc<Stacks>,
 }
 
 impl ReftableBackend {
-    /// The refs of a repository as one of its worktrees sees them. Touches no file.
+    /// Creates the backend for a repository as one of its worktrees sees it. No file is opened yet.
     pub fn new(options: ReftableOptions) -> Self {
         ReftableBackend { stacks: Arc::new(Stacks::new(options)) }
     }
 
-    /// The open stack that all shared refs are in, and in the main worktree its own too.
+    /// Returns the open stack of the shared refs and those of the main worktree.
+    ///
+    /// # Errors
+    ///
+    /// If the stack cannot be opened.
     pub fn stack(&self) -> Result<Stack> {
         self.stacks.stack(&Place::Common)
     }
 
-    /// The folders of the stacks that this worktree reads: the shared one, then its own if it has one.
+    /// The folders of the stacks that this worktree reads: the shared stack, then its own if it is a linked worktree.
     pub fn folders(&self) -> Vec<PathBuf> {
         self.stacks.own_places().map(|place| self.stacks.folder(place)).collect()
     }

@@ -9,32 +9,32 @@ use refdb_types::{Target, is_root_ref};
 use reftable::MergedRefCursor;
 use std::ops::ControlFlow;
 
-/// Root refs, then everything below `refs/`, each part from the stack that has it.
+/// A cursor over the root refs and then everything below `refs/`, which reads each part from the stack that has it.
 pub(super) struct ReftableCursor {
     common: MergedRefCursor,
     own: Option<MergedRefCursor>,
-    /// The root refs, which are few, and how many were returned.
+    /// The root refs, of which there are few.
     roots: Vec<(BString, Target)>,
     roots_done: usize,
     parts: &'static [Part],
     part: usize,
-    /// Whether the cursor of the present part stands inside it.
+    /// Whether the cursor of the current part is inside that part.
     entered: bool,
 }
 
-/// Names that are all in one stack.
+/// A range of names that are all in one stack.
 struct Part {
     is_own: bool,
     start: &'static [u8],
-    /// The first name after it.
+    /// The first name behind the range.
     end: &'static [u8],
 }
 
-/// In the main worktree everything is in one stack. `0` is the byte after `/`.
+/// The parts in the main worktree, where everything is in one stack. The byte behind `/` is `0`.
 const PLAIN: &[Part] = &[Part { is_own: false, start: PLAIN_START, end: b"refs0" }];
 const PLAIN_START: &[u8] = b"refs/";
 
-/// A linked worktree has some folders of its own (git-worktree(1), "REFS").
+/// The parts in a linked worktree, which has some folders of its own (git-worktree(1), "REFS").
 const LINKED: &[Part] = &[
     Part { is_own: false, start: b"refs/", end: b"refs/bisect/" },
     Part { is_own: true, start: b"refs/bisect/", end: b"refs/bisect0" },
@@ -83,13 +83,13 @@ impl ReftableCursor {
         }
     }
 
-    /// Whether there is but one part, and the cursor stands in it.
+    /// Whether the rest of the walk is in a single part, and the cursor is inside it.
     #[inline]
     fn has_one_part_left(&self) -> bool {
         self.own.is_none() && self.entered && self.roots_done == self.roots.len()
     }
 
-    /// Moves to the next record of any part. Returns whether there is one.
+    /// Moves to the next record, in the current part or a later one. Returns whether there is one.
     fn advance(&mut self) -> Result<bool> {
         while let Some(part) = self.parts.get(self.part) {
             let must_enter = !std::mem::replace(&mut self.entered, true);
@@ -169,7 +169,7 @@ impl Cursor for ReftableCursor {
                 return ControlFlow::Break(());
             }
             match entry.direct() {
-                // As `view` does, but nothing that is not there is copied.
+                // The same as `view` would return, without decoding the whole record.
                 Some(id) => visit(&RefView { name, target: TargetView::Direct(id), peeled: Peeled::NotTag }),
                 None => view(&entry.record()).as_ref().map_or(ControlFlow::Continue(()), &mut *visit),
             }

@@ -1,14 +1,16 @@
 use crate::backend::NewValue;
 use bstr::BStr;
 
-/// This number of steps tells what all of them will come to.
+/// The number of steps that are measured to estimate the size of all.
 const SAMPLES: usize = 64;
 
-/// Lengths, type and update index of a record.
+/// The bytes of a record besides its name and value: lengths, type and update index.
 const OVERHEAD_BYTES: usize = 3;
 
-/// About how many bytes the refs of `count` steps will take in a table, and hardly more. `step` gives them by position,
-/// sorted by name, for a name is stored as what differs from the one before.
+/// Estimates the number of bytes that the refs of `count` steps take in a table, rather too low than too high.
+///
+/// `step` returns the name and the new value of the step at a position. Steps must be sorted by name, because a table
+/// stores a name without the prefix that it shares with the previous one.
 pub(super) fn expected_bytes<'s>(
     count: usize,
     id_len: usize,
@@ -26,7 +28,7 @@ pub(super) fn expected_bytes<'s>(
             Some(NewValue::Direct(_, Some(_))) => 2 * id_len,
             Some(NewValue::Symbolic(target)) => target.len(),
         };
-        // The first one has none before it, but must not stand for others in that.
+        // The first name has no predecessor, so it is compared with the next one to be representative of the others.
         let beside = if at > 0 { Some(at - 1) } else { (count > 1).then_some(1) };
         let shared = beside.map_or(0, |beside| {
             let pairs = name.iter().zip(step(beside).0.iter());

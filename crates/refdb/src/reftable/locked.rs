@@ -23,7 +23,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the holder of one stack's lock waits for the next, before it gives up both and starts over.
+/// How long a writer that holds the lock of a stack waits for the next one before it releases its locks and starts
+/// over.
 const NEXT_LOCK: Duration = Duration::from_millis(100);
 
 /// The locked stacks of the claimed refs. A stack has one lock for all its refs.
@@ -31,7 +32,7 @@ pub struct ReftableLocked {
     pub(super) stacks: Arc<Stacks>,
     pub(super) snapshot: ReftableSnapshot,
     pub(super) additions: BTreeMap<Place, Addition>,
-    /// Claims that cannot be made, by position.
+    /// The claims that are refused, by position.
     refused: Vec<(usize, Why)>,
 }
 
@@ -49,7 +50,7 @@ impl ReftableLocked {
         let since = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
-            // The folder of a stack that was migrated away is gone: that is the better reason for a failure.
+            // If the refs have been migrated away, the folders are gone. Then that is the better reason for a failure.
             let locked = lock_all(stacks, &places);
             stacks.options.check_format()?;
             match locked? {
@@ -93,8 +94,7 @@ fn places_of(stacks: &Stacks, claims: &dyn Claims) -> BTreeSet<Place> {
     places.into_iter().filter(|(place, writes)| *writes || !stacks.is_gone(place)).map(|(place, _)| place).collect()
 }
 
-/// The claims, by position, of refs that would be written under names too long for an index. Deletions are not among
-/// them.
+/// Returns the claims, by position, that would write a ref whose name is too long for an index. Deletions are allowed.
 pub(super) fn too_long(stacks: &Stacks, claims: &dyn Claims) -> Vec<(usize, Why)> {
     let max = stacks.options.stack.write.name_max();
     let is_too_long = |claim: &Claim<'_>| {
@@ -105,7 +105,7 @@ pub(super) fn too_long(stacks: &Stacks, claims: &dyn Claims) -> Vec<(usize, Why)
     claims.iter().enumerate().filter(|(_, claim)| is_too_long(claim)).map(|(at, _)| (at, Why::TooLarge)).collect()
 }
 
-/// Two worktrees' names may lead to one folder. Its lock is then our own, and would never be free.
+/// Refuses stacks of different names that lead to the same folder, because the lock of the second would never be free.
 fn refuse_twins(stacks: &Stacks, places: &BTreeSet<Place>) -> Result<()> {
     let mut seen = BTreeMap::new();
     for folder in places.iter().map(|place| stacks.folder(place)) {
@@ -122,7 +122,8 @@ impl Locked for ReftableLocked {
         &self.snapshot
     }
 
-    /// A stack is locked as a whole or not at all. Single names may be too long to be written.
+    /// A stack is locked as a whole or not at all, so the only claims that are refused are names too long to be
+    /// written.
     fn refused(&self) -> &[(usize, Why)] {
         &self.refused
     }
@@ -136,7 +137,7 @@ impl Locked for ReftableLocked {
         let write = stacks.options.stack.write;
         let (id_len, message_max) = (write.hash.len_bytes(), write.log_message_max());
         let mut parts: BTreeMap<Place, Part> = BTreeMap::new();
-        // Neighbours are mostly of one stack.
+        // Neighbouring steps are mostly in the same stack.
         let mut current = (Place::Common, Part::default());
         for at in 0..steps.count() {
             let given = steps.name(at);
@@ -155,7 +156,7 @@ impl Locked for ReftableLocked {
         parts.retain(|_, part| !part.steps.is_empty());
         for (place, mut part) in parts {
             let Some(addition) = self.additions.get_mut(&place) else {
-                // Nothing was locked there because the worktree was gone.
+                // The stack was not locked because its worktree was gone.
                 return Err(Limit::Meanwhile(stacks.folder(&place)).into());
             };
             let is_renamed = part.is_renamed;
@@ -212,8 +213,8 @@ impl Locked for ReftableLocked {
         for addition in self.additions.into_values() {
             due.extend(addition.commit()?.compaction);
         }
-        // All locks are given up, so that nobody waits for the tidying. If it fails, the refs have changed all the
-        // same, and the next writer tries again.
+        // The locks are released before the compactions, so that nobody waits for them. If one fails, the refs have
+        // changed nevertheless, and the next writer tries again.
         for compaction in due {
             let _ = compaction.run(patience);
         }
@@ -221,20 +222,20 @@ impl Locked for ReftableLocked {
     }
 }
 
-/// What goes into one stack.
+/// The steps of one stack.
 #[derive(Default)]
 struct Part {
-    /// Positions of steps, by name.
+    /// The positions of the steps, sorted by name.
     steps: Vec<u32>,
-    /// Whether some refs have other names in the stack, as `main-worktree/HEAD` does; they may sort differently.
+    /// Whether some refs have other names in the stack, as `main-worktree/HEAD` has, which can sort differently.
     is_renamed: bool,
 }
 
-/// A new table.
+/// The table that is being written.
 struct Table<'w, 'a> {
     writer: &'w mut AdditionWriter<'a>,
     index: u64,
-    /// The stack that it comes on top of.
+    /// The stack below the new table.
     existing: &'w Merged,
     message_max: usize,
 }
@@ -247,7 +248,7 @@ impl Table<'_, '_> {
         Ok(())
     }
 
-    /// Adds a reflog entry, or hides all there are if they go with the ref.
+    /// Adds the reflog entry of a step, and hides the existing entries if they are deleted with the ref.
     fn add_logs(&mut self, name: &BStr, step: &Step<'_>) -> Result<()> {
         if let Some(line) = step.log {
             self.add_line(name, &line)?;
@@ -265,8 +266,8 @@ impl Table<'_, '_> {
         Ok(())
     }
 
-    /// Adds the entries of another ref's log, which are older than those of this transaction. Entries of an earlier ref of
-    /// this name are hidden.
+    /// Adds the entries of another ref's reflog, which are older than those of this transaction, and hides the entries
+    /// of an earlier ref of this name.
     fn take_logs(&mut self, name: &BStr, merged: &Merged, source: &BStr) -> Result<()> {
         debug_assert_ne!(name, source, "a ref takes no log of its own");
         let mut stale = Vec::new();
@@ -309,7 +310,7 @@ impl Table<'_, '_> {
     }
 }
 
-/// Refuses steps of which C git could not write the records into a table.
+/// Refuses steps whose records C git could not write into a table.
 pub(super) fn check_sizes(stacks: &Stacks, steps: &dyn Steps) -> Result<()> {
     let write = &stacks.options.stack.write;
     let has_refs = steps.iter().any(|step| step.new.is_some());
@@ -328,7 +329,7 @@ pub(super) fn check_sizes(stacks: &Stacks, steps: &dyn Steps) -> Result<()> {
     Ok(())
 }
 
-/// A message as git stores it. It is cut at this length, even in the middle of a character, and always ends with a
+/// Returns a message as git stores it: cut to `len_max` bytes, even in the middle of a character, and ending with a
 /// newline.
 fn stored_message(message: &BStr, len_max: usize) -> BString {
     BString::from([&message.as_bytes()[..message.len().min(len_max)], b"\n"].concat())
@@ -355,12 +356,13 @@ fn log_value<'a>(line: &LogLine<'a>, message: &'a BStr) -> LogValue<'a> {
     }
 }
 
-/// Whether the reflog goes with the ref. Git keeps a symbolic ref's in a reftable, unlike in files.
+/// Whether a step deletes the reflog with the ref. In reftables git keeps the reflog of a symbolic ref, unlike in
+/// files.
 fn hides_logs(step: &Step<'_>) -> bool {
     step.new == Some(NewValue::Deleted) && !matches!(step.old, Some(TargetView::Symbolic(_)))
 }
 
-/// Whether starting over has gone on for as long as one lock may be waited for.
+/// Whether the time for which a lock is waited for has passed since the first attempt.
 fn is_over(patience: Patience, since: Instant) -> bool {
     match patience {
         Patience::None => true,
@@ -369,13 +371,15 @@ fn is_over(patience: Patience, since: Instant) -> bool {
     }
 }
 
-/// The stack under the lock.
+/// The content of a stack under its lock.
 fn under(addition: &Addition) -> Merged {
     addition.snapshot().merged().clone()
 }
 
-/// Locks all of these stacks, the common one first, or none. The first lock is waited for as the settings say, the
-/// others but briefly. A writer that waits long while it holds a lock makes others wait in turn.
+/// Locks all of these stacks, the common one first, or none; the inner error is a lock that is held.
+///
+/// The first lock is waited for as the settings say, but the others only briefly, since a writer that waits while it
+/// holds a lock makes others wait in turn.
 fn lock_all(
     stacks: &Stacks,
     places: &BTreeSet<Place>,

@@ -1,6 +1,6 @@
-//! Takes entries, or all of them, out of reflogs: deletions of log records, all of a stack in one table.
+//! Removes entries from reflogs, by tombstones in one new table for each stack.
 //!
-//! The changes are planned without a lock. If the stacks have other tables when they are locked, they are planned anew.
+//! The changes are planned without a lock. If a stack has other tables once it is locked, they are planned again.
 
 use super::{
     locked::{ReftableLocked, ref_value},
@@ -35,7 +35,7 @@ pub(super) fn prune(
     if how.dry_run {
         return Plan::of_pruning(&ReftableSnapshot::fresh(stacks)?, &names, how, objects, judge).map(drop);
     }
-    // A report tells of the plan that is carried out, so there is only one.
+    // The judge reports each entry of a plan, so with reports there must be only one plan, made under the lock.
     let ahead = if how.report {
         None
     } else {
@@ -61,7 +61,7 @@ pub(super) fn drop_logs(stacks: &Arc<Stacks>, names: &[RefName]) -> Result<()> {
     Plan::of_dropping(&locked.snapshot, &names)?.carry_out(&names, locked)
 }
 
-/// The refs whose logs are concerned.
+/// The refs whose reflogs are changed.
 #[derive(Clone, Copy)]
 struct Names<'a> {
     stacks: &'a Arc<Stacks>,
@@ -69,7 +69,7 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// The stack of the ref at this position, and its name there.
+    /// Returns the stack of the ref at this position, and the name of the ref in it.
     fn route(&self, at: usize) -> (Place, &'a BStr) {
         self.stacks.route(self.names[at].as_bstr())
     }
@@ -80,21 +80,22 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The fate of one record.
+/// The change of a log record.
 #[derive(Clone, Copy)]
 enum Fate {
+    /// The record is removed.
     Gone,
-    /// It has this old value.
+    /// The record gets this old value.
     Old(ObjectId),
-    /// It is new, and marks that the log exists.
+    /// The record is new, and marks that the reflog exists.
     Marker,
 }
 
-/// The changes of one stack. Refs are told by their positions in the names.
+/// The changes of one stack. Refs are given by their positions in the names.
 #[derive(Default)]
 struct Part {
     logs: Vec<(u32, u64, Fate)>,
-    /// With what a tag leads to.
+    /// The refs to change, with the new value and, if that is a tag, the object to which it leads.
     refs: Vec<(u32, ObjectId, Option<ObjectId>)>,
 }
 
@@ -118,7 +119,7 @@ impl Plan {
             match prune_one(snapshot, name, log, how, judge) {
                 Ok(pruned) => {
                     part.logs.extend(pruned.logs.into_iter().map(|(index, fate)| (at, index, fate)));
-                    // As git, which asks for nothing more of an object that is missing or harmed.
+                    // Like git, this accepts an object that is missing or damaged.
                     let peeled = |end: &ObjectId| objects.peel_tag(end).unwrap_or_default();
                     part.refs.extend(pruned.end.map(|end| (at, end, peeled(&end))));
                     Ok(())
@@ -172,7 +173,7 @@ impl Plan {
         self.parts.is_empty()
     }
 
-    /// Whether the stacks that change have the same tables in both states.
+    /// Whether the stacks that this plan changes have the same tables in both snapshots.
     fn still_fits(&self, one: &ReftableSnapshot, two: &ReftableSnapshot) -> Result<bool> {
         debug_assert!(!self.is_empty(), "a plan without changes is not carried out");
         for place in self.parts.keys() {
@@ -207,7 +208,7 @@ impl Plan {
         for addition in additions.into_values() {
             due.extend(addition.commit()?.compaction);
         }
-        // As after a transaction: the tidying may fail, and the next writer tries again.
+        // If a compaction fails, the next writer tries again.
         for compaction in due {
             let _ = compaction.run(stacks.options.patience());
         }
@@ -215,7 +216,7 @@ impl Plan {
     }
 }
 
-/// The changes of one log, and what the ref shall hold.
+/// The changes of one reflog, and the new value of the ref, if it changes.
 struct Pruned {
     logs: Vec<(u64, Fate)>,
     end: Option<ObjectId>,
@@ -233,7 +234,7 @@ fn prune_one(
         return Ok(pruned);
     }
     judge.begin(name.as_bstr(), &mut log.entries().rev().map(|entry| entry.time_seconds))?;
-    // In files git gives the first entry nothing as its old value.
+    // Among files git gives the first entry that is kept a null old value; in reftables it keeps its own.
     let mut chain = Chain::new(how, None);
     let mut goes = Vec::with_capacity(log.entries().len());
     for entry in log.entries().rev() {
@@ -254,7 +255,7 @@ fn prune_one(
     debug_assert_eq!(goes.len(), log.entries().len(), "each entry is judged once");
     let is_emptied = goes.iter().all(|gone| *gone) && !goes.is_empty();
     if is_emptied && log.markers().is_empty() {
-        // The newest of all records, whatever its index turns out to be.
+        // The marker is the newest record, whatever its update index will be.
         pruned.logs.push((u64::MAX, Fate::Marker));
     }
     if let Some(end) = chain.end().filter(|_| how.update_ref)
@@ -272,11 +273,11 @@ fn change<'a>(log: &'a Log, entry: &Entry) -> LoggedChange<'a> {
     LoggedChange { old: entry.old, new: entry.new, time_seconds: entry.time_seconds, message }
 }
 
-/// A new table.
+/// The table that is being written.
 struct Table<'w, 'a> {
     writer: &'w mut AdditionWriter<'a>,
     index: u64,
-    /// The stack that it comes on top of.
+    /// The stack below the new table.
     merged: &'w Merged,
     hash: HashKind,
 }

@@ -1,4 +1,4 @@
-//! Reads reflogs one after the other: for those that are asked for in order, each block once.
+//! Reads reflogs one after another. If they are asked for in order of name, each block is read once.
 
 use crate::Result;
 use bstr::{BStr, BString, ByteSlice};
@@ -6,7 +6,7 @@ use refdb_types::ObjectId;
 use reftable::{LogRecord, LogValue, Merged, MergedLogCursor};
 use std::ops::Range;
 
-/// An entry of a log.
+/// An entry of a reflog.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) update_index: u64,
@@ -16,7 +16,7 @@ pub(super) struct Entry {
     message: Range<usize>,
 }
 
-/// The records of one log, the newest first.
+/// The entries of one reflog, the newest first.
 #[derive(Default, Debug)]
 pub(super) struct Log {
     entries: Vec<Entry>,
@@ -29,17 +29,17 @@ impl Log {
         self.entries.iter()
     }
 
-    /// The update indexes of records that only mark that the log exists.
+    /// The update indexes of records that only mark that the reflog exists.
     pub(super) fn markers(&self) -> &[u64] {
         &self.markers
     }
 
-    /// Whether there is no such log.
+    /// Whether the reflog does not exist.
     pub(super) fn is_missing(&self) -> bool {
         self.entries.is_empty() && self.markers.is_empty()
     }
 
-    /// The message as the table has it.
+    /// The message as the table stores it.
     pub(super) fn message(&self, entry: &Entry) -> &BStr {
         self.messages[entry.message.clone()].as_bstr()
     }
@@ -67,10 +67,10 @@ impl Log {
     }
 }
 
-/// A walk over the logs of a stack.
+/// A walk over the reflogs of a stack.
 pub(super) struct LogWalk {
     cursor: MergedLogCursor,
-    /// The first record of the log behind the one that was read: its ref, and the record.
+    /// The name of the next reflog, and its first record, which was read to find the end of the last one.
     ahead: Option<(BString, Log)>,
 }
 
@@ -79,7 +79,7 @@ impl LogWalk {
         LogWalk { cursor: merged.logs(), ahead: None }
     }
 
-    /// Reads the log of a ref.
+    /// Reads the reflog of a ref into `log`.
     pub(super) fn read(&mut self, name: &BStr, log: &mut Log) -> Result<()> {
         log.clear();
         match &mut self.ahead {

@@ -1,6 +1,6 @@
-//! Reflogs: log records of a name, the newest first.
+//! Reads reflogs.
 //!
-//! An entry whose two ids are both null marks a reflog that exists without entries; it is never shown.
+//! A log record whose two ids are null marks a reflog that exists without entries. It is never shown.
 
 use super::{stacks::Place, state::ReftableSnapshot};
 use crate::Result;
@@ -18,7 +18,8 @@ pub(super) fn has(snapshot: &ReftableSnapshot, name: &BStr) -> Result<bool> {
     Ok(found)
 }
 
-/// Which of the names, sorted, have a reflog: one walk a stack.
+/// Passes the positions of the names that have a reflog to `found`. The names must be sorted; each stack is walked
+/// once.
 pub(super) fn having(
     snapshot: &ReftableSnapshot,
     names: &mut dyn Iterator<Item = &BStr>,
@@ -30,7 +31,7 @@ pub(super) fn having(
         has_logs |= snapshot.merged(place)?.has_logs();
     }
     for (at, name) in names.enumerate() {
-        // Such names are all in the stacks just looked at.
+        // Names below `refs/` are in the stacks of this worktree, which have no logs.
         if !has_logs && name.starts_with(b"refs/") {
             continue;
         }
@@ -49,8 +50,8 @@ pub(super) fn having(
     Ok(())
 }
 
-/// A walk over the names that have entries. The name of the record it stands at is kept, so that names which sort
-/// before it need no seek.
+/// A walk over the names that have log records. It keeps the name of the current record, so that names before it need
+/// no seek.
 struct Walk {
     cursor: MergedLogCursor,
     next: Next,
@@ -59,9 +60,9 @@ struct Walk {
 
 enum Next {
     Unknown,
-    /// The first existing entry at or after the last name asked for has the name that is kept.
+    /// The first record from the last wanted name on has the name that is kept.
     Known,
-    /// There is none.
+    /// No record follows the last wanted name.
     End,
 }
 
@@ -108,7 +109,7 @@ pub(super) fn read(
     Ok(exists)
 }
 
-/// The entry, unless it only marks that the log exists.
+/// Converts a record to an entry, unless it only marks that the reflog exists.
 pub(crate) fn shown(record: &LogRecord<'_>) -> Option<LogEntry> {
     match record.value {
         LogValue::Update { old, new, name, email, time_seconds, tz_offset, message }
@@ -143,8 +144,8 @@ pub(super) fn names(snapshot: &ReftableSnapshot) -> Result<Vec<RefName>> {
     Ok(names)
 }
 
-/// The names, in order, of another worktree's own refs that have a reflog, as this worktree calls them. `None` is the
-/// main worktree.
+/// Returns the names of another worktree's own refs that have a reflog, in order, as this worktree calls them. `None`
+/// stands for the main worktree.
 pub(super) fn names_elsewhere(snapshot: &ReftableSnapshot, worktree: Option<&BStr>) -> Result<Vec<RefName>> {
     let place = worktree.map_or(Place::Common, |id| Place::Other(id.to_owned()));
     let mut names = Vec::new();
@@ -159,12 +160,12 @@ pub(super) fn names_elsewhere(snapshot: &ReftableSnapshot, worktree: Option<&BSt
     Ok(names)
 }
 
-/// The names that a stack has log records of, in order.
+/// Passes the names for which a stack has log records to `act`, in order.
 fn for_each_name(snapshot: &ReftableSnapshot, place: &Place, act: &mut dyn FnMut(&BStr)) -> Result<()> {
     let mut cursor = snapshot.merged(place)?.logs();
     let mut after = Vec::new();
     loop {
-        // No refname goes on with a byte this small.
+        // `after` ends with a byte that is smaller than any in a refname, so the seek skips the rest of that log.
         cursor.seek(&after)?;
         let Some(record) = cursor.next()? else { return Ok(()) };
         debug_assert!(**record.name >= *after, "each look leads to the next name");

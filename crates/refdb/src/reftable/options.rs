@@ -5,34 +5,36 @@ use refdb_vfs::{Fs, Patience};
 use reftable::stack::StackOptions;
 use std::{path::PathBuf, time::Duration};
 
-/// What the reftable backend has to know of a repository. All of it is context: nothing has a default.
+/// The context of a reftable backend. No field has a default.
 #[derive(Clone, Debug)]
 pub struct ReftableOptions {
-    /// Where changes go through.
+    /// The file system through which files are read and changed.
     pub fs: Fs,
-    /// The worktree's own folder: `FETCH_HEAD`, and `reftable/` with its own refs.
+    /// The folder of the worktree, with `FETCH_HEAD` and the worktree's own `reftable/`.
     pub git_dir: PathBuf,
-    /// The repository's folder: `reftable/` with all other refs. The same as `git_dir` in the main worktree.
+    /// The folder of the repository, with the `reftable/` of all other refs. In the main worktree it is the same as
+    /// `git_dir`.
     pub common_dir: PathBuf,
-    /// The linked worktree's id, by which other worktrees call it; `None` for the main one.
+    /// The id of the linked worktree, by which other worktrees call it; `None` in the main worktree.
     pub worktree: Option<BString>,
-    /// How tables are read and written, and the hash function.
+    /// How tables are read and written, including the hash function.
     pub stack: StackOptions,
-    /// `reftable.lockTimeout`, if set.
+    /// How long to wait for the lock of a stack (`reftable.lockTimeout`); `None` for the default of 15 seconds.
     pub lock_patience: Option<Patience>,
-    /// Notices, under a lock, that the refs are in reftables no more.
+    /// Detects, under a lock, that the refs have been migrated to another format.
     pub format: Option<FormatWatch>,
 }
 
 impl ReftableOptions {
-    /// For a writer that has its locks, or could not have them. Fails if the refs have been migrated since the repository
-    /// was opened.
+    /// Fails if the refs have been migrated to another format since the repository was opened. Writers call it after
+    /// they have locked the stacks, or have failed to.
     pub(super) fn check_format(&self) -> Result<()> {
         self.format.as_ref().map_or(Ok(()), |format| Ok(format.check(&self.fs)?))
     }
 
-    /// How long to wait for the lock of a stack while no other is held. A holder writes one table, so one that keeps
-    /// the lock this long has most likely died. Git's default of 100 ms fails under everyday load.
+    /// How long to wait for the lock of a stack while no other lock is held. The default is 15 seconds, because git's
+    /// default of 100 ms fails under ordinary load. A process holds the lock while it writes one table, so one that
+    /// holds it for longer has most likely died.
     pub(super) fn patience(&self) -> Patience {
         self.lock_patience.unwrap_or(Patience::For(Duration::from_secs(15)))
     }

@@ -1,4 +1,4 @@
-//! Many questions, one walk a stack.
+//! Answers many questions about refs in one walk over each stack.
 
 use super::{stacks::Place, state::ReftableSnapshot, values::view};
 use crate::{Probe, Result, backend::Answers};
@@ -6,8 +6,10 @@ use bstr::{BStr, ByteSlice};
 use reftable::{Merged, MergedRefCursor};
 use std::collections::BTreeMap;
 
-/// Answers sorted probes. A write through a symbolic ref to `FETCH_HEAD` or `MERGE_HEAD` makes a record too. The file
-/// of that name is another thing, which no transaction writes.
+/// Answers probes that are sorted by name.
+///
+/// `FETCH_HEAD` and `MERGE_HEAD` are looked up in the stack, since a write through a symbolic ref to them makes a
+/// record. The files of those names are not looked at, because no transaction writes them.
 pub(super) fn probe(
     snapshot: &ReftableSnapshot,
     probes: &mut dyn Iterator<Item = Probe<'_>>,
@@ -33,11 +35,11 @@ pub(super) fn probe(
     others.into_values().try_for_each(|walk| walk.finish(answers))
 }
 
-/// The way through one stack. It never goes back: questions about later names wait for their turn.
+/// A walk through one stack, which never goes back: questions about later names wait until the walk reaches them.
 struct Walk {
     cursor: MergedRefCursor,
-    /// Prefixes `NAME/` and the probes that ask for names below them, the smallest last. Each begins with the name of
-    /// the one before it.
+    /// The prefixes (`NAME/`) below which probes ask for refs, and the positions of those probes. Each prefix lies
+    /// below the name of the one before it, so that the last is the first to be reached.
     waiting: Vec<(Vec<u8>, usize)>,
     spare: Vec<Vec<u8>>,
 }
@@ -70,8 +72,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Answers the smallest of what waits. It stops at the first record without the prefix. So a single new ref beside
-    /// a hundred thousand tombstones does not walk past them.
+    /// Answers the last of the waiting questions. The walk stops at the first record without the prefix, even if it is
+    /// a tombstone, so that a single new ref does not walk past a hundred thousand tombstones beside it.
     fn look_below(&mut self, answers: &mut dyn Answers) -> Result<()> {
         let Some((prefix, at)) = self.waiting.pop() else { return Ok(()) };
         self.cursor.seek(&prefix)?;

@@ -1,4 +1,4 @@
-//! All readers behind the contract.
+//! The [`Snapshot`] of the reftable backend.
 
 use super::{cursor::ReftableCursor, logs, probe::probe, state::ReftableSnapshot, values::owned};
 use crate::{

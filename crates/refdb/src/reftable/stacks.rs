@@ -9,18 +9,18 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-/// Which stack a ref lives in. Stacks are locked in this order.
+/// The stack that holds a ref. Stacks are locked in the order of this type.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Place {
-    /// The repository's, which is the main worktree's too.
+    /// The stack of the repository, which is also that of the main worktree.
     Common,
-    /// That of the linked worktree we are in.
+    /// The stack of this linked worktree.
     Own,
-    /// That of another worktree.
+    /// The stack of another linked worktree, by its id.
     Other(BString),
 }
 
-/// The stacks of a repository, opened when they are needed first.
+/// The stacks of a repository. Each is opened when it is first needed.
 #[derive(Debug)]
 pub(super) struct Stacks {
     pub(super) options: ReftableOptions,
@@ -34,20 +34,20 @@ impl Stacks {
         Stacks { options, common: OnceLock::new(), own: OnceLock::new(), others: Mutex::default() }
     }
 
-    /// Whether this is a linked worktree, with a stack of its own.
+    /// Whether this is a linked worktree, which has a stack of its own.
     pub(super) fn is_linked(&self) -> bool {
         self.options.git_dir != self.options.common_dir
     }
 
-    /// The stacks whose refs this worktree sees under plain names.
+    /// The stacks whose refs this worktree sees under their canonical names.
     pub(super) fn own_places(&self) -> impl Iterator<Item = &'static Place> {
         [&Place::Common, &Place::Own].into_iter().take(if self.is_linked() { 2 } else { 1 })
     }
 
-    /// The stack of a ref and its name there.
+    /// Returns the stack that holds a ref, and the name of the ref in that stack.
     #[inline]
     pub(super) fn route<'n>(&self, name: &'n BStr) -> (Place, &'n BStr) {
-        // Nearly all names are of this kind.
+        // Nearly all names are branches or tags.
         if name.starts_with(b"refs/heads/") || name.starts_with(b"refs/tags/") {
             return (Place::Common, name);
         }
@@ -77,12 +77,12 @@ impl Stacks {
         dir.join("reftable")
     }
 
-    /// Whether another worktree's stack does not exist.
+    /// Whether this is the stack of another worktree and does not exist.
     pub(super) fn is_gone(&self, place: &Place) -> bool {
         matches!(place, Place::Other(_)) && matches!(self.options.fs.find(&self.folder(place)), Ok(None))
     }
 
-    /// The stack of this place.
+    /// Returns the stack, and opens it first if need be.
     pub(super) fn stack(&self, place: &Place) -> Result<Stack> {
         let cell = match place {
             Place::Common => &self.common,

@@ -1,4 +1,4 @@
-//! What the stacks hold at one moment: the ground of all readers.
+//! The state of the stacks at one moment, from which all readers read.
 
 use super::stacks::{Place, Stacks};
 use crate::{BrokenRef, LooseError, Result};
@@ -7,22 +7,22 @@ use refdb_types::{HashKind, ObjectId, Target};
 use reftable::Merged;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// The stacks at one moment.
+/// The state of the stacks at one moment.
 ///
-/// The stacks of this worktree are read when the snapshot is made. Those of other worktrees are read when a name asks
-/// for them.
+/// The stacks of this worktree are read when the snapshot is taken, and those of other worktrees when a name in them is
+/// asked for.
 pub(super) struct ReftableSnapshot {
     stacks: Arc<Stacks>,
     merged: BTreeMap<Place, Merged>,
 }
 
 impl ReftableSnapshot {
-    /// The present state.
+    /// Reads the current state.
     pub(super) fn fresh(stacks: &Arc<Stacks>) -> Result<Self> {
         Self::with(stacks, BTreeMap::new())
     }
 
-    /// The state of the locked stacks as they are under the lock, and the present state of the others.
+    /// Takes the state of locked stacks from `merged`, and reads the current state of the others.
     pub(super) fn with(stacks: &Arc<Stacks>, mut merged: BTreeMap<Place, Merged>) -> Result<Self> {
         for place in stacks.own_places() {
             if !merged.contains_key(place) {
@@ -50,7 +50,8 @@ impl ReftableSnapshot {
         }
     }
 
-    /// Reads `FETCH_HEAD` or `MERGE_HEAD`, which are files in every format; the first line's object counts.
+    /// Reads `FETCH_HEAD` or `MERGE_HEAD`, which are files in every ref format. The object id in the first line is the
+    /// value.
     pub(super) fn pseudo(&self, name: &BStr) -> Result<Option<Target>> {
         let path = self.stacks.options.git_dir.join(name.to_path_lossy());
         let hash = self.hash();
@@ -70,7 +71,7 @@ impl ReftableSnapshot {
         }
     }
 
-    /// Whether a plain name of this stack is visible under it in this worktree.
+    /// Whether this worktree sees the ref of this canonical name in this stack.
     pub(super) fn is_visible(&self, place: &Place, name: &BStr) -> bool {
         !self.stacks.is_linked() || self.stacks.route(name) == (place.clone(), name)
     }

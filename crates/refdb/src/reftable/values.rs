@@ -1,11 +1,11 @@
-//! Records as the store's contract has them.
+//! Converts records to the values of the backend interface.
 
 use crate::{Error, RefView, Result, TargetView, backend::Peeled};
 use bstr::BStr;
 use refdb_types::{RefName, Target};
 use reftable::{RefRecord, RefValue};
 
-/// A record as a view; `None` for a tombstone.
+/// Converts a record to a view; `None` for a tombstone.
 #[inline]
 pub(super) fn view<'a>(record: &RefRecord<'a>) -> Option<RefView<'a>> {
     let (target, peeled) = match record.value {
@@ -17,7 +17,7 @@ pub(super) fn view<'a>(record: &RefRecord<'a>) -> Option<RefView<'a>> {
     Some(RefView { name: record.name, target, peeled })
 }
 
-/// A record's target; the record is none of a tombstone.
+/// Converts a record, which must not be a tombstone, to the target of the ref.
 pub(super) fn owned(name: &BStr, record: &RefRecord<'_>) -> Result<Target> {
     match record.value {
         RefValue::Symbolic(target) => match RefName::new_safe(target.to_vec()) {

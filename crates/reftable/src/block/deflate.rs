@@ -16,7 +16,7 @@ pub(crate) struct Deflater {
 
 /// The largest block that is stored rather than deflated if no state has been set up.
 const STORED_MAX: usize = 4096;
-const _: () = assert!(STORED_MAX <= u16::MAX as usize, "a stored piece tells its length in 16 bits");
+const _: () = assert!(STORED_MAX <= u16::MAX as usize, "the length of a stored piece has 16 bits");
 const MODULUS: u32 = 65_521;
 /// A bound on the second sum of the checksum after one part, given that it was less than the modulus before.
 const SUM_MAX: usize = STORED_MAX * (STORED_MAX + 1) / 2 * 255 + STORED_MAX * MODULUS as usize;

@@ -84,7 +84,7 @@ impl LogCursor {
 impl Cursor<LogRecords> {
     /// The current record.
     pub(crate) fn record(&self) -> LogRecord<'_> {
-        debug_assert!(self.is_on_record(), "there is a record to be told of");
+        debug_assert!(self.is_on_record(), "the cursor is on a record");
         self.value().record(self.key(), self.records(), self.table().hash())
     }
 }

@@ -73,7 +73,7 @@ impl<S: Sink> Output<S> {
     pub(crate) fn put(&mut self, append: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         let before = self.buffer.len();
         append(&mut self.buffer);
-        debug_assert!(self.buffer.len() >= before, "positions that were told stay where they are");
+        debug_assert!(self.buffer.len() >= before, "positions that were returned stay valid");
         if self.buffer.len() >= FLUSH_AT { self.flush() } else { Ok(()) }
     }
 

@@ -69,7 +69,7 @@ fn push_if_pointing(refs: &Cursor<RefRecords>, id: &ObjectId, found: &mut Vec<Po
         RefValue::Peeled { target, peeled } => (target, Some(peeled)),
         RefValue::Deletion | RefValue::Symbolic(_) => return,
     };
-    debug_assert!(target == *id || peeled == Some(*id), "the bytes that were compared are the ids that are told");
+    debug_assert!(target == *id || peeled == Some(*id), "the bytes that were compared are the returned ids");
     found.push(PointingRef { name: record.name.to_owned(), update_index: record.update_index, target, peeled });
 }
 

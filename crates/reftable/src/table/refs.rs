@@ -62,7 +62,7 @@ impl Cursor<RefRecords> {
     /// The current record.
     #[inline(always)]
     pub(crate) fn record(&self) -> RefRecord<'_> {
-        debug_assert!(self.is_on_record(), "there is a record to be told of");
+        debug_assert!(self.is_on_record(), "the cursor is on a record");
         self.value().record(self.key(), self.context(), self.records())
     }
 }

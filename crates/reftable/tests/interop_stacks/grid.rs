@@ -98,7 +98,8 @@ fn add(others: &Others, options: &StackOptions, content: &Content) -> Result<(),
     Ok(())
 }
 
-/// Older versions and other programs wrote longer names. Git is only asked to read them, since its writer fills the disk.
+/// Older versions and other programs wrote longer names. Git is only asked to read them, since its writer fills the
+/// disk.
 #[test]
 fn names_beyond_the_limit_of_an_index_git_and_jgit_list() {
     let mut others = Others::new(HashKind::Sha1);

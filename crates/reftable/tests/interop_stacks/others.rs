@@ -176,7 +176,8 @@ impl Others {
 
 const LIST: &str = r#"
     "$git" for-each-ref --include-root-refs \
-        --format='%(refname) %(if)%(symref)%(then)%(symref)%(else)%(objectname)%(end)' | grep -v '^refs/heads/j*gits ' || :
+        --format='%(refname) %(if)%(symref)%(then)%(symref)%(else)%(objectname)%(end)' |
+        grep -v '^refs/heads/j*gits ' || :
     echo ==
     "$git" reflog list | grep -v '^refs/heads/j*gits$' || :
 "#;

@@ -1,4 +1,4 @@
-//! What the tests of the stack share.
+//! Helpers for the tests of stacks.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use refdb_types::{HashKind, ObjectId};
@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 pub(crate) const PATIENCE: Patience = Patience::For(Duration::from_secs(300));
 
-/// What a ref shall become: an object, or nothing.
+/// The name of a ref and its new value; `None` deletes it.
 pub(crate) type Edit<'a> = (&'a str, Option<ObjectId>);
 
 pub(crate) type Refs = BTreeMap<String, ObjectId>;
@@ -40,7 +40,7 @@ pub(crate) fn add(addition: &mut Addition, edits: &[Edit<'_>]) {
     add_expecting(addition, 0, edits).unwrap();
 }
 
-/// The same, for a table of the expected size in bytes.
+/// Adds one table as [`add`] does, with an estimate of its size in bytes.
 pub(crate) fn add_expecting(
     addition: &mut Addition,
     expected_bytes: u64,
