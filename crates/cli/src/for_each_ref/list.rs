@@ -1,4 +1,4 @@
-//! Listing refs as a command line wishes it: filtered, in order, by a format.
+//! Lists refs as a command line asks: filtered, sorted, and formatted.
 
 use super::{
     filter::Filter,
@@ -29,11 +29,11 @@ pub struct Plan<'p> {
     pub quote: Quote,
     pub colors: bool,
     pub omit_empty: bool,
-    /// At most this number of refs; 0 for all.
+    /// The greatest number of refs; 0 for all.
     pub count: u64,
-    /// A HEAD that is no branch, listed before all branches.
+    /// A detached HEAD, which is listed before all branches.
     pub detached: Option<Detached>,
-    /// Whether `%(is-base:...)` is shown: git leaves it empty for branches.
+    /// Whether `%(is-base:...)` is computed. git leaves it empty for branches.
     pub shows_bases: bool,
 }
 
@@ -44,10 +44,10 @@ pub enum Layout<'p> {
     OfAll(&'p dyn Fn(&[Entry]) -> Result<Format>),
 }
 
-/// A HEAD that is no branch.
+/// A detached HEAD.
 pub struct Detached {
     pub id: ObjectId,
-    /// What stands where a branch's name would.
+    /// The text in place of a branch's name.
     pub description: BString,
 }
 
@@ -94,19 +94,19 @@ pub fn list(
     Ok(())
 }
 
-/// Shows refs as they come, or takes them down to be sorted.
+/// Shows refs as they arrive, or keeps them to be sorted.
 struct Lister<'a, 'w> {
     filter: &'a mut Filter,
     filters: bool,
     history: &'a History<'a>,
     renderer: Renderer<'w>,
-    /// Known from the beginning, unless it depends on all refs.
+    /// The format, which is known from the start unless it depends on all refs.
     format: Option<&'a Format>,
     output: &'a mut Output,
     omit_empty: bool,
     left: u64,
     entries: Vec<Entry>,
-    /// Whether refs are kept until all are known.
+    /// Returns whether refs are kept until all of them are known.
     keeps: bool,
     shows_bases: bool,
 }
@@ -117,7 +117,7 @@ impl Lister<'_, '_> {
         let out = self.output.buffer();
         let start = out.len();
         if let Err(failure) = self.renderer.row(format, row, out) {
-            // A row is shown whole or not at all.
+            // A row is shown as a whole or not at all.
             out.truncate(start);
             return Err(failure);
         }
@@ -127,21 +127,21 @@ impl Lister<'_, '_> {
         self.output.relieve()
     }
 
-    /// Keeps the row until all are known.
+    /// Keeps the row until all of them are known.
     #[inline(never)]
     fn take_down(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>> {
         self.entries.push(Entry::of(row));
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Shows what was kept.
+    /// Shows the rows that were kept.
     fn finish(mut self, order: &Order, layout: &Layout<'_>, config: &Config) -> Result<()> {
         let mut entries = std::mem::take(&mut self.entries);
         for row in entries.iter().map(Entry::row).filter(|_| self.shows_bases) {
             self.renderer.world.hear(row.name, row.id)?;
         }
         if !order.is_natural() {
-            // HEAD goes before all branches, whatever they are sorted by.
+            // HEAD precedes all branches, whatever they are sorted by.
             let heads = usize::from(self.renderer.detached.is_some() && entries.first().is_some_and(Entry::is_head));
             order.weigh(&mut entries[heads..], &mut self.renderer)?;
             order.sort(&mut entries[heads..], config);
@@ -164,7 +164,7 @@ impl Visitor for Lister<'_, '_> {
         !self.filters || self.filter.name(name)
     }
 
-    /// As git, which looks at patterns later.
+    /// As in git, patterns are checked later.
     fn wants_broken(&mut self, _: &BStr) -> bool {
         true
     }

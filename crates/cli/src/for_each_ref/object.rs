@@ -6,7 +6,7 @@ use super::{
 };
 use bstr::{BStr, ByteSlice};
 
-/// A commit or tag, taken apart as far as fields need it.
+/// A commit or tag, parsed as far as fields need it.
 #[derive(Clone, Copy, Debug)]
 pub struct Parsed<'a> {
     data: &'a [u8],
@@ -16,7 +16,7 @@ pub struct Parsed<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Message<'a> {
     subject: &'a [u8],
-    /// What follows the subject, with the signature.
+    /// Everything after the subject, including the signature.
     body: &'a [u8],
     signature: &'a [u8],
     /// From the subject to the end.
@@ -24,12 +24,12 @@ struct Message<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    /// Takes the content of a commit or tag apart.
+    /// Parses the content of a commit or tag.
     pub fn new(data: &'a [u8]) -> Self {
         Parsed { data }
     }
 
-    /// The values of all header lines called `name`.
+    /// Returns the values of all headers called `name`.
     pub fn headers(&self, name: &'static str) -> impl Iterator<Item = &'a BStr> {
         let lines = self.data.lines_with_terminator().take_while(|line| line.len() > 1);
         lines.filter_map(move |line| {
@@ -38,17 +38,17 @@ impl<'a> Parsed<'a> {
         })
     }
 
-    /// The value of the header line called `name`.
+    /// Returns the value of the header called `name`.
     pub fn header(&self, name: &'static str) -> Option<&'a BStr> {
         self.headers(name).next()
     }
 
-    /// The seconds since 1970 in somebody's line, by which dates are sorted.
+    /// Returns the seconds since 1970 in a person's line, by which dates are sorted.
     pub fn seconds(&self, role: Role) -> u64 {
         self.line(role).and_then(|line| Time::of(line)).map_or(0, |time| time.seconds())
     }
 
-    /// Somebody's line.
+    /// Returns the line of a person.
     pub fn line(&self, role: Role) -> Option<&'a BStr> {
         match role {
             Role::Author => self.header("author"),
@@ -58,7 +58,7 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// Appends the first paragraph as one line: the end of each line becomes a blank, whether it is LF or CRLF.
+    /// Appends the first paragraph as one line. The end of each line, LF or CRLF, becomes a blank.
     pub fn subject(&self, out: &mut Vec<u8>) {
         for (at, line) in self.message().subject.split(|byte| *byte == b'\n').enumerate() {
             if at > 0 {
@@ -71,8 +71,8 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// Appends the subject in a form that suits a file name. Runs of anything but letters, digits, `.` and `_` become
-    /// one dash. Dots do not follow one another, and neither ends it.
+    /// Appends the subject in a form that suits a file name. Runs of characters other than letters, digits, `.` and `_`
+    /// become one dash, runs of dots become one dot, and neither remains at the end.
     pub fn sanitized_subject(&self, out: &mut Vec<u8>) {
         let mut subject = Vec::new();
         self.subject(&mut subject);
@@ -96,7 +96,7 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// Appends what follows the subject.
+    /// Appends everything after the subject.
     pub fn body(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.message().body);
     }
@@ -126,20 +126,21 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// The message without a tag's signature, where trailers are looked for.
+    /// Returns the message without a tag's signature, in which trailers are looked for.
     pub fn unsigned(&self) -> &'a [u8] {
         let message = self.message();
         &message.whole[..message.whole.len() - message.signature.len()]
     }
 
     fn message(&self) -> Message<'a> {
-        // As for git, a NUL ends the object, so that one among the headers leaves no message.
+        // In git, a NUL ends the object, so that a NUL among the headers leaves no message.
         let data = &self.data[..self.data.find_byte(0).unwrap_or(self.data.len())];
         let start = data.find(b"\n\n").map_or(&data[data.len()..], |blank| &data[blank + 2..]);
         let whole = start.trim_start_with(|byte| byte == '\n');
         let signature = &whole[signature_start(whole)..];
         let unsigned = &whole[..whole.len() - signature.len()];
-        // A blank line of LF ends the subject wherever it is; one of CRLF does where there is none of LF.
+        // A blank line that ends in LF ends the subject wherever it is; a blank line that ends in CRLF does so only if
+        // there is none with LF.
         let end = whole.find(b"\n\n").or_else(|| whole.find(b"\r\n\r\n"));
         let subject_len = end.map_or(unsigned.len(), |end| end.min(unsigned.len()));
         let subject = whole[..subject_len].trim_end_with(is_end_of_line);
@@ -152,7 +153,7 @@ fn is_end_of_line(byte: char) -> bool {
     matches!(byte, '\n' | '\r')
 }
 
-/// Where a signature begins: at the last line that starts with one of its marks.
+/// Returns the start of the signature: the last line that starts with one of the marks.
 fn signature_start(text: &[u8]) -> usize {
     const MARKS: [&[u8]; 4] = [
         b"-----BEGIN PGP SIGNATURE-----",

@@ -27,7 +27,7 @@ pub static COMMAND: Command = Command {
     options: OPTIONS,
 };
 
-/// The same under its newer name.
+/// The command line of `refs list`.
 pub static REFS_LIST: Command = Command { name: "refs list", ..COMMAND };
 
 const SYNOPSIS: &[&str] = &["[--count=<count>] [--shell|--perl|--python|--tcl]\n\

@@ -4,44 +4,44 @@ use crate::listing::Ranges;
 use bstr::{BStr, BString, ByteSlice};
 use gix_glob::{wildmatch, wildmatch::Mode};
 
-/// Patterns of git-for-each-ref(1): each matches a name exactly, from its beginning up to a slash, or as a glob.
+/// The patterns of git-for-each-ref(1). Each of them matches a name exactly, up to a slash, or as a glob.
 #[derive(Debug, Default)]
 pub struct Patterns {
     patterns: Vec<Pattern>,
     mode: Mode,
-    /// Whether globs match what follows `refs/heads/`, `refs/tags/` or `refs/remotes/`, slashes included.
+    /// Whether globs match what follows `refs/heads/`, `refs/tags/` or `refs/remotes/`, including slashes.
     is_short: bool,
 }
 
 #[derive(Debug)]
 struct Pattern {
     text: BString,
-    /// How many bytes of it stand for themselves. Something special follows, or nothing.
+    /// The length of the literal start. A special character follows it, or nothing.
     literal_len: usize,
-    /// How many of those are whole components, so that the rest can be matched by itself.
+    /// The length of the whole components in the literal start, so that the rest can be matched by itself.
     folder_len: usize,
 }
 
 impl Patterns {
-    /// Patterns as the user gave them.
+    /// Compiles the patterns as the user gave them.
     pub fn new(patterns: Vec<BString>, ignore_case: bool) -> Self {
         let mut mode = Mode::NO_MATCH_SLASH_LITERAL;
         mode.set(Mode::IGNORE_CASE, ignore_case);
         Patterns { patterns: patterns.into_iter().map(Pattern::new).collect(), mode, is_short: false }
     }
 
-    /// Patterns of git-branch(1) and git-tag(1): each matches a short name as a glob.
+    /// Compiles the patterns of git-branch(1) and git-tag(1), each of which matches a short name as a glob.
     pub fn short(patterns: Vec<BString>, ignore_case: bool) -> Self {
         let patterns = Patterns::new(patterns, ignore_case);
         Patterns { mode: patterns.mode & Mode::IGNORE_CASE, is_short: true, ..patterns }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no patterns.
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// Whether a name matches one of them.
+    /// Returns whether a name matches one of the patterns.
     pub fn matches(&self, name: &BStr) -> bool {
         if self.is_short {
             let short = SHORTENED.iter().find_map(|folder| name.strip_prefix(folder.as_bytes())).unwrap_or(name);
@@ -50,7 +50,7 @@ impl Patterns {
         self.patterns.iter().any(|pattern| pattern.matches(name, self.mode))
     }
 
-    /// The parts of the sorted list of refs in which matches can lie.
+    /// Returns the parts of the sorted list of refs that can contain matches.
     pub fn ranges(&self) -> Ranges {
         if self.patterns.is_empty() || self.mode.contains(Mode::IGNORE_CASE) {
             return Ranges::All;
@@ -62,7 +62,7 @@ impl Patterns {
         if prefixes.iter().any(|prefix| prefix.is_empty()) { Ranges::All } else { Ranges::Prefixes(prefixes) }
     }
 
-    /// Whether every ref below `folder`, which ends with a slash, matches: a walk can step over all of them.
+    /// Returns whether every ref below `folder`, which ends with a slash, matches, so that a walk can skip all of them.
     pub fn covers(&self, name: &BStr) -> Option<&BStr> {
         let covering =
             self.patterns.iter().find(|pattern| !pattern.is_glob() && is_below(name, pattern.text.as_bstr()));
@@ -72,13 +72,13 @@ impl Patterns {
 
 impl Pattern {
     fn new(text: BString) -> Self {
-        // How many bytes of a pattern stand for themselves.
+        // Returns the length of the literal start of a pattern.
         let literal_len = text.find_byteset(b"*?[\\").unwrap_or(text.len());
         let folder_len = text[..literal_len].rfind_byte(b'/').map_or(0, |slash| slash + 1);
         Pattern { text, literal_len, folder_len }
     }
 
-    /// Whether there is anything special in it.
+    /// Returns whether the pattern contains a special character.
     fn is_glob(&self) -> bool {
         self.literal_len < self.text.len()
     }
@@ -97,10 +97,10 @@ impl Pattern {
     }
 }
 
-/// What short names leave out.
+/// The prefixes that short names omit.
 const SHORTENED: [&str; 4] = ["refs/tags/", "refs/heads/", "refs/remotes/", "refs/"];
 
-/// Whether `name` begins with `folder` up to a slash.
+/// Returns whether `name` begins with `folder` up to a slash.
 fn is_below(name: &BStr, folder: &BStr) -> bool {
     name.strip_prefix(folder.as_bytes()).is_some_and(|rest| {
         (rest.first() == Some(&b'/') && !folder.is_empty()) || (folder.ends_with(b"/") && !rest.is_empty())

@@ -1,4 +1,4 @@
-//! Somebody's line in a commit or tag: `A U Thor <author@example.com> 1151968725 +0200`.
+//! The line of a person in a commit or tag: `A U Thor <author@example.com> 1151968725 +0200`.
 
 use super::{
     atom::{EmailForm, Part},
@@ -10,7 +10,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 
-/// Appends what a field shows of somebody's line.
+/// Appends what a field shows of a person's line.
 pub fn show(line: &BStr, part: &Part, clock: &Clock<'_>, out: &mut Vec<u8>) -> Result<()> {
     match part {
         Part::Whole => out.extend_from_slice(line),
@@ -31,7 +31,7 @@ fn email(line: &BStr, form: EmailForm) -> &[u8] {
     let after = &line[open + 1..];
     let close = after.find_byte(b'>');
     match (form, close) {
-        // The first of both signs in the line counts, also where it is not the address's.
+        // The first `@` or `>` in the line counts, even if it is not part of the address.
         (EmailForm::Local, _) => after.find_byte(b'@').or(close).map_or(b"", |end| &after[..end]),
         (_, None) => b"",
         (EmailForm::Trimmed, Some(close)) => &after[..close],
@@ -39,7 +39,7 @@ fn email(line: &BStr, form: EmailForm) -> &[u8] {
     }
 }
 
-/// The name and the address of a line, which mail maps know: `A U Thor <author@example.com>`.
+/// Returns the name and the address in a line, which mail maps use as a key: `A U Thor <author@example.com>`.
 pub fn contact(line: &BStr) -> Option<BString> {
     let open = line.find_byte(b'<')?;
     let close = open + line[open..].find_byte(b'>')?;
@@ -48,7 +48,7 @@ pub fn contact(line: &BStr) -> Option<BString> {
     Some([name, blank, address].concat().into())
 }
 
-/// The line with another name and address.
+/// Returns the line with another name and address.
 pub fn with_contact(line: &BStr, contact: &BStr) -> BString {
     let close = line.find_byte(b'>').map_or(line.len(), |close| close + 1);
     [contact.as_bytes(), &line[close..]].concat().into()
@@ -88,7 +88,7 @@ mod tests {
         }
     }
 
-    /// Each value was seen from git 2.55.
+    /// The values were taken from git 2.55.
     #[test]
     fn odd_lines_show_what_git_shows() {
         for (line, whole, trimmed, local) in [

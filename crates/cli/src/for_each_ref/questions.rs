@@ -1,4 +1,4 @@
-//! What refdb does not find out itself: asked of the git that is installed, of few programs for all refs.
+//! What refdb does not determine itself: it asks the git that is installed, with few processes for all refs.
 
 use super::atom::SignaturePart;
 use crate::{
@@ -14,20 +14,21 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-/// A question to a program of git's.
+/// A question for a program of git.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Question {
-    /// How an object is stored: its size there and what it is a difference from, with a blank between. git-cat-file(1).
+    /// How an object is stored: its size there and its delta base, separated by a blank. git-cat-file(1).
     Stored(ObjectId),
-    /// Who somebody is by the mail map: a name and an address. git-check-mailmap(1).
+    /// The name and address of a person by the mail map. git-check-mailmap(1).
     Contact(BString),
     /// The name of an object by tags, with options; empty if it has none. git-describe(1).
     Name(ObjectId, Vec<BString>),
-    /// What there is to say of a commit's signature: the parts with NUL between them, see [`Question::part`]. git-rev-list(1).
+    /// The verdict about a commit's signature, whose parts are separated by NUL; see [`Question::part`].
+    /// git-rev-list(1).
     Signature(ObjectId),
 }
 
-/// All parts of the answer about a signature, in the order in which they stand there.
+/// All parts of the verdict about a signature, in their order.
 const SIGNATURE_PARTS: [SignaturePart; 7] = [
     SignaturePart::Grade,
     SignaturePart::Signer,
@@ -40,13 +41,13 @@ const SIGNATURE_PARTS: [SignaturePart; 7] = [
 const SIGNATURE_FORMAT: &str = "--format=%G?%x00%GS%x00%GK%x00%GF%x00%GP%x00%GT%x00%GG";
 
 impl Question {
-    /// One part of the answer about a signature.
+    /// Returns one part of the verdict about a signature.
     pub fn part(answer: &[u8], part: SignaturePart) -> &[u8] {
         let at = SIGNATURE_PARTS.iter().position(|known| *known == part).unwrap_or_default();
         answer.splitn(SIGNATURE_PARTS.len(), |byte| *byte == 0).nth(at).unwrap_or_default()
     }
 
-    /// The command that answers, for messages.
+    /// Returns the name of the command that answers, for messages.
     fn command(&self) -> &'static str {
         match self {
             Question::Stored(_) => "cat-file",
@@ -57,14 +58,14 @@ impl Question {
     }
 }
 
-/// Asks programs of git's. Two of them are started once and answer line by line.
+/// Asks programs of git. Two of them are started once and answer line by line.
 pub struct Answers<'a> {
     environment: &'a Environment,
     stored: Option<Conversation>,
     mail_map: Option<Conversation>,
-    /// There are few people, however many refs there are.
+    /// Cached without a bound, because there are few people, however many refs there are.
     contacts: HashMap<BString, BString>,
-    /// Fields beside each other often ask the same.
+    /// The last answer, because adjacent fields often ask the same question.
     last: Option<(Question, BString)>,
 }
 
@@ -74,7 +75,7 @@ impl<'a> Answers<'a> {
         Answers { environment, stored: None, mail_map: None, contacts: HashMap::new(), last: None }
     }
 
-    /// The answer.
+    /// Returns the answer.
     pub fn ask(&mut self, question: &Question) -> Result<BString> {
         if let Some((_, answer)) = self.last.as_ref().filter(|(last, _)| last == question) {
             return Ok(answer.clone());
@@ -92,7 +93,7 @@ impl<'a> Answers<'a> {
             Question::Name(id, options) => {
                 let mut command = command(self.environment, question);
                 command.args(options.iter().map(|option| option.to_os_str_lossy())).arg(id.to_string());
-                // Why an object has no name is of no interest.
+                // The reason why an object has no name does not matter.
                 self.output(question, command.stderr(Stdio::null()))?
             }
             Question::Signature(id) => {
@@ -105,7 +106,7 @@ impl<'a> Answers<'a> {
         Ok(answer)
     }
 
-    /// What a program writes, without the last line feed.
+    /// Returns the output of a program without its last line feed.
     fn output(&self, question: &Question, command: &mut Command) -> Result<BString> {
         match command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().and_then(|child| child.wait_with_output()) {
             Ok(output) => Ok(output.stdout.strip_suffix(b"\n").unwrap_or(&output.stdout).into()),
@@ -113,7 +114,7 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// Asks a program that goes on to run.
+    /// Asks a program that keeps running.
     fn converse(&mut self, question: &Question, line: &[u8]) -> Result<BString> {
         let (place, argument) = match question {
             Question::Stored(_) => (&mut self.stored, "--batch-check=%(objectsize:disk) %(deltabase)"),
@@ -140,10 +141,10 @@ fn not_run(environment: &Environment, question: &Question, error: &io::Error) ->
     real_git::not_run(&real_git::program(environment), question.command(), "a field of the format", error)
 }
 
-/// A program that answers each line with one.
+/// A program that answers each line with one line.
 struct Conversation {
     child: Child,
-    /// Until the end: the program ends when this is closed.
+    /// The program's standard input. The program ends when it is closed.
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
@@ -174,7 +175,7 @@ impl Conversation {
 impl Drop for Conversation {
     fn drop(&mut self) {
         self.input = None;
-        // How it ended says nothing about answers that were given.
+        // The exit status says nothing about answers that were given.
         let _ = self.child.wait();
     }
 }

@@ -1,9 +1,9 @@
-//! `--shell` and its siblings.
+//! `--shell`, `--perl`, `--python` and `--tcl`.
 
-/// `--shell` and its siblings: values as string literals of a language.
+/// The language for whose string literals values are quoted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Quote {
-    /// As they are.
+    /// Values are not quoted.
     #[default]
     None,
     Shell,
@@ -26,7 +26,8 @@ impl Quote {
         out.push(mark);
         for &byte in value {
             match (self, byte) {
-                // A quote ends the literal, stands escaped, and a new literal goes on; `!` likewise, for csh.
+                // A quote ends the literal, stands there escaped, and a new literal begins; so does `!`, because of
+                // csh.
                 (Quote::Shell, b'\'' | b'!') => out.extend_from_slice(&[b'\'', b'\\', byte, b'\'']),
                 (Quote::Perl, b'\'' | b'\\') => out.extend_from_slice(&[b'\\', byte]),
                 (Quote::Python, b'\'' | b'\\') => out.extend_from_slice(&[b'\\', byte]),
@@ -47,7 +48,7 @@ impl Quote {
 mod tests {
     use super::*;
 
-    /// Each literal was seen from git 2.55.
+    /// The literals were taken from git 2.55.
     #[test]
     fn each_language_gets_its_own_literals() {
         for (quote, expected) in [

@@ -1,20 +1,20 @@
-//! Which commits lead to which: `--contains`, `--merged` and their opposites.
+//! Which commits can be reached from which: `--contains`, `--merged` and their negations.
 
 use super::history::History;
 use crate::failure::{Result, fatal, message, say};
 use refdb_types::ObjectId;
 use std::collections::{HashMap, HashSet};
 
-/// Conditions on what can be reached from a ref, or from where the ref can be reached.
+/// Conditions on the commits that can be reached from a ref, and on those from which the ref can be reached.
 #[derive(Debug, Default)]
 pub struct Reach {
-    /// `--contains`: one of them can be reached.
+    /// `--contains`: one of these can be reached from the ref.
     pub contains: Vec<ObjectId>,
-    /// `--no-contains`: none of them can be reached.
+    /// `--no-contains`: none of these can be reached from the ref.
     pub no_contains: Vec<ObjectId>,
-    /// `--merged`: the ref can be reached from one of them.
+    /// `--merged`: the ref can be reached from one of these.
     pub merged: Vec<ObjectId>,
-    /// `--no-merged`: the ref can be reached from none of them.
+    /// `--no-merged`: the ref can be reached from none of these.
     pub no_merged: Vec<ObjectId>,
     contains_known: HashMap<ObjectId, bool>,
     no_contains_known: HashMap<ObjectId, bool>,
@@ -23,12 +23,12 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Whether there is no condition.
+    /// Returns whether there is no condition.
     pub fn is_empty(&self) -> bool {
         [&self.contains, &self.no_contains, &self.merged, &self.no_merged].iter().all(|list| list.is_empty())
     }
 
-    /// Whether a ref that holds `id` meets all conditions. Only refs that lead to commits can.
+    /// Returns whether a ref that holds `id` meets all conditions, which only refs to commits can.
     pub fn holds(&mut self, history: &History<'_>, id: ObjectId) -> Result<bool> {
         let Some(commit) = history.peel_to_commit(id)? else { return Ok(false) };
         if !self.contains.is_empty() && !reaches(history, commit, &self.contains, &mut self.contains_known)? {
@@ -55,7 +55,7 @@ impl Reach {
     }
 }
 
-/// Everything that can be reached from `tips`.
+/// Returns everything that can be reached from `tips`.
 fn ancestors(history: &History<'_>, tips: &[ObjectId]) -> Result<HashSet<ObjectId>> {
     let mut seen: HashSet<ObjectId> = tips.iter().copied().collect();
     let mut left = tips.to_vec();
@@ -69,7 +69,8 @@ fn ancestors(history: &History<'_>, tips: &[ObjectId]) -> Result<HashSet<ObjectI
     Ok(seen)
 }
 
-/// The parents of a commit, the first one last: it is taken first. Who asks what leads where gets no answer if one is missing, as from git 2.56 on.
+/// Returns the parents of a commit, the first one last, because it is taken first. A missing parent is an error, as in
+/// git 2.56 and later.
 fn parents(history: &History<'_>, id: &ObjectId) -> Result<Vec<ObjectId>> {
     let Some(mut commit) = history.find_commit(id)? else {
         say("error: ", &message!["Could not read ", id.to_string()]);
@@ -80,16 +81,16 @@ fn parents(history: &History<'_>, id: &ObjectId) -> Result<Vec<ObjectId>> {
     Ok(commit.parents)
 }
 
-/// Whether one of `targets` can be reached from `tip`. What was found out about commits on the way is kept.
+/// Returns whether one of `targets` can be reached from `tip`. The results for commits on the way are kept.
 fn reaches(
     history: &History<'_>,
     tip: ObjectId,
     targets: &[ObjectId],
     known: &mut HashMap<ObjectId, bool>,
 ) -> Result<bool> {
-    // Depth first with a stack of our own: histories are far deeper than any thread's stack.
+    // Depth first, with an explicit stack, because histories are far deeper than any thread's stack.
     let mut path: Vec<(ObjectId, Vec<ObjectId>)> = Vec::new();
-    // Replacements may have a commit lead to itself.
+    // Because of replacements, a commit may lead to itself.
     let mut on_path = HashSet::new();
     let mut next = Some(tip);
     let mut answer = false;

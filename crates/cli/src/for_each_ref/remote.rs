@@ -1,11 +1,11 @@
-//! Where branches come from and go to: `%(upstream)` and `%(push)`. See git-config(1), `branch.*`, `remote.*` and
+//! The counterparts of branches: `%(upstream)` and `%(push)`. See git-config(1), `branch.*`, `remote.*` and
 //! `push.default`.
 
 use bstr::{BStr, BString, ByteSlice};
 use refdb::config::Config;
 use std::collections::BTreeMap;
 
-/// What the configuration says of branches and remotes.
+/// What the configuration says about branches and remotes.
 #[derive(Debug, Default)]
 pub struct Remotes {
     branches: BTreeMap<BString, Branch>,
@@ -14,14 +14,14 @@ pub struct Remotes {
     push_default: PushDefault,
 }
 
-/// A branch's other side.
+/// The counterpart of a branch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counterpart {
-    /// The ref here that stands for it, if there is one.
+    /// The local ref that represents it, if there is one.
     pub tracking: Option<BString>,
-    /// The remote's name; empty if none is configured.
+    /// The name of the remote; empty if none is configured.
     pub remote: BString,
-    /// The ref's name there; empty if none is configured.
+    /// The name of the ref in the remote repository; empty if none is configured.
     pub remote_ref: BString,
 }
 
@@ -29,7 +29,7 @@ pub struct Counterpart {
 struct Branch {
     remote: Option<BString>,
     push_remote: Option<BString>,
-    /// The first one counts.
+    /// The first value counts.
     merge: Option<BString>,
 }
 
@@ -56,7 +56,8 @@ enum PushDefault {
 }
 
 impl Remotes {
-    /// Reads the configuration. Variables without a value are passed over, unless they are boolean, which makes them true.
+    /// Reads the configuration. Variables without a value are ignored, unless they are booleans, for which they mean
+    /// true.
     pub fn new(config: &Config) -> Self {
         let mut remotes = Remotes::default();
         for value in config.iter() {
@@ -98,7 +99,7 @@ impl Remotes {
         remotes
     }
 
-    /// What a branch is merged with. `expand` finds the full name of a branch of this repository.
+    /// Returns the ref that a branch is merged with. `expand` finds the full name of a branch of this repository.
     pub fn upstream(&self, name: &BStr, expand: &mut dyn FnMut(&BStr) -> BString) -> Counterpart {
         let mut found = || {
             let branch = self.branches.get(name.strip_prefix(b"refs/heads/")?.as_bstr())?;
@@ -113,7 +114,7 @@ impl Remotes {
         found().unwrap_or_default()
     }
 
-    /// Where a branch is pushed to.
+    /// Returns the ref that a branch is pushed to.
     pub fn push(&self, name: &BStr, expand: &mut dyn FnMut(&BStr) -> BString) -> Counterpart {
         let Some(short) = name.strip_prefix(b"refs/heads/") else { return Counterpart::default() };
         let branch = self.branches.get(short.as_bstr());
@@ -128,9 +129,10 @@ impl Remotes {
         }
     }
 
-    /// The remote of a branch for which none is configured: the only one that there is, or else `origin`.
+    /// Returns the remote of a branch for which none is configured: the only remote that there is, or else `origin`.
     ///
-    /// git counts names of remotes that branches mention, too, but only those of branches that it has shown before.
+    /// git also counts remotes that are only mentioned by branches, but only those of branches that it has shown
+    /// already.
     fn default_remote(&self) -> &BStr {
         match self.remotes.keys().collect::<Vec<_>>()[..] {
             [only] => only.as_bstr(),
@@ -152,7 +154,7 @@ impl Remotes {
             (_, PushDefault::Nothing) => None,
             (_, PushDefault::Current) => tracking(name),
             (_, PushDefault::Upstream) => self.upstream(name, expand).tracking,
-            // Only if both ways lead to the same.
+            // Only if both mappings lead to the same ref.
             (_, PushDefault::Simple) => {
                 self.upstream(name, expand).tracking.filter(|upstream| tracking(name).as_ref() == Some(upstream))
             }
@@ -172,7 +174,7 @@ impl PushDefault {
 }
 
 impl Refspec {
-    /// A negative refspec, and `:`, map no name, since there is none like that.
+    /// A negative refspec, or `:`, maps no name.
     fn parse(text: &BStr) -> Self {
         let text = text.strip_prefix(b"+").unwrap_or(text);
         let (from, to) = text.split_once_str(":").unwrap_or((text, b""));
@@ -188,7 +190,7 @@ impl Refspec {
     }
 }
 
-/// The first name that a refspec makes of `name`.
+/// Returns the name to which the first matching refspec maps `name`.
 fn map(refspecs: &[Refspec], name: &BStr) -> Option<BString> {
     refspecs.iter().find_map(|refspec| refspec.map(name)).filter(|to| !to.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Writing refs by a compiled format.
+//! Formats refs by a compiled format.
 
 use super::{
     atom::{Atom, Field, IdForm, NameForm, Part},
@@ -21,22 +21,22 @@ use unicode_width::UnicodeWidthChar;
 
 mod counterpart;
 
-/// Writes rows by a format.
+/// Formats rows by a format.
 pub struct Renderer<'a> {
     /// Where objects and other refs are looked up.
     pub world: &'a mut dyn World,
     /// How values are quoted.
     pub quote: Quote,
-    /// Whether colours are written.
+    /// Whether colors are written.
     pub colors: bool,
-    /// What stands for the name of a HEAD that is no branch, where branches are listed.
+    /// The text in place of a detached HEAD's name, if branches are listed.
     pub detached: Option<BString>,
     own: Object,
     behind: Object,
     scratch: Vec<u8>,
 }
 
-/// The object that was looked at last: refs next to each other often share it.
+/// The object that was looked up last, because adjacent refs often share it.
 #[derive(Default)]
 struct Object {
     header: Option<(ObjectId, ObjectKind, u64)>,
@@ -45,13 +45,13 @@ struct Object {
 }
 
 impl<'a> Renderer<'a> {
-    /// A renderer that looks things up in `world`.
+    /// Makes a renderer that looks things up in `world`.
     pub fn new(world: &'a mut dyn World, quote: Quote, colors: bool) -> Self {
         let (own, behind) = (Object::default(), Object::default());
         Renderer { world, quote, colors, detached: None, own, behind, scratch: Vec::new() }
     }
 
-    /// Appends a row, without a line feed.
+    /// Appends a row without a line feed.
     #[inline(always)]
     pub fn row(&mut self, format: &Format, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
         match &format.usual {
@@ -92,7 +92,7 @@ impl<'a> Renderer<'a> {
                 Piece::Atom(atom) if self.quote == Quote::None => {
                     self.atom(atom, row, out)?;
                 }
-                // Of a group only its outcome is quoted, not what it is made of.
+                // Only the result of a group is quoted, not its parts.
                 _ => {
                     let mut value = std::mem::take(&mut self.scratch);
                     value.clear();
@@ -142,7 +142,7 @@ impl<'a> Renderer<'a> {
     /// Appends the value of a field.
     pub fn atom(&mut self, atom: &Atom, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
         if atom.peeled && matches!(atom.field, Field::Refname(_) | Field::Symref(_)) {
-            // The value does not depend on it, but a broken tag is refused whatever is shown of it.
+            // The value does not depend on it, but git refuses a broken tag whatever is shown of it.
             self.peel(row)?;
         }
         match &atom.field {
@@ -187,7 +187,7 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
-    /// Whether it is a HEAD that is no branch, in a list of branches.
+    /// Returns whether the row is a detached HEAD in a list of branches.
     fn is_detached(&self, row: &Row<'_>) -> bool {
         self.detached.is_some() && row.name == "HEAD"
     }
@@ -230,7 +230,7 @@ impl<'a> Renderer<'a> {
             _ => {}
         }
         let kind = self.content(peeled, id, name)?;
-        // The identifiers are found first and shortened afterwards, when the content is no longer borrowed.
+        // The ids are found first and abbreviated afterwards, when the content is no longer borrowed.
         let mut ids: Vec<BString> = Vec::new();
         let mut form = IdForm::Full;
         let data = if peeled { &self.behind.data } else { &self.own.data };
@@ -287,7 +287,7 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
-    /// How the object is stored. That it is missing is said as everywhere.
+    /// Returns how the object is stored. A missing object is reported as everywhere else.
     fn stored(&mut self, field: &Field, id: ObjectId, name: &BStr, out: &mut Vec<u8>) -> Result<()> {
         if self.world.kind(&id)?.is_none() {
             return fatal!["missing object ", id.to_string(), " for ", name];
@@ -307,10 +307,9 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
-    /// The object behind an annotated tag; `None` if the ref holds no tag.
+    /// Returns the object behind an annotated tag, or `None` if the ref holds no tag.
     pub fn peel(&mut self, row: &Row<'_>) -> Result<Option<ObjectId>> {
-        // As in git, it is believed only where there is a peeled value. Broken tags, and other writers, leave tags
-        // unpeeled.
+        // As in git, only a peeled value is trusted, because broken tags and other writers leave tags unpeeled.
         if let Peeled::To(id) = row.peeled {
             return Ok(Some(*id));
         }
@@ -363,7 +362,7 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    /// Reads an object into the buffer that belongs to it.
+    /// Reads an object into the buffer for it.
     fn content(&mut self, peeled: bool, id: ObjectId, name: &BStr) -> Result<ObjectKind> {
         let object = if peeled { &mut self.behind } else { &mut self.own };
         if object.content == Some(id)
@@ -382,7 +381,7 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    /// The number by which a date sorts.
+    /// Returns the number by which a date is sorted.
     pub fn seconds(&mut self, atom: &Atom, row: &Row<'_>) -> Result<u64> {
         let Field::Person(role, _) = atom.field else { return Ok(0) };
         let Some(id) = (if atom.peeled { self.peel(row)? } else { Some(*row.id) }) else { return Ok(0) };
@@ -393,14 +392,14 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// Somebody's line by the mail map; `None` if that knows nobody of the name and address.
+/// Applies the mail map to a person's line. Returns `None` if it has no entry for the name and address.
 fn mapped(world: &mut dyn World, line: &BStr) -> Result<Option<BString>> {
     let Some(contact) = person::contact(line) else { return Ok(None) };
     let mapped = world.ask(&Question::Contact(contact.clone()))?;
     Ok((mapped != contact).then(|| person::with_contact(line, mapped.as_bstr())))
 }
 
-/// Without `count` components at the front; a negative `count` is the number left.
+/// Removes `count` components at the front; a negative `count` is the number that remains.
 fn lstrip(name: &BStr, count: i32) -> &[u8] {
     let components = name.split_str("/").count() as i64;
     let strip = if count < 0 { (components + i64::from(count)).max(0) } else { i64::from(count) };
@@ -413,7 +412,7 @@ fn lstrip(name: &BStr, count: i32) -> &[u8] {
     }
 }
 
-/// Without `count` components at the end; a negative `count` is the number left.
+/// Removes `count` components at the end; a negative `count` is the number that remains.
 fn rstrip(name: &BStr, count: i32) -> &[u8] {
     let components = name.split_str("/").count() as i64;
     let strip = if count < 0 { (components + i64::from(count)).max(0) } else { i64::from(count) };
@@ -426,7 +425,7 @@ fn rstrip(name: &BStr, count: i32) -> &[u8] {
     }
 }
 
-/// How many columns of a terminal a text takes; of text that is no UTF-8, the bytes count.
+/// Returns the number of columns that a text takes on a terminal, or its length in bytes if it is not UTF-8.
 pub fn columns(text: &[u8]) -> usize {
     text.to_str().map_or(text.len(), |text| text.chars().filter_map(|char| char.width()).sum())
 }

@@ -1,4 +1,4 @@
-//! The repository as fields see it.
+//! The world of a real repository.
 
 use super::{
     atom::Direction,
@@ -28,7 +28,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The repository as fields see it. What only some fields need is looked up when the first one asks.
+/// The world of a real repository. What only some fields need is looked up when the first of them asks.
 pub struct RepositoryWorld<'a> {
     session: &'a Session,
     snapshot: &'a dyn Snapshot,
@@ -40,16 +40,16 @@ pub struct RepositoryWorld<'a> {
     clock: Clock<'a>,
     /// The commits that fields name.
     bases: BTreeMap<BString, ObjectId>,
-    /// Those of them whose branches' beginnings are shown.
+    /// The commits whose branches' starting points are shown.
     begun: BTreeMap<BString, Base>,
     answers: Answers<'a>,
     trailer_rules: OnceCell<TrailerRules>,
-    /// The fields whose commits were looked for.
+    /// The fields whose commits were looked up.
     asked: BTreeSet<BString>,
 }
 
 impl<'a> RepositoryWorld<'a> {
-    /// The world of a listing of `snapshot`. `head` is the branch that is checked out.
+    /// Makes the world for listing `snapshot`. `head` is the branch that is checked out.
     pub fn new(
         session: &'a Session,
         snapshot: &'a dyn Snapshot,
@@ -74,8 +74,11 @@ impl<'a> RepositoryWorld<'a> {
         }
     }
 
-    /// Finds the commit that a field names, once for each field however often it is asked for. It is an error if there is none
-    /// of the name.
+    /// Finds the commit that a field names, once for each field.
+    ///
+    /// # Errors
+    ///
+    /// If there is no commit of that name.
     pub fn find_base(&mut self, field: &BStr) -> Result<()> {
         if !self.asked.insert(field.to_owned()) {
             return Ok(());
@@ -95,16 +98,16 @@ impl<'a> RepositoryWorld<'a> {
         fatal!["failed to find '", name, "'"]
     }
 
-    /// The working trees by the branches that are checked out there.
+    /// Returns the working trees by the branches that are checked out there.
     fn checked_out(&self) -> Result<BTreeMap<BString, PathBuf>> {
         let repository = self.session.store.repository();
         let mut found = BTreeMap::new();
         let mut note = |head: &str, path: PathBuf| {
-            // A worktree whose HEAD is broken, or leads elsewhere, has no branch checked out.
+            // A worktree whose HEAD is broken or detached has no branch checked out.
             if let Ok(Some((branch, _))) = follow(self.snapshot, head.into())
                 && branch.starts_with(b"refs/heads/")
             {
-                // In several of them: git shows the last.
+                // If a branch is checked out several times, git shows the last working tree.
                 found.insert(branch.into(), path);
             }
         };
@@ -122,7 +125,8 @@ impl<'a> RepositoryWorld<'a> {
     }
 }
 
-/// A working tree's folder, from that of its `.git`: absolute and without `..`, also where it does not exist any more.
+/// Returns the folder of a working tree from the path of its `.git`: absolute and without `..`, even if it does not
+/// exist any more.
 fn without_git(path: &Path) -> PathBuf {
     let path = plain_path(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
     match path.parent() {
@@ -219,7 +223,7 @@ impl World for RepositoryWorld<'_> {
     }
 
     fn is_packed(&self, name: &BStr) -> bool {
-        // A loose file hides what packed-refs says.
+        // A loose file hides the entry in packed-refs.
         let path = self.session.paths.common_dir.join(name.to_path_lossy());
         let is_loose = || std::fs::symlink_metadata(&path).is_ok_and(|found| !found.is_dir());
         self.session.store.repository().ref_format() == RefFormat::Files && name.starts_with(b"refs/") && !is_loose()

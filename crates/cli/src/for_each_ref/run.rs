@@ -21,7 +21,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     run_as(&COMMAND, invocation)
 }
 
-/// Runs the command under its newer name.
+/// Runs `refs list`.
 pub fn run_refs_list(invocation: &Invocation<'_>) -> Result<u8> {
     run_as(&REFS_LIST, invocation)
 }
@@ -51,7 +51,7 @@ fn list_refs(session: &Session, command: &Command, options: &mut Options, output
         reach: std::mem::take(&mut options.reach),
         commits_only: false,
     };
-    // With root refs the patterns' prefixes do not tell where they lie; there are few of them.
+    // With root refs, the prefixes of the patterns do not tell where matches are; but there are few root refs.
     let ranges = if options.root_refs { Ranges::All } else { filter.patterns.ranges() };
     let after = options.start_after.as_ref().map(|name| name.as_bstr()).filter(|name| !name.is_empty());
     let mut plan = Plan {

@@ -1,4 +1,4 @@
-//! `--sort`.
+//! Sorts refs: `--sort`.
 
 use super::{
     atom::{Atom, Contents, Field, NameForm, Part},
@@ -12,26 +12,26 @@ use refdb::{backend::Peeled, config::Config};
 use refdb_types::ObjectId;
 use std::cmp::Ordering;
 
-/// One key of the order.
+/// A sort key.
 #[derive(Debug)]
 pub struct Key {
     atom: Atom,
     reverse: bool,
     version: bool,
-    /// A date without a form, which is compared as a time. Any form, `default` too, is compared as the text that it
-    /// shows, as in git.
+    /// Whether it is a date without a form, which is compared as a time. As in git, a date with any form, including
+    /// `default`, is compared as the text that is shown.
     by_time: bool,
 }
 
 /// The order in which refs are shown.
 #[derive(Debug, Default)]
 pub struct Order {
-    /// The primary key first.
+    /// The keys, the primary one first.
     keys: Vec<Key>,
     ignore_case: bool,
 }
 
-/// A ref that waits to be shown, with the values of the keys.
+/// A ref that is kept to be sorted, with the values of the keys.
 pub struct Entry {
     name: BString,
     id: ObjectId,
@@ -46,14 +46,14 @@ enum KeyValue {
 }
 
 impl Order {
-    /// The keys in the order of the command line: the last one is the primary key.
+    /// Parses the keys in the order of the command line, in which the last one is the primary key.
     pub fn new(keys: &[BString], ignore_case: bool, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<Self> {
         let mut parsed = keys.iter().map(|key| Key::parse(key.as_bstr(), find)).collect::<Result<Vec<_>>>()?;
         parsed.reverse();
         Ok(Order { keys: parsed, ignore_case })
     }
 
-    /// Whether it is the order in which refs are stored.
+    /// Returns whether this is the order in which refs are stored.
     pub fn is_natural(&self) -> bool {
         let natural = |key: &Key| {
             key.atom == Atom { peeled: false, field: Field::Refname(NameForm::Full) } && !key.reverse && !key.version
@@ -61,7 +61,7 @@ impl Order {
         !self.ignore_case && self.keys.first().is_none_or(natural)
     }
 
-    /// Finds out what refs are ordered by.
+    /// Computes the values of the keys.
     pub fn weigh(&self, entries: &mut [Entry], renderer: &mut Renderer<'_>) -> Result<()> {
         for entry in entries {
             let values = self.keys.iter().map(|key| key.value(&entry.row(), renderer)).collect::<Result<_>>()?;
@@ -70,7 +70,7 @@ impl Order {
         Ok(())
     }
 
-    /// Sorts what was taken down. Refs that no key tells apart are ordered by name.
+    /// Sorts the refs. Refs that are equal in all keys are sorted by name.
     pub fn sort(&self, entries: &mut [Entry], config: &Config) {
         let by_version = entries.len() > 1 && self.keys.iter().any(|key| key.version);
         let suffixes = if by_version { Suffixes::configured(config) } else { Suffixes::default() };
@@ -101,23 +101,23 @@ impl Order {
 }
 
 impl Entry {
-    /// Takes down a row.
+    /// Keeps a row.
     pub fn of(row: &Row<'_>) -> Self {
         let symref = row.symref.map(ToOwned::to_owned);
         Entry { name: row.name.to_owned(), id: *row.id, symref, peeled: *row.peeled, values: Vec::new() }
     }
 
-    /// The refname.
+    /// Returns the refname.
     pub fn name(&self) -> &BStr {
         self.name.as_bstr()
     }
 
-    /// Whether it is HEAD.
+    /// Returns whether the ref is HEAD.
     pub fn is_head(&self) -> bool {
         self.name == "HEAD"
     }
 
-    /// The row again.
+    /// Returns the row that was kept.
     pub fn row(&self) -> Row<'_> {
         Row {
             name: self.name.as_bstr(),
@@ -140,7 +140,7 @@ impl Key {
             None => (false, rest),
         };
         let atom = match Structure::parse(rest)? {
-            // All refs are alike in what says only how others are shown.
+            // A field that only affects others is the same for all refs.
             Some(_) => Atom { peeled: false, field: Field::Blank { of_object: false } },
             None => Atom::parse(rest.as_bstr(), find)?,
         };

@@ -1,4 +1,4 @@
-//! `%(trailers)`: which of a message's trailers (git-interpret-trailers(1)) are shown, and how.
+//! `%(trailers)`: selects and formats the trailers of a message (git-interpret-trailers(1)).
 
 use crate::failure::{Result, fatal};
 use bstr::{BStr, BString, ByteSlice};
@@ -11,30 +11,30 @@ pub use block::{TrailerRules, trailers};
 /// Which trailers are shown, and how: what follows the colon, see "trailers" in git-log(1).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TrailerForm {
-    /// Trailers with one of these keys only; `None` for all.
+    /// The keys of the trailers that are shown; `None` for all.
     keys: Option<Vec<BString>>,
-    /// No lines that are not trailers.
+    /// Whether lines that are not trailers are omitted.
     only: bool,
-    /// Each trailer on one line.
+    /// Whether each trailer is shown on one line.
     unfold: bool,
-    /// No values.
+    /// Whether values are omitted.
     key_only: bool,
-    /// No keys.
+    /// Whether keys are omitted.
     value_only: bool,
     separator: Option<BString>,
     key_value_separator: Option<BString>,
 }
 
-/// A trailer, or a line among trailers that is none.
+/// A trailer, or a line between trailers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trailer {
-    /// `None`: the value is the line.
+    /// The key; `None` if the value is a line that is not a trailer.
     pub key: Option<BString>,
     pub value: BString,
 }
 
 impl TrailerForm {
-    /// Reads what follows the colon.
+    /// Parses what follows the colon.
     pub fn parse(text: &[u8]) -> Result<Self> {
         let mut form = TrailerForm::default();
         let mut rest = text;
@@ -49,7 +49,7 @@ impl TrailerForm {
         Ok(form)
     }
 
-    /// Reads one word; false if it is none that is known.
+    /// Parses one word. Returns `false` if it is unknown.
     fn set(&mut self, word: &[u8], is_last: bool) -> Result<bool> {
         let (name, value) = word.split_once_str("=").map_or((word, None), |(name, value)| (name, Some(value)));
         let switch = match name {
@@ -75,21 +75,21 @@ impl TrailerForm {
         };
         match parse_boolean(value.map(BStr::new)) {
             Some(on) => *switch = on,
-            // As git, which sees the fault only if nothing follows.
+            // As in git, the mistake is noticed only if nothing follows.
             None if is_last => return fatal!["unknown %(trailers) argument: "],
             None => {}
         }
         Ok(true)
     }
 
-    /// Whether the trailers are shown as they stand in the message.
+    /// Returns whether the trailers are shown as they are in the message.
     fn is_plain(&self) -> bool {
         let TrailerForm { keys, only, unfold, key_only, value_only, separator, key_value_separator } = self;
         let changes = *only || *unfold || *key_only || *value_only;
         !changes && keys.is_none() && separator.is_none() && key_value_separator.is_none()
     }
 
-    /// Appends a message's trailers.
+    /// Appends the trailers of a message.
     pub fn show(&self, message: &[u8], rules: &TrailerRules, out: &mut Vec<u8>) {
         let block = block::find(message, rules);
         let start = out.len();
@@ -100,7 +100,7 @@ impl TrailerForm {
                 self.show_one(&trailer, rules, start, out);
             }
         }
-        // Git's values end there.
+        // Git's values end at a NUL.
         let len = out[start..].find_byte(0).unwrap_or(out.len() - start);
         out.truncate(start + len);
     }
@@ -116,7 +116,7 @@ impl TrailerForm {
                 separate(out);
                 out.extend_from_slice(&trailer.value);
                 if self.separator.is_some() {
-                    // As git, which trims all that it has.
+                    // Like git, trims everything that was collected.
                     let len = out[start..].trim_ascii_end().len();
                     out.truncate(start + len);
                 }
@@ -146,7 +146,7 @@ impl TrailerForm {
     }
 }
 
-/// A value on one line: each line break and the white space around it become one blank.
+/// Joins a value to one line: each line break with the white space around it becomes one blank.
 fn unfolded(value: &BString) -> BString {
     let mut out = BString::default();
     let mut rest = value.as_bytes();
@@ -159,7 +159,7 @@ fn unfolded(value: &BString) -> BString {
     out.trim().into()
 }
 
-/// Reads `%n`, `%xNN` and `%%`; all else stands for itself.
+/// Expands `%n`, `%xNN` and `%%`; everything else stands for itself.
 fn expand(text: &[u8]) -> BString {
     let mut out = BString::default();
     let mut rest = text;
@@ -187,7 +187,7 @@ mod tests {
     const MESSAGE: &str =
         "subj\n\nbody\n\nA-b: one\nnot a trailer\nSigned-off-by: x <y>\n  folded\nA-b : two\nEmpty:\n";
 
-    /// Each value was seen from git 2.55.
+    /// The values were taken from git 2.55.
     #[test]
     fn trailers_are_shown_as_git_shows_them() {
         for (form, expected) in [

@@ -1,16 +1,16 @@
-//! `--sort=version:refname`: numbers inside names count as numbers, and `versionsort.suffix` moves pre-releases.
+//! `--sort=version:refname`: numbers in names are compared by value, and `versionsort.suffix` orders pre-releases.
 
 use crate::failure::say;
 use bstr::BString;
 use refdb::config::Config;
 use std::cmp::Ordering;
 
-/// `versionsort.suffix` (git-config(1)): endings of version numbers, in the order in which they sort.
+/// `versionsort.suffix` (git-config(1)): suffixes of version numbers, in the order in which they sort.
 #[derive(Debug, Default)]
 pub struct Suffixes(Vec<BString>);
 
 impl Suffixes {
-    /// What the configuration says. A setting without a value switches all off, with git's error.
+    /// Reads the configuration. A setting without a value disables all suffixes, with git's error.
     pub fn configured(config: &Config) -> Self {
         const NAME: &str = "versionsort.suffix";
         const OLD_NAME: &str = "versionsort.prereleasesuffix";
@@ -21,7 +21,7 @@ impl Suffixes {
         Suffixes(new.or(old).unwrap_or_default())
     }
 
-    /// The values of a setting; `None` if there are none, or if one is no value.
+    /// Returns the values of a setting, or `None` if there are none or one has no value.
     fn all(config: &Config, name: &str) -> Option<Vec<BString>> {
         config.last(name)?;
         let values: Option<Vec<BString>> = config.all(name).map(|value| value.raw.map(Into::into)).collect();
@@ -31,7 +31,7 @@ impl Suffixes {
         values
     }
 
-    /// Compares two texts that differ first at `differ`.
+    /// Compares two texts whose first difference is at `differ`.
     fn compare(&self, one: &[u8], two: &[u8], differ: usize) -> Option<Ordering> {
         let (one, two) = (self.place(one, differ), self.place(two, differ));
         match (one, two) {
@@ -42,8 +42,8 @@ impl Suffixes {
         }
     }
 
-    /// The number of the suffix that reaches the difference, or begins there. It is the one that begins first, and of
-    /// those the longest.
+    /// Returns the number of the suffix that extends to the difference or starts there: the one that starts first, and
+    /// of those the longest.
     fn place(&self, text: &[u8], differ: usize) -> Option<usize> {
         let begins = |suffix: &BString| {
             (differ.saturating_sub(suffix.len())..=differ.min(text.len())).find(|at| text[*at..].starts_with(suffix))
@@ -54,7 +54,7 @@ impl Suffixes {
     }
 }
 
-/// Compares two versions: by their suffixes if they decide, else by their numbers.
+/// Compares two versions by their suffixes, or else by their numbers.
 pub fn compare(one: &[u8], two: &[u8], suffixes: &Suffixes) -> Ordering {
     if !suffixes.0.is_empty() && one != two {
         let differ = first_difference(one, two);
@@ -69,11 +69,11 @@ fn first_difference(one: &[u8], two: &[u8]) -> usize {
     one.iter().zip(two).position(|(one, two)| one != two).unwrap_or(one.len().min(two.len()))
 }
 
-/// Compares as `strverscmp(3)` does: runs of digits by value, except that a run with a leading zero is a fraction.
+/// Compares like `strverscmp(3)`: runs of digits by value, except that a run with a leading zero is a fraction.
 fn compare_numbers(one: &[u8], two: &[u8]) -> Ordering {
     let differ = first_difference(one, two);
     let bytes = || one[differ..].first().cmp(&two[differ..].first());
-    // The first difference may lie inside a run of digits, part of which both have in common.
+    // The first difference may be inside a run of digits whose beginning both texts share.
     let start = one[..differ].iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |at| at + 1);
     let (one_run, two_run) = (digits(&one[start..]), digits(&two[start..]));
     let is_number = |run: &[u8]| run.first().is_some_and(|digit| *digit != b'0');
@@ -83,7 +83,8 @@ fn compare_numbers(one: &[u8], two: &[u8]) -> Ordering {
     let common = &one[start..differ];
     let goes_on = one_run.len() > common.len() || two_run.len() > common.len();
     if !common.is_empty() && common.iter().all(|digit| *digit == b'0') && goes_on {
-        // After leading zeros a further digit makes the smaller fraction, and the end makes the integer zero.
+        // After leading zeros, one more digit makes the smaller fraction, and the end of the run makes the integer
+        // zero.
         let rank = |run: &[u8]| run.get(common.len()).copied().unwrap_or(u8::MAX);
         return rank(one_run).cmp(&rank(two_run)).then_with(bytes);
     }
@@ -98,7 +99,7 @@ fn digits(text: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    /// The order of the manual page strverscmp(3): 000 < 00 < 01 < 010 < 09 < 0 < 1 < 9 < 10.
+    /// The order in the manual page strverscmp(3): 000 < 00 < 01 < 010 < 09 < 0 < 1 < 9 < 10.
     #[test]
     fn numbers_are_ordered_as_the_manual_page_says() {
         let ordered = ["000", "00", "01", "010", "09", "0", "1", "9", "10"];

@@ -1,4 +1,4 @@
-//! Reading an atom: the text between the brackets, with git's words for mistakes.
+//! Parses the text between the brackets of a field, with git's messages about mistakes.
 
 use super::{
     Atom, Contents, CounterpartForm, Direction, EmailForm, Field, IdForm, NameForm, Part, Role, SignaturePart,
@@ -11,7 +11,7 @@ use crate::{
 use bstr::{BStr, ByteSlice};
 
 impl Atom {
-    /// Reads what stands between the brackets. `find` is told the commits that are named there, and looks for them at once.
+    /// Parses a field. `find` is called for each commit that is named, and looks it up at once.
     pub fn parse(text: &BStr, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<Self> {
         let bytes: &[u8] = text;
         let (peeled, rest) = match bytes.strip_prefix(b"*") {
@@ -33,7 +33,7 @@ impl Atom {
     }
 }
 
-/// An atom as it is written.
+/// A field as it is written.
 struct Spelling<'a> {
     text: &'a BStr,
     name: &'a [u8],
@@ -105,7 +105,7 @@ impl Spelling<'_> {
         fatal!["unrecognized %(", self.name, ") argument: ", self.argument.unwrap_or_default()]
     }
 
-    /// Of fields that stand for several names, git tells the name as it was written.
+    /// If a field has several names, git reports it by the name that was written.
     fn unrecognized_here<T>(&self, argument: &[u8]) -> Result<T> {
         let star = if self.peeled { "*" } else { "" };
         fatal!["unrecognized %(", star, self.name, ") argument: ", argument]
@@ -122,7 +122,7 @@ impl Spelling<'_> {
         Ok(field)
     }
 
-    /// The name of a commit, which must be there.
+    /// Returns the name of a commit, which is required.
     fn committish(&self) -> Result<&[u8]> {
         match self.argument {
             Some(name) => Ok(name),
@@ -247,7 +247,7 @@ impl Spelling<'_> {
         Ok(Field::Person(role, part))
     }
 
-    /// Several words may follow one another; the shortest form wins.
+    /// Several words may follow one another, of which the shortest form counts.
     fn email(&self) -> Result<Part> {
         let (mut form, mut mapped) = (EmailForm::Whole, false);
         let mut rest = self.argument;

@@ -7,7 +7,7 @@ use crate::{
 use bstr::ByteSlice;
 
 impl Renderer<'_> {
-    /// Appends the field of a branch's other side.
+    /// Appends a field of a branch's counterpart.
     pub(super) fn counterpart(
         &mut self,
         direction: Direction,

@@ -1,17 +1,17 @@
-//! Where in a message the trailers stand, and each of them. See git-interpret-trailers(1), "DESCRIPTION".
+//! Finds the trailers of a message: git-interpret-trailers(1), "DESCRIPTION".
 
 use super::Trailer;
 use bstr::{BString, ByteSlice};
 use refdb::config::Config;
 
-/// What the configuration says of trailers.
+/// What the configuration says about trailers.
 #[derive(Clone, Debug)]
 pub struct TrailerRules {
     /// The characters that may follow a key.
     separators: BString,
-    /// Trailers that are configured, in order.
+    /// The configured trailers, in order.
     known: Vec<Known>,
-    /// What a comment line begins with.
+    /// The start of a comment line.
     comment: BString,
 }
 
@@ -24,17 +24,17 @@ struct Known {
 }
 
 impl Known {
-    /// Whether a key in a message is short for it.
+    /// Returns whether a key in a message is an abbreviation of it.
     fn is(&self, key: &[u8]) -> bool {
         let begins = |name: &BString| name.get(..key.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(key));
         begins(&self.alias) || self.key.as_ref().is_some_and(begins)
     }
 }
 
-/// The line, behind a comment's mark, at which a message ends.
+/// The line, after the start of a comment, at which a message ends.
 const SCISSORS: &[u8] = b" ------------------------ >8 ------------------------\n";
 
-/// How lines begin that git itself adds.
+/// The starts of lines that git itself adds.
 const ADDED_BY_GIT: [&[u8]; 2] = [b"Signed-off-by: ", b"(cherry picked from commit "];
 
 impl Default for TrailerRules {
@@ -78,7 +78,7 @@ impl TrailerRules {
         &mut self.known[at]
     }
 
-    /// What stands between a key and its value: nothing if the key ends with a separator itself.
+    /// Returns what is between a key and its value, which is nothing if the key itself ends with a separator.
     pub(super) fn between(&self, key: &[u8]) -> Vec<u8> {
         let ends = key.trim_ascii_end().last().is_some_and(|byte| self.separators.contains(byte));
         match self.separators.first() {
@@ -87,7 +87,7 @@ impl TrailerRules {
         }
     }
 
-    /// Where the separator stands in a line that is a trailer.
+    /// Returns the position of the separator in a line that is a trailer.
     fn separator(&self, line: &[u8]) -> Option<usize> {
         let is_key = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
         let key = line.iter().take_while(|byte| is_key(byte)).count();
@@ -97,7 +97,7 @@ impl TrailerRules {
         (key > 0 && is_separator).then_some(at)
     }
 
-    /// What the configuration says of the key.
+    /// Returns the configured trailer for a key.
     fn of_key(&self, key: &[u8]) -> Option<&Known> {
         self.known.iter().find(|known| known.is(key))
     }
@@ -107,10 +107,10 @@ impl TrailerRules {
     }
 }
 
-/// The lines of a message that hold its trailers; none if there are no trailers.
+/// Returns the lines of a message that contain its trailers, if there are any.
 ///
-/// It is the last paragraph, if that is not the first one. All of its lines are trailers, or one of them is known and at
-/// least a quarter are trailers.
+/// This is the last paragraph, unless it is also the first one. Either all of its lines are trailers, or one of them is
+/// known and at least a quarter are trailers.
 pub(super) fn find<'m>(message: &'m [u8], rules: &TrailerRules) -> &'m [u8] {
     let end = end_of_text(message, rules);
     let text = &message[..end];
@@ -132,12 +132,12 @@ pub(super) fn find<'m>(message: &'m [u8], rules: &TrailerRules) -> &'m [u8] {
     b""
 }
 
-/// What was seen of a paragraph, from its end.
+/// The state of a scan of a paragraph from its end.
 #[derive(Default)]
 struct Seen {
     trailers: usize,
     others: usize,
-    /// Lines that belong to the trailer before them, if there is one.
+    /// The number of lines that continue the trailer before them, if there is one.
     folded: usize,
     is_known: bool,
     is_any: bool,
@@ -171,7 +171,7 @@ impl Seen {
     }
 }
 
-/// Where the text ends: blank lines, comments and a list of conflicts behind it do not count.
+/// Returns the end of the text, without blank lines, comments, and a list of conflicts after it.
 fn end_of_text(message: &[u8], rules: &TrailerRules) -> usize {
     let mut end = 0;
     let mut at = 0;
@@ -198,12 +198,12 @@ fn is_blank(line: &[u8]) -> bool {
     line.trim_ascii().is_empty()
 }
 
-/// The trailers of a paragraph, and the lines between them.
+/// Returns the trailers of a paragraph, and the lines between them.
 pub fn trailers(block: &[u8], rules: &TrailerRules) -> Vec<Trailer> {
     let mut lines: Vec<(BString, bool)> = Vec::new();
     for line in block.lines_with_terminator() {
         match lines.last_mut() {
-            // A folded line belongs to a trailer only.
+            // Only a trailer can be folded.
             Some((last, true)) if line.first().is_some_and(|byte| byte.is_ascii_whitespace()) => {
                 last.extend_from_slice(line);
             }
