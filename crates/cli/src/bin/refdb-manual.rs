@@ -1,5 +1,6 @@
-//! Writes shell completions and man pages of refdb and refdb-lab into a folder. The programs read their command lines by
-//! the same tables. It is run by `cargo run -p refdb-cli --features manual --bin refdb-manual -- DIR`.
+//! Writes shell completions and man pages of refdb and refdb-lab into a folder, from the same tables by which the
+//! programs parse their command lines. Run it with `cargo run -p refdb-cli --features manual --bin refdb-manual --
+//! DIR`.
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use clap_complete::Shell;
@@ -20,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     page(&program, &folder.join("refdb.1"))?;
     lab(folder)?;
     for command in refdb_cli::commands() {
-        // clap wants names that live as long as the program, which is short.
+        // clap wants names that live as long as the program, which is short-lived.
         let name: &'static str = format!("refdb-{}", command.name).leak();
         page(&subcommand(command).name(name), &folder.join(format!("{name}.1")))?;
     }
@@ -35,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The same of refdb-lab, whose command line clap itself reads.
+/// Writes those of refdb-lab, whose command line is parsed by clap itself.
 fn lab(folder: &Path) -> Result<(), Box<dyn Error>> {
     let mut lab = refdb_lab::options::Options::command().disable_help_subcommand(true);
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
@@ -89,7 +90,7 @@ fn subcommand(command: &'static refdb_cli::options::Command) -> Command {
         .arg(Arg::new("arguments").num_args(0..).value_name("ARGUMENT").hide(true))
 }
 
-/// The option, and its negation.
+/// Returns the option and its negation.
 fn arguments(opt: &'static Opt) -> Vec<Arg> {
     let mut arg = Arg::new(opt.name).help(opt.help).hide(opt.hidden);
     if let Some(letter) = opt.short {

@@ -10,13 +10,13 @@ use refdb::{Snapshot, Target};
 use refdb_types::{FormatOptions, ObjectId, RefName, SYMREF_DEPTH_MAX, check_format};
 use std::{fs, ops::ControlFlow, path::Path};
 
-/// Where HEAD leads.
+/// What HEAD points at.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Head {
-    /// A branch, which may have no commit yet.
+    /// A branch, which may not have a commit yet.
     Branch(BString),
     Detached(ObjectId),
-    /// There is none, or it leads elsewhere.
+    /// HEAD is missing, or leads elsewhere.
     Odd,
 }
 
@@ -40,7 +40,7 @@ impl Head {
     }
 }
 
-/// The words that stand for a HEAD that is no branch.
+/// Returns the text for a HEAD that is not a branch.
 pub(super) fn description(
     session: &Session,
     snapshot: &dyn Snapshot,
@@ -71,8 +71,8 @@ pub(super) fn description(
     })
 }
 
-/// Where HEAD was moved to last, by its reflog: a name and the commit. The name is the one that was given then, if it still
-/// stands for the same commit.
+/// Returns where HEAD was last moved to, by its reflog: a name and the commit. The name is the one that was given then,
+/// if it still stands for the same commit.
 fn detached_from(
     session: &Session,
     snapshot: &dyn Snapshot,
@@ -98,7 +98,7 @@ fn detached_from(
     Ok(Some((short(session, &id)?, id)))
 }
 
-/// Whether a ref holds the commit, or a tag of it.
+/// Returns whether a ref holds the commit, or a tag of it.
 fn leads_to(snapshot: &dyn Snapshot, history: &History<'_>, name: &BStr, commit: &ObjectId) -> Result<bool> {
     let Some((_, id)) = follow(snapshot, name)? else { return Ok(false) };
     Ok(id == *commit || history.peel_to_commit(id)? == Some(*commit))
@@ -109,7 +109,7 @@ fn short(session: &Session, id: &ObjectId) -> Result<BString> {
     Ok(hex[..session.abbreviate(id, None)?].into())
 }
 
-/// The branch that git wrote into a file while something is under way; `None` if there was none.
+/// Returns the branch that git wrote into a file for an operation in progress, or `None` if there was none.
 fn branch_in(session: &Session, file: &Path) -> Result<Option<BString>> {
     let Ok(text) = fs::read(file) else { return Ok(None) };
     let text = text.trim_end_with(|char| char == '\n').as_bstr();

@@ -3,7 +3,7 @@ use crate::for_each_ref::{color::sequence, render::columns, sort::Entry};
 use bstr::{BStr, BString};
 use refdb::config::Config;
 
-/// The sequences that begin the parts of a line, and that end them. All are empty where no colours are shown.
+/// The sequences that start and end the parts of a line. All of them are empty if no colors are shown.
 #[derive(Debug, Default)]
 pub(super) struct Colors {
     current: BString,
@@ -15,9 +15,9 @@ pub(super) struct Colors {
 }
 
 impl Colors {
-    /// `color.branch.<slot>`; `None` if one of them is no good.
+    /// Reads `color.branch.<slot>`. Returns `None` if a value is invalid.
     pub(super) fn of(config: &Config, are_shown: bool) -> Option<Self> {
-        // Git stops at a value that is no good, also at one that does not count.
+        // Git stops at an invalid value, even at one that is not in effect.
         let slot = |name: &str, usual: &str| {
             let key = format!("color.branch.{name}");
             config.all(&key).try_fold(BString::from(usual), |_, value| sequence(value.raw?))
@@ -34,22 +34,22 @@ impl Colors {
     }
 }
 
-/// How a branch is shown where no format is given.
+/// The default format of a branch.
 pub(super) struct Look<'a> {
     pub(super) kind: Kind,
     pub(super) verbose: usize,
-    /// The digits of object ids; 0 for all, `None` as is configured.
+    /// The number of digits of object ids; 0 for all, `None` if the configuration decides.
     pub(super) digits: Option<u32>,
     pub(super) colors: &'a Colors,
 }
 
 impl Look<'_> {
-    /// What remote-tracking branches are told from others by.
+    /// The text that marks remote-tracking branches.
     fn prefix(&self) -> &'static str {
         if self.kind == Kind::Remote { "" } else { "remotes/" }
     }
 
-    /// The width of the widest name. `detached` stands for HEAD.
+    /// Returns the width of the widest name. `detached` stands for HEAD.
     pub(super) fn width(&self, entries: &[Entry], detached: Option<&BStr>) -> usize {
         let width = |entry: &Entry| {
             let name = entry.name();
@@ -64,7 +64,7 @@ impl Look<'_> {
         entries.iter().map(width).max().unwrap_or(0)
     }
 
-    /// The format, in which names have this width if more follows them.
+    /// Makes the format, in which names have this width if more follows them.
     pub(super) fn format(&self, width: usize) -> BString {
         let Colors { current, local, remote, upstream, worktree, reset } = self.colors;
         let id = match self.digits {

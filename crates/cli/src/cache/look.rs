@@ -6,7 +6,7 @@ use std::{cmp::Reverse, collections::BinaryHeap, path::Path};
 
 const SHOWN: u64 = 20;
 
-/// Checks every record. Exit code 1 if one is harmed, or was lost with others.
+/// Checks every record. The exit code is 1 if a record is damaged, or was lost together with others.
 pub(super) fn verify(folder: &Path) -> Result<u8> {
     let cache = Cache::open_to_inspect(folder)?;
     say_lost(&cache);
@@ -17,7 +17,7 @@ pub(super) fn verify(folder: &Path) -> Result<u8> {
     Ok(u8::from(bad > 0 || !cache.notices().is_empty()))
 }
 
-/// Shows the largest entries.
+/// Prints the largest entries.
 pub(super) fn top(folder: &Path, settings: &Settings) -> Result<u8> {
     let secret = is_secret(folder)?;
     let cache = Cache::open_read_only(folder, settings.key.as_ref())?;
@@ -46,12 +46,12 @@ pub(super) fn top(folder: &Path, settings: &Settings) -> Result<u8> {
     Ok(0)
 }
 
-/// Frees dead space. Nobody else may have the cache open.
+/// Frees dead space. No other process may have the cache open.
 pub(super) fn compact(folder: &Path, settings: &Settings) -> Result<u8> {
     refuse_another_users(folder)?;
     let mut options = Options::new(limit(folder, settings)?);
     options.key = settings.key.clone();
-    // A wrong key would empty the cache.
+    // With a wrong key, opening the cache would empty it.
     drop(Cache::open_read_only(folder, settings.key.as_ref())?);
     let cache = Cache::open(folder, options)?;
     say_lost(&cache);
@@ -63,7 +63,7 @@ pub(super) fn compact(folder: &Path, settings: &Settings) -> Result<u8> {
     Ok(0)
 }
 
-/// The limit given, else the one it had last.
+/// Returns the limit that was given, or else the one that the cache had last.
 fn limit(folder: &Path, settings: &Settings) -> Result<u64> {
     if let Some(limit) = settings.limit {
         return Ok(limit);

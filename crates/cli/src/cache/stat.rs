@@ -6,19 +6,19 @@ use refdb_kvcache::{Cache, Stats};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Folders below each other that are searched for caches: a root, names, versions.
+/// The depth of folders that are searched for caches: a root, names, versions.
 const DEPTH: usize = 2;
 
-/// What there is to say of one cache.
+/// What is known about a cache.
 #[derive(Serialize)]
 struct Report {
     folder: String,
     encrypted: bool,
     entries: u64,
-    /// Bytes of the entries' records.
+    /// The size of the entries' records in bytes.
     live_bytes: u64,
     disk_bytes: u64,
-    /// What the process that uses the cache, or used it last, has counted since it opened it.
+    /// The statistics of the process that uses the cache, or used it last, since it opened it.
     #[serde(skip_serializing_if = "Option::is_none")]
     counted: Option<Counted>,
 }
@@ -36,7 +36,7 @@ struct Counted {
     corrupt: u64,
     disk_errors: u64,
     hit_ratio: Option<f64>,
-    /// What half the limit would have given, as far as a sample tells.
+    /// The estimated effect of half the limit.
     hit_ratio_at_half: Option<f64>,
     hit_ratio_at_twice: Option<f64>,
 }
@@ -62,7 +62,7 @@ impl Counted {
     }
 }
 
-/// Counts a cache, or all caches below a folder.
+/// Prints statistics of a cache, or of all caches below a folder.
 pub(super) fn run(folder: &Path, json: bool) -> Result<u8> {
     let mut caches = Vec::new();
     find(folder, DEPTH, &mut caches);
@@ -78,7 +78,7 @@ pub(super) fn run(folder: &Path, json: bool) -> Result<u8> {
     for folder in &caches {
         match report(folder) {
             Ok(report) => reports.push(report),
-            // One of a newer program, or another user's, says nothing against the others.
+            // A cache of a newer program, or of another user, is no reason to stop.
             Err(error) if caches.len() > 1 => {
                 say("warning: ", error.to_string().as_bytes());
                 unread = 1;

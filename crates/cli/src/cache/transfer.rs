@@ -28,7 +28,7 @@ pub(super) fn export(folder: &Path, settings: &Settings) -> Result<u8> {
     }
 }
 
-/// Puts all entries from standard input.
+/// Stores all entries from standard input.
 pub(super) fn import(folder: &Path, settings: &Settings) -> Result<u8> {
     let Some(limit) = settings.limit else {
         return Err(COMMAND.wrong_use(Some(message!["import needs --limit"])));
@@ -36,7 +36,7 @@ pub(super) fn import(folder: &Path, settings: &Settings) -> Result<u8> {
     refuse_another_users(folder)?;
     let is_new = !folder.join("format").exists();
     if !is_new {
-        // A wrong key would empty the cache.
+        // With a wrong key, opening the cache would empty it.
         drop(Cache::open_read_only(folder, settings.key.as_ref())?);
     }
     let mut options = Options::new(limit);
@@ -45,7 +45,7 @@ pub(super) fn import(folder: &Path, settings: &Settings) -> Result<u8> {
     say_lost(&cache);
     let imported = cache.import(&mut BufReader::with_capacity(1 << 20, io::stdin().lock()));
     if is_new && imported.is_err() && cache.stats().entries == 0 {
-        // An empty cache would refuse the next import if that has another key.
+        // An empty cache would refuse the next import if that uses another key.
         let _ = cache.close().and_then(|()| delete_cache(folder));
     }
     let imported = imported?;

@@ -5,7 +5,7 @@ use refdb::{backend::Peeled, files::Packed};
 use refdb_types::HashKind;
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
-/// Shows packed-refs.
+/// Prints packed-refs.
 pub(super) fn dump(dumper: &mut Dumper<'_>, path: &Path, bytes: Vec<u8>) -> Result<()> {
     let header = bytes.lines().next().filter(|line| line.starts_with(b"#")).unwrap_or(b"(no header)").to_vec();
     let hash = hash_of(&bytes);
@@ -40,7 +40,7 @@ pub(super) fn dump(dumper: &mut Dumper<'_>, path: &Path, bytes: Vec<u8>) -> Resu
     Ok(())
 }
 
-/// Nothing in the file tells the hash function but the length of the ids.
+/// The length of the ids is the only sign of the hash function.
 fn hash_of(bytes: &[u8]) -> HashKind {
     let record = bytes.lines().find(|line| line.first().is_some_and(u8::is_ascii_hexdigit)).unwrap_or_default();
     match record.find_byte(b' ') {

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-/// Shows one reftable as it lies in the file.
+/// Prints a reftable in the order in which it is stored.
 pub(super) fn dump(dumper: &mut Dumper<'_>, path: &Path, mapping: Mapping) -> Result<()> {
     let shown = path.as_os_str().as_bytes();
     let size = mapping.len().to_string();
@@ -26,7 +26,7 @@ pub(super) fn dump(dumper: &mut Dumper<'_>, path: &Path, mapping: Mapping) -> Re
     result.or_else(damaged)
 }
 
-/// Passes written bytes on to the command's output.
+/// Forwards written bytes to the command's output.
 struct Relieved<'a, 'd> {
     dumper: &'a mut Dumper<'d>,
     failed: Option<crate::failure::Failure>,

@@ -1,4 +1,4 @@
-//! `refdb reflog delete`.
+//! `refdb reflog delete`: see git-reflog(1).
 
 use super::{
     judged::{self, DRY_RUN, REWRITE, Teller, UPDATE_REF, VERBOSE},
@@ -63,17 +63,17 @@ fn delete(session: &Session, how: PruneLogs, given: &BStr) -> Result<u8> {
     judge.teller.end()
 }
 
-/// Which entry goes.
+/// The entry to delete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Which {
-    /// The one with this number; the newest is 0.
+    /// The entry with this number, where 0 is the newest.
     Number(usize),
-    /// The last one from before this time, in seconds since 1970.
+    /// The newest entry that is older than this time, in seconds since 1970.
     Before(u64),
 }
 
 impl Which {
-    /// Understands what stands behind `@{`. A number and `}` is a number, whatever follows; all else is a date.
+    /// Parses what follows `@{`. A number before `}` is a number, whatever follows it; everything else is a date.
     fn of(session: &Session, text: &BStr) -> Self {
         if let Some(number) = number(text) {
             return Which::Number(number);
@@ -83,7 +83,8 @@ impl Which {
     }
 }
 
-/// The number before `}`, if there is one, as strtoul(3) reads it. Blanks and a sign may come first; -1 is the largest.
+/// Returns the number before `}`, if there is one, as strtoul(3) reads it: blanks and a sign may precede it, and -1 is
+/// the largest number.
 fn number(text: &BStr) -> Option<usize> {
     let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
     let sign = text.get(blanks).filter(|byte| matches!(byte, b'+' | b'-'));
@@ -101,11 +102,11 @@ fn number(text: &BStr) -> Option<usize> {
     })
 }
 
-/// Lets one entry go.
+/// Deletes one entry.
 struct OneEntry {
     which: Which,
     teller: Teller,
-    /// How many entries from here on stay, before one goes; none goes if it is 0.
+    /// How many entries are still kept before one is deleted; 0 if none is deleted.
     left: usize,
 }
 
@@ -113,7 +114,7 @@ impl LogJudge for OneEntry {
     fn begin(&mut self, _: &BStr, times: &mut dyn ExactSizeIterator<Item = u64>) -> refdb::Result<()> {
         self.left = match self.which {
             Which::Number(number) => times.len().saturating_sub(number),
-            // As git counts: `never` is 0, and that is no limit.
+            // In git, `never` is 0, which is no limit.
             Which::Before(0) => times.len(),
             Which::Before(time) => times.filter(|seconds| *seconds < time).count(),
         };

@@ -1,4 +1,4 @@
-//! `refdb reflog drop`.
+//! `refdb reflog drop`: see git-reflog(1).
 
 use super::{judged::all_logs, logged_ref, say_failed, say_not_found};
 use crate::{
@@ -57,7 +57,7 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     Ok(if is_whole { 0 } else { FAILED })
 }
 
-/// Drops these. Whether all went well.
+/// Deletes these reflogs, and returns whether that succeeded for all of them.
 fn drop_logs(session: &Session, names: &[RefName]) -> Result<bool> {
     let mut failed = Vec::new();
     if let Err(error) = session.store.drop_logs(names, &mut |_, error| failed.push(error)) {

@@ -1,4 +1,4 @@
-//! `refdb reflog exists`.
+//! `refdb reflog exists`: see git-reflog(1).
 
 use crate::{
     Invocation,

@@ -1,4 +1,4 @@
-//! `refdb reflog expire`.
+//! `refdb reflog expire`: see git-reflog(1).
 
 mod complete;
 mod cutoff;
@@ -85,7 +85,7 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     if options.all {
         judge.prune(&all_logs(&session, options.single)?, options.how)?;
     }
-    // Of refs that are named, git says so in a dry run too.
+    // Git reports refs that are named in a dry run too.
     judge.teller.gone = "prune";
     for name in &options.names {
         match logged_ref(&session, name.as_ref())? {
@@ -128,18 +128,18 @@ fn parse(invocation: &Invocation<'_>, clock: &Clock<'_>) -> Result<Options> {
     Ok(options)
 }
 
-/// Lets entries go that are too old.
+/// Deletes entries that are too old.
 struct Expiry<'a> {
     session: &'a Session,
     settings: &'a Settings,
     given: Cutoff<Option<u64>>,
     reach: Reach<'a>,
     complete: Option<Complete<'a>>,
-    /// The ref whose log is judged.
+    /// The ref whose log is processed.
     name: RefName,
     cutoff: Cutoff<u64>,
     is_head: bool,
-    /// The commit that the ref leads to, once it was asked for.
+    /// The commit that the ref leads to, once it was looked up.
     tip: Option<Option<ObjectId>>,
     teller: Teller,
 }
@@ -152,7 +152,7 @@ impl Expiry<'_> {
         self.teller.flush()
     }
 
-    /// The commit that the ref leads to. A broken ref leads to none.
+    /// Returns the commit that the ref leads to. A broken ref leads to none.
     fn tip(&mut self) -> refdb::Result<Option<ObjectId>> {
         if let Some(tip) = self.tip {
             return Ok(tip);
@@ -171,7 +171,8 @@ impl Expiry<'_> {
         Ok(tip)
     }
 
-    /// Whether the ref does not lead to this commit. An object that is no commit, or is not here, is not looked for.
+    /// Returns whether a commit cannot be reached from the ref. An object that is missing or not a commit is not looked
+    /// for.
     fn is_unreachable(&mut self, id: ObjectId) -> refdb::Result<bool> {
         if id.is_null() {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! What `delete` and `expire` have in common: options, and telling what becomes of each entry.
+//! What `delete` and `expire` have in common: options, and the report about each entry.
 
 use super::say_failed;
 use crate::{
@@ -15,7 +15,7 @@ pub(super) const REWRITE: Opt =
 pub(super) const UPDATE_REF: Opt = Opt::flag("updateref", "set the reference to the value of its newest reflog entry");
 pub(super) const VERBOSE: Opt = Opt::flag("verbose", "print what happens to each entry");
 
-/// Sets what one of these options is about. Whether it is one of them.
+/// Applies one of these options, and returns whether it is one of them.
 pub(super) fn set(how: &mut PruneLogs, name: &str, is_on: bool) -> bool {
     match name {
         "dry-run" => how.dry_run = is_on,
@@ -27,9 +27,9 @@ pub(super) fn set(how: &mut PruneLogs, name: &str, is_on: bool) -> bool {
     true
 }
 
-/// Tells on standard output what becomes of entries, and on standard error of logs that stay.
+/// Reports each entry on standard output, and reflogs that could not be changed on standard error.
 pub(super) struct Teller {
-    /// Stands before the message of an entry that goes.
+    /// The text in front of the message of an entry that is deleted.
     pub(super) gone: &'static str,
     output: Output,
     failed: Vec<refdb::Error>,
@@ -50,7 +50,7 @@ impl Teller {
         buffer.push(b'\n');
     }
 
-    /// Says something else at once.
+    /// Prints another message in the right order.
     pub(super) fn say(&mut self, line: &str) -> Result<()> {
         self.output.buffer().extend_from_slice(line.as_bytes());
         self.output.buffer().push(b'\n');
@@ -61,21 +61,22 @@ impl Teller {
         self.failed.push(error);
     }
 
-    /// Says what waits.
+    /// Prints the messages that are kept back.
     pub(super) fn flush(&mut self) -> Result<()> {
         self.output.flush()?;
         self.has_failed |= !self.failed.is_empty();
         std::mem::take(&mut self.failed).into_iter().try_for_each(say_failed)
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     pub(super) fn end(mut self) -> Result<u8> {
         self.flush()?;
         Ok(if self.has_failed { FAILED } else { 0 })
     }
 }
 
-/// All refs with reflogs, as this worktree calls them. But for `single`, those of other worktrees are among them.
+/// Returns all refs with reflogs, by the names that this worktree uses, including those of other worktrees unless
+/// `single` is set.
 pub(super) fn all_logs(session: &Session, single: bool) -> Result<Vec<RefName>> {
     let snapshot = session.store.snapshot()?;
     if single {

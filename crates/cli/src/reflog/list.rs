@@ -1,4 +1,4 @@
-//! `refdb reflog list`.
+//! `refdb reflog list`: see git-reflog(1).
 
 use crate::{
     Invocation,
@@ -26,7 +26,7 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     }
     let mut names = session.store.snapshot()?.log_names()?;
     if session.store.repository().ref_format() == RefFormat::Files {
-        // As git's walk through the folders: `a/b` comes before `a-b`.
+        // In git's walk through the folders, `a/b` comes before `a-b`.
         names.sort_by(|one, other| one.split(|byte| *byte == b'/').cmp(other.split(|byte| *byte == b'/')));
     }
     let mut output = Output::default();

@@ -1,7 +1,8 @@
-//! `refdb reflog show`: git's `log -g --abbrev-commit --pretty=oneline`, for what people and scripts ask of a reflog.
+//! `refdb reflog show`: git's `log -g --abbrev-commit --pretty=oneline`, for the common questions of people and
+//! scripts.
 //!
-//! All else goes to git before anything is written: a terminal, several refs, paths, conditions, patches, fields of
-//! commits.
+//! Everything else is left to git before anything is written: a terminal, several refs, paths, conditions, patches,
+//! fields of commits.
 
 mod start;
 mod words;
@@ -48,16 +49,16 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     }
 }
 
-/// Becomes git.
+/// Replaces this process by git.
 fn leave(invocation: &Invocation<'_>) -> Failure {
     let own = invocation.globals.of_git.iter().cloned().chain(["reflog".into(), "show".into()]);
     let words: Vec<OsString> = own.chain(invocation.words.iter().cloned()).collect();
     real_git::exec(&invocation.globals.environment(), "reflog show", &words, "this log")
 }
 
-/// Shows the log; `None` where it is left to git. Nothing was written then.
+/// Shows the log. Returns `None` if that is left to git, in which case nothing has been written.
 fn show(invocation: &Invocation<'_>) -> Result<Option<u8>> {
-    // There git has a pager, colours and decorations.
+    // At a terminal, git starts a pager and shows colors and decorations.
     if std::io::stdout().is_terminal() || std::env::var_os("GIT_PAGER_IN_USE").is_some() {
         return Ok(None);
     }
@@ -101,7 +102,7 @@ fn show(invocation: &Invocation<'_>) -> Result<Option<u8>> {
     walk.entries(&*snapshot, start)
 }
 
-/// Whether nothing is configured that would make git show this otherwise, or stop.
+/// Returns whether nothing is configured that would make git show this differently, or stop.
 fn is_plain(config: &Config) -> bool {
     let is_always =
         |key: &str| config.all(key).any(|value| value.raw.is_some_and(|raw| raw.eq_ignore_ascii_case(b"always")));
@@ -113,7 +114,7 @@ fn is_plain(config: &Config) -> bool {
         && !config.iter().any(|value| concerns(value.key))
 }
 
-/// Whether git would load notes. It has more to say then if they lead nowhere or are none.
+/// Returns whether git would load notes. If so, it reports notes refs that are missing or broken.
 fn has_notes(session: &Session, snapshot: &dyn Snapshot) -> bool {
     let is_in_environment = |name: &&str| session.store.environment().get(name).is_some();
     let is_configured = |key: &&str| session.store.config().last(key).is_some();
@@ -122,7 +123,7 @@ fn has_notes(session: &Session, snapshot: &dyn Snapshot) -> bool {
         || !matches!(snapshot.get(BStr::new("refs/notes/commits")), Ok(None))
 }
 
-/// What `%gd` calls the ref.
+/// Returns the name of the ref in `%gd`.
 fn short_name(session: &Session, snapshot: &dyn Snapshot, start: &Start) -> Result<BString> {
     let shown = start.shown.as_bstr();
     if !shown.starts_with(b"refs/") {
@@ -131,27 +132,27 @@ fn short_name(session: &Session, snapshot: &dyn Snapshot, start: &Start) -> Resu
     Ok(ShortNames::new(snapshot, strict_names(&session.store)?).shorten(shown)?.into())
 }
 
-/// How many ids' lengths are remembered.
+/// The number of ids whose abbreviated lengths are remembered.
 const DIGITS_MAX: usize = 8192;
 
 struct Walk<'a> {
     session: &'a Session,
     wish: &'a Wish<'a>,
     clock: &'a Clock<'a>,
-    /// Whether a selector has a time and not a number.
+    /// Whether a selector contains a time instead of a number.
     is_dated: bool,
     form: DateForm,
     short: BString,
     skip: usize,
     left: Option<usize>,
-    /// To how many digits an id is shortened.
+    /// The number of digits to which an id is abbreviated.
     digits: HashMap<ObjectId, usize>,
     output: Output,
     is_first: bool,
 }
 
 impl Walk<'_> {
-    /// Shows the entries, the newest first.
+    /// Shows the entries, newest first.
     fn entries(&mut self, snapshot: &dyn Snapshot, mut start: Start) -> Result<Option<u8>> {
         let (mut index, mut result) = (0, Ok(()));
         let name = start.name.clone();
@@ -167,7 +168,7 @@ impl Walk<'_> {
             debug_assert!(self.is_first && self.output.buffer().is_empty(), "nothing is shown before the start");
             return result.map(|()| None);
         }
-        // What came before a failure is shown.
+        // What was listed before a failure is shown.
         self.output.flush()?;
         result.map(|()| Some(0))
     }
@@ -200,7 +201,7 @@ impl Walk<'_> {
     }
 
     fn line(&mut self, start: &Start, index: usize, entry: &LogEntry) -> Result<()> {
-        // Git goes by C's strings.
+        // Like git's strings, it ends at a NUL.
         let message = entry.message.find_byte(0).map_or(entry.message.as_bstr(), |end| entry.message[..end].as_bstr());
         let wish = self.wish;
         match &wish.shape {

@@ -1,4 +1,4 @@
-//! `refdb reflog write`.
+//! `refdb reflog write`: see git-reflog(1).
 
 use crate::{
     Invocation,
@@ -34,7 +34,7 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     before_locks()?;
     session.advise_of_ignored_hook();
     session.store.append_log(&full, old, new, text).map_err(|error| match error {
-        // Git finds out who it was, and asks the hook, before it changes anything.
+        // Git determines the committer and calls the hook before it changes anything.
         error @ (refdb::Error::Ident(_) | refdb::Error::Hook(_)) => error.into(),
         error => match Failure::from(error) {
             Failure::Fatal(text) => Failure::Fatal(message!["cannot commit reflog update: ", text]),
@@ -44,7 +44,7 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     Ok(0)
 }
 
-/// An object that must exist, by its full id. As in git, nothing counts that follows the id.
+/// Returns an object that must exist, by its full id. As in git, anything after the id is ignored.
 fn object(session: &Session, text: &BStr, which: &str) -> Result<ObjectId> {
     let hash = session.store.hash();
     let id = text.get(..hash.len_hex()).and_then(|hex| ObjectId::from_hex(hash, hex).ok());

@@ -1,4 +1,4 @@
-//! `refdb refs create`, `delete` and `update`: one change in one transaction. Git has them from 2.56 on.
+//! `refdb refs create`, `delete` and `update`: a single change in a transaction. Git has these commands from 2.56 on.
 
 use crate::{
     Invocation,
@@ -102,12 +102,12 @@ pub(super) fn update(invocation: &Invocation<'_>) -> Result<u8> {
     Ok(0)
 }
 
-/// A wrong number of arguments, in git's words.
+/// Reports a wrong number of arguments in git's words.
 pub(super) fn misuse(text: &str) -> Failure {
     Failure::Usage(None, format!("usage: {text}\n"))
 }
 
-/// Names the ref before the reason.
+/// Names the ref in front of the reason.
 fn not_updated(name: &BStr, error: refdb::Error) -> Failure {
     match refused(error) {
         Failure::Error(text, code) => Failure::Error(message!["update_ref failed for ref '", name, "': ", text], code),

@@ -1,4 +1,4 @@
-//! `refdb refs exists`.
+//! `refdb refs exists`: see git-refs(1).
 
 use crate::{
     Invocation,

@@ -1,4 +1,4 @@
-//! `fsck.<msg-id>`: how much each check of git-fsck(1) matters to the user.
+//! `fsck.<msg-id>`: the severity of each check of git-fsck(1).
 
 use crate::failure::{Failure, Result, fatal};
 use bstr::{BStr, ByteSlice};
@@ -7,7 +7,8 @@ use refdb::{
     verify::{Check, Level},
 };
 
-/// `largePathname`'s word has the most bytes of a path behind it, `warn:4096`. Git reads these before the word.
+/// The only check whose severity may be followed by a number: the greatest length of a path in bytes, `warn:4096`. Git
+/// reads the number before the severity.
 fn without_length<'a>(id: &BStr, wanted: &'a BStr, value: &Value<'_>) -> Result<&'a BStr> {
     let (true, Some((word, length))) = (id == "largepathname", wanted.split_once_str(":")) else { return Ok(wanted) };
     if (Value { raw: Some(length.as_bstr()), ..*value }).long().is_err() {
@@ -16,7 +17,7 @@ fn without_length<'a>(id: &BStr, wanted: &'a BStr, value: &Value<'_>) -> Result<
     Ok(word.as_bstr())
 }
 
-/// The consequence of a fault.
+/// The severity of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Severity {
     Ignore,
@@ -24,7 +25,7 @@ pub(super) enum Severity {
     Error,
 }
 
-/// Checks of git's that have nothing to do with refs, by the names of git-fsck(1): settings may name them.
+/// Git's checks that do not concern refs, by the names of git-fsck(1), which settings may contain.
 const OTHERS: &str = "badDate badDateOverflow badEmail badFilemode badGpgsig badHeaderContinuation badName badObjectSha1 \
     badParentSha1 badTagName badTimezone badTree badTreeSha1 badType duplicateEntries emptyName extraHeaderEntry fullPathname \
     gitattributesBlob gitattributesLarge gitattributesLineLength gitattributesMissing gitattributesSymlink gitignoreSymlink \
@@ -34,7 +35,7 @@ const OTHERS: &str = "badDate badDateOverflow badEmail badFilemode badGpgsig bad
     missingTagEntry missingTaggerEntry missingTree missingType missingTypeEntry multipleAuthors nulInCommit nulInHeader \
     nullSha1 treeNotSorted unknownType unterminatedHeader zeroPaddedDate zeroPaddedFilemode";
 
-/// Those that git lets nobody make less of.
+/// Checks whose severity git lets nobody reduce.
 const FATAL: [&str; 2] = ["nulinheader", "unterminatedheader"];
 
 /// All settings.
@@ -58,7 +59,7 @@ impl Levels {
         Ok(levels)
     }
 
-    /// `id` is in small letters, as keys of the configuration are.
+    /// `id` is in lower case, like the keys of the configuration.
     fn set(&mut self, id: &BStr, wanted: &BStr) -> Result<()> {
         let check = Check::ALL.into_iter().find(|check| id.eq_ignore_ascii_case(check.name().as_bytes()));
         if check.is_none() && !OTHERS.split(' ').any(|other| id.eq_ignore_ascii_case(other.as_bytes())) {

@@ -1,4 +1,4 @@
-//! `refdb refs migrate`.
+//! `refdb refs migrate`: see git-refs(1).
 
 use crate::{
     Invocation,
@@ -119,7 +119,7 @@ fn warn(text: &str) {
     say("warning: ", text.as_bytes());
 }
 
-/// A path in the repository's folder as git shows it.
+/// Returns a path in the repository's folder as git shows it.
 fn shown(session: &Session, path: &BStr) -> Vec<u8> {
     let folder = session.store.repository().shown_common_dir();
     folder.join(path.to_path_lossy()).as_os_str().as_bytes().to_vec()

@@ -1,4 +1,4 @@
-//! `refdb refs rename`: a ref and its reflog get another name, in one transaction. Git has it from 2.56 on.
+//! `refdb refs rename`: renames a ref and its reflog in one transaction. Git has this command from 2.56 on.
 
 use super::change::misuse;
 use crate::{
@@ -68,7 +68,7 @@ fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> R
     };
     before_locks()?;
     let mut transaction = session.store.transaction();
-    // One name may be a folder of the other: the old one goes as the new one comes.
+    // One name may be a folder of the other, so the old ref is deleted as the new one is created.
     let options =
         TransactionOptions { atomic_visibility: true, allow_replacing_parents: true, ..TransactionOptions::default() };
     transaction.options(options);
@@ -79,7 +79,7 @@ fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> R
     Ok(0)
 }
 
-/// Of a name in the way git says here that it is there, and nothing of a lock.
+/// Removes the mention of a lock from a message about a conflicting name, as git does here.
 fn without_lock(new: &RefName, failure: Failure) -> Failure {
     let Failure::Error(text, code) = failure else { return failure };
     let lock = message!["cannot lock ref '", new, "': "];

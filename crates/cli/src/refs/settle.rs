@@ -1,4 +1,4 @@
-//! `refdb refs settle`: finishes or undoes batches whose processes are gone.
+//! `refdb refs settle`: recovers small batches whose processes are gone, by finishing or undoing them.
 
 use crate::{
     Invocation,
@@ -23,7 +23,7 @@ pub(super) static COMMAND: Command = Command {
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let [] = COMMAND.arguments(invocation.words)?[..] else { return Err(COMMAND.wrong_use(None)) };
-    // Only refs in files have such batches.
+    // Only refs that are stored as files have such batches.
     let Some(files) = session.store.backend_as::<FilesBackend>() else { return Ok(0) };
     if session.store.repository().is_quarantined(session.store.environment()) {
         return fatal!["ref updates forbidden inside quarantine environment"];

@@ -1,4 +1,4 @@
-//! `refdb refs verify`.
+//! `refdb refs verify`: see git-refs(1).
 
 use super::fsck::{Levels, Severity};
 use crate::{
@@ -89,7 +89,7 @@ impl Teller {
         say(prefix, &message![fault.place, ": ", fault.check.name(), ": ", fault.what]);
     }
 
-    /// Git names the worktree only, and crashes where the common stack is broken.
+    /// Git names only the worktree, and crashes if the common stack is broken.
     fn tell_unreadable(&mut self, worktree: Option<BString>, why: &str) {
         self.errors += 1;
         match worktree {

@@ -9,22 +9,22 @@ use refdb_vfs::{EntryKind, Fs};
 use serde::Serialize;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-/// How refs are stored in files.
+/// Statistics of refs that are stored as files.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Files {
     loose: u64,
-    /// Folders below `refs/`, which every listing must open.
+    /// The number of folders below `refs/`, which every listing must open.
     folders: u64,
     packed: u64,
     packed_bytes: u64,
     /// What the first line of packed-refs promises.
     packed_header: String,
-    /// Lines that a loose ref of the same name outranks.
+    /// The number of lines that are hidden by a loose ref of the same name.
     packed_shadowed: u64,
-    /// Records of small batches that are under way, or whose processes are gone.
+    /// The number of journal entries of small batches that are in progress or whose processes are gone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unsettled: Vec<String>,
-    /// Records of batches of which a person has to look at a ref.
+    /// The number of journal entries that concern a ref at which a person has to look.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left: Vec<String>,
 }
@@ -59,7 +59,7 @@ pub(super) fn look(repository: &Repository, backend: &FilesBackend) -> Result<Fi
 impl Files {
     fn walk(&mut self, fs: &Fs, folder: &Path, name: &[u8], packed: &Packed) -> Result<()> {
         self.folders += 1;
-        // A folder that may not be read is among the broken refs.
+        // A folder that must not be read is counted among the broken refs.
         for (entry, kind) in fs.read_dir(folder).unwrap_or_default() {
             let name = [name, b"/", &entry].concat();
             match kind {

@@ -8,17 +8,17 @@ use reftable::{
 };
 use serde::Serialize;
 
-/// How refs are stored in a stack of tables.
+/// Statistics of refs that are stored in a stack of tables.
 #[derive(Debug, Serialize)]
 pub(super) struct Stack {
-    /// The oldest first.
+    /// The tables, oldest first.
     tables: Vec<Table>,
     bytes: u64,
-    /// What one table of all that counts would hold.
+    /// What one table with everything that is in effect would contain.
     compacted_bytes: u64,
     compacted_refs: u64,
     compacted_logs: u64,
-    /// The tables that git's rule for automatic compaction would make one, counted from 0.
+    /// The tables that git's rule for automatic compaction would merge, counted from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     due: Option<[usize; 2]>,
 }
@@ -38,17 +38,17 @@ struct Table {
     update_indexes: [u64; 2],
 }
 
-/// Log records that git cannot compact, which fails all that it writes.
+/// Log records that git cannot compact, so that all its writes fail.
 #[derive(Debug, Serialize)]
 struct TooLarge {
     records: u64,
-    /// Those that no cut makes small enough.
+    /// The number of records that no cut makes small enough.
     incurable: u64,
-    /// The ref of the first.
+    /// The ref of the first such record.
     refname: String,
 }
 
-/// Counts the records of each table, and writes the compacted table to nowhere to see how large it would be.
+/// Counts the records of each table, and writes the compacted table to nowhere to learn its size.
 pub(super) fn look(repository: &Repository, settings: &Settings) -> Result<Stack> {
     let defaults = WriteOptions::default();
     let block_size = settings.reftable.block_size.unwrap_or(defaults.block_size);
@@ -97,7 +97,7 @@ pub(super) fn look(repository: &Repository, settings: &Settings) -> Result<Stack
     })
 }
 
-/// Takes bytes and forgets them.
+/// A sink for bytes.
 struct Nowhere;
 
 impl Sink for Nowhere {

@@ -1,4 +1,4 @@
-//! `update-ref --stdin`.
+//! `update-ref --stdin`: transactions of requests from standard input.
 
 use super::{
     Options, check_name,
@@ -17,7 +17,7 @@ use refdb::{
 use refdb_types::{ObjectId, RefName};
 use std::io::{self, Read};
 
-/// Standard input, which notices signals while it waits.
+/// Standard input whose reads are interrupted by signals.
 struct Stdin(io::StdinLock<'static>);
 
 impl Read for Stdin {
@@ -27,15 +27,15 @@ impl Read for Stdin {
     }
 }
 
-/// Where a session stands.
+/// The state of a session.
 enum State<'s> {
     /// Requests are collected; the end of the input commits them.
     Open(Transaction<'s>),
-    /// The same after `start`; the end of the input gives them up.
+    /// Requests are collected after `start`; the end of the input aborts them.
     Started(Transaction<'s>),
     /// Everything is locked.
     Prepared(Prepared<'s>),
-    /// Only `start` can follow.
+    /// Only `start` may follow.
     Closed,
 }
 
@@ -45,15 +45,15 @@ struct Batch<'s> {
     store: &'s Store,
     options: TransactionOptions,
     no_deref: bool,
-    /// `option no-deref` holds for one request.
+    /// Whether `option no-deref` applies to the next request.
     no_deref_once: bool,
     log: LogOptions,
     state: State<'s>,
-    /// What was asked of each ref, for the report of those that fail. Kept only where they may fail one by one.
+    /// The requests for each ref, for the report of those that fail. They are kept only if edits may fail one by one.
     asked: Option<Vec<Asked>>,
 }
 
-/// The values of a request as git reports them: `None` where the request has none.
+/// The values of a request as git reports them; `None` if the request has none.
 struct Asked {
     name: RefName,
     new: Option<ObjectId>,
@@ -77,7 +77,7 @@ fn report_rejection(rejection: &Rejection, asked: &Asked) -> Result<()> {
         out.push(b' ');
         match value {
             Some(id) => id.write_hex(out),
-            // This is what git shows.
+            // This is what git prints.
             None => out.extend_from_slice(b"(null)"),
         }
     }
@@ -87,7 +87,7 @@ fn report_rejection(rejection: &Rejection, asked: &Asked) -> Result<()> {
     output.flush()
 }
 
-/// Runs the requests on standard input.
+/// Carries out the requests on standard input.
 pub(super) fn run(session: &Session, options: &Options) -> Result<u8> {
     let mode = if options.batch_updates { Mode::PerEdit } else { Mode::Atomic };
     let transaction_options = TransactionOptions { mode, ..TransactionOptions::default() };
@@ -121,7 +121,7 @@ impl<'s> Batch<'s> {
         !(self.no_deref || self.no_deref_once)
     }
 
-    /// Whether a request may come now is decided before it is understood.
+    /// Checks whether a request may occur now, before it is parsed.
     fn check_state(&self, verb: Verb) -> Result<()> {
         match (&self.state, verb) {
             (State::Prepared(_), Verb::Commit | Verb::Abort) | (State::Closed, Verb::Start) => Ok(()),
@@ -150,11 +150,12 @@ impl<'s> Batch<'s> {
             asked.push(Asked::of(&edit, self.store));
         }
         let (State::Open(transaction) | State::Started(transaction)) = &mut self.state else {
-            // check_state lets nothing through that would come here.
+            // `check_state` refuses all requests that would lead here.
             return fatal!["transaction is closed"];
         };
         transaction.add(edit)?;
-        // An edit rejected at once is reported at once; the value that a `create` expects is not known yet.
+        // An edit that is rejected immediately is reported immediately, when the value that a `create` expects is not
+        // known yet.
         if let [.., (position, rejection)] = transaction.rejected()
             && position + 1 == transaction.len()
             && let Some(asked) = &mut self.asked
@@ -169,7 +170,7 @@ impl<'s> Batch<'s> {
 
     fn edit(&self, request: Request) -> Result<Edit> {
         let (name, change, expected) = translate(request);
-        // A well-formed name was required already; the rest of the rule is about names outside of refs/.
+        // The name is well formed already; what remains is the rule for names outside of refs/.
         if !name.starts_with(b"refs/") {
             check_name(&name, &change)?;
         }
@@ -239,8 +240,8 @@ impl<'s> Batch<'s> {
         let Some(asked) = &self.asked else { return Ok(()) };
         let unreported = rejected.iter().filter_map(|(position, rejection)| Some((rejection, asked.get(*position)?)));
         let mut unreported: Vec<_> = unreported.filter(|(_, asked)| !asked.reported).collect();
-        // Git looks at names last, but for those that it could not even lock.
-        // What a symbolic ref leads to comes after what was asked for.
+        // Git checks names last, except for those that it could not even lock. The target of a symbolic ref comes after
+        // the ref that was asked for.
         unreported.sort_by_key(|(rejection, asked)| {
             let is_late = rejection.reason() == Reason::NameConflict && !rejection.why.prevents_lock();
             (is_late, rejection.resolved != asked.name)
@@ -248,7 +249,7 @@ impl<'s> Batch<'s> {
         unreported.into_iter().try_for_each(|(rejection, asked)| report_rejection(rejection, asked))
     }
 
-    /// The input has ended.
+    /// Handles the end of the input.
     fn end(&mut self) -> Result<()> {
         match self.state {
             State::Open(_) => self.finish(""),
@@ -292,7 +293,7 @@ fn translate(request: Request) -> (RefName, Change, Precondition) {
 }
 
 impl Asked {
-    /// Symbolic values are reported as zero, since git has no other place for them.
+    /// Symbolic values are reported as zero, because git's format has no place for them.
     fn of(edit: &Edit, store: &Store) -> Self {
         let zero = ObjectId::null(store.hash());
         let new = match &edit.change {
@@ -311,7 +312,7 @@ impl Asked {
     }
 }
 
-/// What a failed request or the failed end of the input is reported as. Hooks speak for themselves.
+/// Makes the failure of a request, or of the end of the input. Messages about hooks are left unchanged.
 fn failed(lead: &str, error: refdb::Error) -> Failure {
     let is_hook = matches!(error, refdb::Error::Hook(_));
     match Failure::from(error) {
@@ -320,7 +321,7 @@ fn failed(lead: &str, error: refdb::Error) -> Failure {
     }
 }
 
-/// Writes one line and flushes it: the program that drives the session waits for it.
+/// Writes a line and flushes it, because the program that drives the session waits for it.
 fn report(line: &str) -> Result<()> {
     let mut output = Output::default();
     output.buffer().extend_from_slice(line.as_bytes());

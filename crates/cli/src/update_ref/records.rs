@@ -1,12 +1,12 @@
-//! Cutting standard input into requests, with one buffer for all of them.
+//! Splits standard input into requests, with a single buffer.
 
 use crate::failure::{Failure, Result, message};
 use bstr::ByteSlice;
 use std::io::Read;
 
-/// Cuts a stream into records: lines, or with `-z` a fixed number of NUL-terminated fields.
+/// Splits a stream into records: lines, or a fixed number of NUL-terminated fields with `-z`.
 ///
-/// There is one buffer, which grows only for a record that is larger than it. A record is a slice of the buffer.
+/// The only buffer grows if a record is larger than it. A record is a slice of the buffer.
 pub struct Records<R> {
     input: R,
     buffer: Vec<u8>,
@@ -15,12 +15,12 @@ pub struct Records<R> {
     at_eof: bool,
 }
 
-/// One record, without its last terminator.
+/// A record, without its last terminator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record<'a> {
-    /// The bytes. With `-z` the fields in it are separated by NUL.
+    /// The bytes of the record. With `-z`, its fields are separated by NUL.
     pub bytes: &'a [u8],
-    /// Whether the terminator was there; the input may end without it.
+    /// Whether the terminator was present; it may be missing at the end of the input.
     pub terminated: bool,
     /// Whether fields are terminated by NUL and never quoted.
     pub nul: bool,
@@ -29,25 +29,25 @@ pub struct Record<'a> {
 const BUFFER_BYTES: usize = 64 << 10;
 
 impl<R: Read> Records<R> {
-    /// Cuts `input`.
+    /// Splits `input`.
     pub fn new(input: R) -> Self {
         Records { input, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0, at_eof: false }
     }
 
-    /// The next line; `None` at the end of the input.
+    /// Returns the next line, or `None` at the end of the input.
     pub fn line(&mut self) -> Result<Option<Record<'_>>> {
         self.record(b'\n', |_| 1)
     }
 
-    /// The next record of NUL-terminated fields. `fields` says, from the first field, how many belong to it; fewer
-    /// come if the input ends.
+    /// Returns the next record of NUL-terminated fields. `fields` returns the number of fields from the first one;
+    /// fewer are returned if the input ends.
     pub fn fields(&mut self, fields: impl Fn(&[u8]) -> usize) -> Result<Option<Record<'_>>> {
         self.record(0, fields)
     }
 
     fn record(&mut self, terminator: u8, fields: impl Fn(&[u8]) -> usize) -> Result<Option<Record<'_>>> {
         let nul = terminator == 0;
-        // Both count from `start`, so that they stay right when the buffer is moved.
+        // Both are relative to `start`, so that they stay valid when the buffer is moved.
         let (mut searched, mut wanted) = (0, None);
         loop {
             let held = &self.buffer[self.start..self.end];
@@ -107,7 +107,7 @@ impl<R: Read> Records<R> {
 mod tests {
     use super::*;
 
-    /// Gives out its bytes a few at a time.
+    /// Returns its bytes in small pieces.
     struct Drip<'a>(&'a [u8], usize);
 
     impl Read for Drip<'_> {

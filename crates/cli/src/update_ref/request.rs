@@ -1,4 +1,4 @@
-//! The language of `git update-ref --stdin`, both forms. See git-update-ref(1).
+//! Parses the language of `git update-ref --stdin` in both forms. See git-update-ref(1).
 
 use super::records::Record;
 use crate::{
@@ -9,8 +9,8 @@ use bstr::{BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId, RefName};
 use std::borrow::Cow;
 
-/// The first word of a request. It is known before anything else of the request is looked at. Whether the request may
-/// come at all is decided first.
+/// The first word of a request. It is read before the rest, because whether the request may occur at all is decided
+/// first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
     Update,
@@ -28,87 +28,87 @@ pub enum Verb {
     Commit,
 }
 
-/// A request, understood. Names are checked, values are resolved.
+/// A parsed request, with valid names and resolved values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// Set a ref; a null `new` deletes it. A null `old` means that it must not exist.
+    /// Sets a ref. A null `new` deletes it; a null `old` means that it must not exist.
     Update {
         /// The ref.
         name: RefName,
-        /// Its new value.
+        /// The new value.
         new: ObjectId,
-        /// What it must hold.
+        /// The value that the ref must have.
         old: Option<ObjectId>,
     },
-    /// Make a ref that does not exist.
+    /// Creates a ref.
     Create {
         /// The ref.
         name: RefName,
-        /// Its value.
+        /// The value.
         new: ObjectId,
     },
-    /// Remove a ref.
+    /// Deletes a ref.
     Delete {
         /// The ref.
         name: RefName,
-        /// What it must hold.
+        /// The value that the ref must have.
         old: Option<ObjectId>,
     },
-    /// Check a ref; null means that it must not exist.
+    /// Checks a ref. A null value means that it must not exist.
     Verify {
         /// The ref.
         name: RefName,
-        /// What it must hold.
+        /// The value that the ref must have.
         old: ObjectId,
     },
-    /// Make a ref symbolic.
+    /// Makes a ref symbolic.
     SymrefUpdate {
         /// The ref.
         name: RefName,
-        /// Where it shall lead.
+        /// The new target.
         target: RefName,
-        /// What it must hold.
+        /// The value that the ref must have.
         old: Option<OldValue>,
     },
-    /// Make a symbolic ref that does not exist.
+    /// Creates a symbolic ref.
     SymrefCreate {
         /// The ref.
         name: RefName,
-        /// Where it shall lead.
+        /// The target.
         target: RefName,
     },
-    /// Remove a symbolic ref.
+    /// Deletes a symbolic ref.
     SymrefDelete {
         /// The ref.
         name: RefName,
-        /// Where it must lead.
+        /// The target that the ref must have.
         old: Option<RefName>,
     },
-    /// Check a symbolic ref; without a target it must not exist.
+    /// Checks a symbolic ref. Without a target it must not exist.
     SymrefVerify {
         /// The ref.
         name: RefName,
-        /// Where it must lead.
+        /// The target that the ref must have.
         old: Option<RefName>,
     },
-    /// The next request that names a ref means the ref itself.
+    /// Makes the next request that names a ref change that ref itself instead of its target.
     NoDeref,
-    /// Open a transaction.
+    /// Starts a transaction.
     Start,
-    /// Lock and check.
+    /// Takes all locks and checks all conditions.
     Prepare,
-    /// Give up.
+    /// Aborts the transaction.
     Abort,
-    /// Carry out.
+    /// Commits the transaction.
     Commit,
 }
 
-/// What `symref-update` may ask of the ref before.
+/// The value that `symref-update` may require.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OldValue {
-    /// It leads to this ref.
+    /// The ref is symbolic and has this target.
     Target(RefName),
-    /// It holds this object; null: it does not exist.
+    /// The ref holds this object or, if the id is null, does not exist.
     Id(ObjectId),
 }
 
@@ -128,7 +128,8 @@ const VERBS: [(&[u8], Verb, usize); 13] = [
     (b"commit", Verb::Commit, 0),
 ];
 
-/// The verb at the start of `bytes`, with the number of its arguments. Verbs with arguments are followed by a space.
+/// Returns the verb at the start of `bytes` and the number of its arguments. A verb with arguments is followed by a
+/// space.
 fn find_verb(bytes: &[u8]) -> Option<(usize, Verb, usize)> {
     VERBS.iter().find_map(|&(word, verb, arguments)| {
         let rest = bytes.strip_prefix(word)?;
@@ -137,14 +138,14 @@ fn find_verb(bytes: &[u8]) -> Option<(usize, Verb, usize)> {
     })
 }
 
-/// How many NUL-terminated fields a request has whose first field is `first` (`-z`).
+/// Returns the number of NUL-terminated fields of a request whose first field is `first` (`-z`).
 pub fn field_count(first: &[u8]) -> usize {
     find_verb(first).map_or(1, |(_, _, arguments)| arguments.max(1))
 }
 
-/// Reads the verb of a record. What follows it goes to [`Arguments::request`].
+/// Reads the verb of a record. The rest is passed to [`Arguments::request`].
 pub fn read_verb<'a>(record: &Record<'a>) -> Result<(Verb, Arguments<'a>)> {
-    // What C reads as text ends at a NUL, and so do git's lines.
+    // Like git's lines, text ends at a NUL.
     let cut = if record.nul { None } else { record.bytes.find_byte(0) };
     let line = &record.bytes[..cut.unwrap_or(record.bytes.len())];
     let complete = (record.terminated && cut.is_none()) || record.nul;
@@ -153,7 +154,7 @@ pub fn read_verb<'a>(record: &Record<'a>) -> Result<(Verb, Arguments<'a>)> {
         (Some((skip, verb, arguments)), _) if arguments > 0 || complete => {
             Ok((verb, Arguments { line, at: skip, complete, cut: cut.is_some(), nul: record.nul }))
         }
-        // With -z a verb without arguments is the whole record, so the same arm serves it.
+        // With -z, a verb without arguments is the whole record, so that this arm handles it too.
         (_, None) if complete => fatal!["empty command in input"],
         (_, first_byte) => {
             let lead = if first_byte.is_some_and(u8::is_ascii_whitespace) {
@@ -173,12 +174,12 @@ pub struct Arguments<'a> {
     line: &'a [u8],
     at: usize,
     complete: bool,
-    /// A NUL ended the line.
+    /// Whether a NUL ended the line.
     cut: bool,
     nul: bool,
 }
 
-/// Whether the optional part of a request is there.
+/// Whether the optional part of a request is present.
 enum Next<'a> {
     Value(Cow<'a, [u8]>),
     /// The line ends before it.
@@ -187,14 +188,14 @@ enum Next<'a> {
     Eof,
 }
 
-/// A value that names an object.
+/// The name of an object.
 enum Oid {
     Id(ObjectId),
     Missing,
 }
 
 impl<'a> Arguments<'a> {
-    /// Understands a request. `deref` tells whether symbolic refs are followed for it.
+    /// Parses a request. `deref` tells whether symbolic refs are followed for it.
     pub fn request(mut self, verb: Verb, deref: bool, kind: HashKind, resolve: &mut dyn Resolve) -> Result<Request> {
         let word = VERBS.iter().find(|(_, other, _)| *other == verb).map_or(&b""[..], |(word, _, _)| word);
         match verb {
@@ -276,7 +277,7 @@ impl<'a> Arguments<'a> {
         fatal!["option unknown: ", rest, if self.nul || self.cut { "" } else { "\n" }]
     }
 
-    /// `ref OLD-TARGET` or `oid OLD-OID`, or nothing.
+    /// Parses `ref OLD-TARGET` or `oid OLD-OID`, or nothing.
     fn old_value(
         &mut self,
         name: &RefName,
@@ -304,9 +305,9 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The ref that the request is about; `None` if it is empty.
+    /// Returns the ref that the request is about, or `None` if it is empty.
     fn name(&mut self) -> Result<Option<RefName>> {
-        // A name ends at the next separator: no quotes, no other white space, all that needs a closer look.
+        // A name ends at the next separator unless it contains quotes or other white space, which need a closer look.
         let rest = &self.line[self.at..];
         let len = rest.find_byte(if self.nul { 0 } else { b' ' }).unwrap_or(rest.len());
         if rest.first() != Some(&b'"')
@@ -319,7 +320,7 @@ impl<'a> Arguments<'a> {
         if text.is_empty() { Ok(None) } else { checked(&text).map(Some) }
     }
 
-    /// A symbolic ref's target; `None` if it is missing or empty.
+    /// Returns the target of a symbolic ref, or `None` if it is missing or empty.
     fn target(&mut self) -> Result<Option<RefName>> {
         match self.next_after_space()? {
             Next::Value(text) if !text.is_empty() => checked(&text).map(Some),
@@ -327,7 +328,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The next argument of a request about symbolic refs, where git takes no other white space before it.
+    /// Returns the next argument of a request about symbolic refs, before which git accepts no other white space.
     fn next_after_space(&mut self) -> Result<Next<'a>> {
         let next = self.next_text()?;
         match (&next, &self.line[self.at..]) {
@@ -338,7 +339,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The text that starts here: with `-z` up to the NUL, else one word, which may be quoted.
+    /// Returns the text that starts here: up to the NUL with `-z`, or else one word, which may be quoted.
     fn text(&mut self) -> Result<Cow<'a, [u8]>> {
         let rest = &self.line[self.at..];
         if self.nul {
@@ -362,21 +363,22 @@ impl<'a> Arguments<'a> {
         Ok(Cow::Borrowed(&rest[..len]))
     }
 
-    /// The text of the next argument, if there is one.
+    /// Returns the text of the next argument, if there is one.
     fn next_text(&mut self) -> Result<Next<'a>> {
         match self.line.get(self.at) {
             None if (self.complete || self.cut) && !self.nul => return Ok(Next::Missing),
             None => return Ok(Next::Eof),
             Some(b' ') if !self.nul => {}
             Some(0) if self.nul => {}
-            // A caller that wants an argument here reports it missing; any other reports extra input.
+            // A caller that requires an argument reports it as missing; any other caller reports extra input.
             Some(_) => return Ok(Next::Missing),
         }
         self.at += 1;
         self.text().map(Next::Value)
     }
 
-    /// The next argument if it is a full-length id. Nearly always it is, and then no further look is needed.
+    /// Returns the next argument if it is an id of full length, which nearly all are, so that no further parsing is
+    /// needed.
     fn full_id(&mut self, kind: HashKind) -> Option<ObjectId> {
         let separator = if self.nul { 0 } else { b' ' };
         let (start, end) = (self.at + 1, self.at + 1 + kind.len_hex());
@@ -389,7 +391,7 @@ impl<'a> Arguments<'a> {
         Some(id)
     }
 
-    /// Requires that nothing is left.
+    /// Checks that nothing is left.
     fn end(&self, word: &[u8], request: &Request) -> Result<()> {
         let rest = &self.line[self.at..];
         if self.nul || (rest.is_empty() && self.complete) {
@@ -400,7 +402,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Whether the empty text is a value (zero) in lines, as `update`'s new value is with `-z` too.
+/// Returns whether an empty text is a value (zero): in lines, and with `-z` as the new value of `update`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Empty {
     Allowed,
@@ -428,8 +430,8 @@ impl Context<'_> {
         }
     }
 
-    /// The next argument as an object id. In lines an empty value is zero. With `-z` it is missing, except that the new
-    /// value of `update` is zero then, with a warning.
+    /// Returns the next argument as an object id. In lines, an empty value is zero. With `-z` it is missing, except
+    /// that an empty new value of `update` is zero, with a warning.
     fn id(
         &self,
         arguments: &mut Arguments<'_>,
@@ -480,7 +482,8 @@ fn checked(text: &[u8]) -> Result<RefName> {
     RefName::new(text).map_err(|_| Failure::Fatal(message!["invalid ref format: ", text]))
 }
 
-/// Undoes C quoting. Returns the text and how many bytes it took, quotes included; `None` if it is badly quoted.
+/// Removes C quoting. Returns the text and the number of bytes that were consumed, including the quotes, or `None` if
+/// the quoting is invalid.
 fn unquote(quoted: &[u8]) -> Option<(BString, usize)> {
     let mut text = BString::default();
     let mut at = 1;
@@ -518,7 +521,7 @@ fn unquote(quoted: &[u8]) -> Option<(BString, usize)> {
 }
 
 impl Request {
-    /// The ref that the request names.
+    /// Returns the ref that the request names.
     pub fn name(&self) -> Option<&RefName> {
         match self {
             Request::Update { name, .. }

@@ -7,13 +7,13 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb::{Change, Edit, Precondition, Target};
 use refdb_types::ObjectId;
 
-/// `update-ref REF NEW [OLD]`.
+/// Runs `update-ref REF NEW [OLD]`.
 pub(super) fn update(session: &Session, options: &Options) -> Result<u8> {
     let name = &options.arguments[0];
     let new = resolve(session, options.arguments[1].as_bstr(), "not a valid SHA1")?;
     let expected = match options.arguments.get(2) {
         None => Precondition::Any,
-        // An old value that is empty or zero says that the ref must not exist.
+        // An old value that is empty or zero means that the ref must not exist.
         Some(old) => match old_id(session, old)? {
             Some(id) => Precondition::MustMatch(Target::Direct(id)),
             None => Precondition::MustNotExist,
@@ -32,12 +32,12 @@ pub(super) fn update(session: &Session, options: &Options) -> Result<u8> {
     }
 }
 
-/// `update-ref -d REF [OLD]`.
+/// Runs `update-ref -d REF [OLD]`.
 pub(super) fn delete(session: &Session, options: &Options) -> Result<u8> {
     let name = &options.arguments[0];
     let expected = match options.arguments.get(1) {
         None => Precondition::Any,
-        // Unlike elsewhere a zero old value says nothing here.
+        // Unlike elsewhere, a zero old value has no meaning here.
         Some(old) => match old_id(session, old)? {
             Some(id) => Precondition::MustMatch(Target::Direct(id)),
             None => Precondition::Any,
@@ -47,7 +47,7 @@ pub(super) fn delete(session: &Session, options: &Options) -> Result<u8> {
     Ok(0)
 }
 
-/// The change that makes a ref hold this id: the zero id deletes it.
+/// Returns the change that makes a ref hold this id. The zero id deletes the ref.
 pub(crate) fn change_to(new: ObjectId) -> Change {
     if new.is_null() { Change::Delete } else { Change::Set(Target::Direct(new)) }
 }

@@ -1,4 +1,5 @@
-//! `--stale-fix`: whether a commit is there with all that it leads to. What refs lead to is taken to be whole.
+//! `--stale-fix`: finds out whether a commit and everything that it leads to exists. What refs lead to is assumed to be
+//! complete.
 
 use super::reach::Reach;
 use crate::{
@@ -11,16 +12,17 @@ use refdb::{Result, objects::ObjectKind, objects::links};
 use refdb_types::ObjectId;
 use std::collections::{HashMap, HashSet};
 
-/// Answers whether commits are whole, and remembers the answers.
+/// Answers whether commits are complete, and remembers the answers.
 pub(super) struct Complete<'a> {
     reach: Reach<'a>,
-    /// Everything that refs lead to, as far as it is there.
+    /// Everything that refs lead to, as far as it exists.
     below_refs: HashSet<ObjectId>,
     known: HashMap<ObjectId, bool>,
 }
 
 impl<'a> Complete<'a> {
-    /// Reads all that refs lead to. Where a ref is broken or its own object is missing, no commit can be told to be whole.
+    /// Reads everything that refs lead to. If a ref is broken or its object is missing, no commit can be known to be
+    /// complete.
     pub(super) fn new(session: &'a Session, history: &'a History<'a>) -> failure::Result<Self> {
         let reach = Reach::new(session, history);
         let mut tips: Vec<(BString, Option<ObjectId>)> = Vec::new();
@@ -44,7 +46,7 @@ impl<'a> Complete<'a> {
         Ok(complete)
     }
 
-    /// Adds all objects below the tips to the set. An object that is missing leads nowhere.
+    /// Adds all objects below the tips to the set. A missing object leads nowhere.
     fn mark(&mut self) -> Result<()> {
         let mut left: Vec<ObjectId> = self.below_refs.iter().copied().collect();
         let mut data = Vec::new();
@@ -60,7 +62,7 @@ impl<'a> Complete<'a> {
         Ok(())
     }
 
-    /// Whether an entry's value is nothing, or a commit that is whole. Another object is not.
+    /// Returns whether the value of an entry is null or a complete commit. Any other object is not complete.
     pub(super) fn is_whole(&mut self, id: ObjectId) -> Result<bool> {
         if id.is_null() {
             return Ok(true);
@@ -71,7 +73,8 @@ impl<'a> Complete<'a> {
         }
     }
 
-    /// Whether an object is there, and all that it leads to. Depth first, with a stack of our own.
+    /// Returns whether an object and everything that it leads to exists. The walk is depth first, with an explicit
+    /// stack.
     fn leads_to_all(&mut self, id: ObjectId) -> Result<bool> {
         let mut path: Vec<(ObjectId, Vec<(ObjectId, ObjectKind)>)> = Vec::new();
         let mut next = Some((id, ObjectKind::Commit));
@@ -121,9 +124,9 @@ impl<'a> Complete<'a> {
     }
 }
 
-/// All that is known of an object.
+/// What is known of an object.
 enum Answer {
     Known(bool),
-    /// It is there, and leads to these.
+    /// It exists, and leads to these objects.
     Links(Vec<(ObjectId, ObjectKind)>),
 }

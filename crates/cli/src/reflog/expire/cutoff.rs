@@ -1,4 +1,4 @@
-//! How old an entry may be: `gc.reflogExpire` and `gc.reflogExpireUnreachable`, also of a pattern of refnames.
+//! The age at which entries expire: `gc.reflogExpire` and `gc.reflogExpireUnreachable`, also for a pattern of refnames.
 
 use crate::clock::Clock;
 use bstr::{BStr, BString, ByteSlice};
@@ -11,12 +11,12 @@ use refdb_types::Scope;
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// Times in seconds since 1970: entries from before them go.
+/// Times in seconds since 1970; older entries expire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Cutoff<T> {
     /// For all entries.
     pub(super) any: T,
-    /// For those that the ref does not lead to.
+    /// For entries that cannot be reached from the ref.
     pub(super) unreachable: T,
 }
 
@@ -24,12 +24,13 @@ pub(super) struct Cutoff<T> {
 #[derive(Debug)]
 pub(super) struct Settings {
     usual: Cutoff<u64>,
-    /// By pattern, in the order in which they were set first. Where only one time is set, the other one is 0, as in git.
+    /// By pattern, in the order in which the patterns were first used. As in git, if only one time is set, the other
+    /// one is 0.
     patterns: Vec<(BString, Cutoff<u64>)>,
 }
 
 impl Settings {
-    /// Dates count from the clock. As in git, the usual times count from the system's time in any case.
+    /// Dates are relative to the clock. As in git, the defaults are relative to the system's time in any case.
     pub(super) fn of(config: &Config, clock: &Clock<'_>, system_seconds: u64) -> Result<Self, ConfigError> {
         let before = |days: u64| system_seconds.saturating_sub(days * DAY);
         let usual = Cutoff { any: before(90), unreachable: before(30) };
@@ -61,7 +62,8 @@ impl Settings {
         &mut self.patterns[at].1
     }
 
-    /// What holds for a ref. The command line counts first, then the first pattern that fits. A stash is kept.
+    /// Returns the times for a ref: those of the command line, or else those of the first pattern that matches. The
+    /// stash is kept.
     pub(super) fn cutoff(&self, name: &BStr, given: Cutoff<Option<u64>>) -> Cutoff<u64> {
         let fits = |pattern: &BString| wildmatch(pattern.as_bstr(), name, Mode::empty());
         let set = match self.patterns.iter().find(|(pattern, _)| fits(pattern)) {
@@ -73,7 +75,7 @@ impl Settings {
     }
 }
 
-/// Whether it is the HEAD of a worktree, which leads everywhere.
+/// Returns whether the name is the HEAD of a worktree, from which everything counts as reachable.
 pub(super) fn is_head(name: &BStr) -> bool {
     match Scope::of(name) {
         Scope::Main(inner) | Scope::Other { name: inner, .. } => inner == "HEAD",

@@ -1,4 +1,4 @@
-//! Which commits a ref leads to. All refs share one walk: each commit is read once.
+//! Which commits can be reached from a ref. All refs share the commits that were read.
 
 use crate::{for_each_ref::history::History, session::Session};
 use bstr::BStr;
@@ -9,21 +9,21 @@ use std::{
     ops::ControlFlow,
 };
 
-/// The number of commits that are looked at, the newest first, before all of history is counted. Mostly the one that is
-/// looked for is near.
+/// The number of commits that are visited, newest first, before the heights of all of history are computed. The commit
+/// in question is usually near.
 const NEAR: usize = 64;
 
-/// A commit, by its place in the list of those that were read.
+/// A commit, by its index in the list of commits that were read.
 type At = u32;
 
 struct Commit {
     parents: Box<[At]>,
     seconds: i64,
-    /// The number of commits on the longest way to a commit without parents, counted when it is needed; 0 before.
+    /// The length of the longest path to a commit without parents, computed when it is needed; 0 before.
     height: u32,
 }
 
-/// All that is known of history.
+/// Everything that is known of history.
 pub(super) struct Reach<'a> {
     session: &'a Session,
     history: &'a History<'a>,
@@ -47,7 +47,7 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// The commit that an object is or that a tag leads to; `None` if there is none here.
+    /// Returns the commit that an object is or that a tag leads to, or `None` if there is none.
     pub(super) fn commit_of(&mut self, id: ObjectId) -> Result<Option<ObjectId>> {
         if self.places.contains_key(&id) {
             return Ok(Some(id));
@@ -63,7 +63,7 @@ impl<'a> Reach<'a> {
         Ok(peeled)
     }
 
-    /// Whether `to` is `from` or one of its ancestors. Both are commits.
+    /// Returns whether `to` is `from` or one of its ancestors. Both are commits.
     pub(super) fn leads_to(&mut self, from: ObjectId, to: ObjectId) -> Result<bool> {
         let (from, to) = (self.place(from), self.place(to));
         match self.is_near(from, to)? {
@@ -72,7 +72,7 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Whether a commit is the value of a ref of this worktree, or an ancestor of one.
+    /// Returns whether a commit can be reached from a ref of this worktree.
     pub(super) fn is_below_refs(&mut self, commit: ObjectId) -> Result<bool> {
         let at = self.place(commit) as usize;
         if self.below_refs.is_none() {
@@ -82,7 +82,7 @@ impl<'a> Reach<'a> {
         Ok(self.below_refs.as_ref().is_some_and(|below| below.get(at).copied().unwrap_or(false)))
     }
 
-    /// The commits that refs hold or lead to through tags.
+    /// Returns the commits that refs hold or lead to through tags.
     fn tips(&mut self) -> Result<Vec<ObjectId>> {
         let mut ids = HashSet::new();
         self.for_each_ref(&mut |_, id| ids.extend(id))?;
@@ -93,7 +93,8 @@ impl<'a> Reach<'a> {
         Ok(tips)
     }
 
-    /// Shows the objects that refs hold, symbolic refs left out. A broken ref, or one of a bad name, holds none.
+    /// Visits the objects that refs hold, except for symbolic refs. A broken ref, or one with an invalid name, is
+    /// skipped.
     pub(super) fn for_each_ref(&self, act: &mut dyn FnMut(&BStr, Option<ObjectId>)) -> Result<()> {
         let snapshot = self.session.store.snapshot()?;
         let mut cursor = snapshot.cursor(false)?;
@@ -125,7 +126,7 @@ impl<'a> Reach<'a> {
         at
     }
 
-    /// Reads a commit if that was not done. One that is missing has no parents.
+    /// Reads a commit unless it was read already. A missing commit has no parents.
     fn read(&mut self, at: At) -> Result<&Commit> {
         if self.commits[at as usize].is_none() {
             let found = self.history.find_commit(&self.ids[at as usize])?;
@@ -136,7 +137,7 @@ impl<'a> Reach<'a> {
         Ok(self.commits[at as usize].as_ref().expect("it was read or was known"))
     }
 
-    /// Looks for a commit among the nearest. `None` if it may still be farther away.
+    /// Looks for a commit among the nearest ones. Returns `None` if it may be farther away.
     fn is_near(&mut self, from: At, to: At) -> Result<Option<bool>> {
         let mut queue = BinaryHeap::from([(self.read(from)?.seconds, from)]);
         let mut seen = HashSet::from([from]);
@@ -175,10 +176,11 @@ impl<'a> Reach<'a> {
         Ok(false)
     }
 
-    /// Counts the heights of a commit and all its ancestors, with a stack of our own: histories are deep.
+    /// Computes the heights of a commit and all its ancestors, with an explicit stack, because histories are deep.
     fn count_heights(&mut self, from: At) -> Result<()> {
         let mut path = vec![from];
-        // Those whose ancestors are being counted. Replacements may have a commit lead to itself: such a way is left out.
+        // Commits whose ancestors are being visited. Replacements may make a commit lead to itself, and such an edge is
+        // ignored.
         let mut begun = HashSet::new();
         while let Some(&at) = path.last() {
             let commit = self.read(at)?;
@@ -205,7 +207,7 @@ impl<'a> Reach<'a> {
         Ok(())
     }
 
-    /// Which of the commits that are known are among these or their ancestors, by place.
+    /// Returns which of the known commits are among these or their ancestors, by index.
     fn ancestors(&mut self, tips: Vec<ObjectId>) -> Result<Vec<bool>> {
         let mut left: Vec<At> = tips.into_iter().map(|id| self.place(id)).collect();
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Where a reflog is shown from: the newest entry, one by its number, or that of a time.
+//! The entry from which a reflog is shown: the newest, one by its number, or one by a time.
 
 use super::words::Wish;
 use crate::{clock::Clock, failure::Result, session::Session};
@@ -7,30 +7,30 @@ use refdb::{SHORT_NAME_RULES, Snapshot, Target, approximate, objects::ObjectKind
 use refdb_types::{LogEntry, ObjectId, RefName};
 use std::{ops::ControlFlow, path::Path};
 
-/// The entry that comes first.
+/// The first entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// The newest.
+    /// The newest entry.
     Top,
-    /// The one with this number; the newest is 0.
+    /// The entry with this number, where 0 is the newest.
     Number(usize),
-    /// The newest one of this time, in seconds since 1970, or from before it.
+    /// The newest entry that is not newer than this time, in seconds since 1970.
     Time(u64),
 }
 
-/// A ref's log, and where it is shown from.
+/// The log of a ref, and the entry from which it is shown.
 pub(super) struct Start {
     pub(super) name: RefName,
-    /// What the ref is called in selectors.
+    /// The name of the ref in selectors.
     pub(super) shown: BString,
     pub(super) place: Place,
     is_reached: bool,
-    /// What the entry above the next one has as its old value. Above the newest it is what the ref holds now.
+    /// The old value of the entry above the next one, or what the ref holds now.
     after: ObjectId,
 }
 
 impl Start {
-    /// What the user means; `None` where only git knows, or finds a mistake.
+    /// Resolves what the user means. Returns `None` if only git knows, or git finds a mistake.
     pub(super) fn find(
         session: &Session,
         snapshot: &dyn Snapshot,
@@ -38,7 +38,7 @@ impl Start {
         clock: &Clock<'_>,
     ) -> Result<Option<Self>> {
         let given = wish.name.unwrap_or("HEAD".into());
-        // Git asks for `--` where a file has the name too.
+        // If a file has the name too, git asks for `--`.
         let is_file = || given.to_path().is_ok_and(|path: &Path| path.symlink_metadata().is_ok());
         if wish.name.is_some() && !wish.is_no_path && is_file() {
             return Ok(None);
@@ -60,12 +60,12 @@ impl Start {
         Ok(Some(Start { shown: base.into(), name, is_reached: place == Place::Top, place, after }))
     }
 
-    /// Whether the first entry has come.
+    /// Whether the first entry has been reached.
     pub(super) fn is_reached(&self) -> bool {
         self.is_reached
     }
 
-    /// Whether the next entry is the first. It ends where git would say more of that entry than its line.
+    /// Returns whether the next entry is the first one. Ends where git would print more about that entry than its line.
     pub(super) fn reach(&mut self, index: usize, entry: &LogEntry, is_commit: bool) -> ControlFlow<(), bool> {
         debug_assert!(!self.is_reached, "there is one first entry");
         let is_first = match self.place {
@@ -83,10 +83,10 @@ impl Start {
     }
 }
 
-/// From here on git takes a number for a time when it looks for the object. When it shows the log it does not.
+/// From this number on, git takes a number for a time when it looks up the object, but not when it shows the log.
 const NUMBERS_END: usize = 100_000_000;
 
-/// What stands between the braces.
+/// Parses what is between the braces.
 fn place(inside: &BStr, clock: &Clock<'_>) -> Option<Place> {
     if inside.iter().all(u8::is_ascii_digit) {
         let number: usize = inside.to_str().ok()?.parse().ok()?;
@@ -101,7 +101,8 @@ fn place(inside: &BStr, clock: &Clock<'_>) -> Option<Place> {
     date.is_date.then_some(Place::Time(date.seconds))
 }
 
-/// The one ref that a name means. `None` where there are several, a broken one, or where it is an object's id.
+/// Returns the one ref that a name means. Returns `None` if there are several, if it is broken, or if the name is an
+/// id.
 fn only(session: &Session, snapshot: &dyn Snapshot, base: &BStr) -> Option<RefName> {
     let mut found = None;
     for (before, after) in SHORT_NAME_RULES {
@@ -116,7 +117,7 @@ fn only(session: &Session, snapshot: &dyn Snapshot, base: &BStr) -> Option<RefNa
     found.filter(|_| !is_id)
 }
 
-/// What a ref holds, or the one that HEAD leads to. Git says more of other symbolic refs.
+/// Returns the value of a ref, or of the ref that HEAD leads to. Git prints more about other symbolic refs.
 fn value(snapshot: &dyn Snapshot, name: &RefName) -> Result<Option<ObjectId>> {
     let target = match snapshot.get(name)? {
         Some(Target::Symbolic(next)) if name.as_bstr() == "HEAD" => snapshot.get(&next)?,

@@ -1,10 +1,10 @@
-//! Which command lines are understood, and what they wish. All others are git's.
+//! Decides which command lines are supported, and parses them. All others are left to git.
 
 use crate::for_each_ref::{color, date::DateForm};
 use bstr::{BStr, ByteSlice};
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-/// How much of an id is shown.
+/// How an id is abbreviated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Digits {
     All,
@@ -13,14 +13,14 @@ pub(super) enum Digits {
     AtLeast(usize),
 }
 
-/// What an entry looks like.
+/// The format of an entry.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Shape {
     /// `ID NAME@{N}: MESSAGE`.
     Oneline,
     Format {
         pieces: Vec<Piece>,
-        /// Whether something stands between entries, and not behind each.
+        /// Whether entries are separated, rather than terminated, by a newline.
         separates: bool,
     },
 }
@@ -38,28 +38,28 @@ pub(super) enum Piece {
     Email,
 }
 
-/// What a command line says.
+/// What the command line says.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Wish<'w> {
-    /// The ref, perhaps with one of its entries.
+    /// The ref, optionally with one of its entries.
     pub(super) name: Option<&'w BStr>,
-    /// Whether `--` says that it is no file.
+    /// Whether `--` says that it is not a file.
     pub(super) is_no_path: bool,
     pub(super) skip: usize,
     pub(super) limit: Option<usize>,
-    /// How times are shown, if that was said.
+    /// The format of times, if one was given.
     pub(super) date: Option<DateForm>,
     pub(super) digits: Digits,
-    /// Whether ids are shortened in [`Shape::Oneline`].
+    /// Whether ids are abbreviated in [`Shape::Oneline`].
     pub(super) abbreviates: bool,
     pub(super) shape: Shape,
-    /// Whether git loads notes, of which it shows none here. It does unless a form was asked for.
+    /// Whether git loads notes, although it shows none here. It does unless a format was asked for.
     pub(super) loads_notes: bool,
     pub(super) ends_with_nul: bool,
 }
 
 impl<'w> Wish<'w> {
-    /// Reads the words; `None` where one is not understood.
+    /// Parses the words. Returns `None` if one is not supported.
     pub(super) fn of(words: &'w [OsString]) -> Option<Self> {
         let mut wish = Wish {
             name: None,
@@ -93,7 +93,7 @@ impl<'w> Wish<'w> {
         Some(wish)
     }
 
-    /// Reads an option that is one word.
+    /// Parses an option that consists of one word.
     fn option(&mut self, word: &[u8]) -> Option<()> {
         match word {
             b"--oneline" => (self.shape, self.abbreviates, self.loads_notes) = (Shape::Oneline, true, false),
@@ -103,7 +103,7 @@ impl<'w> Wish<'w> {
             b"--no-abbrev" => self.digits = Digits::All,
             b"--relative-date" => self.date = DateForm::parse(b"relative").ok(),
             b"-z" => self.ends_with_nul = true,
-            // It is so without these, too.
+            // These options are the default.
             b"-g" | b"--walk-reflogs" => {}
             b"--no-decorate" | b"--decorate=no" | b"--decorate=auto" => {}
             b"--no-color" | b"--color=never" | b"--color=auto" => {}
@@ -130,7 +130,7 @@ impl<'w> Wish<'w> {
     }
 }
 
-/// A number that git reads in the same way everywhere.
+/// Parses a number that git reads the same way everywhere.
 fn number(text: &[u8]) -> Option<usize> {
     let is_plain = (1..10).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
     is_plain.then(|| text.to_str().ok()?.parse().ok())?
@@ -147,7 +147,7 @@ fn shape(value: &[u8]) -> Option<Shape> {
         (None, None) if value.contains(&b'%') => (value, false),
         (None, None) => return None,
     };
-    // Nothing at all is shown by a format that is empty.
+    // An empty format shows nothing at all.
     (!format.is_empty()).then_some(())?;
     Some(Shape::Format { pieces: pieces(format)?, separates })
 }
@@ -184,7 +184,7 @@ fn pieces(format: &[u8]) -> Option<Vec<Piece>> {
     Some(pieces)
 }
 
-/// A byte that a field stands for, and what follows.
+/// Returns the byte that a field stands for, and the rest.
 fn byte(field: &[u8]) -> Option<(u8, &[u8])> {
     match field {
         [b'%', rest @ ..] => Some((b'%', rest)),
@@ -198,7 +198,7 @@ fn byte(field: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
-/// What follows a colour, of which nothing is shown where there are none.
+/// Returns what follows a color, for which nothing is shown without colors.
 fn color_end(field: &[u8]) -> Option<&[u8]> {
     let field = field.strip_prefix(b"C")?;
     if let Some((name, rest)) = field.strip_prefix(b"(").and_then(|inside| inside.split_once_str(")")) {
