@@ -11,8 +11,8 @@ pub const NOT_HEEDED: &str = "GIT_NO_REPLACE_OBJECTS";
 
 /// Has objects replaced as `git replace` says. The refs that say so are looked for once, and only when an object is
 /// read.
-pub fn heed(store: &Store) -> Result<()> {
-    store.objects().heed_replacements(|| find(store))
+pub fn apply(store: &Store) -> Result<()> {
+    store.objects().apply_replacements(|| find(store))
 }
 
 /// Returns the replacement of each replaced object.

@@ -32,7 +32,7 @@ impl Revisions<'_> {
     pub fn resolve(&self, text: &BStr) -> Result<Option<ObjectId>> {
         // Otherwise no object is read.
         if text.find_byteset(b"^~:").is_some() {
-            replaced::heed(self.store)?;
+            replaced::apply(self.store)?;
         }
         let warn = &mut |warning: String| say("warning: ", warning.as_bytes());
         let first_only = !strict_names(self.store)?;

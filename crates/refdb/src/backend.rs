@@ -42,9 +42,9 @@ pub trait Backend: Send + Sync {
     /// [`Locked::refused`] instead.
     fn lock(&self, claims: &dyn Claims) -> Result<Box<dyn Locked + '_>>;
 
-    /// The canonical form of a name. A worktree's own refs have two names each, for instance `HEAD` and
-    /// `main-worktree/HEAD`; claims and steps use the shorter one, so that no ref is claimed twice.
-    fn plain_name<'n>(&self, name: &'n BStr) -> &'n BStr;
+    /// The one form of a name. A worktree's own refs have two, `HEAD` and `main-worktree/HEAD` for instance. Claims and
+    /// steps have the plain one, so that no ref is claimed twice.
+    fn canonical_name<'n>(&self, name: &'n BStr) -> &'n BStr;
 
     /// Whether deleting a symbolic ref keeps its reflog and adds an entry about the deletion, as git does in the reftable
     /// format.

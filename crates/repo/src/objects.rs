@@ -141,8 +141,11 @@ impl Objects {
     /// From now on, shows the replacements of replaced objects, as `git replace` does. `find` is called once, when the
     /// first object is shown, and returns the replacement of each replaced object. Verification is not affected: it
     /// always looks at the object itself.
-    pub fn heed_replacements<E>(&self, find: impl FnOnce() -> Result<HashMap<ObjectId, ObjectId>, E>) -> Result<(), E> {
-        self.replaced.heed(find)
+    pub fn apply_replacements<E>(
+        &self,
+        find: impl FnOnce() -> Result<HashMap<ObjectId, ObjectId>, E>,
+    ) -> Result<(), E> {
+        self.replaced.apply(find)
     }
 
     /// Returns the object's kind, or `None` if there is no such object.

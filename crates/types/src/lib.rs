@@ -24,7 +24,7 @@ pub use name::{
     FormatOptions, NameError, OrderedNames, RefName, check_format, is_below, is_plain_path, is_safe, normalize,
 };
 pub use oid::{HashKind, HexError, ObjectId};
-pub use scope::{Scope, elsewhere, is_pseudo, is_root_ref, is_root_syntax, is_worktree_itself, plain_name};
+pub use scope::{Scope, canonical_name, is_pseudo, is_root_ref, is_root_syntax, is_worktree_itself, qualified_name};
 pub use target::Target;
 
 /// The longest chain of symbolic refs that is followed; a longer one counts as broken. The limit is git's.

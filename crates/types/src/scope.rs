@@ -56,7 +56,7 @@ impl<'a> Scope<'a> {
 /// and `worktrees/ID/HEAD` are the same ref; in the main worktree, `HEAD` and `main-worktree/HEAD` are. `worktree` is
 /// the linked worktree's id, or `None` for the main worktree.
 #[inline]
-pub fn plain_name<'n>(name: &'n BStr, worktree: Option<&BStr>) -> &'n BStr {
+pub fn canonical_name<'n>(name: &'n BStr, worktree: Option<&BStr>) -> &'n BStr {
     // Nearly all names take this branch.
     if name.starts_with(b"refs/") {
         return name;
@@ -70,7 +70,7 @@ pub fn plain_name<'n>(name: &'n BStr, worktree: Option<&BStr>) -> &'n BStr {
 
 /// Returns the name by which other worktrees call a worktree's own ref: `worktrees/ID/HEAD`, or `main-worktree/HEAD` if
 /// `worktree` is `None`.
-pub fn elsewhere(worktree: Option<&BStr>, name: &BStr) -> Vec<u8> {
+pub fn qualified_name(worktree: Option<&BStr>, name: &BStr) -> Vec<u8> {
     match worktree {
         None => [b"main-worktree/", name.as_bytes()].concat(),
         Some(id) => [b"worktrees/", id.as_bytes(), b"/", name.as_bytes()].concat(),
@@ -166,11 +166,11 @@ mod tests {
             ("worktrees/w1/HEAD", "worktrees/w1/HEAD", "HEAD"),
             ("worktrees/w2/HEAD", "worktrees/w2/HEAD", "worktrees/w2/HEAD"),
         ] {
-            assert_eq!(plain_name(given.into(), None), in_main);
-            assert_eq!(plain_name(given.into(), linked), in_linked);
+            assert_eq!(canonical_name(given.into(), None), in_main);
+            assert_eq!(canonical_name(given.into(), linked), in_linked);
         }
         for worktree in [None, linked] {
-            assert_eq!(plain_name(elsewhere(worktree, "HEAD".into()).as_bstr(), worktree), "HEAD");
+            assert_eq!(canonical_name(qualified_name(worktree, "HEAD".into()).as_bstr(), worktree), "HEAD");
         }
         assert!(is_worktree_itself("worktrees/w".into()) && !is_worktree_itself("worktrees/w/HEAD".into()));
     }

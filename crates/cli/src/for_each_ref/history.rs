@@ -40,7 +40,7 @@ impl<'a> History<'a> {
 
     /// Returns the objects, with replacements applied.
     pub fn objects(&self) -> refdb::Result<&'a Objects> {
-        replaced::heed(self.store)?;
+        replaced::apply(self.store)?;
         Ok(self.store.objects())
     }
 

@@ -143,7 +143,7 @@ impl Lister<'_, '_> {
         if !order.is_natural() {
             // HEAD precedes all branches, whatever they are sorted by.
             let heads = usize::from(self.renderer.detached.is_some() && entries.first().is_some_and(Entry::is_head));
-            order.weigh(&mut entries[heads..], &mut self.renderer)?;
+            order.compute_values(&mut entries[heads..], &mut self.renderer)?;
             order.sort(&mut entries[heads..], config);
         }
         let made;

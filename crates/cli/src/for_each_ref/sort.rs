@@ -62,7 +62,7 @@ impl Order {
     }
 
     /// Computes the values of the keys.
-    pub fn weigh(&self, entries: &mut [Entry], renderer: &mut Renderer<'_>) -> Result<()> {
+    pub fn compute_values(&self, entries: &mut [Entry], renderer: &mut Renderer<'_>) -> Result<()> {
         for entry in entries {
             let values = self.keys.iter().map(|key| key.value(&entry.row(), renderer)).collect::<Result<_>>()?;
             entry.values = values;

@@ -102,8 +102,8 @@ impl Backend for Group<'_> {
         Ok(Box::new(Member { group: self, names, refused, steps: Vec::new() }))
     }
 
-    fn plain_name<'n>(&self, name: &'n BStr) -> &'n BStr {
-        self.backend.plain_name(name)
+    fn canonical_name<'n>(&self, name: &'n BStr) -> &'n BStr {
+        self.backend.canonical_name(name)
     }
 
     fn keeps_symref_logs(&self) -> bool {

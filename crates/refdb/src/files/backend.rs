@@ -27,7 +27,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_repo::ObjectCheck;
-use refdb_types::{RefName, plain_name};
+use refdb_types::{RefName, canonical_name};
 use refdb_vfs::Heir;
 use std::{
     any::Any,
@@ -186,8 +186,8 @@ impl Backend for FilesBackend {
         Ok(Box::new(FilesLocked::lock(&self.store, claims)?))
     }
 
-    fn plain_name<'n>(&self, name: &'n BStr) -> &'n BStr {
-        plain_name(name, self.store.options.worktree.as_ref().map(|id| id.as_bstr()))
+    fn canonical_name<'n>(&self, name: &'n BStr) -> &'n BStr {
+        canonical_name(name, self.store.options.worktree.as_ref().map(|id| id.as_bstr()))
     }
 
     fn keeps_symref_logs(&self) -> bool {

@@ -10,7 +10,7 @@ use crate::{
 };
 use bstr::BStr;
 use refdb_repo::ObjectCheck;
-use refdb_types::{HashKind, RefName, plain_name};
+use refdb_types::{HashKind, RefName, canonical_name};
 use std::{any::Any, sync::Arc, time::Duration};
 
 /// The lock timeout of a backend that was given none.
@@ -57,8 +57,8 @@ impl Backend for MemoryBackend {
         Ok(Box::new(self.lock_writer()?.into_locked()))
     }
 
-    fn plain_name<'n>(&self, name: &'n BStr) -> &'n BStr {
-        plain_name(name, None)
+    fn canonical_name<'n>(&self, name: &'n BStr) -> &'n BStr {
+        canonical_name(name, None)
     }
 
     fn keeps_symref_logs(&self) -> bool {
@@ -103,7 +103,7 @@ impl Maintenance for MemoryBackend {
         let writer = self.lock_writer()?;
         let mut state = State::clone(&self.shared.state());
         for name in names {
-            state.logs.remove(plain_name(name.as_bstr(), None));
+            state.logs.remove(canonical_name(name.as_bstr(), None));
         }
         writer.publish(state);
         Ok(())

@@ -4,7 +4,7 @@ use super::state::{Entry, State};
 use crate::{Error, LogJudge, LoggedChange, PruneLogs, Result, log_edit::Chain};
 use bstr::ByteSlice;
 use refdb_repo::ObjectCheck;
-use refdb_types::{LogEntry, ObjectId, RefName, Target, plain_name};
+use refdb_types::{LogEntry, ObjectId, RefName, Target, canonical_name};
 use refdb_vfs::interrupt;
 
 /// See [`Maintenance::prune_logs`](crate::Maintenance::prune_logs). With `dry_run`, the state stays as it is.
@@ -17,7 +17,7 @@ pub(super) fn prune(
 ) -> Result<()> {
     for name in names {
         interrupt::check().map_err(Error::Interrupted)?;
-        let plain = plain_name(name.as_bstr(), None);
+        let plain = canonical_name(name.as_bstr(), None);
         let Some(log) = state.logs.get_mut(plain) else { continue };
         let (kept, end) = match prune_one(name, log, how, judge) {
             Ok(pruned) => pruned,

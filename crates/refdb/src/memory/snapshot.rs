@@ -6,7 +6,7 @@ use crate::{
     backend::{Answers, Peeled},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::{LogEntry, ObjectId, RefName, Scope, Target, elsewhere, is_root_ref, plain_name};
+use refdb_types::{LogEntry, ObjectId, RefName, Scope, Target, canonical_name, is_root_ref, qualified_name};
 use std::{collections::btree_map::Range, ops::ControlFlow, sync::Arc};
 
 /// A state, which stays as it is.
@@ -26,12 +26,12 @@ impl MemorySnapshot {
 
 impl Snapshot for MemorySnapshot {
     fn get(&self, name: &BStr) -> Result<Option<Target>> {
-        Ok(self.state.refs.get(plain_name(name, None)).map(|entry| entry.target.clone()))
+        Ok(self.state.refs.get(canonical_name(name, None)).map(|entry| entry.target.clone()))
     }
 
     fn probe(&self, probes: &mut dyn Iterator<Item = Probe<'_>>, answers: &mut dyn Answers) -> Result<()> {
         for (at, Probe { name, below }) in probes.enumerate() {
-            let name = plain_name(name, None);
+            let name = canonical_name(name, None);
             answers.value(at, self.state.refs.get(name).map(|entry| TargetView::from(&entry.target)))?;
             let prefix = [name.as_bytes(), b"/"].concat();
             let next = self.state.refs.range(BString::from(prefix.clone())..).next();
@@ -58,11 +58,11 @@ impl Snapshot for MemorySnapshot {
     }
 
     fn has_log(&self, name: &BStr) -> Result<bool> {
-        Ok(self.state.logs.contains_key(plain_name(name, None)))
+        Ok(self.state.logs.contains_key(canonical_name(name, None)))
     }
 
     fn log(&self, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool> {
-        let Some(log) = self.state.logs.get(plain_name(name, None)) else { return Ok(false) };
+        let Some(log) = self.state.logs.get(canonical_name(name, None)) else { return Ok(false) };
         let _ = log.iter().rev().try_for_each(entry);
         Ok(true)
     }
@@ -74,7 +74,7 @@ impl Snapshot for MemorySnapshot {
 
     fn log_names_elsewhere(&self, worktree: Option<&BStr>) -> Result<Vec<RefName>> {
         let name_elsewhere = |name: &BString| match (Scope::of(name.as_bstr()), worktree) {
-            (Scope::Worktree, None) => Some(BString::from(elsewhere(None, name.as_bstr()))),
+            (Scope::Worktree, None) => Some(BString::from(qualified_name(None, name.as_bstr()))),
             (Scope::Other { id, .. }, Some(wanted)) if id == wanted => Some(name.clone()),
             _ => None,
         };

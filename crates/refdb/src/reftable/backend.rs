@@ -62,8 +62,8 @@ impl Backend for ReftableBackend {
         Ok(Box::new(self.lock_stacks(claims)?))
     }
 
-    fn plain_name<'n>(&self, name: &'n BStr) -> &'n BStr {
-        self.stacks.plain_name(name)
+    fn canonical_name<'n>(&self, name: &'n BStr) -> &'n BStr {
+        self.stacks.canonical_name(name)
     }
 
     fn keeps_symref_logs(&self) -> bool {

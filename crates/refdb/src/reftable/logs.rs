@@ -5,7 +5,7 @@
 use super::{stacks::Place, state::ReftableSnapshot};
 use crate::Result;
 use bstr::{BStr, BString};
-use refdb_types::{Ident, LogEntry, RefName, Scope, elsewhere};
+use refdb_types::{Ident, LogEntry, RefName, Scope, qualified_name};
 use reftable::{LogRecord, LogValue, MergedLogCursor};
 use std::{collections::BTreeMap, ops::ControlFlow};
 
@@ -154,7 +154,7 @@ pub(super) fn names_elsewhere(snapshot: &ReftableSnapshot, worktree: Option<&BSt
     }
     for_each_name(snapshot, &place, &mut |name| {
         if Scope::of(name) == Scope::Worktree {
-            names.extend(RefName::new(elsewhere(worktree, name)).ok());
+            names.extend(RefName::new(qualified_name(worktree, name)).ok());
         }
     })?;
     Ok(names)

@@ -1,7 +1,7 @@
 use super::options::ReftableOptions;
 use crate::Result;
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::{Scope, plain_name};
+use refdb_types::{Scope, canonical_name};
 use reftable::stack::Stack;
 use std::{
     collections::BTreeMap,
@@ -51,7 +51,7 @@ impl Stacks {
         if name.starts_with(b"refs/heads/") || name.starts_with(b"refs/tags/") {
             return (Place::Common, name);
         }
-        let name = self.plain_name(name);
+        let name = self.canonical_name(name);
         match Scope::of(name) {
             Scope::Shared => (Place::Common, name),
             Scope::Worktree if self.is_linked() => (Place::Own, name),
@@ -61,10 +61,10 @@ impl Stacks {
         }
     }
 
-    /// See [`Backend::plain_name`](crate::Backend::plain_name).
+    /// See [`Backend::canonical_name`](crate::Backend::canonical_name).
     #[inline]
-    pub(super) fn plain_name<'n>(&self, name: &'n BStr) -> &'n BStr {
-        plain_name(name, self.options.worktree.as_ref().map(|id| id.as_bstr()))
+    pub(super) fn canonical_name<'n>(&self, name: &'n BStr) -> &'n BStr {
+        canonical_name(name, self.options.worktree.as_ref().map(|id| id.as_bstr()))
     }
 
     pub(super) fn folder(&self, place: &Place) -> PathBuf {

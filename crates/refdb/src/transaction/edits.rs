@@ -92,7 +92,7 @@ pub(super) struct Edits {
     followed: Vec<(u32, Action)>,
     /// The message of edits without one.
     usual_message: BString,
-    /// How items were named that were given another name than the [plain](crate::Backend::plain_name) one.
+    /// How items were named that were given another name than the [plain](crate::Backend::canonical_name) one.
     given: BTreeMap<u32, Span>,
     /// The refs whose reflogs items take over.
     sources: BTreeMap<u32, Span>,

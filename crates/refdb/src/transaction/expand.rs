@@ -106,7 +106,7 @@ pub(super) fn confirm(edits: &Edits, links: &mut Links, backend: &dyn Backend) -
             continue;
         }
         let symbolic = match item.old.map(|old| edits.view(old)) {
-            Some(TargetView::Symbolic(target)) => Some(backend.plain_name(target)),
+            Some(TargetView::Symbolic(target)) => Some(backend.canonical_name(target)),
             _ => None,
         };
         let expected = match item.action {

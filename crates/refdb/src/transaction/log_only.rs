@@ -31,7 +31,7 @@ pub(crate) fn append_log(
     refuse_other_files(name)?;
     let committer = (context.committer)()?;
     let message = normalize_message(message);
-    let plain = context.backend.plain_name(name.as_bstr());
+    let plain = context.backend.canonical_name(name.as_bstr());
     let log = Some(LogLine { old, new, committer: &committer, message: message.as_bstr() });
     let steps = vec![Step { name: plain, old: None, is_broken: false, new: None, log }];
     // Git's hook hears of such a transaction, but not of what it does.

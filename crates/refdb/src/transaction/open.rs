@@ -60,7 +60,7 @@ impl<'s> Transaction<'s> {
         let position = u32::try_from(self.added).map_err(|_| Limit::Edits)?;
         names::check(&edit, self.options)?;
         self.check_ids(&edit)?;
-        let plain = self.context.backend.plain_name(edit.name.as_bstr());
+        let plain = self.context.backend.canonical_name(edit.name.as_bstr());
         if let Change::Set(Target::Direct(id)) = &edit.change
             && let Some(why) = self.check_object(id, plain)?
         {

@@ -104,7 +104,7 @@ impl<'s> Preparation<'_, 's> {
         if (is_edited || has_log)
             && let Some(target) = found.as_ref().and_then(|target| target.symbolic())
         {
-            let target = self.context.backend.plain_name(target.as_bstr());
+            let target = self.context.backend.canonical_name(target.as_bstr());
             links.learn(head, target);
             // Two edits of HEAD and of its branch are one too many, whether or not HEAD has a reflog.
             links.logged_head = Some(target.to_owned());

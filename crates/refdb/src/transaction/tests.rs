@@ -70,8 +70,8 @@ impl Backend for Restless {
         self.refs.lock(claims)
     }
 
-    fn plain_name<'n>(&self, name: &'n BStr) -> &'n BStr {
-        self.refs.plain_name(name)
+    fn canonical_name<'n>(&self, name: &'n BStr) -> &'n BStr {
+        self.refs.canonical_name(name)
     }
 
     fn keeps_symref_logs(&self) -> bool {

@@ -156,7 +156,7 @@ impl InTurn {
             let Some(content) = content.map(|at| self.contents[at].clone()) else { continue };
             let path = temp.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, boot.map_or(content.clone(), |boot| elsewhere(&content, boot))).unwrap();
+            std::fs::write(path, boot.map_or(content.clone(), |boot| qualified_name(&content, boot))).unwrap();
         }
         temp
     }
@@ -172,7 +172,7 @@ fn record_of(slot: &[u8]) -> Option<JournalEntry> {
 }
 
 /// A file as a machine has it that is called otherwise.
-fn elsewhere(content: &[u8], boot: &str) -> Vec<u8> {
+fn qualified_name(content: &[u8], boot: &str) -> Vec<u8> {
     let renamed = |text: &[u8]| match std::str::from_utf8(text) {
         Ok(text) => text.replace(boot_id().unwrap(), boot).into_bytes(),
         Err(_) => text.to_vec(),

@@ -15,7 +15,7 @@ pub(super) struct Replaced {
 
 impl Replaced {
     /// Looks for the replacements unless they are known.
-    pub(super) fn heed<E>(&self, find: impl FnOnce() -> Result<HashMap<ObjectId, ObjectId>, E>) -> Result<(), E> {
+    pub(super) fn apply<E>(&self, find: impl FnOnce() -> Result<HashMap<ObjectId, ObjectId>, E>) -> Result<(), E> {
         if self.by.get().is_none() {
             let found = find()?;
             // If two threads look for them at the same time, the result of the first one is kept.
@@ -51,9 +51,9 @@ mod tests {
         let replaced = Replaced::default();
         assert_eq!(replaced.of(&id(1)).unwrap(), id(1));
         let chain = (1..=5).map(|at| (id(at), id(at + 1))).collect();
-        replaced.heed(|| Ok::<_, ()>(chain)).unwrap();
+        replaced.apply(|| Ok::<_, ()>(chain)).unwrap();
         // A second call changes nothing.
-        replaced.heed(|| Err(())).unwrap();
+        replaced.apply(|| Err(())).unwrap();
         assert_eq!(replaced.of(&id(6)).unwrap(), id(6));
         assert_eq!(replaced.of(&id(2)).unwrap(), id(6));
         assert!(matches!(replaced.of(&id(1)), Err(ObjectError::ReplacedTooOften(named)) if named == id(1)));
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn objects_that_replace_each_other_are_an_error() {
         let replaced = Replaced::default();
-        replaced.heed(|| Ok::<_, ()>([(id(1), id(2)), (id(2), id(1))].into())).unwrap();
+        replaced.apply(|| Ok::<_, ()>([(id(1), id(2)), (id(2), id(1))].into())).unwrap();
         assert!(replaced.of(&id(2)).is_err());
     }
 }

@@ -11,7 +11,7 @@ use crate::files::{
 };
 use crate::{Rejection, Result, Why, backend::LogLine};
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::{LogEntry, RefName, Scope, elsewhere};
+use refdb_types::{LogEntry, RefName, Scope, qualified_name};
 use refdb_vfs::File;
 use std::{
     ffi::OsStr,
@@ -307,7 +307,7 @@ pub(crate) fn names_elsewhere(store: &Store, worktree: Option<&BStr>) -> Result<
     walk(store, &folder.join("logs"), Links::Passed, &mut names)?;
     names.retain(|name| Scope::of(name.as_bstr()) == Scope::Worktree);
     names.sort_unstable();
-    Ok(names.into_iter().filter_map(|name| RefName::new(elsewhere(worktree, name.as_bstr())).ok()).collect())
+    Ok(names.into_iter().filter_map(|name| RefName::new(qualified_name(worktree, name.as_bstr())).ok()).collect())
 }
 
 /// The names of the reflogs in this worktree's own folder, in ascending order; in the main worktree the shared ones are
