@@ -1,9 +1,9 @@
-//! Group commit: batches of several threads share one addition to the stack, and so one wait for the disk. Where a
-//! global ref database decides, their questions are under way at the same time.
+//! Group commit: batches of several threads share one addition to the stack, and therefore one sync. Where a global ref
+//! database decides, the members of a group ask it at the same time.
 
 mod agreed;
+mod ballot;
 mod member;
-mod round;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +12,7 @@ use crate::{
     batch::{beyond_global, commit_agreed_in, commit_in},
 };
 use agreed::ANSWER_MAX;
+use ballot::Question;
 use member::{Deferral, Group, OwnStep, Union, is_in_main};
 use refdb::{
     Change, Locked, Store, Target,
@@ -20,36 +21,35 @@ use refdb::{
     reftable::{ReftableBackend, ReftableLocked},
     transaction::{Context, NoHook},
 };
-use round::Question;
 use std::{
     collections::VecDeque,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-/// The leader waits for the previous group's members, who may come again. It waits for this part of the time that a
-/// member too late would wait for the next group.
+/// How long a leader waits for the members of the previous group, which may come again: the time of a group divided by
+/// this.
 const PART_OF_GROUP: u32 = 16;
 
-/// But no longer than this.
+/// The longest time for which a leader waits for them.
 const PAUSE_MAX: Duration = Duration::from_millis(1);
 
-/// More than this many batches are not made at once: each waits for the checks of all.
+/// The largest group. Each member waits until all of them have been checked.
 const MEMBERS_MAX: usize = 256;
 
-/// The batches of one stack that wait to be made.
+/// The batches of one stack that wait to be written.
 ///
-/// While one thread, the leader, waits for the stack's lock or for the disk, the batches of others queue up. The next
-/// leader makes all of them. Each is checked as if it were alone. It joins this group only if it has nothing to do with
-/// those before it. It has no name of theirs, and none that cannot stand beside them. Else it waits for the next group,
-/// where theirs are in the table. So each is checked against its predecessors, a refused one leaves nothing behind, and
-/// a group writes each name once.
+/// While one thread, the leader, waits for the stack's lock or for the disk, the batches of others queue up, and the
+/// next leader writes all of them as one addition. Each batch is checked as if it were alone. It joins the group only
+/// if it has no name in common with the batches before it, and none that conflicts with theirs as a folder; otherwise
+/// it waits for the next group, where theirs are in the stack. So each batch is checked against its predecessors, a
+/// rejected one leaves nothing behind, and a group writes each name once.
 pub(crate) struct Groups {
     queue: Mutex<Queue>,
-    /// A thread that waits has an answer, or may lead.
+    /// Signalled when a waiting thread has an answer or may lead.
     done: Condvar,
     arrived: Condvar,
-    /// How long a leader waits for what the global ref database says to the others.
+    /// How long a leader waits for the answers of the global ref database to the other members.
     answer_max: Duration,
 }
 
@@ -59,39 +59,40 @@ impl Default for Groups {
     }
 }
 
-/// Who speaks for the global ref database, if it decides of a batch.
+/// The arbiter of a batch that the global ref database decides.
 type Asker<'a> = Option<&'a mut dyn Arbiter>;
 
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Arc<Job>>,
     has_leader: bool,
-    /// How many were made together last, and how long that took.
+    /// The size of the last group, and how long it took.
     last_members: usize,
     last_took: Duration,
 }
 
-/// A batch of a thread that waits for its outcome.
+/// A batch whose thread waits for the outcome.
 struct Job {
     batch: Batch,
-    /// Whether the global ref database decides of it.
+    /// Whether the global ref database decides about it.
     asks: bool,
     answer: Mutex<Option<Answer>>,
 }
 
-/// A batch that has passed all checks, and is to be made with others.
+/// A batch that has passed all checks and is to be written with the others of its group.
 struct Accepted {
     job: Arc<Job>,
     outcome: Outcome,
     steps: Vec<OwnStep>,
 }
 
-/// What a leader says of a batch.
+/// What a leader answers to the thread of a batch.
 enum Answer {
     Made(Result<Outcome>),
-    /// It leads out of the stack, which is known only under the lock: its own thread makes it.
+    /// A symbolic ref leads out of the stack, which is known only under the lock, so that the batch's own thread must
+    /// write it.
     Alone,
-    /// Its own thread asks the global ref database. The leader waits meanwhile.
+    /// The batch's own thread is to ask the global ref database, for which the leader waits.
     Ask(Question),
 }
 
@@ -118,8 +119,8 @@ impl Job {
     }
 }
 
-/// Whether a batch can be made together with others. All it does is in the stack that they share, and no hook has to be
-/// asked.
+/// Whether a batch can be written together with others: all its refs are in the stack that they share, and no hook has
+/// to run.
 pub(crate) fn can_be_grouped(store: &Store, batch: &Batch) -> Result<bool> {
     let has_one_stack = store.backend_as::<ReftableBackend>().is_some() && store.repository().worktree_id().is_none();
     if !has_one_stack || !batch.edits.iter().all(|edit| is_in_main(edit.name.as_bstr())) {
@@ -129,7 +130,7 @@ pub(crate) fn can_be_grouped(store: &Store, batch: &Batch) -> Result<bool> {
 }
 
 impl Groups {
-    /// Makes a batch, together with those of other threads.
+    /// Commits a batch, together with those of other threads.
     pub(crate) fn commit(&self, store: &Store, batch: &Batch, mut asker: Asker<'_>) -> Result<Outcome> {
         debug_assert!(store.backend_as::<ReftableBackend>().is_some(), "only stacks are written in groups");
         let job = Arc::new(Job::new(store, batch, asker.is_some())?);
@@ -139,7 +140,7 @@ impl Groups {
         self.outcome_of(&job, store, &mut asker, queue)
     }
 
-    /// Waits until a job is made, or makes it with all that wait.
+    /// Waits until a job is done, or becomes the leader and does it together with all that wait.
     fn outcome_of<'q>(
         &'q self,
         job: &Arc<Job>,
@@ -170,12 +171,12 @@ impl Groups {
                 continue;
             }
             if !queue.waiting.iter().any(|waiting| Arc::ptr_eq(waiting, job)) {
-                // Its leader panicked: to lead would bring no outcome, however often.
+                // The leader that had taken the job panicked, so that nobody will ever answer.
                 return Err(Error::Abandoned(store.repository().common_dir().to_owned()));
             }
             queue.has_leader = true;
             drop(self.gather(queue));
-            // If this panics the others must not wait for ever.
+            // Ends the lead also if this thread panics, so that the others do not wait for ever.
             let leader = Leader { groups: self };
             self.lead(store, job, asker);
             drop(leader);
@@ -183,8 +184,8 @@ impl Groups {
         }
     }
 
-    /// Waits a moment for the members of the last group, if it had more than one. Without this they and the threads
-    /// that waited meanwhile take turns, in groups of half the size.
+    /// Waits a moment for the members of the last group, if it had more than one. Otherwise they and the threads that
+    /// waited meanwhile would take turns, in groups of half the size.
     fn gather<'q>(&self, queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
         debug_assert!(queue.has_leader, "one thread gathers: that which leads");
         let pause = (queue.last_took / PART_OF_GROUP).min(PAUSE_MAX);
@@ -197,7 +198,7 @@ impl Groups {
         gathered.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Makes one group of what waits.
+    /// Writes the waiting batches as one group.
     fn lead(&self, store: &Store, own: &Arc<Job>, asker: &mut Asker<'_>) {
         debug_assert!(self.queue().has_leader, "one thread leads");
         let begun = Instant::now();
@@ -264,7 +265,7 @@ impl Groups {
 }
 
 impl Queue {
-    /// Those that have to wait for the next group are the first in it.
+    /// Puts back batches that have to wait, so that they are the first of the next group.
     fn put_back(&mut self, late: Vec<Arc<Job>>) {
         for job in late.into_iter().rev() {
             self.waiting.push_front(job);
@@ -272,7 +273,7 @@ impl Queue {
     }
 }
 
-/// The lead of a group, which is given away also when the leader panics.
+/// Held by the leader of a group. Dropping it, also during a panic, lets another thread lead.
 struct Leader<'a> {
     groups: &'a Groups,
 }
@@ -303,7 +304,7 @@ fn fail(jobs: impl IntoIterator<Item = Arc<Job>>, error: refdb::Error) {
     }
 }
 
-/// The batch, with the kind of each new id. Each thread reads the objects that it brings, before any thread waits.
+/// Adds the types of all new objects to a batch. Each thread reads its own objects before it waits for a leader.
 fn with_classes(store: &Store, batch: &Batch) -> Result<Batch> {
     let mut batch = batch.clone();
     let objects = store.context().objects;

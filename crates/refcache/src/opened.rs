@@ -17,7 +17,7 @@ use refdb::{
 use refdb_vfs::Fs;
 use std::{path::Path, sync::Arc};
 
-/// A repository as it was when it was opened: its store, its reader, and the test of its identity.
+/// An open repository: its store, its reader, and what identifies it.
 pub(crate) struct Opened {
     pub(crate) store: Store,
     pub(crate) reader: Reader,
@@ -26,12 +26,12 @@ pub(crate) struct Opened {
     identity: Identity,
     fs: Fs,
     charge: Charge,
-    /// Whether it goes on with what was known of the same folder before.
+    /// Whether it took over the caches of the repository that was open before it in the same folder.
     pub(crate) is_next: bool,
 }
 
-/// What a repository takes that is open, besides refs: its configuration, its paths, what reads it. Measured by
-/// `figures projects`.
+/// Bytes that an open repository takes besides refs: its configuration, its paths and its reader. Measured by the
+/// example `figures projects`.
 const OPEN_BYTES: usize = 10 << 10;
 
 impl Opened {
@@ -48,7 +48,7 @@ impl Opened {
             environment = environment.with_config(setting.as_ref());
         }
         let repository = Repository::entered(fs, &environment, git_dir)?;
-        // Before the store reads the configuration: what changes afterwards is noticed.
+        // Taken before the store reads the configuration, so that later changes are noticed.
         let identity = Identity::of(fs, repository.common_dir())?;
         let in_flight = repositories.of(identity.inode(), fs);
         let reading = refdb::Reading::Shared(Arc::clone(&memory.blocks), Arc::clone(&memory.pages));
@@ -79,8 +79,8 @@ impl Opened {
         Ok(Opened { store, reader, groups, counters, identity, fs: fs.clone(), charge, is_next: false })
     }
 
-    /// Goes on with what was known of the same folder, if its refs are still of the same kind. Then only the
-    /// configuration is another one, which is no change of refs.
+    /// Takes over the caches of `old`, if it is the same folder with refs of the same format. Then only the
+    /// configuration has changed, which is no change of refs.
     pub(crate) fn follow(&mut self, old: &Opened) {
         if self.identity.inode() != old.identity.inode() {
             return;

@@ -1,4 +1,4 @@
-//! Refs in reftables, through the store's own open stack: what this process writes is there at once.
+//! Reads refs from the store's own stack of reftables, in which this process's writes appear at once.
 
 use crate::{
     Found, Result, Row, Storage, Trust, TrustSettings,
@@ -31,7 +31,7 @@ use std::{
     time::Instant,
 };
 
-/// Reads a stack whose freshness is proved by its list.
+/// Reads refs from a stack of reftables, which is current as long as its list of tables is the same.
 pub(crate) struct TablesReader {
     fs: Fs,
     stack: Stack,
@@ -40,22 +40,22 @@ pub(crate) struct TablesReader {
     counters: Arc<Counters>,
     /// A number that no other reader has.
     owner: u64,
-    /// Tells when another view of the repository has written.
+    /// Shows when another view of the repository has written.
     in_flight: Arc<InFlightBatches>,
     belief: Mutex<Belief>,
-    /// The sequence number of the state that was seen last.
+    /// The sequence number of the latest snapshot that was seen.
     seen: AtomicU64,
-    /// What the readers before this one in the same folder have counted.
+    /// What the sequence of earlier readers of the same folder adds to that of this one.
     before: u64,
-    /// What the tables of that state take.
+    /// Counts the memory of the tables of that snapshot.
     charge: Mutex<Charge>,
 }
 
-/// When the list was last looked at. Void once there is another epoch.
+/// When the list was last looked at. It counts only as long as neither the epoch nor the steps have changed.
 #[derive(Default)]
 struct Belief {
     epoch: u64,
-    /// What the views of the repository had written when it was looked at.
+    /// The steps of all views of the repository when the list was looked at.
     steps: u64,
     looked: Option<Instant>,
 }
@@ -86,7 +86,7 @@ impl TablesReader {
         })
     }
 
-    /// Goes on counting where the reader ends that this one replaces in the same folder. Other tables count as a
+    /// Continues the sequence of the reader that this one replaces in the same folder. Other tables count as one
     /// change.
     pub(crate) fn follow(&mut self, old: &TablesReader) -> bool {
         let (now, before) = (self.stack.snapshot(), old.stack.snapshot());
@@ -96,14 +96,15 @@ impl TablesReader {
         true
     }
 
-    /// The present state. If the list was replaced or is not there, the repository may be another one now.
+    /// The present snapshot. It has to be revalidated if the list was replaced or is missing, since the repository may
+    /// be another one then.
     fn fresh(&self) -> Result<Answer<Snapshot>> {
         let Some(believe) = self.trust.believe else { return self.look() };
         let (begun, steps) = (Instant::now(), self.in_flight.steps());
         let epoch = {
             let belief = self.belief();
             if belief.steps == steps && belief.looked.is_some_and(|looked| begun.duration_since(looked) < believe) {
-                // Our own commits are in it: they make it.
+                // The stack has this process's own commits already.
                 return Ok(Answer::Validated(self.stack.snapshot()));
             }
             belief.epoch
@@ -118,12 +119,13 @@ impl TablesReader {
         Ok(seen)
     }
 
-    /// Looks at the list as it is trusted.
+    /// Looks at the list of tables, as far as its attributes are trusted.
     fn look(&self) -> Result<Answer<Snapshot>> {
         let fresh = match self.trust.tables_list {
             Trust::Always => self.stack.refresh()?,
             Trust::AfterOpen => {
-                // That there is a file is all that opening shall tell; who has replaced it is told by the stat.
+                // Opening only makes a network file system ask its server; the stat shows whether the list was
+                // replaced.
                 let _open = self.fs.open(self.stack.list_path());
                 self.stack.refresh()?
             }
@@ -134,12 +136,12 @@ impl TablesReader {
             self.see(&fresh);
             count(&self.counters.loads, 1);
         }
-        // A stack without tables is as good as none: git puts HEAD into one when it makes the repository.
+        // An empty stack may be what a converted repository left behind: git puts HEAD into a new one.
         let needs_revalidation = is_new || fresh.tables().is_empty();
         Ok(Answer::new(fresh, needs_revalidation))
     }
 
-    /// Takes down which state is the present one.
+    /// Records that this snapshot was seen.
     #[cold]
     fn see(&self, snapshot: &Snapshot) {
         self.seen.store(snapshot.sequence(), Relaxed);
@@ -237,7 +239,7 @@ impl ReadRefs for TablesReader {
     }
 
     fn invalidate(&self) {
-        // What this process has just made is no news.
+        // This process's own commits do not count as found changes.
         self.see(&self.stack.snapshot());
         let mut belief = self.belief();
         belief.epoch += 1;
@@ -258,7 +260,7 @@ impl ReadRefs for TablesReader {
     }
 }
 
-/// The refs of a stack, range by range.
+/// The rows of a listing of reftables, one range after the other.
 pub(crate) struct TablesSource {
     cursor: MergedRefCursor,
     /// The sequence number of the stack.
@@ -320,12 +322,12 @@ fn row(record: RefRecord<'_>) -> Option<Row<'_>> {
     Some(Row { name, target, peeled, storage: Storage::Table, update_index })
 }
 
-/// What the tables of a state take by themselves.
+/// Bytes of memory that the tables of a snapshot take, besides blocks.
 fn bytes_of(snapshot: &Snapshot) -> usize {
     snapshot.tables().iter().map(|listed| listed.table.held_bytes()).sum()
 }
 
-/// Whether a name is one of another worktree's, or of a file that is no ref proper.
+/// Whether a ref is not in the main stack: one of another worktree, or a pseudo-ref.
 fn is_elsewhere(name: &BStr) -> bool {
     is_pseudo(name) || matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. })
 }

@@ -10,18 +10,19 @@ use refdb_vfs::{Stat, now_nanos};
 use std::{cell::Cell, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 thread_local! {
-    /// Working memory for the path of the file that is looked at.
+    /// A buffer for paths, which is kept between look-ups.
     static PATH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A network file system may lose a file between two calls, but not for ever.
+/// How often a stale file handle of a network file system is tolerated before it is an error.
 const STALE_MAX: usize = 3;
 
 impl FilesReader {
-    /// The loose ref of this name, and whether its file was read. `known` is the earlier answer.
+    /// Looks up a loose ref. Returns whether its file was read, which is avoided if `known`, the earlier result, is
+    /// current.
     pub(super) fn loose(&self, name: &BStr, known: Option<&Loose>) -> Result<Option<(Loose, bool)>> {
         let mut buffer = PATH.take();
-        // No such path, no such ref.
+        // A name that cannot be a path has no loose ref.
         let looked = match self.backend.ref_path_into(name, &mut buffer) {
             true => self.look_again_if_stale(name, Path::new(OsStr::from_bytes(&buffer)), known),
             false => Ok(None),
@@ -51,8 +52,8 @@ impl FilesReader {
                 None => return Ok(None),
                 Some(stat) => stat,
             },
-            // Read in any case. To open it is what makes a network file system ask, for a missing file to open its
-            // folder.
+            // The file is read in any case. Opening it, or its folder if it is missing, makes a network file system ask
+            // its server.
             Trust::AfterOpen | Trust::Never => return self.open(name, path),
         };
         if stat.is_dir() {
@@ -65,7 +66,7 @@ impl FilesReader {
             debug_assert!(known.stat != NO_STAT, "without a stat nothing is proved");
             return Ok(Some((known.clone(), false)));
         }
-        // The time before the file is read: if it is replaced after this, the next stat will differ.
+        // Taken before the file is read, so that the next stat differs if the file is replaced later.
         let is_racy = stat.is_racy(now_nanos()) || stat.is_symlink();
         Ok(self.read(name, path)?.map(|target| (Loose { stat, is_racy, target }, true)))
     }
@@ -93,12 +94,12 @@ impl FilesReader {
     }
 }
 
-/// For a file that was read without asking for its attributes, or a folder that is not there.
+/// Stands for the attributes of a file that was read without asking for them, and of a missing folder.
 pub(super) const NO_STAT: Stat =
     Stat { device: 0, inode: 0, len_bytes: 0, modified_nanos: 0, changed_nanos: 0, uid: 0, mode: 0 };
 
-/// Whether a file of this name belongs to a ref whatever it holds. Beside the root refs git keeps files such as
-/// `MERGE_MSG`, which are refs only for JGit, and only if they hold one.
+/// Whether a file of this name belongs to a ref whatever its content is. Files such as `MERGE_MSG`, which git keeps
+/// beside the root refs, are refs only for JGit, and only if they contain one.
 fn can_only_be_ref(name: &BStr) -> bool {
     name.starts_with(b"refs/") || is_root_ref(name)
 }

@@ -3,12 +3,11 @@ use crate::{name_cache::Known, stats::count};
 use bstr::{BStr, BString, ByteSlice};
 
 impl FilesReader {
-    /// Counts the refs as changed that another process has made in a folder, or removed, since it was listed last. Both
-    /// lists are sorted.
-    ///
-    /// A ref that this process has written was looked at since, so that it is no news.
+    /// Counts as changed the refs that another process has created in a folder or removed from it since it was last
+    /// listed. `before` and `now` are the two lists, sorted. A ref that this process has written was read since, and is
+    /// not counted.
     pub(super) fn notice(&self, folder: &BStr, before: &[BString], now: &[BString]) {
-        // The folder of the repository has other files too.
+        // The repository's own folder has other files too.
         if folder.is_empty() {
             return;
         }
@@ -22,7 +21,7 @@ impl FilesReader {
         }
     }
 
-    /// The same for a folder that is not there.
+    /// Counts as changed the refs of a folder that is gone.
     pub(super) fn notice_gone(&self, folder: &BStr) {
         let before = self.folders().put_missing(folder);
         if let Some(before) = before {
@@ -51,7 +50,7 @@ impl FilesReader {
 
     fn notice_added(&self, name: &BStr) {
         if name.ends_with(b"/") {
-            // Whatever is found in it later has come since.
+            // Whatever is found in it later was created after this.
             self.folders().put_missing(name);
             return;
         }

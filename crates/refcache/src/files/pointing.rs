@@ -18,7 +18,8 @@ use std::{
 };
 
 impl FilesReader {
-    /// The refs of each object. However many objects there are, all loose refs are looked at once.
+    /// Finds the refs that point at each of these objects. All loose refs are looked at once, however many objects
+    /// there are.
     pub(super) fn find_pointing_at(&self, ids: &[ObjectId], objects: &dyn ObjectCheck) -> Result<Answer<Pointing>> {
         let everything = Plan { ranges: vec![Range::everything()], root_refs: false };
         let ((loose, (file, tips)), back) = self.whole(|| {
@@ -40,7 +41,7 @@ impl FilesReader {
         Ok(Answer::new(found, !file.exists()))
     }
 
-    /// The present packed-refs and its index.
+    /// The present packed-refs, and its index from objects to refs.
     fn tips(&self, objects: &dyn ObjectCheck) -> Result<(Arc<PackedFile>, Arc<Tips>)> {
         let mut file = self.packed()?;
         let mut tips = self.tips.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,22 +54,22 @@ impl FilesReader {
         *tips = None;
         let mut fresh = Tips::of(&file, objects, &self.memory.pages)?;
         if file.packed.disorder().is_some() {
-            // It is not sorted although it says so: now it is read again, and sorted in memory.
+            // It is not sorted although its header says so, and is therefore read again and sorted in memory.
             let distrusted = std::mem::replace(&mut file, self.packed()?);
             debug_assert!(file.generation > distrusted.generation, "a file that is not believed is opened again");
             fresh = Tips::of(&file, objects, &self.memory.pages)?;
         }
         debug_assert_eq!(fresh.generation(), file.generation, "an index is that of its file");
         let fresh = Arc::new(fresh);
-        // One for which there is no room would be given up at the next question, and all else with it.
+        // An index that exceeds the limit would be released at the next question, together with everything else.
         *tips = (fresh.bytes() <= self.memory.bytes_max).then(|| Arc::clone(&fresh));
         self.counters.loaded(begun);
         Ok((file, fresh))
     }
 }
 
-/// Adds a loose ref to the objects that it leads to. What a tag leads to is written nowhere as long as its ref is
-/// loose.
+/// Adds a loose ref to the objects at which it points. The object behind a tag is read, because it is recorded only in
+/// packed-refs.
 fn add_loose(row: OwnRow, found: &mut Pointing, objects: &dyn ObjectCheck) -> Result<()> {
     let Some(Target::Direct(held)) = row.target else { return Ok(()) };
     if row.name.starts_with(b"refs/tags/")

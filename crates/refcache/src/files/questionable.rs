@@ -8,8 +8,8 @@ use refdb::{
 use std::{cmp::Ordering, ops::ControlFlow};
 
 impl FilesReader {
-    /// The names that are known one by one. With them, those on which the pages in memory differ from packed-refs as
-    /// `disk` finds it. The file is read by parts.
+    /// The names of all single refs that are cached, and those for which cached pages differ from the packed-refs of
+    /// `disk`, which is read in parts.
     pub(super) fn questionable_names(&self, disk: &Store) -> Result<Vec<BString>> {
         let mut names = self.memory.name_cache.of(self.knowledge.number);
         names.extend(self.memory.direct_mapped.of(self.owner));
@@ -39,12 +39,12 @@ impl FilesReader {
     }
 }
 
-/// Goes forward through the records of a file, part by part.
+/// Steps through the records of packed-refs, of which one part at a time is in memory.
 struct Walk<'p> {
     packed: &'p Packed,
     part: Packed,
     at: usize,
-    /// Where the part behind this one begins.
+    /// Where the next part begins.
     next: usize,
 }
 
@@ -54,8 +54,8 @@ impl<'p> Walk<'p> {
         Ok(Walk { packed, at: part.start(), part, next })
     }
 
-    /// Compares the name of the record at hand with `name`, and the rest by `is_same`. A record that comes before is
-    /// passed; the end comes after all names.
+    /// Compares the name of the present record with `name`, and its value by `is_same`. A record that is less is
+    /// stepped over, and the end of the file is greater than all names.
     fn compare(
         &mut self,
         name: &bstr::BStr,

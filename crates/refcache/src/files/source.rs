@@ -6,30 +6,31 @@ use refdb::{
 };
 use std::{ops::ControlFlow, sync::Arc};
 
-/// Loose refs over packed-refs. The loose ones were read before packed-refs was validated.
+/// The rows of a listing of files: loose refs, and the packed refs that they do not hide. The loose refs were read
+/// before packed-refs was found current.
 pub(crate) struct FilesSource {
     backend: FilesBackend,
     counters: Arc<Counters>,
     file: Arc<PackedFile>,
     loose: Vec<OwnRow>,
-    /// The loose refs of the range that are still to come.
+    /// The positions of the next loose ref, and of the end of the range.
     loose_at: usize,
     loose_end: usize,
-    /// The refs of the range, loose or packed, if they are few and in memory. Also says how many of them were passed.
+    /// All refs of the range, loose and packed, if they are few and cached, and how many of them were shown.
     few: Option<Vec<OwnRow>>,
     few_at: usize,
-    /// Positions in packed-refs. The first is of the next record. The second is of the first one not before the next
-    /// loose ref, or not in the part at hand. The last is of the first record that is not in the range.
+    /// Positions in packed-refs: of the next record; of the first record that is not less than the next loose ref, or
+    /// is behind the part in memory; and of the end of the range.
     at: usize,
     stop: usize,
     packed_end: usize,
-    /// The records at hand, and the position of the first.
+    /// The part of packed-refs in memory, and the position where it begins.
     part: Option<(Packed, usize)>,
-    /// The range, where it begins in packed-refs, and the last name of packed-refs that was shown of it.
+    /// The range, where it begins in packed-refs, and the name of the last packed ref of it that was shown.
     range: Range,
     begun: usize,
     previous: BString,
-    /// Records of a range that are read one by one before it is read in large parts. Most ranges are short.
+    /// How many more records are read one by one before the range is read in large parts. Most ranges are short.
     singles_left: usize,
     current: Current,
 }
@@ -73,12 +74,12 @@ impl FilesSource {
         }
     }
 
-    /// Which packed-refs it reads, and the loose refs.
+    /// The generation of packed-refs that it reads, and the loose refs, which together determine its rows.
     pub(crate) fn state(&self) -> (u64, &[OwnRow]) {
         (self.file.generation, &self.loose)
     }
 
-    /// Stands before the first ref of a range.
+    /// Moves in front of the first ref of a range.
     pub(crate) fn enter(&mut self, range: &Range) -> Result<()> {
         let end = range.end.as_ref().map(|end| end.as_bstr());
         self.loose_at = self.loose_before(range.start.as_bstr());
@@ -103,7 +104,7 @@ impl FilesSource {
         self.begun = self.at;
         self.previous.clear();
         self.singles_left = SINGLES;
-        // A misplaced name at either end may hide others of the range. In its middle it is met.
+        // A misplaced name at either end may hide others of the range; one in the middle is found while it is shown.
         let packed = &self.file.packed;
         if !(packed.is_in_order_around(self.at)? && packed.is_in_order_around(self.packed_end)?) {
             return self.set_right();
@@ -111,7 +112,7 @@ impl FilesSource {
         self.set_stop()
     }
 
-    /// The loose refs of the range over the packed ones, if those are few and in memory.
+    /// All refs of the range, if the packed ones are few and cached.
     fn few_between(&self, start: &BStr, end: &BStr) -> Result<Option<Vec<OwnRow>>> {
         let mut loose = self.loose[self.loose_at..self.loose_end].iter().peekable();
         let mut rows = Vec::new();
@@ -136,8 +137,8 @@ impl FilesSource {
         self.loose.partition_point(|row| row.name.as_bstr() < name)
     }
 
-    /// Looks where the next loose ref stands. In the part at hand that takes no read. If it stands behind that part it
-    /// is looked for again there.
+    /// Finds where the next loose ref belongs. Within the part in memory this reads nothing; if the ref belongs behind
+    /// it, the search is repeated there.
     fn set_stop(&mut self) -> Result<()> {
         self.stop = match self.loose.get(self.loose_at) {
             Some(row) if self.loose_at < self.loose_end => {
@@ -199,7 +200,7 @@ impl FilesSource {
         }
     }
 
-    /// Goes on behind the next loose ref, and returns its position.
+    /// Steps over the next loose ref, and returns its position.
     fn pass_loose(&mut self) -> Result<usize> {
         debug_assert!(self.loose_at < self.loose_end, "there is a loose ref to pass");
         self.pass_hidden()?;
@@ -208,7 +209,7 @@ impl FilesSource {
         Ok(self.loose_at - 1)
     }
 
-    /// A packed ref of the same name as the next loose one is hidden by it.
+    /// Steps over the packed ref that the next loose one hides, if there is one.
     fn pass_hidden(&mut self) -> Result<()> {
         if self.at < self.packed_end {
             self.have(self.at)?;
@@ -230,7 +231,7 @@ impl FilesSource {
         })
     }
 
-    /// Shows the refs of the range until `show` breaks; whether it did.
+    /// Shows the refs of the range until `show` breaks. Returns whether it did.
     pub(crate) fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool> {
         if let Some(few) = &self.few {
             for row in few.iter().skip(self.few_at) {
@@ -288,14 +289,15 @@ impl FilesSource {
         }
     }
 
-    /// Whether a record of the range is out of order, although the file says that it is sorted.
+    /// Whether a record of the range is out of order although the header of the file says `sorted`.
     #[inline]
     fn is_misplaced(&self, name: &BStr, before: &BStr, at: usize) -> bool {
         let is_behind_end = self.range.end.as_ref().is_some_and(|end| name >= end.as_bstr());
         (name <= before || is_behind_end) && self.file.packed.note_disorder(at, name)
     }
 
-    /// Packed-refs is not sorted although it says so: shows what the range has besides from the sorted one.
+    /// Continues with the refs of the range that were not shown yet, from a packed-refs that is sorted in memory,
+    /// because the file is not sorted although its header says so.
     #[cold]
     fn set_right(&mut self) -> Result<()> {
         debug_assert!(
@@ -336,7 +338,7 @@ impl FilesSource {
         }
     }
 
-    /// Has the record at a position at hand, in a part if it is one of many.
+    /// Reads the record at a position, within a large part if the range has many.
     fn have(&mut self, at: usize) -> Result<()> {
         debug_assert!(at < self.packed_end, "a record of the range is wanted: {at} of {}", self.packed_end);
         if let Some((part, base)) = &self.part

@@ -8,22 +8,24 @@ use refdb::{
 use refdb_types::ObjectId;
 use std::sync::Arc;
 
-/// The refs of a packed-refs file by the objects they lead to. Each ref takes eight bytes, and so does each tag's
-/// object. Half of them are the beginning of the object id, the other half say where in the file to look.
+/// The index of a packed-refs file from objects to refs.
+///
+/// Each ref takes eight bytes, and so does the object behind each tag: the upper half is the beginning of the object
+/// id, the lower half the number of the place in the file where the ref is found.
 #[derive(Debug)]
 pub(crate) struct Tips {
     generation: u64,
-    /// Sorted: the first bytes of the id above, the number of the place below.
+    /// The entries, sorted.
     entries: Vec<u64>,
     charge: Charge,
 }
 
-/// Bytes of the file that one place stands for: the read that finds a ref whose object is known.
+/// The length of a place in bytes, which is read to find a ref.
 const PLACE_LEN: usize = 4 << 10;
 
 impl Tips {
-    /// Reads the whole file once, and the objects of tags without a peeled line. Takes down where the file is out of
-    /// order although it says that it is sorted.
+    /// Builds the index of a file, which is read once, as are the objects of tags without a peeled line. Records where
+    /// the file is out of order although its header says `sorted`.
     pub(crate) fn of(file: &PackedFile, objects: &dyn ObjectCheck, budget: &Arc<PageBudget>) -> Result<Self> {
         let packed = &file.packed;
         const LINE_LEN_USUAL: usize = 64;
@@ -68,7 +70,7 @@ impl Tips {
         self.charge.bytes()
     }
 
-    /// The names of the refs in `file`, which it was made of, that lead to the object.
+    /// The names of the refs that point at the object. `file` is the one of which the index was built.
     pub(crate) fn find(&self, file: &PackedFile, objects: &dyn ObjectCheck, id: &ObjectId) -> Result<Vec<BString>> {
         debug_assert_eq!(self.generation, file.generation, "places are those of the file that was indexed");
         debug_assert!(self.entries.is_sorted_by(|a, b| a < b), "entries are sought by halves");
@@ -87,15 +89,15 @@ impl Tips {
 
 const PLACE_MASK: u64 = u32::MAX as u64;
 
-/// The first bytes of the id, in the upper half.
+/// The upper half of an entry: the first bytes of the id.
 fn prefix(id: &ObjectId) -> u64 {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&id.as_bytes()[..4]);
     u64::from_be_bytes(bytes)
 }
 
-/// What a tag leads to. That a ref below `refs/tags/` has no peeled line proves nothing, whatever the header promises.
-/// Git 2.55 promises `fully-peeled`, but writes no peeled lines where the file that it rewrites has no header.
+/// The object behind a tag. A ref below `refs/tags/` without a peeled line may be a tag all the same, because git 2.55
+/// writes the header `fully-peeled` without peeled lines when it rewrites a file that had no header.
 fn behind_tag(record: &PackedRecord<'_>, objects: &dyn ObjectCheck) -> Result<Option<ObjectId>> {
     Ok(match record.peeled {
         Peeled::To(to) => Some(to),
@@ -107,8 +109,7 @@ fn behind_tag(record: &PackedRecord<'_>, objects: &dyn ObjectCheck) -> Result<Op
     })
 }
 
-/// The place is read and not kept. Ids are anywhere in the file. With as many pages in memory the index itself would
-/// have to be given up.
+/// Reads a place without caching it: ids are scattered over the file, and its pages would displace the index itself.
 fn find_in(
     packed: &Packed,
     objects: &dyn ObjectCheck,

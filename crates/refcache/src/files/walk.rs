@@ -16,7 +16,7 @@ use std::{
     thread,
 };
 
-/// The folders that were listed, by name. A folder's time stamp changes with each entry that comes, goes or is
+/// The folders that were listed, by name. The time stamp of a folder changes whenever an entry is added, removed or
 /// replaced.
 pub(crate) struct Folders {
     known: HashMap<BString, Folder>,
@@ -40,14 +40,13 @@ impl Folders {
 
     fn put(&mut self, name: &BStr, folder: Folder) -> Option<Folder> {
         const ENTRY_BYTES: usize = 48;
-        // The entries that a folder had before stay counted. To be exact about less than is release in the end is not
-        // worth while.
+        // Former entries stay counted until all folders are released, which is exact enough.
         let entries: usize = folder.entries.iter().map(|entry| entry.len() + ENTRY_BYTES).sum();
         self.charge.add(entries + name.len() + size_of::<Folder>() + ENTRY_BYTES);
         self.known.insert(name.to_owned(), folder)
     }
 
-    /// Takes down that there is no such folder, unless something is known of it. Returns what was.
+    /// Records that there is no such folder. Returns the entries that it had, if it was listed before.
     pub(super) fn put_missing(&mut self, name: &BStr) -> Option<Arc<[BString]>> {
         if let Some(known) = self.known.get_mut(name) {
             known.is_racy = true;
@@ -59,7 +58,7 @@ impl Folders {
         None
     }
 
-    /// Whether the innermost folder that is known on the way to a ref was listed without it.
+    /// Whether the innermost listed folder on the way to a ref was listed without it.
     pub(super) fn were_listed_without(&self, name: &BStr) -> bool {
         for slash in name.rfind_iter("/") {
             let (folder, rest) = name.split_at(slash + 1);
@@ -72,19 +71,19 @@ impl Folders {
     }
 }
 
-/// Once this many folders are known, it is no longer remembered which ones there are not.
+/// With this many folders, missing ones are no longer remembered.
 const MISSING_MAX: usize = 4096;
 
-/// From this number of folders on threads are worth their start. Each folder costs some calls of the system.
+/// From this number of folders on several threads look at them. Each folder costs some system calls.
 const SIDE_BY_SIDE_FROM: usize = 64;
 const THREADS_MAX: usize = 4;
-/// To ask the system takes longer than to look at a folder.
+/// Computed once, because asking the system takes longer than listing a folder.
 static THREADS: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX));
 
 impl FilesReader {
-    /// The loose refs of a plan, sorted, each looked at now. A file that is no good is among them, to hide what
-    /// packed-refs says.
+    /// The loose refs of a plan, sorted, all looked at now. Broken ones are among them, because they hide the values in
+    /// packed-refs.
     pub(super) fn walk(&self, plan: &Plan) -> Result<Vec<OwnRow>> {
         let begun = self.counters.broken.walk();
         let mut rows = Vec::new();
@@ -103,8 +102,8 @@ impl FilesReader {
         Ok(rows)
     }
 
-    /// The folder in which all names of a plan are. Those above it need not be looked at, where attributes are trusted.
-    /// Elsewhere only opening them makes a network file system ask.
+    /// The innermost folder that contains all names of a plan. The folders above it need not be looked at if attributes
+    /// are trusted; otherwise opening them makes a network file system ask its server.
     fn root_of<'p>(&self, plan: &'p Plan) -> &'p BStr {
         let innermost = match &*plan.ranges {
             [range] if self.trust.loose_refs == Trust::Always => range.folder(),
@@ -117,7 +116,8 @@ impl FilesReader {
         innermost.unwrap_or(BStr::new("refs/"))
     }
 
-    /// The refs of a folder and those below it, one level after the other. Several threads look at many folders.
+    /// Adds the refs of a folder and of all folders below it, one level after the other. Many folders are looked at by
+    /// several threads.
     fn walk_folders(&self, root: &BStr, plan: &Plan, rows: &mut Vec<OwnRow>) -> Result<()> {
         let mut level = vec![root.to_owned()];
         while !level.is_empty() {
@@ -141,7 +141,7 @@ impl FilesReader {
         Ok(())
     }
 
-    /// The refs of one folder. The folders in it are added to `below`.
+    /// Adds the refs of one folder to `rows`, and its folders to `below`.
     fn walk_folder(&self, folder: &BStr, plan: &Plan, rows: &mut Vec<OwnRow>, below: &mut Vec<BString>) -> Result<()> {
         debug_assert!(folder.ends_with(b"/"), "a folder's name ends with a slash: {folder}");
         if !plan.reaches_into(folder) {
@@ -188,7 +188,7 @@ impl FilesReader {
         Ok(())
     }
 
-    /// A folder's entries; none if there is no such folder.
+    /// The entries of a folder; none if there is no such folder.
     fn entries(&self, name: &BStr) -> Result<Arc<[BString]>> {
         let stat = match self.fs.find(&self.backend.folder_path(name)) {
             Err(error) if !error.is_too_long() => return Err(error.into()),

@@ -1,12 +1,12 @@
-//! A group of which the global ref database decides, member by member.
+//! Groups about whose members the global ref database decides, one by one.
 
 #[cfg(test)]
 mod tests;
 
 use super::{
     Accepted, Answer, Asker, Groups, Job,
+    ballot::{Ballot, BallotGuard, Question, Vote},
     member::OwnStep,
-    round::{Chair, Question, Round, Vote},
     union_of,
 };
 use refdb::{
@@ -20,12 +20,12 @@ use std::{
     time::Duration,
 };
 
-/// Longer than an arbiter takes that gives up by itself. So a leader waits this long only for a thread that is no more.
+/// Longer than the timeout of any arbiter, so that a leader waits this long only for a thread that has died.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 impl Groups {
-    /// Makes those of the batches that the global ref database agrees to, and takes the others out of `accepted`. The
-    /// thread of each asks for it, at the same time as the others, and knows why it is out.
+    /// Writes the batches to which the global ref database agrees, and removes the others from `accepted`. The threads
+    /// of all batches ask at the same time, and each knows why its own batch was left out.
     pub(super) fn make_agreed(
         &self,
         store: &Store,
@@ -40,24 +40,24 @@ impl Groups {
         if !all.is_empty() {
             locked.stage(&all)?;
         }
-        let round = Arc::new(Round::default());
-        let chair = Chair(&round);
+        let ballot = Arc::new(Ballot::default());
+        let guard = BallotGuard(&ballot);
         let mut asked = Vec::new();
         for (at, member) in accepted.iter().enumerate() {
             let refs = std::mem::take(&mut refs[at]);
             if !refs.is_empty() {
                 asked.push(at);
-                member.job.answer(Answer::Ask(round.question(refs)));
+                member.job.answer(Answer::Ask(ballot.question(refs)));
             }
         }
-        // Who looks for its answer at this moment does not wait yet.
+        // Taken so that a thread which is about to wait sees its answer or the notification.
         drop(self.queue());
         self.done.notify_all();
         if let Some(question) = own.take_question() {
             own.put(question, store, asker);
         }
-        let votes = round.close(self.answer_max);
-        drop(chair);
+        let votes = ballot.close(self.answer_max);
+        drop(guard);
         assert_eq!(votes.len(), asked.len(), "each question has a vote");
         let (mut out, mut settled) = (BTreeSet::new(), Vec::new());
         for (at, vote) in asked.into_iter().zip(votes) {
@@ -78,7 +78,7 @@ impl Groups {
         // If the disk fails now the intents stay: the updates are agreed, and will be finished.
         Box::new(locked).commit(&agreed)?;
         for intent in settled {
-            // One that stays is settled by the next writer of its refs.
+            // An intent that stays is settled by the next writer of its refs.
             intents.remove(&intent).ok();
         }
         Ok(())
@@ -86,7 +86,7 @@ impl Groups {
 }
 
 impl Job {
-    /// The question that its thread is to put, if that is its answer.
+    /// Takes the question that the job's thread is to ask, if the leader has answered with one.
     fn take_question(&self) -> Option<Question> {
         let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
         match answer.take() {
@@ -98,7 +98,7 @@ impl Job {
         }
     }
 
-    /// Asks. A batch that is left out has its outcome then.
+    /// Asks the global ref database. If it does not agree, the job is finished with the reason.
     pub(super) fn put(&self, question: Question, store: &Store, asker: &mut Asker<'_>) {
         let Some(arbiter) = asker else { unreachable!("a batch without an arbiter is not asked about") };
         if let Err(error) = question.put(&store.global_intents(), *arbiter) {
@@ -107,8 +107,8 @@ impl Job {
     }
 }
 
-/// What the database has to be asked about, member by member: nothing for those of which it does not decide. A batch
-/// that an open intent bars is taken out, and knows why.
+/// The refs about which the database has to be asked, for each member; none for members about which it does not decide.
+/// A batch that is barred by an open intent is removed, and finished with that error.
 fn refs_that_may_be_asked(intents: &GlobalIntents, accepted: &mut Vec<Accepted>) -> Vec<Vec<GlobalRef>> {
     let mut all = Vec::new();
     accepted.retain(|member| {

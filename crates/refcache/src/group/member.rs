@@ -1,5 +1,5 @@
-//! A transaction that is one of a group. It sees the stack under the group's lock, and its steps are made with the
-//! others.
+//! The members of a group: transactions that see the stack under the group's lock, and whose steps are written
+//! together.
 
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
@@ -37,7 +37,7 @@ pub(super) fn is_in_main(name: &BStr) -> bool {
     !is_pseudo(name) && matches!(Scope::of(name), Scope::Shared | Scope::Worktree)
 }
 
-/// What the members so far have claimed, and what they do.
+/// The names that the members so far have claimed, and their steps.
 #[derive(Default)]
 struct Made {
     names: BTreeSet<BString>,
@@ -49,7 +49,7 @@ impl<'g> Group<'g> {
         Group { backend, locked, made: Mutex::default(), deferral: Mutex::default() }
     }
 
-    /// Whether the last transaction is not made in this group.
+    /// Takes the reason why the last transaction is not written in this group, if it is not.
     pub(super) fn take_deferral(&self) -> Option<Deferral> {
         self.deferral.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -59,7 +59,7 @@ impl<'g> Group<'g> {
         Error::Backend(Box::new(deferral))
     }
 
-    /// What each transaction does that was made, in their order.
+    /// The steps of each member, in the order of the members.
     pub(super) fn into_members(self) -> Vec<Vec<OwnStep>> {
         self.made.into_inner().unwrap_or_else(PoisonError::into_inner).members
     }
@@ -70,7 +70,7 @@ impl<'g> Group<'g> {
 }
 
 impl Made {
-    /// Whether a name has to do with what an earlier member claims.
+    /// Whether a name is claimed by an earlier member, or conflicts with such a name as a folder.
     fn is_near(&self, name: &BStr) -> bool {
         if self.names.contains(name) {
             return true;
@@ -150,7 +150,7 @@ impl Locked for Member<'_> {
     }
 }
 
-/// A [`Step`] with memory of its own.
+/// A [`Step`] that owns its memory.
 pub(super) struct OwnStep {
     name: BString,
     old: Option<OwnValue>,
@@ -206,7 +206,7 @@ impl OwnStep {
                 OwnValue::Direct(id) => TargetView::Direct(*id),
                 OwnValue::Symbolic(name) => TargetView::Symbolic(name.as_bstr()),
             }),
-            // No file stands for a ref in a table.
+            // Refs in tables have no file that could be broken.
             is_broken: false,
             new: self.new.as_ref().map(|new| match new {
                 OwnNew::Direct(id, peeled) => NewValue::Direct(*id, *peeled),
@@ -223,7 +223,7 @@ impl OwnStep {
     }
 }
 
-/// The steps of several members, by name. No two have the same.
+/// The steps of several members, sorted by name, each name once.
 pub(super) struct Union<'m> {
     steps: Vec<(u32, &'m OwnStep)>,
     members: u32,

@@ -1,5 +1,5 @@
-//! One question to the global ref database a member. Each member's own thread puts it, while the leader holds the lock
-//! and waits. Only those that it agreed to in time are made.
+//! The votes of a group's members. Each member's own thread asks the global ref database, while the leader holds the
+//! lock and waits; only members to which it agreed in time are written.
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ use std::{
 
 /// The votes of a group.
 #[derive(Default)]
-pub(super) struct Round {
+pub(super) struct Ballot {
     votes: Mutex<Votes>,
     voted: Condvar,
 }
@@ -24,31 +24,32 @@ pub(super) struct Round {
 #[derive(Default)]
 struct Votes {
     members: Vec<Vote>,
-    /// The leader goes on, or is gone: nobody's word counts any more.
+    /// The leader has gone on or died, so that later votes do not count.
     is_over: bool,
 }
 
-/// The word of a member.
+/// The vote of a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Vote {
-    /// Its thread has not said anything.
+    /// Its thread has not voted yet.
     Open,
-    /// It may be made; after that the intent of this id goes.
+    /// It may be written; after that the intent of this id is removed.
     Agreed(Option<String>),
-    /// It must not be made.
+    /// It must not be written.
     Out,
 }
 
-impl Round {
-    /// A question for a member more.
+impl Ballot {
+    /// Adds a member, and returns the question that its thread is to ask.
     pub(super) fn question(self: &Arc<Self>, refs: Vec<GlobalRef>) -> Question {
         let mut votes = self.votes();
         assert!(!votes.is_over, "who is asked belongs to the group from its beginning");
         votes.members.push(Vote::Open);
-        Question { round: Arc::clone(self), at: votes.members.len() - 1, refs }
+        Question { ballot: Arc::clone(self), at: votes.members.len() - 1, refs }
     }
 
-    /// Waits for the votes, each in the place of its question. Who says nothing for this long must not be made.
+    /// Waits for all votes, which are returned in the order of the questions. A member that has not voted after this
+    /// time is not written.
     pub(super) fn close(&self, patience: Duration) -> Vec<Vote> {
         let is_open = |votes: &mut Votes| votes.members.contains(&Vote::Open);
         let waited = self.voted.wait_timeout_while(self.votes(), patience, is_open);
@@ -58,7 +59,7 @@ impl Round {
         mem::take(&mut votes.members)
     }
 
-    /// Whether it was in time.
+    /// Records a vote. Returns whether it was in time.
     fn vote(&self, at: usize, vote: Vote) -> bool {
         let mut votes = self.votes();
         if votes.is_over {
@@ -75,56 +76,57 @@ impl Round {
     }
 }
 
-/// The leader's hold on a round: whatever ends the leader, no member asks after the lock is gone.
-pub(super) struct Chair<'r>(pub(super) &'r Round);
+/// Held by the leader. Dropping it ends the ballot, so that no member asks after the lock is gone, however the leader
+/// ends.
+pub(super) struct BallotGuard<'r>(pub(super) &'r Ballot);
 
-impl Drop for Chair<'_> {
+impl Drop for BallotGuard<'_> {
     fn drop(&mut self) {
         self.0.votes().is_over = true;
     }
 }
 
-/// A member's question. One that is dropped without an answer leaves its member out.
+/// The question of a member. If it is dropped without a vote, the member is left out.
 pub(super) struct Question {
-    round: Arc<Round>,
+    ballot: Arc<Ballot>,
     at: usize,
     refs: Vec<GlobalRef>,
 }
 
 impl Question {
-    /// Asks. An error says that the member is left out, and what became of its intent.
+    /// Asks the global ref database. An error says that the member is left out, and what became of its intent.
     pub(super) fn put(self, intents: &GlobalIntents, arbiter: &mut dyn Arbiter) -> Result<()> {
-        let mut timely = Timely { question: &self, arbiter, intent: None };
-        let agreed = ask(intents, &self.refs, &mut timely)?;
-        assert_eq!(agreed, timely.intent, "who is agreed to has said so to the leader, in time");
+        let mut within_ballot = BallotArbiter { question: &self, arbiter, intent: None };
+        let agreed = ask(intents, &self.refs, &mut within_ballot)?;
+        assert_eq!(agreed, within_ballot.intent, "who is agreed to has said so to the leader, in time");
         Ok(())
     }
 }
 
 impl Drop for Question {
     fn drop(&mut self) {
-        let mut votes = self.round.votes();
+        let mut votes = self.ballot.votes();
         if !votes.is_over && votes.members[self.at] == Vote::Open {
             votes.members[self.at] = Vote::Out;
-            self.round.voted.notify_all();
+            self.ballot.voted.notify_all();
         }
     }
 }
 
-/// An arbiter whose word counts only as long as the leader holds the lock.
-struct Timely<'a> {
+/// An arbiter whose agreement counts only as long as the leader holds the lock.
+struct BallotArbiter<'a> {
     question: &'a Question,
     arbiter: &'a mut dyn Arbiter,
     intent: Option<String>,
 }
 
-impl Timely<'_> {
+impl BallotArbiter<'_> {
     fn agree(&self) -> bool {
-        self.question.round.vote(self.question.at, Vote::Agreed(self.intent.clone()))
+        self.question.ballot.vote(self.question.at, Vote::Agreed(self.intent.clone()))
     }
 }
 
-impl Arbiter for Timely<'_> {
+impl Arbiter for BallotArbiter<'_> {
     fn begin(&mut self, refs: &[GlobalRef]) -> Result<Option<Mark>> {
         let mark = self.arbiter.begin(refs)?;
         self.intent = mark.as_ref().map(|mark| mark.id.clone());
@@ -135,12 +137,12 @@ impl Arbiter for Timely<'_> {
     }
 
     fn ask(&mut self) -> Verdict {
-        // The intent is there. So the next one who has the lock meets it, or nobody was asked.
-        if self.question.round.votes().is_over {
+        // The intent is recorded, so that the next one who has the lock finds it, or that nobody was asked.
+        if self.question.ballot.votes().is_over {
             return Verdict::Refused;
         }
         match self.arbiter.ask() {
-            // Others may have the lock: the intent stays, and is settled.
+            // Others may have the lock by now, so that the intent stays and is settled later.
             Verdict::Agreed if !self.agree() => Verdict::Unknown,
             verdict => verdict,
         }
