@@ -108,8 +108,11 @@ impl Session {
     /// Prints git's advice if the reference-transaction hook is not executable, the first time that it is called. To be
     /// called right before a transaction is prepared, which is when git looks for the hook.
     pub fn advise_of_ignored_hook(&self) {
+        // A faulty configuration of hooks is reported instead, when they are about to run.
+        let hooks = self.store.hooks();
         if !self.has_advised.replace(true)
-            && let Some(advice) = self.store.hooks().ignored("reference-transaction")
+            && let Some(advice) = hooks.ignored("reference-transaction")
+            && hooks.programs("reference-transaction").is_ok()
         {
             say("", advice.trim_end().as_bytes());
         }

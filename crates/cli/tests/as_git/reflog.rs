@@ -398,6 +398,9 @@ fn a_hook_that_refuses_an_entry_or_is_ignored_is_told_of_as_by_git() {
             twins.same(&["update-ref", "--stdin"], b"start\nabort\nstart\ncommit\nstart\nprepare\nabort\n");
             twins.same(&["symbolic-ref", "refs/heads/a", "refs/heads/.b"], b"");
             twins.same(&["symbolic-ref", "refs/heads/a", "refs/heads/b"], b"");
+            // A hook without a command is told of alone.
+            let faulty = ["-c", "hook.x.event=reference-transaction", "update-ref", "refs/heads/x", &id];
+            twins.same(&faulty, b"");
         }
     }
 }

@@ -58,6 +58,51 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_ALIKE,
     },
     Difference {
+        why: "git warns once more of an ambiguous name or a broken ref where it walks twice or resolves a name twice",
+        unify: repeated_warnings,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git takes the rest of a line of more than a thousand bytes for a line of its own",
+        unify: long_lines,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "of the faults of several configuration files, git and refdb report the first that they meet; git reads some files that are not in effect",
+        unify: other_faults_of_files,
+        left: |step, changed, left| LEFT_BY_GIT(step, changed, left) || LEFT_BY_REFDB(step, changed, left),
+    },
+    Difference {
+        why: "where a command fails, git leaves what it had changed before; refdb has changed nothing",
+        unify: SAID_ALIKE,
+        left: half_done,
+    },
+    Difference {
+        why: "behind a migration git cannot open the stack while it reads a condition on the branch, nor write tables of small blocks anew; refdb can",
+        unify: unopened_stacks,
+        left: |step, changed, left| LEFT_BY_GIT(step, changed, left) || LEFT_BY_REFDB(step, changed, left),
+    },
+    Difference {
+        why: "reflogs with names that no table can hold stop a migration to reftables; git migrates them and can write nothing afterwards",
+        unify: logs_not_carried_over,
+        left: LEFT_BY_REFDB,
+    },
+    Difference {
+        why: "of two mistakes in one request, git reports the one and refdb the other",
+        unify: other_mistakes,
+        left: |step, changed, left| LEFT_BY_GIT(step, changed, left) || LEFT_BY_REFDB(step, changed, left),
+    },
+    Difference {
+        why: "git reads versionsort.suffix where two names differ; refdb where there are two",
+        unify: unread_suffixes,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git checks the name of a reflog before it reads all of the configuration",
+        unify: names_before_settings,
+        left: LEFT_ALIKE,
+    },
+    Difference {
         why: "git writes names that no index of a table can hold and then fills the disk; refdb refuses them. It cuts entries of reflogs at which git stops",
         unify: long_for_tables,
         left: |step, changed, left| LEFT_BY_GIT(step, changed, left) || LEFT_BY_REFDB(step, changed, left),

@@ -129,3 +129,91 @@ pub(crate) fn refused_before_the_hook(_: &Step, git: &mut Said, refdb: &mut Said
         refdb.clone_from(git);
     }
 }
+
+/// Git warns of an ambiguous name, or of a broken ref, each time that it comes by: some commands walk twice.
+pub(crate) fn repeated_warnings(_: &Step, git: &mut Said, refdb: &mut Said) {
+    let others = |said: &Said| -> Vec<BString> {
+        let is_other = |line: &&[u8]| !(line.starts_with(b"warning: refname '") && line.ends_with(b"' is ambiguous."));
+        let mut lines: Vec<BString> = said.err.lines().filter(is_other).map(BString::from).collect();
+        lines.sort();
+        lines.dedup();
+        lines
+    };
+    if git.code == refdb.code && git.out == refdb.out && others(git) == others(refdb) {
+        refdb.err.clone_from(&git.err);
+    }
+}
+
+/// Git reads standard input of `--exclude-existing` in pieces, and takes the rest of a long line for a line.
+pub(crate) fn long_lines(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_long = |line: &BString| line.len() > 1000;
+    let excludes = |word: &BString| word.starts_with(b"--exclude-existing");
+    if step.words.iter().any(excludes) && step.input.iter().any(is_long) && git.code == refdb.code {
+        refdb.clone_from(git);
+    }
+}
+
+/// Faults of the configuration that git meets, or meets first, because it reads files in another order or once more.
+pub(crate) fn other_faults_of_files(_: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_of_a_file = |said: &Said| said.code == 128 && said.err.contains_str("fatal: bad config line ");
+    let is_log_setting = git.err.contains_str("missing value for 'core.logallrefupdates'");
+    let is_other_worktrees = is_of_a_file(git) && git.err.contains_str("/config.worktree");
+    let both = is_of_a_file(git) && is_of_a_file(refdb);
+    if both || git.code == 128 && (is_log_setting || is_other_worktrees) {
+        refdb.clone_from(git);
+    }
+}
+
+/// What git leaves half done where a command fails.
+pub(crate) fn half_done(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
+    left.said.iter().all(|said| said.code != 0) && changed.other == changed.before
+}
+
+/// A stack that git cannot open behind a migration, where the configuration asks for the branch.
+pub(crate) fn unopened_stacks(_: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_unopened = git.err.contains_str("reftable: transaction prepare: I/O error");
+    let is_too_small = git.code == 245;
+    if (is_unopened || is_too_small) && refdb.code == 0 {
+        refdb.clone_from(git);
+    }
+}
+
+/// Names of reflogs that no table can hold.
+pub(crate) fn logs_not_carried_over(step: &Step, git: &mut Said, refdb: &mut Said) {
+    if is_storage(step) && refdb.err.contains_str("error: some refs cannot be carried over") {
+        refdb.clone_from(git);
+    }
+}
+
+/// Two mistakes in one request, of which git and refdb report one each.
+pub(crate) fn other_mistakes(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let both_refuse = git.code == refdb.code && git.code != 0;
+    let is_bad_name = both_refuse && refdb.err.contains_str("refusing to update ref with bad name");
+    let is_same_ref = both_refuse && refdb.err.ends_with(b"' is the same ref\n");
+    let is_of_git = git.code == 128
+        && (git.err.contains_str("fatal: couldn't set '") || git.err.contains_str("; non-directory in the way"));
+    let is_dangerous = git.err.starts_with(b"fatal: refname is dangerous: ") && step.does() == "show-ref";
+    if is_bad_name || is_same_ref || is_of_git || is_dangerous {
+        refdb.clone_from(git);
+    }
+}
+
+/// Settings without a value that git reads only if two names differ.
+pub(crate) fn unread_suffixes(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let told = b"error: missing value for 'versionsort.suffix'\n";
+    let sorts = step.words.iter().any(|word| word.contains_str("--sort="));
+    if sorts && git.err.is_empty() && refdb.err == &told[..] && git.code == refdb.code {
+        refdb.clone_from(git);
+    }
+}
+
+/// Names that are checked before the configuration is read as a whole.
+pub(crate) fn names_before_settings(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_name = git.err.contains_str("fatal: invalid ref format: ") || git.err.starts_with(b"error: not a reflog: ");
+    let is_setting = ["exceeded maximum include depth", "fatal: bad config variable '", "fatal: unable to parse '"]
+        .iter()
+        .any(|words| refdb.err.contains_str(words));
+    if step.command == "reflog" && is_name && is_setting {
+        refdb.clone_from(git);
+    }
+}
