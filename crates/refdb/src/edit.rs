@@ -1,46 +1,68 @@
+use crate::Result;
 use bstr::BString;
 use refdb_types::{RefName, Target};
 use std::sync::Arc;
 
-/// One wish of a transaction: what shall become of a ref, and what must hold for it.
+/// A single edit: the change to make to a ref, and the precondition for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Edit {
     /// The ref as the caller names it. With `deref` it may be a symbolic ref that leads to the one that changes.
     pub name: RefName,
-    /// What shall become of it.
+    /// The change to make.
     pub change: Change,
-    /// What must hold, checked under the lock.
+    /// The precondition, which is checked under the lock.
     pub expected: Precondition,
-    /// Whether a symbolic ref stands for the ref it leads to. (git's REF_NO_DEREF, turned round.)
+    /// Whether the edit follows a symbolic ref to the ref that it leads to. It is the opposite of git's `--no-deref`.
     pub deref: bool,
-    /// What the reflog shall say.
+    /// What to write to the reflog.
     pub log: LogOptions,
 }
 
-/// What shall become of a ref.
+/// The change to make to a ref.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// It gets this value, whether it exists or not.
+    /// Give it this value, whether it exists or not.
     Set(Target),
-    /// It goes away, with its reflog.
+    /// Remove it together with its reflog.
     Delete,
-    /// Nothing: only the precondition is checked, under the lock.
+    /// Change nothing, and only check the precondition.
     Verify,
 }
 
-/// What must hold for an edit to happen.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Precondition {
-    /// Anything.
+/// What must hold for an edit to happen. `T` is how a value is kept: callers use [`Target`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Precondition<T = Target> {
+    /// Nothing: the edit happens whatever the ref holds.
     Any,
     /// The ref exists, whatever its value.
     MustExist,
     /// The ref does not exist.
     MustNotExist,
     /// The ref exists and has this value.
-    MustMatch(Target),
+    MustMatch(T),
     /// The ref has this value if it exists.
-    ExistingMustMatch(Target),
+    ExistingMustMatch(T),
+}
+
+impl<T> Precondition<T> {
+    /// The value that the ref must have, if the precondition names one.
+    pub fn value(&self) -> Option<&T> {
+        match self {
+            Precondition::MustMatch(value) | Precondition::ExistingMustMatch(value) => Some(value),
+            Precondition::Any | Precondition::MustExist | Precondition::MustNotExist => None,
+        }
+    }
+
+    /// The same condition with its value kept in another way.
+    pub(crate) fn try_map<U>(&self, convert: impl FnOnce(&T) -> Result<U>) -> Result<Precondition<U>> {
+        Ok(match self {
+            Precondition::Any => Precondition::Any,
+            Precondition::MustExist => Precondition::MustExist,
+            Precondition::MustNotExist => Precondition::MustNotExist,
+            Precondition::MustMatch(value) => Precondition::MustMatch(convert(value)?),
+            Precondition::ExistingMustMatch(value) => Precondition::ExistingMustMatch(convert(value)?),
+        })
+    }
 }
 
 /// What a change leaves in the reflog, where the repository's settings or an existing reflog ask for an entry.

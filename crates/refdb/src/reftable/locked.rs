@@ -54,15 +54,17 @@ impl ReftableLocked {
             let locked = lock_all(stacks, &places);
             stacks.options.check_format()?;
             match locked? {
-                Ok(additions) => {
+                Attempt::Locked(additions) => {
                     assert!(additions.keys().eq(&places), "every stack that is written to is locked: {places:?}");
                     let merged = additions.iter().map(|(place, added)| (place.clone(), under(added))).collect();
                     let snapshot = ReftableSnapshot::with(stacks, merged)?;
                     let refused = too_long(stacks, claims);
                     return Ok(ReftableLocked { stacks: Arc::clone(stacks), snapshot, additions, refused });
                 }
-                Err(held) if is_over(stacks.options.patience(), since) => return Err(Error::StackLocked(held)),
-                Err(_) => {
+                Attempt::Busy(held) if is_over(stacks.options.patience(), since) => {
+                    return Err(Error::StackLocked(held));
+                }
+                Attempt::Busy(_) => {
                     refuse_twins(stacks, &places)?;
                     thread::sleep(pause);
                     pause = (pause * 2).min(NEXT_LOCK);
@@ -376,14 +378,17 @@ fn under(addition: &Addition) -> Merged {
     addition.snapshot().merged().clone()
 }
 
-/// Locks all of these stacks, the common one first, or none; the inner error is a lock that is held.
-///
-/// The first lock is waited for as the settings say, but the others only briefly, since a writer that waits while it
-/// holds a lock makes others wait in turn.
-fn lock_all(
-    stacks: &Stacks,
-    places: &BTreeSet<Place>,
-) -> Result<std::result::Result<BTreeMap<Place, Addition>, LockError>> {
+/// The outcome of one attempt to lock several stacks.
+enum Attempt {
+    /// All of them are locked.
+    Locked(BTreeMap<Place, Addition>),
+    /// Another writer holds one behind the first, so that none is locked now.
+    Busy(LockError),
+}
+
+/// Locks all of these stacks, the common one first, or none. It waits for the first lock as long as the settings say, but
+/// only briefly for the others, because a writer that waits while it holds a lock makes others wait in turn.
+fn lock_all(stacks: &Stacks, places: &BTreeSet<Place>) -> Result<Attempt> {
     let mut additions = BTreeMap::new();
     for place in places {
         debug_assert!(
@@ -395,10 +400,12 @@ fn lock_all(
             Ok(addition) => {
                 additions.insert(place.clone(), addition);
             }
-            Err(StackError::Lock(held @ LockError::Held { .. })) if !additions.is_empty() => return Ok(Err(held)),
+            Err(StackError::Lock(held @ LockError::Held { .. })) if !additions.is_empty() => {
+                return Ok(Attempt::Busy(held));
+            }
             Err(StackError::Lock(held)) => return Err(Error::StackLocked(held)),
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(Ok(additions))
+    Ok(Attempt::Locked(additions))
 }

@@ -1,15 +1,5 @@
-use crate::{TargetView, Why};
+use crate::{Precondition, TargetView, Why};
 use refdb_types::ObjectId;
-
-/// What an edit expects of a ref.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Expects<'a> {
-    Anything,
-    Something,
-    Nothing,
-    /// This value; or nothing, if the flag is set.
-    Value(TargetView<'a>, bool),
-}
 
 /// A ref under the lock.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +10,8 @@ pub(super) struct Current<'a> {
 }
 
 /// Holds a ref against what an edit expects of it. Returns what forbids the edit.
-pub(super) fn decide(current: Current<'_>, expects: Expects<'_>) -> Option<Why> {
+pub(super) fn decide(current: Current<'_>, expects: Precondition<TargetView<'_>>) -> Option<Why> {
+    use Precondition::{Any, ExistingMustMatch, MustExist, MustMatch, MustNotExist};
     let Current { value, resolved } = current;
     debug_assert!(value.is_some() || resolved.is_none(), "a missing ref leads nowhere");
     debug_assert!(
@@ -32,18 +23,18 @@ pub(super) fn decide(current: Current<'_>, expects: Expects<'_>) -> Option<Why> 
         Some(Why::Mismatch { expected, actual: actual.and_then(TargetView::to_target) })
     };
     match (expects, value) {
-        (Expects::Anything, _) | (Expects::Something, Some(_)) | (Expects::Nothing, None) => None,
-        (Expects::Value(_, true), None) => None,
+        (Any, _) | (MustExist, Some(_)) | (MustNotExist | ExistingMustMatch(_), None) => None,
         // Git takes the null id for no value, wherever it stands.
-        (Expects::Nothing, Some(TargetView::Direct(id))) if id.is_null() => None,
-        (Expects::Something | Expects::Value(_, false), None) => Some(Why::Missing),
-        (Expects::Nothing, Some(_)) => Some(Why::Exists { is_dangling: resolved.is_none() }),
-        (Expects::Value(expected @ TargetView::Direct(_), _), Some(_)) => match resolved.map(TargetView::Direct) {
-            Some(found) if found == expected => None,
-            found => mismatch(expected, found),
-        },
-        (Expects::Value(expected, _), Some(actual)) if expected == actual => None,
-        (Expects::Value(expected, _), Some(actual)) => mismatch(expected, Some(actual)),
+        (MustNotExist, Some(TargetView::Direct(id))) if id.is_null() => None,
+        (MustExist | MustMatch(_), None) => Some(Why::Missing),
+        (MustNotExist, Some(_)) => Some(Why::Exists { is_dangling: resolved.is_none() }),
+        (MustMatch(expected) | ExistingMustMatch(expected), Some(actual)) => {
+            let found = match expected {
+                TargetView::Direct(_) => resolved.map(TargetView::Direct),
+                TargetView::Symbolic(_) => Some(actual),
+            };
+            if found == Some(expected) { None } else { mismatch(expected, found) }
+        }
     }
 }
 
@@ -53,7 +44,11 @@ mod tests {
     use crate::Rejection;
     use refdb_types::{HashKind, RefName};
 
-    fn said(value: Option<TargetView<'_>>, resolved: Option<ObjectId>, expects: Expects<'_>) -> Option<String> {
+    fn said(
+        value: Option<TargetView<'_>>,
+        resolved: Option<ObjectId>,
+        expects: Precondition<TargetView<'_>>,
+    ) -> Option<String> {
         let [given, resolved_name] = ["HEAD", "refs/heads/x"].map(|name| RefName::new(name).unwrap());
         let why = decide(Current { value, resolved }, expects)?;
         let text = Rejection { given, resolved: resolved_name, why }.to_string();
@@ -74,24 +69,24 @@ mod tests {
         let elsewhere = "verifying symref target: 'HEAD': is at refs/heads/main but expected refs/heads/o";
         let direct = (direct, Some(a));
         for (expects, state, text) in [
-            (Expects::Anything, (None, None), None),
-            (Expects::Anything, direct, None),
-            (Expects::Something, (None, None), Some(unable)),
-            (Expects::Something, dangling, None),
-            (Expects::Nothing, (None, None), None),
-            (Expects::Nothing, direct, Some(exists)),
-            (Expects::Nothing, leading, Some(exists)),
-            (Expects::Nothing, dangling, Some("dangling symref already exists")),
-            (Expects::Value(TargetView::Direct(a), false), (None, None), Some(unable)),
-            (Expects::Value(TargetView::Direct(a), true), (None, None), None),
-            (Expects::Value(TargetView::Direct(a), false), direct, None),
-            (Expects::Value(TargetView::Direct(a), false), leading, None),
-            (Expects::Value(TargetView::Direct(a), false), dangling, Some(&missing)),
-            (Expects::Value(TargetView::Direct(b), true), direct, Some(&wrong)),
-            (Expects::Value(main, false), (None, None), Some(unable)),
-            (Expects::Value(main, false), direct, Some(symref)),
-            (Expects::Value(main, false), dangling, None),
-            (Expects::Value(other, false), leading, Some(elsewhere)),
+            (Precondition::Any, (None, None), None),
+            (Precondition::Any, direct, None),
+            (Precondition::MustExist, (None, None), Some(unable)),
+            (Precondition::MustExist, dangling, None),
+            (Precondition::MustNotExist, (None, None), None),
+            (Precondition::MustNotExist, direct, Some(exists)),
+            (Precondition::MustNotExist, leading, Some(exists)),
+            (Precondition::MustNotExist, dangling, Some("dangling symref already exists")),
+            (Precondition::MustMatch(TargetView::Direct(a)), (None, None), Some(unable)),
+            (Precondition::ExistingMustMatch(TargetView::Direct(a)), (None, None), None),
+            (Precondition::MustMatch(TargetView::Direct(a)), direct, None),
+            (Precondition::MustMatch(TargetView::Direct(a)), leading, None),
+            (Precondition::MustMatch(TargetView::Direct(a)), dangling, Some(&missing)),
+            (Precondition::ExistingMustMatch(TargetView::Direct(b)), direct, Some(&wrong)),
+            (Precondition::MustMatch(main), (None, None), Some(unable)),
+            (Precondition::MustMatch(main), direct, Some(symref)),
+            (Precondition::MustMatch(main), dangling, None),
+            (Precondition::MustMatch(other), leading, Some(elsewhere)),
         ] {
             assert_eq!(said(state.0, state.1, expects).as_deref(), text, "{expects:?} {state:?}");
         }

@@ -30,33 +30,13 @@ pub(super) enum Action {
     LogOnly(u32),
 }
 
-/// A [`Precondition`], interned.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Expected {
-    Any,
-    MustExist,
-    MustNotExist,
-    MustMatch(Value),
-    ExistingMustMatch(Value),
-}
-
-impl Expected {
-    /// The value that is expected, where it is a certain one.
-    pub(super) fn value(self) -> Option<Value> {
-        match self {
-            Expected::MustMatch(value) | Expected::ExistingMustMatch(value) => Some(value),
-            Expected::Any | Expected::MustExist | Expected::MustNotExist => None,
-        }
-    }
-}
-
 /// One ref that the transaction deals with. It is an edit as it was added, or follows from one because a symbolic ref
 /// leads on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
     pub(super) name: Span,
     pub(super) action: Action,
-    pub(super) expected: Expected,
+    pub(super) expected: Precondition<Value>,
     /// The value under the lock; `None` if the ref does not exist, or is broken.
     pub(super) old: Option<Value>,
     /// Whether the ref's file is no good.
@@ -173,13 +153,7 @@ impl Edits {
                 Change::Delete => Action::Delete,
                 Change::Verify => Action::Verify,
             },
-            expected: match &edit.expected {
-                Precondition::Any => Expected::Any,
-                Precondition::MustExist => Expected::MustExist,
-                Precondition::MustNotExist => Expected::MustNotExist,
-                Precondition::MustMatch(target) => Expected::MustMatch(self.value(target)?),
-                Precondition::ExistingMustMatch(target) => Expected::ExistingMustMatch(self.value(target)?),
-            },
+            expected: edit.expected.try_map(|target| self.value(target))?,
             old: None,
             is_broken: false,
             message: edit.log.message.as_ref().map_or(NO_MESSAGE, |message| self.intern_message(message)),
@@ -302,7 +276,7 @@ impl Edits {
         debug_assert!(self.find(name).is_none(), "'{name}' has no edit of its own");
         let name = self.store(name)?;
         let of_item = self.items[of as usize];
-        self.items.push(Item { name, action: Action::LogOnly(of), expected: Expected::Any, ..of_item });
+        self.items.push(Item { name, action: Action::LogOnly(of), expected: Precondition::Any, ..of_item });
         Ok(())
     }
 

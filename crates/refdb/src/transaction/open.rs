@@ -6,7 +6,7 @@ use super::{
     prepare::{Preparation, is_branch},
 };
 use crate::{
-    Change, Edit, Limit, Misuse, Precondition, Rejection, Result, Target, Why,
+    Change, Edit, Limit, Misuse, Rejection, Result, Target, Why,
     backend::{Locked, Steps},
     own_locks::OwnLocks,
 };
@@ -84,10 +84,7 @@ impl<'s> Transaction<'s> {
             Change::Set(target) => target.id(),
             Change::Delete | Change::Verify => None,
         };
-        let old = match &edit.expected {
-            Precondition::MustMatch(target) | Precondition::ExistingMustMatch(target) => target.id(),
-            Precondition::Any | Precondition::MustExist | Precondition::MustNotExist => None,
-        };
+        let old = edit.expected.value().and_then(Target::id);
         match new.into_iter().chain(old).find(|id| id.kind() != self.context.hash) {
             Some(id) => Err(Misuse::BadId(id.to_string()).into()),
             None => Ok(()),

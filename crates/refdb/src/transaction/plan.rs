@@ -122,7 +122,7 @@ impl Plan {
                 Action::Set(value) => Some(value),
                 Action::Delete | Action::Verify => None,
             };
-            self.write_value(item.expected.value(), &mut lines);
+            self.write_value(item.expected.value().copied(), &mut lines);
             lines.push(b' ');
             self.write_value(new, &mut lines);
             lines.push(b' ');

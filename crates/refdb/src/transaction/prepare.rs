@@ -3,8 +3,8 @@
 use super::{
     Context, Mode, TransactionOptions,
     conflicts::conflicts,
-    decide::{Current, Expects, decide},
-    edits::{Action, Edits, Expected, Value},
+    decide::{Current, decide},
+    edits::{Action, Edits, Value},
     expand::{Links, confirm, expand},
     log_policy::logs,
     names::is_sure_to_be_ref,
@@ -12,7 +12,7 @@ use super::{
     walk::walk,
 };
 use crate::{
-    Error, Limit, Reason, Rejection, Result, Why,
+    Error, Limit, Precondition, Reason, Rejection, Result, Why,
     backend::{Claim, Claims, Intent, Locked, Snapshot, Standing},
 };
 use bstr::{BStr, ByteSlice};
@@ -251,8 +251,8 @@ impl<'s> Preparation<'_, 's> {
             debug_assert!(!item.is_broken || item.old.is_none(), "of a broken ref no value is known");
             // In tables, git holds a symbolic ref that it follows against the target that is expected, too.
             let is_held = match (item.action, item.expected) {
-                (_, Expected::Any) => false,
-                (Action::LogOnly(_), Expected::MustMatch(Value::Symbolic(_))) => {
+                (_, Precondition::Any) => false,
+                (Action::LogOnly(_), Precondition::MustMatch(Value::Symbolic(_))) => {
                     locked.standing(edits.name(at)) == Standing::NoFiles
                 }
                 (Action::LogOnly(_), _) => false,
@@ -275,13 +275,7 @@ impl<'s> Preparation<'_, 's> {
                 value: item.old.map(|old| edits.view(old)),
                 resolved: edits.id(item.old).or_else(|| resolved.old.get(&at).copied()).filter(|id| !id.is_null()),
             };
-            let expects = match item.expected {
-                Expected::Any => Expects::Anything,
-                Expected::MustExist => Expects::Something,
-                Expected::MustNotExist => Expects::Nothing,
-                Expected::MustMatch(value) => Expects::Value(edits.view(value), false),
-                Expected::ExistingMustMatch(value) => Expects::Value(edits.view(value), true),
-            };
+            let expects = item.expected.try_map(|value| Ok(edits.view(*value)))?;
             if let Some(why) = decide(current, expects) {
                 self.reject(at, why)?;
             }

@@ -1,8 +1,8 @@
 //! One walk over the refs under the lock: what every item holds, and which names are in its way.
 
-use super::edits::{Action, Edits, Expected, Item, Value};
+use super::edits::{Action, Edits, Item, Value};
 use crate::{
-    BrokenRef, Result, TargetView,
+    BrokenRef, Precondition, Result, TargetView,
     backend::{Answers, Probe, Snapshot},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -48,15 +48,17 @@ pub(super) fn walk(edits: &mut Edits, snapshot: &dyn Snapshot) -> Result<Finding
 impl Item {
     /// Whether the edit may go on if the ref does not exist.
     fn may_be_new(&self) -> bool {
-        let expects_none =
-            matches!(self.expected, Expected::Any | Expected::MustNotExist | Expected::ExistingMustMatch(_));
+        let expects_none = matches!(
+            self.expected,
+            Precondition::Any | Precondition::MustNotExist | Precondition::ExistingMustMatch(_)
+        );
         expects_none && !matches!(self.action, Action::LogOnly(_))
     }
 
     /// Whether the edit replaces or removes the ref without having to know what it holds.
     pub(super) fn mends_what_is_broken(&self) -> bool {
         matches!(self.action, Action::Set(_) | Action::Delete)
-            && matches!(self.expected, Expected::Any | Expected::MustNotExist)
+            && matches!(self.expected, Precondition::Any | Precondition::MustNotExist)
     }
 }
 
