@@ -1,4 +1,4 @@
-//! What a message becomes between its object and a field, beside git: line ends, blank lines, NULs, signatures, trailers.
+//! How a message becomes the values of fields, beside git: line ends, blank lines, NULs, encodings, signatures, trailers.
 
 use crate::common::same;
 use refdb_testkit::{RefFormat, Repo, Rng, rounds};

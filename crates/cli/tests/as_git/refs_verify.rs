@@ -1,4 +1,4 @@
-//! `refdb refs verify` beside git's. Git lists files as the file system does, so lines are compared without their order.
+//! `refdb refs verify` beside git's. Lines are compared without their order, which is the file system's in git.
 
 use crate::common::{git, refdb, same};
 use refdb_testkit::{RefFormat, Repo};

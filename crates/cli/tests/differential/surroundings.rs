@@ -98,7 +98,7 @@ pub(crate) fn long_for_tables(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Git ends its look at the root refs of a worktree at the first that has a fault; which one that is depends on the file
+/// Git stops checking the root refs of a worktree at the first faulty one, and which one that is depends on the file
 /// system.
 pub(crate) fn unseen_root_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
     let lines = |said: &Said| said.err.lines().map(BString::from).collect::<Vec<_>>();
@@ -202,7 +202,7 @@ pub(crate) fn other_mistakes(step: &Step, git: &mut Said, refdb: &mut Said) {
 pub(crate) fn unread_suffixes(step: &Step, git: &mut Said, refdb: &mut Said) {
     let told = b"error: missing value for 'versionsort.suffix'\n";
     let sorts = step.words.iter().any(|word| word.contains_str("--sort="));
-    if sorts && git.err.is_empty() && refdb.err == &told[..] && git.code == refdb.code {
+    if sorts && git.err.is_empty() && refdb.err == told[..] && git.code == refdb.code {
         refdb.clone_from(git);
     }
 }

@@ -1,4 +1,4 @@
-//! What surrounds refs: settings from every place that git reads, hooks, and objects and names that no git writes itself.
+//! What surrounds refs: settings from every place that git reads, hooks, and objects and names that git never writes.
 
 use super::{Part, plan::GIT_DIR, vocabulary::Vocabulary};
 use crate::Rng;
@@ -73,7 +73,7 @@ const LINES: &[&str] = &[
     "[remote]\n\tpushDefault = other\n",
     "[remote \"origin\"]\n\turl\n",
     "[remote \"origin\"]\n\turl = /nowhere\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n",
-    "[remote \"other\"]\n\turl = /other\n\tpush = refs/heads/*:refs/heads/x/*\n\tfetch = refs/heads/*:refs/remotes/o/*\n",
+    "[remote \"other\"]\n\turl = /other\n\tpush = refs/heads/*:refs/heads/x/*\n\tfetch = refs/heads/*:refs/o/*\n",
     "[remote \"other\"]\n\tmirror\n",
     "[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/a\n",
     "[branch \"main\"]\n\tremote\n",
