@@ -23,7 +23,7 @@ use crate::{
 use bstr::{BStr, BString};
 use refdb_repo::{Objects, RepositoryError, hooks::RepositoryHooks};
 use refdb_types::{HashKind, Ident, ObjectId, RefName, SYMREF_DEPTH_MAX};
-use refdb_vfs::{Fs, Patience};
+use refdb_vfs::{Fs, LockTimeout};
 use reftable::{
     BlockCache, WriteOptions,
     stack::{Access, Durability, StackOptions},
@@ -368,8 +368,8 @@ pub(crate) fn files_options(
             Reading::Shared(_, pages) => PackedAccess::Paged(Arc::clone(pages)),
         },
         sharing: sharing_of(settings),
-        ref_patience: settings.files_ref_lock_timeout,
-        packed_patience: settings.packed_refs_timeout,
+        ref_lock_timeout: settings.files_ref_lock_timeout,
+        packed_lock_timeout: settings.packed_refs_timeout,
         loose_batches_from: settings.loose_batches.then_some(LOOSE_BATCHES_FROM),
         loose_max: settings.loose_batches.then_some(settings.loose_refs).flatten(),
         commit_observer: None,
@@ -391,7 +391,7 @@ fn reftable_backend(
     fs: &Fs,
     repository: &Repository,
     stack: StackOptions,
-    lock_patience: Option<Patience>,
+    lock_patience: Option<LockTimeout>,
 ) -> ReftableBackend {
     ReftableBackend::new(ReftableOptions {
         fs: fs.clone(),

@@ -17,7 +17,7 @@ use refdb_testkit::{
     crash::{Crash, Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere},
 };
 use refdb_types::RefName;
-use refdb_vfs::{BatchId, Fs, Lock, Patience, boot_id};
+use refdb_vfs::{BatchId, Fs, Lock, LockTimeout, boot_id};
 use std::{path::Path, time::Duration};
 
 fn store(fs: &Fs, dir: &Path, sync: bool) -> FilesBackend {
@@ -295,7 +295,7 @@ fn left_behind(dir: &Path, intent: &JournalEntry) -> BatchId {
     for entry in &intent.refs {
         let target = dir.join(entry.name.to_string());
         std::fs::create_dir_all(target.parent().unwrap()).unwrap();
-        drop(Lock::acquire_for_batch(&fs, &target, Patience::None, id, false).unwrap().unwrap().into_seed());
+        drop(Lock::acquire_for_batch(&fs, &target, LockTimeout::None, id, false).unwrap().unwrap().into_source());
     }
     std::fs::create_dir_all(dir.join("refdb-batches")).unwrap();
     std::fs::write(dir.join(format!("refdb-batches/{id}")), intent.encode()).unwrap();
@@ -454,12 +454,12 @@ fn pairs_stay_pairs_beside_git_that_packs_and_writes() {
     let ids = repo.commits(3);
     let pair = |writer: usize| [1, 2].map(|of| format!("refs/changes/{writer}/{of}"));
     let patient = |dir: &Path| {
-        let patience = Some(Patience::For(Duration::from_secs(60)));
+        let patience = Some(LockTimeout::For(Duration::from_secs(60)));
         let options = options(Fs::real().signing_locks(), dir, HashKind::Sha1);
         FilesBackend::new(FilesOptions {
             loose_batches_from: Some(0),
-            ref_patience: patience,
-            packed_patience: patience,
+            ref_lock_timeout: patience,
+            packed_lock_timeout: patience,
             ..options
         })
     };

@@ -12,7 +12,7 @@ use refdb_testkit::{
     RefFormat, Repo,
     crash::{Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere},
 };
-use refdb_vfs::{Fs, Lock, Patience};
+use refdb_vfs::{Fs, Lock, LockTimeout};
 use std::{
     cell::Cell,
     path::Path,
@@ -196,7 +196,7 @@ fn a_value_that_git_packed_since_a_fold_read_an_older_one_stays_packed() {
 fn one_fold_at_a_time_works_on_a_repository() {
     let (repo, _) = scene();
     let fs = Fs::real().signing_locks();
-    let lock = Lock::acquire(&fs, &repo.git_dir().join("packed-refs.refdb-fold"), 0o666, Patience::None).unwrap();
+    let lock = Lock::acquire(&fs, &repo.git_dir().join("packed-refs.refdb-fold"), 0o666, LockTimeout::None).unwrap();
     let store = store(&Fs::real(), repo.git_dir(), false);
     assert_eq!(fold(&store).unwrap(), None);
     lock.release().unwrap();
@@ -315,7 +315,7 @@ fn a_fold_does_nothing_to_the_content_that_a_writer_has_ready() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     repo.create_refs([("refs/heads/a", repo.commit()), ("refs/heads/b", repo.commit())]);
     let target = repo.git_dir().join("refs/heads/a");
-    let mut lock = Lock::acquire(&Fs::real().signing_locks(), &target, 0o666, Patience::None).unwrap();
+    let mut lock = Lock::acquire(&Fs::real().signing_locks(), &target, 0o666, LockTimeout::None).unwrap();
     lock.content().unwrap().write_all(b"content").unwrap();
     let seen = std::sync::Arc::new(OfContent::default());
     let fs = Fs::witnessed(std::sync::Arc::<OfContent>::clone(&seen)).signing_locks();

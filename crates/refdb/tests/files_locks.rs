@@ -6,7 +6,7 @@ mod files_common;
 use files_common::*;
 use refdb::{Error, HashKind, Maintenance, Reason, Result, files::FilesBackend};
 use refdb_testkit::{RefFormat, Repo};
-use refdb_vfs::{Fs, Op, Patience, Verdict, Witness};
+use refdb_vfs::{Fs, LockTimeout, Op, Verdict, Witness};
 use std::{
     io,
     path::PathBuf,
@@ -52,7 +52,8 @@ impl Witness for Gone {
 
 fn with(repo: &Repo, witness: impl Witness + 'static, patience: Duration) -> FilesBackend {
     let mut options = options(Fs::witnessed(Arc::new(witness)), repo.git_dir(), repo.hash());
-    (options.ref_patience, options.packed_patience) = (Some(Patience::For(patience)), Some(Patience::For(patience)));
+    (options.ref_lock_timeout, options.packed_lock_timeout) =
+        (Some(LockTimeout::For(patience)), Some(LockTimeout::For(patience)));
     FilesBackend::new(options)
 }
 

@@ -10,7 +10,7 @@ use refdb::{
     files::{FilesBackend, FilesOptions},
 };
 use refdb_testkit::{RefFormat, Repo, Rng};
-use refdb_vfs::{Fs, Op, Patience, Verdict, Witness};
+use refdb_vfs::{Fs, LockTimeout, Op, Verdict, Witness};
 use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
@@ -42,7 +42,7 @@ const SHORT: Duration = Duration::from_millis(50);
 fn racing(repo: &Repo, patience: Duration, act: impl FnOnce() + Send + 'static) -> FilesBackend {
     let fs = Fs::witnessed(Arc::new(AtReplacement(Mutex::new(Some(Box::new(act))))));
     let mut options = options(fs, repo.git_dir(), repo.hash());
-    options.ref_patience = Some(Patience::For(patience));
+    options.ref_lock_timeout = Some(LockTimeout::For(patience));
     FilesBackend::new(options)
 }
 
@@ -421,8 +421,8 @@ fn a_stale_lock_is_reported_with_path_age_and_owner_and_stays() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let id = repo.commit();
     let mut options = options(Fs::real(), repo.git_dir(), HashKind::Sha1);
-    options.ref_patience = Some(Patience::For(SHORT));
-    options.packed_patience = Some(Patience::For(SHORT));
+    options.ref_lock_timeout = Some(LockTimeout::For(SHORT));
+    options.packed_lock_timeout = Some(LockTimeout::For(SHORT));
     let store = FilesBackend::new(options);
     for (stale, wishes) in [
         ("refs/heads/a", vec![create("refs/heads/a", id)]),

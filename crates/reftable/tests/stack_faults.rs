@@ -5,7 +5,7 @@
 mod stack_support;
 
 use refdb_types::HashKind;
-use refdb_vfs::{Fs, LockError, Op, Patience, Verdict, Witness};
+use refdb_vfs::{Fs, LockError, LockTimeout, Op, Verdict, Witness};
 use reftable::{
     TableWriter, WriteOptions,
     stack::{Compacted, Durability, LEFTOVER_AGE, ListFault, LogExpiry, Scope, Stack, StackError, StackOptions},
@@ -194,7 +194,7 @@ fn a_lock_left_behind_is_reported_with_its_age_and_owner_and_not_removed() {
     fs::write(&lock, "").unwrap();
     let old = SystemTime::now() - Duration::from_secs(100);
     fs::File::options().write(true).open(&lock).unwrap().set_modified(old).unwrap();
-    for patience in [Patience::None, Patience::For(Duration::from_millis(30))] {
+    for patience in [LockTimeout::None, LockTimeout::For(Duration::from_millis(30))] {
         let error = stack.lock(patience).unwrap_err();
         assert!(matches!(&error, StackError::Lock(LockError::Held { age_seconds: 100..1000, .. })), "{error}");
         assert!(error.to_string().contains("tables.list.lock' is held by someone else (user "), "{error}");
@@ -216,11 +216,11 @@ fn a_table_locked_by_another_compactor_is_left_to_it() {
         assert!(tables <= 3, "the younger {tables} tables are compacted without it");
     }
     assert_eq!(stack.snapshot().tables()[0].name.to_string(), first);
-    let error = stack.compact(Scope::All(None), Patience::For(Duration::from_millis(50))).unwrap_err();
+    let error = stack.compact(Scope::All(None), LockTimeout::For(Duration::from_millis(50))).unwrap_err();
     assert!(error.to_string().contains(&first), "{error}");
     assert!(!dir.path().join("tables.list.lock").exists());
     fs::remove_file(&lock).unwrap();
-    assert!(matches!(stack.compact(Scope::All(None), Patience::None).unwrap(), Compacted::Done(_)));
+    assert!(matches!(stack.compact(Scope::All(None), LockTimeout::None).unwrap(), Compacted::Done(_)));
     assert_eq!(files(dir.path()), files_of(&stack.snapshot()));
     assert_eq!(refs(&stack.snapshot()).len(), 21);
 }
@@ -298,7 +298,7 @@ fn a_compaction_holds_no_writer_back_and_finds_its_tables_again() {
     add(&mut addition, &[("refs/heads/x", Some(oid(1)))]);
     let compaction = addition.commit().unwrap().compaction.expect("two tables of one size are to become one");
     write(&open(dir.path()), &[("refs/heads/y", Some(oid(2)))]);
-    assert!(matches!(compaction.run(Patience::None).unwrap(), Compacted::Done(2..)));
+    assert!(matches!(compaction.run(LockTimeout::None).unwrap(), Compacted::Done(2..)));
     let snapshot = stack.reload().unwrap();
     assert_eq!(refs(&snapshot).len(), 2_002);
     assert_eq!(files(dir.path()), files_of(&snapshot));

@@ -1,4 +1,6 @@
-use crate::{Descriptors, Error, File, Heir, Op, Result, Stat, Witness, abort::Note, gate::Gate, signature::Signature};
+use crate::{
+    Descriptors, Error, File, Op, RecoveryHandler, Result, Stat, Witness, abort::Note, gate::Gate, signature::Signature,
+};
 use rustix::{
     fs::{AtFlags, CWD, Mode, OFlags, RenameFlags},
     io::Errno,
@@ -25,7 +27,7 @@ const LARGER_FILE_BYTES: usize = 16 << 10;
 pub struct Fs {
     gate: Gate,
     signs_locks: bool,
-    heir: Option<Weak<dyn Heir>>,
+    heir: Option<Weak<dyn RecoveryHandler>>,
 }
 
 impl fmt::Debug for Fs {
@@ -77,16 +79,16 @@ impl Fs {
 
     /// The same file system, on which `heir` settles dead batches whose locks are met, as long as it is there. Without one
     /// such a lock is waited for like git's.
-    pub fn with_heir(self, heir: Weak<dyn Heir>) -> Self {
+    pub fn with_recovery(self, heir: Weak<dyn RecoveryHandler>) -> Self {
         Fs { heir: Some(heir), ..self }
     }
 
     /// The same file system without an heir.
-    pub fn without_heir(&self) -> Self {
+    pub fn without_recovery(&self) -> Self {
         Fs { heir: None, ..self.clone() }
     }
 
-    pub(crate) fn heir(&self) -> Option<Arc<dyn Heir>> {
+    pub(crate) fn heir(&self) -> Option<Arc<dyn RecoveryHandler>> {
         self.heir.as_ref()?.upgrade()
     }
 

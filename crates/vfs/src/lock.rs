@@ -3,7 +3,7 @@ mod reach;
 mod signing;
 mod wait;
 
-pub use orphan::Orphan;
+pub use orphan::StaleLock;
 
 use crate::{BatchId, Error, File, Folder, Fs, abort::Note};
 use std::{
@@ -16,7 +16,7 @@ use std::{
 
 /// How long to wait for a lock that someone else holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Patience {
+pub enum LockTimeout {
     /// Fail at once.
     None,
     /// Fail when one and the same holder has kept it this long; each new holder starts the time anew. That goes on for
@@ -26,13 +26,13 @@ pub enum Patience {
     Forever,
 }
 
-impl Patience {
+impl LockTimeout {
     /// Git's settings for lock timeouts: milliseconds, 0 for not at all, negative for ever.
     pub fn from_millis(millis: i64) -> Self {
         match u64::try_from(millis) {
-            Err(_) => Patience::Forever,
-            Ok(0) => Patience::None,
-            Ok(millis) => Patience::For(Duration::from_millis(millis)),
+            Err(_) => LockTimeout::Forever,
+            Ok(0) => LockTimeout::None,
+            Ok(millis) => LockTimeout::For(Duration::from_millis(millis)),
         }
     }
 }
@@ -101,16 +101,16 @@ enum Place {
 
 /// A lock that is held until its file is removed, and that others can be links to.
 #[derive(Debug)]
-pub struct Seed {
+pub struct LockSource {
     path: PathBuf,
     /// For as long as this seed and its links are held.
     _signature: Option<File>,
 }
 
-impl Seed {
+impl LockSource {
     /// A file that signs locks and is none itself. Its owner has it locked for as long as they are held.
-    pub fn of_slot(path: PathBuf) -> Self {
-        Seed { path, _signature: None }
+    pub fn of_journal_file(path: PathBuf) -> Self {
+        LockSource { path, _signature: None }
     }
 
     /// The lock file.
@@ -121,9 +121,9 @@ impl Seed {
 
 /// A lock whose guard was given up: it is held until its file is removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Left(Note);
+pub struct DetachedLock(Note);
 
-impl Left {
+impl DetachedLock {
     /// From now on an abort of the process leaves the lock.
     pub fn outlive_aborts(&mut self) {
         self.0.forget();
@@ -155,7 +155,7 @@ impl Lock {
 
     /// Locks `target`, waiting as `patience` says. The lock file is created with `mode`, subject to the umask. A
     /// signed one stays open.
-    pub fn acquire(fs: &Fs, target: &Path, mode: u32, patience: Patience) -> Result<Self, LockError> {
+    pub fn acquire(fs: &Fs, target: &Path, mode: u32, patience: LockTimeout) -> Result<Self, LockError> {
         if !Self::is_signed(fs, target) {
             return Self::acquire_unsigned(fs, target, mode, patience);
         }
@@ -167,7 +167,7 @@ impl Lock {
     }
 
     /// As [`acquire`](Self::acquire); the lock is never signed.
-    pub fn acquire_unsigned(fs: &Fs, target: &Path, mode: u32, patience: Patience) -> Result<Self, LockError> {
+    pub fn acquire_unsigned(fs: &Fs, target: &Path, mode: u32, patience: LockTimeout) -> Result<Self, LockError> {
         let mut lock = Lock::new(fs, target, mode, Place::Within);
         lock.note = Note::of(&lock.path);
         lock.content = Some(wait::wait_for(fs, &lock.path, patience, || fs.create_noted(&lock.path, mode, lock.note))?);
@@ -180,7 +180,7 @@ impl Lock {
     pub fn acquire_for_batch(
         fs: &Fs,
         target: &Path,
-        patience: Patience,
+        patience: LockTimeout,
         id: BatchId,
         sync: bool,
     ) -> Result<Option<Self>, LockError> {
@@ -199,7 +199,7 @@ impl Lock {
 
     /// Locks `target` with another name of the lock file `seed` in place of a file of its own. This is cheaper where
     /// there are thousands. It is signed as that one is; its content goes into a file beside it.
-    pub fn acquire_linked(fs: &Fs, target: &Path, seed: &Path, patience: Patience) -> Result<Self, LockError> {
+    pub fn acquire_linked(fs: &Fs, target: &Path, seed: &Path, patience: LockTimeout) -> Result<Self, LockError> {
         let mut lock = Lock::new(fs, target, 0o666, Place::Beside);
         lock.note = Note::of(&lock.path);
         wait::wait_for(fs, &lock.path, patience, || fs.hard_link(seed, &lock.path).inspect(|()| lock.note.arm()))?;
@@ -208,12 +208,12 @@ impl Lock {
     }
 
     /// Makes `path`, a lock file, a link to `seed`, without a guard and without waiting. `None` if that cannot be.
-    pub fn link_and_leave(fs: &Fs, path: &Path, seed: &Seed) -> Option<Left> {
+    pub fn link_detached(fs: &Fs, path: &Path, seed: &LockSource) -> Option<DetachedLock> {
         let mut note = Note::of(path);
         match fs.hard_link(seed.path(), path) {
             Ok(()) => {
                 note.arm();
-                Some(Left(note))
+                Some(DetachedLock(note))
             }
             Err(_) => {
                 note.forget();
@@ -223,7 +223,7 @@ impl Lock {
     }
 
     /// The guard of a linked lock that was [left](Lock::leave).
-    pub fn resume_linked(fs: &Fs, target: &Path, left: Left) -> Self {
+    pub fn resume_linked(fs: &Fs, target: &Path, left: DetachedLock) -> Self {
         let mut lock = Lock::new(fs, target, 0o666, Place::Beside);
         (lock.held, lock.note) = (true, left.0);
         lock
@@ -237,7 +237,7 @@ impl Lock {
     }
 
     /// Waits until nobody holds the lock of `target`, without taking it.
-    pub fn wait_until_free(fs: &Fs, target: &Path, patience: Patience) -> Result<(), LockError> {
+    pub fn wait_until_free(fs: &Fs, target: &Path, patience: LockTimeout) -> Result<(), LockError> {
         let path = Self::path_of(target);
         wait::wait_for(fs, &path, patience, || match fs.stat_link(&path) {
             Err(error) if error.is_not_found() => Ok(()),
@@ -259,18 +259,18 @@ impl Lock {
     }
 
     /// Makes the lock one that others are links to.
-    pub fn into_seed(mut self) -> (Seed, Left) {
+    pub fn into_source(mut self) -> (LockSource, DetachedLock) {
         self.held = false;
-        let left = Left(std::mem::replace(&mut self.note, Note::NONE));
-        (Seed { path: std::mem::take(&mut self.path), _signature: self.signature.take() }, left)
+        let left = DetachedLock(std::mem::replace(&mut self.note, Note::NONE));
+        (LockSource { path: std::mem::take(&mut self.path), _signature: self.signature.take() }, left)
     }
 
     /// Gives up the guard of a linked or unsigned lock, but not the lock. It is held until its file is removed. For
     /// callers that hold thousands of locks and know their names anyway.
-    pub fn leave(mut self) -> Left {
+    pub fn leave(mut self) -> DetachedLock {
         debug_assert!(self.signature.is_none(), "who goes takes the signature along");
         self.held = false;
-        Left(std::mem::replace(&mut self.note, Note::NONE))
+        DetachedLock(std::mem::replace(&mut self.note, Note::NONE))
     }
 
     /// From now on an abort of the process leaves the lock.
@@ -390,7 +390,7 @@ impl Lock {
 
 /// Makes a signed lock file; it is signed before it has a name, where the file system can do that. On others, who is
 /// killed in between leaves a lock that nobody can tell from git's.
-fn create_signed(fs: &Fs, path: &Path, mode: u32, patience: Patience, note: Note) -> Result<File, LockError> {
+fn create_signed(fs: &Fs, path: &Path, mode: u32, patience: LockTimeout, note: Note) -> Result<File, LockError> {
     if let Some(mut file) = fs.create_unnamed(path, mode)? {
         signing::sign(&mut file);
         match wait::wait_for(fs, path, patience, || fs.name(&file).inspect(|()| note.arm())) {
@@ -422,11 +422,11 @@ mod tests {
         let target = dir.path().join("packed-refs");
         let fs = Fs::real();
         std::fs::write(&target, "old").unwrap();
-        let mut lock = Lock::acquire(&fs, &target, 0o666, Patience::None).unwrap();
+        let mut lock = Lock::acquire(&fs, &target, 0o666, LockTimeout::None).unwrap();
         lock.content().unwrap().write_all(b"never").unwrap();
         drop(lock);
         assert_eq!(fs.read(&target).unwrap(), b"old");
-        let mut lock = Lock::acquire(&fs, &target, 0o666, Patience::None).unwrap();
+        let mut lock = Lock::acquire(&fs, &target, 0o666, LockTimeout::None).unwrap();
         lock.content().unwrap().write_all(b"new").unwrap();
         lock.commit().unwrap();
         assert_eq!(fs.read(&target).unwrap(), b"new");
@@ -438,7 +438,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("HEAD");
         std::fs::write(dir.path().join("HEAD.lock"), "").unwrap();
-        for patience in [Patience::None, Patience::For(Duration::from_millis(20))] {
+        for patience in [LockTimeout::None, LockTimeout::For(Duration::from_millis(20))] {
             let error = Lock::acquire(&Fs::real(), &target, 0o666, patience).unwrap_err();
             assert!(matches!(&error, LockError::Held { path, .. } if path.ends_with("HEAD.lock")), "{error}");
         }
@@ -452,9 +452,9 @@ mod tests {
         let seed = dir.path().join("seed");
         std::fs::write(&seed, "").unwrap();
         let target = dir.path().join("x");
-        let lock = Lock::acquire_linked(&fs, &target, &seed, Patience::None).unwrap();
-        assert!(Lock::acquire(&fs, &target, 0o666, Patience::None).is_err());
-        assert!(Lock::acquire_linked(&fs, &target, &seed, Patience::None).is_err());
+        let lock = Lock::acquire_linked(&fs, &target, &seed, LockTimeout::None).unwrap();
+        assert!(Lock::acquire(&fs, &target, 0o666, LockTimeout::None).is_err());
+        assert!(Lock::acquire_linked(&fs, &target, &seed, LockTimeout::None).is_err());
         drop(lock);
         assert!(!Lock::path_of(&target).exists());
     }

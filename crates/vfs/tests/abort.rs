@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use refdb_vfs::{Fs, Lock, Patience, interrupt};
+use refdb_vfs::{Fs, Lock, LockTimeout, interrupt};
 use std::{
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
@@ -39,7 +39,7 @@ fn files(dir: &Path) -> Vec<String> {
 }
 
 fn acquire(dir: &Path, name: &str) -> Lock {
-    Lock::acquire(&Fs::real(), &dir.join(name), 0o666, Patience::None).unwrap()
+    Lock::acquire(&Fs::real(), &dir.join(name), 0o666, LockTimeout::None).unwrap()
 }
 
 /// Holds locks of every kind, and gives others up.
@@ -53,13 +53,13 @@ fn hold(dir: &Path) -> Vec<Lock> {
             held.clear();
         }
     }
-    let (seed, _) = acquire(dir, "seed").into_seed();
+    let (seed, _) = acquire(dir, "seed").into_source();
     for (at, other) in ["linked", "resumed", "at-once", "published"].into_iter().enumerate() {
         let target = dir.join(other);
         let left = if at == 2 {
-            Lock::link_and_leave(&fs, &Lock::path_of(&target), &seed).unwrap()
+            Lock::link_detached(&fs, &Lock::path_of(&target), &seed).unwrap()
         } else {
-            Lock::acquire_linked(&fs, &target, seed.path(), Patience::None).unwrap().leave()
+            Lock::acquire_linked(&fs, &target, seed.path(), LockTimeout::None).unwrap().leave()
         };
         if at % 2 == 1 {
             let mut lock = Lock::resume_linked(&fs, &target, left);
@@ -79,7 +79,7 @@ fn hold(dir: &Path) -> Vec<Lock> {
     for name in ["released.lock", "committed.lock", "x.lock"] {
         std::fs::write(dir.join(name), "").unwrap();
     }
-    assert!(Lock::acquire(&fs, &dir.join("x"), 0o666, Patience::None).is_err());
+    assert!(Lock::acquire(&fs, &dir.join("x"), 0o666, LockTimeout::None).is_err());
     held
 }
 

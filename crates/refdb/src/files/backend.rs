@@ -28,7 +28,7 @@ use crate::{
 use bstr::{BStr, BString, ByteSlice};
 use refdb_repo::ObjectCheck;
 use refdb_types::{RefName, canonical_name};
-use refdb_vfs::Heir;
+use refdb_vfs::RecoveryHandler;
 use std::{
     any::Any,
     ffi::OsStr,
@@ -57,8 +57,8 @@ impl FilesBackend {
     pub fn new(options: FilesOptions) -> Self {
         let store = Arc::new_cyclic(|store: &Weak<Store>| {
             // A writer that meets the lock of a dead batch recovers that batch.
-            let heir: Weak<dyn Heir> = Weak::<Store>::clone(store);
-            Store::new(FilesOptions { fs: options.fs.clone().with_heir(heir), ..options })
+            let heir: Weak<dyn RecoveryHandler> = Weak::<Store>::clone(store);
+            Store::new(FilesOptions { fs: options.fs.clone().with_recovery(heir), ..options })
         });
         FilesBackend { store }
     }
@@ -83,7 +83,7 @@ impl FilesBackend {
     /// The folder of the journal cannot be read, or stale locks and unused journal files cannot be removed.
     pub fn recover(&self) -> Result<Vec<(PathBuf, Result<TakenOver>)>> {
         self.store.check_format()?;
-        let alone = Arc::new(self.store.without_heir());
+        let alone = Arc::new(self.store.without_recovery());
         let (open, _) = journal::list(&alone)?;
         let recover = |id| (journal::path(&alone, id), recover::take_over(&alone, id, None));
         let recovered = open.into_iter().map(recover).collect();

@@ -2,7 +2,7 @@ use super::PageBudget;
 use bstr::BString;
 use refdb_repo::{FormatWatch, ObjectCheck};
 use refdb_types::{HashKind, ObjectId};
-use refdb_vfs::{Fs, Patience};
+use refdb_vfs::{Fs, LockTimeout};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -26,9 +26,9 @@ pub struct FilesOptions {
     /// `core.sharedRepository`.
     pub sharing: Sharing,
     /// How long to wait for the lock of a loose ref (`core.filesRefLockTimeout`); 10 seconds if `None`.
-    pub ref_patience: Option<Patience>,
+    pub ref_lock_timeout: Option<LockTimeout>,
     /// How long to wait for the lock of packed-refs (`core.packedRefsTimeout`); 10 seconds if `None`.
-    pub packed_patience: Option<Patience>,
+    pub packed_lock_timeout: Option<LockTimeout>,
     /// The bytes of packed-refs for each ref of an atomic batch from which on a batch of a few refs is written as loose
     /// files (`refdb.smallBatches`); `None` for never.
     pub loose_batches_from: Option<u64>,
@@ -56,8 +56,8 @@ impl FilesOptions {
             hash,
             access: PackedAccess::Mapped,
             sharing: Sharing::Umask,
-            ref_patience: None,
-            packed_patience: None,
+            ref_lock_timeout: None,
+            packed_lock_timeout: None,
             loose_batches_from: None,
             loose_max: None,
             commit_observer: None,

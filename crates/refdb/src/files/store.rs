@@ -40,9 +40,9 @@ impl Store {
     }
 
     /// Another one of the same repository, on which dead batches are left alone.
-    pub(super) fn without_heir(&self) -> Self {
+    pub(super) fn without_recovery(&self) -> Self {
         let options = self.options.clone();
-        Store::new(FilesOptions { fs: options.fs.without_heir().signing_locks(), ..options })
+        Store::new(FilesOptions { fs: options.fs.without_recovery().signing_locks(), ..options })
     }
 
     /// The present packed-refs, validated by a `stat`.

@@ -6,7 +6,7 @@ use crate::{
     Store, files::FilesOptions, store,
 };
 use bstr::{BString, ByteSlice};
-use refdb_vfs::{EntryKind, Fs, Lock, LockError, Patience};
+use refdb_vfs::{EntryKind, Fs, Lock, LockError, LockTimeout};
 use reftable::stack::{Durability, Stack, StackOptions};
 use std::{
     collections::hash_map::RandomState,
@@ -139,12 +139,12 @@ impl<'s> Site<'s> {
     }
 
     /// How long a stack's lock is waited for.
-    pub(super) fn stack_patience(&self) -> Patience {
+    pub(super) fn stack_patience(&self) -> LockTimeout {
         self.settings[1].reftable.lock_timeout.unwrap_or(LONG)
     }
 
     /// How long other locks are waited for.
-    pub(super) fn patience(&self) -> Patience {
+    pub(super) fn patience(&self) -> LockTimeout {
         self.settings[0].packed_refs_timeout.unwrap_or(LONG)
     }
 
@@ -179,7 +179,7 @@ impl<'s> Site<'s> {
 }
 
 /// Who writes one table, or ends a transaction, keeps a lock no longer than this.
-const LONG: Patience = Patience::For(std::time::Duration::from_secs(15));
+const LONG: LockTimeout = LockTimeout::For(std::time::Duration::from_secs(15));
 
 /// What HEAD says beside reftables, for programs that look only whether this is a repository.
 pub(super) const BLANK_HEAD: &[u8] = b"ref: refs/heads/.invalid\n";
@@ -218,7 +218,7 @@ fn running(site: &Site<'_>) -> PathBuf {
 
 /// Keeps other migrations out.
 pub(super) fn hold(site: &Site<'_>) -> Result<Lock> {
-    match Lock::acquire(&site.fs, &running(site), 0o666, Patience::None) {
+    match Lock::acquire(&site.fs, &running(site), 0o666, LockTimeout::None) {
         Ok(lock) => Ok(lock),
         Err(held @ LockError::Held { .. }) => Err(MigrateError::Running(held).into()),
         Err(LockError::Io(error)) => Err(error.into()),

@@ -8,7 +8,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{LogEntry, ObjectId, OrderedNames, RefName};
-use refdb_vfs::{Patience, Stat, now_nanos};
+use refdb_vfs::{LockTimeout, Stat, now_nanos};
 use reftable::{
     LogFit, LogRecord, LogValue, Merged, RefRecord, RefValue, WriteOptions,
     stack::{AdditionWriter, Stack, StackError},
@@ -60,7 +60,7 @@ pub(super) fn copy(
     let names = if reflogs { files.own_log_names()? } else { Vec::new() };
     let last_index = if names.is_empty() { FIRST_INDEX } else { LAST_INDEX };
     let (mut refs, mut looks) = (None, Vec::new());
-    let mut addition = stack.lock(Patience::None)?;
+    let mut addition = stack.lock(LockTimeout::None)?;
     assert!(addition.snapshot().tables().is_empty(), "a copy goes into a stack of its own");
     addition.add_table(FIRST_INDEX..=last_index, 0, |writer| {
         let mut copy = Copy { files, writer, unfit: Unfit::default(), ticker };

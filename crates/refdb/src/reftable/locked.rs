@@ -9,7 +9,7 @@ use crate::{
     own_locks::refuse_own,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb_vfs::{LockError, Patience};
+use refdb_vfs::{LockError, LockTimeout};
 use reftable::{
     LogRecord, LogValue, Merged, RefRecord, RefValue,
     stack::{Addition, AdditionWriter, Compaction, StackError},
@@ -365,11 +365,11 @@ fn hides_logs(step: &Step<'_>) -> bool {
 }
 
 /// Whether the time for which a lock is waited for has passed since the first attempt.
-fn is_over(patience: Patience, since: Instant) -> bool {
+fn is_over(patience: LockTimeout, since: Instant) -> bool {
     match patience {
-        Patience::None => true,
-        Patience::For(limit) => since.elapsed() > limit,
-        Patience::Forever => false,
+        LockTimeout::None => true,
+        LockTimeout::For(limit) => since.elapsed() > limit,
+        LockTimeout::Forever => false,
     }
 }
 
@@ -395,7 +395,7 @@ fn lock_all(stacks: &Stacks, places: &BTreeSet<Place>) -> Result<Attempt> {
             additions.last_key_value().is_none_or(|(last, _)| last < place),
             "locks have one order: {place:?}"
         );
-        let patience = if additions.is_empty() { stacks.options.patience() } else { Patience::For(NEXT_LOCK) };
+        let patience = if additions.is_empty() { stacks.options.patience() } else { LockTimeout::For(NEXT_LOCK) };
         match stacks.stack(place)?.lock(patience) {
             Ok(addition) => {
                 additions.insert(place.clone(), addition);

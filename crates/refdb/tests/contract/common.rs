@@ -8,7 +8,7 @@ use refdb::{
     transaction::{Context, Hook, HookSource, HookState, LogPolicy, Mode, NoHook, ObjectCheck, ObjectClass},
 };
 use refdb_testkit::{RefFormat, Repo};
-use refdb_vfs::{Fs, Patience};
+use refdb_vfs::{Fs, LockTimeout};
 use reftable::{WriteOptions, stack::StackOptions};
 use std::{
     collections::HashMap,
@@ -65,11 +65,11 @@ impl Subject {
     /// Makes a transaction fail soon if another one holds a lock. With refs in memory it does so anyway.
     pub(crate) fn wait_briefly_for_locks(&mut self) {
         let (hash, dir) = (self.repo.hash(), self.repo.git_dir());
-        let patience = Some(Patience::For(Duration::from_millis(100)));
+        let patience = Some(LockTimeout::For(Duration::from_millis(100)));
         match self.repo.format() {
             RefFormat::Files => {
                 let options = files_options(hash, Fs::real(), dir, dir, self.objects.clone());
-                let options = FilesOptions { ref_patience: patience, packed_patience: patience, ..options };
+                let options = FilesOptions { ref_lock_timeout: patience, packed_lock_timeout: patience, ..options };
                 self.backend = Box::new(FilesBackend::new(options));
             }
             RefFormat::Reftable if self.is_in_memory => {}
@@ -350,7 +350,7 @@ pub(crate) fn reftable_backend(
     fs: Fs,
     git_dir: &Path,
     common_dir: &Path,
-    lock_patience: Option<Patience>,
+    lock_patience: Option<LockTimeout>,
 ) -> Box<dyn Maintenance> {
     Box::new(ReftableBackend::new(ReftableOptions {
         fs,

@@ -2,7 +2,7 @@
 
 use crate::common::{Subject, With, backend, create, delete, on_disk, reftable_backend, rest, set};
 use refdb::{Backend, HashKind, Maintenance, Target, Transaction, TransactionOptions};
-use refdb_vfs::{Fs, Patience};
+use refdb_vfs::{Fs, LockTimeout};
 use std::time::Duration;
 
 struct Linked {
@@ -87,12 +87,12 @@ fn a_stack_that_stays_locked_does_not_keep_the_other_one_locked() {
     let lock = git_dir.join("worktrees/w1/reftable/tables.list.lock");
     std::fs::write(&lock, "").unwrap();
     let patient = |patience| reftable_backend(HashKind::Sha1, Fs::real(), &git_dir, &git_dir, Some(patience));
-    subject.backend = patient(Patience::For(Duration::from_millis(300)));
+    subject.backend = patient(LockTimeout::For(Duration::from_millis(300)));
     let edits = || [create("refs/heads/new", ids[0]), create("worktrees/w1/refs/bisect/x", ids[0])];
     let said = subject.commit(edits()).map(drop).unwrap_err().to_string();
     assert!(said.starts_with("cannot lock references: ") && said.contains("w1/reftable/tables.list.lock"), "{said}");
     assert!(!git_dir.join("reftable/tables.list.lock").exists());
-    subject.backend = patient(Patience::For(Duration::from_secs(60)));
+    subject.backend = patient(LockTimeout::For(Duration::from_secs(60)));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // By then the first stack's lock was given up and taken again a few times.

@@ -12,7 +12,7 @@ use refdb::{
 };
 use refdb_testkit::{Repo, files_below};
 use refdb_types::Ident;
-use refdb_vfs::{Fs, Patience};
+use refdb_vfs::{Fs, LockTimeout};
 use std::{
     collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
@@ -35,8 +35,8 @@ pub(crate) fn batching(fs: &Fs, dir: &Path, sync: bool, patience: Duration) -> F
     FilesBackend::new(FilesOptions {
         sync,
         loose_batches_from: Some(0),
-        ref_patience: Some(Patience::For(patience)),
-        packed_patience: Some(Patience::For(patience)),
+        ref_lock_timeout: Some(LockTimeout::For(patience)),
+        packed_lock_timeout: Some(LockTimeout::For(patience)),
         ..options(fs.clone().signing_locks(), dir, HashKind::Sha1)
     })
 }
@@ -74,8 +74,8 @@ pub(crate) fn options(fs: Fs, git_dir: &Path, hash: HashKind) -> FilesOptions {
 pub(crate) fn backend(repo: &Repo) -> FilesBackend {
     let mut options = options(Fs::real(), repo.git_dir(), repo.hash());
     // Races shall not be lost because the machine has much else to do.
-    let patience = Some(Patience::For(Duration::from_secs(300)));
-    (options.ref_patience, options.packed_patience) = (patience, patience);
+    let patience = Some(LockTimeout::For(Duration::from_secs(300)));
+    (options.ref_lock_timeout, options.packed_lock_timeout) = (patience, patience);
     FilesBackend::new(options)
 }
 

@@ -5,7 +5,7 @@ use super::{
     snapshot::merge,
 };
 use crate::{Summary, TableWriter, format::BlockKind};
-use refdb_vfs::{Lock, Patience};
+use refdb_vfs::{Lock, LockTimeout};
 use std::{
     ops::{Range, RangeInclusive},
     time::Instant,
@@ -48,9 +48,9 @@ impl Stack {
     ///
     /// [`StackError::Lock`] if the lock is held for longer than `patience`, and errors of reading the list and its
     /// tables.
-    pub fn lock(&self, patience: Patience) -> Result<Addition, StackError> {
+    pub fn lock(&self, patience: LockTimeout) -> Result<Addition, StackError> {
         let pause = self.backoff().pause(Instant::now());
-        if !pause.is_zero() && patience != Patience::None {
+        if !pause.is_zero() && patience != LockTimeout::None {
             std::thread::sleep(pause);
         }
         let lock = self.lock_list(patience)?;

@@ -1,5 +1,5 @@
 use super::{Stack, StackError, TableName, name::is_leftover};
-use refdb_vfs::{EntryKind, Patience};
+use refdb_vfs::{EntryKind, LockTimeout};
 use std::{
     collections::HashSet,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -68,7 +68,7 @@ impl Stack {
     /// # Errors
     ///
     /// If the list cannot be locked or read, or a file cannot be removed.
-    pub fn clean(&self, patience: Patience) -> Result<Vec<Leftover>, StackError> {
+    pub fn clean(&self, patience: LockTimeout) -> Result<Vec<Leftover>, StackError> {
         let lock = self.lock_list(patience)?;
         let mut removed = Vec::new();
         for leftover in self.leftovers()? {

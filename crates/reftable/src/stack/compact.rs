@@ -1,6 +1,6 @@
 use super::{Listed, NewTable, Snapshot, Stack, StackError, TableName, options::NEW_FILE_MODE, snapshot::merge};
 use crate::{LogFit, LogRecord, LogValue, Merged, Sink, Summary, TableWriter, WriteOptions};
-use refdb_vfs::{Lock, LockError, Patience, interrupt};
+use refdb_vfs::{Lock, LockError, LockTimeout, interrupt};
 use std::ops::Range;
 
 /// The maximum number of compactions by other processes that are waited for, one after the other.
@@ -82,7 +82,7 @@ impl Stack {
     ///
     /// If a lock cannot be acquired, a table cannot be read or written, or a ref does not fit into a block
     /// ([`StackError::RefsTooLarge`]). The stack is unchanged then, except after [`StackError::NotDurable`].
-    pub fn compact(&self, scope: Scope, patience: Patience) -> Result<Compacted, StackError> {
+    pub fn compact(&self, scope: Scope, patience: LockTimeout) -> Result<Compacted, StackError> {
         match self.claim_compaction(scope, patience)? {
             None => Ok(Compacted::NotNeeded),
             Some(compaction) => compaction.run(patience),
@@ -109,7 +109,7 @@ impl Stack {
         Ok((snapshot, range))
     }
 
-    fn claim_compaction(&self, scope: Scope, patience: Patience) -> Result<Option<Compaction>, StackError> {
+    fn claim_compaction(&self, scope: Scope, patience: LockTimeout) -> Result<Option<Compaction>, StackError> {
         let unwritable = match scope {
             Scope::All(None) => self.single_unwritable()?,
             _ => None,
@@ -193,7 +193,7 @@ impl Compaction {
         let mut locks = Vec::with_capacity(range.len());
         let mut start = range.end;
         for listed in tables[range.clone()].iter().rev() {
-            match Lock::acquire(stack.fs(), &stack.path_of(&listed.name), NEW_FILE_MODE, Patience::None) {
+            match Lock::acquire(stack.fs(), &stack.path_of(&listed.name), NEW_FILE_MODE, LockTimeout::None) {
                 Ok(mut lock) => {
                     lock.close();
                     if !refdb_vfs::planted("reftable-compaction") {
@@ -221,7 +221,7 @@ impl Compaction {
     /// # Errors
     ///
     /// As for [`Stack::compact`].
-    pub fn run(self, patience: Patience) -> Result<Compacted, StackError> {
+    pub fn run(self, patience: LockTimeout) -> Result<Compacted, StackError> {
         let Compaction { stack, inputs, with_oldest, expiry, locks } = self;
         let (min, max) = limits(&inputs);
         let mut output = NewTable::without_lock(&stack, min, max);

@@ -5,7 +5,7 @@ use super::{
     options::NEW_FILE_MODE,
     snapshot::{ListFile, merge},
 };
-use refdb_vfs::{Fs, Lock, Patience};
+use refdb_vfs::{Fs, Lock, LockTimeout};
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
@@ -94,7 +94,7 @@ impl Stack {
         if known.list().is_current(self.fs(), self.list_path())? { Ok(known) } else { self.reload() }
     }
 
-    pub(super) fn lock_list(&self, patience: Patience) -> Result<Lock, StackError> {
+    pub(super) fn lock_list(&self, patience: LockTimeout) -> Result<Lock, StackError> {
         Ok(Lock::acquire(self.fs(), self.list_path(), NEW_FILE_MODE, patience)?)
     }
 

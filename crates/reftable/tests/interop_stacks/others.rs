@@ -3,7 +3,7 @@
 use crate::common::{OwnLog, OwnRef, OwnValue};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_testkit::{Git, JGit, Listed, RefFormat, Repo};
-use refdb_vfs::{Fs, Patience};
+use refdb_vfs::{Fs, LockTimeout};
 use reftable::{
     HashKind, ObjectId, WriteOptions,
     stack::{Stack, StackOptions},
@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-pub(crate) const PATIENCE: Patience = Patience::For(Duration::from_secs(60));
+pub(crate) const PATIENCE: LockTimeout = LockTimeout::For(Duration::from_secs(60));
 
 /// The branches that git and JGit add, so that there is something to compact.
 const ADDED: [&str; 2] = ["refs/heads/gits", "refs/heads/jgits"];

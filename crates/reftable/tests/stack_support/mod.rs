@@ -2,14 +2,14 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use refdb_types::{HashKind, ObjectId};
-use refdb_vfs::{Fs, Patience};
+use refdb_vfs::{Fs, LockTimeout};
 use reftable::{
     LogRecord, LogValue, RefRecord, RefValue, Summary, WriteOptions,
     stack::{Addition, Durability, Snapshot, Stack, StackError, StackOptions},
 };
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-pub(crate) const PATIENCE: Patience = Patience::For(Duration::from_secs(300));
+pub(crate) const PATIENCE: LockTimeout = LockTimeout::For(Duration::from_secs(300));
 
 /// The name of a ref and its new value; `None` deletes it.
 pub(crate) type Edit<'a> = (&'a str, Option<ObjectId>);

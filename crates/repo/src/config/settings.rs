@@ -3,7 +3,7 @@
 use super::{BadSetting, Config, ConfigError, GitPacks, Level, Value};
 use crate::{environment::Environment, log_policy::LogPolicy};
 use bstr::ByteSlice;
-use refdb_vfs::Patience;
+use refdb_vfs::LockTimeout;
 use std::path::PathBuf;
 
 /// The settings of the engine. An unset value is `None` if git has a default of its own that the engine does not use.
@@ -19,9 +19,9 @@ pub struct Settings {
     /// `core.sharedRepository`. Nothing can be locked then.
     pub bad_for_writers: Option<BadSetting>,
     /// `core.filesRefLockTimeout`; git's default is 100 ms.
-    pub files_ref_lock_timeout: Option<Patience>,
+    pub files_ref_lock_timeout: Option<LockTimeout>,
     /// `core.packedRefsTimeout`. Git's default is 1 s.
-    pub packed_refs_timeout: Option<Patience>,
+    pub packed_refs_timeout: Option<LockTimeout>,
     /// `refdb.smallBatches`: whether atomic batches of a few refs may be written as loose files, if refs are stored as
     /// files.
     pub loose_batches: bool,
@@ -69,7 +69,7 @@ pub struct ReftableSettings {
     /// How many times larger each table must be than the next newer one.
     pub geometric_factor: Option<u8>,
     /// How long to wait for `tables.list.lock`. Git's default is 100 ms.
-    pub lock_timeout: Option<Patience>,
+    pub lock_timeout: Option<LockTimeout>,
 }
 
 /// `core.sharedRepository`: who besides the owner may use the files.
@@ -202,10 +202,10 @@ impl Settings {
         }
     }
 
-    fn timeout(&mut self, value: Option<Value<'_>>) -> Option<Patience> {
+    fn timeout(&mut self, value: Option<Value<'_>>) -> Option<LockTimeout> {
         let value = value?;
         match value.int() {
-            Ok(millis) => Some(Patience::from_millis(millis.into())),
+            Ok(millis) => Some(LockTimeout::from_millis(millis.into())),
             Err(error) => {
                 self.note_bad(&value, error.to_string());
                 None
@@ -321,7 +321,7 @@ impl ReftableSettings {
             b"geometricfactor" => {
                 self.geometric_factor = limited(value, 0xff, "reftable geometric factor cannot exceed 255")?;
             }
-            b"locktimeout" => self.lock_timeout = Some(Patience::from_millis(value.long()?)),
+            b"locktimeout" => self.lock_timeout = Some(LockTimeout::from_millis(value.long()?)),
             _ => {}
         }
         Ok(())

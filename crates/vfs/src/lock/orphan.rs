@@ -2,7 +2,7 @@
 //! an heir settles the record first, and the locks pass to it.
 
 use super::{
-    LockError, Patience,
+    LockError, LockTimeout,
     signing::{self, Signed, Suspect},
     wait,
 };
@@ -11,23 +11,23 @@ use std::{ffi::OsStr, path::Path};
 
 /// A lock of a batch whose process is gone. Nobody else takes it over as long as this is there.
 #[derive(Debug)]
-pub struct Orphan {
+pub struct StaleLock {
     suspect: Suspect,
     id: BatchId,
 }
 
-impl Orphan {
+impl StaleLock {
     /// Takes over the lock at `path`, a lock file, if it is a batch's and its owner is gone.
     pub fn take(fs: &Fs, path: &Path) -> Result<Option<Self>> {
         let Some(suspect) = Suspect::open(fs, path)? else { return Ok(None) };
         let Signed::Batch(_, id) = suspect.signed else { return Ok(None) };
         let is_ours = suspect.is_dead(fs)? && suspect.is_in_place()?;
-        Ok(is_ours.then_some(Orphan { suspect, id }))
+        Ok(is_ours.then_some(StaleLock { suspect, id }))
     }
 
     /// The lock of this batch, which is in its place and whose owner is gone.
     pub(super) fn new(suspect: Suspect, id: BatchId) -> Self {
-        Orphan { suspect, id }
+        StaleLock { suspect, id }
     }
 
     /// Which batch it was.
@@ -71,7 +71,7 @@ impl Orphan {
 pub(super) fn create(
     fs: &Fs,
     path: &Path,
-    patience: Patience,
+    patience: LockTimeout,
     id: BatchId,
     sync: bool,
 ) -> std::result::Result<Option<File>, LockError> {
@@ -92,15 +92,15 @@ pub(super) fn create(
 #[cfg(test)]
 mod tests {
     use super::{super::Lock, *};
-    use crate::Heir;
+    use crate::RecoveryHandler;
     use std::sync::{Arc, Mutex};
 
     /// Removes what it is handed, and remembers it.
     #[derive(Default)]
     struct Remover(Mutex<Vec<BatchId>>);
 
-    impl Heir for Remover {
-        fn settle(&self, met: Orphan) -> bool {
+    impl RecoveryHandler for Remover {
+        fn settle(&self, met: StaleLock) -> bool {
             self.0.lock().unwrap().push(met.id());
             met.remove().is_ok()
         }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     fn batch(target: &Path, id: BatchId) -> Lock {
-        Lock::acquire_for_batch(&signing(), target, Patience::None, id, false).unwrap().unwrap()
+        Lock::acquire_for_batch(&signing(), target, LockTimeout::None, id, false).unwrap().unwrap()
     }
 
     #[test]
@@ -119,10 +119,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("x");
         let id = BatchId::random();
-        let held = batch(&target, id).into_seed().0;
-        let heir: Arc<dyn Heir> = Arc::new(Remover::default());
-        let heeding = Fs::real().with_heir(Arc::downgrade(&heir));
-        let attempt = |fs: &Fs| Lock::acquire(fs, &target, 0o666, Patience::None);
+        let held = batch(&target, id).into_source().0;
+        let heir: Arc<dyn RecoveryHandler> = Arc::new(Remover::default());
+        let heeding = Fs::real().with_recovery(Arc::downgrade(&heir));
+        let attempt = |fs: &Fs| Lock::acquire(fs, &target, 0o666, LockTimeout::None);
         assert!(attempt(&heeding).is_err(), "its owner lives");
         drop(held);
         assert!(attempt(&Fs::real()).is_err(), "there is no heir");
@@ -134,15 +134,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let fs = Fs::real();
         let (target, id) = (dir.path().join("x"), BatchId::random());
-        drop(batch(&target, id).into_seed());
+        drop(batch(&target, id).into_source());
         let path = Lock::path_of(&target);
-        let orphan = Orphan::take(&fs, &path).unwrap().unwrap();
+        let orphan = StaleLock::take(&fs, &path).unwrap().unwrap();
         assert_eq!(orphan.id(), id);
-        assert!(Orphan::take(&fs, &path).unwrap().is_none());
+        assert!(StaleLock::take(&fs, &path).unwrap().is_none());
         let other = dir.path().join("y.lock");
         assert!(orphan.extend_to(&fs, &other).unwrap() && orphan.is_also_at(&fs, &other).unwrap());
         assert!(!orphan.extend_to(&fs, &other).unwrap());
         drop(orphan);
-        assert!(Orphan::take(&fs, &other).unwrap().is_some());
+        assert!(StaleLock::take(&fs, &other).unwrap().is_some());
     }
 }

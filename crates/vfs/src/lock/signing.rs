@@ -2,7 +2,7 @@
 //!
 //! Signed and locked by `flock(2)`, which ends with the process. A signed file without it belongs to a dead one (decision 0044).
 
-use super::{Orphan, reach};
+use super::{StaleLock, reach};
 use crate::{
     BatchId, File, Folder, Fs, Result, Stat,
     folder::place,
@@ -165,7 +165,7 @@ impl Suspect {
             return Ok(true);
         }
         match heir {
-            Some((heir, id)) => Ok(heir.settle(Orphan::new(self, id))),
+            Some((heir, id)) => Ok(heir.settle(StaleLock::new(self, id))),
             None => self.remove().map(|()| true),
         }
     }
@@ -196,12 +196,12 @@ pub(super) fn content_of(lock: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{Lock, LockError, Patience},
+        super::{Lock, LockError, LockTimeout},
         *,
     };
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    const NONE: Patience = Patience::None;
+    const NONE: LockTimeout = LockTimeout::None;
 
     fn signing() -> Fs {
         Fs::real().signing_locks()
@@ -240,10 +240,10 @@ mod tests {
     fn a_lock_whose_owner_lives_is_left_alone_be_it_signed_or_linked() {
         let dir = tempfile::tempdir().unwrap();
         let (target, other) = (dir.path().join("a"), dir.path().join("b"));
-        let held = Lock::acquire(&signing(), &target, 0o666, NONE).unwrap().into_seed().0;
+        let held = Lock::acquire(&signing(), &target, 0o666, NONE).unwrap().into_source().0;
         Lock::acquire_linked(&signing(), &other, held.path(), NONE).unwrap().leave();
         for target in [&target, &other] {
-            let attempt = Lock::acquire(&Fs::real(), target, 0o666, Patience::For(Duration::from_millis(20)));
+            let attempt = Lock::acquire(&Fs::real(), target, 0o666, LockTimeout::For(Duration::from_millis(20)));
             assert!(matches!(attempt, Err(LockError::Held { .. })));
         }
         drop(held);
@@ -275,7 +275,7 @@ mod tests {
             lock.signature = None;
             std::mem::forget(lock);
         });
-        Lock::acquire(&Fs::real(), &target, 0o666, Patience::Forever).unwrap().release().unwrap();
+        Lock::acquire(&Fs::real(), &target, 0o666, LockTimeout::Forever).unwrap().release().unwrap();
         dies.join().unwrap();
     }
 
@@ -351,7 +351,7 @@ mod tests {
         let inside = AtomicU32::new(0);
         let work = |thread: u32| {
             for round in 0..ROUNDS {
-                let mut lock = Lock::acquire(&signing(), &target, 0o666, Patience::Forever).unwrap();
+                let mut lock = Lock::acquire(&signing(), &target, 0o666, LockTimeout::Forever).unwrap();
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two hold the lock");
                 let count: u32 = std::fs::read_to_string(&target).unwrap().parse().unwrap();
                 let content = lock.content().unwrap();

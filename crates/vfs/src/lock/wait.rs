@@ -1,6 +1,6 @@
 //! Waiting for a lock that someone else holds.
 
-use super::{LockError, Patience, signing};
+use super::{LockError, LockTimeout, signing};
 use crate::{Error, Fs, Stat, interrupt};
 use std::{
     os::unix::fs::MetadataExt,
@@ -19,7 +19,7 @@ const HOLDERS_MIN: Duration = Duration::from_secs(60);
 pub(super) fn wait_for<T>(
     fs: &Fs,
     path: &Path,
-    patience: Patience,
+    patience: LockTimeout,
     mut attempt: impl FnMut() -> Result<T, Error>,
 ) -> Result<T, LockError> {
     let mut wait: Option<Wait> = None;
@@ -35,12 +35,12 @@ pub(super) fn wait_for<T>(
             continue;
         }
         let holder = || fs.stat_link(path).ok();
-        if patience == Patience::None {
+        if patience == LockTimeout::None {
             return Err(held(path, holder()));
         }
         let wait = wait.get_or_insert_with(|| Wait::new(holder()));
         // Who holds it is asked no more often than it matters: the attempts alone keep the file system busy.
-        if let Patience::For(limit) = patience
+        if let LockTimeout::For(limit) = patience
             && wait.since.elapsed() >= limit
             && let holder = holder()
             && wait.is_over(holder, limit, Instant::now())
@@ -160,7 +160,7 @@ mod tests {
         let target = dir.path().join("x");
         let fs = Fs::real();
         let path = Lock::path_of(&target);
-        Lock::acquire(&fs, &target, 0o666, Patience::None).unwrap().leave();
+        Lock::acquire(&fs, &target, 0o666, LockTimeout::None).unwrap().leave();
         let limit = Duration::from_millis(1);
         let mut holders = 0;
         let taken = || Error::new("create", &path, io::Error::from(io::ErrorKind::AlreadyExists));
@@ -173,8 +173,8 @@ mod tests {
             holders += 1;
             if holders == 20 { Ok(()) } else { Err(taken()) }
         };
-        wait_for(&fs, &path, Patience::For(limit), attempt).unwrap();
-        let waited = wait_for(&fs, &path, Patience::For(limit), || fs.create_new(&path, 0o666).map(drop));
+        wait_for(&fs, &path, LockTimeout::For(limit), attempt).unwrap();
+        let waited = wait_for(&fs, &path, LockTimeout::For(limit), || fs.create_new(&path, 0o666).map(drop));
         assert!(matches!(waited, Err(LockError::Held { .. })), "the last holder stays");
     }
 }

@@ -16,7 +16,7 @@ use crate::files::{
 };
 use crate::{Error, Probe, Result, Snapshot, Target, TargetView, backend::Answers};
 use bstr::{BStr, BString, ByteSlice};
-use refdb_vfs::{BatchId, Fs, Heir, Lock, LockError, Orphan, Patience, boot_id};
+use refdb_vfs::{BatchId, Fs, Lock, LockError, LockTimeout, RecoveryHandler, StaleLock, boot_id};
 use std::{
     collections::BTreeMap,
     io,
@@ -223,7 +223,7 @@ pub enum TakenOver {
 
 /// Takes over the locks of a batch whose process has ended, recovers it and releases the locks. `met` is one of them,
 /// if the caller has it already.
-pub(crate) fn take_over(store: &Arc<Store>, id: BatchId, met: Option<Orphan>) -> Result<TakenOver> {
+pub(crate) fn take_over(store: &Arc<Store>, id: BatchId, met: Option<StaleLock>) -> Result<TakenOver> {
     let Some(bytes) = journal::read(store, id)? else {
         if let Some(met) = met {
             // The owner may have died right after it wiped the entry. That must be durable before the lock goes.
@@ -233,7 +233,7 @@ pub(crate) fn take_over(store: &Arc<Store>, id: BatchId, met: Option<Orphan>) ->
         return Ok(TakenOver::Nothing);
     };
     let entry = journal::parse(store, id, &bytes)?;
-    let mut orphans: Vec<Orphan> = met.into_iter().collect();
+    let mut orphans: Vec<StaleLock> = met.into_iter().collect();
     let mut locks: BTreeMap<PathBuf, BatchId> = orphans.iter().map(|met| (met.path().to_owned(), met.id())).collect();
     for change in &entry.refs {
         let Some(path) = store.layout.ref_path(change.name.as_bstr()) else { return Ok(TakenOver::Busy) };
@@ -270,7 +270,7 @@ fn remove_lock(store: &Store, lock: &Path) -> Result<()> {
     let folder = store.options.fs.folder(&refs).and_then(|refs| refs.below(below));
     match folder {
         Err(error) if error.is_not_found() => Ok(()),
-        folder => Ok(Orphan::remove_in(&folder?, name)?),
+        folder => Ok(StaleLock::remove_in(&folder?, name)?),
     }
 }
 
@@ -282,7 +282,7 @@ fn take_one(
     id: BatchId,
     sync: bool,
     target: &Path,
-    orphans: &mut Vec<Orphan>,
+    orphans: &mut Vec<StaleLock>,
 ) -> Result<Option<BatchId>> {
     let fs = &store.options.fs;
     let path = Lock::path_of(target);
@@ -303,7 +303,7 @@ fn take_one(
             return Ok(Some(id));
         }
     }
-    let Some(orphan) = Orphan::take(fs, &path)? else { return Ok(None) };
+    let Some(orphan) = StaleLock::take(fs, &path)? else { return Ok(None) };
     let of = orphan.id();
     orphans.push(orphan);
     Ok(Some(of))
@@ -311,17 +311,17 @@ fn take_one(
 
 /// Creates a lock file of the batch and leaves it without an owner, so that it can be taken over like the others.
 fn make_lock(fs: &Fs, target: &Path, id: BatchId, sync: bool) -> refdb_vfs::Result<bool> {
-    match Lock::acquire_for_batch(fs, target, Patience::None, id, sync) {
-        Ok(lock) => Ok(lock.map(|lock| drop(lock.into_seed())).is_some()),
+    match Lock::acquire_for_batch(fs, target, LockTimeout::None, id, sync) {
+        Ok(lock) => Ok(lock.map(|lock| drop(lock.into_source())).is_some()),
         Err(LockError::Held { .. }) => Ok(false),
         Err(LockError::Io(error)) => Err(error),
     }
 }
 
-impl Heir for Store {
-    fn settle(&self, met: Orphan) -> bool {
+impl RecoveryHandler for Store {
+    fn settle(&self, met: StaleLock) -> bool {
         // The locks are taken with a store that has no recovery handler, so that recovery does not nest.
-        let alone = Arc::new(self.without_heir());
+        let alone = Arc::new(self.without_recovery());
         let id = met.id();
         // A batch that cannot be recovered stays locked, and `refdb stat` names it.
         matches!(take_over(&alone, id, Some(met)), Ok(TakenOver::Recovered(_) | TakenOver::Nothing))

@@ -1,6 +1,6 @@
 //! The locks of one transaction: loose names in byte order, packed-refs last.
 //!
-//! Only the first lock is waited for at length. A transaction that holds locks waits at most [`NEXT_PATIENCE`] for the
+//! Only the first lock is waited for at length. A transaction that holds locks waits at most [`NEXT_LOCK_TIMEOUT`] for the
 //! next one, then releases all of them, waits while it holds none, and starts over, so that no two processes wait for
 //! each other for long.
 
@@ -10,7 +10,7 @@ use crate::{
     backend::{Claim, Claims},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb_vfs::{Fs, Left, Lock, LockError, Patience, Seed, Stat, interrupt};
+use refdb_vfs::{DetachedLock, Fs, Lock, LockError, LockSource, LockTimeout, Stat, interrupt};
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
@@ -22,10 +22,10 @@ use std::{
 };
 
 /// How long to wait for a lock if the configuration says nothing: long enough for any writer that is alive.
-const GENEROUS: Patience = Patience::For(Duration::from_secs(10));
+const GENEROUS: LockTimeout = LockTimeout::For(Duration::from_secs(10));
 
 /// How long to wait for a lock while others are held.
-const NEXT_PATIENCE: Duration = Duration::from_millis(100);
+const NEXT_LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The most lock files that stay open between locking and writing.
 const OPEN_MAX: usize = 64;
@@ -36,7 +36,7 @@ pub(crate) enum Held {
     /// Not locked: refused, or released again.
     No,
     /// By a hard link to a file that many locks share, without a guard.
-    Linked(Left),
+    Linked(DetachedLock),
     /// By a lock with a guard, at this index of `own`.
     Own(usize),
 }
@@ -48,7 +48,7 @@ pub(crate) struct Locks {
     held: Vec<Held>,
     own: Vec<Option<Lock>>,
     /// Files that other locks are links to, the newest last. They sign those locks, so they are released last.
-    seeds: Vec<Seed>,
+    sources: Vec<LockSource>,
     made: Vec<PathBuf>,
     packed: Option<Lock>,
     any: bool,
@@ -91,7 +91,7 @@ impl Names {
 }
 
 /// How many times all locks are released and taken again because somebody holds one of them for longer than
-/// [`NEXT_PATIENCE`]. After that every lock that is held refuses its claim.
+/// [`NEXT_LOCK_TIMEOUT`]. After that every lock that is held refuses its claim.
 const STARTS_MAX: usize = 100;
 
 /// Why an attempt to lock everything ended.
@@ -127,11 +127,11 @@ pub(crate) fn lock(
             Err(Stop::Fatal(error)) => return Err(error),
             Err(Stop::Blocked(claim, target, held)) => (claim, target, held),
         };
-        let patience = if claim.is_some() { store.options.ref_patience } else { store.options.packed_patience };
+        let timeout = if claim.is_some() { store.options.ref_lock_timeout } else { store.options.packed_lock_timeout };
         // Without attempts left each turn refuses a claim, or is the last.
         let waited = match starts_left {
             0 => Err(held),
-            _ => Lock::wait_until_free(&store.options.fs, &target, patience.unwrap_or(GENEROUS)),
+            _ => Lock::wait_until_free(&store.options.fs, &target, timeout.unwrap_or(GENEROUS)),
         };
         starts_left = starts_left.saturating_sub(1);
         match (waited, claim) {
@@ -155,7 +155,10 @@ fn attempt(
         names: Names::default(),
         held: Vec::with_capacity(claims.count()),
         own: Vec::new(),
-        seeds: journal_file.map(|journal_file| Seed::of_slot(journal_file.to_owned())).into_iter().collect(),
+        sources: journal_file
+            .map(|journal_file| LockSource::of_journal_file(journal_file.to_owned()))
+            .into_iter()
+            .collect(),
         made: Vec::new(),
         packed: None,
         any: false,
@@ -187,7 +190,7 @@ impl Locks {
         debug_assert!(self.packed.is_none(), "the lock of packed-refs is the last");
         debug_assert!(self.held[at] == Held::No, "a ref is locked once");
         debug_assert!(
-            self.any || self.is_batch || self.seeds.is_empty(),
+            self.any || self.is_batch || self.sources.is_empty(),
             "a lock that others are links to is held, or a journal file"
         );
         let links = plan.links(claim);
@@ -199,8 +202,8 @@ impl Locks {
             // Names of edits are checked before; a symbolic ref leads to this one.
             return Ok(Some(Why::BadTarget { target: claim.name.to_owned() }));
         };
-        let patience = self.patience(self.store.options.ref_patience);
-        let locked = if links { self.link(&path, patience).map(Held::Linked) } else { self.create(&path, patience) };
+        let timeout = self.lock_timeout(self.store.options.ref_lock_timeout);
+        let locked = if links { self.link(&path, timeout).map(Held::Linked) } else { self.create(&path, timeout) };
         match locked {
             Ok(held) => {
                 self.held[at] = held;
@@ -238,27 +241,28 @@ impl Locks {
         Some(file.strip_prefix(base).ok()?.as_os_str().as_bytes().into())
     }
 
-    fn patience(&self, set: Option<Patience>) -> Patience {
+    fn lock_timeout(&self, set: Option<LockTimeout>) -> LockTimeout {
         let long = set.unwrap_or(GENEROUS);
-        let patience = match long {
-            Patience::None => Patience::None,
-            Patience::For(limit) if self.any => Patience::For(limit.min(NEXT_PATIENCE)),
-            Patience::Forever if self.any => Patience::For(NEXT_PATIENCE),
+        let timeout = match long {
+            LockTimeout::None => LockTimeout::None,
+            LockTimeout::For(limit) if self.any => LockTimeout::For(limit.min(NEXT_LOCK_TIMEOUT)),
+            LockTimeout::Forever if self.any => LockTimeout::For(NEXT_LOCK_TIMEOUT),
             long => long,
         };
-        let is_long = matches!(patience, Patience::For(time) if time > NEXT_PATIENCE) || patience == Patience::Forever;
-        debug_assert!(!(self.any && is_long), "a transaction that holds locks waits briefly for another: {patience:?}");
-        patience
+        let is_long =
+            matches!(timeout, LockTimeout::For(time) if time > NEXT_LOCK_TIMEOUT) || timeout == LockTimeout::Forever;
+        debug_assert!(!(self.any && is_long), "a transaction that holds locks waits briefly for another: {timeout:?}");
+        timeout
     }
 
-    fn create(&mut self, path: &Path, patience: Patience) -> std::result::Result<Held, LockError> {
+    fn create(&mut self, path: &Path, timeout: LockTimeout) -> std::result::Result<Held, LockError> {
         // A signed lock needs an open file, and thousands of open files are too many, so all locks but the first are
         // links to the first.
         let mut lock = if Lock::is_signed(&self.store.options.fs, path) {
-            let left = self.link(path, patience)?;
+            let left = self.link(path, timeout)?;
             Lock::resume_linked(&self.store.options.fs, path, left)
         } else {
-            self.with_parents(path, |fs| Lock::acquire(fs, path, 0o666, patience))?
+            self.with_parents(path, |fs| Lock::acquire(fs, path, 0o666, timeout))?
         };
         if self.own.len() >= OPEN_MAX {
             lock.close();
@@ -273,38 +277,42 @@ impl Locks {
 
     /// Locks without allocating in the usual case: there is a file to link to, the folder exists, and nobody holds the
     /// lock. Otherwise `None`.
-    fn link_at_once(&mut self, name: &BStr) -> Option<Left> {
-        let seed = self.seeds.last()?;
+    fn link_at_once(&mut self, name: &BStr) -> Option<DetachedLock> {
+        let source = self.sources.last()?;
         if !self.store.layout.lock_path_into(name, &mut self.buffer) {
             return None;
         }
-        Lock::link_and_leave(&self.store.options.fs, Path::new(OsStr::from_bytes(&self.buffer)), seed)
+        Lock::link_detached(&self.store.options.fs, Path::new(OsStr::from_bytes(&self.buffer)), source)
     }
 
-    fn link(&mut self, path: &Path, patience: Patience) -> std::result::Result<Left, LockError> {
-        let Some(seed) = self.seeds.last().map(|seed| seed.path().to_owned()) else { return self.sow(path, patience) };
-        match self.with_parents(path, |fs| Lock::acquire_linked(fs, path, &seed, patience)) {
+    fn link(&mut self, path: &Path, timeout: LockTimeout) -> std::result::Result<DetachedLock, LockError> {
+        let Some(source) = self.sources.last().map(|source| source.path().to_owned()) else {
+            return self.create_source(path, timeout);
+        };
+        match self.with_parents(path, |fs| Lock::acquire_linked(fs, path, &source, timeout)) {
             Ok(lock) => Ok(lock.leave()),
             Err(LockError::Io(error)) if self.is_batch && cannot_link(&error) => {
                 self.cannot_sign = true;
                 Err(LockError::Io(error))
             }
             // On ext4 a file can have 65,000 links.
-            Err(LockError::Io(error)) if error.source.kind() == io::ErrorKind::TooManyLinks => self.sow(path, patience),
+            Err(LockError::Io(error)) if error.source.kind() == io::ErrorKind::TooManyLinks => {
+                self.create_source(path, timeout)
+            }
             // The file system has no hard links, or this folder lies on another one.
             Err(LockError::Io(error)) if cannot_link(&error) => {
-                Ok(self.with_parents(path, |fs| Lock::acquire_unsigned(fs, path, 0o666, patience))?.leave())
+                Ok(self.with_parents(path, |fs| Lock::acquire_unsigned(fs, path, 0o666, timeout))?.leave())
             }
             Err(error) => Err(error),
         }
     }
 
     /// Creates a lock file that the next ones are links to.
-    fn sow(&mut self, path: &Path, patience: Patience) -> std::result::Result<Left, LockError> {
+    fn create_source(&mut self, path: &Path, timeout: LockTimeout) -> std::result::Result<DetachedLock, LockError> {
         assert!(!self.is_batch, "a batch's locks are links to its journal file");
-        let lock = self.with_parents(path, |fs| Lock::acquire(fs, path, 0o666, patience))?;
-        let (seed, left) = lock.into_seed();
-        self.seeds.push(seed);
+        let lock = self.with_parents(path, |fs| Lock::acquire(fs, path, 0o666, timeout))?;
+        let (source, left) = lock.into_source();
+        self.sources.push(source);
         Ok(left)
     }
 
@@ -346,8 +354,8 @@ impl Locks {
         debug_assert!(self.any, "packed-refs is locked for refs that are locked");
         let fatal = |error: Error| Stop::Fatal(error);
         let target = self.store.packed_target().map_err(fatal)?;
-        let patience = self.patience(self.store.options.packed_patience);
-        match Lock::acquire(&self.store.options.fs, &target, 0o666, patience) {
+        let timeout = self.lock_timeout(self.store.options.packed_lock_timeout);
+        match Lock::acquire(&self.store.options.fs, &target, 0o666, timeout) {
             Ok(mut lock) => {
                 lock.close();
                 self.packed = Some(lock);
@@ -457,7 +465,7 @@ impl Locks {
             }
         }
         debug_assert!(self.own.iter().all(Option::is_none), "locks that sign others are released last");
-        self.seeds.clear();
+        self.sources.clear();
         for folder in self.made.drain(..).rev() {
             // It fails if refs are in the folder by now.
             let _ = fs.remove_dir(&folder);
@@ -472,7 +480,7 @@ impl Locks {
         for lock in self.own.drain(..).flatten() {
             let _left = lock.leave();
         }
-        self.seeds.clear();
+        self.sources.clear();
         self.made.clear();
     }
 }
@@ -509,11 +517,11 @@ pub(crate) fn heed_signals() -> Result<()> {
 }
 
 /// How long to wait for a writer that is about to finish.
-pub(crate) fn patience_for_rivals(store: &Store) -> Patience {
-    store.options.ref_patience.unwrap_or(GENEROUS)
+pub(crate) fn rival_lock_timeout(store: &Store) -> LockTimeout {
+    store.options.ref_lock_timeout.unwrap_or(GENEROUS)
 }
 
 /// How long to wait for the lock of packed-refs while no other is held.
-pub(crate) fn patience_for_packed(store: &Store) -> Patience {
-    store.options.packed_patience.unwrap_or(GENEROUS)
+pub(crate) fn packed_lock_timeout(store: &Store) -> LockTimeout {
+    store.options.packed_lock_timeout.unwrap_or(GENEROUS)
 }

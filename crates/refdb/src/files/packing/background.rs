@@ -17,7 +17,7 @@ use crate::files::{
     store::Store,
 };
 use bstr::ByteSlice;
-use refdb_vfs::{Lock, LockError, Patience};
+use refdb_vfs::{Lock, LockError, LockTimeout};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -56,7 +56,7 @@ const PORTION: Duration = Duration::from_millis(150);
 
 /// How long to wait for the lock of packed-refs unless the configuration says otherwise. It is short, because one
 /// thread packs for all repositories, and a packing that fails is tried again.
-const PATIENCE: Patience = Patience::For(Duration::from_secs(2));
+const LOCK_TIMEOUT: LockTimeout = LockTimeout::For(Duration::from_secs(2));
 
 /// Between portions the lock is free for the time for which it was held, divided by this. git polls the lock about 14
 /// times in the second that it waits: with a third it would fail in one of a hundred packings, with a half it fails in
@@ -79,7 +79,7 @@ pub(crate) fn pack(store: &Arc<Store>, options: &BackgroundPackOptions<'_>) -> R
     // A loss of power may leave a lock without its signature, which would prevent packing for good.
     Lock::remove_if_lost(&store.options.fs, &aside)?;
     // All processes use the same file, so only one of them packs at a time.
-    let one = match Lock::acquire(&store.options.fs, &aside, 0o666, Patience::None) {
+    let one = match Lock::acquire(&store.options.fs, &aside, 0o666, LockTimeout::None) {
         Err(LockError::Held { .. }) => return Ok(None),
         locked => locked?,
     };
@@ -266,8 +266,8 @@ fn has_room(portion: usize, taken: (usize, usize), took: Duration) -> bool {
 type Held = (Lock, Instant);
 
 fn lock_packed(store: &Arc<Store>) -> Result<Held> {
-    let patience = store.options.packed_patience.unwrap_or(PATIENCE);
-    let mut lock = Lock::acquire(&store.options.fs, &store.packed_target()?, 0o666, patience)?;
+    let timeout = store.options.packed_lock_timeout.unwrap_or(LOCK_TIMEOUT);
+    let mut lock = Lock::acquire(&store.options.fs, &store.packed_target()?, 0o666, timeout)?;
     lock.close();
     let since = Instant::now();
     store.check_format()?;

@@ -15,7 +15,7 @@ use crate::files::{
 use crate::{Result, TargetView};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
-use refdb_vfs::{EntryKind, Lock, LockError, Patience};
+use refdb_vfs::{EntryKind, Lock, LockError, LockTimeout};
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
@@ -225,8 +225,8 @@ fn with_folder<'n>(store: &Store, run: &[&'n BStr], folder: &Path) -> Result<Vec
 /// transaction.
 fn wait_for_rival(store: &Store, locks: &Locks, name: &BStr) -> Result<bool> {
     let Some(path) = store.layout.ref_path(name) else { return Ok(true) };
-    for patience in [Patience::None, set::patience_for_rivals(store)] {
-        match Lock::wait_until_free(&store.options.fs, &path, patience) {
+    for timeout in [LockTimeout::None, set::rival_lock_timeout(store)] {
+        match Lock::wait_until_free(&store.options.fs, &path, timeout) {
             Ok(()) => return Ok(true),
             Err(LockError::Held { .. }) if locks.twin(&path).is_some() => break,
             Err(LockError::Held { .. }) => {}

@@ -2,7 +2,7 @@
 
 use crate::files::{
     cursor,
-    lock::{set::patience_for_packed, stale},
+    lock::{set::packed_lock_timeout, stale},
     loose::{self, At, LooseRef, folders},
     packed::cache::PackedFile,
     packing::write::{self, PackedEdit},
@@ -16,7 +16,7 @@ use bstr::{BStr, BString, ByteSlice};
 use gix_glob::wildmatch;
 use refdb_repo::ObjectClass;
 use refdb_types::{FormatOptions, ObjectId, Scope, check_format};
-use refdb_vfs::{Lock, LockError, Patience};
+use refdb_vfs::{Lock, LockError, LockTimeout};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -33,7 +33,7 @@ pub(crate) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<
         }
     }
     let target = store.packed_target()?;
-    let mut lock = Lock::acquire(&store.options.fs, &target, 0o666, patience_for_packed(store))?;
+    let mut lock = Lock::acquire(&store.options.fs, &target, 0o666, packed_lock_timeout(store))?;
     lock.close();
     store.check_format()?;
     if options.prune {
@@ -226,9 +226,9 @@ impl<'s> Pruning<'s> {
     pub(crate) fn remove(&mut self, Loose { name, id, .. }: &Loose) -> Result<bool> {
         let options = &self.store.options;
         let Some(path) = self.store.layout.ref_path(name.as_bstr()) else { return Ok(false) };
-        let lock = match Lock::acquire_linked(&options.fs, &path, self.seed, Patience::None) {
+        let lock = match Lock::acquire_linked(&options.fs, &path, self.seed, LockTimeout::None) {
             Err(LockError::Io(error)) if !error.is_not_found() => {
-                Lock::acquire_unsigned(&options.fs, &path, 0o666, Patience::None)
+                Lock::acquire_unsigned(&options.fs, &path, 0o666, LockTimeout::None)
             }
             locked => locked,
         };

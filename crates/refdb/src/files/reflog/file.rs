@@ -3,7 +3,7 @@
 use crate::files::{lock::set, loose::folders, store::Store};
 use crate::{Error, Result};
 use bstr::BStr;
-use refdb_vfs::{File, Lock, LockError, Patience, Stat, now_nanos};
+use refdb_vfs::{File, Lock, LockError, LockTimeout, Stat, now_nanos};
 use std::path::{Path, PathBuf};
 
 /// Reads a reflog's bytes; `None` if there is none.
@@ -75,7 +75,7 @@ pub(crate) fn replace_file(store: &Store, path: &Path, content: &[u8]) -> Result
     let options = &store.options;
     debug_assert!(content.is_empty() || content.ends_with(b"\n"), "a log is whole lines");
     // Nobody else holds this lock, because the ref is locked.
-    let mut lock = Lock::acquire(&options.fs, path, 0o666, Patience::None)?;
+    let mut lock = Lock::acquire(&options.fs, path, 0o666, LockTimeout::None)?;
     let file = lock.content()?;
     file.write_all(content)?;
     if options.sync {
