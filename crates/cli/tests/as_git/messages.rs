@@ -1,4 +1,4 @@
-//! How a message becomes the values of fields, beside git: line ends, blank lines, NULs, encodings, signatures, trailers.
+//! How a message becomes the values of fields, beside git: line ends, NULs, encodings, signatures, trailers.
 
 use crate::common::same;
 use refdb_testkit::{RefFormat, Repo, Rng, rounds};
