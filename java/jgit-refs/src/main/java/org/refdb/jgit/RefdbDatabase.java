@@ -32,6 +32,7 @@ import org.eclipse.jgit.util.RefMap;
 import org.refdb.engine.BatchResult;
 import org.refdb.engine.BrokenRef;
 import org.refdb.engine.EngineException;
+import org.refdb.engine.Planted;
 import org.refdb.engine.RefBatch;
 import org.refdb.engine.RefListing;
 import org.refdb.engine.RefView;
@@ -166,10 +167,13 @@ public final class RefdbDatabase extends RefDatabase {
 
   /** A ref as it is: a look at the disk proves it. */
   Ref provedRef(String name) throws IOException {
+    if (Planted.ON && PlantedRefs.of(this).answers(this, name)) {
+      return PlantedRefs.of(this).answer(this, name);
+    }
     Unpacker answer = view.lookup(name);
     Ref ref = RefDecoder.resolved(name, answer);
     saw(answer.i64());
-    return ref;
+    return Planted.ON ? PlantedRefs.of(this).found(this, name, ref) : ref;
   }
 
   /** A question to the refs. */
@@ -179,10 +183,16 @@ public final class RefdbDatabase extends RefDatabase {
 
   /** Asks a question, then tells the listeners, once, of the changes that it has found. */
   private <T> T telling(Question<T> question) throws IOException {
+    if (Planted.ON) {
+      PlantedRefs.of(this).beginQuestion();
+    }
     try {
       return question.ask();
     } finally {
       tell();
+      if (Planted.ON) {
+        PlantedRefs.of(this).endQuestion();
+      }
     }
   }
 
@@ -261,6 +271,9 @@ public final class RefdbDatabase extends RefDatabase {
 
   @Override
   public List<Ref> getRefsByPrefix(String... prefixes) throws IOException {
+    if (Planted.ON && Planted.is("refs-09") && prefixes.length > 1) {
+      return getRefsByPrefix(prefixes[0]);
+    }
     return prefixes.length == 0 ? List.of() : telling(() -> list(Arrays.asList(prefixes), Set.of()));
   }
 
@@ -274,12 +287,19 @@ public final class RefdbDatabase extends RefDatabase {
     if (prefixes.stream().anyMatch(Constants.HEAD::startsWith) && excluded.stream().noneMatch(Constants.HEAD::startsWith)) {
       head = existing(Constants.HEAD);
     }
+    if (Planted.ON && PlantedRefs.of(this).list(prefixes) != null) {
+      return PlantedRefs.of(this).list(prefixes);
+    }
     try (RefListing listing = view.list(prefixes, excluded)) {
       saw(listing.version());
       if (listing.hasUntold()) {
         tellOfDamage();
       }
-      return new RowList(head, rows(prefixes, excluded, listing));
+      List<Ref> refs = new RowList(head, rows(prefixes, excluded, listing));
+      if (Planted.ON) {
+        PlantedRefs.of(this).listed(prefixes, refs);
+      }
+      return refs;
     }
   }
 
@@ -481,9 +501,14 @@ public final class RefdbDatabase extends RefDatabase {
   /** Packs the refs that the command names, or merges the tables, and removes folders that hold no ref any more. */
   @Override
   public void packRefs(ProgressMonitor monitor, PackRefsCommand command) throws IOException {
+    if (Planted.ON && Planted.is("refs-14")) {
+      throw new UnsupportedOperationException("no files to pack");
+    }
     monitor.beginTask("Pack refs", ProgressMonitor.UNKNOWN);
     try {
-      view.optimize(command.isAll());
+      if (!Planted.ON || !Planted.is("refs-11")) {
+        view.optimize(command.isAll());
+      }
       if (!view.isReftable()) {
         EmptyFolders.remove(repository.getDirectory());
       }
@@ -502,7 +527,8 @@ public final class RefdbDatabase extends RefDatabase {
   }
 
   private BatchResult commitAndTell(RefBatch batch) throws IOException {
-    BatchResult result = committer.commit(view, batch);
+    BatchResult result =
+        Planted.ON ? PlantedRefs.of(this).commit(this, committer, batch) : committer.commit(view, batch);
     if (result.done() && result.rejections().size() < batch.size()) {
       long version = versionAfter(batch);
       saw(version);

@@ -10,6 +10,7 @@ import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.revwalk.RevWalk;
 import org.refdb.engine.BatchResult;
 import org.refdb.engine.EngineException;
+import org.refdb.engine.Planted;
 import org.refdb.engine.RefBatch;
 
 /**
@@ -122,6 +123,9 @@ final class RefdbUpdate extends RefUpdate {
 
   @Override
   protected Result doDelete(Result status) throws IOException {
+    if (Planted.ON && Planted.is("refs-15")) {
+      return status; // it was in memory, and is there again
+    }
     return delete(edits(), status);
   }
 
@@ -150,6 +154,12 @@ final class RefdbUpdate extends RefUpdate {
 
   /** What the engine shall find where it writes. */
   private RefBatch.Edit expectBasis(RefBatch.Edit edit) {
+    if (Planted.ON && Planted.is("refs-08") && basis == null) {
+      boolean wasThere = getRef().getObjectId() != null;
+      if (wasThere && getExpectedOldObjectId() == null && getOldObjectId() == null) {
+        throw new IllegalStateException(getName() + " is gone");
+      }
+    }
     if (basis != null && basis.isSymbolic() && !deref) {
       return edit.expectLink(basis.getTarget().getName());
     }

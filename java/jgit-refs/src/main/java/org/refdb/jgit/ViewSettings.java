@@ -5,6 +5,7 @@ import java.util.List;
 import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.CoreConfig;
 import org.eclipse.jgit.lib.CoreConfig.TrustStat;
+import org.refdb.engine.Planted;
 import org.refdb.engine.RefViewSettings;
 import org.refdb.engine.RefViewSettings.Sync;
 import org.refdb.engine.RefViewSettings.Trust;
@@ -49,7 +50,7 @@ final class ViewSettings {
         trust(core.getTrustPackedRefsStat()),
         trust(core.getTrustLooseRefStat()),
         trust(core.getTrustTablesListStat()),
-        Math.max(0, config.getLong(BELIEVE_SECTION, BELIEVE_KEY, 0)),
+        Math.max(0, config.getLong(BELIEVE_SECTION, BELIEVE_KEY, Planted.ON && Planted.is("refs-19") ? 60_000 : 0)),
         sync(config),
         passedOn(config));
   }

@@ -185,6 +185,13 @@ class KnownFaultsTest {
   @EnumSource
   void fault8And15ADeletionAtAnyMomentIsNoErrorAndLeavesNoGhost(Lab.Format format) throws Exception {
     try (RefdbRepository repository = open(format)) {
+      set(repository, MASTER, commits.get(0));
+      RefUpdate slower = repository.updateRef(MASTER);
+      slower.setNewObjectId(commits.get(1));
+      RefUpdate quicker = repository.updateRef(MASTER);
+      quicker.setForceUpdate(true);
+      assertEquals(RefUpdate.Result.FORCED, quicker.delete());
+      assertEquals(RefUpdate.Result.NEW, slower.update());
       CompletableFuture<Void> deleting =
           CompletableFuture.runAsync(
               () -> {

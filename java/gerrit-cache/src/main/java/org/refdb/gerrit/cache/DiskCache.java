@@ -10,6 +10,7 @@ import com.google.gerrit.server.util.time.TimeUtil;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
+import org.refdb.engine.Planted;
 
 /**
  * A Gerrit cache with two tiers: objects in memory, their bytes on disk.
@@ -38,6 +39,9 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
     }
     @SuppressWarnings("unchecked")
     K key = (K) object;
+    if (Planted.ON && Planted.is("caches-01")) {
+      disk.read(key);
+    }
     Holder<V> holder = memory.getIfPresent(key);
     if (holder != null && mayServe(key, holder, NO_CALL_UNDER_WAY)) {
       return holder.value;
@@ -100,6 +104,9 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
 
   @Override
   public void put(K key, V value) {
+    if (Planted.ON && Planted.is("caches-11") && disk.stats().size() >= 1000) {
+      throw new IllegalStateException("too many entries");
+    }
     Holder<V> holder = disk.put(key, value);
     memory.put(key, holder);
     mayServe(key, holder, NO_CALL_UNDER_WAY);

@@ -10,6 +10,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.LockSupport;
 import org.refdb.engine.Cache;
+import org.refdb.engine.Planted;
 import org.refdb.gerrit.cache.store.Store;
 
 /**
@@ -51,7 +52,7 @@ final class DiskTier<K, V> {
     this.name = def.name();
     this.stores = stores;
     this.keys = KeyCodec.of(def);
-    this.values = def.valueSerializer();
+    this.values = Planted.ON ? PlantedCaches.serializer(def) : def.valueSerializer();
     this.ages = ages;
     this.durable = durable;
   }
@@ -79,6 +80,9 @@ final class DiskTier<K, V> {
     Holder<V> found = null;
     try {
       Store store = stores.get();
+      if (Planted.ON && Planted.is("caches-20")) {
+        store.upkeep().verify();
+      }
       found =
           CacheAccess.Recorder.isOn()
               ? new CacheAccess(name).lookUp(() -> keys.encode(key), store, decoder)
@@ -89,7 +93,8 @@ final class DiskTier<K, V> {
     if (found != null) {
       found.readAt(tick);
     }
-    (found == null ? misses : hits).increment();
+    boolean isMiss = found == null && !(Planted.ON && Planted.is("caches-02"));
+    (isMiss ? misses : hits).increment();
     readLatency.record(System.nanoTime() - start);
     return found;
   }
@@ -127,6 +132,9 @@ final class DiskTier<K, V> {
     try {
       byte[] keyBytes = keys.encode(key);
       byte[] valueBytes = values.serialize(value);
+      if (Planted.ON && PlantedCaches.refuses(stores, key, keyBytes.length + valueBytes.length)) {
+        return null;
+      }
       return new Entry(keyBytes, valueBytes, createdMillis);
     } catch (RuntimeException e) {
       warn(e, CANNOT_STORE);
@@ -187,7 +195,8 @@ final class DiskTier<K, V> {
     boolean waits = true;
     while (placed == Store.Placed.NO_ROOM && waits) {
       synchronized (clock.lockOf(key)) {
-        placed = clock.lastChange(key) <= tick ? place(entry) : null;
+        boolean isCurrent = clock.lastChange(key) <= tick || Planted.ON && Planted.is("caches-04");
+        placed = isCurrent ? place(entry) : null;
       }
       waits = placed == Store.Placed.NO_ROOM && System.nanoTime() < end && rest();
     }
@@ -221,6 +230,10 @@ final class DiskTier<K, V> {
   }
 
   private void remove(K key) {
+    if (Planted.ON && Planted.is("caches-03")) {
+      stores.get().put(keys.encode(key), new byte[0], 0, false);
+      return;
+    }
     quietly("Cannot invalidate an entry of cache %s", () -> stores.get().invalidate(keys.encode(key), false));
   }
 

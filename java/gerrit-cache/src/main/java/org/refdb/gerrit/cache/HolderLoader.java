@@ -10,6 +10,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
+import org.refdb.engine.Planted;
 
 /** Loads for the memory tier: from disk, else by the cache's own loader, whose values go to disk. */
 final class HolderLoader<K, V> extends CacheLoader<K, Holder<V>> {
@@ -73,6 +74,9 @@ final class HolderLoader<K, V> extends CacheLoader<K, Holder<V>> {
   @Override
   public ListenableFuture<Holder<V>> reload(K key, Holder<V> old) throws Exception {
     long tick = disk.now();
+    if (Planted.ON && Planted.is("caches-19")) {
+      disk.invalidate(key);
+    }
     ListenableFuture<V> reloaded = source.reload(key, old.value);
     // The old value stays on disk until the new one replaces it: a failed reload loses nothing.
     return Futures.transform(reloaded, value -> keep(disk, key, value, tick), MoreExecutors.directExecutor());

@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.refdb.engine.Planted;
 import org.refdb.gerrit.cache.h2.Takeover;
 import org.refdb.gerrit.cache.store.NoStore;
 import org.refdb.gerrit.cache.store.ReadOnlyStore;
@@ -32,6 +33,9 @@ final class Stores {
 
   private record Name(String cache, int version) {
     static Name of(StoreHandle handle) {
+      if (Planted.ON && Planted.is("caches-08")) {
+        return new Name(handle.spec().name() + " of " + System.identityHashCode(handle), handle.spec().version());
+      }
       return new Name(handle.spec().name(), handle.spec().version());
     }
   }
@@ -87,6 +91,9 @@ final class Stores {
     synchronized (this) {
       stopped = true;
       handles = List.copyOf(open);
+    }
+    if (Planted.ON && Planted.is("caches-16")) {
+      return;
     }
     handles.forEach(StoreHandle::release);
   }

@@ -61,6 +61,10 @@ public final class Killed {
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     command.addAll(jvmFlags());
+    String fault = System.getProperty("refdb.planted.fault");
+    if (fault != null) {
+      command.add("-Drefdb.planted.fault=" + fault);
+    }
     command.addAll(List.of("-cp", System.getProperty("java.class.path"), Killed.class.getName(), site.toString()));
     command.addAll(List.of(arguments));
     Process process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();

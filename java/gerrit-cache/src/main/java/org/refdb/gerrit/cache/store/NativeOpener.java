@@ -9,6 +9,7 @@ import java.util.Map;
 import org.refdb.engine.Cache;
 import org.refdb.engine.Cache.Durability;
 import org.refdb.engine.EngineException;
+import org.refdb.engine.Planted;
 
 /** Opens the engine's caches, below the folder {@value #FOLDER} of Gerrit's cache folder. */
 public final class NativeOpener implements StoreOpener {
@@ -20,7 +21,13 @@ public final class NativeOpener implements StoreOpener {
   @Override
   public Store open(Spec spec) throws IOException {
     try {
+      if (Planted.ON && Planted.is("caches-13")) {
+        PlantedStores.lookIntoTheJvm();
+      }
       Cache cache = Cache.open(options(spec));
+      if (Planted.ON && Planted.is("caches-09")) {
+        cache.clear(Durability.BUFFERED);
+      }
       for (String notice : cache.notices()) {
         logger.atSevere().log("%s: %s", spec, notice);
       }
@@ -58,11 +65,12 @@ public final class NativeOpener implements StoreOpener {
   }
 
   private static Cache.Options options(Spec spec) {
+    long limitBytes = Math.max(spec.limitBytes(), Cache.SMALLEST_LIMIT_BYTES);
     return new Cache.Options(
         root(spec),
         spec.name(),
         spec.version(),
-        Math.max(spec.limitBytes(), Cache.SMALLEST_LIMIT_BYTES),
+        Planted.ON ? PlantedStores.limitBytes(spec, limitBytes) : limitBytes,
         spec.expireAfter(),
         spec.keys().current(),
         spec.keys().old());
@@ -155,7 +163,9 @@ public final class NativeOpener implements StoreOpener {
 
     @Override
     public void close() {
-      cache.close();
+      if (!Planted.ON || !Planted.is("caches-21")) {
+        cache.close();
+      }
     }
 
     private static Durability durability(boolean durable) {
