@@ -1,25 +1,17 @@
 //! Small atomic batches that become loose refs: many threads with folds, and what loose refs cost others.
 
 use crate::{
-    repository::{id, open, settings},
+    repository::{id, loose, open},
     writes::{Temporary, creations, in_ms},
 };
-use refdb::{
-    ObjectError,
-    transaction::{ObjectCheck, ObjectClass},
-};
-use refdb_refcache::{ListOptions, Row, Trust, View, ViewSettings, Views, ViewsSettings};
-use refdb_types::ObjectId;
+use refdb_refcache::{ListOptions, Row, View, Views, ViewsSettings};
 use std::{
     fs,
     hint::black_box,
     ops::ControlFlow,
     os::unix::fs::MetadataExt,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
     thread,
     time::{Duration, Instant},
 };
@@ -28,21 +20,6 @@ const THREADS: usize = 8;
 
 /// As the engine's default for `refdb.looseRefs`.
 pub(crate) const BOUND: usize = 2048;
-
-/// The settings of a server that has small batches loose, with this bound.
-pub(crate) fn loose(bound: usize) -> ViewSettings {
-    let config = vec!["refdb.smallBatches=loose".into(), format!("refdb.looseRefs={bound}").into()];
-    ViewSettings { config, objects: Some(Arc::new(AllCommits)), ..settings(Trust::Always, None) }
-}
-
-/// Takes every id for a commit's. A ref without its object would not be packed.
-struct AllCommits;
-
-impl ObjectCheck for AllCommits {
-    fn classify(&self, _: &ObjectId) -> Result<ObjectClass, ObjectError> {
-        Ok(ObjectClass::Commit)
-    }
-}
 
 /// New changes of two refs that eight threads make in one project, folds included.
 pub(crate) fn measure(dir: &Path, refs: usize, seconds: u64, bound: usize) {

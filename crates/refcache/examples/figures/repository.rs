@@ -1,6 +1,10 @@
 //! The repositories that are measured.
 
 use bstr::{BString, ByteSlice};
+use refdb::{
+    ObjectError,
+    transaction::{ObjectCheck, ObjectClass},
+};
 use refdb_refcache::{Trust, TrustSettings, View, ViewSettings, Views, ViewsSettings};
 use refdb_types::{HashKind, ObjectId};
 use reftable::{RefRecord, RefValue, TableWriter, WriteOptions};
@@ -89,4 +93,19 @@ pub(crate) fn settings(trust: Trust, believe: Option<Duration>) -> ViewSettings 
 
 pub(crate) fn open(repo: &Path, settings: &ViewSettings) -> Arc<View> {
     Views::new(&ViewsSettings::default()).open(repo, settings).expect("opened")
+}
+
+/// The settings of a server that has small batches loose, with this bound.
+pub(crate) fn loose(bound: usize) -> ViewSettings {
+    let config = vec!["refdb.smallBatches=loose".into(), format!("refdb.looseRefs={bound}").into()];
+    ViewSettings { config, objects: Some(Arc::new(AllCommits)), ..settings(Trust::Always, None) }
+}
+
+/// Takes every id for a commit's. A ref without its object would not be packed.
+struct AllCommits;
+
+impl ObjectCheck for AllCommits {
+    fn classify(&self, _: &ObjectId) -> Result<ObjectClass, ObjectError> {
+        Ok(ObjectClass::Commit)
+    }
 }

@@ -1,9 +1,6 @@
 //! Batches, with syncs.
 
-use crate::{
-    batches::loose,
-    repository::{id, make, names, open, settings},
-};
+use crate::repository::{id, loose, make, names, open, settings};
 use bstr::BString;
 use refdb::{
     Change, Edit, Precondition, RefName, Target,
