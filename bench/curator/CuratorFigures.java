@@ -20,8 +20,9 @@ import org.refdb.gerrit.global.EtcdServer;
 import org.refdb.gerrit.global.Proxy;
 
 /**
- * What Curator's documentation advises for a value that nodes compare and set: a set with the version that was read. Around it
- * an InterProcessMutex, where the caller locks. One ZooKeeper on loopback without syncs, on the link of bench-global.
+ * What Curator's documentation advises for a value that nodes compare and set: a set with the version that was read.
+ * Around it an InterProcessMutex, where the caller locks. One ZooKeeper on loopback without syncs, on the link of
+ * bench-global.
  */
 final class CuratorFigures {
   private static final long LATENCY_MILLIS = 5;
@@ -59,13 +60,16 @@ final class CuratorFigures {
     List<String> command =
         List.of(
             Path.of(System.getProperty("java.home"), "bin/java").toString(), "-Xmx512m", "-Dzookeeper.forceSync=no",
-            "-Dzookeeper.admin.enableServer=false", "-Dzookeeper.4lw.commands.whitelist=ruok", "-Dzookeeper.clientPortAddress=localhost", "-cp",
-            System.getProperty("java.class.path"), "org.apache.zookeeper.server.ZooKeeperServerMain", configuration(port, data).toString());
+            "-Dzookeeper.admin.enableServer=false", "-Dzookeeper.4lw.commands.whitelist=ruok",
+            "-Dzookeeper.clientPortAddress=localhost", "-cp",
+            System.getProperty("java.class.path"), "org.apache.zookeeper.server.ZooKeeperServerMain",
+            configuration(port, data).toString());
     return new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(data.resolve("log").toFile()).start();
   }
 
   private static Path configuration(int port, Path data) throws IOException {
-    String text = "tickTime=2000\ndataDir=" + data.resolve("data") + "\nclientPort=" + port + "\nclientPortAddress=localhost\n";
+    String text =
+        "tickTime=2000\ndataDir=" + data.resolve("data") + "\nclientPort=" + port + "\nclientPortAddress=localhost\n";
     return Files.writeString(data.resolve("zoo.cfg"), text);
   }
 
@@ -73,7 +77,8 @@ final class CuratorFigures {
     for (int i = 0; i < 300; i++) {
       try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), port)) {
         socket.getOutputStream().write("ruok".getBytes(StandardCharsets.US_ASCII));
-        if ("imok".equals(new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.US_ASCII)).readLine())) {
+        InputStreamReader answer = new InputStreamReader(socket.getInputStream(), StandardCharsets.US_ASCII);
+        if ("imok".equals(new BufferedReader(answer).readLine())) {
           return;
         }
       } catch (IOException e) {
@@ -89,7 +94,8 @@ final class CuratorFigures {
     double one = perSecond(client, 1, update);
     double eight = perSecond(client, WRITERS, update);
     System.out.printf(
-        "zookeeper with Curator, %s: %d writers on distinct refs, %d ms each way: %.0f updates/s, one writer %.0f, %.2f times%n", name,
+        "zookeeper with Curator, %s: %d writers on distinct refs, %d ms each way: %.0f updates/s, one writer %.0f,"
+            + " %.2f times%n", name,
         WRITERS, LATENCY_MILLIS, eight, one, eight / one);
   }
 
@@ -130,7 +136,9 @@ final class CuratorFigures {
     return "%040x".formatted(number).getBytes(StandardCharsets.US_ASCII);
   }
 
-  private static void compareAndSet(CuratorFramework client, InterProcessMutex lock, String path, byte[] before, byte[] next) throws Exception {
+  private static void compareAndSet(CuratorFramework client, InterProcessMutex lock, String path, byte[] before,
+      byte[] next)
+      throws Exception {
     Stat stat = new Stat();
     byte[] now = client.getData().storingStatIn(stat).forPath(path);
     if (!java.util.Arrays.equals(now, before)) {
@@ -139,7 +147,8 @@ final class CuratorFigures {
     client.setData().withVersion(stat.getVersion()).forPath(path, next);
   }
 
-  private static void locked(CuratorFramework client, InterProcessMutex lock, String path, byte[] before, byte[] next) throws Exception {
+  private static void locked(CuratorFramework client, InterProcessMutex lock, String path, byte[] before, byte[] next)
+      throws Exception {
     lock.acquire();
     try {
       compareAndSet(client, lock, path, before, next);

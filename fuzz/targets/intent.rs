@@ -1,4 +1,5 @@
-//! The intent record of a small batch, and the slot that it lies in. Its checksum is made right, so that the rest of it is reached.
+//! The intent record of a small batch, and the slot that it lies in. Its checksum is made right, so that the rest of it
+//! is reached.
 #![no_main]
 
 use bstr::ByteSlice;

@@ -27,8 +27,8 @@ pub enum Access {
     Change,
 }
 
-/// Locks the folder `home`, which is made if it is not there. It fails if others hold the lock longer than `patience`, or
-/// by a signal.
+/// Locks the folder `home`, which is made if it is not there. It fails if others hold the lock longer than `patience`,
+/// or by a signal.
 pub fn lock(home: &Path, access: Access, patience: Duration) -> Result<File> {
     if let Some(file) = try_lock(home, access)? {
         return Ok(file);

@@ -1,5 +1,5 @@
-//! Instructions where the processor's counters are closed: callgrind, of valgrind, emulates a command and all that it starts.
-//! It counts what they do in user space, and each string instruction once a repetition.
+//! Instructions where the processor's counters are closed: callgrind, of valgrind, emulates a command and all that it
+//! starts. It counts what they do in user space, and each string instruction once a repetition.
 
 use std::{ffi::OsString, fs, path::Path, process::Command};
 
@@ -7,9 +7,9 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process::output;
 
-/// How callgrind counts. The file of a program has no abbreviations, and one line a function ([`crate::profile`] reads it). A
-/// process that forks leaves what it has counted in a file, and both go on from nothing. Else it would count twice in a
-/// child that starts no other program.
+/// How callgrind counts. The file of a program has no abbreviations, and one line a function ([`crate::profile`] reads
+/// it). A process that forks leaves what it has counted in a file, and both go on from nothing. Else it would count
+/// twice in a child that starts no other program.
 const OPTIONS: [&str; 9] = [
     "--quiet",
     // A command that fails is to be heard first.

@@ -1,6 +1,6 @@
-//! `refdb-lab gate`: the instructions of one build beside those that were recorded. The file is in [`record`], decisions
-//! in [`judge`](mod@judge), from values to values. The [`machine`] says which counts are comparable, and [`accepted`] which
-//! slowdowns a commit admits.
+//! `refdb-lab gate`: the instructions of one build beside those that were recorded. The file is in [`record`],
+//! decisions in [`judge`](mod@judge), from values to values. The [`machine`] says which counts are comparable, and
+//! [`accepted`] which slowdowns a commit admits.
 
 pub mod accepted;
 pub mod judge;

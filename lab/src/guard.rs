@@ -34,8 +34,8 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     done
 }
 
-/// Ends all processes that descend from this one, if [`guarded`] runs. There must be none that is still wanted. It fails
-/// if one does not end within a minute.
+/// Ends all processes that descend from this one, if [`guarded`] runs. There must be none that is still wanted. It
+/// fails if one does not end within a minute.
 pub fn end_strays() -> Result<()> {
     let end = Instant::now() + PATIENCE;
     while ADOPTS.load(Ordering::Relaxed) {
@@ -44,7 +44,8 @@ pub fn end_strays() -> Result<()> {
             // It may have ended meanwhile.
             kill_process(*child, Signal::KILL).ok();
         }
-        // One that waits for a disk, or that is another user's, may outlive its signal. So nothing here waits in the kernel.
+        // One that waits for a disk, or that is another user's, may outlive its signal. So nothing here waits in the
+        // kernel.
         match waitpid(None, WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(Errno::INTR) => {}
             Ok(None) => {

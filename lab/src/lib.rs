@@ -1,8 +1,11 @@
 //! The lab: is one revision of a program slower than another, and since which commit?
 //!
 //! Read in this order: [`scenario`] (the file that says how), [`revision`] (built once, kept) and [`stage`]
-//! (one run). Then come [`measure`] (its values), [`compare`] (runs in turn), [`stats`] (their proof, by bets) and [`ranks`] (at the last pair). [`work`] is the work of a side, from its [`trace`] and its [`stock`] of refs, and [`profile`] has its functions. [`bisect`](mod@bisect) searches a history.
-//! [`gate`] holds one build against recorded counts. [`report`] says it in words, [`out`] to other tools, [`page`] over many commits. [`process`], [`counter`], [`calls`], [`perf`], [`emulator`] and [`progress`] are below them, and `refdb-bench` uses them too.
+//! (one run). Then come [`measure`] (its values), [`compare`] (runs in turn), [`stats`] (their proof, by bets) and
+//! [`ranks`] (at the last pair). [`work`] is the work of a side, from its [`trace`] and its [`stock`] of refs, and
+//! [`profile`] has its functions. [`bisect`](mod@bisect) searches a history. [`gate`] holds one build against recorded
+//! counts. [`report`] says it in words, [`out`] to other tools, [`page`] over many commits. [`process`], [`counter`],
+//! [`calls`], [`perf`], [`emulator`] and [`progress`] are below them, and `refdb-bench` uses them too.
 
 pub mod bisect;
 pub mod cache;

@@ -129,7 +129,8 @@ impl Sample {
             bail!(match measure {
                 Measure::Reported => "the command left no number in the file that $COST names",
                 _ =>
-                    "instructions cannot be counted here: perf finds no counter, and there is no valgrind; judge by wall or cpu",
+                    "instructions cannot be counted here: perf finds no counter, and there is no valgrind; judge by \
+                     wall or cpu",
             });
         };
         ensure!(

@@ -218,7 +218,8 @@ pub struct Common {
     #[arg(long, value_name = "COUNT", default_value_t = 60)]
     pub runs_max: usize,
 
-    /// Runs both of a pair at the same time, which a loaded machine disturbs alike. Not for programs that need all processors
+    /// Runs both of a pair at the same time, which a loaded machine disturbs alike. Not for programs that need all
+    /// processors
     #[arg(long)]
     pub side_by_side: bool,
 

@@ -74,8 +74,8 @@ pub struct Limits {
     pub wall: u64,
 }
 
-/// Runs `command` to its end, or until it has used all the CPU time that it may. Standard output is thrown away; an error
-/// tells how the command complained. What it started in the background may still run afterwards.
+/// Runs `command` to its end, or until it has used all the CPU time that it may. Standard output is thrown away; an
+/// error tells how the command complained. What it started in the background may still run afterwards.
 pub fn run(command: Command, limits: Limits) -> Result<Usage> {
     run_into(command, Stdio::null(), limits)
 }
@@ -105,8 +105,8 @@ pub fn start(mut command: Command, output: Stdio) -> Result<Running> {
 }
 
 impl Running {
-    /// Waits for its end, at which it must have succeeded or used all the CPU time that it may. If that fails, programs that
-    /// it started may go on.
+    /// Waits for its end, at which it must have succeeded or used all the CPU time that it may. If that fails, programs
+    /// that it started may go on.
     pub fn finish(mut self, limits: Limits) -> Result<Usage> {
         let said = limit(&self.child, limits.cpu).and_then(|()| listen(&mut self.child, limits.wall, true));
         if said.is_err() {
@@ -122,8 +122,9 @@ impl Running {
     }
 }
 
-/// Waits until `child` ends, and does not reap it. What it wrote to its standard error is returned, if that is a pipe, up to
-/// its first 64 KiB. After `seconds`, or when this process is told to stop, the child and all stray processes are ended.
+/// Waits until `child` ends, and does not reap it. What it wrote to its standard error is returned, if that is a pipe,
+/// up to its first 64 KiB. After `seconds`, or when this process is told to stop, the child and all stray processes are
+/// ended.
 pub fn wait(child: &mut Child, seconds: u64) -> Result<String> {
     let said = listen(child, seconds, true);
     if said.is_err() {
@@ -182,8 +183,8 @@ fn listen(child: &mut Child, seconds: u64, heeds_signals: bool) -> Result<String
     }
 }
 
-/// Reads all that is there, and keeps the first of it. Says whether that was the end. A program may write as fast as this reads,
-/// so it stops after a while.
+/// Reads all that is there, and keeps the first of it. Says whether that was the end. A program may write as fast as
+/// this reads, so it stops after a while.
 fn take_in(pipe: &mut impl Read, said: &mut Vec<u8>) -> Result<bool> {
     let mut piece = [0; 4096];
     for _ in 0..PIECES_MAX {

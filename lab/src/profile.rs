@@ -116,8 +116,10 @@ mod tests {
 
     /// As callgrind 3.19 writes it.
     const FILE: &str = "# callgrind format\nversion: 1\npositions: line\nevents: Ir\nsummary: 3000500\n\n\
-        ob=/usr/bin/git\nfl=refs.c\nfn=main\n0 500\ncob=/usr/lib/libc.so.6\ncfi=x.c\ncfn=0x0000000000012340\ncalls=4 0\n0 2000000\n\
-        cfn=write_ref\ncalls=1 0\n0 1000000\n\nfn=write_ref\n0 400000\nfi=wrapper.h\n0 500000\n\nfn=write_ref'2\n0 100000\n\n\
+        ob=/usr/bin/git\nfl=refs.c\nfn=main\n0 500\ncob=/usr/lib/libc.so.6\ncfi=x.c\ncfn=0x0000000000012340\ncalls=4 \
+        0\n0 2000000\n\
+        cfn=write_ref\ncalls=1 0\n0 1000000\n\nfn=write_ref\n0 400000\nfi=wrapper.h\n0 500000\n\nfn=write_ref'2\n0 \
+        100000\n\n\
         ob=/usr/lib/libc.so.6\nfl=???\nfn=0x0000000000012340\n0 1500000\n\nfn=???\n0 500000\n\ntotals: 3000500\n";
 
     #[test]

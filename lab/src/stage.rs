@@ -137,7 +137,8 @@ impl Stage<'_> {
         Ok(usage)
     }
 
-    /// The work of one run, traced, and the system calls of another. Tracing slows both, so nothing else is measured meanwhile.
+    /// The work of one run, traced, and the system calls of another. Tracing slows both, so nothing else is measured
+    /// meanwhile.
     pub fn traced(&self) -> Result<Work> {
         let log = self.folder.path().join("trace");
         let words = calls::words(&log);
@@ -239,8 +240,8 @@ impl Stage<'_> {
     }
 }
 
-/// One run of each side at the same time; the one that `first` names is started first. Each has its own result, so that a
-/// failure is put down to its side.
+/// One run of each side at the same time; the one that `first` names is started first. Each has its own result, so that
+/// a failure is put down to its side.
 pub fn together(sides: [&Stage<'_>; 2], first: Which) -> Result<[Result<Sample>; 2]> {
     let samples = run_together(sides, first);
     end_strays()?;

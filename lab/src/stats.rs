@@ -172,8 +172,8 @@ fn last_below(differences: &[f64], odds: &Odds) -> f64 {
     known
 }
 
-/// The highest rate at which `events` or fewer of `trials` have still a chance of one in twenty. This is the upper bound
-/// of Clopper and Pearson (Biometrika 26, 1934) at 95 %.
+/// The highest rate at which `events` or fewer of `trials` have still a chance of one in twenty. This is the upper
+/// bound of Clopper and Pearson (Biometrika 26, 1934) at 95 %.
 pub fn upper_bound(events: u32, trials: u32) -> f64 {
     assert!(events <= trials && trials > 0, "no more events than trials");
     let (mut low, mut high) = (f64::from(events) / f64::from(trials), 1.0);

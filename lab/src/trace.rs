@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::work::Work;
 
 /// The system calls that are looked at, for `strace -e trace=`.
-pub const CALLS: &str = "execve,execveat,clone,clone3,fork,vfork,openat,open,creat,rename,renameat,renameat2,link,linkat,\
+pub const CALLS: &str = "execve,execveat,clone,clone3,fork,vfork,openat,open,creat,rename,renameat,renameat2,link,\
+                         linkat,\
 unlink,unlinkat,write,writev,pwrite64,pwritev,sendfile,copy_file_range,splice,fsync,fdatasync";
 
 /// Lines of one run, read one by one.

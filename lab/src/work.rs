@@ -27,7 +27,8 @@ pub struct Work {
     pub linked: u64,
     /// Files removed.
     pub removed: u64,
-    /// Which programs replaced `packed-refs`: the command line of each with those that started it, the first starter first.
+    /// Which programs replaced `packed-refs`: the command line of each with those that started it, the first starter
+    /// first.
     pub packers: BTreeSet<Vec<String>>,
     /// System calls, which differ a little from run to run where threads wait for each other.
     pub calls: u64,

@@ -32,7 +32,8 @@ fn line(time: u64, a: (&str, f64), b: (&str, f64), refformat: &str) -> Value {
         "cannot-tell"
     };
     json!({
-        "time": time, "scenario": "receive", "parameters": { "refformat": refformat, "refcount": "10000" }, "judge": "wall",
+        "time": time, "scenario": "receive", "judge": "wall",
+        "parameters": { "refformat": refformat, "refcount": "10000" },
         "false_alarms": 0.01, "a": side(a), "b": side(b), "ratio": ratio, "low": ratio * 0.98, "high": ratio * 1.02,
         "verdict": verdict,
     })
@@ -104,7 +105,8 @@ fn the_page_is_whole_stands_alone_and_shows_names_as_text() {
     let folder = histories();
     let page = fs::read_to_string(page(folder.path())).unwrap();
     let names = elements(&page);
-    let known = "body caption circle code div figure g h1 h2 head html i li line main meta p section style svg table tbody td text th thead title tr ul";
+    let known = "body caption circle code div figure g h1 h2 head html i li line main meta p section style svg table \
+                 tbody td text th thead title tr ul";
     for name in &names {
         assert!(known.split(' ').any(|known| known == name), "an element '{name}' that the page never has");
     }
@@ -180,8 +182,10 @@ fn browsed(folder: &Path, width: u32, dark: bool, script: &str) -> String {
 fn in_chromium_the_page_fits_a_phone_in_both_schemes() {
     let folder = histories();
     let script = "[d.documentElement.scrollWidth, getComputedStyle(d.body).backgroundColor, \
-         d.querySelectorAll('circle').length, [...d.querySelectorAll('text')].every(t => t.getBoundingClientRect().width > 0), \
-         [...d.querySelectorAll('.plot text')].every(t => t.getBoundingClientRect().right <= d.documentElement.clientWidth \
+         d.querySelectorAll('circle').length, [...d.querySelectorAll('text')].every(t => \
+         t.getBoundingClientRect().width > 0), \
+         [...d.querySelectorAll('.plot text')].every(t => t.getBoundingClientRect().right <= \
+         d.documentElement.clientWidth \
          && t.getBoundingClientRect().left >= 0)].join(' ')";
     for width in [390, 1200] {
         for (dark, colour) in [(false, "rgb(252, 252, 251)"), (true, "rgb(26, 26, 25)")] {

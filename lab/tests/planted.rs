@@ -1,6 +1,6 @@
 //! The whole path on random histories with planted changes: real commits, builds and runs, from `bisect` to its report.
-//! Twenty histories of each kind by `make test-long`, one of some kinds by `make test`. The last two tests repeat the cases
-//! for which the lab was made.
+//! Twenty histories of each kind by `make test-long`, one of some kinds by `make test`. The last two tests repeat the
+//! cases for which the lab was made.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod common;
@@ -25,7 +25,8 @@ fn noisy(millionths: u32) -> (Synthetic, String) {
     let state = planted.folder_of_luck().join("state");
     fs::write(&state, "1073741824\n").unwrap();
     let draw = format!(
-        "read -r state <'{0}'\nstate=$(( (state * 1103515245 + 12345) % 1073741824 + 1073741824 ))\necho $state >'{0}'\n",
+        "read -r state <'{0}'\nstate=$(( (state * 1103515245 + 12345) % 1073741824 + 1073741824 ))\necho $state \
+         >'{0}'\n",
         state.display()
     );
     let command = format!(
@@ -133,7 +134,8 @@ fn an_artefact_of_background_maintenance_is_named_as_one() {
     for seed in 0..histories() {
         let (planted, _) = noisy(WALL);
         let text = fs::read_to_string(planted.scenario()).unwrap();
-        let setup = "mkdir -p repository/refs/heads repository/objects; cd repository; echo >HEAD; echo 1 >refs/heads/a; \
+        let setup = "mkdir -p repository/refs/heads repository/objects; cd repository; echo >HEAD; echo 1 \
+                     >refs/heads/a; \
                      echo 2 >refs/heads/b";
         fs::write(planted.scenario(), format!("setup = '{setup}'\n{text}")).unwrap();
         let history = make(&planted, seed, None, |is_changed| {
@@ -157,10 +159,14 @@ fn a_thread_started_for_each_ref_is_found_by_wall_time() {
         return;
     }
     let source = "#include <pthread.h>\n#include <stdio.h>\n#include <unistd.h>\n\
-        static void *one(void *number) {\n  char lock[64], name[64];\n  sprintf(lock, \"ref-%ld.lock\", (long)number);\n  \
-        sprintf(name, \"ref-%ld\", (long)number);\n  FILE *file = fopen(lock, \"w\");\n  fputs(\"1\\n\", file);\n  fclose(file);\n  \
-        rename(lock, name);\n  return 0;\n}\nint main(void) {\n  for (long number = 0; number < 300; number++) {\n#ifdef THREADS\n    \
-        pthread_t thread;\n    pthread_create(&thread, 0, one, (void *)number);\n    pthread_join(thread, 0);\n#else\n    \
+        static void *one(void *number) {\n  char lock[64], name[64];\n  sprintf(lock, \"ref-%ld.lock\", \
+        (long)number);\n  \
+        sprintf(name, \"ref-%ld\", (long)number);\n  FILE *file = fopen(lock, \"w\");\n  fputs(\"1\\n\", file);\n  \
+        fclose(file);\n  \
+        rename(lock, name);\n  return 0;\n}\nint main(void) {\n  for (long number = 0; number < 300; number++) \
+        {\n#ifdef THREADS\n    \
+        pthread_t thread;\n    pthread_create(&thread, 0, one, (void *)number);\n    pthread_join(thread, \
+        0);\n#else\n    \
         one((void *)number);\n#endif\n  }\n  return 0;\n}\n";
     let planted = Synthetic::new("exec \"$BUILD/program\"", "");
     planted.build_more("gcc -g -O1 -pthread -o \"$BUILD/program\" program.c\n");
@@ -184,9 +190,11 @@ fn packing_by_maintenance_within_a_fetch_is_found_by_wall_time_and_named() {
     }
     let git = Git::find().program().display().to_string();
     let setup = format!(
-        "'{git}' init -q --bare source.git\ncd source.git\nid=$('{git}' commit-tree -m x $('{git}' mktree </dev/null))\n\
+        "'{git}' init -q --bare source.git\ncd source.git\nid=$('{git}' commit-tree -m x $('{git}' mktree \
+         </dev/null))\n\
          seq 300 | sed \"s|.*|create refs/heads/& $id|\" | '{git}' update-ref --stdin\n'{git}' pack-refs --all\ncd ..\n\
-         '{git}' init -q --bare target.git\ncd target.git\nfor setting in maintenance.gc.enabled=false maintenance.pack-refs.enabled=true \
+         '{git}' init -q --bare target.git\ncd target.git\nfor setting in maintenance.gc.enabled=false \
+         maintenance.pack-refs.enabled=true \
          maintenance.autoDetach=false; do '{git}' config \"${{setting%=*}}\" \"${{setting#*=}}\"; done\n"
     );
     let more = format!("automatic-maintenance = true\nsetup = '''{setup}'''");

@@ -69,8 +69,8 @@ fn others(text: &str, ratio: f64, pairs_max: usize, trials: u32, wanted: Verdict
     (count, upper_bound(count, trials))
 }
 
-/// How many comparisons `make test` replays for a rate, where chance may add a little. `make test-long` replays enough to
-/// hold the upper bound against it.
+/// How many comparisons `make test` replays for a rate, where chance may add a little. `make test-long` replays enough
+/// to hold the upper bound against it.
 fn trials() -> u32 {
     u32::try_from(rounds(10_000, 40_000)).unwrap()
 }
@@ -101,8 +101,8 @@ fn ten_percent_by_wall_and_two_by_instructions_are_found() {
     }
 }
 
-/// Beside much other work sixty runs a side in turn are too few for ten percent now and then. Then the lab cannot tell; it
-/// never says the contrary. More runs find it, or runs at the same time.
+/// Beside much other work sixty runs a side in turn are too few for ten percent now and then. Then the lab cannot tell;
+/// it never says the contrary. More runs find it, or runs at the same time.
 #[test]
 fn beside_much_other_work_ten_percent_take_more_runs_in_turn() {
     let (missed, bound) = others(LOADED, 1.1, 60, 1000, Verdict::Worse);

@@ -178,8 +178,10 @@ fn a_slowdown_by_another_process_is_shown_as_one() {
 fn packing_by_maintenance_is_named_with_the_refs_it_packed() {
     let git = Git::find().program().display().to_string();
     let setup = format!(
-        "setup = \"\"\"\n'{git}' init -q --bare target.git\nid=$('{git}' -C target.git commit-tree -m x $('{git}' -C target.git \
-         mktree </dev/null))\nseq 1200 | sed \"s|.*|create refs/heads/& $id|\" | '{git}' -C target.git update-ref --stdin\n\"\"\""
+        "setup = \"\"\"\n'{git}' init -q --bare target.git\nid=$('{git}' -C target.git commit-tree -m x $('{git}' -C \
+         target.git \
+         mktree </dev/null))\nseq 1200 | sed \"s|.*|create refs/heads/& $id|\" | '{git}' -C target.git update-ref \
+                                               --stdin\n\"\"\""
     );
     let planted = Synthetic::new(
         "sh -e \"$BUILD/script\"; cat \"$BUILD/cost\" >\"$COST\"",

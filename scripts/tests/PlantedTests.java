@@ -16,8 +16,8 @@ import org.junit.platform.launcher.listeners.TestExecutionSummary;
  * Runs JUnit's tests with planted faults, for check-planted-faults.
  *
  * <p>Reads lines of {@code FAULT CLASS METHOD}, where FAULT is {@code -} for none, and runs the tests of each in turn.
- * Answers each line with {@code RESULT}, the line and the first failure, parted by tabs. RESULT is passed, failed, or none
- * if there is no such test.
+ * Answers each line with {@code RESULT}, the line and the first failure, parted by tabs. RESULT is passed, failed, or
+ * none if there is no such test.
  */
 public final class PlantedTests {
   private PlantedTests() {}
@@ -29,7 +29,8 @@ public final class PlantedTests {
         String[] words = line.split(" ");
         System.setProperty("refdb.planted.fault", words[0]);
         TestExecutionSummary summary = run(words[1], words[2]);
-        String result = summary.getTestsFoundCount() == 0 ? "none" : summary.getTotalFailureCount() == 0 ? "passed" : "failed";
+        String result =
+            summary.getTestsFoundCount() == 0 ? "none" : summary.getTotalFailureCount() == 0 ? "passed" : "failed";
         String failure =
             summary.getFailures().stream()
                 .map(failed -> String.valueOf(failed.getException()).lines().findFirst().orElse(""))

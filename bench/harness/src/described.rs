@@ -1,4 +1,5 @@
-//! The jobs as the lab's scenario `jobs` describes them. Its file says for both from which refs each starts, and its command.
+//! The jobs as the lab's scenario `jobs` describes them. Its file says for both from which refs each starts, and its
+//! command.
 
 use std::collections::BTreeMap;
 

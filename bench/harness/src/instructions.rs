@@ -55,7 +55,8 @@ impl Measure {
                 "millions of instructions of the process tree, user and kernel, counted by the processor (perf)"
             }
             Measure::Emulator => {
-                "millions of instructions of the process tree, user and kernel, counted by qemu while it emulates a machine with \
+                "millions of instructions of the process tree, user and kernel, counted by qemu while it emulates a \
+                 machine with \
                  one processor and Debian's kernel, repositories on tmpfs"
             }
             Measure::Nothing => "not counted (no perf events and no qemu here, or not asked for)",

@@ -1,4 +1,5 @@
-//! Wall time on a shared machine. Two programs run in pairs, a coin decides who is first, and only the ratio within a pair counts.
+//! Wall time on a shared machine. Two programs run in pairs, a coin decides who is first, and only the ratio within a
+//! pair counts.
 
 use std::time::Instant;
 
@@ -60,8 +61,8 @@ pub enum Who {
     Rival,
 }
 
-/// Runs as many pairs as the size asks for, or one where a program had to be ended. A coin decides who is first. Runs the
-/// rival alone if `who` says so. `run` answers the usage of each step.
+/// Runs as many pairs as the size asks for, or one where a program had to be ended. A coin decides who is first. Runs
+/// the rival alone if `who` says so. `run` answers the usage of each step.
 pub fn in_turn(size: Size, who: &[Who], mut run: impl FnMut(Who) -> Result<Vec<Usage>>) -> Result<Vec<Pairs>> {
     let (start, mut coin) = (Instant::now(), Coin::unforeseen());
     let (fewest, most) = size.pairs;

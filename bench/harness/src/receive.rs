@@ -1,4 +1,5 @@
-//! Pushes: what a server does, fed with what a client sends, so that no client is counted. Targets are part of each job.
+//! Pushes: what a server does, fed with what a client sends, so that no client is counted. Targets are part of each
+//! job.
 
 use anyhow::Result;
 

@@ -1,4 +1,5 @@
-//! The repositories that jobs start from. Real git makes them once; they are kept outside the tree and copied for each run.
+//! The repositories that jobs start from. Real git makes them once; they are kept outside the tree and copied for each
+//! run.
 
 use std::{
     fs::{self, File},

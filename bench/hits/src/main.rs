@@ -1,4 +1,5 @@
-//! `refdb-bench-hits [--quick]`: how often a cache of 16 MiB hits, the real store beside other policies on the same traces.
+//! `refdb-bench-hits [--quick]`: how often a cache of 16 MiB hits, the real store beside other policies on the same
+//! traces.
 //!
 //! A rival holds as many entries as the limit has room for. The store keeps its reserves, its files and its folder
 //! within it.

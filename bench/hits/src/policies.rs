@@ -1,5 +1,5 @@
-//! The rivals: exact LRU and S3-FIFO as their papers have them, W-TinyLFU by moka, quick_cache. All hold as many entries as
-//! the bytes have room for, without headers, files or reserves.
+//! The rivals: exact LRU and S3-FIFO as their papers have them, W-TinyLFU by moka, quick_cache. All hold as many
+//! entries as the bytes have room for, without headers, files or reserves.
 
 use crate::traces::Key;
 use std::collections::{HashMap, VecDeque};

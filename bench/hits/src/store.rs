@@ -10,8 +10,8 @@ use std::{os::unix::fs::MetadataExt, path::Path};
 const VALUE_BYTES: usize = 1016;
 /// What a record has.
 pub const ENTRY_BYTES: u64 = 1056;
-/// The worker's turn comes after one request for each of these spans of the limit. With 16 MiB these are 100 requests, which take
-/// some 2 ms. A smaller cache has less room for the puts between two turns, and each would wait for more.
+/// The worker's turn comes after one request for each of these spans of the limit. With 16 MiB these are 100 requests,
+/// which take some 2 ms. A smaller cache has less room for the puts between two turns, and each would wait for more.
 const BYTES_A_REQUEST: u64 = 167_772;
 
 /// A cache in a folder.

@@ -80,8 +80,8 @@ pub fn restart(room: u64) -> Trace {
     Trace { name: "restart", keys: (0..len).map(|_| zipf.rank(&mut draws)).collect(), warm: len - 4 * room as usize }
 }
 
-/// What a real Gerrit asked its persistent caches for, and how many keys that are. `bench/bench-gerrit-caches --only trace`
-/// records it.
+/// What a real Gerrit asked its persistent caches for, and how many keys that are. `bench/bench-gerrit-caches --only
+/// trace` records it.
 pub fn gerrit() -> anyhow::Result<(Trace, u64)> {
     let keys = numbers(include_bytes!("../gerrit.trace"))?;
     // They were given in the order in which the keys came first.

@@ -42,7 +42,8 @@ fn main() -> Result<()> {
     let commit = seeds.commits()?.swap_remove(0);
     let jobs = jobs(size, &commit);
     println!(
-        "In one process; milliseconds of processor time, user and kernel, the median of {ROUNDS} runs in turn, and how many \
+        "In one process; milliseconds of processor time, user and kernel, the median of {ROUNDS} runs in turn, and how \
+         many \
          times refdb's that is.\n"
     );
     for format in [Format::Reftable, Format::Files] {

@@ -20,7 +20,8 @@ pub fn this_program() -> Command {
     command
 }
 
-/// Whether these tests are another processor's. The emulator's `posix_spawn` then does not tell that a program did not start.
+/// Whether these tests are another processor's. The emulator's `posix_spawn` then does not tell that a program did not
+/// start.
 pub fn is_emulated() -> bool {
     std::env::var(RUNNER).is_ok_and(|runner| !runner.trim().is_empty())
 }

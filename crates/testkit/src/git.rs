@@ -16,8 +16,8 @@ pub struct Git {
 const DATE: &str = "1700000000 +0000";
 
 impl Git {
-    /// Real git: `REFDB_GIT` if set, else the one `scripts/setup/install-git` builds. Panics if there is none, because a
-    /// test that cannot ask its oracle proves nothing.
+    /// Real git: `REFDB_GIT` if set, else the one `scripts/setup/install-git` builds. Panics if there is none, because
+    /// a test that cannot ask its oracle proves nothing.
     pub fn find() -> &'static Git {
         static FOUND: OnceLock<Git> = OnceLock::new();
         FOUND.get_or_init(|| {
@@ -63,7 +63,8 @@ impl Git {
     }
 }
 
-/// The cache outside the tree that the scripts share: `REFDB_CACHE`, else `XDG_CACHE_HOME/refdb`, else `~/.cache/refdb`.
+/// The cache outside the tree that the scripts share: `REFDB_CACHE`, else `XDG_CACHE_HOME/refdb`, else
+/// `~/.cache/refdb`.
 fn cache() -> PathBuf {
     let var = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     var("REFDB_CACHE")

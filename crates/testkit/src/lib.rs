@@ -2,7 +2,8 @@
 //!
 //! Read [`Git`] and [`Repo`] (the oracle: real git, in a clean environment) and [`JGit`] (the other implementation)
 //! first. Then read [`Rng`] and [`names`] (things to try), [`Model`] (the expected result) and [`crash`] (after a kill
-//! or power loss). Last come [`differential`] (command lines beside git's), [`orders`] (of events in a model) and [`this_program`] (a process to kill).
+//! or power loss). Last come [`differential`] (command lines beside git's), [`orders`] (of events in a model) and
+//! [`this_program`] (a process to kill).
 
 mod again;
 pub mod crash;

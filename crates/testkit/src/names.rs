@@ -7,7 +7,8 @@ use bstr::BString;
 /// disguise, or bytes that are no UTF-8. Some are long and deep. All can stand beside each other.
 pub fn nasty() -> Vec<BString> {
     let mut names: Vec<BString> = [
-        // '-', '.' and '!' sort before '/', '0' after it: a listing by folders comes in another order than one by names.
+        // '-', '.' and '!' sort before '/', '0' after it: a listing by folders comes in another order than one by
+        // names.
         "refs/heads/a/b",
         "refs/heads/a-b",
         "refs/heads/a.b",

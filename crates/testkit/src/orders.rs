@@ -23,8 +23,8 @@ pub trait Explorable: Clone + Eq + Hash {
     }
 }
 
-/// Goes through every order of events. Returns the number of states, and what happened on the way. If a promise is broken, it
-/// returns the events up to there, and the promise.
+/// Goes through every order of events. Returns the number of states, and what happened on the way. If a promise is
+/// broken, it returns the events up to there, and the promise.
 pub fn every_order<W: Explorable>(world: &W, fault: W::Fault) -> Result<(usize, W::Seen), Vec<String>> {
     let mut search = Search { fault, states: HashSet::new(), path: Vec::new(), seen: W::Seen::default() };
     match search.visit(world) {

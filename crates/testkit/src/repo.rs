@@ -219,7 +219,8 @@ impl Repo {
     }
 
     /// Fills a repository that has no packed refs yet with `count` branches `refs/heads/load/NNN/NNNNNN` which take
-    /// turns over `commits`. Where git would write a file for each (100,000 in six seconds), packed-refs is written here.
+    /// turns over `commits`. Where git would write a file for each (100,000 in six seconds), packed-refs is written
+    /// here.
     pub fn fill(&self, count: usize, commits: &[ObjectId]) -> Vec<BString> {
         let names: Vec<BString> =
             (0..count).map(|i| format!("refs/heads/load/{:03}/{i:06}", i / 1000).into()).collect();

@@ -1,6 +1,6 @@
-//! The rules of docs/decisions/0092 for a group, before its code. One thread holds the lock of a disk, and each member asks
-//! etcd for itself. Every order of events is tried: of the threads, the network, a thread that hangs and a crash. Each fault that
-//! one would make first is planted, and found.
+//! The rules of docs/decisions/0092 for a group, before its code. One thread holds the lock of a disk, and each member
+//! asks etcd for itself. Every order of events is tried: of the threads, the network, a thread that hangs and a crash.
+//! Each fault that one would make first is planted, and found.
 
 #[path = "global_groups/member.rs"]
 mod member;

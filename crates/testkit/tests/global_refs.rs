@@ -1,5 +1,5 @@
-//! The protocol of docs/decisions/0090 between two Gerrits and etcd, before its code. Every order of events is tried: of two
-//! nodes, the network, a lease and a crash. Each fault that one would make first is planted, and found.
+//! The protocol of docs/decisions/0090 between two Gerrits and etcd, before its code. Every order of events is tried:
+//! of two nodes, the network, a lease and a crash. Each fault that one would make first is planted, and found.
 
 #[path = "global_refs/etcd.rs"]
 mod etcd;

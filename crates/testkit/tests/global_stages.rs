@@ -1,6 +1,6 @@
-//! The rules of docs/decisions/0093 for batches that etcd does not take at once, before their code. Two nodes change the same two
-//! refs, of which each is a part of a batch. Every order of events is tried: of the nodes, the network, cleaners, and a
-//! crash. Each fault that one would make first is planted, and found.
+//! The rules of docs/decisions/0093 for batches that etcd does not take at once, before their code. Two nodes change
+//! the same two refs, of which each is a part of a batch. Every order of events is tried: of the nodes, the network,
+//! cleaners, and a crash. Each fault that one would make first is planted, and found.
 
 #[path = "global_stages/etcd.rs"]
 mod etcd;

@@ -1,4 +1,5 @@
-//! Locks that must not outlive a process that aborts. Where memory ends Rust aborts and drops nothing: every lock would stay.
+//! Locks that must not outlive a process that aborts. Where memory ends Rust aborts and drops nothing: every lock would
+//! stay.
 
 use rustix::process::{Pid, getpid};
 use signal_hook::consts::SIGABRT;
@@ -40,7 +41,8 @@ static OWNER: AtomicI32 = AtomicI32::new(0);
 /// The handler's memory.
 static PATH: Mutex<[u8; PATH_LEN_MAX + 1]> = Mutex::new([0; PATH_LEN_MAX + 1]);
 
-/// From now on an abort of this process removes its locks. For programs; a library's host has its own ways (decision 0047).
+/// From now on an abort of this process removes its locks. For programs; a library's host has its own ways (decision
+/// 0047).
 ///
 /// The path of each lock is noted in memory that is there before the lock is. A handler of `SIGABRT` unlinks the paths.
 /// The handler allocates nothing and waits for nobody; it reads memory that is never given back, and only atomics.

@@ -19,8 +19,8 @@ pub struct File {
 impl Drop for File {
     fn drop(&mut self) {
         if *self.is_locked.get_mut() {
-            // A child that another thread starts has a copy of the descriptor until it runs its program. To close ours would
-            // leave the lock to that copy.
+            // A child that another thread starts has a copy of the descriptor until it runs its program. To close ours
+            // would leave the lock to that copy.
             let given_back = self.inner.unlock();
             debug_assert!(given_back.is_ok(), "a lock that was taken can be given back: {given_back:?}");
         }

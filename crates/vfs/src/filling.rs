@@ -63,8 +63,8 @@ impl Filled {
         (Filler(memory.clone()), Filled(memory))
     }
 
-    /// Forgets what was filled, so that it can be filled anew. None if something else can see it: its filler, or another
-    /// reader.
+    /// Forgets what was filled, so that it can be filled anew. None if something else can see it: its filler, or
+    /// another reader.
     pub fn refill(&mut self) -> Option<Filler> {
         *Arc::get_mut(&mut self.0)?.filled.get_mut() = 0;
         Some(Filler(self.0.clone()))

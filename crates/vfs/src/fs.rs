@@ -261,8 +261,8 @@ impl Fs {
             .map(|inner| self.file(inner, path))
     }
 
-    /// As [`create_new`](Self::create_new), in the place of a file that a dead process left behind. For names that nobody else
-    /// writes, because of a lock that is held.
+    /// As [`create_new`](Self::create_new), in the place of a file that a dead process left behind. For names that
+    /// nobody else writes, because of a lock that is held.
     pub fn create_afresh(&self, path: &Path, mode: u32) -> Result<File> {
         match self.create_new(path, mode) {
             Err(error) if error.is_exists() => {
@@ -305,8 +305,8 @@ impl Fs {
         Ok(())
     }
 
-    /// Opens a file for appending, creating it if need be. `mode` is subject to the process's umask. A pipe in its place
-    /// does not hold the caller up: without a reader that is an error.
+    /// Opens a file for appending, creating it if need be. `mode` is subject to the process's umask. A pipe in its
+    /// place does not hold the caller up: without a reader that is an error.
     pub fn append(&self, path: &Path, mode: u32) -> Result<File> {
         let open = |create| {
             let mut options = std::fs::OpenOptions::new();
@@ -334,8 +334,8 @@ impl Fs {
         })
     }
 
-    /// Brings everything on a folder's file system to stable storage, other programs' files too. One call for thousands of
-    /// new files.
+    /// Brings everything on a folder's file system to stable storage, other programs' files too. One call for thousands
+    /// of new files.
     pub fn sync_all(&self, folder: &Path) -> Result<()> {
         self.gate.change(Op::SyncAll(folder), "sync the file system of", folder, || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

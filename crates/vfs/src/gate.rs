@@ -48,7 +48,8 @@ impl Gate {
         }
     }
 
-    /// Opens something. If the process has no descriptor left, others may give up some of theirs, and it is tried again.
+    /// Opens something. If the process has no descriptor left, others may give up some of theirs, and it is tried
+    /// again.
     pub(crate) fn opening<T, E: Into<io::Error>>(
         &self,
         mut open: impl FnMut() -> std::result::Result<T, E>,

@@ -59,7 +59,8 @@ impl std::fmt::Debug for Growing {
 pub fn prefetch(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in bytes.chunks(CACHE_LINE_BYTES) {
-        // SAFETY: a prefetch reads nothing as far as the program can tell, and faults nowhere; the address is a slice's.
+        // SAFETY: a prefetch reads nothing as far as the program can tell, and faults nowhere; the address is a
+        // slice's.
         #[expect(unsafe_code, reason = "the instruction has no safe form")]
         unsafe {
             std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.as_ptr().cast());

@@ -18,14 +18,14 @@ static RECEIVED: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 /// The signals that get a handler.
 const CAUGHT: [i32; 7] = [SIGABRT, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGXFSZ];
 
-/// Catches SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU from now on. It also has an abort, by which a lack of memory ends
-/// the process, remove the locks. For programs; a library's host has its own handlers.
+/// Catches SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU from now on. It also has an abort, by which a lack of memory
+/// ends the process, remove the locks. For programs; a library's host has its own handlers.
 ///
-/// SIGXFSZ does nothing from now on: a write beyond the limit of a file's size fails. What the process starts begins with
-/// SIGXFSZ as usual.
+/// SIGXFSZ does nothing from now on: a write beyond the limit of a file's size fails. What the process starts begins
+/// with SIGXFSZ as usual.
 ///
-/// A signal sets a flag. Code that waits or works for long asks [`check`] now and then and fails. The drops on the way out
-/// unlock. Then the program ends itself by the signal with [`end_by_signal`].
+/// A signal sets a flag. Code that waits or works for long asks [`check`] now and then and fails. The drops on the way
+/// out unlock. Then the program ends itself by the signal with [`end_by_signal`].
 pub fn catch_signals() -> io::Result<()> {
     while_blocked(&CAUGHT, || {
         abort::install()?;
@@ -39,7 +39,8 @@ pub fn catch_signals() -> io::Result<()> {
     })?
 }
 
-/// Does `work` while the system keeps these signals from this thread, and delivers those that came meanwhile afterwards.
+/// Does `work` while the system keeps these signals from this thread, and delivers those that came meanwhile
+/// afterwards.
 ///
 /// Handlers are installed so because signal-hook first replaces the default action and only then takes down what the
 /// handler is to do. A signal in between would neither end the process nor be noticed.
@@ -79,8 +80,8 @@ impl Mask {
 
 impl Drop for Mask {
     fn drop(&mut self) {
-        // SAFETY: the set is one that `pthread_sigmask` gave, and a null pointer means that the present one is not asked
-        // for.
+        // SAFETY: the set is one that `pthread_sigmask` gave, and a null pointer means that the present one is not
+        // asked for.
         #[expect(unsafe_code, reason = "there is no safe way to unblock a signal")]
         let failure = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
         debug_assert_eq!(failure, 0, "a mask that the system gave is one that it takes");

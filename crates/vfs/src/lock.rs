@@ -175,8 +175,9 @@ impl Lock {
         Ok(lock)
     }
 
-    /// As [`acquire`](Self::acquire), for a batch, whose record the lock names. `None` where it cannot be told for sure,
-    /// also after a restart, that such a lock's owner is gone. Nothing removes it at an abort, since its record may be there.
+    /// As [`acquire`](Self::acquire), for a batch, whose record the lock names. `None` where it cannot be told for
+    /// sure, also after a restart, that such a lock's owner is gone. Nothing removes it at an abort, since its record
+    /// may be there.
     pub fn acquire_for_batch(
         fs: &Fs,
         target: &Path,
@@ -246,8 +247,8 @@ impl Lock {
         })
     }
 
-    /// Removes the lock file of `target` if a loss of power took its signature, and nobody has it. It may only be asked about files
-    /// that servers alone lock, since git's locks look like that.
+    /// Removes the lock file of `target` if a loss of power took its signature, and nobody has it. It may only be asked
+    /// about files that servers alone lock, since git's locks look like that.
     pub fn remove_if_lost(fs: &Fs, target: &Path) -> Result<bool, Error> {
         signing::remove_if_lost(fs, &Self::path_of(target))
     }
@@ -364,7 +365,8 @@ impl Lock {
         Ok(self.content.take().map(|file| file.renamed(&self.target)))
     }
 
-    /// Gives up the lock and leaves the file as it is. That the lock file is gone is no error: there is nothing to give up.
+    /// Gives up the lock and leaves the file as it is. That the lock file is gone is no error: there is nothing to give
+    /// up.
     pub fn release(mut self) -> Result<(), Error> {
         self.unlock()
     }

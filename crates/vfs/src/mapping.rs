@@ -22,8 +22,8 @@ impl Mapping {
 
     /// Gives back the memory of all that was touched. A part that is touched later is read again.
     pub fn forget(&self) {
-        // SAFETY: the mapping is of a file and nothing was written to it, so that the same bytes come back. An empty one
-        // has no pages.
+        // SAFETY: the mapping is of a file and nothing was written to it, so that the same bytes come back. An empty
+        // one has no pages.
         #[expect(unsafe_code, reason = "the advice is unsafe, since it would lose what was written to a mapping")]
         // It is an advice: without it more memory is taken.
         let _ = unsafe { self.0.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };

@@ -65,8 +65,8 @@ impl Signature {
     }
 }
 
-/// The line at the start of a slot that this process has. It signs the locks that are names of the slot. `None` where the system
-/// does not tell which process it is.
+/// The line at the start of a slot that this process has. It signs the locks that are names of the slot. `None` where
+/// the system does not tell which process it is.
 pub fn slot_line(id: BatchId) -> Option<String> {
     debug_assert!(id.is_slot, "only a slot is signed for the locks of more than one batch: {id}");
     Some(Signature::own()?.encode_batch(id))
@@ -77,8 +77,8 @@ pub fn boot_id() -> Option<&'static str> {
     Signature::own().map(|own| own.boot.as_str())
 }
 
-/// What the record of a batch is called: 16 hexadecimal digits, which never lead to another folder. A slot, the file for one
-/// record after the other, has an ending besides. Who knows no slots takes a lock that names one for git's.
+/// What the record of a batch is called: 16 hexadecimal digits, which never lead to another folder. A slot, the file
+/// for one record after the other, has an ending besides. Who knows no slots takes a lock that names one for git's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct BatchId {
     number: u64,

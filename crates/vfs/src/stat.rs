@@ -69,8 +69,8 @@ impl Stat {
         (self.device, self.inode)
     }
 
-    /// Whether a file that looked like this at `now_nanos` may have changed since without looking different. File systems
-    /// take their time from a clock that ticks every few milliseconds, and some keep whole seconds only.
+    /// Whether a file that looked like this at `now_nanos` may have changed since without looking different. File
+    /// systems take their time from a clock that ticks every few milliseconds, and some keep whole seconds only.
     pub fn is_racy(&self, now_nanos: i128) -> bool {
         const TICKS_NANOS: i128 = 50_000_000;
         const SECONDS_NANOS: i128 = 2_500_000_000;

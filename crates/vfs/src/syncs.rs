@@ -16,8 +16,8 @@ const EACH: usize = 4;
 const STACK_BYTES: usize = 256 << 10;
 
 impl Fs {
-    /// Has several threads do `work`, this one among them, and returns what each says. This one works alone where no more can
-    /// be had. So it does where there is a witness, which sees all changes in one order.
+    /// Has several threads do `work`, this one among them, and returns what each says. This one works alone where no
+    /// more can be had. So it does where there is a witness, which sees all changes in one order.
     pub fn side_by_side<T: Send>(&self, threads: usize, work: &(dyn Fn() -> T + Sync)) -> Vec<T> {
         let threads = if self.is_witnessed() { 1 } else { threads };
         thread::scope(|scope| {
@@ -29,8 +29,8 @@ impl Fs {
         })
     }
 
-    /// Brings the entries of these folders to stable storage. The disk has one flush for all that wait at the same time. For a
-    /// folder that is gone the next one above it is synced, so that it stays gone.
+    /// Brings the entries of these folders to stable storage. The disk has one flush for all that wait at the same
+    /// time. For a folder that is gone the next one above it is synced, so that it stays gone.
     pub fn sync_dirs(&self, folders: &BTreeSet<PathBuf>) -> Result<()> {
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         let next = AtomicUsize::new(0);

@@ -1,4 +1,5 @@
-//! Files and folders that become durable at the same time. One commit of a journal, or one flush of the disk, does for many.
+//! Files and folders that become durable at the same time. One commit of a journal, or one flush of the disk, does for
+//! many.
 //!
 //! The threads for it belong to the process. They come when they are needed, and go when they were not for a while.
 

@@ -1,8 +1,8 @@
 //! Whole trees of folders, walked and removed without following a symbolic link.
 //!
 //! Each folder is opened from the one above it, and going up checks that it arrives where it came from. So a link that
-//! another process puts in the place of a folder in the middle of a removal leads nowhere. One folder is open at a time,
-//! since refnames can have thousands of folders.
+//! another process puts in the place of a folder in the middle of a removal leads nowhere. One folder is open at a
+//! time, since refnames can have thousands of folders.
 
 use crate::{
     EntryKind, Error, Folder, Fs, Result,
@@ -18,8 +18,8 @@ impl Folder {
     /// Walks this folder and all folders below it.
     ///
     /// `enter` is called for each folder and returns which of its folders are entered next. `leave` is called with a
-    /// folder's parent and name, once everything below the folder is done. A folder that is gone, or is a link by now, is
-    /// passed over, and `unreadable` decides what becomes of one that cannot be opened. The walk ends early, with
+    /// folder's parent and name, once everything below the folder is done. A folder that is gone, or is a link by now,
+    /// is passed over, and `unreadable` decides what becomes of one that cannot be opened. The walk ends early, with
     /// `Ok(false)`, if `enter` returns `None` or `leave` returns `false`.
     pub fn walk<E: From<Error>>(
         &self,
@@ -114,8 +114,8 @@ impl Folder {
 }
 
 impl Fs {
-    /// Removes a folder that holds nothing but empty folders, as git does where a ref shall be. `Ok(false)` if something
-    /// else is in it, or in its place.
+    /// Removes a folder that holds nothing but empty folders, as git does where a ref shall be. `Ok(false)` if
+    /// something else is in it, or in its place.
     pub fn remove_empty_tree(&self, path: &Path) -> Result<bool> {
         // Nearly all are empty, which one call tells.
         match emptied(self.remove_dir(path)) {

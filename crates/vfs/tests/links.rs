@@ -1,5 +1,5 @@
-//! A symbolic link that takes the place of a folder at work leads no removal to other files. Each test links to a folder that it
-//! made, and does nothing as root: scripts/tests/test-as-user runs them as another user.
+//! A symbolic link that takes the place of a folder at work leads no removal to other files. Each test links to a
+//! folder that it made, and does nothing as root: scripts/tests/test-as-user runs them as another user.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 

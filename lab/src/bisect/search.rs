@@ -18,7 +18,8 @@ pub trait Commits {
     /// The first parent of a commit.
     fn parent(&mut self, commit: &str) -> Result<String>;
 
-    /// Builds a commit and makes it ready to run in turn with the one beside it. No others need to stay ready. The inner error says why it cannot be judged.
+    /// Builds a commit and makes it ready to run in turn with the one beside it. No others need to stay ready. The
+    /// inner error says why it cannot be judged.
     fn prepare(&mut self, commit: &str, beside: Option<&str>) -> Result<Result<(), String>>;
 
     /// Runs a commit that was made ready.

@@ -87,8 +87,8 @@ impl State {
     }
 }
 
-/// What `differences` from the good commit say of a commit, when the bad one differs by `slowdown`. Both are logarithms.
-/// They say nothing yet when more runs are needed.
+/// What `differences` from the good commit say of a commit, when the bad one differs by `slowdown`. Both are
+/// logarithms. They say nothing yet when more runs are needed.
 pub fn judge(differences: &[f64], slowdown: f64, odds: &Odds) -> Option<Answer> {
     assert!(slowdown > 0.0, "the bad commit costs more");
     let above = |part: f64| is_above(differences, slowdown * part, odds);

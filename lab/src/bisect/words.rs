@@ -18,7 +18,8 @@ pub fn report(found: &Found, rules: &Rules, subject: impl Fn(&str) -> Result<Str
     }
     text += &match (&found.end, &found.step) {
         (End::First(first), Some(step)) if found.gradual => format!(
-            "gradual: no single commit carries it. The step in the middle is {}\n  it takes {} the {words} of its parent ({sure})\n",
+            "gradual: no single commit carries it. The step in the middle is {}\n  it takes {} the {words} of its \
+             parent ({sure})\n",
             named(first)?,
             times(step)
         ),

@@ -22,8 +22,8 @@ pub struct Change {
     pub is_worse: bool,
 }
 
-/// Compares `after` with `before`. A job is worse beyond the ratio `limit`, and better below one over it. Jobs that only
-/// one of them has are passed over.
+/// Compares `after` with `before`. A job is worse beyond the ratio `limit`, and better below one over it. Jobs that
+/// only one of them has are passed over.
 pub fn judge(before: &Record, after: &Record, limit: f64) -> Verdict {
     assert!(limit > 1.0, "a limit is a ratio that is worse");
     let names = before.machine.keys().chain(after.machine.keys().filter(|name| !before.machine.contains_key(*name)));

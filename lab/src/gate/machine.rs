@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, env, fs, process::Command};
 
 use crate::process::output;
 
-/// The parts of a processor that valgrind shows to programs, which choose their code by them. Its maker and speed it hides.
+/// The parts of a processor that valgrind shows to programs, which choose their code by them. Its maker and speed it
+/// hides.
 const SHOWN: [&str; 10] = ["abm", "avx", "avx2", "bmi1", "f16c", "fma", "rdrand", "rdseed", "rdtscp", "ssse3"];
 
 /// Tool, C library and processor, and the names and values of the caller's.

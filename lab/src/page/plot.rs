@@ -1,5 +1,5 @@
-//! A plot of some series as inline SVG. Places along the width are in percent, so that it fits each screen and text keeps
-//! its size.
+//! A plot of some series as inline SVG. Places along the width are in percent, so that it fits each screen and text
+//! keeps its size.
 
 use std::fmt::Write;
 
@@ -42,7 +42,8 @@ pub fn figure(few: &[&Series]) -> String {
         .collect();
     let label = format!("Costs of {} as multiples of the first commit's", escaped(&few[0].scenario));
     format!(
-        "<figure>\n<ul class=\"legend\">{legend}</ul>\n<div class=\"plot\"><svg role=\"img\" aria-label=\"{label}\">\n{svg}</svg></div>\n</figure>\n"
+        "<figure>\n<ul class=\"legend\">{legend}</ul>\n<div class=\"plot\"><svg role=\"img\" \
+         aria-label=\"{label}\">\n{svg}</svg></div>\n</figure>\n"
     )
 }
 

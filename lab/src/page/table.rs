@@ -17,7 +17,8 @@ pub fn table(series: &Series, beside: &[Beside]) -> String {
             let class = if step.verdict == Verdict::CannotTell { "" } else { name };
             let before = escaped(short(&step.before));
             format!(
-                "<td class=\"number\">{:.3} ({} to {})</td><td><code>{before}</code></td><td class=\"{class}\">{name}</td>",
+                "<td class=\"number\">{:.3} ({} to {})</td><td><code>{before}</code></td><td \
+                 class=\"{class}\">{name}</td>",
                 step.ratio,
                 bound(step.low),
                 bound(step.high)
@@ -25,7 +26,8 @@ pub fn table(series: &Series, beside: &[Beside]) -> String {
         });
         _ = writeln!(
             rows,
-            "<tr><td><code>{}</code></td><td>{}</td>{}<td class=\"number\">{:.3}</td>{step}<td class=\"number\">{}</td></tr>",
+            "<tr><td><code>{}</code></td><td>{}</td>{}<td class=\"number\">{:.3}</td>{step}<td \
+             class=\"number\">{}</td></tr>",
             escaped(short(&point.commit)),
             escaped(&point.revision),
             cell(point.value),
@@ -35,7 +37,8 @@ pub fn table(series: &Series, beside: &[Beside]) -> String {
     }
     format!(
         "<div class=\"table\"><table>\n<caption>{}</caption>\n<thead><tr><th>commit</th><th>revision</th>\
-         <th class=\"number\">{}</th><th class=\"number\">level</th><th class=\"number\">ratio</th><th>to</th><th>verdict</th>\
+         <th class=\"number\">{}</th><th class=\"number\">level</th><th \
+         class=\"number\">ratio</th><th>to</th><th>verdict</th>\
          <th class=\"number\">runs</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n{}",
         escaped(title),
         series.judge.name(),
@@ -65,8 +68,10 @@ fn neighbours(series: &Series, beside: &[Beside]) -> String {
         return rows;
     }
     format!(
-        "<div class=\"table\"><table>\n<caption>Beside others</caption>\n<thead><tr><th>name</th><th></th><th class=\"number\">{}</th>\
-         <th class=\"number\"><code>{}</code> in multiples of it</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n",
+        "<div class=\"table\"><table>\n<caption>Beside others</caption>\n<thead><tr><th>name</th><th></th><th \
+         class=\"number\">{}</th>\
+         <th class=\"number\"><code>{}</code> in multiples of \
+         it</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n",
         series.judge.name(),
         escaped(short(&last.commit))
     )

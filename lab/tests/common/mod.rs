@@ -106,8 +106,8 @@ impl Synthetic {
     }
 }
 
-/// The end of `program`, which must come within four minutes, whatever hangs in it. Its output goes to files: a pipe that a
-/// stray process holds open would be waited for.
+/// The end of `program`, which must come within four minutes, whatever hangs in it. Its output goes to files: a pipe
+/// that a stray process holds open would be waited for.
 pub(crate) fn finish(program: &mut Command) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let (out, err) = (folder.path().join("out"), folder.path().join("err"));

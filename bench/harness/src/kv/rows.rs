@@ -46,7 +46,8 @@ const HOT_KEYS: u64 = 2_000;
 pub fn run(settings: &Settings, out: &mut dyn Write) -> Result<()> {
     writeln!(
         out,
-        "| row | kop/s | get p50 | p95 | p99 | p99.9 | max ms | put p50 | p95 | p99 | p99.9 | max ms | hit | refused | wrong | RSS MB | disk MB | background % |"
+        "| row | kop/s | get p50 | p95 | p99 | p99.9 | max ms | put p50 | p95 | p99 | p99.9 | max ms | hit | refused | \
+         wrong | RSS MB | disk MB | background % |"
     )?;
     writeln!(out, "|{}", "-|".repeat(18))?;
     let bench = Bench { settings, shapes: Shapes::default(), round: 0 };
@@ -173,7 +174,8 @@ impl Bench<'_> {
         let (median, most) = (sizes[sizes.len() / 2], sizes[sizes.len() - 1]);
         writeln!(
             out,
-            "\nfiles while overwriting: median {median:.3}, at most {most:.3} times the records; records written for one put: {:.2}",
+            "\nfiles while overwriting: median {median:.3}, at most {most:.3} times the records; records written for \
+             one put: {:.2}",
             1.0 + copies / puts
         )?;
         self.settled(out, cache, dir)
@@ -214,7 +216,8 @@ impl Bench<'_> {
         let cleared = start.elapsed().as_secs_f64() * 1000.0;
         writeln!(
             out,
-            "\nrestart with {entries} entries: close {closed:.1} ms, open {opened:.1} ms ({processor} ms of all processors); clear {cleared:.3} ms\n"
+            "\nrestart with {entries} entries: close {closed:.1} ms, open {opened:.1} ms ({processor} ms of all \
+             processors); clear {cleared:.3} ms\n"
         )?;
         Ok(())
     }

@@ -4,8 +4,8 @@
 //! refdb-bench-rivals-kv FOLDER [--quick] [NAME...]
 //! ```
 //!
-//! A database's: load small entries, read them at random, overwrite them. A hybrid cache's: read through, zipfian, with a
-//! disk limit of a quarter of the requested entries. A memory cache's: few small entries, all of them hot.
+//! A database's: load small entries, read them at random, overwrite them. A hybrid cache's: read through, zipfian, with
+//! a disk limit of a quarter of the requested entries. A memory cache's: few small entries, all of them hot.
 
 mod stores;
 

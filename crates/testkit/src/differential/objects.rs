@@ -40,7 +40,8 @@ impl Objects {
         let mute = commit(&[merge], &format!("{people}\n"));
         let odd = commit(
             &[commits[0]],
-            "author O <o@x> 0 +0000\ncommitter  x  <a b@c> 99999999999 +9999\n\n\n\n  spaced subject  \n\nCRLF\r\n\r\nbody without an end",
+            "author O <o@x> 0 +0000\ncommitter  x  <a b@c> 99999999999 +9999\n\n\n\n  spaced subject  \
+             \n\nCRLF\r\n\r\nbody without an end",
         );
         let nobody = commit(&[], "author Nobody <n@example.com>\ncommitter No Date <n@example.com>\n\nsubject\n");
         commits.extend([side, merge, mute, odd, nobody]);

@@ -164,7 +164,8 @@ pub(super) fn random(rng: &mut Rng, words: &mut Vocabulary<'_>, format: RefForma
     parts
 }
 
-/// Objects that stand for others. Each commit is older than the one that it replaces: git 2.55 does not end in a circle.
+/// Objects that stand for others. Each commit is older than the one that it replaces: git 2.55 does not end in a
+/// circle.
 fn replacements(rng: &mut Rng, words: &Vocabulary<'_>, parts: &mut Vec<Part>) {
     let (commits, tags) = (&words.objects.commits, &words.objects.others[..2]);
     if !rng.one_in(5) {

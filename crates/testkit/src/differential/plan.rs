@@ -18,7 +18,8 @@ pub struct Plan {
     pub steps: Vec<Step>,
 }
 
-/// A piece of a repository. A piece that cannot be made, because of one before it for instance, is left out in both copies.
+/// A piece of a repository. A piece that cannot be made, because of one before it for instance, is left out in both
+/// copies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Part {
     /// A ref that holds the object with this id. Neither is checked: the name may be bad, the object missing.

@@ -129,7 +129,8 @@ impl Node {
         if at == 0 { Stage::Guessing(1) } else { Stage::Deciding }
     }
 
-    /// Ends a batch that is not decided, and never will be. Whether this request arrives makes no difference to its caller.
+    /// Ends a batch that is not decided, and never will be. Whether this request arrives makes no difference to its
+    /// caller.
     pub(crate) fn give_up(&mut self) -> (Option<Request>, Option<Report>) {
         self.stage = Stage::Ended;
         (Some(Request::Withdraw { batch: self.index, number: self.number }), Some(Report::Failure))

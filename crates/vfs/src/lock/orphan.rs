@@ -1,5 +1,5 @@
-//! The locks of a batch, which outlive its process with a record of what it was about to do. They are never just removed:
-//! an heir settles the record first, and the locks pass to it.
+//! The locks of a batch, which outlive its process with a record of what it was about to do. They are never just
+//! removed: an heir settles the record first, and the locks pass to it.
 
 use super::{
     LockError, LockTimeout,
@@ -66,8 +66,8 @@ impl StaleLock {
     }
 }
 
-/// Makes the lock file of a batch. It is signed and locked before it has a name, or it is none: `None` where that cannot
-/// be.
+/// Makes the lock file of a batch. It is signed and locked before it has a name, or it is none: `None` where that
+/// cannot be.
 pub(super) fn create(
     fs: &Fs,
     path: &Path,

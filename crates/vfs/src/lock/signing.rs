@@ -1,6 +1,7 @@
 //! A server's signature in its lock files, by which the next writer can tell whether their owner is still alive.
 //!
-//! Signed and locked by `flock(2)`, which ends with the process. A signed file without it belongs to a dead one (decision 0044).
+//! Signed and locked by `flock(2)`, which ends with the process. A signed file without it belongs to a dead one
+//! (decision 0044).
 
 use super::{StaleLock, reach};
 use crate::{
@@ -17,8 +18,9 @@ use std::{
     time::Duration,
 };
 
-/// Locks, then signs a new, empty lock file, for as long as the handle is open. A file system without `flock`, or a full
-/// one, leaves it as git's are. A signature implies the lock. Git's and JGit's lock files are never signed, so never removed.
+/// Locks, then signs a new, empty lock file, for as long as the handle is open. A file system without `flock`, or a
+/// full one, leaves it as git's are. A signature implies the lock. Git's and JGit's lock files are never signed, so
+/// never removed.
 pub(super) fn sign(file: &mut File) {
     if let Some(own) = Signature::own()
         && matches!(file.try_lock(), Ok(true))
@@ -27,8 +29,8 @@ pub(super) fn sign(file: &mut File) {
     }
 }
 
-/// Removes the lock file if it is signed and its owner is dead, with the content that was to be. A batch's goes to the heir.
-/// Whether it makes sense to try the lock again.
+/// Removes the lock file if it is signed and its owner is dead, with the content that was to be. A batch's goes to the
+/// heir. Whether it makes sense to try the lock again.
 ///
 /// The file stays locked by `flock` meanwhile, so that nobody removes the next owner's lock in its place.
 pub(super) fn remove_if_dead(fs: &Fs, path: &Path) -> bool {
@@ -51,8 +53,9 @@ fn settle_if_dead(fs: &Fs, suspect: Result<Option<Suspect>>) -> bool {
 /// A lock file without a signature is no longer one that is about to be signed.
 const LOST_FROM: Duration = Duration::from_secs(60);
 
-/// Removes a lock file whose signature is lost. A loss of power may leave it empty, or nothing but zeros. Git's locks look like
-/// that, too, so this is for files that servers alone make. Where each of those has its lock by `flock`, an owner that lives has it.
+/// Removes a lock file whose signature is lost. A loss of power may leave it empty, or nothing but zeros. Git's locks
+/// look like that, too, so this is for files that servers alone make. Where each of those has its lock by `flock`, an
+/// owner that lives has it.
 pub(super) fn remove_if_lost(fs: &Fs, path: &Path) -> Result<bool> {
     let Some((file, stat)) = open(fs, path)? else { return Ok(false) };
     let is_old = now_nanos().saturating_sub(stat.modified_nanos) >= LOST_FROM.as_nanos() as i128;

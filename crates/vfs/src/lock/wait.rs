@@ -14,8 +14,8 @@ const HOLDERS_TIMES: u32 = 60;
 /// all.
 const HOLDERS_MIN: Duration = Duration::from_secs(60);
 
-/// Does `attempt` until it finds that nobody holds the lock at `path`, as long as `patience` says. A lock whose owner is
-/// dead is removed.
+/// Does `attempt` until it finds that nobody holds the lock at `path`, as long as `patience` says. A lock whose owner
+/// is dead is removed.
 pub(super) fn wait_for<T>(
     fs: &Fs,
     path: &Path,

@@ -4,8 +4,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 
 /**
- * Decides, between prepare and commit, whether a batch happens: it speaks for a global ref database. The refs are locked
- * while it is asked. An object is for one batch and one thread, and throws nothing.
+ * Decides, between prepare and commit, whether a batch happens: it speaks for a global ref database. The refs are
+ * locked while it is asked. An object is for one batch and one thread, and throws nothing.
  */
 public abstract class Arbiter {
   /** What it says of a batch. */

@@ -36,7 +36,9 @@ public final class Cache implements AutoCloseable {
 
   /** When a write counts as done. */
   public enum Durability {
-    /** When this process's readers see it. It reaches the file within milliseconds, which {@code kill -9} may cut off. */
+    /**
+     * When this process's readers see it. It reaches the file within milliseconds, which {@code kill -9} may cut off.
+     */
     BUFFERED,
     /** When the operating system has it: it survives {@code kill -9}. Waits while the disk is behind. */
     WRITTEN,

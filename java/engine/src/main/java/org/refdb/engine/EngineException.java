@@ -13,7 +13,10 @@ public final class EngineException extends IOException {
     IO,
     /** A lock was not had in time: try again. The message names the lock file, its age and owner. */
     LOCKED,
-    /** The ref's own file is no good; other refs are not concerned. The message names the file, {@link #refName} the ref. */
+    /**
+     * The ref's own file is no good; other refs are not concerned. The message names the file, {@link #refName} the
+     * ref.
+     */
     BROKEN_REF,
     /** A file is broken. The message names it and the place in it. */
     CORRUPT,

@@ -4,8 +4,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * What a batch wrote down before the global ref database was asked. It is there while that is under way, and where it is
- * not known how it ended.
+ * What a batch wrote down before the global ref database was asked. It is there while that is under way, and where it
+ * is not known how it ended.
  *
  * @param id its name
  * @param mark as {@link Arbiter.Verdict.Ask} gave it

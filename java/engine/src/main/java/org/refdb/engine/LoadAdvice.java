@@ -40,7 +40,8 @@ final class LoadAdvice {
     String said = linkerMessage == null ? "" : linkerMessage;
     String reason;
     if (said.contains("failed to map segment") || said.contains("Operation not permitted")) {
-      reason = "the file system of that folder does not allow to execute files (mounted noexec?); " + otherFolder(howToChoose);
+      reason = "the file system of that folder does not allow to execute files (mounted noexec?); "
+          + otherFolder(howToChoose);
     } else if (said.contains("GLIBC_")) {
       reason = "this system's C library is older than glibc " + GLIBC_MIN + ", which refdb needs";
     } else if (said.contains("libc.musl") || said.contains("ld-musl") || said.contains("ld-linux")) {

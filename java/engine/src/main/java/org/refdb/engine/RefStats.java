@@ -19,7 +19,8 @@ package org.refdb.engine;
  * @param broken refs whose files are no good, as far as they were met
  * @param unsorted 1 where packed-refs says that it is sorted and was found not to be
  * @param gitPacks 0, or which settings let git pack refs by itself, so that small batches go to packed-refs though
- *     {@code refdb.smallBatches} is {@code auto}: 1 for {@code gc.packRefs}, 2 for {@code maintenance.pack-refs.enabled}, 3 for both
+ *     {@code refdb.smallBatches} is {@code auto}: 1 for {@code gc.packRefs},
+ *     2 for {@code maintenance.pack-refs.enabled}, 3 for both
  */
 public record RefStats(
     long view,
@@ -41,7 +42,10 @@ public record RefStats(
 
   /** The settings that {@link #gitPacks} is about. */
   public String settingsOfGit() {
-    return gitPacks == 1 ? "gc.packRefs" : gitPacks == 2 ? "maintenance.pack-refs.enabled" : "gc.packRefs and maintenance.pack-refs.enabled";
+    if (gitPacks == 1) {
+      return "gc.packRefs";
+    }
+    return gitPacks == 2 ? "maintenance.pack-refs.enabled" : "gc.packRefs and maintenance.pack-refs.enabled";
   }
 
   /** These figures once the view is gone: what it held, and knew to be broken, is so no more. */
@@ -74,7 +78,7 @@ public record RefStats(
 
   static RefStats unpack(Unpacker in) {
     return new RefStats(
-        in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(),
-        in.i64(), in.i64(), in.i64(), in.i64());
+        in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(),
+        in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64());
   }
 }

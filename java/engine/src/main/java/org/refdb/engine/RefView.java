@@ -8,9 +8,9 @@ import java.util.Optional;
 /**
  * A repository's refs, for any number of threads.
  *
- * <p>Names are full refnames. Look-ups and lists stay packed, everything else is records. An {@link Unpacker} reads look-ups,
- * as the library's file {@code refs/answer.rs} describes them. {@link RefRows} has the rows of a list. As a record a
- * kept row would take 156 bytes in place of 60. A walk would take up to twice the time (decision 0073).
+ * <p>Names are full refnames. Look-ups and lists stay packed, everything else is records. An {@link Unpacker} reads
+ * look-ups, as the library's file {@code refs/answer.rs} describes them. {@link RefRows} has the rows of a list. As a
+ * record a kept row would take 156 bytes in place of 60. A walk would take up to twice the time (decision 0073).
  */
 public final class RefView implements AutoCloseable {
   /** How {@link #optimize(boolean)} goes about it. */
@@ -69,7 +69,8 @@ public final class RefView implements AutoCloseable {
 
   /** The names of the refs that make it impossible to create one of this name. */
   public List<String> conflicting(String name) throws EngineException {
-    Unpacker answer = new Unpacker(handle.call(id -> RefNatives.conflicting(id, name.getBytes(StandardCharsets.UTF_8))));
+    Unpacker answer =
+        new Unpacker(handle.call(id -> RefNatives.conflicting(id, name.getBytes(StandardCharsets.UTF_8))));
     answer.u8();
     return answer.texts();
   }
@@ -90,8 +91,8 @@ public final class RefView implements AutoCloseable {
   }
 
   /**
-   * Why small batches go to packed-refs although {@code refdb.smallBatches} is {@code auto}, for a log. Of settings that
-   * the repository does not make itself it is said once in a process.
+   * Why small batches go to packed-refs although {@code refdb.smallBatches} is {@code auto}, for a log. Of settings
+   * that the repository does not make itself it is said once in a process.
    */
   public Optional<String> takeGitPacks() throws EngineException {
     return text(handle.call(RefNatives::takeGitPacks));
@@ -125,7 +126,8 @@ public final class RefView implements AutoCloseable {
   /**
    * Makes a batch of edits if an arbiter agrees, who is asked while the refs are locked.
    *
-   * @throws EngineException of kind {@code UNDECIDED} if he does not. The path is an intent if an earlier batch of one of
+   * @throws EngineException of kind {@code UNDECIDED} if he does not. The path is an intent if an earlier batch of one
+   *     of
    *     these refs is not decided yet
    */
   public BatchResult commit(RefBatch batch, Arbiter arbiter) throws EngineException {

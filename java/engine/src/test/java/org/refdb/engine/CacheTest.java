@@ -45,7 +45,8 @@ class CacheTest {
   void keysAndValuesOfEverySizeComeBackWithTheirTime() throws Exception {
     try (Cache cache = open()) {
       int room = Exchange.BYTES - 8;
-      int[] sizes = {0, 1, 7, 100, 16_384, 16_385, room - 101, room - 100, room - 99, room + 8 - 100, room + 8 - 99, room, 40_000, 1 << 20};
+      int[] sizes = {0, 1, 7, 100, 16_384, 16_385, room - 101, room - 100, room - 99, room + 8 - 100, room + 8 - 99,
+          room, 40_000, 1 << 20};
       for (int keySize : new int[] {0, 1, 100, room - 1, room, room + 1, room + 8, room + 9, 100_000}) {
         for (int size : sizes) {
           byte[] key = bytes(keySize, 31L * keySize + size);
@@ -140,7 +141,8 @@ class CacheTest {
 
   @Test
   void onlyABufferOfTheRightSizeOutsideOfTheHeapHasAnAddress() {
-    for (ByteBuffer wrong : new ByteBuffer[] {ByteBuffer.allocateDirect(10), ByteBuffer.allocate(Exchange.BYTES), null}) {
+    ByteBuffer[] wrongs = {ByteBuffer.allocateDirect(10), ByteBuffer.allocate(Exchange.BYTES), null};
+    for (ByteBuffer wrong : wrongs) {
       EngineException bug = assertThrows(EngineException.class, () -> CacheNatives.addressOf(wrong));
       assertEquals(EngineException.Kind.BUG, bug.kind());
     }

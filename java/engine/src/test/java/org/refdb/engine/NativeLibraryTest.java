@@ -68,7 +68,8 @@ class NativeLibraryTest {
       {"libc.so.6: version `GLIBC_2.34' not found (required by x.so)", "older"},
       {"libc.musl-x86_64.so.1: cannot open shared object file", "not glibc"},
       {"x.so: wrong ELF class: ELFCLASS32", "linux-x86_64"},
-      {"x.so: cannot open shared object file (Possible cause: can't load AARCH64 .so on a AMD 64 platform)", "linux-x86_64"},
+      {"x.so: cannot open shared object file (Possible cause: can't load AARCH64 .so on a AMD 64 platform)",
+          "linux-x86_64"},
       {"something else", "something else"},
     };
     for (String[] one : cases) {

@@ -8,9 +8,9 @@ import java.util.Optional;
 import org.eclipse.jgit.lib.Ref;
 
 /**
- * The single refs that a request was told of, to be told again without a look at the disk. A request that reads sees a ref
- * as it was at its first look. It sees changes by this process at once. Once a request is about to write, each of its answers
- * is proved. For one thread.
+ * The single refs that a request was told of, to be told again without a look at the disk. A request that reads sees a
+ * ref as it was at its first look. It sees changes by this process at once. Once a request is about to write, each of
+ * its answers is proved. For one thread.
  */
 public final class AskedRefs {
   /** A request that asks for more refs seldom asks for one twice. */

@@ -39,9 +39,9 @@ final class Edits {
   }
 
   /**
-   * What the reflogs say of who made a change, and when. JGit keeps the time of a given ident in reftables, and in files
-   * where an atomic batch has several commands. Everywhere else it is now, in the zone of the system, by JGit's {@code
-   * SystemReader}.
+   * What the reflogs say of who made a change, and when. JGit keeps the time of a given ident in reftables, and in
+   * files where an atomic batch has several commands. Everywhere else it is now, in the zone of the system, by JGit's
+   * {@code SystemReader}.
    *
    * @param given null for the repository's user
    */

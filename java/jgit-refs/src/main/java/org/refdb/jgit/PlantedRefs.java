@@ -17,7 +17,9 @@ import org.refdb.engine.Planted;
 import org.refdb.engine.RefBatch;
 import org.refdb.engine.Unpacker;
 
-/** What a {@link RefdbDatabase} does wrong under planted faults that need a state of their own. No released jar has it. */
+/**
+ * What a {@link RefdbDatabase} does wrong under planted faults that need a state of their own. No released jar has it.
+ */
 final class PlantedRefs {
   private static final Map<RefdbDatabase, PlantedRefs> OF = Collections.synchronizedMap(new WeakHashMap<>());
 

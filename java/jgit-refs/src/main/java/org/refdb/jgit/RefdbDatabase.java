@@ -45,15 +45,15 @@ import org.slf4j.LoggerFactory;
  * A repository's refs by refdb's engine, in either format.
  *
  * <p>Every answer is the engine's, which proves it fresh as far as {@code core.trustStat} and its relations ask. A list
- * reuses the rows of the last one if the engine says that they are the same. A ref is a value of its own and outlives this
- * database. The engine notices conversions and replacements of the repository by anyone. Once closed, every method throws
- * a {@link org.refdb.engine.ClosedHandleException}.
+ * reuses the rows of the last one if the engine says that they are the same. A ref is a value of its own and outlives
+ * this database. The engine notices conversions and replacements of the repository by anyone. Once closed, every method
+ * throws a {@link org.refdb.engine.ClosedHandleException}.
  *
  * <p>Where JGit's two databases differ, this follows {@code RefDirectory}.
  *
  * <p>A ref whose file is no good is not listed, and logged once. Asking for it by name is an error, unless the
- * question names other refs that are found. An update can replace or delete it. {@link #getAdditionalRefs} fails as long as there is one, since garbage collection asks for those to know
- * what to keep.
+ * question names other refs that are found. An update can replace or delete it. {@link #getAdditionalRefs} fails as
+ * long as there is one, since garbage collection asks for those to know what to keep.
  */
 public final class RefdbDatabase extends RefDatabase {
   private static final Logger logger = LoggerFactory.getLogger(RefdbDatabase.class);
@@ -109,7 +109,8 @@ public final class RefdbDatabase extends RefDatabase {
    * @param committer makes each batch
    */
   public static RefdbDatabase open(
-      RefViews views, Repository repository, Supplier<AskedRefs> request, BatchCommitter committer) throws EngineException {
+      RefViews views, Repository repository, Supplier<AskedRefs> request, BatchCommitter committer)
+      throws EngineException {
     Path folder = repository.getDirectory().toPath().toAbsolutePath();
     RefView view = views.open(folder, ViewSettings.of(repository.getConfig()));
     RefdbDatabase refs = new RefdbDatabase(repository, view, request, committer);
@@ -284,7 +285,8 @@ public final class RefdbDatabase extends RefDatabase {
 
   private List<Ref> list(Collection<String> prefixes, Collection<String> excluded) throws IOException {
     Ref head = null;
-    if (prefixes.stream().anyMatch(Constants.HEAD::startsWith) && excluded.stream().noneMatch(Constants.HEAD::startsWith)) {
+    if (prefixes.stream().anyMatch(Constants.HEAD::startsWith)
+        && excluded.stream().noneMatch(Constants.HEAD::startsWith)) {
       head = existing(Constants.HEAD);
     }
     if (Planted.ON && PlantedRefs.of(this).list(prefixes) != null) {
@@ -353,7 +355,8 @@ public final class RefdbDatabase extends RefDatabase {
         .ifPresent(
             text ->
                 logger.warn(
-                    "the loose refs of {} cannot be packed, and become more until they can be, so that lists get slow: {}",
+                    "the loose refs of {} cannot be packed, and become more until they can be,"
+                        + " so that lists get slow: {}",
                     repository.getDirectory(),
                     text));
     tellOfGit();
@@ -364,7 +367,8 @@ public final class RefdbDatabase extends RefDatabase {
         .ifPresent(
             text ->
                 logger.warn(
-                    "small batches of refs go to packed-refs in {}, and in repositories alike, since git may pack refs by itself: {}",
+                    "small batches of refs go to packed-refs in {}, and in repositories alike,"
+                        + " since git may pack refs by itself: {}",
                     repository.getDirectory(),
                     text));
   }
@@ -416,7 +420,8 @@ public final class RefdbDatabase extends RefDatabase {
   }
 
   /**
-   * The same for many objects, in their order. In files a question looks at each loose ref, however many objects it is about.
+   * The same for many objects, in their order. In files a question looks at each loose ref, however many objects it is
+   * about.
    *
    * @param ids none comes twice
    */

@@ -16,10 +16,10 @@ import org.refdb.engine.RefBatch;
 /**
  * One ref's update.
  *
- * <p>JGit looks at the ref, thinks (is it a fast-forward?) and writes, all under a lock. Here nothing is locked while it
- * thinks. The write names the value that was read, and the engine refuses it if the ref has another one meanwhile. Then
- * all is done over, as if the lock had been taken later. So a quicker writer never makes it fail, unless the caller named
- * the value that it expects.
+ * <p>JGit looks at the ref, thinks (is it a fast-forward?) and writes, all under a lock. Here nothing is locked while
+ * it thinks. The write names the value that was read, and the engine refuses it if the ref has another one meanwhile.
+ * Then all is done over, as if the lock had been taken later. So a quicker writer never makes it fail, unless the
+ * caller named the value that it expects.
  */
 final class RefdbUpdate extends RefUpdate {
   /** Each time someone else has made progress; more than this many in one update's time is no accident. */

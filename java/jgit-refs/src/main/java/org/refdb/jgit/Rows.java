@@ -13,7 +13,8 @@ final class Rows {
   /**
    * Rows of the engine's.
    *
-   * @param picks which of them are listed, by number; a negative number counts through {@link #resolved} instead; null for
+   * @param picks which of them are listed, by number; a negative number counts through {@link #resolved} instead; null
+   *     for
    *     all rows as they are
    */
   record Chunk(RefRows rows, int[] picks) {

@@ -68,7 +68,10 @@ record Tips(Repository repository, RefView view, LongConsumer saw) {
     return id.equals(ref.getObjectId()) || id.equals(peeled(ref));
   }
 
-  /** What a ref's tag leads to. Below refs/tags/ it proves nothing that packed-refs has no line of it: git 2.55 leaves some out. */
+  /**
+   * What a ref's tag leads to. Below refs/tags/ it proves nothing that packed-refs has no line of it: git 2.55 leaves
+   * some out.
+   */
   private ObjectId peeled(Ref ref) throws IOException {
     Ref leaf = ref.getLeaf();
     boolean isDoubtful = leaf.getPeeledObjectId() == null && leaf.getName().startsWith(Constants.R_TAGS);

@@ -31,7 +31,10 @@ import org.junit.jupiter.api.io.TempDir;
 import org.refdb.engine.BrokenRef;
 import org.refdb.engine.EngineException;
 
-/** Files below refs/ that are no refs, as power cuts, editors and backups leave them. They concern only who asks for them. */
+/**
+ * Files below refs/ that are no refs, as power cuts, editors and backups leave them. They concern only who asks for
+ * them.
+ */
 class BrokenRefsTest {
   private static final String MASTER = "refs/heads/master";
   private static final String EMPTY = "refs/changes/77/77/1";

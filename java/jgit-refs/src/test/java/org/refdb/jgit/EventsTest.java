@@ -114,9 +114,11 @@ class EventsTest {
         }
         // git compacts tables by itself, so that packing them again changes nothing.
         int expected = format == Lab.Format.REFTABLE && change.equals("packed") ? 0 : 1;
-        boolean isLate = ours[0] < Math.min(theirs[0], expected) && (format == Lab.Format.REFTABLE || !LOOKS_AT_FEW.contains(query));
+        boolean isLate =
+            ours[0] < Math.min(theirs[0], expected) && (format == Lab.Format.REFTABLE || !LOOKS_AT_FEW.contains(query));
         if (ours[0] + ours[1] != expected || isLate) {
-          wrong.append(format + ", " + change + ", " + query + ": " + Arrays.toString(ours) + Arrays.toString(theirs) + "\n");
+          wrong.append(format + ", " + change + ", " + query + ": " + Arrays.toString(ours) + Arrays.toString(theirs)
+              + "\n");
         }
       }
     }

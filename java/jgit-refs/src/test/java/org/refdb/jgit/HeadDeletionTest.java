@@ -63,7 +63,8 @@ class HeadDeletionTest {
         ReceiveCommand head = deleteInBatch(repository, atomic);
         assertEquals(ReceiveCommand.Result.REJECTED_OTHER_REASON, head.getResult());
         assertTrue(head.getMessage().startsWith("HEAD is not deleted, because"), head.getMessage());
-        assertEquals(atomic, repository.exactRef("refs/heads/beside") == null, "the rest of a batch goes on unless atomic");
+        assertEquals(atomic, repository.exactRef("refs/heads/beside") == null,
+            "the rest of a batch goes on unless atomic");
       }
     }
     assertEquals(id.name(), CGit.read(gitDir, "rev-parse", "--verify", "HEAD"));

@@ -27,7 +27,9 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** Behaviour of JGit's ref databases, case by case: each does the same on refdb and on JGit's database of that format. */
+/**
+ * Behaviour of JGit's ref databases, case by case: each does the same on refdb and on JGit's database of that format.
+ */
 class JgitExpectationsTest {
   private static final String MASTER = "refs/heads/master";
   private static final String SIDE = "refs/heads/side";
@@ -64,12 +66,14 @@ class JgitExpectationsTest {
   static String refs(Repository repository) throws Exception {
     List<String> refs = new ArrayList<>();
     for (Ref ref : repository.getRefDatabase().getRefs()) {
-      refs.add(ref.getName() + (ref.isSymbolic() ? ">" + ref.getTarget().getName() : "") + "=" + ref.getObjectId().name());
+      refs.add(ref.getName() + (ref.isSymbolic() ? ">" + ref.getTarget().getName() : "") + "="
+          + ref.getObjectId().name());
     }
     return refs.toString();
   }
 
-  private static String batch(Repository repository, boolean atomic, boolean force, ReceiveCommand... commands) throws Exception {
+  private static String batch(Repository repository, boolean atomic, boolean force, ReceiveCommand... commands)
+      throws Exception {
     BatchRefUpdate batch = repository.getRefDatabase().newBatchUpdate();
     batch.setAtomic(atomic);
     batch.setAllowNonFastForwards(force);
@@ -118,7 +122,8 @@ class JgitExpectationsTest {
         });
     cases.put("the current branch is not deleted", (r, ids) -> delete(r, MASTER, true));
     cases.put("a packed ref is deleted", (r, ids) -> delete(r, SIDE, true));
-    cases.put("a loose ref over a packed one is deleted", (r, ids) -> update(r, SIDE, ids.get(2)).update() + delete(r, SIDE, true));
+    cases.put("a loose ref over a packed one is deleted", (r, ids) -> update(r, SIDE, ids.get(2)).update()
+        + delete(r, SIDE, true));
     cases.put("a rewound ref is not deleted without force", (r, ids) -> delete(r, "refs/heads/ahead", false));
     cases.put("a ref that is not there is deleted", (r, ids) -> delete(r, "refs/heads/none", true));
     cases.put("a ref below a ref", (r, ids) -> update(r, MASTER + "/below", ids.get(1)).update() + refs(r));

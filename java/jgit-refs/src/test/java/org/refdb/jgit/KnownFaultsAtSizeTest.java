@@ -150,7 +150,8 @@ class KnownFaultsAtSizeTest {
       read = io("rchar") - read;
       written = io("wchar") - written;
       long limit = format == Lab.Format.FILES ? size + size / 10 : size / 10;
-      assertTrue(read < limit && written < limit, "reads " + read + " and writes " + written + " of " + size + " bytes");
+      assertTrue(
+          read < limit && written < limit, "reads " + read + " and writes " + written + " of " + size + " bytes");
       assertTrue(allocated() - heap < 1 << 20, "it allocates " + (allocated() - heap) + " bytes");
       assertNotNull(repository.exactRef("refs/changes/01/900001/1"));
     }

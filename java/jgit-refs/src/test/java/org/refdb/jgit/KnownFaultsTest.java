@@ -33,8 +33,8 @@ import org.refdb.engine.RefListing;
 import org.refdb.engine.RefViews;
 
 /**
- * What ref caches for Gerrit are known to get wrong. Each fault is a test that fails on a cache with it. The numbers are
- * those of the list in docs/testing.md. Faults that take many refs to show are in {@link KnownFaultsAtSizeTest}.
+ * What ref caches for Gerrit are known to get wrong. Each fault is a test that fails on a cache with it. The numbers
+ * are those of the list in docs/testing.md. Faults that take many refs to show are in {@link KnownFaultsAtSizeTest}.
  */
 class KnownFaultsTest {
   private static final String MASTER = "refs/heads/master";
@@ -228,7 +228,8 @@ class KnownFaultsTest {
           repository
               .getRefDatabase()
               .getRefsByPrefix(
-                  "main", "refs/main", "refs/tags/main", "refs/heads/main", "refs/remotes/main", "refs/remotes/main/HEAD");
+                  "main", "refs/main", "refs/tags/main", "refs/heads/main", "refs/remotes/main",
+                  "refs/remotes/main/HEAD");
       assertEquals(List.of("refs/heads/main"), refs.stream().map(Ref::getName).toList());
     }
   }

@@ -49,7 +49,9 @@ final class Lab {
     return views;
   }
 
-  /** Waits until there are more folds than before and none is under way. One would be in the way of removing the folder. */
+  /**
+   * Waits until there are more folds than before and none is under way. One would be in the way of removing the folder.
+   */
   static void awaitFolds(Path gitDir, long before) throws Exception {
     Path lock = gitDir.resolve("packed-refs.refdb-fold.lock");
     long deadline = System.nanoTime() + Duration.ofMinutes(2).toNanos();

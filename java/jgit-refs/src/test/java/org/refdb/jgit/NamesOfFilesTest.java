@@ -169,7 +169,8 @@ class NamesOfFilesTest {
     try (RefdbRepository repository = open(format);
         Repository plain = Lab.openPlain(gitDir)) {
       Map<String, String> texts =
-          Map.of("MERGE_MSG", "Merge branch 'x' into a branch with a long name\n", "MERGE_MODE", "", "BISECT_LOG", "git bisect start\n", "NOTES", "\0\1");
+          Map.of("MERGE_MSG", "Merge branch 'x' into a branch with a long name\n", "MERGE_MODE", "",
+              "BISECT_LOG", "git bisect start\n", "NOTES", "\0\1");
       for (Map.Entry<String, String> text : texts.entrySet()) {
         Lab.write(gitDir.resolve(text.getKey()), text.getValue());
         for (Repository each : List.of(plain, repository)) {

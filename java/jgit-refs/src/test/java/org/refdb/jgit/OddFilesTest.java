@@ -47,7 +47,8 @@ class OddFilesTest {
         assertTrue(listing.hasUntold());
       }
       String told = refs.view().takeDisorder().orElseThrow();
-      assertTrue(told.contains(gitDir.resolve("packed-refs") + " says that it is sorted, but refs/heads/y at byte "), told);
+      assertTrue(told.contains(gitDir.resolve("packed-refs") + " says that it is sorted, but refs/heads/y at byte "),
+          told);
     }
   }
 

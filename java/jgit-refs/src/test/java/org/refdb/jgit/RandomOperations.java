@@ -25,8 +25,8 @@ final class RandomOperations {
     "refs/tags/v1", "refs/tags/v2", "refs/changes/01/1/1", "refs/changes/01/1/meta", "refs/changes/02/2/1",
   };
   private static final String[] PREFIXES = {
-    "", "refs/", "refs/heads/", "refs/heads/a", "refs/heads/a/", "refs/changes/", "refs/changes/0", "refs/none/", "HEAD",
-    "H", "master",
+    "", "refs/", "refs/heads/", "refs/heads/a", "refs/heads/a/", "refs/changes/", "refs/changes/0", "refs/none/",
+    "HEAD", "H", "master",
   };
 
   private final Random random;
@@ -34,7 +34,8 @@ final class RandomOperations {
   private final Lab.Format oracle;
 
   /**
-   * @param oracle the format of JGit's repository. Its database of tables makes every batch whole or not at all, does not
+   * @param oracle the format of JGit's repository. Its database of tables makes every batch whole or not at all, does
+   *     not
    *     say of a command that it is a rewind, and looks for rewinds before it looks at old values
    */
   RandomOperations(long seed, List<ObjectId> ids, Lab.Format oracle) {
@@ -282,7 +283,8 @@ final class RandomOperations {
     ObjectId id = id();
     return switch (random.nextInt(8)) {
       case 0 -> repository -> "exact " + name + " " + told(repository.exactRef(name));
-      case 1 -> repository -> "find " + name + " " + told(repository.findRef(name.substring(name.lastIndexOf('/') + 1)));
+      case 1 -> repository -> "find " + name + " "
+          + told(repository.findRef(name.substring(name.lastIndexOf('/') + 1)));
       case 2 -> repository -> "prefix " + prefix + " " + told(repository.getRefDatabase().getRefsByPrefix(prefix));
       case 3 ->
           repository ->
@@ -290,7 +292,11 @@ final class RandomOperations {
                   + new TreeSet<>(told(repository.getRefDatabase().getRefsByPrefix(prefix, other)));
       case 4 ->
           repository ->
-              "excluded " + told(repository.getRefDatabase().getRefsByPrefixWithExclusions("refs/", Set.of(prefix + "x", "refs/heads/a")));
+              "excluded "
+                  + told(
+                      repository
+                          .getRefDatabase()
+                          .getRefsByPrefixWithExclusions("refs/", Set.of(prefix + "x", "refs/heads/a")));
       case 5 ->
           repository ->
               "conflicting " + name + " " + repository.getRefDatabase().isNameConflicting(name) + " "

@@ -84,7 +84,8 @@ class RefdbDatabaseTest {
   void everyMethodOfJgitsClassIsAnsweredOnPurpose() {
     for (Method method : RefDatabase.class.getDeclaredMethods()) {
       int modifiers = method.getModifiers();
-      if (Modifier.isStatic(modifiers) || Modifier.isPrivate(modifiers) || Modifier.isFinal(modifiers) || method.isSynthetic()) {
+      if (Modifier.isStatic(modifiers) || Modifier.isPrivate(modifiers) || Modifier.isFinal(modifiers)
+          || method.isSynthetic()) {
         continue;
       }
       boolean isAnswered =

@@ -28,7 +28,8 @@ import org.junit.jupiter.params.provider.EnumSource;
 /** Reflog entries have the time and the zone that JGit gives them, by its SystemReader. */
 class ReflogTimesTest {
   private static final PersonIdent GIVEN =
-      new PersonIdent("G Iven", "given@example.com", Instant.ofEpochSecond(1_500_000_000L), ZoneOffset.ofHoursMinutes(-3, -30));
+      new PersonIdent("G Iven", "given@example.com", Instant.ofEpochSecond(1_500_000_000L),
+          ZoneOffset.ofHoursMinutes(-3, -30));
 
   @TempDir Path folder;
 
@@ -91,7 +92,8 @@ class ReflogTimesTest {
   }
 
   /** For each ref that was logged by the write, who did it and when. */
-  private Map<String, String> made(Path gitDir, Lab.Format format, boolean isPlain, Write write, PersonIdent ident) throws Exception {
+  private Map<String, String> made(Path gitDir, Lab.Format format, boolean isPlain, Write write, PersonIdent ident)
+      throws Exception {
     Lab.create(gitDir, format);
     List<ObjectId> commits = Lab.objects(gitDir, 2).commits();
     CGit.read(gitDir, "config", "core.logAllRefUpdates", "true");

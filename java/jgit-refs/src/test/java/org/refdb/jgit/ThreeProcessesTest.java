@@ -31,8 +31,8 @@ import org.junit.jupiter.api.io.TempDir;
  * A JVM with refdb, one with JGit's own ref database and C git write to one repository while others pack.
  *
  * <p>All move one ref along a chain of commits, each step a compare-and-set. Every step that was
- * acknowledged must have been made. So there are as many of them as commits that the ref has passed. Besides each of them makes refs
- * of its own, which must all be there in the end.
+ * acknowledged must have been made. So there are as many of them as commits that the ref has passed. Besides each of
+ * them makes refs of its own, which must all be there in the end.
  *
  * <p>Where refs are in tables JGit stays out of it: with C git beside it it loses refs by itself.
  */
@@ -57,8 +57,8 @@ class ThreeProcessesTest {
   }
 
   /**
-   * refdb makes pairs of refs, which become loose files and are folded meanwhile. JGit and C git write beside them, and C git
-   * packs. A pair that was acknowledged is there for JGit, and in the end for all.
+   * refdb makes pairs of refs, which become loose files and are folded meanwhile. JGit and C git write beside them, and
+   * C git packs. A pair that was acknowledged is there for JGit, and in the end for all.
    */
   @Test
   void smallBatchesThatAreLooseLoseNothing() throws Exception {
@@ -70,7 +70,8 @@ class ThreeProcessesTest {
       packed.append(chain.get(0).name()).append(String.format(" refs/old/%06d\n", i));
     }
     Lab.write(gitDir.resolve("packed-refs"), packed.toString());
-    Files.writeString(gitDir.resolve("config"), "[refdb]\n\tsmallBatches = loose\n\tlooseRefs = 40\n", StandardOpenOption.APPEND);
+    Files.writeString(gitDir.resolve("config"), "[refdb]\n\tsmallBatches = loose\n\tlooseRefs = 40\n",
+        StandardOpenOption.APPEND);
     long folds = Lab.views().holdings().folds();
     ExecutorService threads = Executors.newCachedThreadPool();
     try (RefdbRepository repository = Lab.open(gitDir);
@@ -82,7 +83,8 @@ class ThreeProcessesTest {
               threads.submit(new GitWriter(gitDir, chain)),
               threads.submit(() -> otherJvm(gitDir, chain)));
       List<Future<Integer>> makers =
-          List.of(threads.submit(() -> makePairs(repository, plain, chain, "a")), threads.submit(() -> makePairs(repository, plain, chain, "b")));
+          List.of(threads.submit(() -> makePairs(repository, plain, chain, "a")),
+              threads.submit(() -> makePairs(repository, plain, chain, "b")));
       while (!Stream.concat(movers.stream(), makers.stream()).allMatch(Future::isDone)) {
         CGit.run(gitDir, "pack-refs", "--all"); // it gives up where a lock is held for long
         Thread.sleep(20);
@@ -120,7 +122,8 @@ class ThreeProcessesTest {
   }
 
   /** Makes pairs, and says how many were loose files when they were acknowledged. */
-  private static int makePairs(Repository repository, Repository plain, List<ObjectId> chain, String owner) throws Exception {
+  private static int makePairs(Repository repository, Repository plain, List<ObjectId> chain, String owner)
+      throws Exception {
     int loose = 0;
     for (int i = 0; i < PAIRS; i++) {
       ObjectId id = chain.get(i % chain.size());
@@ -156,7 +159,9 @@ class ThreeProcessesTest {
       for (int i = 0; i < PAIRS; i++) {
         for (String half : HALVES) {
           Ref ref = repository.exactRef(pair(owner, i, half));
-          assertTrue(ref != null && ref.getObjectId().equals(chain.get(i % chain.size())), pair(owner, i, half) + " is lost");
+          assertTrue(
+              ref != null && ref.getObjectId().equals(chain.get(i % chain.size())),
+              pair(owner, i, half) + " is lost");
         }
       }
     }

@@ -20,7 +20,10 @@ import org.eclipse.jgit.transport.Transport;
 import org.eclipse.jgit.transport.UploadPack;
 import org.refdb.jgit.JgitExpectationsTest.Case;
 
-/** Cases of {@link JgitExpectationsTest} in which a repository fetches from a plain JGit or pushes to one, or the reverse. */
+/**
+ * Cases of {@link JgitExpectationsTest} in which a repository fetches from a plain JGit or pushes to one, or the
+ * reverse.
+ */
 final class TransportCases {
   private static final String MASTER = "refs/heads/master";
   private static final String SIDE = "refs/heads/side";
@@ -29,12 +32,14 @@ final class TransportCases {
 
   static Map<String, Case> all() {
     Map<String, Case> cases = new LinkedHashMap<>();
-    cases.put("a fetch", (r, ids) -> withOther(r, other -> fetch(r, other) + JgitExpectationsTest.log(r, "refs/remotes/o/new")));
+    cases.put("a fetch",
+        (r, ids) -> withOther(r, other -> fetch(r, other) + JgitExpectationsTest.log(r, "refs/remotes/o/new")));
     cases.put("a fetch prunes", (r, ids) -> withOther(r, other -> prune(r, other, ids)));
     cases.put("a fetch by another", (r, ids) -> withOther(r, other -> fetch(other, r)));
     cases.put("a push", (r, ids) -> withOther(r, other -> push(r, other, false)));
     cases.put("an atomic push", (r, ids) -> withOther(r, other -> push(r, other, true)));
-    cases.put("a push by another", (r, ids) -> withOther(r, other -> push(other, r, false) + JgitExpectationsTest.log(r, "refs/heads/new")));
+    cases.put("a push by another",
+        (r, ids) -> withOther(r, other -> push(other, r, false) + JgitExpectationsTest.log(r, "refs/heads/new")));
     cases.put("an atomic push by another", (r, ids) -> withOther(r, other -> push(other, r, true)));
     return cases;
   }
@@ -80,7 +85,8 @@ final class TransportCases {
   }
 
   private static String fetch(Transport transport) throws Exception {
-    FetchResult result = transport.fetch(NullProgressMonitor.INSTANCE, List.of(new RefSpec("+refs/heads/*:refs/remotes/o/*")));
+    FetchResult result =
+        transport.fetch(NullProgressMonitor.INSTANCE, List.of(new RefSpec("+refs/heads/*:refs/remotes/o/*")));
     List<String> updates = new ArrayList<>();
     for (TrackingRefUpdate update : result.getTrackingRefUpdates()) {
       updates.add(update.getLocalName() + " " + update.getResult());
@@ -110,7 +116,8 @@ final class TransportCases {
         transport -> {
           transport.setPushAtomic(atomic);
           List<RemoteRefUpdate> updates = new ArrayList<>();
-          for (String[] of : new String[][] {{SIDE, "refs/heads/new"}, {SIDE, SIDE}, {MASTER, "refs/heads/ahead"}, {null, MASTER}}) {
+          String[][] pairs = {{SIDE, "refs/heads/new"}, {SIDE, SIDE}, {MASTER, "refs/heads/ahead"}, {null, MASTER}};
+          for (String[] of : pairs) {
             updates.add(new RemoteRefUpdate(client, of[0], of[1], true, null, null));
           }
           PushResult result = transport.push(NullProgressMonitor.INSTANCE, updates);

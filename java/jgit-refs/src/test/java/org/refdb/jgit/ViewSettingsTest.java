@@ -26,12 +26,15 @@ class ViewSettingsTest {
   @Test
   void whatTheUserOrTheSiteSetsIsPassedOn() throws Exception {
     Config outer = new Config();
-    outer.fromText("[refdb]\n\tsmallBatches = loose\n\tlooseRefs = 100\n[core]\n\tfilesRefLockTimeout = 7\n[gc]\n\tpackRefs = false\n");
+    outer.fromText(
+        "[refdb]\n\tsmallBatches = loose\n\tlooseRefs = 100\n[core]\n\tfilesRefLockTimeout = 7\n"
+            + "[gc]\n\tpackRefs = false\n");
     List<String> all =
         List.of("core.filesRefLockTimeout=7", "refdb.smallBatches=loose", "refdb.looseRefs=100", "gc.packRefs=false");
     assertEquals(all, ViewSettings.of(new Config(outer)).config());
     outer.fromText("[gc]\n\tpackRefs\n[maintenance \"pack-refs\"]\n\tenabled = no\n");
-    assertEquals(List.of("gc.packRefs", "maintenance.pack-refs.enabled=no"), ViewSettings.of(new Config(outer)).config());
+    assertEquals(List.of("gc.packRefs", "maintenance.pack-refs.enabled=no"),
+        ViewSettings.of(new Config(outer)).config());
   }
 
   /** What the installer sets, in a repository whose own file outranks it. */
@@ -102,7 +105,8 @@ class ViewSettingsTest {
     Path gitDir = Lab.create(folder.resolve("r.git"), Lab.Format.FILES);
     ObjectId commit = Lab.objects(gitDir, 1).commits().get(0);
     Lab.write(gitDir.resolve("packed-refs"), longPackedRefs(commit));
-    Files.writeString(gitDir.resolve("config"), "[refdb]\n\tsmallBatches = loose\n\tlooseRefs = 8\n", StandardOpenOption.APPEND);
+    Files.writeString(gitDir.resolve("config"), "[refdb]\n\tsmallBatches = loose\n\tlooseRefs = 8\n",
+        StandardOpenOption.APPEND);
     long folds = Lab.views().holdings().folds();
     try (RefdbRepository repository = Lab.open(gitDir);
         RevWalk walk = new RevWalk(repository)) {
@@ -119,7 +123,8 @@ class ViewSettingsTest {
       Lab.awaitFolds(gitDir, folds);
       assertEquals(0, Lab.views().holdings().failedFolds());
       assertEquals(commit, repository.exactRef("refs/heads/7b").getObjectId());
-      assertTrue(Files.readString(gitDir.resolve("packed-refs")).contains(" refs/heads/0a\n"), "the first batch is packed");
+      assertTrue(Files.readString(gitDir.resolve("packed-refs")).contains(" refs/heads/0a\n"),
+          "the first batch is packed");
     }
   }
 

@@ -4,9 +4,9 @@ import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * A working set of about twice the room. Inserts come without end, each followed by a get of a zipfian key among those
- * inserted so far. Then more inserts come while few hot keys are read in turn. Each engine has its own kind of room. Refdb
- * has a limit in bytes. ChronicleMap is given that number of entries and grows to three times as many before it refuses
- * any. H2 as Gerrit uses it has no limit until it is pruned.
+ * inserted so far. Then more inserts come while few hot keys are read in turn. Each engine has its own kind of room.
+ * Refdb has a limit in bytes. ChronicleMap is given that number of entries and grows to three times as many before it
+ * refuses any. H2 as Gerrit uses it has no limit until it is pruned.
  */
 final class Pressure {
   private static final int THREADS = 8;
@@ -20,7 +20,9 @@ final class Pressure {
   private final double seconds;
   private final double rate;
 
-  /** {@code rate}: operations a second of all threads together, for {@code seconds}; 0: all entries, as fast as it goes. */
+  /**
+   * {@code rate}: operations a second of all threads together, for {@code seconds}; 0: all entries, as fast as it goes.
+   */
   Pressure(Table table, long entries, double seconds, double rate) {
     this.table = table;
     this.entries = entries;
