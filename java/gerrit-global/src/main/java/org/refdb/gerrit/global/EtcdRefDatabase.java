@@ -19,7 +19,7 @@ import org.refdb.gerrit.global.transaction.GlobalRefs.Found;
 import org.refdb.gerrit.global.transaction.Sequences;
 import org.refdb.gerrit.global.transaction.Values;
 
-/** Gerrit's interface over {@link GlobalRefs}. */
+/** Gerrit's interface to the global ref database, implemented by {@link GlobalRefs}. */
 @Singleton
 public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
   private final GlobalRefs refs;
@@ -49,7 +49,10 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
     }
   }
 
-  /** The interface does not tell where a symbolic ref is to lead, so etcd cannot decide. HEAD is each node's own. */
+  /**
+   * Whether each node has its own value: HEAD and other symbolic refs, because the interface does not pass their
+   * targets.
+   */
   private static boolean isOfThisNode(Ref ref) {
     return ref.isSymbolic() || ref.getName().equals(Constants.HEAD);
   }
@@ -62,9 +65,10 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
   }
 
   @Override
-  public boolean compareAndPut(Project.NameKey project, Ref currRef, ObjectId newRefValue) throws GlobalRefDbSystemError {
+  public boolean compareAndPut(Project.NameKey project, Ref currRef, ObjectId newRefValue)
+      throws GlobalRefDbSystemError {
     if (currRef.isSymbolic() && newRefValue != null && !newRefValue.equals(ObjectId.zeroId())) {
-      // An update through it is one of the ref that it leads to.
+      // An update through a symbolic ref is one of its target.
       return compareAndPut(project, currRef.getLeaf(), newRefValue);
     }
     if (isOfThisNode(currRef)) {
@@ -72,12 +76,23 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
     }
     String ref = currRef.getName();
     String value = newRefValue == null ? Values.DELETED.getFirst() : newRefValue.name();
-    // Two nodes that count up to the same number have not done the same.
+    // Two nodes that increment a sequence to the same number have each used it.
     boolean catchesUp = !Sequences.is(ref);
-    RolledBackRefs.Put put = new RolledBackRefs.Put(project.get(), ref, Values.isNothing(currRef) ? Optional.empty() : Optional.of(Values.text(currRef)));
+    RolledBackRefs.Put put =
+        new RolledBackRefs.Put(
+            project.get(),
+            ref,
+            Values.isNothing(currRef) ? Optional.empty() : Optional.of(Values.text(currRef)));
     boolean isDone = false;
     try {
-      isDone = compareAndPut(project, ref, Values.expected(currRef), value, catchesUp, revision -> takenBack.made(put, revision));
+      isDone =
+          compareAndPut(
+              project,
+              ref,
+              Values.expected(currRef),
+              value,
+              catchesUp,
+              revision -> takenBack.made(put, revision));
       return isDone;
     } finally {
       if (!isDone) {
@@ -154,6 +169,14 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
 
   private static GlobalRefDbSystemError failed(String what, Project.NameKey project, String ref, Exception why) {
     return new GlobalRefDbSystemError(
-        "cannot " + what + " " + ref + " of " + project.get() + " in the global ref database: " + why.getMessage(), why);
+        "cannot "
+            + what
+            + " "
+            + ref
+            + " of "
+            + project.get()
+            + " in the global ref database: "
+            + why.getMessage(),
+        why);
   }
 }

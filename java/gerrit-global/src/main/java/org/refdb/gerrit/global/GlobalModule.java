@@ -25,11 +25,14 @@ import org.refdb.gerrit.global.etcd.Settings;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.watch.WatchService;
 
-/** The plugin: binds the global ref database, which the high-availability and multi-site plugins ask for. */
+/**
+ * Module of the plugin refdb-global: binds the global ref database, which the high-availability and multi-site plugins
+ * use.
+ */
 public final class GlobalModule extends LifecycleModule {
   @Override
   protected void configure() {
-    // The last one stops first.
+    // Listeners stop in reverse order, so the client is closed last.
     listener().to(Closing.class);
     if (hasInterface()) {
       install(new InterfaceModule());
@@ -48,7 +51,7 @@ public final class GlobalModule extends LifecycleModule {
         });
   }
 
-  /** Gerrit's module with the interface; native mode does without. */
+  /** Whether Gerrit's module with the interface is installed; native mode does not need it. */
   private static boolean hasInterface() {
     try {
       Class.forName("com.gerritforge.gerrit.globalrefdb.GlobalRefDatabase", false, GlobalModule.class.getClassLoader());

@@ -6,7 +6,7 @@ import com.google.gerrit.lifecycle.LifecycleModule;
 import com.google.inject.Scopes;
 import org.refdb.gerrit.global.disk.RolledBackRefs;
 
-/** Binds the interface that the high-availability and multi-site plugins ask. */
+/** Binds the interface that the high-availability and multi-site plugins use. */
 final class InterfaceModule extends LifecycleModule {
   @Override
   protected void configure() {

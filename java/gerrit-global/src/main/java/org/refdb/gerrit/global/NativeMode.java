@@ -43,15 +43,15 @@ import org.refdb.gerrit.refs.GlobalSettled;
 import org.refdb.jgit.BatchCommitter;
 import org.refdb.jgit.NotAgreedException;
 
-/** Native mode on etcd. The lib module makes it, from the plugin's jar, with a class loader of its own. */
+/** Native mode on etcd. The lib module loads this class by name from the plugin's jar, with a separate class loader. */
 public final class NativeMode implements GlobalDecision, AutoCloseable {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
   private static final long SETTLE_MILLIS = 500;
 
-  /** How often a batch meets an intent that can be settled before that is an error. */
+  /** How many attempts a batch has to get past intents of other batches before it fails. */
   private static final int ATTEMPTS_MAX = 5;
 
-  /** An intent of this process that is to be settled, and where. */
+  /** An intent of this process that is to be settled. */
   private record Open(String project, RefView view) {}
 
   private final GlobalRefs refs;
@@ -75,7 +75,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
     settling.scheduleWithFixedDelay(this::settleOpen, SETTLE_MILLIS, SETTLE_MILLIS, TimeUnit.MILLISECONDS);
   }
 
-  /** The site's name as a node. A program that runs beside the server has another, since its marks are not the server's. */
+  /** The name of this node. A program that runs beside the server gets another one, because it has marks of its own. */
   private static NodeName nodeIn(Path folder) throws IOException {
     Files.createDirectories(folder);
     // Held as long as the process lives.
@@ -113,7 +113,9 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
     return ref -> stored.has(project, ref);
   }
 
-  private BatchResult commit(String project, RefView view, RefBatch batch, Consumer<EtcdArbiter.Ahead> ahead) throws IOException {
+  private BatchResult commit(
+      String project, RefView view, RefBatch batch, Consumer<EtcdArbiter.Ahead> ahead)
+      throws IOException {
     for (int attempt = 1; ; attempt++) {
       EtcdArbiter question = new EtcdArbiter(refs, project, storedOf(project), intents::begin);
       try {
@@ -128,7 +130,8 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
         if (e.kind() != EngineException.Kind.UNDECIDED) {
           throw e;
         }
-        // Another batch's intent, whose locks are gone. Its own one stays where its answer came too late for its group.
+        // The intent of another batch that holds no locks any more. The own intent remains if its answer came too late
+        // for its group.
         if (attempt == ATTEMPTS_MAX || e.path().isEmpty() || question.leavesIntent()) {
           throw new NotAgreedException(NotAgreedException.Why.NO_ANSWER, e.getMessage(), e);
         }
@@ -139,11 +142,14 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
     }
   }
 
-  /** An intent that stays is settled in the background, as soon as etcd and the disk allow it. */
+  /**
+   * Releases the resources of a batch. An intent that remains is settled in the background, as soon as etcd and the
+   * disk allow it.
+   */
   private void end(String project, RefView view, EtcdArbiter question) {
     String id = question.intentId();
     if (id != null) {
-      // Before its slot may be another batch's, which may have an intent of this name.
+      // Before the slot is returned, because the next batch that uses it may have an intent of the same name.
       intents.end(id);
     }
     question.close();
@@ -172,7 +178,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
     }
   }
 
-  /** Leaves it to the background: who reads does not wait for etcd. */
+  /** Leaves the intents of this node to the background, so that readers do not wait for etcd. */
   @Override
   public void opened(String project, RefView view) throws IOException {
     for (GlobalIntent intent : view.globalIntents()) {
@@ -187,16 +193,20 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
         (id, one) -> {
           try {
             List<GlobalIntent> there =
-                one.view().globalIntents().stream().filter(intent -> intent.id().equals(id)).toList();
+                one.view().globalIntents().stream()
+                    .filter(intent -> intent.id().equals(id))
+                    .toList();
             boolean isSettled = true;
             for (GlobalIntent intent : there) {
-              isSettled = intents.settle(one.project(), one.view(), intent, storedOf(one.project())) != Outcome.UNDER_WAY;
+              isSettled =
+                  intents.settle(one.project(), one.view(), intent, storedOf(one.project()))
+                      != Outcome.UNDER_WAY;
             }
             if (isSettled) {
               open.remove(id);
             }
           } catch (ClosedHandleException e) {
-            // Who opens it next settles it.
+            // The next one that opens the project settles it.
             open.remove(id);
           } catch (IOException | GlobalRefException | RuntimeException e) {
             log.atFine().withCause(e).log("an update of %s is not settled yet", one.project());
@@ -220,7 +230,11 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
           underWay++;
         } else if (isDry) {
           boolean isAgreed = intents.isAgreed(project, intent, storedOf(project));
-          said.accept(what + (isAgreed ? "would be finished, since etcd has it" : "would be dropped, since etcd has it not"));
+          said.accept(
+              what
+                  + (isAgreed
+                      ? "would be finished, since etcd has it"
+                      : "would be dropped, since etcd has it not"));
           settled++;
         } else {
           said.accept(what + intents.settle(project, view, intent, storedOf(project)).text());
@@ -248,7 +262,11 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   public GlobalCounts counts() {
     Counts counts = refs.counts();
     return new GlobalCounts(
-        counts.updates.sum(), counts.refused.sum(), counts.failed.sum(), counts.unknown.sum(), refs.slots().unresolvedCount());
+        counts.updates.sum(),
+        counts.refused.sum(),
+        counts.failed.sum(),
+        counts.unknown.sum(),
+        refs.slots().unresolvedCount());
   }
 
   @Override

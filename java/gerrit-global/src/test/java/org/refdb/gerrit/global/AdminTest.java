@@ -106,7 +106,10 @@ final class AdminTest {
     inEtcd(MAIN, project.commit(1));
     Compare.Summary summary = compare();
     assertTrue(summary.isClean() && !summary.imported(), summary.toString());
-    assertEquals(2, summary.neverSeen(), "old and the change's meta ref; a patch set's ref never changes and is not stored");
+    assertEquals(
+        2,
+        summary.neverSeen(),
+        "old and the change's meta ref; a patch set's ref never changes and is not stored");
     importAll();
     assertEquals(new Compare.Summary(3, 0, 0, true, true), compare());
   }
@@ -124,7 +127,16 @@ final class AdminTest {
     project.set("refs/heads/by-git", project.commit(11));
     assertEquals(4, compare().different());
     assertEquals(
-        Map.of(MAIN, Kind.OTHER, OLD, Kind.ONLY_ON_DISK, NEW, Kind.ONLY_IN_ETCD, "refs/heads/by-git", Kind.ONLY_ON_DISK), kinds());
+        Map.of(
+            MAIN,
+            Kind.OTHER,
+            OLD,
+            Kind.ONLY_ON_DISK,
+            NEW,
+            Kind.ONLY_IN_ETCD,
+            "refs/heads/by-git",
+            Kind.ONLY_ON_DISK),
+        kinds());
     String lost = found.stream().filter(one -> one.ref().equals(NEW)).findFirst().orElseThrow().text();
     assertTrue(lost.contains("that object is not here"), lost);
 
@@ -214,7 +226,12 @@ final class AdminTest {
     assertTrue(member.leads(), member.text());
     assertTrue(member.bytes() > 0 && member.inUse() <= member.bytes() && member.revision() > 0, member.text());
     assertNotNull(member.quota(), member.text());
-    assertTrue(status.text().get(1).contains("2 refs and more are behind on this disk; " + MAIN + " for 5 s"), status.text().toString());
+    assertTrue(
+        status
+            .text()
+            .get(1)
+            .contains("2 refs and more are behind on this disk; " + MAIN + " for 5 s"),
+        status.text().toString());
     Settings settings = Nodes.settings("http://localhost:" + EtcdServer.freePort(), "x/");
     try (GlobalRefs lonely = new GlobalRefs(settings, NodeName.of("lonely"))) {
       Status bad = Status.ask(lonely, new LaggingRefs.Report(0, null, 0, false), 0);

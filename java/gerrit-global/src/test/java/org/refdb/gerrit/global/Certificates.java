@@ -19,8 +19,21 @@ final class Certificates {
     Certificates made = new Certificates(folder);
     for (String authority : List.of("ca", "other-ca")) {
       made.openssl(
-          "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=" + authority,
-          "-keyout", authority + ".key", "-out", authority + ".pem");
+          "req",
+          "-x509",
+          "-newkey",
+          "ec",
+          "-pkeyopt",
+          "ec_paramgen_curve:prime256v1",
+          "-nodes",
+          "-days",
+          "2",
+          "-subj",
+          "/CN=" + authority,
+          "-keyout",
+          authority + ".key",
+          "-out",
+          authority + ".pem");
     }
     made.sign("server", "ca");
     made.sign("client", "ca");
@@ -29,13 +42,38 @@ final class Certificates {
   }
 
   private void sign(String name, String authority) throws IOException, InterruptedException {
-    Files.writeString(folder.resolve("extensions"), "subjectAltName=DNS:localhost\nextendedKeyUsage=serverAuth,clientAuth\n");
+    Files.writeString(
+        folder.resolve("extensions"),
+        "subjectAltName=DNS:localhost\nextendedKeyUsage=serverAuth,clientAuth\n");
     openssl(
-        "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=" + name, "-keyout", name + ".key", "-out",
+        "req",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-subj",
+        "/CN=" + name,
+        "-keyout",
+        name + ".key",
+        "-out",
         name + ".csr");
     openssl(
-        "x509", "-req", "-in", name + ".csr", "-CA", authority + ".pem", "-CAkey", authority + ".key", "-CAcreateserial", "-days", "2",
-        "-extfile", "extensions", "-out", name + ".pem");
+        "x509",
+        "-req",
+        "-in",
+        name + ".csr",
+        "-CA",
+        authority + ".pem",
+        "-CAkey",
+        authority + ".key",
+        "-CAcreateserial",
+        "-days",
+        "2",
+        "-extfile",
+        "extensions",
+        "-out",
+        name + ".pem");
   }
 
   private void openssl(String... words) throws IOException, InterruptedException {
@@ -59,6 +97,12 @@ final class Certificates {
   }
 
   List<String> ofCtl() {
-    return List.of("--cacert", file("ca.pem").toString(), "--cert", file("client.pem").toString(), "--key", file("client.key").toString());
+    return List.of(
+        "--cacert",
+        file("ca.pem").toString(),
+        "--cert",
+        file("client.pem").toString(),
+        "--key",
+        file("client.key").toString());
   }
 }

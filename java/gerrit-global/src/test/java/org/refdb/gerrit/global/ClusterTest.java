@@ -70,7 +70,9 @@ final class ClusterTest {
       long now = Long.parseLong(value(one).orElseThrow());
       assertEquals(value(one), value(two));
       assertTrue(now >= acknowledged.get(), now + " steps are there, and " + acknowledged + " were acknowledged");
-      assertTrue(now <= acknowledged.get() + unknown.get(), now + " steps are there, " + acknowledged + " acknowledged, " + unknown + " unknown");
+      assertTrue(
+          now <= acknowledged.get() + unknown.get(),
+          now + " steps are there, " + acknowledged + " acknowledged, " + unknown + " unknown");
     } finally {
       proxies.forEach(Proxy::close);
       for (EtcdServer member : members) {

@@ -67,7 +67,9 @@ final class ContractTest {
   void theFirstPutCreatesTheRefWhateverItsNodeHad() {
     assertTrue(database.compareAndPut(project, none(NAME), id(1)));
     assertTrue(database.compareAndPut(project, ref("refs/heads/zero", 0), id(1)));
-    assertTrue(database.compareAndPut(project, new ObjectIdRef.Unpeeled(Ref.Storage.NEW, "refs/heads/null", null), id(1)));
+    assertTrue(
+        database.compareAndPut(
+            project, new ObjectIdRef.Unpeeled(Ref.Storage.NEW, "refs/heads/null", null), id(1)));
     assertTrue(database.compareAndPut(project, ref("refs/heads/old", 7), id(8)));
     assertEquals(Optional.of(id(8)), database.get(project, "refs/heads/old", ObjectId.class));
   }
@@ -145,7 +147,8 @@ final class ContractTest {
     database.put(project, "put", 8);
     assertEquals(Optional.of(8), database.get(project, "put", Integer.class));
     assertEquals(Optional.empty(), database.get(project, "absent", String.class));
-    GlobalRefDbSystemError error = assertThrows(GlobalRefDbSystemError.class, () -> database.get(project, "text", Long.class));
+    GlobalRefDbSystemError error =
+        assertThrows(GlobalRefDbSystemError.class, () -> database.get(project, "text", Long.class));
     assertTrue(error.getMessage().contains("text of a/project"), error.getMessage());
     assertThrows(IllegalArgumentException.class, () -> database.put(project, "put", new StringBuilder()));
   }
@@ -182,8 +185,11 @@ final class ContractTest {
   void aLockThatIsHeldTooLongIsRefusedWithTheNameOfItsHolder() throws Exception {
     try (GlobalRefs otherRefs = Nodes.open(etcd.url(), prefix);
         AutoCloseable held = otherRefs.lock(project.get(), NAME)) {
-      GlobalRefDbLockException late = assertThrows(GlobalRefDbLockException.class, () -> database.lockRef(project, NAME));
-      assertTrue(late.getCause().getMessage().contains("process " + ProcessHandle.current().pid()), late.getCause().getMessage());
+      GlobalRefDbLockException late =
+          assertThrows(GlobalRefDbLockException.class, () -> database.lockRef(project, NAME));
+      assertTrue(
+          late.getCause().getMessage().contains("process " + ProcessHandle.current().pid()),
+          late.getCause().getMessage());
     }
     database.lockRef(project, NAME).close();
   }
@@ -234,7 +240,10 @@ final class ContractTest {
       database.put(project, "version", 1);
       assertEquals(Optional.of(1), other.get(project, "version", Integer.class));
       database.remove(project);
-      assertThrows(GlobalRefDbSystemError.class, () -> other.put(project, "version", 2), "it would bring a removed project back");
+      assertThrows(
+          GlobalRefDbSystemError.class,
+          () -> other.put(project, "version", 2),
+          "it would bring a removed project back");
       database.put(project, "version", 3);
       assertEquals(Optional.of(3), other.get(project, "version", Integer.class));
       database.remove(project);
@@ -262,6 +271,7 @@ final class ContractTest {
   }
 
   private String values() throws Exception {
-    return etcd.ctl("get", "--prefix", "--keys-only", prefix + "v/").strip() + etcd.ctl("get", "--prefix", "--keys-only", prefix + "d/").strip();
+    return etcd.ctl("get", "--prefix", "--keys-only", prefix + "v/").strip()
+        + etcd.ctl("get", "--prefix", "--keys-only", prefix + "d/").strip();
   }
 }

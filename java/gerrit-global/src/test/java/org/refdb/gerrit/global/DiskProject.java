@@ -44,7 +44,9 @@ final class DiskProject implements AutoCloseable {
   static DiskProject withPackedRefs(Stream<String> lines) throws IOException {
     DiskProject project = create();
     List<String> header = List.of("# pack-refs with: peeled fully-peeled sorted ");
-    Files.write(project.folder.resolve("packed-refs"), (Iterable<String>) Stream.concat(header.stream(), lines)::iterator);
+    Files.write(
+        project.folder.resolve("packed-refs"),
+        (Iterable<String>) Stream.concat(header.stream(), lines)::iterator);
     return project;
   }
 
@@ -112,7 +114,12 @@ final class DiskProject implements AutoCloseable {
     try (ObjectInserter inserter = repository.newObjectInserter()) {
       CommitBuilder commit = new CommitBuilder();
       commit.setTreeId(inserter.insert(Constants.OBJ_TREE, new byte[0]));
-      commit.setAuthor(new PersonIdent("A", "a@example.com", Instant.ofEpochSecond(1_700_000_000L + number), ZoneOffset.UTC));
+      commit.setAuthor(
+          new PersonIdent(
+              "A",
+              "a@example.com",
+              Instant.ofEpochSecond(1_700_000_000L + number),
+              ZoneOffset.UTC));
       commit.setCommitter(commit.getAuthor());
       commit.setMessage("commit " + number + "\n");
       ObjectId id = inserter.insert(commit);

@@ -153,7 +153,10 @@ public final class EtcdServer implements AutoCloseable {
 
   private boolean isHealthy() throws InterruptedException {
     try (HttpClient client = HttpClient.newHttpClient()) {
-      HttpRequest request = HttpRequest.newBuilder(URI.create("http://localhost:" + healthPort + "/health")).timeout(Duration.ofSeconds(2)).build();
+      HttpRequest request =
+          HttpRequest.newBuilder(URI.create("http://localhost:" + healthPort + "/health"))
+              .timeout(Duration.ofSeconds(2))
+              .build();
       return client.send(request, HttpResponse.BodyHandlers.ofString()).body().contains("true");
     } catch (IOException e) {
       return false;

@@ -61,7 +61,8 @@ final class Figures {
     double bareMicros = median(bare);
     double oursMicros = median(ours);
     System.out.printf(
-        "compare-and-put, p50: refdb %.0f us, bare client %.0f us, %.2f times%n", oursMicros, bareMicros, oursMicros / bareMicros);
+        "compare-and-put, p50: refdb %.0f us, bare client %.0f us, %.2f times%n",
+        oursMicros, bareMicros, oursMicros / bareMicros);
   }
 
   /** Of the second half: the first one warms up. */
@@ -95,7 +96,9 @@ final class Figures {
   }
 
   private static void imported(GlobalRefs node, int count) throws Exception {
-    try (DiskProject project = DiskProject.withPackedRefs(IntStream.range(0, count).mapToObj(i -> id(i + 1).name() + ' ' + name(i)));
+    try (DiskProject project =
+            DiskProject.withPackedRefs(
+                IntStream.range(0, count).mapToObj(i -> id(i + 1).name() + ' ' + name(i)));
         DiskRefs disk = project.refs()) {
       new Import(node).run(disk, (put, there) -> {});
     }
@@ -113,7 +116,11 @@ final class Figures {
       Op[] puts =
           IntStream.range(first, Math.min(count, first + BATCH))
               .mapToObj(
-                  i -> Op.put(Keys.bytes("figures/v/%16s/%s".formatted(folder, name(i))), Keys.bytes(id(i + 1).name()), PutOption.DEFAULT))
+                  i ->
+                      Op.put(
+                          Keys.bytes("figures/v/%16s/%s".formatted(folder, name(i))),
+                          Keys.bytes(id(i + 1).name()),
+                          PutOption.DEFAULT))
               .toArray(Op[]::new);
       if (underWay.size() == 8) {
         underWay.removeFirst().get();

@@ -26,12 +26,20 @@ final class ImportTest {
   @Test
   void whatIsThereStaysAndTheRestIsTakenUp() throws Exception {
     try (EtcdServer etcd = EtcdServer.start();
-        DiskProject project = DiskProject.withPackedRefs(IntStream.range(0, REFS).mapToObj(i -> id(i + 1).name() + ' ' + name(i)));
+        DiskProject project =
+            DiskProject.withPackedRefs(
+                IntStream.range(0, REFS).mapToObj(i -> id(i + 1).name() + ' ' + name(i)));
         DiskRefs disk = project.refs();
         GlobalRefs node = Nodes.open(etcd.url(), Nodes.prefix())) {
       Import work = new Import(node);
       // An update before the first part, of the last ref, and one between both parts.
-      assertTrue(node.compareAndPut(DiskProject.NAME, name(REFS - 1), new Expected.Is(id(REFS).name()), id(98).name(), false));
+      assertTrue(
+          node.compareAndPut(
+              DiskProject.NAME,
+              name(REFS - 1),
+              new Expected.Is(id(REFS).name()),
+              id(98).name(),
+              false));
       assertThrows(
           IllegalStateException.class,
           () ->
@@ -56,7 +64,13 @@ final class ImportTest {
       assertEquals(Optional.of(id(98).name()), node.read(DiskProject.NAME, name(REFS - 1)).value());
       assertEquals(Optional.of(id(99).name()), node.read(DiskProject.NAME, name(7)).value());
       assertEquals(Optional.of(id(REFS - 1).name()), node.read(DiskProject.NAME, name(REFS - 2)).value());
-      assertFalse(node.compareAndPut(DiskProject.NAME, "refs/heads/new", new Expected.Is(id(1).name()), id(2).name(), false));
+      assertFalse(
+          node.compareAndPut(
+              DiskProject.NAME,
+              "refs/heads/new",
+              new Expected.Is(id(1).name()),
+              id(2).name(),
+              false));
     }
   }
 }

@@ -123,7 +123,10 @@ final class LostAnswersTest {
       CompletableFuture<?> read = refused(() -> node.read(PROJECT, REF));
       CompletableFuture<?> lock = refused(() -> node.lock(PROJECT, REF));
       GlobalRefException refused = assertThrows(GlobalRefException.class, () -> put(node, 1, 2));
-      assertTrue(refused.getMessage().contains("did not answer") || refused.getMessage().contains("cannot be asked"), refused.getMessage());
+      assertTrue(
+          refused.getMessage().contains("did not answer")
+              || refused.getMessage().contains("cannot be asked"),
+          refused.getMessage());
       assertTrue(refused.getMessage().contains("not known"), refused.getMessage());
       read.get();
       lock.get();

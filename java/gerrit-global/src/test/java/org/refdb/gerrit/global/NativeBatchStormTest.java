@@ -34,7 +34,8 @@ import org.refdb.gerrit.global.transaction.Stage;
  * refs to an id of its own. So in etcd they are the same at any moment, and no id is replaced twice.
  */
 final class NativeBatchStormTest {
-  private static final List<String> NAMES = List.of("refs/heads/a", "refs/heads/b", "refs/heads/c", "refs/heads/d", "refs/heads/e");
+  private static final List<String> NAMES =
+      List.of("refs/heads/a", "refs/heads/b", "refs/heads/c", "refs/heads/d", "refs/heads/e");
   private static final long SECONDS = Long.getLong("refdb.storm.seconds", 6);
 
   private final AtomicBoolean isOver = new AtomicBoolean();
@@ -75,7 +76,9 @@ final class NativeBatchStormTest {
         }
         assertEquals(0, stages(judge), "seed " + seed);
         assertChain(seed, ObjectId.fromString(judge.read(NativeNode.PROJECT, NAMES.getFirst()).value().orElseThrow()));
-        System.out.printf("seed %d: %d of %d batches acknowledged, %d looks%n", seed, replaced.size(), commits.get(), looks.get());
+        System.out.printf(
+            "seed %d: %d of %d batches acknowledged, %d looks%n",
+            seed, replaced.size(), commits.get(), looks.get());
         assertTrue(replaced.size() > 0 && looks.get() > 10, "seed " + seed);
       }
     }
@@ -98,7 +101,12 @@ final class NativeBatchStormTest {
     while (!isOver.get() && broken.get() == null) {
       try {
         ObjectId here = node.value(NAMES.getFirst()).orElse(ObjectId.zeroId());
-        ObjectId there = judge.read(NativeNode.PROJECT, NAMES.getFirst()).value().map(ObjectId::fromString).orElse(here);
+        ObjectId there =
+            judge
+                .read(NativeNode.PROJECT, NAMES.getFirst())
+                .value()
+                .map(ObjectId::fromString)
+                .orElse(here);
         if (!here.equals(there)) {
           node.move(NAMES, here, there);
           continue;
@@ -129,8 +137,15 @@ final class NativeBatchStormTest {
         if (generation.isEmpty()) {
           continue;
         }
-        List<Op> reads = List.of(Op.get(judge.keys().values(generation.get()), all), Op.get(judge.keys().allDeciders(), all));
-        List<GetResponse> both = judge.etcd().commitAgain(List.of(), reads, List.of(), judge.deadline()).getGetResponses();
+        List<Op> reads =
+            List.of(
+                Op.get(judge.keys().values(generation.get()), all),
+                Op.get(judge.keys().allDeciders(), all));
+        List<GetResponse> both =
+            judge
+                .etcd()
+                .commitAgain(List.of(), reads, List.of(), judge.deadline())
+                .getGetResponses();
         Map<String, Decider.State> states = new HashMap<>();
         for (KeyValue decider : both.get(1).getKvs()) {
           states.put(Keys.rest(decider.getKey(), judge.keys().allDeciders()), Decider.Entry.of(decider).state());
@@ -138,12 +153,16 @@ final class NativeBatchStormTest {
         List<Optional<String>> values = new ArrayList<>();
         for (KeyValue entry : both.get(0).getKvs()) {
           Optional<Stage> stage = Stage.of(entry);
-          values.add(stage.isEmpty() ? Optional.of(Etcd.text(entry)) : value(stage.get(), states.get(stage.get().decider().text())));
+          values.add(
+              stage.isEmpty()
+                  ? Optional.of(Etcd.text(entry))
+                  : value(stage.get(), states.get(stage.get().decider().text())));
         }
         long different = values.stream().distinct().filter(Optional::isPresent).count();
         long present = values.stream().filter(Optional::isPresent).count();
         if (different > 1 || present != 0 && present != NAMES.size()) {
-          throw new IllegalStateException(both.get(0).getKvs().stream().map(Etcd::text).collect(Collectors.joining("\n")));
+          throw new IllegalStateException(
+              both.get(0).getKvs().stream().map(Etcd::text).collect(Collectors.joining("\n")));
         }
         looks.incrementAndGet();
       } catch (Exception e) {

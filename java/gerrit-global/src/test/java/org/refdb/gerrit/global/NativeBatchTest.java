@@ -101,7 +101,9 @@ final class NativeBatchTest {
 
   private void assertEverywhere(NativeNode node, Optional<ObjectId> id) throws Exception {
     Optional<String> value = id.map(ObjectId::name);
-    assertEquals(NAMES.stream().map(name -> value).toList(), other.values(PROJECT, NAMES).stream().map(Values::live).toList());
+    assertEquals(
+        NAMES.stream().map(name -> value).toList(),
+        other.values(PROJECT, NAMES).stream().map(Values::live).toList());
     for (String name : NAMES) {
       assertEquals(id, node.value(name), name);
     }
@@ -133,14 +135,21 @@ final class NativeBatchTest {
       String moved = NAMES.get(300);
       assertTrue(other.compareAndPut(PROJECT, moved, new Expected.Nothing(), second.name(), false));
       List<ReceiveCommand> refused = node.create(true, NAMES, first);
-      assertTrue(refused.getFirst().getMessage().contains("etcd has " + second.name() + " for " + moved), refused.getFirst().getMessage());
+      assertTrue(
+          refused.getFirst().getMessage().contains("etcd has " + second.name() + " for " + moved),
+          refused.getFirst().getMessage());
       assertTrue(refused.getFirst().getMessage().contains("node " + other.nodeName()), refused.getFirst().getMessage());
       for (String name : NAMES) {
         assertEquals(Optional.empty(), node.value(name));
         assertEquals(Optional.of(second.name()).filter(id -> name.equals(moved)), there(name), name);
       }
       awaitCleared();
-      assertEquals(List.of(moved), below("v/").stream().map(entry -> entry.getKey().toString()).map(key -> key.substring(key.indexOf("refs/"))).toList());
+      assertEquals(
+          List.of(moved),
+          below("v/").stream()
+              .map(entry -> entry.getKey().toString())
+              .map(key -> key.substring(key.indexOf("refs/")))
+              .toList());
       // To catch up needs nobody's leave, in a batch too.
       assertAllMade(node.create(true, NAMES, second));
       assertEverywhere(node, Optional.of(second));
@@ -225,7 +234,13 @@ final class NativeBatchTest {
         assertEquals(Optional.of(second.name()), there(NAMES.getLast()), "it is not taken back");
         assertTrue(put.get());
         assertEquals(Optional.of("17"), there(NAMES.get(9)));
-        assertTrue(other.compareAndPut(PROJECT, NAMES.getFirst(), new Expected.Is(second.name()), Nodes.id(9).name(), false));
+        assertTrue(
+            other.compareAndPut(
+                PROJECT,
+                NAMES.getFirst(),
+                new Expected.Is(second.name()),
+                Nodes.id(9).name(),
+                false));
         link.hangUp();
         link.mode(Proxy.Mode.OPEN);
         link.deliverHeld();
@@ -334,7 +349,14 @@ final class NativeBatchTest {
     killWhen(() -> proxy.heldBytes() > 0);
     // It never comes back. No reader and no writer is needed.
     awaitCleared();
-    assertEquals(0, below("v/" + other.projects().look(PROJECT, other.deadline()).orElseThrow().id() + '/' + MANY).size());
+    assertEquals(
+        0,
+        below(
+                "v/"
+                    + other.projects().look(PROJECT, other.deadline()).orElseThrow().id()
+                    + '/'
+                    + MANY)
+            .size());
     proxy.deliverHeld();
     assertTrue(other.compareAndPut(PROJECT, NAMES.getFirst(), new Expected.Nothing(), first.name(), false));
   }
@@ -398,7 +420,14 @@ final class NativeBatchTest {
 
   private void killWhen(Callable<Boolean> what) throws Exception {
     Process child =
-        NativeChild.start(proxy.url(), prefix, NODE, disk.folder().toString(), MANY, second.name(), Integer.toString(NAMES.size()));
+        NativeChild.start(
+            proxy.url(),
+            prefix,
+            NODE,
+            disk.folder().toString(),
+            MANY,
+            second.name(),
+            Integer.toString(NAMES.size()));
     Nodes.await(what);
     child.destroyForcibly().waitFor();
     assertEquals(1, NativeNode.intentsIn(disk.folder()).size());

@@ -166,8 +166,15 @@ final class NativeFigures {
       double oursMillis = Figures.median(ours) / 1000;
       double bareMillis = Figures.median(bare) / 1000;
       System.out.printf(
-          "%s: a batch of %d refs, %d a request, p50 in etcd: refdb %.1f ms, bare puts %.1f ms, %.2f times; %d requests%n", format,
-          BATCH, txnOps - BESIDES, oursMillis, bareMillis, oursMillis / bareMillis, requests);
+          "%s: a batch of %d refs, %d a request, p50 in etcd: refdb %.1f ms, bare puts %.1f ms, %.2f times;"
+              + " %d requests%n",
+          format,
+          BATCH,
+          txnOps - BESIDES,
+          oursMillis,
+          bareMillis,
+          oursMillis / bareMillis,
+          requests);
     }
   }
 
@@ -176,7 +183,12 @@ final class NativeFigures {
     for (int first = 0; first < names.size(); first += most) {
       Op[] puts =
           names.subList(first, Math.min(names.size(), first + most)).stream()
-              .map(name -> Op.put(Keys.bytes("batched/v/0123456789abcdef/" + name), Keys.bytes(id(1).name()), PutOption.DEFAULT))
+              .map(
+                  name ->
+                      Op.put(
+                          Keys.bytes("batched/v/0123456789abcdef/" + name),
+                          Keys.bytes(id(1).name()),
+                          PutOption.DEFAULT))
               .toArray(Op[]::new);
       kv.txn().Then(puts).commit().get();
     }

@@ -343,7 +343,11 @@ final class NativeModeTest {
       node = new NativeNode(disk.folder(), refs);
       node.set(MAIN, ids.get(0));
       long before = large.requests();
-      for (ReceiveCommand made : node.create(true, IntStream.range(0, 1000).mapToObj(i -> "refs/heads/many/" + i).toList(), ids.get(1))) {
+      for (ReceiveCommand made :
+          node.create(
+              true,
+              IntStream.range(0, 1000).mapToObj(i -> "refs/heads/many/" + i).toList(),
+              ids.get(1))) {
         assertEquals(ReceiveCommand.Result.OK, made.getResult(), made.getMessage());
       }
       assertEquals(1, large.requests() - before);
@@ -354,7 +358,13 @@ final class NativeModeTest {
         ReceiveCommand refused = node.create(true, more, ids.get(1)).getFirst();
         assertTrue(refused.getMessage().contains("node " + mover.nodeName()), refused.getMessage());
         assertEquals(Optional.empty(), refs.read(PROJECT, more.get(8)).value());
-        assertTrue(mover.compareAndPut(PROJECT, more.get(7), new Expected.Is(ids.get(2).name()), ids.get(1).name(), false));
+        assertTrue(
+            mover.compareAndPut(
+                PROJECT,
+                more.get(7),
+                new Expected.Is(ids.get(2).name()),
+                ids.get(1).name(),
+                false));
         before = large.requests();
         assertEquals(ReceiveCommand.Result.OK, node.create(true, more, ids.get(1)).getFirst().getResult());
         assertEquals(3, large.requests() - before, "refused, looked at, and accepted");
@@ -367,7 +377,11 @@ final class NativeModeTest {
     GlobalRefs refs = new GlobalRefs(Nodes.largeBatches(etcd.url(), prefix, 1004), NodeName.of("large"));
     node = new NativeNode(disk.folder(), refs);
     ReceiveCommand refused =
-        node.create(true, IntStream.range(0, 1000).mapToObj(i -> "refs/heads/many/" + i).toList(), ids.get(1)).getFirst();
+        node.create(
+                true,
+                IntStream.range(0, 1000).mapToObj(i -> "refs/heads/many/" + i).toList(),
+                ids.get(1))
+            .getFirst();
     assertTrue(refused.getMessage().contains("--max-txn-ops=1004 or more"), refused.getMessage());
     assertEquals(List.of(), NativeNode.intentsIn(disk.folder()));
   }

@@ -65,7 +65,9 @@ final class NativeStormTest {
           assertEquals(there, here, "seed " + seed + ", " + name(ref));
           assertEquals(here, second.value(name(ref)).map(ObjectId::name));
         }
-        assertTrue(acknowledged.get() >= SECONDS, "seed " + seed + ": only " + acknowledged + " updates in " + SECONDS + " s");
+        assertTrue(
+            acknowledged.get() >= SECONDS,
+            "seed " + seed + ": only " + acknowledged + " updates in " + SECONDS + " s");
         for (NativeNode node : List.of(first, second)) {
           for (int ref = 0; ref < REFS; ref++) {
             String name = name(ref);
@@ -73,7 +75,9 @@ final class NativeStormTest {
             assertTrue(done(surely(() -> node.set(name, ids.getFirst()))), "both nodes write all refs again");
           }
         }
-        System.out.printf("seed %d: %d acknowledged, %d not decided at once%n", seed, acknowledged.get(), undecided.get());
+        System.out.printf(
+            "seed %d: %d acknowledged, %d not decided at once%n",
+            seed, acknowledged.get(), undecided.get());
       }
     }
   }

@@ -34,12 +34,27 @@ final class Nodes {
     return settings(urls, prefix, requestMillis, millis, lease, 128);
   }
 
-  private static Settings settings(List<String> urls, String prefix, long requestMillis, long millis, long lease, int txnOps) {
+  private static Settings settings(
+      List<String> urls, String prefix, long requestMillis, long millis, long lease, int txnOps) {
     Duration request = Duration.ofMillis(requestMillis);
     Duration whole = Duration.ofMillis(millis);
     Duration lock = Duration.ofMillis(3000);
     return new Settings(
-        urls, null, null, null, null, null, prefix, request, whole, lock, Duration.ofSeconds(lease), whole, txnOps, 3 << 19, 8);
+        urls,
+        null,
+        null,
+        null,
+        null,
+        null,
+        prefix,
+        request,
+        whole,
+        lock,
+        Duration.ofSeconds(lease),
+        whole,
+        txnOps,
+        3 << 19,
+        8);
   }
 
   static GlobalRefs open(String url, String prefix) {
@@ -63,7 +78,9 @@ final class Nodes {
 
   /** A hasty one that changes two refs in one transaction. */
   static GlobalRefs openSmallNative(String url, String prefix) {
-    return new GlobalRefs(settings(List.of(url), prefix, 300, 900, 2, 6), NodeName.of("node" + COUNT.incrementAndGet()));
+    return new GlobalRefs(
+        settings(List.of(url), prefix, 300, 900, 2, 6),
+        NodeName.of("node" + COUNT.incrementAndGet()));
   }
 
   static Settings hasty(List<String> urls, String prefix) {

@@ -207,7 +207,10 @@ public final class Proxy implements AutoCloseable {
       try {
         InputStream in = from.getInputStream();
         for (int length = in.read(bytes); length > 0; length = in.read(bytes)) {
-          way.put(new Packet(Arrays.copyOf(bytes, length), System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(delayMillis)));
+          way.put(
+              new Packet(
+                  Arrays.copyOf(bytes, length),
+                  System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(delayMillis)));
         }
       } catch (IOException e) {
         // Its other end is gone.

@@ -133,7 +133,9 @@ final class RolledBackRefsTest {
   void aNewRefThatWasTakenBackIsDeletedInEtcd() throws Exception {
     try (AutoCloseable lock = database.lockRef(NAME, "refs/heads/new")) {
       link.mode(Proxy.Mode.NO_ANSWERS);
-      assertThrows(GlobalRefDbSystemError.class, () -> database.compareAndPut(NAME, ref("refs/heads/new", null), after));
+      assertThrows(
+          GlobalRefDbSystemError.class,
+          () -> database.compareAndPut(NAME, ref("refs/heads/new", null), after));
       answersAgain();
     }
     takenBack.look();

@@ -41,9 +41,14 @@ final class StoredRefsTest {
   void aRuleForTheProjectComesBeforeOneForAll() throws IOException {
     StoredRefs rules =
         of(
-            "[ref-database \"storeAllRefs\"]\nproject = all\nproject = both\n[ref-database \"storeNoRefs\"]\nproject = *\nproject = both\n"
-                + "[ref-database \"storeMutableRefs\"]\nproject = some\n[ref-database]\nignoredRefsPrefixes = refs/sandbox\n");
-    assertEquals("refs/heads/main refs/changes/01/1/1 refs/changes/01/1/meta refs/draft-comments/01/1/1000 refs/cache-automerge/ab/cdef", stored(rules, "all"));
+            "[ref-database \"storeAllRefs\"]\nproject = all\nproject = both\n"
+                + "[ref-database \"storeNoRefs\"]\nproject = *\nproject = both\n"
+                + "[ref-database \"storeMutableRefs\"]\nproject = some\n"
+                + "[ref-database]\nignoredRefsPrefixes = refs/sandbox\n");
+    assertEquals(
+        "refs/heads/main refs/changes/01/1/1 refs/changes/01/1/meta refs/draft-comments/01/1/1000"
+            + " refs/cache-automerge/ab/cdef",
+        stored(rules, "all"));
     assertEquals("refs/heads/main refs/changes/01/1/meta", stored(rules, "some"));
     assertEquals("", stored(rules, "other"));
     assertEquals("", stored(rules, "both"));

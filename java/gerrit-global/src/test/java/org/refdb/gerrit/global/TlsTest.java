@@ -72,8 +72,14 @@ final class TlsTest {
 
       for (String line :
           new String[] {
-            "user add root:rootpw", "role add root", "user grant-role root root", "user add refdb:secret", "role add refdb",
-            "role grant-permission refdb --prefix=true readwrite mine/", "user grant-role refdb refdb", "auth enable"
+            "user add root:rootpw",
+            "role add root",
+            "user grant-role root root",
+            "user add refdb:secret",
+            "role add refdb",
+            "role grant-permission refdb --prefix=true readwrite mine/",
+            "user grant-role refdb refdb",
+            "auth enable"
           }) {
         etcd.ctl(line.split(" "));
       }

@@ -37,26 +37,34 @@ public final class Metrics implements LifecycleListener {
   public void start() {
     Counts counts = refs.counts();
     counter("updates", "Updates of refs that etcd has accepted", () -> counts.updates.sum() + inNativeMode().updates());
-    counter("refused", "Updates of refs that etcd has otherwise", () -> counts.refused.sum() + inNativeMode().refused());
     counter(
-        "failed", "Updates that changed nothing since etcd was away, full or the lock was lost",
+        "refused",
+        "Updates refused because etcd has another value",
+        () -> counts.refused.sum() + inNativeMode().refused());
+    counter(
+        "failed", "Updates that changed nothing because etcd was unreachable or full, or a lock was lost",
         () -> counts.failed.sum() + inNativeMode().failed());
     counter(
-        "unknown", "Updates that were reported as unknown, since no answer came", () -> counts.unknown.sum() + inNativeMode().unknown());
+        "unknown",
+        "Updates reported as unknown because no response came",
+        () -> counts.unknown.sum() + inNativeMode().unknown());
     gauge(
-        "unresolved", "Those of them of which it is not known yet what became of them",
+        "unresolved", "Updates whose outcome is still unknown",
         () -> refs.slots().unresolvedCount() + inNativeMode().unresolved());
     counter("locks", "Locks of refs that were taken", counts.locks::sum);
-    counter("locks_refused", "Locks of refs that were not got in time", counts.locksRefused::sum);
+    counter("locks_refused", "Locks of refs that were not acquired in time", counts.locksRefused::sum);
     gauge("locks_held", "Locks that this node holds or waits for", () -> refs.locks().count());
-    gauge("watch_lag", "Revisions that etcd is ahead of what this node has heard", heard::lag);
-    gauge("watch_silent_millis", "Time since this node last heard of etcd's watch", heard::silentMillis);
-    counter("watch_restarts", "Times that etcd had compacted what this node had not heard", heard::restarts);
-    gauge("behind_refs", "Refs of which this disk has not etcd's value yet", () -> heard.behind().refs());
-    gauge("behind_millis", "The longest that one of them is so", () -> heard.behind().millis());
+    gauge("watch_lag", "Revisions that etcd is ahead of the changes this node has received", heard::lag);
+    gauge("watch_silent_millis", "Milliseconds since the last response of etcd's watch", heard::silentMillis);
+    counter("watch_restarts", "Times that etcd had compacted changes that this node had not received", heard::restarts);
+    gauge("behind_refs", "Refs whose value in etcd has not reached this disk yet", () -> heard.behind().refs());
+    gauge("behind_millis", "Milliseconds that the longest lagging ref has lagged", () -> heard.behind().millis());
     Timer0 took =
         maker.newTimer(
-            "update_latency", new Description("Time that updates took in etcd").setCumulative().setUnit(Description.Units.MILLISECONDS));
+            "update_latency",
+            new Description("Time that updates took in etcd")
+                .setCumulative()
+                .setUnit(Description.Units.MILLISECONDS));
     took.suppressLogging();
     handles.add(took);
     counts.updateTook = nanos -> took.record(nanos, TimeUnit.NANOSECONDS);
@@ -79,7 +87,10 @@ public final class Metrics implements LifecycleListener {
     metric(name, new Description(description).setGauge(), value);
   }
 
-  /** By a trigger: Gerrit's other way takes a class of Guava, which has another name in this plugin. */
+  /**
+   * Registers a metric with a trigger, because Gerrit's other method takes a class of Guava that is relocated in this
+   * plugin.
+   */
   private void metric(String name, Description description, LongSupplier value) {
     CallbackMetric0<Long> metric = maker.newCallbackMetric(name, Long.class, description);
     handles.add(metric);
@@ -88,7 +99,7 @@ public final class Metrics implements LifecycleListener {
 
   @Override
   public void stop() {
-    // The lib module outlives this plugin, and must not keep its classes.
+    // The lib module outlives this plugin and must not keep its classes reachable.
     tellNative(null);
     handles.forEach(RegistrationHandle::remove);
     handles.clear();

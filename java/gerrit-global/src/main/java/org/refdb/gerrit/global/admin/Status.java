@@ -15,28 +15,42 @@ import org.refdb.gerrit.refs.GlobalCounts;
 import org.refdb.gerrit.refs.GlobalDecision;
 
 /**
- * What etcd and this node say of themselves.
+ * State of etcd's members and of this node.
  *
- * @param node its name in etcd
- * @param alarms of etcd: {@code NOSPACE} refuses every update
- * @param unresolved updates of this node whose outcome is not known yet
- * @param locks that this node holds or waits for
- * @param behind the refs of which its disk has not etcd's value yet
+ * @param node this node's name in etcd
+ * @param alarms alarms of etcd; with {@code NOSPACE} it refuses every update
+ * @param unresolved number of updates of this node whose outcome is unknown
+ * @param locks number of locks that this node holds or waits for
+ * @param behind the refs whose value in etcd has not reached this disk yet
  */
-public record Status(String node, List<Member> members, List<String> alarms, long unresolved, int locks, LaggingRefs.Report behind) {
+public record Status(
+    String node,
+    List<Member> members,
+    List<String> alarms,
+    long unresolved,
+    int locks,
+    LaggingRefs.Report behind) {
   /**
-   * One member of etcd.
+   * A member of etcd.
    *
-   * @param error why it cannot be asked; null if it can
+   * @param error why it cannot be reached; null if it can
    * @param leads whether it is the leader
-   * @param revision of its data: one that is smaller than another's is behind
-   * @param bytes of its database, which the quota bounds
-   * @param inUse those of them that are in use; the rest is what {@code etcdctl defrag} frees
-   * @param quota null where it is not told
+   * @param revision revision of its data; a member with a smaller one than others lags behind
+   * @param bytes size of its database, which the quota limits
+   * @param inUse bytes in use; {@code etcdctl defrag} frees the others
+   * @param quota quota in bytes; null if unknown
    */
   public record Member(
-      String endpoint, String error, String version, boolean leads, boolean hasLeader, long revision, long raftBehind, long bytes,
-      long inUse, Long quota) {
+      String endpoint,
+      String error,
+      String version,
+      boolean leads,
+      boolean hasLeader,
+      long revision,
+      long raftBehind,
+      long bytes,
+      long inUse,
+      Long quota) {
     int fragmentedPercent() {
       return bytes == 0 ? 0 : (int) ((bytes - inUse) * 100 / bytes);
     }
@@ -45,16 +59,27 @@ public record Status(String node, List<Member> members, List<String> alarms, lon
       if (error != null) {
         return endpoint + ": NOT REACHED: " + error;
       }
-      return "%s: etcd %s, %s, revision %d, %d entries behind its log, database %d bytes of %s, %d in use (%d %% to be defragmented)"
+      return ("%s: etcd %s, %s, revision %d, %d entries behind its log, database %d bytes of %s,"
+              + " %d in use (%d %% to be defragmented)")
           .formatted(
-              endpoint, version, leads ? "leader" : hasLeader ? "follower" : "NO LEADER", revision, raftBehind, bytes,
-              quota == null ? "an unknown quota" : quota + " (" + bytes * 100 / quota + " %)", inUse, fragmentedPercent());
+              endpoint,
+              version,
+              leads ? "leader" : hasLeader ? "follower" : "NO LEADER",
+              revision,
+              raftBehind,
+              bytes,
+              quota == null ? "an unknown quota" : quota + " (" + bytes * 100 / quota + " %)",
+              inUse,
+              fragmentedPercent());
     }
   }
 
-  /** Asks each member by itself, and in the end all for alarms. */
+  /** Queries each member separately, then etcd for its alarms. */
   public static Status ask(GlobalRefs refs, WatchService heard) {
-    return ask(refs, heard.behind(), heard.nativeMode().map(GlobalDecision::counts).orElse(GlobalCounts.NONE).unresolved());
+    return ask(
+        refs,
+        heard.behind(),
+        heard.nativeMode().map(GlobalDecision::counts).orElse(GlobalCounts.NONE).unresolved());
   }
 
   public static Status ask(GlobalRefs refs, LaggingRefs.Report behind, long unresolvedInNativeMode) {
@@ -82,31 +107,52 @@ public record Status(String node, List<Member> members, List<String> alarms, lon
 
   private static Member member(GlobalRefs refs, String endpoint) {
     Etcd etcd = refs.etcd();
-    // A client of its own for each: the other one would ask any member.
+    // A separate client for each, because a client of several members sends requests to any of them.
     try (Client client = etcd.clientOf(List.of(endpoint))) {
       StatusResponse told = etcd.await(client.getMaintenanceClient().statusMember(endpoint), refs.deadline());
       return new Member(
-          endpoint, null, told.getVersion(), told.getLeader() == told.getHeader().getMemberId(), told.getLeader() != 0,
-          told.getHeader().getRevision(), Math.max(0, told.getRaftIndex() - told.getRaftAppliedIndex()), told.getDbSize(),
-          told.getDbSizeInUse(), new EtcdMetrics(etcd.settings()).quota(endpoint));
+          endpoint,
+          null,
+          told.getVersion(),
+          told.getLeader() == told.getHeader().getMemberId(),
+          told.getLeader() != 0,
+          told.getHeader().getRevision(),
+          Math.max(0, told.getRaftIndex() - told.getRaftAppliedIndex()),
+          told.getDbSize(),
+          told.getDbSizeInUse(),
+          new EtcdMetrics(etcd.settings()).quota(endpoint));
     } catch (GlobalRefException e) {
       return new Member(endpoint, e.getMessage(), null, false, false, 0, 0, 0, 0, null);
     }
   }
 
   public boolean isGood() {
-    return alarms.isEmpty() && unresolved == 0 && members.stream().allMatch(member -> member.error() == null && member.hasLeader());
+    return alarms.isEmpty()
+        && unresolved == 0
+        && members.stream().allMatch(member -> member.error() == null && member.hasLeader());
   }
 
-  /** For people. */
+  /** Describes the state to people, one line each. */
   public List<String> text() {
     List<String> lines = new ArrayList<>();
-    lines.add("node " + node + ": " + unresolved + " updates of unknown outcome, " + locks + " locks held or waited for");
+    lines.add(
+        "node "
+            + node
+            + ": "
+            + unresolved
+            + " updates of unknown outcome, "
+            + locks
+            + " locks held or waited for");
     lines.add(
         behind.refs() == 0
             ? "no ref is known to be behind"
-            : behind.refs() + (behind.more() ? " refs and more" : " refs") + " are behind on this disk; " + behind.oldest() + " for "
-                + behind.millis() / 1000 + " s");
+            : behind.refs()
+                + (behind.more() ? " refs and more" : " refs")
+                + " are behind on this disk; "
+                + behind.oldest()
+                + " for "
+                + behind.millis() / 1000
+                + " s");
     members.forEach(member -> lines.add(member.text()));
     lines.add("alarms: " + (alarms.isEmpty() ? "none" : String.join(", ", alarms)));
     return lines;

@@ -16,43 +16,48 @@ import org.refdb.gerrit.global.transaction.Stages.Effective;
 import org.refdb.gerrit.global.transaction.Values;
 
 /**
- * Compares the refs on this node's disk with those in etcd, both ways, and stops nobody. A ref that differs is looked at
- * again, until both values are of one moment and nobody has its lock.
+ * Compares the refs on this node's disk with those in etcd, in both directions and without blocking anyone. A ref that
+ * differs is read again until both values are of one moment and the ref is not locked.
  */
 public final class Compare {
-  /** The differences that are reported unless the caller sets another limit. */
+  /** How many differences are reported unless the caller sets another limit. */
   public static final long DIFFERENCES_DEFAULT = 1000;
 
-  /** How a ref differs. */
+  /** Kind of a difference. */
   public enum Kind {
     /** etcd has no value, or that of a deleted ref. */
     ONLY_ON_DISK,
-    /** The disk has no such ref. */
+    /** The ref does not exist on disk. */
     ONLY_IN_ETCD,
-    /** Both have one, not the same. */
+    /** Both have a value, but not the same. */
     OTHER,
-    /** A node had its lock, or it moved, whenever it was looked at. */
+    /** The ref was locked or updated each time it was read. */
     UNDER_UPDATE
   }
 
   /**
    * A ref that differs.
    *
-   * @param note what one should know besides
+   * @param note further information, or an empty string
    */
   public record Difference(String ref, Kind kind, Optional<String> disk, Optional<String> etcd, String note) {
     public String text() {
-      return ref + ": here " + disk.orElse("nothing") + ", in etcd " + etcd.map(Compare::readable).orElse("nothing") + note;
+      return ref
+          + ": here "
+          + disk.orElse("nothing")
+          + ", in etcd "
+          + etcd.map(Compare::readable).orElse("nothing")
+          + note;
     }
   }
 
   /**
-   * What a comparison found.
+   * Result of a comparison.
    *
-   * @param refs that were looked at
-   * @param neverSeen refs on the disk that etcd has not seen yet; their first update takes them up
-   * @param imported whether absent in etcd means that the ref does not exist
-   * @param complete whether it came to the end
+   * @param refs number of refs compared
+   * @param neverSeen number of refs on disk that etcd does not know yet; their first update stores them
+   * @param imported whether a ref without a value in etcd does not exist
+   * @param complete whether all refs were compared
    */
   public record Summary(long refs, long neverSeen, long different, boolean imported, boolean complete) {
     public boolean isClean() {
@@ -60,8 +65,12 @@ public final class Compare {
     }
   }
 
-  /** What etcd has of a ref at one moment. */
-  private record Seen(Optional<Generation> generation, Optional<String> value, long revision, Optional<String> holder) {}
+  /** The state of a ref in etcd at one revision. */
+  private record Seen(
+      Optional<Generation> generation,
+      Optional<String> value,
+      long revision,
+      Optional<String> holder) {}
 
   private final GlobalRefs refs;
   private final DiskRefs disk;
@@ -71,7 +80,7 @@ public final class Compare {
     this.disk = disk;
   }
 
-  /** Tells of each ref that differs, and stops after some. */
+  /** Reports each ref that differs, and stops after {@code most} of them. */
   public Summary run(long most, Consumer<Difference> told) throws IOException, GlobalRefException {
     Generation generation = generation();
     Pairs pairs = new Pairs(disk, new EtcdRefs(refs, generation));
@@ -100,13 +109,24 @@ public final class Compare {
     return new Summary(looked, neverSeen, different, generation.imported(), true);
   }
 
-  /** The project's generation. One that etcd never saw has none yet. */
+  /**
+   * Returns the generation of the project.
+   *
+   * @throws GlobalRefException if etcd does not know the project
+   */
   public Generation generation() throws GlobalRefException {
-    return refs.projects().look(disk.project(), refs.deadline()).orElseThrow(
-        () -> new GlobalRefException("etcd has nothing of project " + disk.project() + ": it was neither updated nor imported", null));
+    return refs.projects()
+        .look(disk.project(), refs.deadline())
+        .orElseThrow(
+            () ->
+                new GlobalRefException(
+                    "etcd has nothing of project "
+                        + disk.project()
+                        + ": it was neither updated nor imported",
+                    null));
   }
 
-  /** Whether a ref still differs, once its values are of one moment. */
+  /** Reads a ref until its two values are of one moment, and returns the difference that remains. */
   public Optional<Difference> look(String ref, Generation generation) throws IOException, GlobalRefException {
     Deadline deadline = refs.deadline();
     while (true) {
@@ -142,7 +162,9 @@ public final class Compare {
             .commitAgain(
                 List.of(),
                 List.of(
-                    Etcd.get(keys.project(disk.project())), Etcd.get(keys.value(generation, ref)), Etcd.get(keys.lock(generation, ref))),
+                    Etcd.get(keys.project(disk.project())),
+                    Etcd.get(keys.value(generation, ref)),
+                    Etcd.get(keys.lock(generation, ref))),
                 List.of(),
                 refs.deadline())
             .getGetResponses();

@@ -14,9 +14,9 @@ import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.Repository;
 import org.refdb.gerrit.global.transaction.Values;
 
-/** The refs of a project on this node's disk, as far as they are stored in etcd. Symbolic refs are not. */
+/** The refs of a project on this node's disk that are stored in etcd, except symbolic refs. */
 public final class DiskRefs implements AutoCloseable {
-  /** As etcd sorts keys; Java sorts its strings otherwise. */
+  /** The order of etcd's keys: by bytes of UTF-8, whereas Java compares strings by UTF-16 units. */
   static final Comparator<String> BY_BYTES =
       (one, other) -> {
         boolean isPlain = one.length() < 64 && other.length() < 64 && isAscii(one) && isAscii(other);
@@ -54,7 +54,10 @@ public final class DiskRefs implements AutoCloseable {
     return stored.has(project, ref);
   }
 
-  /** All of them, by {@link #BY_BYTES}. The list is the ref database's own: with refdb's it makes each ref when it is asked for. */
+  /**
+   * All refs in the order {@link #BY_BYTES}. The list is the ref database's own; refdb's creates each ref when it is
+   * read.
+   */
   Iterator<Ref> all() throws IOException {
     List<Ref> refs = repository.getRefDatabase().getRefs();
     if (!isSorted(refs)) {
@@ -79,7 +82,7 @@ public final class DiskRefs implements AutoCloseable {
     return true;
   }
 
-  /** The value of a ref now. */
+  /** The current value of a ref. */
   public Optional<String> value(String ref) throws IOException {
     Ref now = repository.getRefDatabase().exactRef(ref);
     return Optional.ofNullable(now).filter(DiskRefs::hasValue).map(one -> one.getObjectId().name());
@@ -90,10 +93,10 @@ public final class DiskRefs implements AutoCloseable {
   }
 
   /**
-   * Sets or deletes a ref that has a value, or none.
+   * Sets or deletes a ref, provided that it has the value {@code before}.
    *
-   * @param next a deleted ref's value deletes it
-   * @throws IOException if the ref has another value by now, or cannot be written
+   * @param next the new value; that of a deleted ref deletes it
+   * @throws IOException if the ref has another value, or cannot be written
    */
   void set(String ref, Optional<String> before, String next) throws IOException {
     RefUpdate update = repository.getRefDatabase().newUpdate(ref, true);

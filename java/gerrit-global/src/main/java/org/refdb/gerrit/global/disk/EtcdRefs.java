@@ -9,11 +9,11 @@ import org.refdb.gerrit.global.etcd.Keys;
 import org.refdb.gerrit.global.etcd.Pages;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 
-/** The values of a generation in etcd, by name. */
+/** Iterates over the values of a generation in etcd by name. */
 public final class EtcdRefs {
   private static final int AT_ONCE = 2000;
 
-  /** A name and its value. */
+  /** A ref with its value. */
   record Entry(String ref, String value) {}
 
   private final GlobalRefs refs;
@@ -26,7 +26,7 @@ public final class EtcdRefs {
     pages = new Pages(refs.etcd(), prefix, AT_ONCE);
   }
 
-  /** The next one. */
+  /** Returns the next ref, or nothing at the end. */
   Optional<Entry> next() throws GlobalRefException {
     for (Optional<KeyValue> next = pages.next(); next.isPresent(); next = pages.next()) {
       Optional<String> value = refs.stages().value(next.get(), refs.deadline());

@@ -25,30 +25,31 @@ import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.Stage;
 
 /**
- * Takes the refs of a project up, many at once. Values that etcd has already stay, so it may be stopped and begun again, and
- * updates may go on meanwhile. No mark is needed: a late copy of a request changes nothing that is there.
+ * Puts the refs of a project into etcd, many per request. Values that etcd has already are kept, so an import may be
+ * stopped and restarted, and updates may go on meanwhile. It needs no mark, because a delayed copy of a request does
+ * not change values that exist.
  */
 public final class Import {
-  /** Comparisons and puts of one transaction; etcd allows 128 of each. */
+  /** Refs per transaction; etcd accepts 128 comparisons and 128 puts. */
   private static final int REFS_AT_ONCE = 100;
 
   private static final int UNDER_WAY = 8;
 
-  /** A ref and its value. */
+  /** A ref with its value. */
   private record Entry(String ref, String value) {}
 
-  /** Is told how far it is. */
+  /** Receives the progress of an import. */
   public interface Progress {
     /**
-     * After some more refs.
+     * Called after each batch of refs.
      *
-     * @param put refs that etcd got
-     * @param there refs that it had
+     * @param put number of refs that were put
+     * @param there number of refs that etcd had before
      */
     void at(long put, long there);
   }
 
-  /** What an import did, as {@link Progress} says it. */
+  /** Result of an import, with the numbers of {@link Progress}. */
   public record Summary(long put, long there) {}
 
   private final GlobalRefs refs;
@@ -61,14 +62,16 @@ public final class Import {
     return refs.projects().look(project, refs.deadline()).filter(Generation::imported).isPresent();
   }
 
-  /** Puts all refs that etcd has not. The project counts as imported when the last one is there. */
+  /** Puts all refs that etcd does not have. The project counts as imported once the last one is there. */
   public Summary run(DiskRefs disk, Progress progress) throws IOException, GlobalRefException {
     String project = disk.project();
     Generation generation = refs.projects().findOrBegin(project, refs.deadline());
     Pairs pairs = new Pairs(disk, new EtcdRefs(refs, generation));
     long put = 0;
     long there = 0;
-    ExecutorService threads = Executors.newFixedThreadPool(UNDER_WAY, Thread.ofPlatform().daemon().name("refdb-global-import").factory());
+    ExecutorService threads =
+        Executors.newFixedThreadPool(
+            UNDER_WAY, Thread.ofPlatform().daemon().name("refdb-global-import").factory());
     try {
       Deque<Future<Integer>> underWay = new ArrayDeque<>();
       List<Entry> some = new ArrayList<>(REFS_AT_ONCE);
@@ -116,7 +119,10 @@ public final class Import {
     }
   }
 
-  /** All at once where etcd has no value between the first and the last of them, else one by one. Returns how many it was about. */
+  /**
+   * Puts refs, all at once if etcd has no value between the first and the last of them, else one by one. Returns their
+   * number.
+   */
   private int put(String project, Generation generation, List<Entry> entries) throws GlobalRefException {
     if (entries.isEmpty()) {
       return 0;
@@ -134,7 +140,10 @@ public final class Import {
     return entries.size();
   }
 
-  /** A ref in a batch that is not decided may be there or not: it is waited for. */
+  /**
+   * Puts refs one by one, and waits for batches that have staged one of them, because only their outcome decides
+   * whether the ref has a value.
+   */
   private void putEach(Cmp same, List<ByteSequence> keys, List<Op> puts) throws GlobalRefException {
     boolean isStaged = true;
     while (isStaged) {
@@ -144,8 +153,12 @@ public final class Import {
             Op.txn(new Cmp[] {Etcd.isAbsent(keys.get(i))}, new Op[] {puts.get(i)}, new Op[] {Etcd.get(keys.get(i))}));
       }
       isStaged = false;
-      for (TxnResponse each : refs.etcd().commitAgain(List.of(same), oneByOne, List.of(), refs.deadline()).getTxnResponses()) {
-        Optional<KeyValue> there = each.isSucceeded() ? Optional.empty() : Etcd.first(each.getGetResponses().getFirst());
+      for (TxnResponse each :
+          refs.etcd()
+              .commitAgain(List.of(same), oneByOne, List.of(), refs.deadline())
+              .getTxnResponses()) {
+        Optional<KeyValue> there =
+            each.isSucceeded() ? Optional.empty() : Etcd.first(each.getGetResponses().getFirst());
         if (there.isPresent() && Stage.is(there.get())) {
           refs.stages().clear(there.get(), refs.deadline());
           isStaged = true;

@@ -7,9 +7,9 @@ import org.eclipse.jgit.lib.Ref;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.transaction.Values;
 
-/** Each ref of a project with its value on this node's disk and its value in etcd, by name. */
+/** Iterates over the refs of a project by name, each with its value on this node's disk and in etcd. */
 public final class Pairs {
-  /** A ref that at least one of both has. */
+  /** A ref that has a value on disk, in etcd, or both. */
   record Pair(String ref, Optional<String> disk, Optional<String> etcd) {}
 
   private final DiskRefs disk;
@@ -26,7 +26,7 @@ public final class Pairs {
     nextInEtcd = nextStored();
   }
 
-  /** The interface keeps other things than refs too: other values than ids are left out. */
+  /** Skips what is not a ref: the interface also stores values that are no object ids. */
   private Optional<EtcdRefs.Entry> nextStored() throws GlobalRefException {
     Optional<EtcdRefs.Entry> next = etcd.next();
     while (next.isPresent() && !(disk.isStored(next.get().ref()) && Values.isId(next.get().value()))) {
@@ -35,13 +35,17 @@ public final class Pairs {
     return next;
   }
 
-  /** The next one. */
+  /** Returns the next ref, or nothing at the end. */
   Optional<Pair> next() throws GlobalRefException {
     if (nextOnDisk == null && nextInEtcd.isEmpty()) {
       return Optional.empty();
     }
     int order =
-        nextOnDisk == null ? 1 : nextInEtcd.isEmpty() ? -1 : DiskRefs.BY_BYTES.compare(nextOnDisk.getName(), nextInEtcd.get().ref());
+        nextOnDisk == null
+            ? 1
+            : nextInEtcd.isEmpty()
+                ? -1
+                : DiskRefs.BY_BYTES.compare(nextOnDisk.getName(), nextInEtcd.get().ref());
     String ref = order <= 0 ? nextOnDisk.getName() : nextInEtcd.get().ref();
     Optional<String> onDiskNow = Optional.empty();
     Optional<String> inEtcdNow = Optional.empty();

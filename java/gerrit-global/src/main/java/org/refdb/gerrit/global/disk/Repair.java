@@ -15,22 +15,25 @@ import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 import org.refdb.gerrit.global.transaction.Values;
 
-/** Makes refs the same on this node's disk and in etcd, one after the other, each under its lock. Who is right is the administrator's word. */
+/**
+ * Makes refs equal on this node's disk and in etcd, one after the other, each under its lock. The administrator says
+ * which side is right.
+ */
 public final class Repair {
-  /** Which of both is right. */
+  /** The side that is changed to: the other one is wrong. */
   public enum To {
-    /** The disk gets etcd's value. */
+    /** The disk is set to etcd's value. */
     ETCD,
-    /** etcd gets the disk's value. */
+    /** etcd is set to the disk's value. */
     DISK;
 
-    /** By its word; empty for any other. */
+    /** Parses the side from its lower-case name; empty for anything else. */
     public static Optional<To> of(String word) {
       return Arrays.stream(values()).filter(to -> to.name().toLowerCase(Locale.ROOT).equals(word)).findFirst();
     }
   }
 
-  /** How many refs are repaired, and how many could not be. */
+  /** Number of refs that were repaired, and of those that could not be. */
   public record Summary(long repaired, long failed) {}
 
   private final GlobalRefs refs;
@@ -46,10 +49,11 @@ public final class Repair {
   /**
    * Repairs refs that differ.
    *
-   * @param names the refs; none for all that differ, at most as many as given
-   * @param isDry whether to say only what would be done
+   * @param names names of the refs; empty for all that differ, up to {@code most}
+   * @param isDry whether to report only what would be done
    */
-  public Summary run(List<String> names, long most, To to, boolean isDry, Consumer<String> said) throws IOException, GlobalRefException {
+  public Summary run(List<String> names, long most, To to, boolean isDry, Consumer<String> said)
+      throws IOException, GlobalRefException {
     List<Difference> found = new ArrayList<>();
     Generation generation = compare.generation();
     if (names.isEmpty()) {
@@ -57,7 +61,7 @@ public final class Repair {
     }
     for (String name : names) {
       if (!disk.isStored(name)) {
-        throw new GlobalRefException(name + " is none of the refs that are stored in etcd", null);
+        throw new GlobalRefException(name + " is not among the refs that are stored in etcd", null);
       }
       compare.look(name, generation).ifPresent(found::add);
     }
@@ -95,7 +99,8 @@ public final class Repair {
   @SuppressWarnings("try") // the lock is held and not asked
   private String repair(String ref, Generation generation, To to) throws IOException, GlobalRefException {
     try (AutoCloseable lock = refs.lock(disk.project(), ref)) {
-      // Under the lock nobody else moves it by the interface. The disk is compared once more when it is set.
+      // Under the lock no other node updates it through the interface; on disk, setting the ref compares the value once
+      // more.
       Optional<String> here = disk.value(ref);
       Optional<String> there = refs.read(disk.project(), ref).value();
       if (Compare.agree(here, there)) {
@@ -112,7 +117,7 @@ public final class Repair {
       requireObject(there);
       String next = there.orElse(Values.DELETED.getFirst());
       disk.set(ref, here, next);
-      // The lease may have run out, and another node have moved it since.
+      // The lease may have expired meanwhile, so that another node may have updated the ref.
       if (!refs.read(disk.project(), ref).value().orElse(Values.DELETED.getFirst()).equals(next)) {
         throw new GlobalRefException("it has moved in etcd meanwhile; compare again", null);
       }

@@ -21,11 +21,11 @@ import org.refdb.gerrit.global.transaction.Locks;
 import org.refdb.gerrit.global.transaction.Values;
 
 /**
- * Sets a ref in etcd back where Gerrit's wrapper has taken an update back on the disk. It does so with each ref of a batch if one of
- * them fails. Etcd had accepted others then. And it does so if an answer is lost, though etcd may have the value. Without this
- * such refs would be out of sync until an administrator comes.
+ * Reverts a ref in etcd whose update Gerrit's wrapper has rolled back on disk. The wrapper rolls back each ref of a
+ * batch if one of them fails, although etcd had accepted others before, and also if a response is lost, although etcd
+ * may have applied the update. Without this class such refs would stay out of sync until an administrator repairs them.
  *
- * <p>The wrapper holds a ref's lock until the disk is as it is to stay. So the disk's word counts once the lock is free.
+ * <p>The wrapper holds the lock of a ref until the disk has its final value, so the disk decides once the lock is free.
  */
 @Singleton
 public final class RolledBackRefs implements LifecycleListener {
@@ -33,9 +33,9 @@ public final class RolledBackRefs implements LifecycleListener {
   private static final long MILLIS = 500;
 
   /**
-   * An update that is asked for.
+   * A requested update.
    *
-   * @param before what the disk had; empty for no ref
+   * @param before the value on disk before; empty if the ref did not exist
    */
   public record Put(String project, String ref, Optional<String> before, Thread caller) {
     public Put(String project, String ref, Optional<String> before) {
@@ -43,13 +43,13 @@ public final class RolledBackRefs implements LifecycleListener {
     }
   }
 
-  /** One that etcd made. */
+  /** An update that etcd has applied. */
   private record Made(Put put, long revision) {}
 
   private final GlobalRefs refs;
   private final Disks disks;
 
-  /** By ref, as long as it is locked. */
+  /** Applied updates whose lock is still held. */
   private final Map<Locks.Name, Made> underLock = new HashMap<>();
 
   private final Queue<Made> doubtful = new ConcurrentLinkedQueue<>();
@@ -76,7 +76,10 @@ public final class RolledBackRefs implements LifecycleListener {
     background.shutdownNow();
   }
 
-  /** Etcd has made an update. If its caller was told that this is not known, another thread says so. */
+  /**
+   * Records that etcd has applied an update. If its caller was told that the outcome is unknown, this is called by
+   * another thread.
+   */
   public synchronized void made(Put put, long revision) {
     Made made = new Made(put, revision);
     if (put.caller() != Thread.currentThread()) {
@@ -86,12 +89,15 @@ public final class RolledBackRefs implements LifecycleListener {
     }
   }
 
-  /** An update of this thread was not made. So it may take back the others whose locks it has. */
+  /**
+   * Records that an update of this thread failed, so that the wrapper may roll back the other ones whose locks the
+   * thread holds.
+   */
   public synchronized void failed() {
     underLock.values().removeIf(made -> made.put().caller() == Thread.currentThread() && doubtful.add(made));
   }
 
-  /** Nothing is taken back under this lock any more. */
+  /** Records that a lock is released: nothing is rolled back under it any more. */
   public synchronized void released(String project, String ref) {
     underLock.remove(new Locks.Name(project, ref));
   }
@@ -100,11 +106,11 @@ public final class RolledBackRefs implements LifecycleListener {
     try {
       look();
     } catch (RuntimeException e) {
-      log.atWarning().withCause(e).log("updates that were taken back are looked at later");
+      log.atWarning().withCause(e).log("updates that were rolled back are checked later");
     }
   }
 
-  /** Looks at each once. */
+  /** Checks each doubtful update once. */
   public void look() {
     for (Made made : List.copyOf(doubtful)) {
       if (isSettled(made)) {
@@ -118,7 +124,9 @@ public final class RolledBackRefs implements LifecycleListener {
     try (DiskRefs disk = disks.open(put.project())) {
       return isSettled(made, disk);
     } catch (IOException | GlobalRefException e) {
-      log.atWarning().withCause(e).log("if %s of %s is out of sync now, `refdb-global repair` mends it", put.ref(), put.project());
+      log.atWarning().withCause(e).log(
+          "if %s of %s is out of sync now, `refdb-global repair` repairs it",
+          put.ref(), put.project());
       return true;
     }
   }
@@ -130,11 +138,13 @@ public final class RolledBackRefs implements LifecycleListener {
       String before = put.before().orElse(Values.DELETED.getFirst());
       if (Compare.agree(disk.value(put.ref()), put.before())
           && refs.compareAndPut(put.project(), put.ref(), new Expected.PutAt(made.revision()), before, false)) {
-        log.atInfo().log("etcd had an update of %s of %s that was taken back on the disk: it is set back", put.ref(), put.project());
+        log.atInfo().log(
+            "etcd had an update of %s of %s that was rolled back on disk: it is reverted",
+            put.ref(), put.project());
       }
       return true;
     } catch (GlobalRefException e) {
-      log.atFine().withCause(e).log("whether %s of %s was taken back is looked at later", put.ref(), put.project());
+      log.atFine().withCause(e).log("whether %s of %s was rolled back is checked later", put.ref(), put.project());
       return false;
     } catch (IOException | RuntimeException e) {
       throw e;

@@ -13,10 +13,10 @@ import java.io.IOException;
 import java.util.List;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
 
-/** The projects of this Gerrit, as commands need them. */
+/** The projects of this Gerrit that are stored in the global ref database. */
 @Singleton
 public final class SiteProjects implements Disks {
-  /** Gerrit's repositories below the wrapper, which would ask etcd itself. */
+  /** Gerrit's repositories below the wrapper, which would query etcd itself. */
   @Inject(optional = true)
   @Named("LocalDiskRepositoryManager")
   private GitRepositoryManager below;
@@ -27,17 +27,23 @@ public final class SiteProjects implements Disks {
   private final PermissionBackend permissions;
 
   @Inject
-  SiteProjects(GitRepositoryManager repositories, SitePaths paths, ProjectCache projects, PermissionBackend permissions) throws IOException {
+  SiteProjects(
+      GitRepositoryManager repositories,
+      SitePaths paths,
+      ProjectCache projects,
+      PermissionBackend permissions)
+      throws IOException {
     this.repositories = repositories;
     this.projects = projects;
     this.permissions = permissions;
     stored = StoredRefs.of(paths.etc_dir);
   }
 
-  /** Whether there is such a project, and the caller may know of it. */
+  /** Whether the project exists and is visible to the caller. */
   public boolean hasVisible(String project) {
     Project.NameKey name = Project.nameKey(project);
-    return projects.get(name).isPresent() && permissions.currentUser().project(name).testOrFalse(ProjectPermission.ACCESS);
+    return projects.get(name).isPresent()
+        && permissions.currentUser().project(name).testOrFalse(ProjectPermission.ACCESS);
   }
 
   @Override

@@ -13,16 +13,16 @@ import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.Constants;
 
 /**
- * Which refs the other plugin gives to the global ref database, by its own settings. They are in
- * {@code SITE/etc/PLUGIN.config}. Commands look at these refs alone.
+ * Which refs are stored in the global ref database, by the settings of the other plugin in {@code
+ * SITE/etc/PLUGIN.config}. Commands consider these refs only.
  */
 public final class StoredRefs {
-  /** The plugins whose settings say it, the first one that has a file. */
+  /** The plugins whose settings apply: the first one that has a file counts. */
   private static final List<String> PLUGINS = List.of("high-availability", "multi-site", "global-refdb");
 
   private static final String ANY = "*";
 
-  /** How much of a project is stored. */
+  /** Which refs of a project are stored. */
   private enum Rule {
     NONE("storeNoRefs"),
     MUTABLE("storeMutableRefs"),
@@ -81,7 +81,9 @@ public final class StoredRefs {
     return isOurs && rule(project) != Rule.NONE;
   }
 
-  /** Whether a ref is stored. HEAD and its like are not: of them the interface does not tell where they lead. */
+  /**
+   * Whether a ref is stored. HEAD and other symbolic refs are not, because the interface does not pass their targets.
+   */
   public boolean has(String project, String ref) {
     if (!has(project) || !ref.startsWith(Constants.R_REFS) || ignored.stream().anyMatch(ref::startsWith)) {
       return false;
@@ -95,7 +97,7 @@ public final class StoredRefs {
         || ref.startsWith("refs/changes/") && !ref.endsWith("/meta");
   }
 
-  /** A rule that names the project, before one for all. */
+  /** The rule that names the project, or else the one for all projects. */
   private Rule rule(String project) {
     for (String name : List.of(project, ANY)) {
       for (Rule rule : Rule.values()) {

@@ -4,7 +4,7 @@ import java.time.Duration;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 
-/** When an operation gives up, by the clock that never jumps; and how long it waits between two tries. */
+/** When an operation gives up, on the monotonic clock, and how long it waits between two attempts. */
 public final class Deadline {
   private static final long FIRST_PAUSE_MILLIS = 2;
 
@@ -17,12 +17,12 @@ public final class Deadline {
     this.longestPauseMillis = longestPauseMillis;
   }
 
-  /** Of an operation, which may ask etcd several times. */
+  /** Deadline of an operation that may send several requests to etcd: {@code timeout} from now. */
   public static Deadline of(Settings settings) {
     return in(settings.timeout(), settings.requestTimeout());
   }
 
-  /** Of something that is tried again later. */
+  /** Deadline of a single request that is retried later: {@code requestTimeout} from now. */
   public static Deadline ofOneRequest(Settings settings) {
     return in(settings.requestTimeout(), settings.requestTimeout());
   }
@@ -39,7 +39,10 @@ public final class Deadline {
     return end - System.nanoTime() <= 0;
   }
 
-  /** Waits twice as long as the last time, give or take a quarter. Returns whether there is time left. */
+  /**
+   * Sleeps for twice as long as the last time, give or take a quarter. Returns whether time is left; false if
+   * interrupted.
+   */
   public boolean pause() {
     long pause = pauseMillis * 3 / 4 + ThreadLocalRandom.current().nextLong(pauseMillis / 2 + 1);
     pauseMillis = Math.min(2 * pauseMillis, longestPauseMillis);

@@ -29,9 +29,11 @@ import javax.net.ssl.SSLException;
 import org.refdb.gerrit.global.etcd.GlobalRefException.NoAnswer;
 import org.refdb.gerrit.global.etcd.GlobalRefException.Refused;
 
-/** The client, and which of its errors say that a request was not carried out. */
+/**
+ * The client of etcd, which distinguishes errors after which a request was certainly not carried out from all others.
+ */
 public final class Etcd implements AutoCloseable {
-  /** With any other error the request may have been carried out, or still be. */
+  /** Errors after which a request was not carried out. After any other, it may have been, or may still be. */
   private static final Set<ErrorCode> ANSWERS =
       EnumSet.of(
           ErrorCode.INVALID_ARGUMENT,
@@ -46,7 +48,7 @@ public final class Etcd implements AutoCloseable {
   private final Settings settings;
   private final Client client;
 
-  /** The newest revision that an answer told of. */
+  /** The newest revision that a response contained. */
   private final AtomicLong revision = new AtomicLong();
 
   public Etcd(Settings settings) {
@@ -54,7 +56,7 @@ public final class Etcd implements AutoCloseable {
     client = clientOf(settings.endpoints());
   }
 
-  /** A client that asks these members only. */
+  /** Creates a client that sends requests to these members only. */
   public Client clientOf(List<String> endpoints) {
     ClientBuilder builder =
         Client.builder()
@@ -63,7 +65,7 @@ public final class Etcd implements AutoCloseable {
             .keepaliveTimeout(settings.requestTimeout())
             .connectTimeout(settings.requestTimeout())
             .waitForReady(false)
-            // Whether to try again is decided here, after the mark was asked.
+            // Retrying is decided in this package, because the mark of a transaction has to be checked first.
             .retryMaxAttempts(2);
     if (settings.user() != null) {
       builder.user(Keys.bytes(settings.user())).password(Keys.bytes(settings.password()));
@@ -136,7 +138,9 @@ public final class Etcd implements AutoCloseable {
     return entry.getValue().toString(java.nio.charset.StandardCharsets.UTF_8);
   }
 
-  public TxnResponse commit(List<Cmp> compares, List<Op> then, List<Op> otherwise, Deadline deadline) throws GlobalRefException {
+  public TxnResponse commit(
+      List<Cmp> compares, List<Op> then, List<Op> otherwise, Deadline deadline)
+      throws GlobalRefException {
     return await(
         client
             .getKVClient()
@@ -148,12 +152,12 @@ public final class Etcd implements AutoCloseable {
         deadline);
   }
 
-  /** Reads once. */
+  /** Reads a key or range with a single request. */
   public GetResponse ask(ByteSequence key, GetOption option, Deadline deadline) throws GlobalRefException {
     return await(client.getKVClient().get(key, option), deadline);
   }
 
-  /** Reads, as often as needed. The answer is no older than the question. */
+  /** Reads a key or range, and retries until the deadline. The response is linearizable: no older than the call. */
   public GetResponse read(ByteSequence key, GetOption option, Deadline deadline) throws GlobalRefException {
     while (true) {
       try {
@@ -166,8 +170,10 @@ public final class Etcd implements AutoCloseable {
     }
   }
 
-  /** Does what may be done twice, as often as needed. */
-  public TxnResponse commitAgain(List<Cmp> compares, List<Op> then, List<Op> otherwise, Deadline deadline) throws GlobalRefException {
+  /** Commits an idempotent transaction, and retries until the deadline. */
+  public TxnResponse commitAgain(
+      List<Cmp> compares, List<Op> then, List<Op> otherwise, Deadline deadline)
+      throws GlobalRefException {
     while (true) {
       try {
         return commit(compares, then, otherwise, deadline);
@@ -191,7 +197,13 @@ public final class Etcd implements AutoCloseable {
       Thread.currentThread().interrupt();
       throw new NoAnswer("interrupted while etcd was asked", e);
     } catch (TimeoutException | CancellationException e) {
-      throw new NoAnswer("etcd at " + String.join(", ", settings.endpoints()) + " did not answer in " + millis + " ms", e);
+      throw new NoAnswer(
+          "etcd at "
+              + String.join(", ", settings.endpoints())
+              + " did not answer in "
+              + millis
+              + " ms",
+          e);
     } catch (ExecutionException e) {
       throw told(e);
     }
@@ -204,23 +216,32 @@ public final class Etcd implements AutoCloseable {
       return new NoAnswer(where + " cannot be asked: " + error.getMessage(), error);
     }
     String message = error.getMessage() == null ? error.getErrorCode().name() : error.getMessage();
-    return new Refused(where + " refused: " + message + advice(error.getErrorCode(), message), error, error.getErrorCode() == ErrorCode.NOT_FOUND);
+    return new Refused(
+        where + " refused: " + message + advice(error.getErrorCode(), message),
+        error,
+        error.getErrorCode() == ErrorCode.NOT_FOUND);
   }
 
-  /** What an administrator can do about it. */
+  /** Advice to the administrator that is appended to an error. */
   private String advice(ErrorCode code, String message) {
     if (message.contains("space exceeded")) {
-      return ". Its quota is full: compact and defragment it or raise --quota-backend-bytes, then `etcdctl alarm disarm`";
+      return ". Its quota is full: compact and defragment it or raise --quota-backend-bytes, then"
+          + " `etcdctl alarm disarm`";
     }
     if (message.contains("too many operations")) {
-      return ". Start each member with --max-txn-ops=" + settings.txnOps() + " or more: refdb.global.maxTxnOps counts on that";
+      return ". Start each member with --max-txn-ops="
+          + settings.txnOps()
+          + " or more: refdb.global.maxTxnOps counts on that";
     }
     if (message.contains("too large")) {
       return ". Start each member with a larger --max-request-bytes, or lower refdb.global.maxTxnOps";
     }
     return switch (code) {
-      case UNAUTHENTICATED -> ". It does not accept refdb.global.user with the password of secure.config";
-      case PERMISSION_DENIED -> ". The role of its user needs to read and write all keys that begin with " + settings.prefix();
+      case UNAUTHENTICATED ->
+          ". It does not accept refdb.global.user with the password of secure.config";
+      case PERMISSION_DENIED ->
+          ". The role of its user needs to read and write all keys that begin with "
+              + settings.prefix();
       default -> "";
     };
   }

@@ -17,7 +17,9 @@ import java.util.concurrent.TimeoutException;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** What a member of etcd tells over HTTP only: the quota of its database, before version 3.6. */
+/**
+ * Reads from the HTTP metrics of a member what its API does not return: before version 3.6, the quota of its database.
+ */
 public final class EtcdMetrics {
   private static final Pattern QUOTA = Pattern.compile("(?m)^etcd_server_quota_backend_bytes (\\S+)$");
 
@@ -27,15 +29,21 @@ public final class EtcdMetrics {
     this.settings = settings;
   }
 
-  /** The quota in bytes; null if it is not told, as by a member that keeps its metrics elsewhere. */
+  /** The quota in bytes, or null if it is unknown, for example because the member serves its metrics elsewhere. */
   public Long quota(String endpoint) {
     Vertx vertx = Vertx.vertx();
     try {
       HttpClient client = vertx.createHttpClient(options());
-      RequestOptions page = new RequestOptions().setMethod(HttpMethod.GET).setAbsoluteURI(endpoint.replaceAll("/$", "") + "/metrics");
+      RequestOptions page =
+          new RequestOptions()
+              .setMethod(HttpMethod.GET)
+              .setAbsoluteURI(endpoint.replaceAll("/$", "") + "/metrics");
       Future<Buffer> body = client.request(page).compose(request -> request.send()).compose(HttpClientResponse::body);
       String text =
-          body.toCompletionStage().toCompletableFuture().get(settings.requestTimeout().toMillis(), TimeUnit.MILLISECONDS).toString();
+          body.toCompletionStage()
+              .toCompletableFuture()
+              .get(settings.requestTimeout().toMillis(), TimeUnit.MILLISECONDS)
+              .toString();
       Matcher found = QUOTA.matcher(text);
       return found.find() ? new BigDecimal(found.group(1)).longValue() : null;
     } catch (InterruptedException e) {
@@ -55,7 +63,9 @@ public final class EtcdMetrics {
     }
     if (settings.certFile() != null) {
       options.setKeyCertOptions(
-          new PemKeyCertOptions().addCertPath(settings.certFile().toString()).addKeyPath(settings.keyFile().toString()));
+          new PemKeyCertOptions()
+              .addCertPath(settings.certFile().toString())
+              .addKeyPath(settings.keyFile().toString()));
     }
     return options;
   }

@@ -4,10 +4,10 @@ import java.security.SecureRandom;
 import java.util.Base64;
 
 /**
- * A project from its creation to its removal.
+ * One life of a project, from its creation to its removal: a later project of the same name has another generation.
  *
- * @param id 16 characters that no other has
- * @param imported whether all of its refs are in etcd, so that an absent one does not exist
+ * @param id 16 random characters, which no other generation has
+ * @param imported whether all refs of the project are in etcd, so that a ref without a value does not exist
  */
 public record Generation(String id, boolean imported) {
   private static final SecureRandom RANDOM = new SecureRandom();
@@ -16,7 +16,7 @@ public record Generation(String id, boolean imported) {
 
   public Generation {
     if (id.length() != ID_LENGTH || id.indexOf('/') >= 0) {
-      throw new IllegalArgumentException("no generation: " + id);
+      throw new IllegalArgumentException("not a generation: " + id);
     }
   }
 
@@ -31,7 +31,8 @@ public record Generation(String id, boolean imported) {
     try {
       return new Generation(imported ? text.substring(0, text.length() - IMPORTED.length()) : text, imported);
     } catch (IllegalArgumentException e) {
-      throw new GlobalRefException("etcd has \"" + text + "\" for a project's generation, which refdb has not written", e);
+      throw new GlobalRefException(
+          "etcd has \"" + text + "\" for a project's generation, which is not in refdb's format", e);
     }
   }
 

@@ -1,6 +1,6 @@
 package org.refdb.gerrit.global.etcd;
 
-/** What etcd refused or did not answer, in words for an administrator. */
+/** An operation that etcd refused or did not answer; the message is written for administrators. */
 public class GlobalRefException extends Exception {
   private static final long serialVersionUID = 1L;
 
@@ -8,7 +8,7 @@ public class GlobalRefException extends Exception {
     super(message, cause);
   }
 
-  /** Nobody knows whether a request was carried out. */
+  /** No response arrived, so it is unknown whether the request was carried out. */
   public static final class NoAnswer extends GlobalRefException {
     private static final long serialVersionUID = 1L;
 
@@ -17,7 +17,7 @@ public class GlobalRefException extends Exception {
     }
   }
 
-  /** etcd has answered with an error. */
+  /** etcd responded with an error. */
   public static final class Refused extends GlobalRefException {
     private static final long serialVersionUID = 1L;
 

@@ -4,7 +4,10 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 
 import io.etcd.jetcd.ByteSequence;
 
-/** How keys are called. No project's keys are a prefix of another's: those of refs have its generation, not its name. */
+/**
+ * Layout of the keys. No project's keys are a prefix of another's, because keys of refs contain the generation of their
+ * project instead of its name.
+ */
 public final class Keys {
   private final String prefix;
 
@@ -76,7 +79,7 @@ public final class Keys {
     return of("b/");
   }
 
-  /** The names of the refs of one part of a staged batch. */
+  /** Key of one part of a staged batch, whose value lists the names of the refs in it. */
   public ByteSequence part(String batch, int part) {
     return of("c/" + batch + '/' + part);
   }
@@ -85,22 +88,22 @@ public final class Keys {
     return of("c/" + batch + '/');
   }
 
-  /** A key as intents keep it. */
+  /** Removes the configured prefix from a key: intents store keys without it. */
   public String withoutPrefix(ByteSequence key) {
     return key.substring(bytes(prefix).size()).toString(UTF_8);
   }
 
-  /** The key that an intent keeps. */
+  /** Adds the configured prefix to a key that an intent stores. */
   public ByteSequence withPrefix(String key) {
     return of(key);
   }
 
-  /** What follows the prefix of some keys in one of them. */
+  /** The rest of a key after the prefix {@code keys}. */
   public static String rest(ByteSequence key, ByteSequence keys) {
     return key.substring(keys.size()).toString(UTF_8);
   }
 
-  /** The first key that comes after another. */
+  /** The smallest key that is greater than {@code key}. */
   public static ByteSequence after(ByteSequence key) {
     return key.concat(bytes("\0"));
   }

@@ -6,13 +6,15 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /**
- * Names a node, which is a Gerrit site, and this process of it.
+ * Identifies a node, which is a Gerrit site, and the process that runs it.
  *
- * @param name lasts as long as the site
- * @param start that of this process alone
+ * @param name identifies the site, for as long as it exists
+ * @param start identifies this process
  */
 public record NodeName(String name, String start) {
-  /** Reads the node's name from a file of its site, or writes it there the first time. */
+  /**
+   * Reads the node's name from the file {@code node} in a folder of the site, or generates the name on the first start.
+   */
   public static NodeName in(Path folder) throws IOException {
     Path file = folder.resolve("node");
     if (!Files.exists(file)) {
@@ -31,7 +33,7 @@ public record NodeName(String name, String start) {
     return new NodeName(name, Generation.random().id());
   }
 
-  /** For people: who this is. */
+  /** Describes this process to people: its host and process id. */
   public String text() {
     String host;
     try {

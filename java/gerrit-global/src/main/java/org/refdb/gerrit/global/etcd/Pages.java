@@ -9,7 +9,10 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Optional;
 
-/** The entries below a prefix by key, some at a time. Each page is as new as its question. */
+/**
+ * Iterates over the entries below a prefix in the order of their keys, one page per request. Each page is current when
+ * it is read, so an iteration is not a snapshot.
+ */
 public final class Pages {
   private final Etcd etcd;
   private final GetOption some;
@@ -26,7 +29,7 @@ public final class Pages {
     from = prefix;
   }
 
-  /** The next one. */
+  /** Returns the next entry, or nothing at the end. */
   public Optional<KeyValue> next() throws GlobalRefException {
     while (!page.hasNext()) {
       if (isLast) {
@@ -46,7 +49,7 @@ public final class Pages {
     return Optional.of(page.next());
   }
 
-  /** The revision of the first page: later changes may be in the pages after it. 0 before that page. */
+  /** The revision of the first page, 0 before it is read. Later pages may contain later changes. */
   public long firstRevision() {
     return firstRevision;
   }

@@ -3,7 +3,7 @@ package org.refdb.gerrit.global.etcd;
 import com.google.common.flogger.FluentLogger;
 import org.refdb.gerrit.global.etcd.GlobalRefException.Refused;
 
-/** The lease of this node, which all of its locks have. */
+/** The lease of this node, to which all of its locks are attached. */
 public final class Session {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
@@ -14,11 +14,11 @@ public final class Session {
     this.etcd = etcd;
   }
 
-  /** The lease, granted if there is none. */
+  /** Returns the lease, which is requested from etcd if there is none. */
   public synchronized long lease(Deadline deadline) throws GlobalRefException {
     while (lease == 0) {
       try {
-        // One that is granted without an answer runs out by itself.
+        // A lease whose grant was not answered expires by itself.
         lease = etcd.await(etcd.client().getLeaseClient().grant(etcd.settings().lease().toSeconds()), deadline).getID();
       } catch (GlobalRefException.NoAnswer e) {
         if (!deadline.pause()) {
@@ -29,14 +29,14 @@ public final class Session {
     return lease;
   }
 
-  /** Forgets a lease of which etcd said that it is gone. */
+  /** Forgets a lease that etcd reported as expired. */
   public synchronized void lost(long gone) {
     if (lease == gone) {
       lease = 0;
     }
   }
 
-  /** Lets the lease live on; to be called several times in its length. */
+  /** Renews the lease; to be called several times within its duration. */
   public void renew() {
     long current;
     synchronized (this) {
@@ -70,7 +70,7 @@ public final class Session {
             etcd.client().getLeaseClient().revoke(current),
             Deadline.ofOneRequest(etcd.settings()));
       } catch (GlobalRefException e) {
-        log.atFine().withCause(e).log("the lease runs out by itself");
+        log.atFine().withCause(e).log("the lease is not revoked, but expires by itself");
       }
     }
   }

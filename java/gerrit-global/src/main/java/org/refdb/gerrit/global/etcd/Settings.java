@@ -9,22 +9,22 @@ import java.util.concurrent.TimeUnit;
 import org.eclipse.jgit.lib.Config;
 
 /**
- * The section {@code [refdb "global"]} of gerrit.config; the password is in secure.config.
+ * The section {@code [refdb "global"]} of gerrit.config; the password is read from secure.config.
  *
  * @param endpoints addresses of etcd's members: {@code etcd}
- * @param caFile who signs their certificates, or null for Java's own list: {@code caFile}
+ * @param caFile certificate of the authority that signs the members' certificates, or null for Java's default
  * @param certFile this node's certificate, or null: {@code certFile}
- * @param keyFile its key: {@code keyFile}
- * @param user and {@code password}, or null
- * @param prefix before every key: {@code prefix}
- * @param requestTimeout after which an answer counts as lost: {@code requestTimeout}
- * @param timeout after which an operation gives up: {@code timeout}
- * @param lockTimeout how long a lock is waited for: {@code lockTimeout}
+ * @param keyFile key of that certificate: {@code keyFile}
+ * @param user user name in etcd, or null; {@code password} is set if and only if this is
+ * @param prefix prefix of every key: {@code prefix}
+ * @param requestTimeout how long to wait for one response before it counts as lost: {@code requestTimeout}
+ * @param timeout how long an operation is retried before it fails: {@code timeout}
+ * @param lockTimeout how long to wait for a lock: {@code lockTimeout}
  * @param lease how long a stopped node keeps its locks: {@code lease}
- * @param underLocks how long native mode asks while refs are locked: {@code underLocks}
- * @param txnOps what etcd takes in one transaction, its --max-txn-ops: {@code maxTxnOps}
- * @param requestBytes what etcd takes in one request, its --max-request-bytes: {@code maxRequestBytes}
- * @param slots how many updates a node has under way at once: {@code slots}
+ * @param underLocks how long native mode may wait for etcd while refs are locked: {@code underLocks}
+ * @param txnOps operations that etcd accepts in one transaction, its --max-txn-ops: {@code maxTxnOps}
+ * @param requestBytes bytes that etcd accepts in one request, its --max-request-bytes: {@code maxRequestBytes}
+ * @param slots how many transactions of a node may be in flight at once: {@code slots}
  */
 public record Settings(
     List<String> endpoints,
@@ -46,22 +46,28 @@ public record Settings(
   static final String SUBSECTION = "global";
   private static final int SLOTS_DEFAULT = 32;
 
-  /** etcd's own default. */
+  /** etcd's default. */
   private static final int TXN_OPS_DEFAULT = 128;
 
-  /** So is this: 1.5 MiB. */
+  /** Also etcd's default: 1.5 MiB. */
   private static final long REQUEST_BYTES_DEFAULT = 3 << 19;
 
-  /** The engine waits for a minute until an update counts as not decided. That is more than its requests take. */
+  /**
+   * Upper limit of {@code underLocks}: after a minute the engine treats an update as undecided, and the requests of an
+   * update must end well before.
+   */
   private static final Duration UNDER_LOCKS_MAX = Duration.ofSeconds(30);
 
-  /** A transaction claims all marks of a node, and etcd allows 128 operations in one. */
+  /**
+   * Upper limit of {@code slots}: one transaction claims all marks of a node, and etcd accepts 128 operations in one.
+   */
   private static final int SLOTS_MAX = 100;
 
   public static Settings of(Config config, Path site) {
     String endpoints = config.getString(SECTION, SUBSECTION, "etcd");
     if (endpoints == null || endpoints.isBlank()) {
-      throw new IllegalArgumentException("refdb.global.etcd is not set in gerrit.config: it names the addresses of etcd");
+      throw new IllegalArgumentException(
+          "refdb.global.etcd is not set in gerrit.config: it names the addresses of etcd");
     }
     int slots = config.getInt(SECTION, SUBSECTION, "slots", SLOTS_DEFAULT);
     if (slots < 1 || slots > SLOTS_MAX) {
@@ -104,20 +110,25 @@ public record Settings(
     }
     if ((user == null) != (password == null)) {
       throw new IllegalArgumentException(
-          "refdb.global has a user or a password only: the user belongs in gerrit.config, the password in secure.config");
+          "refdb.global has only one of user and password: set the user in gerrit.config and the password in"
+              + " secure.config");
     }
     if (lease.toSeconds() < 2) {
       throw new IllegalArgumentException("refdb.global.lease is " + lease + ": it must be at least 2s");
     }
     if (txnOps < TXN_OPS_DEFAULT) {
-      throw new IllegalArgumentException("refdb.global.maxTxnOps is " + txnOps + ": it must be at least " + TXN_OPS_DEFAULT);
+      throw new IllegalArgumentException(
+          "refdb.global.maxTxnOps is " + txnOps + ": it must be at least " + TXN_OPS_DEFAULT);
     }
     if (requestBytes < REQUEST_BYTES_DEFAULT) {
       throw new IllegalArgumentException(
           "refdb.global.maxRequestBytes is " + requestBytes + ": it must be at least " + REQUEST_BYTES_DEFAULT);
     }
     if (underLocks.isZero() || underLocks.compareTo(UNDER_LOCKS_MAX) > 0) {
-      throw new IllegalArgumentException("refdb.global.underLocks must be more than 0, and at most " + UNDER_LOCKS_MAX.toSeconds() + "s");
+      throw new IllegalArgumentException(
+          "refdb.global.underLocks must be more than 0, and at most "
+              + UNDER_LOCKS_MAX.toSeconds()
+              + "s");
     }
     if (requestTimeout.isZero() || timeout.compareTo(requestTimeout) < 0) {
       throw new IllegalArgumentException("refdb.global.timeout must be at least requestTimeout, which must not be 0");

@@ -3,7 +3,7 @@ package org.refdb.gerrit.global.transaction;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.LongConsumer;
 
-/** What this node has asked of etcd since it started. */
+/** Counters of this node's requests to etcd since its start. */
 public final class Counts {
   public final LongAdder updates = new LongAdder();
   public final LongAdder refused = new LongAdder();
@@ -12,6 +12,6 @@ public final class Counts {
   public final LongAdder locks = new LongAdder();
   public final LongAdder locksRefused = new LongAdder();
 
-  /** Is told how many nanoseconds each update took. */
+  /** Receives the duration of each update in nanoseconds. */
   public volatile LongConsumer updateTook = nanos -> {};
 }

@@ -7,27 +7,27 @@ import org.refdb.gerrit.global.etcd.Generation;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
 
 /**
- * The key that decides a batch of several transactions. Each stage names it.
+ * Names the key that decides a batch of several transactions; the stage of each ref in the batch refers to it.
  *
- * @param node whose batch it is
- * @param id which of its batches, as its intent is called
+ * @param node the node that runs the batch
+ * @param id the id of the intent of the batch
  */
 public record Decider(String node, String id) {
-  /** What became of the batch. */
+  /** State of the batch. */
   public enum State {
-    /** It is not decided. Each ref has its old value. */
+    /** Undecided: each ref has its old value. */
     OPEN,
-    /** Each ref has its new value. */
+    /** Applied: each ref has its new value. */
     DONE,
-    /** Each ref keeps its old value: it was open when it was closed so. */
+    /** Closed while it was open: each ref keeps its old value. */
     VOID
   }
 
   /**
-   * What etcd has for the key.
+   * The value of the key in etcd.
    *
-   * @param generation of the project whose refs they are
-   * @param created the revision that created the key: a request that comes late may create another one of this name
+   * @param generation the generation of the project
+   * @param created the revision that created the key, because a delayed request may create it once more
    */
   public record Entry(State state, Generation generation, long created) {
     public static Entry of(KeyValue entry) throws GlobalRefException {
@@ -36,7 +36,8 @@ public record Decider(String node, String id) {
       try {
         return new Entry(State.valueOf(words[0]), new Generation(words[1], false), entry.getCreateRevision());
       } catch (IllegalArgumentException | ArrayIndexOutOfBoundsException e) {
-        throw new GlobalRefException("etcd has \"" + text + "\" for what decides a batch, which refdb has not written", e);
+        throw new GlobalRefException(
+            "etcd has \"" + text + "\" for the state of a batch, which is not in refdb's format", e);
       }
     }
   }
@@ -45,7 +46,7 @@ public record Decider(String node, String id) {
     return state + " " + generation.id();
   }
 
-  /** As a stage and the key have it. */
+  /** The form used in stages and in the key. */
   public String text() {
     return node + '/' + id;
   }

@@ -29,20 +29,27 @@ import org.refdb.jgit.NotAgreedException;
 import org.refdb.jgit.NotAgreedException.Why;
 
 /**
- * Asks etcd about one batch while its refs are locked: all old values and the mark in one transaction. It guesses how etcd
- * has them. If etcd refuses that, but its values allow the batch all the same, it asks once more for exactly those.
+ * Decides one batch in etcd while its refs are locked: one transaction compares all old values and the mark. It assumes
+ * that etcd has the same values as the disk; if etcd refuses, but its values allow the batch nevertheless, a second
+ * transaction compares exactly those.
  */
 public final class EtcdArbiter extends Arbiter implements AutoCloseable {
-  /** The generation, the mark, the inner transaction of a refusal, and what that does. */
+  /**
+   * Operations besides those for refs: the generation, the mark, the nested transaction of a refusal, and its
+   * operation.
+   */
   private static final int OPS_BESIDES_REFS = 4;
 
-  /** A larger batch does not ask for values along: they are a third of its request, and seldom wanted. */
+  /**
+   * Limit of refs up to which values are read along. They make up a third of the request and are seldom needed, so
+   * larger batches read them separately.
+   */
   private static final int READS_ALONG_MAX = 124;
 
-  /** The engine reads no longer record. */
+  /** The longest record that the engine reads. */
   private static final long RECORD_BYTES_MAX = 16L << 20;
 
-  /** Both ids, and words. */
+  /** Bytes per ref besides its name: both ids and some words. */
   private static final long RECORD_BYTES_BESIDES_NAME = 140;
 
   private static final String NOTHING_CHANGED = "Nothing was changed";
@@ -52,10 +59,10 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   private final Predicate<String> isStored;
   private final Consumer<String> begun;
 
-  /** Begins when the refs are locked. Before that others were waited for. */
+  /** Starts when the refs are locked; waiting for their locks does not count. */
   private Deadline deadline;
 
-  /** When the first request was on its way; 0 before. */
+  /** When the first request was sent; 0 before. */
   private long asked;
 
   private long answered;
@@ -63,25 +70,25 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   private List<GlobalRef> stored;
   private Generation generation;
 
-  /** What each stored ref must be in etcd, and whether it gets its new value there. */
+  /** A comparison for each stored ref, and puts for those that change in etcd. */
   private List<Cmp> compares;
 
   private List<Op> puts;
   private Slot slot;
 
-  /** Where etcd does not take the batch at once; null otherwise, and once it is decided. */
+  /** Set while a batch that is too large for one transaction is not decided. */
   private StagedBatch staged;
   private String intentId;
   private NotAgreedException failure;
 
-  /** What etcd has, if another node has moved a ref. */
+  /** Set if another node has updated a ref. */
   private Moved moved;
   private Ahead ahead;
   private boolean isAgreed;
   private boolean isUnknown;
 
   /**
-   * @param begun is told the intent's id before there is one
+   * @param begun is given the id of the intent before the intent is written
    */
   public EtcdArbiter(GlobalRefs refs, String project, Predicate<String> isStored, Consumer<String> begun) {
     this.begun = begun;
@@ -91,41 +98,46 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   }
 
   /**
-   * A ref that another node has moved.
+   * A ref that another node has updated.
    *
-   * @param here what this disk has; null for none
+   * @param here this disk's value; null for none
    */
   public record Ahead(String ref, String here, String there) {}
 
-  /** A ref that is not as this disk has it, and etcd's entry of it. */
+  /** A ref whose value in etcd is not the one on this disk, with its entry in etcd. */
   private record Moved(String text, Optional<KeyValue> entry) {}
 
   /**
-   * Why it did not agree; null if it did, or was not asked. Asks etcd who has moved a ref: no lock is held any more.
+   * Returns why the batch was refused; null if it was not. Reads from etcd which node has updated a ref, so call this
+   * after the locks are released.
    */
   public NotAgreedException failure() {
     if (moved != null) {
       String who = moved.entry().flatMap(entry -> LastWriter.of(refs, entry)).orElse("another node");
       failure =
           new NotAgreedException(
-              Why.DIFFERS, moved.text() + ": " + who + " has moved it. Try again once this node has it, or see `refdb-global compare`",
+              Why.DIFFERS,
+              moved.text()
+                  + ": "
+                  + who
+                  + " has moved it. Try again once this node has it, or see `refdb-global compare`",
               null);
       moved = null;
     }
     return failure;
   }
 
-  /** The ref for which it did not agree, if etcd has it, and otherwise. */
+  /** The ref that made etcd refuse the batch, if etcd has another value for it. */
   public Optional<Ahead> ahead() {
     return Optional.ofNullable(ahead);
   }
 
-  /** The intent, once there may be one; null before. */
+  /** The id of the intent; null before {@link #begin}. */
   public String intentId() {
     return intentId;
   }
 
-  /** Whether an intent stays if the engine does not say that the batch is done. */
+  /** Whether an intent remains unless the engine reports the batch as done. */
   public boolean leavesIntent() {
     return isAgreed || isUnknown;
   }
@@ -139,7 +151,12 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
     }
     if (recordBytes(changes) > RECORD_BYTES_MAX) {
       return refused(
-          Why.TOO_MANY, changes.size() + " refs of " + project + " would change at once: more than the record of an update can hold", null);
+          Why.TOO_MANY,
+          changes.size()
+              + " refs of "
+              + project
+              + " would change at once: more than the record of an update can hold",
+          null);
     }
     try {
       generation = refs.projects().findOrBegin(project, deadline);
@@ -151,7 +168,8 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
     }
     Settings settings = refs.etcd().settings();
     boolean isStaged =
-        stored.size() > settings.txnOps() - OPS_BESIDES_REFS || StagedBatch.bytes(settings, stored) > settings.requestBytes();
+        stored.size() > settings.txnOps() - OPS_BESIDES_REFS
+            || StagedBatch.bytes(settings, stored) > settings.requestBytes();
     intentId = mark().intentId();
     begun.accept(intentId);
     if (isStaged) {
@@ -162,7 +180,7 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
     return ask(mark());
   }
 
-  /** As long as the intent is, or a little longer. */
+  /** Upper bound of the length of the intent in bytes. */
   private static long recordBytes(List<GlobalRef> changes) {
     return changes.stream().mapToLong(ref -> ref.name().getBytes(UTF_8).length + RECORD_BYTES_BESIDES_NAME).sum();
   }
@@ -175,7 +193,7 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
     return new Verdict.Ask(intentId, mark.text());
   }
 
-  /** As it is nearly always. */
+  /** Assumes the usual case: etcd has the values that the disk has. */
   private void guess() {
     compares = new ArrayList<>();
     puts = new ArrayList<>();
@@ -207,8 +225,9 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
       staged.end();
       staged = null;
     }
-    // Others may need it before this batch is made, since its group waits for their answers. An intent has the name of its
-    // mark: who has the same mark next would meet it.
+    // Other batches may need the slot before this batch is applied, because its group waits for their answers. But the
+    // intent is named after the mark, so the slot is kept as long as another batch with this mark would find the
+    // intent.
     if (!(verdict instanceof Verdict.Ask) && !mark().intentId().equals(intentId)) {
       giveBackSlot();
     }
@@ -258,7 +277,7 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
           return exact(refs.etcd().commitAgain(List.of(), reads(), List.of(), deadline).getGetResponses());
         }
         if (result.reads().isEmpty()) {
-          // Only the mark has told of it.
+          // The outcome is known from the mark only.
           return again("refused the update, and did not say in time why");
         }
         return exact(result.reads());
@@ -306,7 +325,7 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
         "etcd at " + String.join(", ", refs.etcd().settings().endpoints()) + " " + what, null));
   }
 
-  /** Whether what etcd has allows the batch: then exactly that is compared next. */
+  /** Checks whether etcd's values allow the batch, so that exactly those are compared next. */
   private Verdict exact(List<GetResponse> reads) throws GlobalRefException {
     Optional<Generation> now = refs.projects().remember(project, Etcd.text(reads.getFirst()));
     if (!now.map(Generation::id).equals(Optional.of(generation.id()))) {
@@ -330,7 +349,10 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
       if (!catchesUp && !AllowedValues.isAsOnDisk(ref, value, generation.imported())) {
         return differs(ref, entry, value);
       }
-      compares.add(entry.isEmpty() ? Etcd.isAbsent(key(ref)) : Etcd.isChangedAt(key(ref), entry.get().getModRevision()));
+      compares.add(
+          entry.isEmpty()
+              ? Etcd.isAbsent(key(ref))
+              : Etcd.isChangedAt(key(ref), entry.get().getModRevision()));
       if (!catchesUp) {
         puts.add(put(ref));
       }
@@ -338,7 +360,7 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
     return again("has other values each time");
   }
 
-  /** A ref is in a batch that is not decided, or was a moment ago. The guess is good enough to ask again. */
+  /** Waits for the batch that has staged a ref; the next attempt assumes the usual case again. */
   private Verdict afterBatch(GlobalRef ref, Optional<Decider> open) throws GlobalRefException {
     guess();
     if (open.isPresent()) {
@@ -352,7 +374,17 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
     String here = ref.oldId() == null ? "none" : ref.oldId();
     refs.counts().refused.increment();
     ahead = Values.live(value).map(live -> new Ahead(ref.name(), ref.oldId(), live)).orElse(null);
-    moved = new Moved("etcd has " + there + " for " + ref.name() + " of " + project + ", and this node's disk has " + here, entry);
+    moved =
+        new Moved(
+            "etcd has "
+                + there
+                + " for "
+                + ref.name()
+                + " of "
+                + project
+                + ", and this node's disk has "
+                + here,
+            entry);
     return new Verdict.Refused();
   }
 

@@ -29,31 +29,31 @@ import org.refdb.gerrit.global.transaction.Slot.Branch;
 import org.refdb.gerrit.global.transaction.Slot.Result;
 import org.refdb.gerrit.global.transaction.Stages.Effective;
 
-/** Where each ref of several nodes points: values of refs as text, of which etcd keeps the only valid one. */
+/** The refs of all nodes: etcd holds the authoritative value of each ref, as text. */
 public final class GlobalRefs implements AutoCloseable {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
-  /** Between two tries to learn what became of a lost answer. */
+  /** Interval between two attempts to determine the outcome of an update whose response was lost. */
   private static final long RESOLVE_MILLIS = 500;
 
   private static final int READ_AT_ONCE = 100;
   private static final Optional<Effective> NOTHING = Optional.of(new Effective(Optional.empty(), Optional.empty()));
 
-  /** What etcd has: perhaps no value, and then whether that means that the ref does not exist. */
+  /** The value in etcd, if any, and whether the lack of a value means that the ref does not exist. */
   public record Found(Optional<String> value, boolean imported) {}
 
-  /** What a value must be before it is changed. */
+  /** What the value must be for a change to be applied. */
   public sealed interface Expected {
-    /** This one. */
+    /** Exactly this value. */
     record Is(String value) implements Expected {}
 
-    /** None, or that of a deleted ref. */
+    /** No value, or that of a deleted ref. */
     record Nothing() implements Expected {}
 
-    /** The one that was put at this revision, with nothing put since. */
+    /** The value put at this revision, with nothing put since. */
     record PutAt(long revision) implements Expected {}
 
-    /** Any, or none. */
+    /** Any value, or none. */
     record Anything() implements Expected {}
   }
 
@@ -69,7 +69,7 @@ public final class GlobalRefs implements AutoCloseable {
   private final Stages stages;
   private final ScheduledExecutorService background = thread("refdb-global");
 
-  /** The lease has a thread of its own: nothing that takes long may let it run out. */
+  /** Renews the lease on a thread of its own, because nothing that takes long may let the lease expire. */
   private final ScheduledExecutorService renewing = thread("refdb-global-lease");
 
   public GlobalRefs(Settings settings, NodeName node) {
@@ -106,7 +106,7 @@ public final class GlobalRefs implements AutoCloseable {
         TimeUnit.MILLISECONDS);
   }
 
-  /** When an operation that begins now gives up. */
+  /** The deadline of an operation that begins now. */
   public Deadline deadline() {
     return Deadline.of(settings);
   }
@@ -143,12 +143,12 @@ public final class GlobalRefs implements AutoCloseable {
     return node.name();
   }
 
-  /** Reads a value. */
+  /** Reads the value of a ref. */
   public Found read(String project, String ref) throws GlobalRefException {
     Deadline deadline = deadline();
     Optional<Generation> generation = projects.find(project, deadline);
     while (generation.isPresent()) {
-      // Both at one moment: a project that was removed or renamed has no value of before.
+      // Both are read at one revision, so that a removed or renamed project does not appear with its old values.
       List<GetResponse> both = readAt(project, generation.get(), List.of(ref), deadline);
       Optional<Generation> now = projects.remember(project, Etcd.text(both.get(0)));
       if (now.map(Generation::id).equals(generation.map(Generation::id))) {
@@ -163,13 +163,15 @@ public final class GlobalRefs implements AutoCloseable {
     return new Found(Optional.empty(), false);
   }
 
-  private List<GetResponse> readAt(String project, Generation generation, List<String> names, Deadline deadline) throws GlobalRefException {
+  private List<GetResponse> readAt(
+      String project, Generation generation, List<String> names, Deadline deadline)
+      throws GlobalRefException {
     List<Op> reads = new ArrayList<>(List.of(Etcd.get(keys.project(project))));
     names.forEach(name -> reads.add(Etcd.get(keys.value(generation, name))));
     return etcd.commitAgain(List.of(), reads, List.of(), deadline).getGetResponses();
   }
 
-  /** Reads many values, some at a time. */
+  /** Reads the values of many refs, several per request. They are not of one revision. */
   public List<Optional<String>> values(String project, List<String> names) throws GlobalRefException {
     List<Optional<String>> values = new ArrayList<>();
     while (values.size() < names.size()) {
@@ -179,7 +181,10 @@ public final class GlobalRefs implements AutoCloseable {
         return Collections.nCopies(names.size(), Optional.empty());
       }
       List<GetResponse> all = readAt(project, generation.get(), some, deadline());
-      if (!projects.remember(project, Etcd.text(all.getFirst())).map(Generation::id).equals(generation.map(Generation::id))) {
+      if (!projects
+          .remember(project, Etcd.text(all.getFirst()))
+          .map(Generation::id)
+          .equals(generation.map(Generation::id))) {
         values.clear();
         continue;
       }
@@ -192,18 +197,27 @@ public final class GlobalRefs implements AutoCloseable {
   }
 
   /**
-   * Changes a value.
+   * Changes the value of a ref.
    *
-   * @param catchesUp whether it is success, too, if the value is there already
-   * @return false if the value is another
+   * @param catchesUp whether it counts as success that etcd has the new value already
+   * @return false if etcd has another value than expected
    */
   public boolean compareAndPut(String project, String ref, Expected expected, String value, boolean catchesUp)
       throws GlobalRefException {
     return compareAndPut(project, ref, expected, value, catchesUp, revision -> {});
   }
 
-  /** Changes a value. Once it is known to be put, {@code put} is told at which revision. That may be long after an error. */
-  public boolean compareAndPut(String project, String ref, Expected expected, String value, boolean catchesUp, LongConsumer put)
+  /**
+   * Changes the value of a ref. Once the change is known to be applied, {@code put} is given its revision, which may be
+   * long after an error was thrown.
+   */
+  public boolean compareAndPut(
+      String project,
+      String ref,
+      Expected expected,
+      String value,
+      boolean catchesUp,
+      LongConsumer put)
       throws GlobalRefException {
     long start = System.nanoTime();
     try {
@@ -218,7 +232,13 @@ public final class GlobalRefs implements AutoCloseable {
     }
   }
 
-  private boolean change(String project, String ref, Expected expected, String value, boolean catchesUp, LongConsumer put)
+  private boolean change(
+      String project,
+      String ref,
+      Expected expected,
+      String value,
+      boolean catchesUp,
+      LongConsumer put)
       throws GlobalRefException {
     Deadline deadline = deadline();
     while (true) {
@@ -243,7 +263,7 @@ public final class GlobalRefs implements AutoCloseable {
           return answer.get();
         }
       }
-      // Only the mark has told of the refusal, or a project was imported meanwhile.
+      // The refusal is known from the mark only, or the project was imported meanwhile.
       if (!deadline.pause()) {
         throw new GlobalRefException("etcd refused the change, and did not say in time why. Nothing was changed", null);
       }
@@ -269,7 +289,7 @@ public final class GlobalRefs implements AutoCloseable {
       }
       case Expected.PutAt at -> branches.add(branch(common, Etcd.isChangedAt(key, at.revision()), put));
       case Expected.Anything anything -> {
-        // A batch that is under way here is decided first: its stage comes after all values.
+        // A running batch is decided first: stages sort after all values, so the comparison fails for them.
         branches.add(branch(common, new Cmp(key, Cmp.Op.LESS, CmpTarget.value(Stage.FIRST)), put));
         branches.add(branch(common, Etcd.isAbsent(key), put));
       }
@@ -283,14 +303,14 @@ public final class GlobalRefs implements AutoCloseable {
     return new Branch(all, then);
   }
 
-  /** Why a change was refused; empty if it is to be tried again. */
+  /** Evaluates a refusal; empty if the change is to be retried. */
   private Optional<Boolean> answer(
       String project, String ref, Generation generation, Optional<Held> lock, List<GetResponse> reads, String value,
       boolean catchesUp, boolean isPut)
       throws GlobalRefException {
     Optional<Generation> now = projects.remember(project, Etcd.text(reads.get(0)));
     if (isPut && now.isPresent() && !now.get().equals(generation)) {
-      // It compares nothing, so it is for the project that has the name now.
+      // It compares nothing but the generation, so it is meant for the project that has the name now.
       return Optional.empty();
     }
     if (!now.map(Generation::id).equals(Optional.of(generation.id()))) {
@@ -301,7 +321,12 @@ public final class GlobalRefs implements AutoCloseable {
       boolean holds = Etcd.first(reads.get(2)).filter(one -> one.getCreateRevision() == lock.get().token()).isPresent();
       if (!holds) {
         throw new GlobalRefException(
-            "the lock of " + ref + " in " + project + " is lost: this node's lease ran out. Nothing was changed; try again", null);
+            "the lock of "
+                + ref
+                + " in "
+                + project
+                + " is lost: this node's lease ran out. Nothing was changed; try again",
+            null);
       }
     }
     if (!now.get().equals(generation)) {
@@ -310,7 +335,7 @@ public final class GlobalRefs implements AutoCloseable {
     return Optional.of(catchesUp && Etcd.text(reads.get(1)).equals(Optional.of(value)));
   }
 
-  /** Waits for the lock of a ref. */
+  /** Waits for the lock of a ref, at most {@code lockTimeout}. */
   public AutoCloseable lock(String project, String ref) throws GlobalRefException {
     try {
       AutoCloseable lock = locks.lock(new Locks.Name(project, ref));
@@ -322,7 +347,7 @@ public final class GlobalRefs implements AutoCloseable {
     }
   }
 
-  /** Forgets a project. */
+  /** Removes a project and clears its values in the background. */
   public void remove(String project) throws GlobalRefException {
     if (projects.remove(project, deadline())) {
       background.execute(this::clearRemoved);

@@ -13,12 +13,12 @@ import org.refdb.gerrit.global.etcd.Keys;
 import org.refdb.gerrit.global.transaction.Mark.Outcome;
 
 /**
- * The mark that an intent keeps: where it is in etcd, and what it is before the transaction.
+ * The mark that an intent stores: its key in etcd, and its value before the transaction.
  *
- * @param node whose it is
- * @param key its key, without the prefix of all keys
- * @param open its text, as the transaction compares it
- * @param staged whether its batch is staged. An older refdb knows no such mark, and leaves the intent alone
+ * @param node the node that the mark belongs to
+ * @param key its key, without the configured prefix
+ * @param open its value, which the transaction compares
+ * @param staged whether the batch is staged. Versions that do not know staged batches leave the intent alone
  */
 public record IntentMark(String node, String key, String open, boolean staged) {
   private static final String STAGED = "staged ";
@@ -30,7 +30,7 @@ public record IntentMark(String node, String key, String open, boolean staged) {
   static IntentMark parse(String text) throws GlobalRefException {
     String[] words = text.split(" ", 3);
     if (words.length != 3) {
-      throw new GlobalRefException("an intent has \"" + text + "\" for a mark, which refdb has not written", null);
+      throw new GlobalRefException("an intent has \"" + text + "\" for a mark, which is not in refdb's format", null);
     }
     boolean staged = words[2].startsWith(STAGED);
     String open = staged ? words[2].substring(STAGED.length()) : words[2];
@@ -42,7 +42,7 @@ public record IntentMark(String node, String key, String open, boolean staged) {
     return node + ' ' + key + ' ' + (staged ? STAGED : "") + open;
   }
 
-  /** What the intent is called: no other transaction has this mark. */
+  /** The id of the intent, which is unique because no other transaction has this mark. */
   String intentId() {
     int slot = key.lastIndexOf('/');
     String[] words = open.split(" ");
@@ -50,9 +50,10 @@ public record IntentMark(String node, String key, String open, boolean staged) {
   }
 
   /**
-   * Sees to it that the transaction never applies any more, if it has not yet. Its node may be at it: then it is refused.
+   * Makes sure that the transaction can no longer be applied if it was not. If its node is still running it, it will be
+   * refused.
    *
-   * <p>A mark that is another one by now was closed, by this transaction or against it.
+   * <p>A mark that has changed was closed, by this transaction or to prevent it.
    */
   void close(Etcd etcd, Keys keys, Deadline deadline) throws GlobalRefException {
     ByteSequence at = keys.withPrefix(key);

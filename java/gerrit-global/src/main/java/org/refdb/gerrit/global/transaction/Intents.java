@@ -21,24 +21,27 @@ import org.refdb.engine.RefView;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
 
 /**
- * Settles intents. First the transaction's mark is closed, so that it never applies any more if it has not yet. Then a ref
- * whose new value is etcd's gets it here too. Another one stays as it is.
+ * Settles intents: first the mark of the transaction is closed, so that it can no longer be applied if it was not; then
+ * each ref whose new value etcd has is set on disk, and all others stay as they are.
  */
 public final class Intents {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
-  /** The ref has another value than before the intent: it has the new one already, or was moved since. */
+  /**
+   * Rejections that mean that the ref no longer has the value it had before the intent: it has the new value already,
+   * or was updated since.
+   */
   private static final Set<BatchResult.Reason> MOVED =
       EnumSet.of(
           BatchResult.Reason.INCORRECT_OLD_VALUE, BatchResult.Reason.CREATE_EXISTS, BatchResult.Reason.NONEXISTENT_REF);
 
-  /** What became of an intent. */
+  /** Outcome of settling an intent. */
   public enum Outcome {
-    /** Its batch is under way in this process. */
+    /** Its batch is still running in this process. */
     UNDER_WAY,
-    /** The disk has etcd's values. */
+    /** The refs on disk were set to etcd's values. */
     FINISHED,
-    /** All is as before. */
+    /** Nothing was changed on disk. */
     DROPPED;
 
     public String text() {
@@ -48,7 +51,7 @@ public final class Intents {
 
   private final GlobalRefs refs;
 
-  /** Those of batches that this process is at. */
+  /** Ids of the intents of batches that are running in this process. */
   private final Set<String> live = ConcurrentHashMap.newKeySet();
 
   public Intents(GlobalRefs refs) {
@@ -63,7 +66,7 @@ public final class Intents {
     live.remove(id);
   }
 
-  /** Whether this process's site wrote it. */
+  /** Whether this node wrote the intent. */
   public boolean isOfThisNode(GlobalIntent intent) {
     try {
       return IntentMark.parse(intent.mark()).node().equals(refs.nodeName());
@@ -73,17 +76,18 @@ public final class Intents {
   }
 
   /**
-   * Why a process may be at it. Empty if none is: its refs were not locked while it was there. A batch has the locks as long as
-   * its intent may change.
+   * Returns why a process may still be running the batch of an intent, or nothing if none is: a batch holds the locks
+   * of its refs as long as its intent may change, so none is running if its refs could be locked while the intent
+   * existed.
    */
   public Optional<String> underWay(RefView view, GlobalIntent intent) throws IOException {
     if (isOfThisNode(intent)) {
-      return live.contains(intent.id()) ? Optional.of("this Gerrit is at it") : Optional.empty();
+      return live.contains(intent.id()) ? Optional.of("this Gerrit is running it") : Optional.empty();
     }
     RefBatch look = new RefBatch(true, false).agreed();
     look.edit(intent.refs().getFirst().name()).verify().expectAnything().end(false, null, false);
     try {
-      // In files a lock that is held is a rejection, in reftables an error.
+      // A held lock is a rejection with files and an exception with reftables.
       List<BatchResult.Rejection> rejections = view.commit(look).rejections();
       if (!rejections.isEmpty()) {
         return Optional.of(rejections.getFirst().text());
@@ -97,12 +101,13 @@ public final class Intents {
     return view.globalIntents().contains(intent) ? Optional.empty() : Optional.of("it has moved on meanwhile");
   }
 
-  /** Whether etcd has new values of it, as far as it is known by now. */
+  /** Whether etcd has the new value of any ref of an intent at the moment. */
   public boolean isAgreed(String project, GlobalIntent intent, Predicate<String> isStored) throws GlobalRefException {
     return !agreed(project, intent, isStored).isEmpty();
   }
 
-  private List<GlobalRef> agreed(String project, GlobalIntent intent, Predicate<String> isStored) throws GlobalRefException {
+  private List<GlobalRef> agreed(String project, GlobalIntent intent, Predicate<String> isStored)
+      throws GlobalRefException {
     List<GlobalRef> stored = intent.refs().stream().filter(ref -> isStored.test(ref.name())).toList();
     List<Optional<String>> values = refs.values(project, stored.stream().map(GlobalRef::name).toList());
     List<GlobalRef> agreed = new ArrayList<>();
@@ -117,8 +122,8 @@ public final class Intents {
   /**
    * Settles an intent.
    *
-   * @throws GlobalRefException if etcd does not say
-   * @throws IOException if the disk does not do
+   * @throws GlobalRefException if etcd refuses or does not answer
+   * @throws IOException if the refs cannot be written
    */
   public Outcome settle(String project, RefView view, GlobalIntent intent, Predicate<String> isStored)
       throws GlobalRefException, IOException {
@@ -133,7 +138,7 @@ public final class Intents {
     List<GlobalRef> agreed = agreed(project, intent, isStored);
     Outcome outcome = agreed.isEmpty() ? Outcome.DROPPED : Outcome.FINISHED;
     if (outcome == Outcome.FINISHED) {
-      // It was done, so what etcd does not store belongs to it.
+      // The transaction was applied, so the refs that etcd does not store are to be updated too.
       intent.refs().stream().filter(ref -> !isStored.test(ref.name())).forEach(agreed::add);
       finish(view, agreed);
     }
@@ -159,7 +164,11 @@ public final class Intents {
     }
     for (BatchResult.Rejection rejection : view.commit(batch).rejections()) {
       if (!MOVED.contains(rejection.reason())) {
-        throw new IOException("etcd has a value of " + rejection.name() + " that this disk cannot have: " + rejection.text());
+        throw new IOException(
+            "etcd has a value of "
+                + rejection.name()
+                + " that this disk cannot have: "
+                + rejection.text());
       }
     }
   }

@@ -10,13 +10,14 @@ import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.etcd.Keys;
 
 /**
- * Which node gave a key its value. No value says so, but each transaction of a node closes its mark. So the mark and the
- * value are of one revision. Until its history is compacted etcd knows the mark as it was then.
+ * Finds the node that wrote a value. Values do not name their writer, but each transaction of a node also closes a
+ * mark, so that the mark and the value have the same revision. etcd knows the mark as of that revision until it
+ * compacts its history.
  */
 public final class LastWriter {
   private LastWriter() {}
 
-  /** The node, for people; empty where etcd does not tell. What an import or an administrator put has no mark. */
+  /** Describes the node to people; empty if etcd does not know it. Imports and repairs have no mark. */
   static Optional<String> of(GlobalRefs refs, KeyValue entry) {
     long revision = entry.getModRevision();
     ByteSequence marks = refs.keys().allMarks();

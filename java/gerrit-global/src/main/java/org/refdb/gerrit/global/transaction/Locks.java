@@ -24,17 +24,20 @@ import org.refdb.gerrit.global.etcd.Session;
 import org.refdb.gerrit.global.transaction.Slot.Branch;
 import org.refdb.gerrit.global.transaction.Slot.Result;
 
-/** The locks that this process holds or wants. Among its own threads it decides itself, and asks etcd for one of them. */
+/**
+ * The locks that this process holds or waits for. Threads of this process exclude each other without etcd; the one that
+ * is next then takes the lock in etcd.
+ */
 public final class Locks {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
-  /** Names a ref. */
+  /** Identifies a ref. */
   public record Name(String project, String ref) {}
 
   /**
-   * A lock.
+   * A held lock.
    *
-   * @param token the revision that created the key: no other lock has it
+   * @param token the revision that created the key, which is unique to this lock and fences updates under it
    */
   record Held(ByteSequence key, long token) {}
 
@@ -45,10 +48,10 @@ public final class Locks {
   private final Slots slots;
   private final Projects projects;
 
-  /** Those that a thread of this process holds, or asks etcd for: then there is no value. */
+  /** Refs that a thread of this process has locked, or is locking: those have no value yet. */
   private final Map<Name, Optional<Held>> table = new HashMap<>();
 
-  /** Those that are to be released once etcd answers. */
+  /** Locks whose release etcd has not confirmed. */
   private final Set<Held> releasing = new HashSet<>();
 
   Locks(Etcd etcd, Keys keys, NodeName node, Session session, Slots slots, Projects projects) {
@@ -70,7 +73,7 @@ public final class Locks {
     return table.size();
   }
 
-  /** Waits for the lock. Closing it releases it, once. */
+  /** Waits for the lock of a ref. Closing the result releases it; closing it again has no effect. */
   AutoCloseable lock(Name name) throws GlobalRefException {
     Deadline deadline = Deadline.in(etcd.settings().lockTimeout(), etcd.settings().requestTimeout());
     reserve(name, deadline);
@@ -115,7 +118,10 @@ public final class Locks {
     }
   }
 
-  /** Asks until the lock is free. Each question has the time of any other: the deadline ends the waiting only. */
+  /**
+   * Requests the lock from etcd until it is free. The deadline bounds the waiting only: each request has the usual
+   * time.
+   */
   private Held acquire(Name name, Deadline waiting) throws GlobalRefException {
     while (true) {
       Deadline deadline = Deadline.of(etcd.settings());
@@ -128,7 +134,8 @@ public final class Locks {
       String holder = "";
       try {
         List<Op> reads = List.of(Etcd.get(keys.project(name.project())), Etcd.get(key));
-        // Else a lock of which nobody was told would stay for as long as this node lives.
+        // A lock that is granted after its request was given up would stay as long as this node lives, so it is
+        // released.
         Result result = slots.run(List.of(branch), reads, deadline, revision -> releaseLater(new Held(key, revision)));
         if (result.isDone()) {
           return new Held(key, result.revision());
@@ -144,7 +151,9 @@ public final class Locks {
         session.lost(lease);
       }
       if (!waiting.pause()) {
-        throw new GlobalRefException("it was held for " + etcd.settings().lockTimeout().toMillis() + " ms by " + holder, null);
+        throw new GlobalRefException(
+            "it was held for " + etcd.settings().lockTimeout().toMillis() + " ms by " + holder,
+            null);
       }
     }
   }
@@ -171,12 +180,12 @@ public final class Locks {
       log.atFine().withCause(e).log("a lock is released later");
       return false;
     } catch (GlobalRefException e) {
-      log.atWarning().withCause(e).log("a lock is not released; it goes with this node's lease");
+      log.atWarning().withCause(e).log("a lock is not released; it ends with this node's lease");
       return true;
     }
   }
 
-  /** Releases once more what etcd did not answer. */
+  /** Retries the releases that etcd did not answer. */
   void releaseRest() {
     List<Held> rest;
     synchronized (this) {

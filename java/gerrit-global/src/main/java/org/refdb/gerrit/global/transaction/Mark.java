@@ -3,19 +3,19 @@ package org.refdb.gerrit.global.transaction;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
 
 /**
- * The last transaction of a slot that is closed.
+ * The last closed transaction of a slot.
  *
- * @param start the process that had it
- * @param number which of its transactions
+ * @param start the process that ran it
+ * @param number its number among the transactions of the slot in that process
  */
 public record Mark(String start, long number, Outcome outcome) {
-  /** How it ended. */
+  /** Outcome of a transaction. */
   enum Outcome {
-    /** It applied. */
+    /** It was applied. */
     DONE,
     /** A comparison failed. */
     REFUSED,
-    /** Its node closed the mark before it came: it never applies. */
+    /** The mark was closed before it arrived, so that it can never be applied. */
     VOID
   }
 
@@ -24,7 +24,7 @@ public record Mark(String start, long number, Outcome outcome) {
     try {
       return new Mark(words[0], Long.parseLong(words[1]), Outcome.valueOf(words[2]));
     } catch (IllegalArgumentException | ArrayIndexOutOfBoundsException e) {
-      throw new GlobalRefException("etcd has \"" + text + "\" for a mark, which refdb has not written", e);
+      throw new GlobalRefException("etcd has \"" + text + "\" for a mark, which is not in refdb's format", e);
     }
   }
 

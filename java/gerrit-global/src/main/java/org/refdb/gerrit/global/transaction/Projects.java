@@ -18,7 +18,10 @@ import org.refdb.gerrit.global.etcd.Generation;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.etcd.Keys;
 
-/** The generations of projects. This process remembers them; each put and each read proves that they are still right. */
+/**
+ * The generations of projects. This process caches them, because each read and each put checks that the cached one is
+ * still current.
+ */
 public final class Projects {
   private static final int CLEARED_AT_ONCE = 1000;
 
@@ -31,7 +34,7 @@ public final class Projects {
     this.keys = keys;
   }
 
-  /** The generation, if the project was ever seen. */
+  /** The generation, if etcd knows the project. */
   Optional<Generation> find(String project, Deadline deadline) throws GlobalRefException {
     Generation remembered = known.get(project);
     return remembered != null ? Optional.of(remembered) : look(project, deadline);
@@ -41,7 +44,7 @@ public final class Projects {
     return remember(project, Etcd.text(etcd.read(keys.project(project), GetOption.DEFAULT, deadline)));
   }
 
-  /** Takes note of what etcd has for a project. */
+  /** Caches the generation that etcd has for a project. */
   public Optional<Generation> remember(String project, Optional<String> text) throws GlobalRefException {
     if (text.isEmpty()) {
       known.remove(project);
@@ -52,7 +55,7 @@ public final class Projects {
     return Optional.of(generation);
   }
 
-  /** The generation, the first one if there is none. */
+  /** The generation of a project, which is created if there is none. */
   public Generation findOrBegin(String project, Deadline deadline) throws GlobalRefException {
     Optional<Generation> found = find(project, deadline);
     while (found.isEmpty()) {
@@ -71,7 +74,7 @@ public final class Projects {
     return Etcd.is(keys.project(project), generation.text());
   }
 
-  /** Says that all refs of a project are in etcd: from now on an absent one does not exist. */
+  /** Marks a project as imported: from now on, a ref without a value does not exist. */
   public void markImported(String project, Generation generation, Deadline deadline) throws GlobalRefException {
     Generation imported = new Generation(generation.id(), true);
     etcd.commitAgain(
@@ -84,13 +87,13 @@ public final class Projects {
     }
   }
 
-  /** Forgets a project. Returns whether there was something; its values are to be cleared. */
+  /** Removes a project. Returns whether it existed, so that its values have to be cleared. */
   public boolean remove(String project, Deadline deadline) throws GlobalRefException {
     Optional<Generation> found = look(project, deadline);
     if (found.isEmpty()) {
       return false;
     }
-    // A copy of this request that comes late compares the generation: it removes this one or none.
+    // A delayed copy of this request removes this generation or none, because it compares the generation.
     etcd.commitAgain(
         List.of(is(project, found.get())),
         List.of(
@@ -102,7 +105,7 @@ public final class Projects {
     return true;
   }
 
-  /** Gives a project another name. */
+  /** Renames a project. */
   void rename(String from, String to, Deadline deadline) throws GlobalRefException {
     Generation generation =
         look(from, deadline).orElseThrow(() -> new GlobalRefException("etcd has no project " + from, null));
@@ -119,7 +122,10 @@ public final class Projects {
     }
   }
 
-  /** Deletes the values of removed generations, in steps that do not hold etcd up. Each has a deadline of its own. */
+  /**
+   * Deletes the values of removed generations, in small steps so that etcd is not blocked. Each step has its own
+   * deadline.
+   */
   public void clearRemoved(Supplier<Deadline> deadline) throws GlobalRefException {
     ByteSequence all = keys.allRemoved();
     GetOption prefix = GetOption.builder().isPrefix(true).withLimit(CLEARED_AT_ONCE).build();
@@ -129,7 +135,11 @@ public final class Projects {
         Generation generation = Generation.parse(Keys.rest(removed.getKey(), all));
         clear(keys.values(generation), deadline);
         clear(keys.locks(generation), deadline);
-        etcd.commitAgain(List.of(), List.of(Op.delete(removed.getKey(), DeleteOption.DEFAULT)), List.of(), deadline.get());
+        etcd.commitAgain(
+            List.of(),
+            List.of(Op.delete(removed.getKey(), DeleteOption.DEFAULT)),
+            List.of(),
+            deadline.get());
       }
       some = etcd.read(all, prefix, deadline.get()).getKvs();
     }

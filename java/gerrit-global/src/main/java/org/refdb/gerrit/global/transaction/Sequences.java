@@ -16,14 +16,14 @@ import org.refdb.engine.RefBatch;
 import org.refdb.engine.RefView;
 
 /**
- * Gerrit's counters, whose objects are a number as text. Nodes may have a folder each. One that is behind need not wait
- * for the other's object then: it finds the number by its id. The update that was refused stays so, since Gerrit counts on from what it
- * reads, and tries again.
+ * Gerrit's sequences, whose objects contain a number as text. If nodes have a disk each, one that lags behind need not
+ * fetch the object that another node wrote, because it finds the number by trying which one has its id. The update that
+ * revealed the lag still fails, and Gerrit retries it from the number it then reads.
  */
 public final class Sequences {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
-  /** How far ahead others may be. A million ids take less than a second. */
+  /** How far ahead of this disk etcd may be. Hashing a million numbers takes less than a second. */
   private static final int AHEAD_MAX = 1_000_000;
 
   private static final int TEXT_MAX = 20;
@@ -34,13 +34,14 @@ public final class Sequences {
     return ref.startsWith(RefNames.REFS_SEQUENCES);
   }
 
-  /** Gives this disk what etcd has of a counter. What cannot be found is left to git's fetch. */
+  /** Sets a sequence on this disk to the value in etcd. One whose number is not found is left to be fetched. */
   public static void catchUp(Repository repository, RefView view, EtcdArbiter.Ahead ahead) {
     if (!is(ahead.ref()) || ahead.here() == null) {
       return;
     }
     try {
-      Optional<byte[]> number = number(repository, ObjectId.fromString(ahead.here()), ObjectId.fromString(ahead.there()));
+      Optional<byte[]> number =
+          number(repository, ObjectId.fromString(ahead.here()), ObjectId.fromString(ahead.there()));
       if (number.isPresent()) {
         try (ObjectInserter inserter = repository.newObjectInserter()) {
           inserter.insert(Constants.OBJ_BLOB, number.get());
@@ -56,7 +57,10 @@ public final class Sequences {
   private static Optional<byte[]> number(Repository repository, ObjectId here, ObjectId there) throws IOException {
     long before;
     try {
-      before = Long.parseLong(new String(repository.open(here, Constants.OBJ_BLOB).getCachedBytes(TEXT_MAX), UTF_8).strip());
+      before =
+          Long.parseLong(
+              new String(repository.open(here, Constants.OBJ_BLOB).getCachedBytes(TEXT_MAX), UTF_8)
+                  .strip());
     } catch (NumberFormatException e) {
       return Optional.empty();
     }
@@ -71,7 +75,9 @@ public final class Sequences {
     return Optional.empty();
   }
 
-  /** Etcd had this value a moment ago. If either has moved on since, the disk is behind again, or the edit is rejected. */
+  /**
+   * Sets the ref; if it has been updated since, here or in etcd, the edit is rejected or the disk lags behind again.
+   */
   private static void set(RefView view, EtcdArbiter.Ahead ahead) throws IOException {
     RefBatch batch = new RefBatch(true, false).agreed();
     batch.committer("refdb", "refdb@localhost", Instant.now().getEpochSecond(), 0);

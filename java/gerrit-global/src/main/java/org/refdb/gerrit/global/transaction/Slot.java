@@ -19,16 +19,23 @@ import org.refdb.gerrit.global.etcd.GlobalRefException.Refused;
 import org.refdb.gerrit.global.etcd.Keys;
 import org.refdb.gerrit.global.transaction.Mark.Outcome;
 
-/** Runs one transaction after the other, each with its mark. One thread has it at a time. */
+/**
+ * Runs the transactions of one mark, one after the other. Only one thread may use a slot at a time.
+ *
+ * <p>Each transaction closes the mark with its outcome, so that the outcome of one whose response was lost can be read
+ * from the mark, or decided by closing the mark first.
+ */
 public final class Slot {
-  /** Changes, and the comparisons that must hold for them. Of several branches the first one that can be is done. */
+  /**
+   * Changes with the comparisons they depend on. Of several branches, the first one whose comparisons hold is applied.
+   */
   record Branch(List<Cmp> compares, List<Op> then) {}
 
   /**
-   * How a transaction ended.
+   * Result of a transaction.
    *
-   * @param revision of etcd, at which the mark was closed
-   * @param reads what was asked for in case of a refusal, empty where only the mark has told
+   * @param revision the revision of etcd at which the mark was closed
+   * @param reads values read if the transaction was refused; empty if the outcome is known from the mark only
    */
   record Result(Outcome outcome, long revision, List<GetResponse> reads) {
     boolean isDone() {
@@ -40,7 +47,7 @@ public final class Slot {
   private final ByteSequence key;
   private Mark mark;
 
-  /** Whether the transaction after the mark may still come. */
+  /** Whether the transaction that follows the mark may still be applied. */
   private boolean unresolved;
 
   Slot(Etcd etcd, ByteSequence key, Mark mark) {
@@ -53,10 +60,13 @@ public final class Slot {
     return unresolved;
   }
 
-  /** Runs a transaction until it is done or refused. Where the result is not known in time, the slot stays unresolved. */
+  /**
+   * Runs a transaction until it is applied or refused. If the outcome is not known by the deadline, the slot stays
+   * unresolved.
+   */
   Result run(List<Branch> branches, List<Op> reads, Deadline deadline) throws GlobalRefException {
     if (unresolved) {
-      throw new IllegalStateException("the last transaction of this slot is not closed");
+      throw new IllegalStateException("the last transaction of this slot is unresolved");
     }
     while (true) {
       Result result = once(branches, reads, deadline);
@@ -65,7 +75,10 @@ public final class Slot {
       }
       if (!deadline.pause()) {
         throw new GlobalRefException(
-            "etcd at " + String.join(", ", etcd.settings().endpoints()) + " did not answer in time. Nothing was changed", null);
+            "etcd at "
+                + String.join(", ", etcd.settings().endpoints())
+                + " did not answer in time. Nothing was changed",
+            null);
       }
     }
   }
@@ -75,12 +88,14 @@ public final class Slot {
     return mark;
   }
 
-  /** Where it is in etcd. */
+  /** Key of the mark in etcd. */
   ByteSequence key() {
     return key;
   }
 
-  /** Runs a transaction once, which may end void. Where the result is not known in time, the slot stays unresolved. */
+  /**
+   * Runs a transaction once; the outcome may be void. If it is not known by the deadline, the slot stays unresolved.
+   */
   Result once(List<Branch> branches, List<Op> reads, Deadline deadline) throws GlobalRefException {
     try {
       unresolved = true;
@@ -93,9 +108,10 @@ public final class Slot {
   }
 
   /**
-   * The first branch is etcd's own transaction: of puts in a transaction inside it etcd's quota takes no notice. The others
-   * are transactions in each other. Whichever is done closes the mark. With one branch alone the reads stand outside of the
-   * inner transaction: etcd counts operations of both together.
+   * Sends the branches as one transaction. The first branch is its outermost level, because etcd ignores puts in nested
+   * transactions when it checks its quota; the other branches are nested in each other. The branch that is applied
+   * closes the mark. With a single branch, the reads stand outside of the nested transaction, because etcd adds up the
+   * operations of both.
    */
   private TxnResponse send(List<Branch> branches, List<Op> reads, Deadline deadline) throws GlobalRefException {
     Cmp open = Etcd.is(key, mark.text());
@@ -163,12 +179,15 @@ public final class Slot {
     unresolved = false;
   }
 
-  /** Closes the mark of a transaction that is not answered, so that it never applies, or learns how it ended. */
+  /**
+   * Closes the mark of a transaction that was not answered, so that it can no longer be applied, or learns its outcome
+   * if it was.
+   */
   Result close(Deadline deadline) throws GlobalRefException {
     return close(List.of(), deadline);
   }
 
-  /** Closes the mark, though there was no transaction that closes it, and makes these changes with that. */
+  /** Closes the mark although no transaction was sent that would, and applies {@code changes} along with that. */
   void withdraw(List<Op> changes, Deadline deadline) throws GlobalRefException {
     if (unresolved) {
       throw new IllegalStateException("the last transaction of this slot may still apply");
@@ -195,8 +214,8 @@ public final class Slot {
   }
 
   /**
-   * A full etcd may answer with an error though it has done what was asked. The request is not on its way any more, so a look
-   * at the mark is enough.
+   * Determines the outcome after an error. A full etcd may respond with an error although it carried out the request,
+   * but the request is no longer in flight, so reading the mark is enough.
    */
   private Result afterError(Refused error, Deadline deadline) throws GlobalRefException {
     Optional<KeyValue> now = Etcd.first(etcd.read(key, GetOption.DEFAULT, deadline));

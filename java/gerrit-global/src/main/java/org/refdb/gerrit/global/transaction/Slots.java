@@ -24,7 +24,7 @@ import org.refdb.gerrit.global.transaction.Mark.Outcome;
 import org.refdb.gerrit.global.transaction.Slot.Branch;
 import org.refdb.gerrit.global.transaction.Slot.Result;
 
-/** The slots of this node: as many transactions as there are run at once, and the next ones wait. */
+/** The slots of this node, which bound how many transactions are in flight; further ones wait for a free slot. */
 public final class Slots {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
@@ -33,10 +33,13 @@ public final class Slots {
   private final NodeName node;
   private final Runnable counted;
 
-  /** The last one given back is taken first: so few marks are in use. */
+  /** Free slots. The one returned last is taken first, so that few marks are in use. */
   private final Deque<Slot> free = new ArrayDeque<>();
 
-  /** With whom to tell at which revision the transaction was done, if it was. */
+  /**
+   * Slots whose last outcome is unknown, with a callback that receives its revision if it turns out to have been
+   * applied.
+   */
   private final Map<Slot, LongConsumer> unresolved = new LinkedHashMap<>();
 
   private boolean claimed;
@@ -49,12 +52,15 @@ public final class Slots {
     this.counted = counted;
   }
 
-  /** Runs a transaction, and tells whether it was done. */
+  /** Runs a transaction and returns its outcome. */
   Result run(List<Branch> branches, List<Op> reads, Deadline deadline) throws GlobalRefException {
     return run(branches, reads, deadline, revision -> {});
   }
 
-  /** Runs a transaction. If its outcome is reported as unknown and it was done after all, {@code late} is told its revision. */
+  /**
+   * Runs a transaction. If its outcome is reported as unknown and it was applied after all, {@code late} is given its
+   * revision.
+   */
   Result run(List<Branch> branches, List<Op> reads, Deadline deadline, LongConsumer late) throws GlobalRefException {
     Slot slot = take(deadline);
     try {
@@ -64,7 +70,10 @@ public final class Slots {
     }
   }
 
-  /** Takes a slot, for a caller who writes down its mark before each transaction. It is to be given back. */
+  /**
+   * Takes a slot for a caller that records its mark before each transaction. The caller must return the slot with
+   * {@link #giveBack}.
+   */
   synchronized Slot take(Deadline deadline) throws GlobalRefException {
     if (!claimed) {
       claim(deadline);
@@ -87,7 +96,7 @@ public final class Slots {
     return free.pop();
   }
 
-  /** Gives a slot back, whether or not it is known how its last transaction ended. */
+  /** Returns a slot, whether or not the outcome of its last transaction is known. */
   void giveBack(Slot slot) {
     giveBack(slot, revision -> {});
   }
@@ -102,7 +111,9 @@ public final class Slots {
     }
   }
 
-  /** Asks once for each update whose answer was lost what became of it. Those still unknown stay counted meanwhile. */
+  /**
+   * Tries once to determine the outcome of each update whose response was lost. Those that remain unknown stay counted.
+   */
   public void resolve() {
     Map<Slot, LongConsumer> all;
     synchronized (this) {
@@ -134,7 +145,7 @@ public final class Slots {
     return unresolved.size();
   }
 
-  /** Makes all marks this process's own, so that nothing of before applies any more. */
+  /** Takes over all marks of this node, so that no transaction of an earlier process can be applied any more. */
   private void claim(Deadline deadline) throws GlobalRefException {
     Mark fresh = new Mark(node.start(), 0, Outcome.DONE);
     while (!claimed) {
@@ -152,7 +163,7 @@ public final class Slots {
         puts.add(Op.put(key, Keys.bytes(fresh.text()), PutOption.DEFAULT));
       }
       puts.add(Op.put(keys.node(node.name()), Keys.bytes(node.text()), PutOption.DEFAULT));
-      // A claim that is repeated finds its own marks, if the first one had arrived: then it reads once more.
+      // If the response to a claim is lost, the next round finds its own marks, and ends.
       claimed = ours || etcd.commitAgain(compares, puts, List.of(), deadline).isSucceeded();
     }
     for (int i = etcd.settings().slots() - 1; i >= 0; i--) {

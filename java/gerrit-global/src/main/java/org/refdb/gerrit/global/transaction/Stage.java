@@ -8,13 +8,14 @@ import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.etcd.Keys;
 
 /**
- * What a ref's key has while a batch of several transactions is under way. These are both values, and the key that decides
- * between them. Its first byte is in no text, so it is no value, and greater than any.
+ * The value of a ref's key while a batch of several transactions is running: both values of the ref, and the key that
+ * decides between them. Its first byte occurs in no text, so that a stage cannot be confused with a value, and sorts
+ * after all values.
  *
- * @param old empty if etcd had no value
+ * @param old the old value; empty if etcd had none
  */
 public record Stage(Optional<String> old, String next, Decider decider) {
-  /** Comes after all values. */
+  /** The first byte of each stage, which is greater than that of any value. */
   static final ByteSequence FIRST = ByteSequence.from(new byte[] {(byte) 0xff});
 
   private static final String WORD = "staged";
@@ -24,7 +25,7 @@ public record Stage(Optional<String> old, String next, Decider decider) {
     return entry.getValue().startsWith(FIRST);
   }
 
-  /** The stage that a key has, if it has one. */
+  /** Parses the stage of an entry; empty if the entry is a plain value. */
   public static Optional<Stage> of(KeyValue entry) throws GlobalRefException {
     if (!is(entry)) {
       return Optional.empty();
@@ -33,9 +34,13 @@ public record Stage(Optional<String> old, String next, Decider decider) {
     String[] words = text.split(" ");
     Optional<Decider> decider = words.length == 4 && words[0].equals(WORD) ? Decider.parse(words[3]) : Optional.empty();
     if (decider.isEmpty()) {
-      throw new GlobalRefException("etcd has \"" + text + "\" for a stage, which this refdb has not written", null);
+      throw new GlobalRefException("etcd has \"" + text + "\" for a staged ref, which is not in the format of this refdb", null);
     }
-    return Optional.of(new Stage(words[1].equals(NONE) ? Optional.empty() : Optional.of(words[1]), words[2], decider.get()));
+    return Optional.of(
+        new Stage(
+            words[1].equals(NONE) ? Optional.empty() : Optional.of(words[1]),
+            words[2],
+            decider.get()));
   }
 
   ByteSequence value() {

@@ -26,24 +26,24 @@ import org.refdb.gerrit.global.transaction.Slot.Result;
 import org.refdb.gerrit.global.transaction.Stages.Effective;
 
 /**
- * A batch that etcd does not take at once. Each part puts stages beside the old values. One transaction decides all of them.
- * Parts are in order of name, so no two batches wait for each other's stages for ever.
+ * A batch that is too large for one transaction of etcd. Each of its parts puts stages beside the old values, then one
+ * transaction decides all of them. Parts are sorted by name, so that two batches cannot wait for each other.
  */
 public final class StagedBatch {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
-  /** The generation, the deciding key twice, and one to spare. */
+  /** Operations of a part besides those for refs: the generation, the deciding key twice, and a spare one. */
   private static final int OPS_BESIDES_REFS = 4;
 
-  /** Of a request, so that the rest of it fits. */
+  /** Limit of a part in bytes, which leaves room for the rest of the request. */
   private static final int PART_BYTES_MAX = 512 << 10;
 
-  /** What became of the staging, if not all refs have their stage. */
+  /** Why not all refs could be staged. */
   sealed interface Met {
-    /** etcd has another value. */
+    /** etcd has another value for a ref. */
     record Other(GlobalRef ref, Optional<KeyValue> entry, Optional<String> value) implements Met {}
 
-    /** It cannot go on. */
+    /** The batch can no longer be decided. */
     record End(String why) implements Met {}
   }
 
@@ -55,7 +55,7 @@ public final class StagedBatch {
   private int staged;
   private String inTheWay = "etcd has other values each time";
 
-  /** The revision at which the deciding key was created. A late copy of the first part may create another one. */
+  /** The revision that created the deciding key, because a delayed copy of the first part may create it once more. */
   private long token;
 
   StagedBatch(GlobalRefs refs, String project, Generation generation, Decider decider, List<GlobalRef> changes) {
@@ -67,15 +67,21 @@ public final class StagedBatch {
     refs.stages().begin(decider);
   }
 
-  /** Some bytes more than a ref takes in a request that stages it. */
+  /** Upper bound of the bytes that a ref takes in the request that stages it. */
   private static long bytes(Settings settings, GlobalRef ref) {
     return 3L * (settings.prefix().length() + 32 + ref.name().getBytes(StandardCharsets.UTF_8).length) + 400;
   }
 
-  /** Some bytes more than refs take in a request that changes them at once. */
+  /** Upper bound of the bytes that refs take in a request that changes all of them at once. */
   static long bytes(Settings settings, List<GlobalRef> changes) {
     return changes.stream()
-        .mapToLong(ref -> 2L * (settings.prefix().length() + 32 + ref.name().getBytes(StandardCharsets.UTF_8).length) + 170)
+        .mapToLong(
+            ref ->
+                2L
+                        * (settings.prefix().length()
+                            + 32
+                            + ref.name().getBytes(StandardCharsets.UTF_8).length)
+                    + 170)
         .sum();
   }
 
@@ -85,7 +91,9 @@ public final class StagedBatch {
     for (GlobalRef ref : changes) {
       long more = bytes(settings, ref);
       boolean isFull =
-          parts.isEmpty() || parts.getLast().size() == settings.txnOps() - OPS_BESIDES_REFS || bytes + more > PART_BYTES_MAX;
+          parts.isEmpty()
+              || parts.getLast().size() == settings.txnOps() - OPS_BESIDES_REFS
+              || bytes + more > PART_BYTES_MAX;
       if (isFull) {
         parts.add(new ArrayList<>());
         bytes = 0;
@@ -96,7 +104,7 @@ public final class StagedBatch {
     return parts;
   }
 
-  /** Puts the stages that are not there yet. */
+  /** Puts the stages that are missing. */
   Optional<Met> stage(Slot slot, Deadline deadline) throws GlobalRefException {
     while (staged < parts.size()) {
       Optional<Met> met = stagePart(staged, slot, deadline);
@@ -112,14 +120,17 @@ public final class StagedBatch {
     List<GlobalRef> some = parts.get(part);
     List<Cmp> compares = new ArrayList<>();
     List<Op> stages = new ArrayList<>();
-    // As it is nearly always: etcd has what the disk has.
+    // The usual case first: etcd has the values that the disk has.
     for (GlobalRef ref : some) {
       compares.add(ref.oldId() == null ? Etcd.isAbsent(key(ref)) : Etcd.is(key(ref), ref.oldId()));
       stages.add(put(ref, Optional.ofNullable(ref.oldId())));
     }
     while (true) {
       if (!compares.isEmpty()) {
-        TxnResponse answer = refs.etcd().commitAgain(with(compares, turn(part, slot)), withKeys(part, stages), List.of(), deadline);
+        TxnResponse answer =
+            refs.etcd()
+                .commitAgain(
+                    with(compares, turn(part, slot)), withKeys(part, stages), List.of(), deadline);
         if (answer.isSucceeded()) {
           token = part == 0 ? answer.getHeader().getRevision() : token;
           return Optional.empty();
@@ -129,7 +140,7 @@ public final class StagedBatch {
       Optional<KeyValue> now = Etcd.first(reads.get(1));
       Optional<Decider.Entry> entry = now.isPresent() ? Optional.of(Decider.Entry.of(now.get())) : Optional.empty();
       if (isStaged(entry, reads.subList(2, reads.size()))) {
-        // By a request whose answer got lost.
+        // It was staged by a request whose response was lost.
         token = part == 0 ? entry.get().created() : token;
         return Optional.empty();
       }
@@ -149,7 +160,7 @@ public final class StagedBatch {
     }
   }
 
-  /** That it is this part's turn: a late copy of a request is refused. */
+  /** Comparisons that hold only when this part is next, so that a delayed copy of the request is refused. */
   private List<Cmp> turn(int part, Slot slot) {
     ByteSequence key = refs.keys().decider(decider.text());
     Cmp same = refs.projects().is(project, generation);
@@ -180,10 +191,16 @@ public final class StagedBatch {
     return all;
   }
 
-  /** With the list of this part, by which others clear it, and with the deciding key. */
+  /**
+   * Puts the stages together with the list of this part, from which other nodes clear it, and with the deciding key.
+   */
   private List<Op> withKeys(int part, List<Op> stages) {
     String names = parts.get(part).stream().map(GlobalRef::name).collect(Collectors.joining("\n"));
-    List<Op> keys = new ArrayList<>(List.of(Op.put(refs.keys().part(decider.text(), part), Keys.bytes(names), PutOption.DEFAULT)));
+    List<Op> keys =
+        new ArrayList<>(
+            List.of(
+                Op.put(
+                    refs.keys().part(decider.text(), part), Keys.bytes(names), PutOption.DEFAULT)));
     if (part == 0) {
       keys.add(put(State.OPEN));
     }
@@ -191,7 +208,11 @@ public final class StagedBatch {
   }
 
   private List<Op> reads(List<GlobalRef> some) {
-    List<Op> reads = new ArrayList<>(List.of(Etcd.get(refs.keys().project(project)), Etcd.get(refs.keys().decider(decider.text()))));
+    List<Op> reads =
+        new ArrayList<>(
+            List.of(
+                Etcd.get(refs.keys().project(project)),
+                Etcd.get(refs.keys().decider(decider.text()))));
     some.forEach(ref -> reads.add(Etcd.get(key(ref))));
     return reads;
   }
@@ -209,15 +230,23 @@ public final class StagedBatch {
     return true;
   }
 
-  /** Whether this batch can never be decided any more. */
-  private Optional<Met> ends(int part, Optional<Decider.Entry> entry, GetResponse projectNow) throws GlobalRefException {
+  /** Returns why this batch can no longer be decided, or nothing if it can. */
+  private Optional<Met> ends(int part, Optional<Decider.Entry> entry, GetResponse projectNow)
+      throws GlobalRefException {
     Optional<Generation> now = refs.projects().remember(project, Etcd.text(projectNow));
     if (!now.map(Generation::id).equals(Optional.of(generation.id()))) {
       return Optional.of(new Met.End(project + " was removed or renamed while its refs were updated. Try again"));
     }
-    boolean isOpen = part == 0 ? entry.isEmpty() : entry.isPresent() && entry.get().state() == State.OPEN && entry.get().created() == token;
+    boolean isOpen =
+        part == 0
+            ? entry.isEmpty()
+            : entry.isPresent()
+                && entry.get().state() == State.OPEN
+                && entry.get().created() == token;
     if (!isOpen) {
-      return Optional.of(new Met.End("it took longer than refdb.global.underLocks of another node, which has given it up. Try again"));
+      return Optional.of(
+          new Met.End(
+              "it took longer than refdb.global.underLocks of another node, which has given it up. Try again"));
     }
     if (part > 0 && !now.get().equals(generation)) {
       return Optional.of(new Met.End(project + " was imported while its refs were updated. Try again"));
@@ -226,9 +255,17 @@ public final class StagedBatch {
     return Optional.empty();
   }
 
-  /** Whether etcd's values allow this part: then exactly those are compared next. Without any they are read once more. */
+  /**
+   * Checks whether etcd's values allow this part, so that exactly those are compared next. Without values they are read
+   * first.
+   */
   private Optional<Met> exact(
-      List<GlobalRef> some, List<GetResponse> values, List<Cmp> compares, List<Op> stages, Deadline deadline) throws GlobalRefException {
+      List<GlobalRef> some,
+      List<GetResponse> values,
+      List<Cmp> compares,
+      List<Op> stages,
+      Deadline deadline)
+      throws GlobalRefException {
     for (int i = 0; i < some.size(); i++) {
       GlobalRef ref = some.get(i);
       Optional<KeyValue> entry = Etcd.first(values.get(i));
@@ -250,7 +287,10 @@ public final class StagedBatch {
       if (!AllowedValues.catchesUp(ref, value) && !AllowedValues.isAsOnDisk(ref, value, generation.imported())) {
         return Optional.of(new Met.Other(ref, entry, value));
       }
-      compares.add(entry.isEmpty() ? Etcd.isAbsent(key(ref)) : Etcd.isChangedAt(key(ref), entry.get().getModRevision()));
+      compares.add(
+          entry.isEmpty()
+              ? Etcd.isAbsent(key(ref))
+              : Etcd.isChangedAt(key(ref), entry.get().getModRevision()));
       stages.add(put(ref, value));
     }
     return Optional.empty();

@@ -31,27 +31,28 @@ import org.refdb.gerrit.global.etcd.Pages;
 import org.refdb.gerrit.global.transaction.Decider.State;
 
 /**
- * Reads the stages of batches that are under way, or whose node died, and turns them into values. A batch that is
- * open for longer than any node asks under locks is closed as void, by a comparison. Nobody guesses.
+ * Resolves the stages of batches that are running or whose node died, and replaces them by values. A batch that has
+ * been open for longer than any node waits under locks is closed as void by a compare-and-put, so that nobody has to
+ * guess its outcome.
  */
 public final class Stages implements AutoCloseable {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
   private static final int DECIDERS_AT_ONCE = 100;
 
-  /** What a ref is: perhaps nothing. An open batch may change it at any moment. */
+  /** The value of a ref, if any, and the open batch that may change it at any moment. */
   public record Effective(Optional<String> value, Optional<Decider> open) {}
 
-  /** Names a deciding key, and which of that name. */
+  /** Identifies one incarnation of a deciding key. */
   private record Met(Decider decider, long created) {}
 
   private final Etcd etcd;
   private final Keys keys;
   private final NodeName node;
 
-  /** Those of batches that this process is at. */
+  /** Batches that are running in this process. */
   private final Set<Decider> live = ConcurrentHashMap.newKeySet();
 
-  /** Since when each that is not cleared is known here. */
+  /** When each batch that is not cleared was first seen here, in {@link System#nanoTime}. */
   private final Map<Met, Long> since = new ConcurrentHashMap<>();
 
   private final ScheduledExecutorService background =
@@ -65,12 +66,15 @@ public final class Stages implements AutoCloseable {
     background.scheduleWithFixedDelay(this::sweepOrLog, 0, millis, TimeUnit.MILLISECONDS);
   }
 
-  /** A batch of this process begins. */
+  /** Registers a batch of this process. */
   void begin(Decider decider) {
     live.add(decider);
   }
 
-  /** A batch of this process has ended, or nobody knows: it is closed and cleared by the rules for any. */
+  /**
+   * Unregisters a batch of this process, whether or not its outcome is known: from now on it is closed and cleared like
+   * any other.
+   */
   void end(Decider decider) {
     live.remove(decider);
     try {
@@ -97,7 +101,7 @@ public final class Stages implements AutoCloseable {
                 });
   }
 
-  /** The value of a ref, which had this entry a moment ago. */
+  /** Returns the current value of a ref whose entry was {@code entry} a moment ago. */
   public Optional<String> value(KeyValue entry, Deadline deadline) throws GlobalRefException {
     Optional<KeyValue> now = Optional.of(entry);
     while (now.isPresent()) {
@@ -115,7 +119,7 @@ public final class Stages implements AutoCloseable {
     return found.isPresent() ? Optional.of(Decider.Entry.of(found.get())) : Optional.empty();
   }
 
-  /** Closes a deciding key as void, unless it is decided, or there is none. */
+  /** Closes a batch as void unless it is decided or gone. */
   void close(Decider decider, Deadline deadline) throws GlobalRefException {
     Optional<Decider.Entry> found = find(decider, deadline);
     if (found.isPresent() && found.get().state() == State.OPEN) {
@@ -133,11 +137,11 @@ public final class Stages implements AutoCloseable {
         deadline);
   }
 
-  /** Takes note of an open batch that is in the way. One that was for too long is closed. */
+  /** Records that an open batch blocks a ref, and closes the batch if it has been open for too long. */
   void met(Decider decider, Deadline deadline) throws GlobalRefException {
     Optional<Decider.Entry> found = find(decider, deadline);
     if (found.isPresent() && found.get().state() == State.OPEN && isOld(decider, found.get())) {
-      log.atInfo().log("a batch of node %s is not decided for too long: it is void now", decider.node());
+      log.atInfo().log("a batch of node %s was undecided for too long: it is void now", decider.node());
       close(decider, found.get(), deadline);
     }
   }
@@ -146,15 +150,15 @@ public final class Stages implements AutoCloseable {
     if (live.contains(decider)) {
       return false;
     }
-    // An earlier process of this node is dead. So is a batch that this process is not at any more.
+    // An earlier process of this node is dead, and so is a batch that this process no longer runs.
     long first = since.computeIfAbsent(new Met(decider, entry.created()), met -> System.nanoTime());
     return decider.node().equals(node.name()) || System.nanoTime() - first >= etcd.settings().underLocks().toNanos();
   }
 
   /**
-   * Turns the stage of one ref into its value, once it is decided.
+   * Replaces the stage of one ref by its value, once the batch is decided.
    *
-   * @throws GlobalRefException if that takes too long
+   * @throws GlobalRefException if the batch stays undecided until the deadline
    */
   public void clear(KeyValue staged, Deadline deadline) throws GlobalRefException {
     while (true) {
@@ -177,13 +181,15 @@ public final class Stages implements AutoCloseable {
     }
   }
 
-  /** For people, of a ref. */
+  /** Describes to people why a ref cannot be changed. */
   static String isIn(Decider open) {
     return "it is in a batch of node " + open.node() + " that is not decided yet";
   }
 
   private static Op to(ByteSequence key, Optional<String> value) {
-    return value.isPresent() ? Op.put(key, Keys.bytes(value.get()), PutOption.DEFAULT) : Op.delete(key, DeleteOption.DEFAULT);
+    return value.isPresent()
+        ? Op.put(key, Keys.bytes(value.get()), PutOption.DEFAULT)
+        : Op.delete(key, DeleteOption.DEFAULT);
   }
 
   private void sweepOrLog() {
@@ -196,7 +202,10 @@ public final class Stages implements AutoCloseable {
     }
   }
 
-  /** Closes batches that are open for too long, and clears those that are decided. Another node's are left to it for a while. */
+  /**
+   * Closes batches that have been open for too long, and clears those that are decided. Batches of other nodes are left
+   * to them for a while.
+   */
   private void sweep() throws GlobalRefException {
     Pages all = new Pages(etcd, keys.allDeciders(), DECIDERS_AT_ONCE);
     Set<Met> there = ConcurrentHashMap.newKeySet();
@@ -224,7 +233,7 @@ public final class Stages implements AutoCloseable {
     }
   }
 
-  /** Clears all parts of a batch that is decided. The deciding key goes last, and only if there is no part. */
+  /** Clears all parts of a decided batch, and at last the deciding key, provided that no part is left. */
   private void clear(Decider decider, Decider.Entry closed) throws GlobalRefException {
     ByteSequence prefix = keys.parts(decider.text());
     Pages parts = new Pages(etcd, prefix, 1);
@@ -241,7 +250,8 @@ public final class Stages implements AutoCloseable {
         Deadline.of(etcd.settings()));
   }
 
-  private void clearPart(Decider decider, Decider.Entry closed, KeyValue part, Deadline deadline) throws GlobalRefException {
+  private void clearPart(Decider decider, Decider.Entry closed, KeyValue part, Deadline deadline)
+      throws GlobalRefException {
     List<Op> reads = new ArrayList<>();
     for (String ref : part.getValue().toString(StandardCharsets.UTF_8).split("\n")) {
       reads.add(Etcd.get(keys.value(closed.generation(), ref)));
@@ -252,10 +262,15 @@ public final class Stages implements AutoCloseable {
       for (GetResponse read : etcd.commitAgain(List.of(), reads, List.of(), deadline).getGetResponses()) {
         Optional<KeyValue> entry = Etcd.first(read);
         Optional<Stage> stage = entry.isPresent() ? Stage.of(entry.get()) : Optional.empty();
-        // Another one may be there, or none any more: then none of this batch comes again, since it is closed.
+        // If there is another stage or none, no stage of this batch can appear any more, because the batch is closed.
         if (stage.isPresent() && stage.get().decider().equals(decider)) {
           compares.add(Etcd.isChangedAt(entry.get().getKey(), entry.get().getModRevision()));
-          changes.add(to(entry.get().getKey(), closed.state() == State.DONE ? Optional.of(stage.get().next()) : stage.get().old()));
+          changes.add(
+              to(
+                  entry.get().getKey(),
+                  closed.state() == State.DONE
+                      ? Optional.of(stage.get().next())
+                      : stage.get().old()));
         }
       }
       if (etcd.commitAgain(compares, changes, List.of(), deadline).isSucceeded()) {

@@ -6,14 +6,14 @@ import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
 import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 
-/** Values as text, and back. */
+/** Converts values from and to text. */
 public final class Values {
-  /** The ids of a ref that was deleted, of both kinds of hashes. */
+  /** The zero ids of both hash functions, which stand for a deleted ref. */
   public static final List<String> DELETED = List.of("0".repeat(40), "0".repeat(64));
 
   private Values() {}
 
-  /** Whether a value is that of a ref. */
+  /** Whether a value is an object id. */
   public static boolean isId(String value) {
     return ObjectId.isId(value);
   }
@@ -22,7 +22,7 @@ public final class Values {
     return DELETED.contains(value);
   }
 
-  /** The value of a ref that is there. */
+  /** The value, unless it is that of a deleted ref. */
   public static Optional<String> live(Optional<String> value) {
     return value.filter(text -> !isDeleted(text));
   }

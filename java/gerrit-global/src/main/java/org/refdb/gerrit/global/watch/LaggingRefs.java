@@ -21,28 +21,29 @@ import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 
 /**
- * Refs of which etcd has a value that this node's disk has not yet. It knows those it has heard of. Where nodes share a disk
- * they last for moments, else until they are fetched. Whatever is heard is also told to the views of the project.
+ * Refs whose value in etcd has not reached this node's disk yet, as far as the watch has reported them. If nodes share
+ * a disk a ref lags for moments, otherwise until it is fetched. Each change is also passed on to refdb's views of the
+ * project.
  */
 public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
-  /** At most this many are remembered; then it is only known that there are more. */
+  /** How many lagging refs are tracked; beyond that, only their existence is recorded. */
   public static final int MOST = 10_000;
 
   private static final long CHECK_MILLIS = 1000;
 
-  /** Names a ref. */
+  /** Identifies a ref. */
   private record Name(String project, String ref) {}
 
   private record Wanted(String value, long since) {}
 
   /**
-   * How far behind this node is.
+   * How far this node lags behind.
    *
-   * @param refs that etcd has otherwise than the disk
-   * @param oldest the one that is so for the longest time; null if there is none
-   * @param more whether there were more than are remembered
+   * @param refs number of refs that etcd has another value for
+   * @param oldest the ref that has lagged the longest; null if none does
+   * @param more whether there are more refs than are tracked
    */
   public record Report(int refs, String oldest, long millis, boolean more) {}
 
@@ -52,12 +53,12 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   private final ScheduledExecutorService background =
       Executors.newSingleThreadScheduledExecutor(Thread.ofPlatform().daemon().name("refdb-global-behind").factory());
 
-  /** By the time they were heard of. */
+  /** Lagging refs in the order in which they were reported. */
   private final Map<Name, Wanted> wanted = new LinkedHashMap<>();
 
   private boolean isMore;
 
-  /** While a project is compared: those heard of meanwhile, whose values are newer than what the comparison read. */
+  /** Refs reported while a project is being compared: their values are newer than those that the comparison read. */
   private final Set<Name> heardMeanwhile = new HashSet<>();
 
   private boolean isComparing;
@@ -97,7 +98,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
       isMore = true;
       return;
     }
-    // It is behind since the first change that the disk has not.
+    // It has lagged since the first change that the disk does not have.
     wanted.put(name, new Wanted(value, before == null ? System.nanoTime() : before.since()));
   }
 
@@ -120,11 +121,14 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     }
   }
 
-  /** Forgets those that the disk has by now. */
+  /** Removes the refs whose value the disk has by now. */
   public void check() {
     Map<String, List<Map.Entry<Name, Wanted>>> byProject;
     synchronized (this) {
-      byProject = wanted.entrySet().stream().map(Map.Entry::copyOf).collect(Collectors.groupingBy(one -> one.getKey().project()));
+      byProject =
+          wanted.entrySet().stream()
+              .map(Map.Entry::copyOf)
+              .collect(Collectors.groupingBy(one -> one.getKey().project()));
     }
     byProject.forEach(
         (project, some) -> {
@@ -142,12 +146,12 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   }
 
   private synchronized void forget(Map.Entry<Name, Wanted> one) {
-    // Unless it has moved on since.
+    // Keeps it if it was updated again since.
     wanted.remove(one.getKey(), one.getValue());
     isMore &= !wanted.isEmpty();
   }
 
-  /** What was missed is found by a comparison. */
+  /** Finds missed changes by comparing all projects. */
   private void compareAll() {
     for (String project : disks.all()) {
       views.accept(project);

@@ -24,33 +24,34 @@ import org.refdb.gerrit.global.etcd.Pages;
 import org.refdb.gerrit.global.transaction.Stage;
 
 /**
- * Hears through etcd's watch which refs change. It goes on where it was when the link comes back. Where etcd has compacted
- * what it missed, it starts over, and says so. Watches require a leader: a member that is cut off from the others ends them.
+ * Learns through watches of etcd which refs change. After a lost connection it continues where it stopped. If etcd has
+ * compacted changes it missed, it starts over and tells the listener. The watches require a leader, so that a member
+ * that is partitioned from the others ends them.
  */
 public final class RefWatch implements AutoCloseable {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
   private static final int PROJECTS_AT_ONCE = 1000;
 
-  /** Responses that wait; etcd keeps the others until there is room. */
+  /** How many responses may be queued; etcd keeps further ones until there is room. */
   private static final int QUEUE = 64;
 
-  /** Between two questions how far etcd is. */
+  /** Interval of progress requests, which return the current revision of etcd. */
   private static final long PROGRESS_MILLIS = 2000;
 
-  /** Is told of what was heard. */
+  /** Receives the changes. */
   public interface Listener {
-    /** A ref has a value in etcd; the disks get it a moment later. */
+    /** A ref has a new value in etcd, which the disks get a moment later. */
     void moved(String project, String ref, String value);
 
-    /** The lock of a ref is released: the disk of who held it has its value. */
+    /** The lock of a ref is released, so the disk of the node that held it has the value. */
     void released(String project, String ref);
 
-    /** Anything may have changed up to now; what changes from now on is told of. */
+    /** Changes may have been missed up to now; all later ones are reported. */
     void startedOver();
   }
 
-  /** A response, or the error that ends the watch. */
+  /** A response, or the error that ended the watch. */
   private record News(WatchResponse response, Throwable error) {}
 
   private final Etcd etcd;
@@ -63,7 +64,7 @@ public final class RefWatch implements AutoCloseable {
   private volatile long heardAt = System.nanoTime();
   private volatile boolean isOpen = true;
 
-  /** The last change that each watch has told of; and whether there is any. */
+  /** Revision of the last change that each watch has delivered, or from which it starts. */
   private long valuesAt;
   private long locksAt;
   private volatile boolean isStarted;
@@ -75,22 +76,22 @@ public final class RefWatch implements AutoCloseable {
     thread = Thread.ofPlatform().daemon().name("refdb-global-watch").start(this::run);
   }
 
-  /** How many revisions etcd is known to be ahead of what was heard here. */
+  /** How many revisions etcd is known to be ahead of the changes received here. */
   public long lag() {
     return Math.max(0, etcd.revision() - heardUpTo);
   }
 
-  /** How long nothing was heard. */
+  /** Milliseconds since the last response. */
   long silentMillis() {
     return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - heardAt);
   }
 
-  /** Whether it hears of each change from now on. */
+  /** Whether each change from now on is reported. */
   public boolean hasStarted() {
     return isStarted;
   }
 
-  /** How often it had to start over. */
+  /** How often the watch had to start over. */
   public long restarts() {
     return restarts.get();
   }
@@ -105,7 +106,7 @@ public final class RefWatch implements AutoCloseable {
         watch();
         pause = 100;
       } catch (GlobalRefException | RuntimeException e) {
-        log.atWarning().log("does not hear of other nodes' updates, tries again: %s", e.getMessage());
+        log.atWarning().log("cannot watch other nodes' updates, tries again: %s", e.getMessage());
       } catch (InterruptedException e) {
         return;
       }
@@ -119,8 +120,8 @@ public final class RefWatch implements AutoCloseable {
   }
 
   /**
-   * Fixes the revision from which on each change is heard of. Only then the listener looks at all that may have changed before. Of a
-   * change between a look and that revision it would never hear.
+   * Fixes the revision from which changes are reported, and only then lets the listener look for earlier changes: in
+   * the other order, a change between the look and that revision would be lost.
    */
   private void begin() throws GlobalRefException {
     readProjects();
@@ -130,7 +131,7 @@ public final class RefWatch implements AutoCloseable {
     isStarted = true;
   }
 
-  /** Which project a generation is of. What changes meanwhile is heard of afterwards. */
+  /** Reads which project each generation belongs to. The watch reports what changes meanwhile. */
   private void readProjects() throws GlobalRefException {
     Pages all = new Pages(etcd, keys.allProjects(), PROJECTS_AT_ONCE);
     for (Optional<KeyValue> project = all.next(); project.isPresent(); project = all.next()) {
@@ -144,11 +145,12 @@ public final class RefWatch implements AutoCloseable {
     projects.put(Generation.parse(Etcd.text(project)).id(), Keys.rest(project.getKey(), keys.allProjects()));
   }
 
-  /** Watches until something ends it. */
+  /** Watches until an error ends it or this object is closed. */
   private void watch() throws InterruptedException {
     BlockingQueue<News> queue = new ArrayBlockingQueue<>(QUEUE);
     Watch client = etcd.client().getWatchClient();
-    // Two watches, since of locks the release alone is news. The keys of projects and of values follow each other.
+    // Two watches, because of locks only the deletion matters. The keys of projects and of values are adjacent, so one
+    // watch covers both.
     WatchOption values = options(valuesAt).withRange(OptionsUtil.prefixEndOf(keys.allValues())).build();
     WatchOption locks = options(locksAt).withRange(OptionsUtil.prefixEndOf(keys.allLocks())).withNoPut(true).build();
     try (Watch.Watcher first = client.watch(keys.allProjects(), values, into(queue));
@@ -189,10 +191,10 @@ public final class RefWatch implements AutoCloseable {
 
   private void ended(Throwable error) {
     if (error instanceof CompactedException) {
-      log.atWarning().log("etcd has compacted updates that this node has not heard of: it starts over");
+      log.atWarning().log("etcd has compacted updates that this node has not received: the watch starts over");
       startOver();
     } else {
-      log.atInfo().log("etcd ended the watch, which begins again: %s", error.getMessage());
+      log.atInfo().log("etcd ended the watch, which restarts: %s", error.getMessage());
     }
   }
 
@@ -211,7 +213,7 @@ public final class RefWatch implements AutoCloseable {
         log.atWarning().withCause(e).log("a change in etcd is not understood");
       }
     }
-    // For the figure only: an etcd before 3.4.25 may tell of progress before it tells of a change.
+    // Used for metrics only, because an etcd before 3.4.25 may report progress before it delivers a change.
     heardUpTo = Math.max(heardUpTo, response.getHeader().getRevision());
   }
 
@@ -230,7 +232,7 @@ public final class RefWatch implements AutoCloseable {
     if (key.startsWith(keys.allProjects())) {
       know(now);
     } else if (key.startsWith(keys.allValues()) && !Stage.is(now)) {
-      // Of a staged ref it hears when the stage becomes a value.
+      // A staged ref is reported when its stage is replaced by a value.
       take(Keys.rest(key, keys.allValues()), Etcd.text(now));
     }
   }

@@ -13,10 +13,10 @@ import org.refdb.gerrit.refs.GlobalDecision;
 import org.refdb.gerrit.refs.GlobalSettled;
 import org.refdb.gerrit.refs.RefdbAdmin;
 
-/** Watches while Gerrit runs, and tells refdb's views which projects others have changed. */
+/** Runs the watch while Gerrit runs, and tells refdb's views which projects other nodes have changed. */
 @Singleton
 public final class WatchService implements LifecycleListener {
-  /** The lib module's views; null where JGit serves the refs. */
+  /** The administration of the lib module; null if JGit serves the refs. */
   @Inject(optional = true)
   private RefdbAdmin views;
 
@@ -63,17 +63,17 @@ public final class WatchService implements LifecycleListener {
     return watching == null ? 0 : watching.restarts();
   }
 
-  /** The lib module's native mode, which asks etcd with a client of its own. */
+  /** The lib module's native mode, which has its own client of etcd. */
   public Optional<GlobalDecision> nativeMode() {
     return Optional.ofNullable(views).flatMap(RefdbAdmin::global);
   }
 
-  /** Settles what native mode left undecided in a project. */
+  /** Settles the undecided updates of native mode in a project. */
   public GlobalSettled settle(String project, boolean isDry, Consumer<String> said) throws IOException {
     return views == null ? GlobalSettled.NONE : views.settleGlobal(Project.nameKey(project), isDry, said);
   }
 
-  /** How far behind this node's disk is. */
+  /** How far this node's disk lags behind. */
   public LaggingRefs.Report behind() {
     return behind == null ? new LaggingRefs.Report(0, null, 0, false) : behind.report();
   }
