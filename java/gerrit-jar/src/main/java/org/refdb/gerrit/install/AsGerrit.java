@@ -10,9 +10,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
-/** Runs programs of this jar in a JVM of their own. They have the user and the Java that Gerrit runs with. */
+/** Runs programs of this jar in a separate JVM, as the user and with the Java that Gerrit runs with. */
 final class AsGerrit {
-  private static final List<Path> PLACES = List.of(Path.of("/usr/bin"), Path.of("/bin"), Path.of("/usr/sbin"), Path.of("/sbin"));
+  private static final List<Path> PLACES =
+      List.of(Path.of("/usr/bin"), Path.of("/bin"), Path.of("/usr/sbin"), Path.of("/sbin"));
 
   private final Site site;
   private final GerritUser user;
@@ -26,7 +27,7 @@ final class AsGerrit {
     this.java = Path.of(home, "bin", "java").toString();
   }
 
-  /** What a program printed, and its status. */
+  /** The output of a program and its exit status. */
   record Said(int status, String text) {}
 
   /** Why this process cannot act as Gerrit's user; empty if it can. */
@@ -43,12 +44,12 @@ final class AsGerrit {
         : Optional.empty();
   }
 
-  /** Runs a program that says little, and waits for it. */
+  /** Runs a program with little output, and waits for it. */
   Said run(Class<?> program, List<String> arguments) throws IOException, InstallException {
     return run(program, arguments, false);
   }
 
-  /** Runs a program on this one's own input and output, and waits for it. Returns its status. */
+  /** Runs a program with this process's standard input and output, waits for it, and returns its exit status. */
   int runHere(Class<?> program, List<String> arguments) throws IOException, InstallException {
     return run(program, arguments, true).status;
   }
@@ -84,7 +85,7 @@ final class AsGerrit {
     }
   }
 
-  /** What makes a command another user's. */
+  /** The prefix that runs a command as another user. */
   private List<String> prefix() throws IOException {
     if (user.isSelf()) {
       return List.of();
@@ -112,7 +113,7 @@ final class AsGerrit {
     return Site.jar().map(Path::toString).orElse(System.getProperty("java.class.path"));
   }
 
-  /** This jar may lie where Gerrit's user cannot read it. */
+  /** Copies this jar to where Gerrit's user can read it. */
   private static Path readableCopy() throws IOException, InstallException {
     Path folder = Files.createTempDirectory("refdb-installer");
     Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));

@@ -13,21 +13,20 @@ import org.refdb.gerrit.cache.chronicle.ChronicleCaches;
 import org.refdb.gerrit.cache.h2.OfflineCaches;
 
 /**
- * The commands that take the persistent caches of a stopped site from H2 or ChronicleMap to refdb. They also take them
- * back to H2.
+ * The commands that convert the persistent caches of a stopped site from H2 or ChronicleMap to refdb, and back to H2.
  */
 final class CacheCommand {
   private static final long PROGRESS_NANOS = 1_000_000_000L;
 
-  /** What there is to do. */
+  /** The conversions. */
   enum Verb {
     /** From H2 and cache-chroniclemap to refdb. */
     IMPORT("import-caches"),
     /** From refdb to H2. */
     EXPORT("export-caches"),
-    /** Away with what refdb has. */
+    /** Deletes refdb's caches. */
     WIPE("wipe-caches"),
-    /** Away with what refdb took over. */
+    /** Deletes the files that refdb has imported. */
     DELETE_OLD("delete-old-caches");
 
     private final String word;
@@ -36,7 +35,7 @@ final class CacheCommand {
       this.word = word;
     }
 
-    /** The one that is called so, or null. */
+    /** The conversion of this name, or null. */
     static Verb of(String word) {
       for (Verb verb : values()) {
         if (verb.word.equals(word)) {
@@ -57,13 +56,14 @@ final class CacheCommand {
   }
 
   /**
-   * Does it.
+   * Runs the conversion.
    *
    * @param war the site's gerrit.war, or null for the one in its bin folder
    * @param chronicleMap a folder with ChronicleMap's jars, or null for those in the site's lib folder
-   * @return whether nothing is left to be looked at
+   * @return false if a problem was reported
    */
-  boolean run(Verb verb, Path folder, Path war, Path chronicleMap, boolean dryRun) throws InstallException, IOException {
+  boolean run(Verb verb, Path folder, Path war, Path chronicleMap, boolean dryRun)
+      throws InstallException, IOException {
     Site site = Site.at(folder);
     ConfigFile config = ConfigFile.read(site.config());
     CacheSettings settings = CacheSettings.of(site);
@@ -99,7 +99,8 @@ final class CacheCommand {
     }
     if (jars == null && !site.has("chroniclemap")) {
       out.println(
-          settings.directory() + " has files of cache-chroniclemap: to take them over name the folder of ChronicleMap's jars"
+          settings.directory()
+              + " has files of cache-chroniclemap: to take them over name the folder of ChronicleMap's jars"
               + " with --chronicle-map FOLDER");
       return false;
     }
@@ -109,10 +110,10 @@ final class CacheCommand {
   }
 
   /**
-   * Does it as Gerrit's user, if that is another one: files of root's would be none for Gerrit.
+   * Runs the conversion as Gerrit's user if that is not the caller, because Gerrit could not use files owned by root.
    *
-   * @param arguments of the command line
-   * @return the status; empty if this process is Gerrit's user and has done nothing
+   * @param arguments the command line
+   * @return the exit status; empty if this process is Gerrit's user already, so that nothing was done
    */
   OptionalInt runAsOwner(Path folder, List<String> arguments) throws InstallException, IOException {
     Site site = Site.at(folder);

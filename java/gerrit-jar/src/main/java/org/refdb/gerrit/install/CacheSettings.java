@@ -10,7 +10,7 @@ import java.util.regex.Pattern;
 import org.refdb.gerrit.cache.h2.OfflineCaches;
 import org.refdb.gerrit.cache.store.EncryptionKeys;
 
-/** What gerrit.config and secure.config say of the persistent caches. */
+/** Reads the settings of the persistent caches from gerrit.config and secure.config. */
 final class CacheSettings implements OfflineCaches.SettingsOf {
   private static final String SECTION = "cache";
   private static final Pattern SIZE = Pattern.compile("(-?\\d{1,15})\\s*([kmg]?)", Pattern.CASE_INSENSITIVE);
@@ -62,7 +62,7 @@ final class CacheSettings implements OfflineCaches.SettingsOf {
     return new OfflineCaches.Settings(limits.isEmpty() ? null : bytes(cache, limits.getLast()), encryption);
   }
 
-  /** Gerrit looks into secure.config first. */
+  /** Reads a setting, from secure.config first, as Gerrit does. */
   private List<String> secret(String cache, String name) {
     List<String> values = secure == null ? List.of() : secure.values(SECTION, cache, name);
     return values.isEmpty() ? config.values(SECTION, cache, name) : values;

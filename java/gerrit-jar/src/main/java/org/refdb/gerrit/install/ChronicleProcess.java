@@ -24,8 +24,8 @@ import java.util.zip.ZipEntry;
 import org.refdb.gerrit.cache.chronicle.EntryReader;
 
 /**
- * Reads files of cache-chroniclemap's by ChronicleMap, which the administrator names, in a process of its own.
- * ChronicleMap needs flags of the JVM and a JDK's compiler, and trusts the files it maps into memory.
+ * Reads files of cache-chroniclemap with a ChronicleMap that the administrator names, in a separate process, because
+ * ChronicleMap needs flags of the JVM and the compiler of a JDK, and trusts the files that it maps into memory.
  */
 final class ChronicleProcess implements EntryReader, AutoCloseable {
   private static final String READER = "/import/chronicle-reader.jar";
@@ -33,10 +33,10 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   private static final int END = -1;
   private static final int ARRAY_BYTES_MAX = 1 << 30;
 
-  /** The JVM's flags that ChronicleMap needs, in the reader's jar. */
+  /** The JVM flags that ChronicleMap needs; a resource of the reader's jar. */
   private static final String FLAGS = "org/refdb/gerrit/chronicle/jvm.args";
 
-  /** A process that shows nothing for so long goes round in circles, as a harmed file may have it do. */
+  /** How long a process may return no entry before it counts as hanging, which a corrupt file can cause. */
   private static final Duration SILENCE_MAX = Duration.ofMinutes(5);
 
   private final Path reader;
@@ -46,11 +46,11 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   private final Duration silenceMax;
 
   /**
-   * With any program, for tests.
+   * Runs any program; for tests.
    *
    * @param reader a temporary file, deleted at the end
    * @param flags a temporary file of arguments of the JVM, deleted at the end
-   * @param main the program, in the class path
+   * @param main main class of the program
    */
   ChronicleProcess(Path reader, Path flags, String classPath, String main, Duration silenceMax) {
     this.reader = reader;
@@ -61,9 +61,9 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   }
 
   /**
-   * With ChronicleMap's jars of a folder.
+   * Runs the reader with ChronicleMap's jars in a folder.
    *
-   * @throws InstallException if there are none
+   * @throws InstallException if the folder contains none
    */
   static ChronicleProcess of(Path jars) throws IOException, InstallException {
     List<String> all = new ArrayList<>();
@@ -129,7 +129,10 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
     }
   }
 
-  /** ChronicleMap makes a file as long as its header says, before anything else of it is checked. */
+  /**
+   * Checks the length of a file, because ChronicleMap extends it to the length in its header before it checks anything
+   * else.
+   */
   private static void cutTo(Path file, long size) throws IOException {
     if (Files.size(file) > size) {
       try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
@@ -138,7 +141,10 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
     }
   }
 
-  /** Entries that are together larger than their file come of a walk that shows one again and again. */
+  /**
+   * Checks the total size of the entries: if they are larger than their file, the iteration returns one of them over
+   * and over.
+   */
   private static long read(DataInputStream entries, Sink sink, long size, Watch watch) throws IOException {
     long seen = 0;
     long left = size;
@@ -173,7 +179,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
     return bytes;
   }
 
-  /** The first line of an error among warnings. */
+  /** Finds the first line of an error among warnings. */
   private static String reason(Path said) throws IOException {
     List<String> lines = Files.readAllLines(said, java.nio.charset.StandardCharsets.ISO_8859_1);
     return lines.stream()
@@ -182,7 +188,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
         .orElse("the reading process ended; a JDK of Java 21 or newer is needed");
   }
 
-  /** Ends a process that shows nothing. */
+  /** Ends a process that returns no entry for too long. */
   private static final class Watch implements AutoCloseable {
     private final Process process;
     private final Duration silenceMax;

@@ -17,20 +17,21 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A file in Git's configuration syntax, edited line by line. Everything that is not meant stays as it is, comments and
- * spacing too.
+ * A file in Git's configuration syntax, edited line by line so that everything else, comments and spacing included,
+ * stays as it is.
  */
 final class ConfigFile {
-  private static final Pattern SECTION = Pattern.compile("^\\uFEFF?\\s*\\[\\s*([A-Za-z0-9.-]+)\\s*(\"[^\"]*\")?\\s*\\]");
+  private static final Pattern SECTION =
+      Pattern.compile("^\\uFEFF?\\s*\\[\\s*([A-Za-z0-9.-]+)\\s*(\"[^\"]*\")?\\s*\\]");
   private static final Pattern SETTING = Pattern.compile("^\\s*([A-Za-z][A-Za-z0-9-]*)\\s*=\\s*(.*?)\\s*$");
 
-  /** Ends a line that is not an administrator's own choice. */
+  /** Marks a line that the installer, not the administrator, has added. */
   private static final String MARK = " # set by refdb's installer";
 
   private final Path path;
   private final List<String> lines;
 
-  /** Of the file, which is written back in it. */
+  /** The charset of the file, in which it is written back. */
   private final Charset charset;
 
   private ConfigFile(Path path, String text, Charset charset) {
@@ -39,7 +40,7 @@ final class ConfigFile {
     this.charset = charset;
   }
 
-  /** In UTF-8, or where it is not in that, as in old comments, in Latin-1: JGit decodes it so too. */
+  /** Decodes the file as UTF-8, or as Latin-1 if it is not valid UTF-8, as old comments may be; JGit does the same. */
   static ConfigFile read(Path path) throws IOException {
     byte[] content = Files.readAllBytes(path);
     try {
@@ -50,31 +51,31 @@ final class ConfigFile {
     }
   }
 
-  /** The file, or an empty one that writing makes. */
+  /** Reads a file; a missing one is empty and is created when it is written. */
   static ConfigFile readOrNew(Path path) throws IOException {
     return Files.exists(path) ? read(path) : new ConfigFile(path, "", StandardCharsets.UTF_8);
   }
 
-  /** All values of a setting, in the file's order. */
+  /** All values of a setting, in the order of the file. */
   List<String> values(String section, String key) {
     return values(section, null, key);
   }
 
-  /** All values of a setting in a subsection, or in none where that is null, in the file's order. */
+  /** All values of a setting in a subsection, or in none if that is null, in the order of the file. */
   List<String> values(String section, String subsection, String key) {
     List<String> values = new ArrayList<>();
     each(section, subsection, key, (line, value) -> values.add(value));
     return values;
   }
 
-  /** All values of a setting in any subsection, in the file's order. */
+  /** All values of a setting in any subsection, in the order of the file. */
   List<String> valuesInSubsections(String section, String key) {
     List<String> values = new ArrayList<>();
     each(section, Objects::nonNull, key, (line, value) -> values.add(value));
     return values;
   }
 
-  /** Adds a value to a setting that can have several, unless it has it. Returns whether something changed. */
+  /** Adds a value to a multi-valued setting unless it has that value. Returns whether the file changes. */
   boolean add(String section, String key, String value) {
     if (values(section, key).contains(value)) {
       return false;
@@ -83,7 +84,7 @@ final class ConfigFile {
     return true;
   }
 
-  /** Sets what nobody has set, with a mark by which it is found again. Returns whether something changed. */
+  /** Sets a setting that has no value, and marks the line as the installer's. Returns whether the file changes. */
   boolean setUnlessSet(String section, String key, String value) {
     return setUnlessSet(section, null, key, value);
   }
@@ -96,7 +97,7 @@ final class ConfigFile {
     return true;
   }
 
-  /** Removes what {@link #setUnlessSet} set. Returns whether something changed. */
+  /** Removes a setting that {@link #setUnlessSet} has set. Returns whether the file changes. */
   boolean unset(String section, String key) {
     return unset(section, null, key);
   }
@@ -117,7 +118,7 @@ final class ConfigFile {
     }
   }
 
-  /** Removes a value of a setting. Returns whether something changed. */
+  /** Removes a value of a setting. Returns whether the file changes. */
   boolean remove(String section, String key, String value) {
     return remove(section, null, key, value);
   }
@@ -141,7 +142,7 @@ final class ConfigFile {
     return !found.isEmpty();
   }
 
-  /** Removes settings; a section's header on the same line stays. */
+  /** Removes settings, but not a section header on the same line. */
   private void removeLines(List<Integer> found) {
     for (int i = found.size() - 1; i >= 0; i--) {
       int line = found.get(i);
@@ -154,10 +155,10 @@ final class ConfigFile {
     }
   }
 
-  /** Writes it back, whole or not at all, with the owner, group and mode it has. */
+  /** Replaces the file atomically, with the owner, group and mode that it has. */
   void write() throws IOException {
     byte[] content = String.join("", lines).getBytes(charset);
-    // A link stays a link: what it points to is replaced.
+    // A symbolic link stays: its target is replaced.
     OwnedFiles.replace(Files.exists(path) ? path.toRealPath() : path, new ByteArrayInputStream(content));
   }
 
@@ -200,7 +201,7 @@ final class ConfigFile {
     return -1;
   }
 
-  /** A value without quotes and without a comment behind it. */
+  /** A value without quotes and trailing comment. */
   private static String unquoted(String raw) {
     StringBuilder value = new StringBuilder();
     boolean quoted = false;

@@ -1,14 +1,14 @@
 package org.refdb.gerrit.install;
 
-/** refdb's lib modules, and the settings of gerrit.config's section {@code [gerrit]} that name them. */
+/** refdb's lib modules and the settings in the section {@code [gerrit]} of gerrit.config that name them. */
 enum GerritModule {
-  /** Refs, in the place of Gerrit's repository manager. */
+  /** Serves refs in place of Gerrit's repository manager. */
   REFS("installDbModule", "org.refdb.gerrit.refs.RefdbDbModule"),
-  /** Refs, for a module that wraps Gerrit's repositories. */
+  /** Serves refs below a module that wraps Gerrit's repositories. */
   NAMED_REFS("installDbModule", "org.refdb.gerrit.refs.RefdbNamedDbModule"),
-  /** What refs need in the running server. */
+  /** The background tasks and listeners for refs in the running server. */
   REFS_IN_SERVER("installModule", "org.refdb.gerrit.refs.RefdbModule"),
-  /** The persistent caches of the server. */
+  /** The persistent caches of the running server. */
   CACHES("installModule", "org.refdb.gerrit.cache.RefdbCacheModule"),
   /** The persistent caches of offline programs. */
   CACHES_OFFLINE("installBatchModule", "org.refdb.gerrit.cache.RefdbBatchCacheModule");
@@ -21,7 +21,7 @@ enum GerritModule {
     this.className = className;
   }
 
-  /** Whether gerrit.config names it. */
+  /** Whether gerrit.config names this module. */
   boolean isIn(ConfigFile config) {
     return config.values("gerrit", key).contains(className);
   }

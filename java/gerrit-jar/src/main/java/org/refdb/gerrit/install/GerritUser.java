@@ -10,12 +10,15 @@ import java.util.List;
 /**
  * The user that Gerrit runs as.
  *
- * @param name of the user, or number of one that has none
- * @param why it is this one
- * @param isSelf whether it is the one that runs this
+ * @param name name of the user, or its number if it has no name
+ * @param why how it was determined, for messages
+ * @param isSelf whether it is the user of this process
  */
 record GerritUser(String name, String why, boolean isSelf) {
-  /** {@code container.user}; where that is not set, for root the site's owner, for others themselves. */
+  /**
+   * Determines the user: {@code container.user} if that is set; else the owner of the site if the caller is root, and
+   * the caller otherwise.
+   */
   static GerritUser of(Site site, ConfigFile config) throws InstallException, IOException {
     String self = System.getProperty("user.name");
     List<String> named = config.values("container", "user");
@@ -30,12 +33,15 @@ record GerritUser(String name, String why, boolean isSelf) {
     }
     if (isRoot()) {
       String owner = Files.getOwner(site.folder()).getName();
-      return new GerritUser(owner, "the owner of " + site.folder() + ", since container.user is not set", owner.equals(self));
+      return new GerritUser(
+          owner,
+          "the owner of " + site.folder() + ", since container.user is not set",
+          owner.equals(self));
     }
     return self();
   }
 
-  /** The one that runs this. */
+  /** The user of this process. */
   static GerritUser self() {
     return new GerritUser(System.getProperty("user.name"), "the one that runs this", true);
   }

@@ -7,12 +7,12 @@ import java.util.jar.Manifest;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** The Gerrit of a site, as its war says. */
+/** The version of a site's Gerrit, read from its war. */
 record GerritVersion(int major, int minor, String text) {
   /** The first minor release of Gerrit 3 that refdb works with. */
   static final int MINOR_MIN = 12;
 
-  /** The last one that it was built and tested against. */
+  /** The last minor release that refdb was built and tested against. */
   static final int MINOR_MAX = 14;
 
   private static final Pattern NUMBER = Pattern.compile("^v?(\\d{1,4})\\.(\\d{1,4})");

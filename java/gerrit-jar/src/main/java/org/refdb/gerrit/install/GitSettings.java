@@ -9,16 +9,16 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * The git configuration of the user that runs this: {@code set}, {@code unset} or {@code check}.
+ * Edits the git configuration of the user that runs this: {@code set}, {@code unset} or {@code check}.
  *
- * <p>By themselves and without refdb, {@code git gc} and {@code git maintenance} pack refs. They bring refs back that
- * are deleted meanwhile. The two settings keep them from packing. Gerrit's own garbage collection and {@code refdb
- * pack-refs} do it instead, and lose nothing.
+ * <p>{@code git gc} and {@code git maintenance} pack refs, and can restore refs that are deleted meanwhile. The two
+ * settings stop them from packing. Gerrit's own garbage collection and {@code refdb pack-refs} do it instead, and lose
+ * nothing.
  */
 public final class GitSettings {
   private static final Set<String> NO = Set.of("false", "no", "off", "0");
 
-  /** A setting whose value is to be false. A repository that is not bare is none of Gerrit's. */
+  /** A setting that must be false. It does not apply to repositories that are not bare, which Gerrit does not have. */
   private record Setting(String section, String subsection, String key, Set<String> goodValues) {
     @Override
     public String toString() {
@@ -33,7 +33,7 @@ public final class GitSettings {
 
   private GitSettings() {}
 
-  /** Ends the process with 0 if git packs no refs by itself afterwards, else 1, and says so. */
+  /** Ends the process with 0 if git then packs no refs by itself, else 1, and prints which. */
   public static void main(String[] arguments) throws IOException {
     Path home = Path.of(System.getProperty("user.home"));
     if (!Files.isDirectory(home)) {
@@ -75,6 +75,8 @@ public final class GitSettings {
     if (values.isEmpty()) {
       return Optional.of("not set");
     }
-    return setting.goodValues.contains(values.getLast().toLowerCase(Locale.ROOT)) ? Optional.empty() : Optional.of(values.getLast());
+    return setting.goodValues.contains(values.getLast().toLowerCase(Locale.ROOT))
+        ? Optional.empty()
+        : Optional.of(values.getLast());
   }
 }

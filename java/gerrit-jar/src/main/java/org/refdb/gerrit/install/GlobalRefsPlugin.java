@@ -6,9 +6,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 
-/** The plugin of the global ref database in a site: its jar, and the addresses of etcd in gerrit.config. */
+/** Installs the plugin of the global ref database into a site: its jar, and the addresses of etcd in gerrit.config. */
 final class GlobalRefsPlugin {
-  /** Before the addresses, on the command line. */
+  /** Prefix of the addresses on the command line. */
   static final String ETCD = "etcd=";
 
   private static final String JAR = "refdb-global.jar";
@@ -28,7 +28,7 @@ final class GlobalRefsPlugin {
     return site.pluginJar().resolveSibling(JAR);
   }
 
-  /** Refuses what could not work, before anything is changed. */
+  /** Checks the addresses and the site before anything is changed. */
   void check(String etcd) throws InstallException {
     if (!etcd.matches("https?://[^/,]+:\\d+(,https?://[^/,]+:\\d+)*")) {
       throw new InstallException(
@@ -40,26 +40,30 @@ final class GlobalRefsPlugin {
     Path module = site.lib().resolve("global-refdb.jar");
     if (!Files.exists(module)) {
       throw new InstallException(
-          "there is no " + module + ": Gerrit's module global-refdb has the interface that refdb-global implements. Put it there"
+          "there is no "
+              + module
+              + ": Gerrit's module global-refdb has the interface that refdb-global implements. Put it there"
               + " first; the plugins high-availability and multi-site need it too");
     }
   }
 
-  /** Whether refdb's own ref database asks etcd, so that the interface is not needed. */
+  /** Whether refdb's own ref database asks etcd, so that Gerrit's interface is not needed. */
   private boolean isNative() {
     return !config.values(SECTION, null, SUBSECTION).isEmpty();
   }
 
-  /** Refuses to take out what asks etcd about each update. */
+  /** Refuses to remove the plugin while native mode asks etcd about each update. */
   void requireNotNative() throws InstallException {
     if (isNative()) {
       throw new InstallException(
-          "refdb.global is set in " + site.config() + ", and without refdb JGit would update refs that etcd decides of. Stop all"
+          "refdb.global is set in "
+              + site.config()
+              + ", and without refdb JGit would update refs that etcd decides of. Stop all"
               + " nodes, remove the setting, and run `git config --unset refdb.global` in each repository first");
     }
   }
 
-  /** Puts the plugin where it is wanted or was before. Returns what was done. */
+  /** Copies the plugin to a site that wants it or has it. Returns what was done. */
   List<String> put(boolean wanted) throws IOException, InstallException {
     if (!wanted && !Files.exists(jar())) {
       return List.of();
@@ -72,7 +76,7 @@ final class GlobalRefsPlugin {
     }
   }
 
-  /** Names etcd's addresses. Returns whether something changed. */
+  /** Sets etcd's addresses. Returns whether the file changes. */
   boolean configure(String etcd) {
     List<String> before = config.values(SECTION, SUBSECTION, KEY);
     if (before.equals(List.of(etcd))) {
@@ -83,7 +87,7 @@ final class GlobalRefsPlugin {
     return true;
   }
 
-  /** Takes out what the installer set. */
+  /** Removes what the installer has set. */
   boolean unconfigure() {
     return config.unset(SECTION, SUBSECTION, KEY);
   }

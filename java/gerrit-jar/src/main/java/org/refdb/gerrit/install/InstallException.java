@@ -1,6 +1,6 @@
 package org.refdb.gerrit.install;
 
-/** Why nothing was installed, and what to do about it. */
+/** Thrown before anything is changed; the message says why, and what to do about it. */
 final class InstallException extends Exception {
   private static final long serialVersionUID = 1L;
 

@@ -10,12 +10,12 @@ import java.util.Optional;
 import java.util.Set;
 import org.refdb.engine.NativeLibrary;
 
-/** Installs and uninstalls. It checks everything before it changes anything. */
+/** Installs and uninstalls refdb. It checks everything before it changes anything. */
 final class Installer {
   private static final String SECTION = "gerrit";
   private static final String DB_KEY = "installDbModule";
 
-  /** Whether Gerrit reads all refs into maps in each push, for ref databases that are slow. */
+  /** Gerrit's setting that reads all refs into maps in each push, which is meant for slow ref databases. */
   private static final String RECEIVE = "receive";
   private static final String IN_MEMORY_KEY = "enableInMemoryRefCache";
 
@@ -26,14 +26,15 @@ final class Installer {
   }
 
   /**
-   * Installs.
+   * Installs refdb.
    *
    * @param war the site's gerrit.war, or null for the one in its bin folder
-   * @param wanted which modules; the others of refdb's are taken out
-   * @param etcd addresses of etcd for the global ref database, or null to leave that as it is
+   * @param wanted the modules to install; refdb's other modules are removed
+   * @param etcd addresses of etcd for the global ref database, or null to leave that unchanged
    * @param setsGit whether the git configuration of Gerrit's user may be changed
    */
-  void install(Path folder, Path war, Set<GerritModule> wanted, String etcd, boolean setsGit) throws InstallException, IOException {
+  void install(Path folder, Path war, Set<GerritModule> wanted, String etcd, boolean setsGit)
+      throws InstallException, IOException {
     Site site = Site.at(folder);
     ConfigFile config = ConfigFile.read(site.config());
     GerritVersion gerrit = GerritVersion.of(war != null ? war : site.war());
@@ -60,7 +61,7 @@ final class Installer {
     out.println("Gerrit " + gerrit.text() + ", Java " + java.feature() + ", refdb " + NativeLibrary.version());
 
     site.putJars().forEach(out::println);
-    // An upgrade replaces all plugins, so that their versions stay one.
+    // An upgrade replaces all plugins, so that all have the same version.
     global.put(etcd != null).forEach(out::println);
     boolean changed = etcd != null && global.configure(etcd);
     for (GerritModule module : GerritModule.values()) {
@@ -91,7 +92,7 @@ final class Installer {
     out.println("Now restart Gerrit. `java -jar refdb-gerrit.jar uninstall " + folder + "` undoes this.");
   }
 
-  /** Takes refdb out. Repositories without an open batch are what they were. */
+  /** Uninstalls refdb. Repositories without an open batch need no conversion. */
   void uninstall(Path folder) throws InstallException, IOException {
     Site site = Site.at(folder);
     ConfigFile config = ConfigFile.read(site.config());
@@ -132,19 +133,24 @@ final class Installer {
     }
   }
 
-  /** A session's key is the cookie that logs its user in. */
+  /**
+   * Warns about the cache of sessions that stays, because the key of a session is the cookie that authenticates its
+   * user.
+   */
   private void tellOfSecrets(Site site, ConfigFile config) {
     List<String> names = config.values("cache", "directory");
     Path directory = names.isEmpty() ? null : site.folder().resolve(names.getLast());
     if (directory != null && Files.isDirectory(directory.resolve("refdb"))) {
       out.println(
-          "LEFT " + directory.resolve("refdb") + ", refdb's persistent caches, with the cookies of sessions and tokens that are"
-              + " still good, and H2's old files beside it. `export-caches SITE` takes them back to H2, `wipe-caches SITE`"
-              + " deletes them");
+          "LEFT "
+              + directory.resolve("refdb")
+              + ", refdb's persistent caches, with the cookies of sessions and tokens that are"
+              + " still good, and H2's old files beside it. `export-caches SITE` takes them back to H2,"
+              + " `wipe-caches SITE` deletes them");
     }
   }
 
-  /** Small batches may be loose where git packs nothing. A node of a cluster that reads meanwhile could see half of one. */
+  /** Turns on small batches where git packs no refs, except in a cluster, where another node could read half of one. */
   private void setSmallBatches(Site site, boolean refs, boolean packsNothing) throws IOException {
     boolean isCluster = site.has("high-availability") || site.has("multi-site");
     if (!refs) {
@@ -156,7 +162,7 @@ final class Installer {
     }
   }
 
-  /** Keeps git's own clean-up from packing refs, which loses some. Returns whether it packs none now. */
+  /** Keeps git's own maintenance from packing refs, which can lose some. Returns whether git packs none now. */
   private boolean setGit(AsGerrit asGerrit, GerritUser user, boolean setsGit) throws InstallException, IOException {
     boolean canBe = asGerrit.obstacle().isEmpty();
     AsGerrit.Said said = canBe ? asGerrit.run(GitSettings.class, List.of(setsGit ? "set" : "check")) : null;
@@ -165,8 +171,10 @@ final class Installer {
     }
     if (said == null || said.status() != 0) {
       out.println(
-          "WARNING: git gc and git maintenance, where someone runs them on Gerrit's repositories, can lose refs. Set for user "
-              + user.name() + ", or with --system for all: git config --global gc.packRefs false; git config --global"
+          "WARNING: git gc and git maintenance, where someone runs them on Gerrit's repositories, can lose refs. Set for"
+              + " user "
+              + user.name()
+              + ", or with --system for all: git config --global gc.packRefs false; git config --global"
               + " maintenance.pack-refs.enabled false");
     }
     return said != null && said.status() == 0;
@@ -184,7 +192,9 @@ final class Installer {
         if (module.contains("cachedrefdb") && wanted.contains(GerritModule.REFS)
             || module.contains("chroniclemap") && wanted.contains(GerritModule.CACHES)) {
           throw new InstallException(
-              "the site uses " + module + ", which takes the same place as refdb: remove its lines from gerrit.config, or"
+              "the site uses "
+                  + module
+                  + ", which takes the same place as refdb: remove its lines from gerrit.config, or"
                   + " install refdb with --only");
         }
       }
@@ -198,8 +208,9 @@ final class Installer {
     }
   }
 
-  /** The surest check of platform, C library, folder and permissions: do what Gerrit will do, as its user. */
-  private void tryAs(GerritUser user, Site site, ConfigFile config, List<Path> files) throws InstallException, IOException {
+  /** Checks platform, C library, folder and permissions by doing what Gerrit will do, as its user. */
+  private void tryAs(GerritUser user, Site site, ConfigFile config, List<Path> files)
+      throws InstallException, IOException {
     Optional<String> problem = new SiteTrial(site, config, tried(user, site, config)).run(files);
     if (problem.isPresent()) {
       throw new InstallException(problem.get());
@@ -213,7 +224,7 @@ final class Installer {
     print(new AsGerrit(site, config, tried(user, site, config)).run(RepositoryLook.class, arguments).text());
   }
 
-  /** Gerrit's user, or this process's where it cannot act as that one. */
+  /** Gerrit's user, or this process's user if it cannot act as that one. */
   private static GerritUser tried(GerritUser user, Site site, ConfigFile config) throws IOException {
     return new AsGerrit(site, config, user).obstacle().isEmpty() ? user : GerritUser.self();
   }

@@ -6,14 +6,14 @@ import java.nio.file.Path;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** The Java that a site runs on. */
+/** The version of the Java that a site runs on. */
 record JavaVersion(int feature, String where) {
-  /** The first that the lib module's classes can be loaded by. */
+  /** The first version that can load the classes of the lib module. */
   static final int FEATURE_MIN = 21;
 
   private static final Pattern RELEASE = Pattern.compile("^JAVA_VERSION=\"(\\d{1,4})", Pattern.MULTILINE);
 
-  /** The one of {@code container.javaHome}, or the one that runs this, where that is not set. */
+  /** The version of {@code container.javaHome}, or of the Java that runs this if that is not set. */
   static JavaVersion of(String javaHome) throws InstallException {
     if (javaHome == null || javaHome.isEmpty()) {
       return new JavaVersion(Runtime.version().feature(), "the java that runs this");

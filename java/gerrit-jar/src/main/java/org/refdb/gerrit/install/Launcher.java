@@ -3,15 +3,15 @@ package org.refdb.gerrit.install;
 import java.lang.reflect.InvocationTargetException;
 
 /**
- * Where {@code java -jar refdb-gerrit.jar} starts. It is compiled for Java 8, alone of all classes. So an old Java says
- * the needed version instead of failing to load the others.
+ * Entry point of {@code java -jar refdb-gerrit.jar}, the only class compiled for Java 8, so that an older Java reports
+ * the version it needs instead of failing to load a class.
  */
 public final class Launcher {
   static final int FEATURE_MIN = 21;
 
   private Launcher() {}
 
-  /** Starts the installer, or ends the process with 1. */
+  /** Starts the installer, or exits with 1. */
   public static void main(String[] arguments) throws Throwable {
     String refusal = refusal(System.getProperty("java.specification.version"), System.getProperty("java.home"));
     if (refusal != null) {
@@ -27,7 +27,7 @@ public final class Launcher {
     }
   }
 
-  /** Why a Java cannot run the installer, or null. */
+  /** Why a version of Java cannot run the installer, or null. */
   static String refusal(String version, String home) {
     String[] parts = version.split("\\.");
     String feature = parts[0].equals("1") && parts.length > 1 ? parts[1] : parts[0];

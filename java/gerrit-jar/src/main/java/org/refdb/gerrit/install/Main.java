@@ -11,7 +11,7 @@ import java.util.OptionalInt;
 import java.util.Set;
 import org.refdb.engine.NativeLibrary;
 
-/** {@code java -jar refdb-gerrit.jar}. */
+/** Parses the command line of {@code java -jar refdb-gerrit.jar}. */
 public final class Main {
   private static final String USAGE =
       """
@@ -42,7 +42,7 @@ public final class Main {
 
   private Main() {}
 
-  /** Runs one command and ends the process with its status: 0 done, 1 refused or failed, 2 not understood. */
+  /** Runs one command and exits with its status: 0 done, 1 refused or failed, 2 usage error. */
   public static void main(String[] arguments) {
     System.exit(run(List.of(arguments), System.out, System.err));
   }
@@ -66,7 +66,10 @@ public final class Main {
         boolean installs = command.equals("install");
         if (word.equals("--named") && installs) {
           named = true;
-        } else if (word.equals("--global") && installs && !words.isEmpty() && words.peek().startsWith(GlobalRefsPlugin.ETCD)) {
+        } else if (word.equals("--global")
+            && installs
+            && !words.isEmpty()
+            && words.peek().startsWith(GlobalRefsPlugin.ETCD)) {
           etcd = words.pop().substring(GlobalRefsPlugin.ETCD.length());
         } else if (word.equals("--no-git-config") && installs) {
           setsGit = false;

@@ -9,9 +9,9 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Looks for records and locks of small batches in a site's repositories. A server that runs has them for a moment, and one
- * that was killed leaves them. JGit and git know nothing of them. The refs of such a batch would stay locked, half of them
- * changed.
+ * Finds journal entries and locks of small batches in the repositories of a site. A running server has them for a
+ * moment, and one that was killed leaves them. JGit and git do not know them, so the refs of such a batch would stay
+ * locked, and partly changed.
  */
 final class OpenBatches {
   private static final String RECORDS = "refdb-batches";
@@ -24,7 +24,7 @@ final class OpenBatches {
 
   private OpenBatches() {}
 
-  /** Refuses to take out the only program that can settle them. */
+  /** Refuses to remove the only program that can recover them. */
   static void requireNone(List<Path> roots) throws InstallException, IOException {
     List<Path> repositories = repositoriesWithRecords(roots);
     if (repositories.isEmpty()) {
@@ -35,8 +35,10 @@ final class OpenBatches {
       text.append("\n  refdb -C ").append(repository).append(" refs settle");
     }
     throw new InstallException(
-        repositories.size() + " repositories have a batch of refs that is not settled, of which git and JGit know nothing."
-            + " Stop Gerrit, then settle each of them, beginning with:" + text);
+        repositories.size()
+            + " repositories have a batch of refs that is not settled, of which git and JGit know nothing."
+            + " Stop Gerrit, then settle each of them, beginning with:"
+            + text);
   }
 
   private static List<Path> repositoriesWithRecords(List<Path> roots) throws IOException {

@@ -19,8 +19,8 @@ import java.util.Arrays;
 import java.util.Set;
 
 /**
- * Writes files that belong to someone else, as root does in a Gerrit site. A replaced file keeps owner, group and mode.
- * A new one has the owner and group of its folder.
+ * Writes files that belong to another user, as root does in a Gerrit site. A replaced file keeps owner, group and mode;
+ * a new one gets owner and group of its folder.
  */
 final class OwnedFiles {
   private static final FileAttribute<Set<PosixFilePermission>> OURS_ALONE =
@@ -31,7 +31,7 @@ final class OwnedFiles {
 
   private OwnedFiles() {}
 
-  /** Gives a file new content, whole or not at all. A process that has the old one open keeps it. */
+  /** Replaces the content of a file atomically. A process that has the old file open keeps its content. */
   static void replace(Path target, InputStream content) throws IOException {
     Path fresh = write(target, content);
     try {
@@ -43,8 +43,8 @@ final class OwnedFiles {
   }
 
   /**
-   * Does so unless the file has that content. Gerrit loads a plugin again whose file is another one, and has no
-   * commands of it meanwhile. Says what was done.
+   * Replaces a file unless it has that content, because Gerrit reloads a plugin whose file changes, and lacks its
+   * commands meanwhile. Returns what was done.
    */
   static String put(Path target, byte[] content) throws IOException {
     if (Files.isRegularFile(target) && Arrays.equals(Files.readAllBytes(target), content)) {
@@ -55,9 +55,9 @@ final class OwnedFiles {
   }
 
   /**
-   * Does all of {@link #replace} but the last step, and undoes it.
+   * Tries all steps of {@link #replace} except the last one, and undoes them.
    *
-   * @throws InstallException if the file could not be replaced with its owner and group as they are
+   * @throws InstallException if the file cannot be replaced with the same owner and group
    */
   static void tryReplacing(Path target) throws InstallException {
     Path place = target;
@@ -82,7 +82,7 @@ final class OwnedFiles {
     }
   }
 
-  /** Makes a folder, and those above it that are missing. */
+  /** Creates a folder and its missing parents. */
   static void makeFolder(Path folder) throws IOException {
     if (!Files.isDirectory(folder)) {
       makeFolder(folder.getParent());
@@ -91,13 +91,13 @@ final class OwnedFiles {
     }
   }
 
-  /** The file that is to take a file's name. */
+  /** The temporary file that is renamed to a file. */
   private static Path write(Path target, InputStream content) throws IOException {
     Path folder = target.getParent();
     Ownership wanted = Files.exists(target) ? Ownership.of(target) : Ownership.of(folder).ofFileInside();
     Path fresh = folder.resolve("." + target.getFileName() + "." + Long.toHexString(RANDOM.nextLong()) + ".refdb-new");
-    // A user who may write in this folder could put a link there. So only a file that did not exist is written, by its
-    // open handle.
+    // Only a file that did not exist is written, through its open handle, because a user with write access to this
+    // folder could put a link there.
     try (FileChannel file =
             FileChannel.open(
                 fresh,

@@ -21,14 +21,12 @@ record Ownership(UserPrincipal owner, GroupPrincipal group, Set<PosixFilePermiss
     return new Ownership(attributes.owner(), attributes.group(), attributes.permissions());
   }
 
-  /**
-   * The attributes of a new file in such a folder: its owner and group, readable for all who may enter.
-   */
+  /** The attributes of a new file in a folder: owner and group of the folder, readable for all who may enter it. */
   Ownership ofFileInside() {
     return new Ownership(owner, group, NEW_FILE);
   }
 
-  /** Gives it to a file that was just made. Not through a link, which someone else may have put in its place. */
+  /** Applies them to a new file, but not through a link, which another user may have put in its place. */
   void giveTo(Path fresh) throws IOException {
     PosixFileAttributeView view =
         Files.getFileAttributeView(fresh, PosixFileAttributeView.class, LinkOption.NOFOLLOW_LINKS);

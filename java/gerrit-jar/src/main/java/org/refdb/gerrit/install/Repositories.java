@@ -10,20 +10,22 @@ import java.nio.file.attribute.BasicFileAttributes;
 import java.util.EnumSet;
 import java.util.List;
 
-/** The repositories below some folders, found as Gerrit finds them: through symbolic links too. */
+/** Finds the repositories below some folders as Gerrit does, through symbolic links too. */
 final class Repositories {
   private Repositories() {}
 
-  /** The caller's part. */
+  /** Receives what is found. */
   interface Visitor {
     /** Called once for each repository. */
     void repository(Path folder) throws IOException;
 
-    /** A file or folder that cannot be looked at, such as {@code lost+found}, or a project that is deleted meanwhile. */
+    /**
+     * Called for a file or folder that cannot be read, such as {@code lost+found} or a project that is being deleted.
+     */
     default void unreadable(Path file, IOException error) {}
   }
 
-  /** Visits all repositories below each folder that is there. */
+  /** Visits all repositories below those of the folders that exist. */
   static void visit(List<Path> roots, Visitor visitor) throws IOException {
     for (Path root : roots) {
       if (Files.isDirectory(root)) {

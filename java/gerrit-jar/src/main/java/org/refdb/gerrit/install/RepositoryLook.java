@@ -13,9 +13,9 @@ import org.refdb.engine.RefViews;
 import org.refdb.engine.SiteLibrary;
 
 /**
- * Looks at a site's repositories before refdb serves them, and names the differences from JGit to come. Such are refs
- * whose files are no good, and repositories that refdb does not understand. It changes nothing. Gerrit's user runs it,
- * since root may read what that user may not.
+ * Examines a site's repositories before refdb serves them, and reports how it will differ from JGit: refs whose files
+ * are corrupt, and repositories that refdb does not support. It changes nothing. It runs as Gerrit's user, because root
+ * may read what that user may not.
  */
 public final class RepositoryLook implements Repositories.Visitor {
   private static final int SAID_MAX = 100;
@@ -34,7 +34,10 @@ public final class RepositoryLook implements Repositories.Visitor {
     this.out = out;
   }
 
-  /** {@code LIBRARY FOLDER...}: looks at all repositories below the folders, with the native library in the first. */
+  /**
+   * Program {@code LIBRARY FOLDER...}: examines all repositories below the folders with the native library in the first
+   * folder.
+   */
   public static void main(String[] arguments) throws IOException {
     List<Path> folders = List.of(arguments).stream().map(Path::of).toList();
     try {
@@ -89,7 +92,8 @@ public final class RepositoryLook implements Repositories.Visitor {
             + " repositories that refdb cannot serve");
     if (refs > 0) {
       out.println(
-          "  broken refs are left out of lists, and garbage is not collected beside them: write each again or delete it");
+          "  broken refs are left out of lists, and garbage is not collected beside them: write each again or"
+              + " delete it");
     }
   }
 }

@@ -13,7 +13,7 @@ import java.util.Locale;
 import java.util.Optional;
 import org.refdb.engine.SiteLibrary;
 
-/** A Gerrit site's folders, and what of refdb is in them. */
+/** The folders of a Gerrit site, and the parts of refdb in them. */
 final class Site {
   private static final String LIB_JAR = "refdb-gerrit.jar";
   private static final String PLUGIN_JAR = "refdb.jar";
@@ -60,7 +60,7 @@ final class Site {
     return folder.resolve("plugins").resolve(PLUGIN_JAR);
   }
 
-  /** Whether a jar of refdb is there. */
+  /** Whether a jar of refdb is installed. */
   boolean hasRefdb() {
     return Files.exists(libJar()) || Files.exists(pluginJar());
   }
@@ -69,7 +69,7 @@ final class Site {
     return folder.resolve("logs/gerrit.pid");
   }
 
-  /** The process of the Gerrit that runs on it. */
+  /** The running Gerrit process of the site. */
   Optional<Long> runningServer() throws IOException {
     if (!Files.exists(pidFile())) {
       return Optional.empty();
@@ -80,7 +80,10 @@ final class Site {
         : Optional.empty();
   }
 
-  /** Process numbers are used again, in containers at once. One whose command line cannot be read counts as Gerrit. */
+  /**
+   * Whether a process is Gerrit, because process ids are reused, in containers immediately. One whose command line
+   * cannot be read counts as Gerrit.
+   */
   private boolean mayBeGerrit(long pid) {
     try {
       String command = Files.readString(Path.of("/proc", String.valueOf(pid), "cmdline"), StandardCharsets.ISO_8859_1);
@@ -95,13 +98,13 @@ final class Site {
     return folder.resolve("bin/gerrit.war");
   }
 
-  /** Where Gerrit unpacks the native library. */
+  /** The folder into which Gerrit unpacks the native library. */
   Path nativeFolder(ConfigFile config) {
     List<String> named = config.values(SiteLibrary.SECTION, SiteLibrary.KEY);
     return SiteLibrary.folder(folder, named.isEmpty() ? null : named.getLast());
   }
 
-  /** The folders of the repositories: the usual one, and those that single projects have. */
+  /** The folders with repositories: the default one, and those of single projects. */
   List<Path> repositories(ConfigFile config) {
     List<String> paths = config.values("gerrit", "basePath");
     List<Path> places = new ArrayList<>();
@@ -110,7 +113,7 @@ final class Site {
     return places.stream().distinct().toList();
   }
 
-  /** Whether a plugin or lib module whose file name contains a word is there. */
+  /** Whether there is a plugin or lib module whose file name contains a word. */
   boolean has(String word) throws IOException {
     for (String place : List.of("plugins", "lib")) {
       if (!jars(folder.resolve(place), "*" + word + "*.jar").isEmpty()) {
@@ -120,7 +123,7 @@ final class Site {
     return false;
   }
 
-  /** Puts both jars in place, and takes other copies of them out of the way. Returns what was done. */
+  /** Installs both jars and removes other copies of them. Returns what was done. */
   List<String> putJars() throws IOException, InstallException {
     List<String> done = new ArrayList<>();
     Path lib = lib();

@@ -13,7 +13,7 @@ import java.util.zip.ZipEntry;
 import java.util.zip.ZipFile;
 import java.util.zip.ZipInputStream;
 
-/** The H2 that a site's Gerrit uses, out of its gerrit.war or its lib folder. Nothing else of Gerrit is loaded. */
+/** The H2 of a site's Gerrit, loaded from its gerrit.war or its lib folder; no other class of Gerrit is loaded. */
 final class SiteH2 implements AutoCloseable {
   private static final String DRIVER = "org.h2.Driver";
   private static final String DRIVER_FILE = "org/h2/Driver.class";
@@ -28,13 +28,18 @@ final class SiteH2 implements AutoCloseable {
     this.driver = driver;
   }
 
-  /** Finds it in the war, or else in the folder. */
+  /** Finds H2 in the war, or else in the folder. */
   static SiteH2 of(Path war, Path lib) throws IOException, InstallException {
     Path copy = Files.createTempFile("refdb-h2", ".jar");
     try {
       Path jar = extract(war, copy) ? copy : inFolder(lib);
       if (jar == null) {
-        throw new InstallException("neither " + war + " nor " + lib + " has H2: name the site's gerrit.war with --war FILE");
+        throw new InstallException(
+            "neither "
+                + war
+                + " nor "
+                + lib
+                + " has H2: name the site's gerrit.war with --war FILE");
       }
       URLClassLoader loader =
           new URLClassLoader(new URL[] {jar.toUri().toURL()}, ClassLoader.getPlatformClassLoader());

@@ -6,7 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
-/** Tries on a site what its Gerrit will do with refdb, as the user that runs it. */
+/** Tries on a site what its Gerrit will do with refdb, as the user that runs Gerrit. */
 final class SiteTrial {
   private final GerritUser user;
   private final AsGerrit asGerrit;
@@ -23,7 +23,7 @@ final class SiteTrial {
     return asGerrit.obstacle();
   }
 
-  /** Loads the native library and reads files. Returns what does not work; empty if all does. */
+  /** Loads the native library and reads files. Returns what fails; empty if nothing does. */
   Optional<String> run(List<Path> files) throws IOException, InstallException {
     List<String> arguments = new ArrayList<>();
     arguments.add(nativeFolder.toString());

@@ -16,7 +16,7 @@ final class SmallBatches {
 
   private SmallBatches() {}
 
-  /** Turns them on, unless an administrator has decided. Returns whether something changed. */
+  /** Turns small batches on unless the administrator has decided. Returns whether the file changes. */
   static boolean turnOn(Site site) throws IOException {
     ConfigFile config = ConfigFile.readOrNew(site.jgitConfig());
     boolean changed = config.setUnlessSet(SECTION, KEY, AUTO);
@@ -26,7 +26,7 @@ final class SmallBatches {
     return changed;
   }
 
-  /** Takes back what {@link #turnOn} did. Returns whether something changed. */
+  /** Reverts {@link #turnOn}. Returns whether the file changes. */
   static boolean turnOff(Site site) throws IOException {
     if (!Files.exists(site.jgitConfig())) {
       return false;
@@ -39,7 +39,7 @@ final class SmallBatches {
     return changed;
   }
 
-  /** Where small batches of the site go, if jgit.config says so. */
+  /** Where small batches of the site are written, if jgit.config says so. */
   static Optional<String> of(Site site) throws IOException {
     List<String> values = ConfigFile.readOrNew(site.jgitConfig()).values(SECTION, KEY);
     return values.isEmpty() ? Optional.empty() : Optional.of(values.getLast());

@@ -13,7 +13,7 @@ import java.util.jar.JarFile;
 import java.util.jar.Manifest;
 import org.refdb.engine.ServerNote;
 
-/** Says whether a site uses the refdb that it is configured to use. */
+/** Reports whether a site uses the refdb that it is configured to use. */
 final class Status {
   private final PrintStream out;
   private final List<String> faults = new ArrayList<>();
@@ -22,7 +22,7 @@ final class Status {
     this.out = out;
   }
 
-  /** Prints what there is; returns whether all is as it should be. */
+  /** Prints the report; returns false if something is wrong. */
   boolean of(Path folder) throws InstallException, IOException {
     Site site = Site.at(folder);
     ConfigFile config = ConfigFile.read(site.config());
@@ -43,7 +43,7 @@ final class Status {
     return verdict();
   }
 
-  /** The halves that gerrit.config names all modules of; one that has some only is a fault. */
+  /** The halves of refdb that gerrit.config names all modules of; a half with only some of them is an error. */
   private Set<ServerNote.Half> configured(ConfigFile config) {
     Set<ServerNote.Half> halves = EnumSet.noneOf(ServerNote.Half.class);
     boolean isNamed = GerritModule.NAMED_REFS.isIn(config);
@@ -67,7 +67,15 @@ final class Status {
     if (lib != null && lib.equals(plugin)) {
       say("refdb", lib);
     } else if (lib != null && plugin != null) {
-      faults.add(site.libJar() + " is of version " + lib + ", " + site.pluginJar() + " of " + plugin + ": run install again");
+      faults.add(
+          site.libJar()
+              + " is of version "
+              + lib
+              + ", "
+              + site.pluginJar()
+              + " of "
+              + plugin
+              + ": run install again");
     }
   }
 
@@ -98,7 +106,7 @@ final class Status {
     }
   }
 
-  /** No fault: nobody may ever run git's own clean-up here. */
+  /** Warns about git's settings; this is not an error, because git's own maintenance may never run here. */
   private void git(Site site, ConfigFile config) throws InstallException, IOException {
     AsGerrit asGerrit = new AsGerrit(site, config, GerritUser.of(site, config));
     if (asGerrit.obstacle().isPresent()) {
@@ -133,7 +141,13 @@ final class Status {
       if (note.get().inUse()) {
         say(half.word(), "in use by Gerrit, process " + note.get().pid() + ", refdb " + note.get().version());
       } else {
-        faults.add("refdb's " + half.word() + " are configured and NOT IN USE by Gerrit, process " + note.get().pid() + ": " + note.get().text());
+        faults.add(
+            "refdb's "
+                + half.word()
+                + " are configured and NOT IN USE by Gerrit, process "
+                + note.get().pid()
+                + ": "
+                + note.get().text());
       }
     }
     if (pid.isEmpty()) {

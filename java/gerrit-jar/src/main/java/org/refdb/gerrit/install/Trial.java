@@ -9,13 +9,13 @@ import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.SiteLibrary;
 
 /**
- * Acts as Gerrit will, as Gerrit's user. {@code FOLDER FILE...} loads the native library in the folder and reads the
- * files. It prints what does not work.
+ * Program {@code FOLDER FILE...}: as Gerrit's user, loads the native library in the folder and reads the files, as
+ * Gerrit will, and prints what fails.
  */
 public final class Trial {
   private Trial() {}
 
-  /** Ends the process with 0 if all works, else 1. */
+  /** Exits with 0 if all works, else 1. */
   public static void main(String[] arguments) {
     List<String> problems = new ArrayList<>();
     try {

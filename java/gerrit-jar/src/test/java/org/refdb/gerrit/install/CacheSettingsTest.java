@@ -37,7 +37,9 @@ final class CacheSettingsTest {
 
   @Test
   void limitsAreReadWithTheirUnits() throws Exception {
-    config("[cache]\n directory = cache\n[cache \"a\"]\n diskLimit = 2 g\n[cache \"b\"]\n DiskLimit=-1\n[cache \"c\"]\n diskLimit = much\n");
+    config(
+        "[cache]\n directory = cache\n[cache \"a\"]\n diskLimit = 2 g\n[cache \"b\"]\n DiskLimit=-1\n"
+            + "[cache \"c\"]\n diskLimit = much\n");
     CacheSettings settings = settings();
     assertEquals(2L << 30, settings.of("a").diskLimit());
     assertEquals(-1, settings.of("b").diskLimit());
@@ -54,8 +56,11 @@ final class CacheSettingsTest {
     config("[cache]\n directory = cache\n[cache \"web_sessions\"]\n encryptionKey = nonsense\n");
     Files.writeString(
         site.resolve("etc/secure.config"),
-        "[cache \"web_sessions\"]\n encryptionKey = " + Base64.getEncoder().encodeToString(key) + "\n oldEncryptionKey = "
-            + Base64.getEncoder().encodeToString(old) + "\n");
+        "[cache \"web_sessions\"]\n encryptionKey = "
+            + Base64.getEncoder().encodeToString(key)
+            + "\n oldEncryptionKey = "
+            + Base64.getEncoder().encodeToString(old)
+            + "\n");
     assertArrayEquals(key, settings().of("web_sessions").encryption().current());
     assertArrayEquals(old, settings().of("web_sessions").encryption().old().getFirst());
     Files.delete(site.resolve("etc/secure.config"));

@@ -67,7 +67,9 @@ final class ConfigFileTest {
   @Test
   void valuesAreReadAsGitReadsThem() throws IOException {
     ConfigFile file =
-        file("[gerrit] installModule = a.A\n\tINSTALLMODULE = \"b.B\" # why\n;installModule = c.C\n[Gerrit]\ninstallModule=d.D ; e\n");
+        file(
+            "[gerrit] installModule = a.A\n\tINSTALLMODULE = \"b.B\" # why\n;installModule = c.C\n[Gerrit]\n"
+                + "installModule=d.D ; e\n");
     assertEquals(List.of("a.A", "b.B", "d.D"), file.values("gerrit", "installModule"));
     assertTrue(file.remove("gerrit", "installModule", "a.A"));
     assertEquals(List.of("b.B", "d.D"), file.values("gerrit", "installModule"), "the section's header stays");
@@ -77,7 +79,9 @@ final class ConfigFileTest {
   @Test
   void bytesThatAreNoUtf8AndAByteOrderMarkStay() throws IOException {
     for (Charset charset : List.of(StandardCharsets.ISO_8859_1, StandardCharsets.UTF_8)) {
-      String before = (charset == StandardCharsets.UTF_8 ? "\uFEFF" : "") + "[container] user = m\u00fcller\n# f\u00fcr alle\n";
+      String before =
+          (charset == StandardCharsets.UTF_8 ? "\uFEFF" : "")
+              + "[container] user = m\u00fcller\n# f\u00fcr alle\n";
       Files.write(path(), before.getBytes(charset));
       ConfigFile file = ConfigFile.read(path());
       assertEquals(List.of("m\u00fcller"), file.values("container", "user"));

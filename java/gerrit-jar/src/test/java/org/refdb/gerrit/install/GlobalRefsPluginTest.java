@@ -33,8 +33,19 @@ final class GlobalRefsPluginTest {
   void addressesThatNoClientTakesAreRefused() throws Exception {
     Files.createFile(folder.resolve("lib/global-refdb.jar"));
     plugin.check(TWO);
-    for (String wrong : new String[] {"", "a.example.com:2379", "https://a.example.com", "https://a.example.com:2379, https://b.example.com:2379", TWO + ","}) {
-      assertTrue(assertThrows(InstallException.class, () -> plugin.check(wrong)).getMessage().contains("SCHEME://HOST:PORT"), wrong);
+    for (String wrong :
+        new String[] {
+          "",
+          "a.example.com:2379",
+          "https://a.example.com",
+          "https://a.example.com:2379, https://b.example.com:2379",
+          TWO + ","
+        }) {
+      assertTrue(
+          assertThrows(InstallException.class, () -> plugin.check(wrong))
+              .getMessage()
+              .contains("SCHEME://HOST:PORT"),
+          wrong);
     }
   }
 

@@ -65,19 +65,30 @@ final class UninstallTest {
 
     record = elsewhere.resolve("a/b.git/refdb-batches").resolve(record.getFileName());
     Files.move(record, record.resolveSibling("0123456789abcdef.new"));
-    byte[] slot = Arrays.copyOf("held by a batch of refdb, record 0123456789abcdef.slot\n".getBytes(StandardCharsets.UTF_8), 4096);
+    byte[] slot =
+        Arrays.copyOf(
+            "held by a batch of refdb, record 0123456789abcdef.slot\n"
+                .getBytes(StandardCharsets.UTF_8),
+            4096);
     Path free = Files.write(record.resolveSibling("0123456789abcdef.slot"), slot);
     slot[600] = 'x';
     Path used = Files.write(record.resolveSibling("1123456789abcdef.slot"), slot);
     text = assertThrows(InstallException.class, this::uninstall).getMessage();
     assertTrue(text.contains("refdb -C " + elsewhere.resolve("a/b.git") + " refs settle"), text);
     Files.delete(used);
-    Path lock = Files.createLink(Files.createDirectories(elsewhere.resolve("a/b.git/refs/heads")).resolve("main.lock"), free);
+    Path lock =
+        Files.createLink(
+            Files.createDirectories(elsewhere.resolve("a/b.git/refs/heads")).resolve("main.lock"),
+            free);
     text = assertThrows(InstallException.class, this::uninstall).getMessage();
-    assertTrue(text.contains("refdb -C " + elsewhere.resolve("a/b.git") + " refs settle"), "JGit would wait for the lock: " + text);
+    assertTrue(
+        text.contains("refdb -C " + elsewhere.resolve("a/b.git") + " refs settle"),
+        "JGit would wait for the lock: " + text);
     Files.delete(lock);
     uninstall();
-    assertFalse(Files.readString(config).contains("org.refdb"), "one that was not finished means nothing, nor a slot without one");
+    assertFalse(
+        Files.readString(config).contains("org.refdb"),
+        "one that was not finished means nothing, nor a slot without one");
     assertTrue(Files.exists(free), "it harms nobody");
   }
 }

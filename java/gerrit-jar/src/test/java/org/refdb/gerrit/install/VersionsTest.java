@@ -47,7 +47,10 @@ final class VersionsTest {
     try (var files = Files.list(folder)) {
       assertEquals(0, files.count());
     }
-    for (String[] words : new String[][] {{}, {"install"}, {"remove", "x"}, {"uninstall", "x", "--named"}, {"version", "x"}}) {
+    for (String[] words :
+        new String[][] {
+          {}, {"install"}, {"remove", "x"}, {"uninstall", "x", "--named"}, {"version", "x"}
+        }) {
       assertEquals(2, run(words), String.join(" ", words));
     }
   }

@@ -25,7 +25,7 @@ public final class CommandsModule extends PluginCommandModule {
 
   private final CommandName caches;
 
-  /** Null where refdb has the caches only. */
+  /** Null if refdb has the caches only. */
   @Inject(optional = true)
   private RefdbAdmin refs;
 

@@ -8,56 +8,108 @@ import org.refdb.engine.RefStats;
 import org.refdb.gerrit.refs.ProjectStat;
 
 /**
- * A figure that there is of every project.
+ * A figure of every project.
  *
  * @param name of its metric
- * @param description what it counts
- * @param isOfProjects whether single projects have it too
- * @param kind how it behaves, and how all projects together have it
+ * @param description description of its metric
+ * @param isOfProjects whether single projects have a metric for it
+ * @param kind how it changes, and how the figures of projects are combined
  * @param value the figure of a project
  */
 record Figure(
     String name, String description, boolean isOfProjects, Kind kind, ToLongFunction<ProjectStat> value) {
 
-  /** What a figure is to a monitoring system. */
+  /** Kind of metric. */
   enum Kind {
-    /** It grows while the server runs; projects add up. */
+    /** Grows while the server runs; the figures of projects are added up. */
     COUNTER,
-    /** It goes up and down; projects add up. */
+    /** Goes up and down; the figures of projects are added up. */
     GAUGE,
-    /** It goes up and down; of several projects the largest one counts. */
+    /** Goes up and down; the largest figure of a project counts. */
     MAXIMUM
   }
 
-  /** All there are. */
+  /** All figures. */
   static final List<Figure> ALL =
       List.of(
           overall("projects", "Projects whose repository was opened", Kind.GAUGE, stat -> 1),
-          overall("refused_projects", "Projects that refdb cannot serve; JGit does, unless they have reftables", Kind.GAUGE, stat -> stat.refusal() == null ? 0 : 1),
-          overall("plain_evicted", "Repository objects without refdb found in JGit's cache", Kind.COUNTER, ProjectStat::plainEvicted),
+          overall(
+              "refused_projects",
+              "Projects that refdb cannot serve; JGit does, unless they have reftables",
+              Kind.GAUGE,
+              stat -> stat.refusal() == null ? 0 : 1),
+          overall(
+              "plain_evicted",
+              "Repository objects without refdb found in JGit's cache",
+              Kind.COUNTER,
+              ProjectStat::plainEvicted),
           engine("hits", "Look-ups answered from memory", RefStats::hits),
           engine("misses", "Look-ups that had to read", RefStats::misses),
-          engine("loads", "Times that refs were found changed by others, or read for the first time", RefStats::loads),
+          engine(
+              "loads",
+              "Times that refs were found changed by others, or read for the first time",
+              RefStats::loads),
           engine("load_nanos", "Nanoseconds spent on that", RefStats::loadNanos),
-          engine("reopens", "Repositories opened again because they were replaced or converted", RefStats::reopens),
-          new Figure("bytes", "Memory held off the Java heap, in bytes", true, Kind.GAUGE, ifAsked(RefStats::bytes)),
+          engine(
+              "reopens",
+              "Repositories opened again because they were replaced or converted",
+              RefStats::reopens),
+          new Figure(
+              "bytes",
+              "Memory held off the Java heap, in bytes",
+              true,
+              Kind.GAUGE,
+              ifAsked(RefStats::bytes)),
           engine("commits", "Batches of ref updates committed", RefStats::commits),
           engine("commit_groups", "Groups that they were committed in", RefStats::groups),
-          maximum("largest_commit_group", "The most that were committed together", ifAsked(RefStats::largestGroup)),
+          maximum(
+              "largest_commit_group",
+              "The most that were committed together",
+              ifAsked(RefStats::largestGroup)),
           engine("rejections", "Ref updates refused", RefStats::rejections),
           engine("verifications", "Comparisons of memory with the disk", RefStats::verifications),
           engine("stale", "Refs that such a comparison found to be stale", RefStats::stale),
-          new Figure("broken", "Refs whose files are no good, which lists leave out", true, Kind.GAUGE, ifAsked(RefStats::broken)),
           new Figure(
-              "unsorted", "Repositories whose packed-refs is out of order", true, Kind.GAUGE, ifAsked(RefStats::unsorted)),
-          overall("git_packs", "Projects whose small batches go to packed-refs, since git may pack refs there", Kind.GAUGE, stat -> ifAsked(RefStats::gitPacks).applyAsLong(stat) == 0 ? 0 : 1),
-          maximum("stale_at_most_millis", "The longest that any of them can have been so", stat -> stat.staleness().staleAtMostMillis()),
-          maximum("unverified_millis", "Time since a comparison that found nothing", stat -> stat.staleness().unverifiedMillis()),
-          counter("verify_nanos", "Nanoseconds spent on such comparisons", stat -> stat.staleness().nanos()),
+              "broken",
+              "Refs whose files are no good, which lists leave out",
+              true,
+              Kind.GAUGE,
+              ifAsked(RefStats::broken)),
+          new Figure(
+              "unsorted",
+              "Repositories whose packed-refs is out of order",
+              true,
+              Kind.GAUGE,
+              ifAsked(RefStats::unsorted)),
+          overall(
+              "git_packs",
+              "Projects whose small batches go to packed-refs, since git may pack refs there",
+              Kind.GAUGE,
+              stat -> ifAsked(RefStats::gitPacks).applyAsLong(stat) == 0 ? 0 : 1),
+          maximum(
+              "stale_at_most_millis",
+              "The longest that any of them can have been so",
+              stat -> stat.staleness().staleAtMostMillis()),
+          maximum(
+              "unverified_millis",
+              "Time since a comparison that found nothing",
+              stat -> stat.staleness().unverifiedMillis()),
+          counter(
+              "verify_nanos",
+              "Nanoseconds spent on such comparisons",
+              stat -> stat.staleness().nanos()),
           counter("refreshed", "Checks caused by other nodes' news", ProjectStat::refreshed),
-          overall("shadow/projects", "Projects in shadow mode", Kind.GAUGE, stat -> stat.shadow() ? 1 : 0),
-          counter("shadow/compared", "Questions asked of both JGit and refdb", ProjectStat::compared),
-          counter("shadow/different", "Those that refdb answered otherwise than JGit", ProjectStat::different));
+          overall(
+              "shadow/projects",
+              "Projects in shadow mode",
+              Kind.GAUGE,
+              stat -> stat.shadow() ? 1 : 0),
+          counter(
+              "shadow/compared", "Questions asked of both JGit and refdb", ProjectStat::compared),
+          counter(
+              "shadow/different",
+              "Those that refdb answered otherwise than JGit",
+              ProjectStat::different));
 
   private static Figure overall(String name, String description, Kind kind, ToLongFunction<ProjectStat> value) {
     return new Figure(name, description, false, kind, value);
@@ -79,7 +131,7 @@ record Figure(
     return stat -> stat.engine() == null ? 0 : value.applyAsLong(stat.engine());
   }
 
-  /** How Gerrit is told of it. */
+  /** Description of the metric for Gerrit. */
   Description describe(String suffix) {
     Description told = new Description(description + suffix);
     return kind == Kind.COUNTER ? told.setCumulative() : told.setGauge();
@@ -87,6 +139,8 @@ record Figure(
 
   /** The figure of all projects together. */
   long of(Collection<ProjectStat> stats) {
-    return kind == Kind.MAXIMUM ? stats.stream().mapToLong(value).max().orElse(0) : stats.stream().mapToLong(value).sum();
+    return kind == Kind.MAXIMUM
+        ? stats.stream().mapToLong(value).max().orElse(0)
+        : stats.stream().mapToLong(value).sum();
   }
 }

@@ -13,17 +13,17 @@ import org.refdb.engine.ServerNote.Half;
 import org.refdb.gerrit.cache.RefdbCacheModule;
 import org.refdb.gerrit.refs.RefdbModule;
 
-/** Whether this server uses the refdb that gerrit.config names. */
+/** Determines whether this server uses the refdb that gerrit.config names. */
 final class Health {
   private static final Map<Half, Class<?>> MODULES =
       Map.of(Half.REFS, RefdbModule.class, Half.CACHES, RefdbCacheModule.class);
 
   private final Set<Half> configured = EnumSet.noneOf(Half.class);
 
-  /** Of refs or caches: whether refdb is in use, and if not, why. */
+  /** Whether a half of refdb, refs or caches, is in use, and if not, why. */
   record HalfStatus(boolean inUse, String text) {}
 
-  /** What REST tells; a half that is not configured is null. */
+  /** The result of the REST endpoint; a half that is not configured is null. */
   record Report(boolean good, String version, HalfStatus refs, HalfStatus caches) {}
 
   @Inject
@@ -42,7 +42,7 @@ final class Health {
     return configured;
   }
 
-  /** What one of them says; plugins start before the server has noted everything. */
+  /** The state of a half. Plugins start before the server has recorded everything, so it is read each time. */
   HalfStatus of(Half half) {
     return ServerNote.own(half)
         .map(note -> new HalfStatus(note.inUse(), note.text()))

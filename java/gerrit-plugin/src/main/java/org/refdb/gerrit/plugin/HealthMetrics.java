@@ -9,7 +9,10 @@ import java.util.ArrayList;
 import java.util.List;
 import org.refdb.engine.ServerNote;
 
-/** The metrics {@code plugins/refdb/in_use/refs} and {@code in_use/caches}: 1, or 0 where refdb is configured and not in use. */
+/**
+ * Registers the metrics {@code plugins/refdb/in_use/refs} and {@code in_use/caches}: 1, or 0 if refdb is configured but
+ * not in use.
+ */
 final class HealthMetrics implements LifecycleListener {
   private final MetricMaker maker;
   private final Health health;
@@ -27,7 +30,11 @@ final class HealthMetrics implements LifecycleListener {
       Description description =
           new Description("Whether refdb's " + half.word() + ", which are configured, are in use").setGauge();
       handles.add(
-          maker.newCallbackMetric("in_use/" + half.word(), Long.class, description, () -> health.of(half).inUse() ? 1L : 0L));
+          maker.newCallbackMetric(
+              "in_use/" + half.word(),
+              Long.class,
+              description,
+              () -> health.of(half).inUse() ? 1L : 0L));
     }
   }
 

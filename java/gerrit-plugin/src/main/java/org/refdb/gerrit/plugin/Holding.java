@@ -7,35 +7,56 @@ import java.util.function.ToLongFunction;
 import org.refdb.engine.RefHoldings;
 
 /**
- * A figure of the memory for all projects together.
+ * A figure of the memory and files held for all projects together.
  *
  * @param name of its metric
- * @param description what it counts
- * @param grows whether it only grows while the server runs
+ * @param description description of its metric
+ * @param grows whether it only grows while the server runs, as a counter does
  * @param value the figure
  */
 record Holding(String name, String description, boolean grows, ToLongFunction<RefHoldings> value) {
 
-  /** All there are. */
+  /** All figures. */
   static final List<Holding> ALL =
       List.of(
           new Holding("views", "Projects that JGit has open", false, RefHoldings::views),
-          new Holding("open_views", "Those of them whose files are open", false, RefHoldings::openViews),
-          new Holding("views_closed", "Times that a project's files were closed because others needed their room", true, RefHoldings::closed),
+          new Holding(
+              "open_views", "Those of them whose files are open", false, RefHoldings::openViews),
+          new Holding(
+              "views_closed",
+              "Times that a project's files were closed because others needed their room",
+              true,
+              RefHoldings::closed),
           new Holding("open_files", "Files that are open", false, RefHoldings::openFiles),
-          new Holding("open_files_max", "How many may be, besides those of questions under way", false, RefHoldings::openFilesMax),
-          new Holding("memory_bytes", "All memory held off the Java heap, in bytes", false, RefHoldings::bytes),
+          new Holding(
+              "open_files_max",
+              "How many may be, besides those of questions under way",
+              false,
+              RefHoldings::openFilesMax),
+          new Holding(
+              "memory_bytes",
+              "All memory held off the Java heap, in bytes",
+              false,
+              RefHoldings::bytes),
           new Holding("memory_bytes_max", "How much that may be", false, RefHoldings::bytesMax),
-          new Holding("folds", "Times that loose refs of small batches were folded into packed-refs", true, RefHoldings::folds),
-          new Holding("failed_folds", "Times that folding them failed; it is tried again", true, RefHoldings::failedFolds));
+          new Holding(
+              "folds",
+              "Times that loose refs of small batches were folded into packed-refs",
+              true,
+              RefHoldings::folds),
+          new Holding(
+              "failed_folds",
+              "Times that folding them failed; it is tried again",
+              true,
+              RefHoldings::failedFolds));
 
-  /** How Gerrit is told of it. */
+  /** Description of the metric for Gerrit. */
   Description describe() {
     Description told = new Description(description);
     return grows ? told.setCumulative() : told.setGauge();
   }
 
-  /** The figure; 0 if nothing is held, since the engine could not be loaded. */
+  /** The figure; 0 if the engine could not be loaded. */
   long of(Optional<RefHoldings> holdings) {
     return holdings.map(value::applyAsLong).orElse(0L);
   }

@@ -16,8 +16,8 @@ import org.refdb.gerrit.refs.ProjectStat;
 import org.refdb.gerrit.refs.RefdbAdmin;
 
 /**
- * The metrics {@code plugins/refdb/NAME}, over all projects, and {@code plugins/refdb/project/NAME}, for the projects that
- * have metrics of their own.
+ * Registers the metrics {@code plugins/refdb/NAME}, over all projects, and {@code plugins/refdb/project/NAME}, for the
+ * projects with metrics of their own.
  */
 final class Metrics implements LifecycleListener {
   private final MetricMaker maker;

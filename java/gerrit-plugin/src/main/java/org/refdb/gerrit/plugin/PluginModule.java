@@ -11,14 +11,15 @@ import com.google.inject.Key;
 import org.refdb.gerrit.plugin.cache.CacheEndpointsModule;
 
 /**
- * REST endpoints and metrics, and the check that plugin and lib module fit. No field or method has a type of the lib
- * module. A server that runs while refdb is installed loads this plugin at once. An error of its class would end the
- * thread that looks for plugins.
+ * Binds REST endpoints and metrics, and checks that the plugin fits the lib module.
+ *
+ * <p>No field or method has a type of the lib module, because a server that is running while refdb is installed loads
+ * this plugin at once, and a linkage error of this class would end the thread that scans for plugins.
  */
 public final class PluginModule extends LifecycleModule {
   private static final String OF_THE_LIB_MODULE = "org.refdb.gerrit.refs.RefdbAdmin";
 
-  /** False where refdb has the caches only. */
+  /** Whether refdb serves refs; false if it has the caches only. */
   private final boolean hasRefs;
 
   @Inject
@@ -28,7 +29,8 @@ public final class PluginModule extends LifecycleModule {
       hasRefs = injector.getExistingBinding(Key.get(admin)) != null;
     } catch (ClassNotFoundException e) {
       throw new IllegalStateException(
-          "the refdb plugin needs lib/refdb-gerrit.jar, which this server did not load at its start: restart Gerrit", e);
+          "the refdb plugin needs lib/refdb-gerrit.jar, which this server did not load at its start: restart Gerrit",
+          e);
     }
   }
 

@@ -22,7 +22,9 @@ final class ShowStatus {
   @RequiresAnyCapability(
       value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},
       scope = CapabilityScope.CORE)
-  @CommandMetaData(name = "status", description = "Whether refdb is in use; fails where it is configured and not in use")
+  @CommandMetaData(
+      name = "status",
+      description = "Whether refdb is in use; fails where it is configured and not in use")
   static final class Command extends SshCommand {
     @Inject private Health health;
     @Inject private Visible visible;
@@ -55,8 +57,12 @@ final class ShowStatus {
       if (!packing.isEmpty()) {
         ProjectStat first = packing.getFirst();
         stdout.println(
-            "small batches go to packed-refs in " + packing.size() + " projects, since git may pack refs there by itself: "
-                + first.engine().settingsOfGit() + " in " + first.project());
+            "small batches go to packed-refs in "
+                + packing.size()
+                + " projects, since git may pack refs there by itself: "
+                + first.engine().settingsOfGit()
+                + " in "
+                + first.project());
       }
     }
   }

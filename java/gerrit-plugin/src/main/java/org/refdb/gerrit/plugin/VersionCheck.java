@@ -7,11 +7,11 @@ import java.io.InputStream;
 import java.util.Properties;
 import org.refdb.gerrit.refs.RefdbAdmin;
 
-/** Refuses to start beside a lib module of another version. */
+/** Prevents this plugin from starting beside a lib module of another version. */
 final class VersionCheck implements LifecycleListener {
   @Inject
   VersionCheck() throws IOException {
-    // In the constructor: nothing of this plugin is to be usable when they do not fit.
+    // In the constructor, so that nothing of this plugin can be used with a lib module of another version.
     RefdbAdmin.checkPlugin(version());
   }
 

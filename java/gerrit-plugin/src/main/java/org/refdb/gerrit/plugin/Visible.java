@@ -8,7 +8,10 @@ import com.google.inject.Inject;
 import java.util.List;
 import org.refdb.gerrit.refs.ProjectStat;
 
-/** Which projects the caller may know of: who may look at figures may not therefore see every project. */
+/**
+ * Which projects are visible to the caller, because permission to see figures does not imply permission to see every
+ * project.
+ */
 final class Visible {
   private final ProjectCache projects;
   private final PermissionBackend permissions;
@@ -24,7 +27,7 @@ final class Visible {
         && permissions.currentUser().project(name).testOrFalse(ProjectPermission.ACCESS);
   }
 
-  /** Those whose project the caller may know of. */
+  /** The figures of the visible projects. */
   List<ProjectStat> of(List<ProjectStat> stats) {
     return stats.stream().filter(stat -> has(Project.nameKey(stat.project()))).toList();
   }

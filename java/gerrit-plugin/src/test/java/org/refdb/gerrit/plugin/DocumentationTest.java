@@ -43,11 +43,25 @@ final class DocumentationTest {
   void whatOnlyGrowsIsToldToGerritAsCumulative() {
     List<String> cumulative =
         Figure.ALL.stream().filter(figure -> figure.describe("").isCumulative()).map(Figure::name).toList();
-    assertTrue(cumulative.containsAll(List.of("hits", "misses", "commits", "stale", "plain_evicted", "shadow/different")));
-    List<String> gauges = Figure.ALL.stream().filter(figure -> figure.describe("").isGauge()).map(Figure::name).toList();
+    assertTrue(
+        cumulative.containsAll(
+            List.of("hits", "misses", "commits", "stale", "plain_evicted", "shadow/different")));
+    List<String> gauges =
+        Figure.ALL.stream()
+            .filter(figure -> figure.describe("").isGauge())
+            .map(Figure::name)
+            .toList();
     assertEquals(
         List.of(
-            "projects", "refused_projects", "bytes", "largest_commit_group", "broken", "unsorted", "git_packs", "stale_at_most_millis", "unverified_millis",
+            "projects",
+            "refused_projects",
+            "bytes",
+            "largest_commit_group",
+            "broken",
+            "unsorted",
+            "git_packs",
+            "stale_at_most_millis",
+            "unverified_millis",
             "shadow/projects"),
         gauges);
   }

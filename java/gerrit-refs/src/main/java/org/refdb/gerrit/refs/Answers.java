@@ -5,7 +5,7 @@ import java.util.Map;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
 
-/** What a ref database answered, as text that is equal when the answers mean the same. */
+/** Formats the answers of a ref database as text that is equal if the answers mean the same. */
 final class Answers {
   private Answers() {}
 
@@ -28,14 +28,14 @@ final class Answers {
     return answer instanceof Ref ref ? ref(ref) : String.valueOf(answer);
   }
 
-  /** Where a ref points. Whether it is packed or loose is the database's own affair, and so is a peeled id not asked for. */
+  /** Formats the target of a ref, but not whether it is packed, nor a peeled id, which databases may differ in. */
   static String ref(Ref ref) {
     ObjectId id = ref.getObjectId();
     String target = ref.isSymbolic() ? "ref: " + ref.getTarget().getName() + " " : "";
     return ref.getName() + " " + target + (id == null ? "unborn" : id.name());
   }
 
-  /** Shows two texts from where they part, at most {@code max} characters of each. */
+  /** Formats two texts from where they differ, at most {@code max} characters of each. */
   static String difference(String wanted, String got, int max) {
     int at = 0;
     int limit = Math.min(wanted.length(), got.length());

@@ -7,13 +7,13 @@ import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.lib.RepositoryCache;
 import org.eclipse.jgit.util.FS;
 
-/** Looks a repository up in JGit's cache without opening it when it is not there. */
+/** Looks up a repository in JGit's cache without opening it if it is not there. */
 final class CachedKey extends RepositoryCache.FileKey {
   private CachedKey(File gitDir) {
     super(gitDir, FS.DETECTED);
   }
 
-  /** What the cache has, opened once more: the caller closes it. */
+  /** Returns the cached repository with its use count incremented; the caller closes it. */
   static Optional<Repository> find(File gitDir) {
     try {
       return Optional.of(RepositoryCache.open(new CachedKey(gitDir), true));
@@ -25,8 +25,8 @@ final class CachedKey extends RepositoryCache.FileKey {
   }
 
   /**
-   * Takes it out of the cache. Its last user closes it, or it is closed at once. (JGit's own {@code unregister} would
-   * leave one that nobody uses open for ever. Its {@code close} would close one that is in use.)
+   * Removes the repository from the cache. Its last user closes it, or it is closed at once if it has none. JGit's
+   * {@code unregister} would leave an unused one open for ever, and its {@code close} would close one that is in use.
    */
   static void evict(File gitDir) {
     find(gitDir)

@@ -6,13 +6,13 @@ import java.util.concurrent.TimeUnit;
 import org.eclipse.jgit.lib.RefDatabase;
 import org.refdb.engine.EngineException;
 
-/** Asks JGit and refdb the same question, gives JGit's answer, and counts and logs where refdb's differs. */
+/** Queries JGit and refdb, returns JGit's answer, and counts and logs where refdb's differs. */
 final class Comparison {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
   private static final int ATTEMPTS_MAX = 3;
   private static final int LOGGED_CHARS_MAX = 400;
 
-  /** A question about refs. */
+  /** A query about refs. */
   interface Question<T> {
     T of(RefDatabase refs) throws IOException;
   }
@@ -28,10 +28,10 @@ final class Comparison {
   }
 
   /**
-   * Asks both.
+   * Queries both.
    *
-   * <p>Others may change refs in between. So a difference counts only if JGit says the same before and after refdb was
-   * asked. Otherwise both are asked again.
+   * <p>Because refs may be changed between the two queries, a difference counts only if JGit gives the same answer
+   * before and after refdb is queried; otherwise both are queried again.
    */
   <T> T ask(String what, Question<T> question) throws IOException {
     T answer = question.of(jgit);
@@ -56,9 +56,9 @@ final class Comparison {
     engine.refresh();
   }
 
-  /** The engine's answer; null if it is about a broken ref, for which JGit may have the packed ref beneath. */
+  /** The engine's answer; null if it concerns a broken ref, below which JGit may find a packed ref. */
   private String fromEngine(Comparison.Question<?> question) {
-    // What a request, or the settings, let it believe is no difference.
+    // A stale answer that a request's cache or the trust settings permit is not a difference.
     engine.refresh();
     try {
       return Answers.text(question.of(engine));

@@ -4,7 +4,7 @@ import com.google.inject.BindingAnnotation;
 import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
 
-/** Marks Gerrit's own manager for this site's disks: the plain one, or the one for several base paths. */
+/** Qualifies Gerrit's own repository manager for local disks: the plain one, or the one for several base paths. */
 @BindingAnnotation
 @Retention(RetentionPolicy.RUNTIME)
 @interface Disk {}

@@ -5,7 +5,7 @@ import com.google.gerrit.server.git.LocalDiskRepositoryManager;
 import com.google.gerrit.server.git.MultiBaseLocalDiskRepositoryManager;
 import com.google.inject.AbstractModule;
 
-/** Binds Gerrit's own manager for local disks, of the kind that it would choose itself. */
+/** Binds Gerrit's own repository manager for local disks, of the kind that Gerrit itself would choose. */
 final class DiskModule extends AbstractModule {
   private final RepositoryConfig repositories;
 

@@ -13,7 +13,7 @@ import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.NativeLibrary;
 import org.refdb.engine.SiteLibrary;
 
-/** Loads the native library. */
+/** Loads the native library once for the process. */
 @Singleton
 final class EngineLoader {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
@@ -36,12 +36,12 @@ final class EngineLoader {
     return settings;
   }
 
-  /** Why there is no engine, after {@link #load}; null if there is one. */
+  /** Why the engine could not be loaded; null if it was, or {@link #load} was not called. */
   String refusal() {
     return refusal;
   }
 
-  /** The engine, or nothing and one error in the log: Gerrit then works as without refdb. */
+  /** Loads the engine, or logs one error and returns nothing, so that Gerrit works as it does without refdb. */
   Optional<RefEngine> load() {
     boolean isGlobal = GlobalMode.isAskedFor(config);
     if (isGlobal) {
@@ -55,7 +55,7 @@ final class EngineLoader {
     } catch (EngineLoadException e) {
       refusal = e.getMessage();
       if (isGlobal) {
-        // JGit would write without a question to etcd.
+        // JGit would write refs without a decision by etcd.
         throw new ProvisionException(
             "refdb.global is etcd in gerrit.config, but refdb's native library cannot be used: " + e.getMessage(), e);
       }

@@ -4,10 +4,10 @@ import java.util.List;
 import org.refdb.engine.BrokenRef;
 
 /**
- * What comparing the engine's view of a repository with the disk found.
+ * Result of comparing the engine's view of a repository with the disk.
  *
- * @param refs how many refs were compared
- * @param broken the refs whose files are no good, which neither has in a list
- * @param differences those that are wrong in the view, a line each
+ * @param refs number of refs compared
+ * @param broken the refs whose files are corrupt, which neither side lists
+ * @param differences refs that are wrong in the view, a line each
  */
 record Findings(long refs, List<BrokenRef> broken, List<String> differences) {}

@@ -6,9 +6,10 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 
 /**
- * Which sets of extensions Gerrit declares. Gerrit 3.13 asks upload-pack's initializers and has no set of them. So its
- * injector makes a new, empty one for each who asks. Guice takes no second declaration of a set, and tells nobody of the
- * first. Hence the class in which Gerrit declares its sets is looked through for the extension's name.
+ * Finds out which sets of extensions Gerrit declares. Gerrit 3.13 consults the initializers of upload-pack but declares
+ * no set of them, so that its injector creates a new, empty set for each consumer. Guice rejects a second declaration
+ * of a set and does not reveal the first, so this searches the class in which Gerrit declares its sets for the
+ * extension's name.
  */
 final class GerritSets {
   private static final String DECLARING = "com/google/gerrit/server/config/GerritGlobalModule.class";

@@ -1,15 +1,15 @@
 package org.refdb.gerrit.refs;
 
 /**
- * What native mode has asked of the global ref database since the start.
+ * Counters of native mode's requests to the global ref database since the start.
  *
- * @param updates batches that it has accepted
- * @param refused batches that it has otherwise
- * @param failed batches that changed nothing since it was away or full
+ * @param updates batches that were accepted
+ * @param refused batches that were refused because it has other values
+ * @param failed batches that changed nothing because it was unreachable or full
  * @param unknown batches that were reported as unknown
- * @param unresolved those of them of which it is not known yet what became of them
+ * @param unresolved batches whose outcome is still unknown
  */
 public record GlobalCounts(long updates, long refused, long failed, long unknown, long unresolved) {
-  /** Where native mode is not on. */
+  /** All zero, for a server without native mode. */
   public static final GlobalCounts NONE = new GlobalCounts(0, 0, 0, 0, 0);
 }

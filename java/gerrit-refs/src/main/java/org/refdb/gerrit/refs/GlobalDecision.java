@@ -9,36 +9,39 @@ import org.refdb.jgit.BatchCommitter;
 
 /**
  * Native mode: a global ref database decides about each update of refs, between prepare and commit. {@code
- * refdb-global.jar} has the one on etcd.
+ * refdb-global.jar} contains the implementation on etcd.
  */
 public interface GlobalDecision {
-  /** Whether any ref of a project is stored there. */
+  /** Whether any ref of a project is stored in the database. */
   boolean has(String project);
 
-  /** Makes the batches of a project that is stored there, each by the database's word. */
+  /** Returns what commits the batches of a project, each only if the database accepts it. */
   BatchCommitter committer(String project, Repository repository);
 
-  /** Settles what an earlier process of this node left undecided in a repository that is opened. */
+  /**
+   * Settles the updates that an earlier process of this node left undecided in a repository that is being opened. Does
+   * not wait for the database.
+   */
   void opened(String project, RefView refs) throws IOException;
 
   /**
-   * Settles what updates of any node left undecided in a project, as far as no process is at them.
+   * Settles the undecided updates of any node in a project, except those that a process is still running.
    *
-   * @param isDry whether to say only what would be done
-   * @param said is told a line for each
+   * @param isDry whether to report only what would be done
+   * @param said receives a line for each update
    */
   default GlobalSettled settle(String project, RefView refs, boolean isDry, Consumer<String> said) throws IOException {
     return GlobalSettled.NONE;
   }
 
-  /** A project was deleted: one of the same name begins anew. */
+  /** Called when a project is deleted, because a later one of the same name begins anew. */
   void removed(String project);
 
-  /** What was asked, for metrics. */
+  /** Counters for metrics. */
   default GlobalCounts counts() {
     return GlobalCounts.NONE;
   }
 
-  /** From now on tells how many nanoseconds each question took; null ends that. */
+  /** Sets the receiver of the duration of each request, in nanoseconds; null removes it. */
   default void tellTimes(LongConsumer nanos) {}
 }

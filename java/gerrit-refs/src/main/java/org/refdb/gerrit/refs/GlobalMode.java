@@ -24,8 +24,8 @@ import org.refdb.jgit.BatchCommitter;
 import org.refdb.jgit.NotAgreedException;
 
 /**
- * Native mode, where {@code refdb.global} in gerrit.config asks for it. The client of etcd is in the plugin's jar, with a
- * class loader of its own. Without the setting nothing of it is loaded.
+ * Loads native mode if {@code refdb.global} in gerrit.config requests it. The client of etcd is in the plugin's jar and
+ * gets a separate class loader; without the setting none of it is loaded.
  */
 final class GlobalMode {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
@@ -35,7 +35,10 @@ final class GlobalMode {
   private static final String JAR = "refdb-global.jar";
   private static final String IMPLEMENTATION = "org.refdb.gerrit.global.NativeMode";
 
-  /** Packages of modules that wrap Gerrit's repositories to ask a global-refdb, and the name that such a module has elsewhere. */
+  /**
+   * Packages of modules that wrap Gerrit's repositories in order to query a global-refdb, and the name of such a module
+   * elsewhere.
+   */
   private static final List<String> WRAPPERS =
       List.of("com.gerritforge.gerrit.globalrefdb.", "com.googlesource.gerrit.plugins.multisite.");
 
@@ -43,17 +46,18 @@ final class GlobalMode {
 
   private GlobalMode() {}
 
-  /** Whether native mode is asked for. */
+  /** Whether native mode is requested. */
   static boolean isAskedFor(Config config) {
     String value = config.getString(SiteLibrary.SECTION, null, KEY);
     if (value != null && !value.equals(ETCD)) {
-      throw new ProvisionException("refdb.global is " + value + " in gerrit.config: it must be " + ETCD + ", or not be set");
+      throw new ProvisionException(
+          "refdb.global is " + value + " in gerrit.config: it must be " + ETCD + ", or not be set");
     }
     return value != null;
   }
 
   /**
-   * Lets nothing pass by the global ref database, and nothing ask it twice.
+   * Checks that no update can bypass the global ref database, and that none is submitted to it twice.
    *
    * @throws ProvisionException with what to change in gerrit.config
    */
@@ -71,8 +75,8 @@ final class GlobalMode {
     }
     if (!settings.shadowProjects().isEmpty()) {
       throw new ProvisionException(
-          "refdb.shadow lets JGit write refs, which does not ask etcd as refdb.global = etcd wants it: remove one of both"
-              + " from gerrit.config");
+          "refdb.shadow lets JGit write refs, which does not ask etcd as refdb.global = etcd wants it: remove one of"
+              + " both from gerrit.config");
     }
   }
 
@@ -81,7 +85,7 @@ final class GlobalMode {
         WRAPPERS.stream().anyMatch(name::startsWith) || name.substring(name.lastIndexOf('.') + 1).equals(VALIDATION);
   }
 
-  /** The one who decides. If that cannot be loaded all updates are refused. */
+  /** Loads the implementation. If that fails, all updates are refused. */
   static Optional<GlobalDecision> load(Config config, SitePaths site) {
     if (!isAskedFor(config)) {
       return Optional.empty();
@@ -94,7 +98,9 @@ final class GlobalMode {
       @SuppressWarnings("resource") // for as long as the process runs
       URLClassLoader loader = new URLClassLoader(new URL[] {jar.toUri().toURL()}, GlobalMode.class.getClassLoader());
       Object made =
-          Class.forName(IMPLEMENTATION, true, loader).getConstructor(Config.class, SitePaths.class).newInstance(config, site);
+          Class.forName(IMPLEMENTATION, true, loader)
+              .getConstructor(Config.class, SitePaths.class)
+              .newInstance(config, site);
       return Optional.of((GlobalDecision) made);
     } catch (ReflectiveOperationException | IOException | LinkageError | ClassCastException e) {
       Throwable why = e.getCause() != null ? e.getCause() : e;
@@ -106,7 +112,7 @@ final class GlobalMode {
   }
 
   /**
-   * Marks a repository, so that no one writes its refs with refdb who does not ask.
+   * Marks a repository in its configuration, so that no program writes its refs with refdb without a decision by etcd.
    *
    * @throws IOException if it cannot be marked: then it must not be written
    */
@@ -123,7 +129,7 @@ final class GlobalMode {
     }
   }
 
-  /** Agrees to nothing. */
+  /** Refuses every update. */
   private record Refusing(String why) implements GlobalDecision {
     @Override
     public boolean has(String project) {
@@ -134,7 +140,9 @@ final class GlobalMode {
     public BatchCommitter committer(String project, Repository repository) {
       return (view, batch) -> {
         throw new NotAgreedException(
-            NotAgreedException.Why.NO_ANSWER, "refdb.global is etcd, but what asks etcd cannot be loaded: " + why, null);
+            NotAgreedException.Why.NO_ANSWER,
+            "refdb.global is etcd, but what asks etcd cannot be loaded: " + why,
+            null);
       };
     }
 

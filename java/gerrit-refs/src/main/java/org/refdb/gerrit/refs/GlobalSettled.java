@@ -1,13 +1,13 @@
 package org.refdb.gerrit.refs;
 
 /**
- * What became of the updates that native mode left undecided in a project.
+ * Result of settling the undecided updates of native mode in a project.
  *
- * @param settled those that are finished or dropped, or would be
- * @param underWay those that a process is at
- * @param failed those that could not be settled
+ * @param settled number of updates that were finished or dropped, or would be
+ * @param underWay number of updates that a process is still running
+ * @param failed number of updates that could not be settled
  */
 public record GlobalSettled(long settled, long underWay, long failed) {
-  /** Where native mode is not on. */
+  /** All zero, for a server without native mode. */
   public static final GlobalSettled NONE = new GlobalSettled(0, 0, 0);
 }

@@ -17,26 +17,26 @@ import org.eclipse.jgit.lib.Repository;
 import org.refdb.jgit.RefsNoticedEvent;
 
 /**
- * News between the nodes of a cluster: "the refs of this project changed". The plugins high-availability and multi-site
- * forward the removals from the caches that their {@code cache.pattern} names. The peers then remove the same key. So this
- * is a cache, {@value #CACHE}, that never holds anything. A node that wrote refs says that a key was removed, and a removal
- * here is a peer's news.
+ * Tells other nodes of a cluster that the refs of a project changed. The plugins high-availability and multi-site
+ * forward removals from the caches that their {@code cache.pattern} names, and their peers remove the same key. So this
+ * is a cache, {@value #CACHE}, that never contains anything: a node that wrote refs reports the removal of a key, and
+ * an invalidation here is a hint from a peer.
  *
- * <p>A cache with entries would not do. By a mark on the thread the plugins keep a removal that they were told of from
- * being forwarded again. But Gerrit tells of removals on another thread, so two nodes would tell each other for ever.
+ * <p>A cache with entries would not work: the plugins mark the thread so that a forwarded removal is not forwarded
+ * again, but Gerrit reports removals on another thread, so that two nodes would tell each other for ever.
  *
- * <p>It is a hint and no more. It makes a node look at the disk once more before it trusts its memory. With every hint
- * lost, doubled or late nothing is wrong, since what the trust settings demand is checked anyway.
+ * <p>A hint only makes a node check the disk before it relies on its memory. Hints may be lost, duplicated or late
+ * without harm, because what the trust settings demand is checked anyway.
  */
 @Singleton
 public final class Hints extends AbstractCache<String, Boolean> implements LifecycleListener {
   /** The cache's name. */
   public static final String CACHE = "refdb_hints";
 
-  /** Starts every key. A node with another version does not understand it, and ignores it. */
+  /** Prefix of every key; a node with another version ignores the hint. */
   private static final String VERSION = "1:";
 
-  /** What Gerrit calls itself where plugins have their name. */
+  /** Gerrit's name where plugins have theirs. */
   private static final String GERRIT = "gerrit";
 
   private final Consumer<RemovalNotification<String, Boolean>> peers;
@@ -44,7 +44,7 @@ public final class Hints extends AbstractCache<String, Boolean> implements Lifec
   private ListenerHandle refsChanged;
 
   @Inject
-  @SuppressWarnings("rawtypes") // Gerrit's set of listeners says nothing of their types
+  @SuppressWarnings("rawtypes") // the set of listeners in Gerrit is untyped
   Hints(PluginSetContext<CacheRemovalListener> listeners, RefdbAdmin admin) {
     this(removal -> tell(listeners, removal), admin);
   }
@@ -71,14 +71,14 @@ public final class Hints extends AbstractCache<String, Boolean> implements Lifec
   }
 
   private void tellPeers(RefsChangedEvent event) {
-    // A change noticed on the disk is told by its writer. If each node that hears of it told it again, there would be
-    // no end.
+    // A change noticed on the disk was reported by its writer. If each node that notices it reported it again, this
+    // would never end.
     if (event.getRepository() instanceof RefdbRepository repository && !(event instanceof RefsNoticedEvent)) {
       peers.accept(RemovalNotification.create(key(repository.state().name), true, RemovalCause.EXPLICIT));
     }
   }
 
-  /** A peer says that refs have changed. */
+  /** Handles the hint of a peer that refs have changed. */
   @Override
   public void invalidate(Object key) {
     if (key instanceof String text && text.startsWith(VERSION)) {
@@ -86,7 +86,7 @@ public final class Hints extends AbstractCache<String, Boolean> implements Lifec
     }
   }
 
-  /** An administrator flushes the cache: no project's refs are trusted without a look. */
+  /** Makes the engine check the disk for every project; called when an administrator flushes the cache. */
   @Override
   public void invalidateAll() {
     admin.refreshAll();

@@ -10,11 +10,11 @@ import org.eclipse.jgit.transport.UploadPack.ReachableCommitTipRequestValidator;
 import org.eclipse.jgit.transport.UploadPack.RequestValidator;
 
 /**
- * Checks what a fetch wants on a connection that serves many commands, which is one over SSH.
+ * Checks the wants of a fetch on a connection that serves several commands, which is one over SSH.
  *
- * <p>JGit makes no set of the ids of all refs where it finds this validator of its own. It then asks the validator of each
- * object that the client wants. Just before, it calls {@link #onBeginNegotiateRound}, where another takes the first one's
- * place. Lists of refs are not touched, since JGit has no map of refs before the pack is sent.
+ * <p>JGit builds no set of the ids of all refs if its validator is {@link ReachableCommitTipRequestValidator}, and then
+ * calls that validator for each wanted object. Just before, it calls {@link #onBeginNegotiateRound}, where another
+ * validator is put in its place. Lists of refs are unaffected, because JGit has no map of refs before the pack is sent.
  */
 final class LateCheck implements PreUploadHook {
   private final RequestValidator check;
@@ -25,7 +25,7 @@ final class LateCheck implements PreUploadHook {
     this.check = check;
   }
 
-  /** Adds one to the hooks, which does nothing before it has begun. */
+  /** Adds a check to the hooks of an upload, where it has no effect before {@link #begin}. */
   static LateCheck add(UploadPack upload, RequestValidator check) {
     LateCheck added = new LateCheck(check);
     added.all = PreUploadHookChain.newChain(List.of(upload.getPreUploadHook(), added));
@@ -33,7 +33,7 @@ final class LateCheck implements PreUploadHook {
     return added;
   }
 
-  /** Unless somebody has set other hooks since. Without its hook, JGit's validator would answer. */
+  /** Activates the check, unless other hooks were set since: without this hook, JGit's validator would decide. */
   void begin(UploadPack upload) {
     if (upload.getPreUploadHook() == all) {
       begun = true;
@@ -56,9 +56,15 @@ final class LateCheck implements PreUploadHook {
     }
   }
 
-  /** Branches and tags say which objects begin the pack. JGit forgets the refs as the pack begins. */
+  /**
+   * Restores the refs near the wanted objects, because JGit drops its refs when the pack begins, and branches and tags
+   * determine which objects come first.
+   */
   @Override
-  public void onSendPack(UploadPack upload, Collection<? extends ObjectId> wants, Collection<? extends ObjectId> haves) {
+  public void onSendPack(
+      UploadPack upload,
+      Collection<? extends ObjectId> wants,
+      Collection<? extends ObjectId> haves) {
     if (begun && upload.getAdvertisedRefs() == null) {
       upload.setAdvertisedRefs(WantedRefs.near(upload));
     }

@@ -8,8 +8,8 @@ import java.util.List;
 import org.eclipse.jgit.lib.Config;
 
 /**
- * Who else claims the place of Gerrit's repository manager. Gerrit takes the first module that does and drops the
- * others without a word. A site that believes to run with refdb, or with multi-site, and does not, must not start.
+ * Detects other modules that replace Gerrit's repository manager. Gerrit uses the first one and silently drops the
+ * others, but a site that is configured to run with refdb, or with multi-site, must not start without it.
  */
 final class ModuleClaims {
   private ModuleClaims() {}
@@ -17,7 +17,7 @@ final class ModuleClaims {
   /**
    * Checks the modules that {@code gerrit.installDbModule} names.
    *
-   * @param own the module that asks
+   * @param own the calling module
    * @throws ProvisionException if another one claims {@value GitRepositoryManagerModule#MANAGER_MODULE} as well
    */
   static void checkOnly(Class<?> own, Config config) {
@@ -28,10 +28,17 @@ final class ModuleClaims {
             .toList();
     if (!others.isEmpty()) {
       throw new ProvisionException(
-          own.getName() + " and " + String.join(" and ", others) + " both take the place of Gerrit's module \""
-              + GitRepositoryManagerModule.MANAGER_MODULE + "\", and Gerrit keeps just one: in gerrit.config remove one of"
+          own.getName()
+              + " and "
+              + String.join(" and ", others)
+              + " both take the place of Gerrit's module \""
+              + GitRepositoryManagerModule.MANAGER_MODULE
+              + "\", and Gerrit keeps just one: in gerrit.config remove one of"
               + " the two gerrit.installDbModule lines; if the other one wraps Gerrit's repositories (multi-site,"
-              + " global-refdb), keep it and replace " + own.getName() + " by " + RefdbNamedDbModule.class.getName());
+              + " global-refdb), keep it and replace "
+              + own.getName()
+              + " by "
+              + RefdbNamedDbModule.class.getName());
     }
   }
 
@@ -41,7 +48,7 @@ final class ModuleClaims {
           Class.forName(className, false, ModuleClaims.class.getClassLoader()).getAnnotation(ModuleImpl.class);
       return claim != null && claim.name().equalsIgnoreCase(GitRepositoryManagerModule.MANAGER_MODULE);
     } catch (ClassNotFoundException e) {
-      return false; // Gerrit itself refuses to start, and says so better
+      return false; // Gerrit refuses to start, with a better message
     }
   }
 }

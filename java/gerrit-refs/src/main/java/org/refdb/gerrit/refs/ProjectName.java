@@ -6,8 +6,9 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 
 /**
- * A project's name as a string. {@code Project.NameKey} is a class in Gerrit 3.12 and an interface in later ones. So a
- * call that is compiled for one does not link with the other. Its method is looked up when this is loaded.
+ * Returns a project's name as a string. {@code Project.NameKey} is a class in Gerrit 3.12 and an interface in later
+ * versions, so that a call compiled for one does not link with the other; the method is therefore looked up when this
+ * class is loaded.
  */
 final class ProjectName {
   private static final MethodHandle GET;

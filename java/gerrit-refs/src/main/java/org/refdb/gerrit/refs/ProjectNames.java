@@ -3,8 +3,8 @@ package org.refdb.gerrit.refs;
 import java.io.File;
 
 /**
- * Which project names may be looked up on disk: exactly those that Gerrit's own {@code LocalDiskRepositoryManager}
- * accepts, which tests compare.
+ * Which project names may be looked up on disk: exactly those that Gerrit's {@code LocalDiskRepositoryManager} accepts,
+ * which tests compare.
  */
 final class ProjectNames {
   private static final String[] FORBIDDEN = {

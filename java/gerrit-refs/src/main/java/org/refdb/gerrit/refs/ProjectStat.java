@@ -8,11 +8,11 @@ import org.refdb.engine.RefStats;
  * @param project its name
  * @param shadow whether JGit answers and refdb is only compared
  * @param refusal why refdb does not serve it, or null
- * @param plainEvicted repository objects without refdb that were thrown out of JGit's cache
- * @param compared questions asked of both in shadow mode
- * @param different those that refdb answered otherwise
- * @param refreshed checks caused by other nodes' news
- * @param engine the engine's own figures, or null if it has not been asked for refs yet
+ * @param plainEvicted repository objects without refdb that were evicted from JGit's cache
+ * @param compared queries answered by both in shadow mode
+ * @param different queries that refdb answered differently
+ * @param refreshed checks caused by hints from other nodes
+ * @param engine the engine's figures, or null if its refs were not used yet
  * @param staleness what the verifier found
  */
 public record ProjectStat(
@@ -44,7 +44,7 @@ public record ProjectStat(
     return engine == null ? 0 : engine.hits() + engine.misses() + engine.commits();
   }
 
-  /** A few lines for people. */
+  /** Describes the figures to people in a few lines. */
   public String text() {
     StringBuilder text = new StringBuilder(project);
     if (refusal != null) {
@@ -66,7 +66,9 @@ public record ProjectStat(
         text.append("%n  broken refs, which lists leave out: %d (verify names them)".formatted(engine.broken()));
       }
       if (engine.unsorted() > 0) {
-        text.append("%n  packed-refs is out of order although it says that it is sorted (the log says where): run gc".formatted());
+        text.append(
+            "%n  packed-refs is out of order although it says that it is sorted (the log says where): run gc"
+                .formatted());
       }
     }
     if (engine != null && engine.gitPacks() > 0) {

@@ -4,35 +4,35 @@ import com.google.gerrit.entities.Project;
 import java.util.concurrent.atomic.LongAdder;
 import org.refdb.engine.RefStats;
 
-/** The knowledge about one project as long as the process lives, whichever repository objects come and go. */
+/** The state of one project, kept for the life of the process while repository objects come and go. */
 final class ProjectState {
   final Project.NameKey name;
 
-  /** Answers come from JGit, and refdb's are compared with them. */
+  /** Whether shadow mode is on: JGit answers, and refdb is compared with it. */
   volatile boolean shadow;
 
-  /** That refdb could not open this project, or null. */
+  /** Records that refdb could not open this project. Threads that fail at the same time count as one failure. */
   private volatile Refusal refusal;
 
-  /** Repository objects without refdb that were found in JGit's cache and thrown out of it. */
+  /** Repository objects without refdb that were evicted from JGit's cache. */
   final LongAdder plainEvicted = new LongAdder();
 
-  /** Questions that were asked of both in shadow mode. */
+  /** Queries answered by both in shadow mode. */
   final LongAdder compared = new LongAdder();
 
-  /** Those of them that refdb answered in another way than JGit. */
+  /** Queries that refdb answered differently from JGit. */
   final LongAdder different = new LongAdder();
 
-  /** Times that another node's news, or an administrator, caused a check. */
+  /** Checks caused by a hint from another node or by an administrator. */
   final LongAdder refreshed = new LongAdder();
 
-  /** What the verifier knows. */
+  /** What the verifier knows about the project. */
   final Staleness staleness = new Staleness(System.nanoTime());
 
-  /** The engine's figures of views that were dropped since, or null. */
+  /** Figures of views that were dropped, or null. */
   private RefStats dropped;
 
-  /** Those of the present one when they were last asked for, or null. */
+  /** Figures of the current view when they were last read, or null. */
   private RefStats present;
 
   ProjectState(Project.NameKey name, boolean shadow) {
@@ -40,7 +40,7 @@ final class ProjectState {
     this.shadow = shadow;
   }
 
-  /** That refdb could not open this project, or null. */
+  /** Returns why refdb could not open this project, or null. */
   Refusal refusal() {
     return refusal;
   }
@@ -48,7 +48,7 @@ final class ProjectState {
   /**
    * refdb could not open this project. Threads that tried at once have failed once.
    *
-   * @param before what the caller found before it tried
+   * @param before the refusal that the caller saw before it tried
    */
   synchronized Refusal refuse(Refusal before, Exception why) {
     if (refusal == before) {
@@ -57,15 +57,15 @@ final class ProjectState {
     return refusal;
   }
 
-  /** refdb serves this project, or shall be asked at once. */
+  /** Clears the refusal, because refdb serves the project or shall try again at once. */
   void admit() {
     refusal = null;
   }
 
-  /** The engine's figures of a view, each of which counts from nothing. */
+  /** Records the figures of a view, which start at zero for each view. */
   synchronized void keep(RefStats stats) {
     if (present != null && stats.view() < present.view()) {
-      return; // counted already, as it was when it was last asked
+      return; // added when it was last read
     }
     if (present != null && stats.view() > present.view()) {
       dropped();
@@ -73,12 +73,12 @@ final class ProjectState {
     present = stats;
   }
 
-  /** The present view is gone. */
+  /** Adds up the figures of the current view, which is gone. */
   private void dropped() {
     dropped = dropped == null ? present.dropped() : dropped.plus(present.dropped());
   }
 
-  /** The engine's figures since the start, or null if it was not asked yet. */
+  /** The engine's figures since the start, or null if its refs were not used yet. */
   synchronized RefStats stats() {
     return present == null ? dropped : dropped == null ? present : dropped.plus(present);
   }

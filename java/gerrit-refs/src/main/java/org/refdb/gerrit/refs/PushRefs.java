@@ -19,18 +19,18 @@ import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.transport.ReceivePack;
 
 /**
- * Lists for a push only the refs that it is told of, which are all but those of changes.
+ * Advertises to a push only the refs it may know of: all except those of changes.
  *
- * <p>Gerrit lists all refs, makes a map of them, and then drops those of changes, of which there are most. It keeps the
- * map to look refs up by name and by object during the push. If {@code receive.enableInMemoryRefCache} is false it does
- * not; that is for ref databases that do that fast. So with that setting nobody misses refs that are not listed here.
- * With the default this does nothing.
+ * <p>Gerrit lists all refs, builds a map of them, and then drops those of changes, which are most of them. It keeps the
+ * map to look up refs by name and by object during the push, unless {@code receive.enableInMemoryRefCache} is false,
+ * which is meant for ref databases with fast look-ups. With that setting no one needs refs that are not listed here;
+ * with the default this class does nothing.
  */
 @Singleton
 final class PushRefs implements ReceivePackInitializer {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
-  /** What Gerrit's own filter of a push's refs takes away. */
+  /** The refs that Gerrit's filter removes from a push's refs. */
   private static final Set<String> HIDDEN = Set.of(RefNames.REFS_CHANGES, RefNames.REFS_CACHE_AUTOMERGE);
 
   private final RefdbRepositoryManager manager;
@@ -51,7 +51,8 @@ final class PushRefs implements ReceivePackInitializer {
       if (!(repository instanceof RefdbRepository)) {
         return;
       }
-      // The push's own repository knows what the user may see, but cannot leave refs out before it has listed them.
+      // The push's own repository knows which refs are visible to the user, but can leave refs out only after listing
+      // all of them.
       RefDatabase visible = push.getRepository().getRefDatabase();
       Map<String, Ref> refs = new HashMap<>();
       for (String prefix : prefixes(repository.getRefDatabase())) {
@@ -65,7 +66,7 @@ final class PushRefs implements ReceivePackInitializer {
     }
   }
 
-  /** Prefixes that all refs but the hidden ones begin with: the folders below refs, and what lies in none. */
+  /** Prefixes of all refs except the hidden ones: the folders below {@code refs/}, and the refs in none of them. */
   private static Set<String> prefixes(RefDatabase refs) throws IOException {
     Set<String> prefixes = new TreeSet<>();
     for (Ref ref : refs.getRefsByPrefixWithExclusions(RefDatabase.ALL, HIDDEN)) {

@@ -13,43 +13,46 @@ import org.eclipse.jgit.lib.RefDatabase;
 import org.refdb.engine.RefHoldings;
 import org.refdb.engine.RefStats;
 
-/** Opens ref databases for repositories, and says what it knows of them. */
+/** Opens the ref databases of repositories, and reports on them. */
 interface RefEngine {
   /**
    * Opens a repository's refs.
    *
-   * @param repository whose refs; updates and events are in its name
+   * @param repository the repository; updates and events refer to it
    * @return the ref database, open; the repository closes it
-   * @throws IOException if the engine cannot serve this repository: JGit's ref database does then
+   * @throws IOException if the engine cannot serve this repository, so that JGit's ref database has to
    */
   RefDatabase open(FileRepository repository) throws IOException;
 
-  /** Who decides about updates besides this node, if someone does. Then JGit's ref database may never serve. */
+  /** What decides about updates besides this node, if anything. JGit's ref database must never serve then. */
   default Optional<GlobalDecision> global() {
     return Optional.empty();
   }
 
-  /** Lets go of the memory of a repository. */
+  /** Releases the memory held for a repository. */
   void forget(Path gitDir);
 
-  /** What the databases of one repository have done since it was opened; nothing if it is not open. */
+  /** Figures of one repository since it was opened; nothing if it is not open. */
   Optional<RefStats> stats(Path gitDir);
 
-  /** The same of all repositories that are open. None of them is touched for it. */
+  /** Figures of all open repositories, read without accessing any of them. */
   Map<Path, RefStats> stats() throws IOException;
 
-  /** The memory for all repositories together. */
+  /** Memory and files held for all repositories together. */
   RefHoldings holdings();
 
-  /** The next question about a repository looks at the disk; false if it is not open. */
+  /** Makes the next query of a repository check the disk; returns false if the repository is not open. */
   boolean hint(Path gitDir);
 
-  /** The refs that hold each of some objects, or a tag that leads to it, in their order. No object comes twice. */
+  /**
+   * Finds, for each of some distinct object ids, the refs that point to the object or to a tag of it, in the order of
+   * the ids.
+   */
   List<Set<Ref>> tips(RefDatabase refs, List<? extends ObjectId> ids) throws IOException;
 
-  /** Compares memory with the disk. */
+  /** Compares the memory of a repository with the disk. */
   Findings verify(RefDatabase refs) throws IOException;
 
-  /** Drops the memory of a repository whose database is in use, and opens it again. */
+  /** Drops the memory of a repository whose database is in use, and reads it again. */
   void flush(RefDatabase refs) throws IOException;
 }

@@ -10,7 +10,10 @@ import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefDatabase;
 
-/** The refs that a user may see. A list has branches and tags, read when first asked for; a look-up by name finds any. */
+/**
+ * A map of the refs visible to a user. Iterating it yields branches and tags, read on first use; looking up a name
+ * finds any ref.
+ */
 final class RefMap extends AbstractMap<String, Ref> {
   private final RefDatabase visible;
   private Map<String, Ref> listed;

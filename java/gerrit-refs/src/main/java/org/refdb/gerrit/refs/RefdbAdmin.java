@@ -24,7 +24,7 @@ import org.refdb.engine.NativeLibrary;
 import org.refdb.engine.RefHoldings;
 import org.refdb.jgit.RefdbDatabase;
 
-/** What administrators ask of refdb. The plugin gives it to them over SSH, REST and as metrics. */
+/** Operations and figures for administrators, which the plugin offers over SSH, over REST and as metrics. */
 @Singleton
 public final class RefdbAdmin {
   private static final int DIFFERENCES_MAX = 100;
@@ -43,9 +43,9 @@ public final class RefdbAdmin {
   }
 
   /**
-   * Called by the plugin when it starts.
+   * Checks the version of the plugin; called when the plugin starts.
    *
-   * @throws IllegalStateException if it is of another version
+   * @throws IllegalStateException if the plugin is of another version
    */
   public static void checkPlugin(String pluginVersion) {
     String version = NativeLibrary.version();
@@ -71,21 +71,21 @@ public final class RefdbAdmin {
     return ProjectStat.of(state);
   }
 
-  /** The memory for all projects together; nothing if the engine could not be loaded. */
+  /** Memory and files held for all projects together; nothing if the engine could not be loaded. */
   public Optional<RefHoldings> holdings() {
     return manager.holdings();
   }
 
-  /** The global ref database that native mode asks; nothing without native mode. */
+  /** The global ref database of native mode; nothing without native mode. */
   public Optional<GlobalDecision> global() {
     return manager.global();
   }
 
   /**
-   * Settles what updates left undecided in a project in native mode, as far as no process is at them.
+   * Settles the undecided updates of native mode in a project, except those that a process is still running.
    *
-   * @param isDry whether to say only what would be done
-   * @param said is told a line for each
+   * @param isDry whether to report only what would be done
+   * @param said receives a line for each update
    */
   public GlobalSettled settleGlobal(Project.NameKey project, boolean isDry, Consumer<String> said) throws IOException {
     Optional<GlobalDecision> global = manager.global();
@@ -105,8 +105,8 @@ public final class RefdbAdmin {
   }
 
   /**
-   * Figures of the projects that have metrics of their own, by name. They are the busiest since the start, and those
-   * that gerrit.config names. That bounds how many time series a monitoring system has to keep.
+   * Figures of the projects with metrics of their own, by name: the busiest since the start, and those that
+   * gerrit.config names. This bounds the number of time series of a monitoring system.
    */
   public List<ProjectStat> notable() {
     Settings settings = manager.settings();
@@ -123,8 +123,8 @@ public final class RefdbAdmin {
   }
 
   /**
-   * Compares the engine's refs of a project with the disk, without stopping anyone. It does so once by itself, and
-   * once with JGit's reading.
+   * Compares the engine's refs of a project with the disk without blocking anyone: first by the engine itself, then
+   * with JGit's reading.
    *
    * @return what differs; at most {@value #DIFFERENCES_MAX} refs that JGit sees
    * @throws IOException if the project cannot be opened, or refdb does not serve it
@@ -143,13 +143,13 @@ public final class RefdbAdmin {
   }
 
   /**
-   * Deletes a ref whose file is no good, which Gerrit itself does not get to see.
+   * Deletes a ref whose file is corrupt, which Gerrit itself does not see.
    *
-   * @return whether it was broken; nothing is done if not
+   * @return false, without having done anything, if the ref is not broken
    */
   public boolean deleteBroken(Project.NameKey project, String ref) throws IOException {
     if (ref.endsWith(LOCK)) {
-      return false; // its writer holds it
+      return false; // a lock belongs to a running writer
     }
     try (Repository repository = manager.openRepository(project)) {
       RefDatabase refs = served(project, repository).engineRefs();
@@ -162,7 +162,7 @@ public final class RefdbAdmin {
         }
       }
       RefUpdate update = refs.newUpdate(ref, true);
-      update.setExpectedOldObjectId(ObjectId.zeroId()); // someone may have written it again
+      update.setExpectedOldObjectId(ObjectId.zeroId()); // it may have been written again
       update.setForceUpdate(true);
       RefUpdate.Result result = update.delete();
       if (result != RefUpdate.Result.FORCED) {
@@ -173,16 +173,17 @@ public final class RefdbAdmin {
   }
 
   /**
-   * Drops the memory of a project: its next user opens it anew. A project that refdb could not serve is tried again.
+   * Drops the memory of a project, so that its next user reads it again. A project that refdb could not serve is tried
+   * again.
    */
   public void flush(Project.NameKey project) {
     manager.forget(project);
   }
 
   /**
-   * Reads all refs of a project, so that the next one who asks finds them in memory.
+   * Reads all refs of a project into memory.
    *
-   * @return how many there are
+   * @return the number of refs
    */
   public int warm(Project.NameKey project) throws IOException {
     try (Repository repository = manager.openRepository(project)) {
@@ -191,7 +192,7 @@ public final class RefdbAdmin {
     }
   }
 
-  /** Turns shadow mode on or off: JGit answers, refdb's answers are compared with its, differences are logged. */
+  /** Turns shadow mode on or off: JGit answers, refdb's answers are compared with its, and differences are logged. */
   public void shadow(Project.NameKey project, boolean on) {
     ProjectState state = manager.state(project);
     state.shadow = on;
@@ -201,7 +202,7 @@ public final class RefdbAdmin {
   }
 
   /**
-   * Makes the engine look at the disk once more before it trusts what it holds of this project. Also for plugins that hear
+   * Makes the engine check the disk before it relies on its memory of this project again. Also for plugins that learn
    * of other nodes' updates.
    */
   public void refresh(Project.NameKey project) {
@@ -210,7 +211,7 @@ public final class RefdbAdmin {
     }
   }
 
-  /** The same for all projects. */
+  /** Makes the engine check the disk for every project before it relies on its memory again. */
   void refreshAll() {
     manager.states().forEach(state -> refresh(state.name));
   }

@@ -11,8 +11,8 @@ import com.google.inject.Inject;
 import org.eclipse.jgit.lib.Config;
 
 /**
- * Takes the place of Gerrit's repository manager: {@code gerrit.installDbModule = org.refdb.gerrit.refs.RefdbDbModule}. It
- * needs {@link RefdbModule} beside it, as {@code gerrit.installModule}.
+ * Replaces Gerrit's repository manager: {@code gerrit.installDbModule = org.refdb.gerrit.refs.RefdbDbModule}. It needs
+ * {@link RefdbModule} as well, as {@code gerrit.installModule}.
  */
 @ModuleImpl(name = GitRepositoryManagerModule.MANAGER_MODULE)
 public final class RefdbDbModule extends LifecycleModule {
@@ -20,7 +20,8 @@ public final class RefdbDbModule extends LifecycleModule {
 
   @Inject
   RefdbDbModule(RepositoryConfig repositories, @GerritServerConfig Config config) {
-    // Not in configure(): Gerrit makes every module that is named, but configures only the one that it takes.
+    // Not in configure(), because Gerrit instantiates every module that is named but configures only the one that it
+    // uses.
     ModuleClaims.checkOnly(RefdbDbModule.class, config);
     this.repositories = repositories;
   }
@@ -30,7 +31,7 @@ public final class RefdbDbModule extends LifecycleModule {
     install(new DiskModule(repositories));
     bind(RefdbRepositoryManager.class);
     bind(GitRepositoryManager.class).to(RefdbRepositoryManager.class);
-    // What Gerrit's own module does for JGit's caches.
+    // Gerrit's own module does the same for JGit's caches.
     listener().to(LocalDiskRepositoryManager.Lifecycle.class);
   }
 }

@@ -11,7 +11,7 @@ import org.eclipse.jgit.lib.RepositoryCache;
 import org.eclipse.jgit.storage.file.FileBasedConfig;
 import org.eclipse.jgit.util.FS;
 
-/** Where a project's repository is. JGit's cache of repositories opens it by this, and so gets one with refdb. */
+/** Key of a project's repository in JGit's cache, which opens the repository through it and so gets one with refdb. */
 final class RefdbKey extends RepositoryCache.FileKey {
   private final File head;
   private final ProjectState state;
@@ -25,20 +25,20 @@ final class RefdbKey extends RepositoryCache.FileKey {
   }
 
   /**
-   * Whether there still is a repository. JGit's cache would go on giving out one that was deleted.
+   * Whether the repository still exists, because JGit's cache would go on returning one that was deleted.
    *
-   * @param perRequest whether it is enough that there was one when this thread's request looked first
+   * @param perRequest whether the answer may be that of the first check in this thread's request
    */
   boolean isThere(boolean perRequest) {
     return perRequest ? RequestScope.isThere(head) : head.exists();
   }
 
-  /** The repository's folder, as the engine is told it. */
+  /** The repository's folder, as it is passed to the engine. */
   Path path() {
     return getFile().toPath().toAbsolutePath();
   }
 
-  /** Whether its configuration says that refs are in reftables. */
+  /** Whether the configuration of the repository says that its refs are reftables. */
   boolean isReftable() throws IOException {
     FileBasedConfig config = new FileBasedConfig(null, new File(getFile(), Constants.CONFIG), FS.DETECTED);
     try {

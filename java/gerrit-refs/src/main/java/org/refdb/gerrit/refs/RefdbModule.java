@@ -9,8 +9,8 @@ import com.google.gerrit.server.git.UploadPackInitializer;
 import com.google.inject.TypeLiteral;
 
 /**
- * What goes on beside the repositories: {@code gerrit.installModule = org.refdb.gerrit.refs.RefdbModule}, together with
- * {@link RefdbDbModule} or {@link RefdbNamedDbModule}.
+ * Runs the background tasks and listeners: {@code gerrit.installModule = org.refdb.gerrit.refs.RefdbModule}, together
+ * with {@link RefdbDbModule} or {@link RefdbNamedDbModule}.
  */
 public final class RefdbModule extends LifecycleModule {
   @Override

@@ -7,12 +7,12 @@ import com.google.inject.Inject;
 import com.google.inject.name.Names;
 
 /**
- * Lends refdb's repositories to a module that wraps Gerrit's repository manager itself, as multi-site and global-refdb
- * do. Those take the binding with the name {@value #NAME}. In gerrit.config: {@code gerrit.installDbModule =
- * org.refdb.gerrit.refs.RefdbNamedDbModule} beside the other's line.
+ * Provides refdb's repositories to a module that itself wraps Gerrit's repository manager, as multi-site and
+ * global-refdb do: they use the binding named {@value #NAME}. In gerrit.config: {@code gerrit.installDbModule =
+ * org.refdb.gerrit.refs.RefdbNamedDbModule} beside the line of the other module.
  */
 public final class RefdbNamedDbModule extends AbstractModule {
-  /** The name that global-refdb asks for. */
+  /** The name of the binding that global-refdb uses. */
   public static final String NAME = "LocalDiskRepositoryManager";
 
   private final RepositoryConfig repositories;

@@ -15,22 +15,22 @@ import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.RepositoryCache;
 
 /**
- * A repository whose refs the engine serves. It stays a {@link FileRepository}. So garbage collection, gitweb,
- * inserting packs and all else that casts to that works as before.
+ * A repository whose refs the engine serves. It is a {@link FileRepository}, so that garbage collection, gitweb,
+ * inserting packs and everything else that casts to that class works as before.
  *
- * <p>The constructor of FileRepository opens JGit's own ref database, which is closed again at once. With reftable it
- * would keep the tables open that others compact away. What needs JGit's view (a conversion of the ref storage, the
- * shadow mode) opens a plain repository of its own.
+ * <p>The constructor of FileRepository opens JGit's ref database, which is closed again at once, because with reftables
+ * it would keep tables open that others compact away. What needs JGit's view, such as converting the ref storage and
+ * shadow mode, opens a plain repository.
  */
 final class RefdbRepository extends FileRepository {
   private final ProjectState state;
   private final RefEngine engine;
   private final Object lock = new Object();
 
-  /** Null while the constructor of FileRepository runs, and after the repository was closed. */
+  /** Null while the constructor of FileRepository runs, and after the repository is closed. */
   private volatile RefDatabase refs;
 
-  /** Made when it is first asked for; follows {@link #refs}. */
+  /** Created on first use, and replaced together with {@link #refs}. */
   private volatile ShadowRefDatabase shadow;
 
   /** The thread that is closing this repository, else null. */
@@ -51,8 +51,8 @@ final class RefdbRepository extends FileRepository {
   /**
    * {@inheritDoc}
    *
-   * <p>JGit asks for it on every use, while closing too; closing never opens anything. A repository that is used after
-   * it was closed gets its refs opened anew. JGit's ref directory can be used then as well.
+   * <p>JGit calls this on every use, even while it closes the repository, which must not open anything. A repository
+   * that is used after it was closed gets its refs opened again, as JGit's ref directory permits.
    */
   @Override
   public RefDatabase getRefDatabase() {
@@ -60,25 +60,33 @@ final class RefdbRepository extends FileRepository {
     if (current == null) {
       current = engine == null || closer == Thread.currentThread() ? super.getRefDatabase() : reopened();
     }
-    return state == null || !state.shadow || engine.global().isPresent() || closer == Thread.currentThread() ? current : shadowOf(current);
+    return state == null
+            || !state.shadow
+            || engine.global().isPresent()
+            || closer == Thread.currentThread()
+        ? current
+        : shadowOf(current);
   }
 
-  /** The engine's database, whether JGit answers for it or not. */
+  /** The engine's database, whether or not JGit answers in its place. */
   RefDatabase engineRefs() {
     RefDatabase current = refs;
     return current != null ? current : reopened();
   }
 
   /**
-   * The refs that hold each of some objects, or a tag that leads to it, in their order. It is one question, but in shadow mode.
+   * Finds the refs that point to each of some objects, or to a tag of it, in the order of the ids. This is a single
+   * query except in shadow mode.
    *
-   * @param ids none comes twice
+   * @param ids distinct object ids
    */
   List<Set<Ref>> tips(List<? extends ObjectId> ids) throws IOException {
-    return getRefDatabase() instanceof ShadowRefDatabase shadowed ? tipsOneByOne(shadowed, ids) : engine.tips(engineRefs(), ids);
+    return getRefDatabase() instanceof ShadowRefDatabase shadowed
+        ? tipsOneByOne(shadowed, ids)
+        : engine.tips(engineRefs(), ids);
   }
 
-  /** The same of a database that answers about one object only. */
+  /** Finds the refs of each object with a database that answers about one object at a time. */
   static List<Set<Ref>> tipsOneByOne(RefDatabase refs, List<? extends ObjectId> ids) throws IOException {
     List<Set<Ref>> tips = new ArrayList<>();
     for (ObjectId id : ids) {
@@ -92,7 +100,7 @@ final class RefdbRepository extends FileRepository {
     return engine.verify(engineRefs());
   }
 
-  /** Makes the engine drop what it holds and read it again. */
+  /** Makes the engine drop its memory of this repository and read it again. */
   void flush() throws IOException {
     engine.flush(engineRefs());
   }
@@ -127,7 +135,7 @@ final class RefdbRepository extends FileRepository {
     }
   }
 
-  /** Lets go of what shadow mode had opened. */
+  /** Closes what shadow mode opened. */
   void endShadow() {
     synchronized (lock) {
       if (shadow != null) {
@@ -140,8 +148,8 @@ final class RefdbRepository extends FileRepository {
   /**
    * {@inheritDoc}
    *
-   * <p>JGit converts with its own ref database, which is closed here. So a plain repository does it, and this one is
-   * dropped from JGit's cache. The next user opens it in its new format.
+   * <p>JGit converts with its own ref database, which is closed here. So a plain repository converts, and this one is
+   * dropped from JGit's cache; the next user opens it in the new format.
    */
   @Override
   public void convertRefStorage(String format, boolean writeLogs, boolean backup) throws IOException {
@@ -163,7 +171,7 @@ final class RefdbRepository extends FileRepository {
     RepositoryCache.unregister(RepositoryCache.FileKey.exact(getDirectory(), getFS()));
   }
 
-  /** JGit's conversion to files loses a HEAD whose branch is not born yet, and with it the repository. */
+  /** Restores an unborn HEAD, which JGit's conversion to files loses, and with it the repository. */
   private static void keepHead(FileRepository plain, Ref head) throws IOException {
     if (head != null && head.isSymbolic() && plain.exactRef(Constants.HEAD) == null) {
       RefUpdate update = plain.updateRef(Constants.HEAD);

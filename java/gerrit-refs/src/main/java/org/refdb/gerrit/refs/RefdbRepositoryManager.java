@@ -25,12 +25,12 @@ import org.refdb.engine.RefHoldings;
 import org.refdb.engine.RefStats;
 
 /**
- * Gives Gerrit repositories whose refs the engine serves. Where they are, which there are and how one is made is left to
- * Gerrit's own manager for local disks.
+ * Provides repositories whose refs the engine serves. Gerrit's own manager for local disks locates, lists and creates
+ * them.
  *
- * <p>JGit keeps opened repositories by path for the whole process. Anyone can put a plain one there (Gerrit itself does
- * when it makes a project). Such an entry is thrown out and counted. With it one process would have two views of the
- * same refs.
+ * <p>JGit caches open repositories by path for the whole process, and any code can put a plain one there, as Gerrit
+ * does when it creates a project. Such an entry is evicted and counted, because with it one process would have two
+ * views of the same refs.
  */
 @Singleton
 public final class RefdbRepositoryManager implements GitRepositoryManager {
@@ -41,7 +41,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
   private final Optional<RefEngine> engine;
   private final Settings settings;
 
-  /** Why there is no engine, or null. */
+  /** Why the engine could not be loaded, or null. */
   private final String refusal;
 
   private final ConcurrentMap<Project.NameKey, ProjectState> states = new ConcurrentHashMap<>();
@@ -68,7 +68,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     return settings;
   }
 
-  /** Whether the native library could be loaded. If not, everything here is as without refdb. */
+  /** Whether the native library could be loaded; if not, everything works as without refdb. */
   public boolean isEngineLoaded() {
     return engine.isPresent();
   }
@@ -87,14 +87,16 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
       try {
         return open(known);
       } catch (IOException e) {
-        // Gone, moved, or broken: looked for anew below, as Gerrit's manager does.
+        // It is gone, moved or broken, and located again below, as Gerrit's manager does.
         keys.remove(name, known);
       }
     }
     if (engine.isEmpty() || !ProjectNames.isAcceptable(ProjectName.of(name))) {
       return disk.openRepository(name); // refuses bad names in Gerrit's own words
     }
-    File found = RepositoryCache.FileKey.resolve(disk.getBasePath(name).resolve(ProjectName.of(name)).toFile(), FS.DETECTED);
+    File found =
+        RepositoryCache.FileKey.resolve(
+            disk.getBasePath(name).resolve(ProjectName.of(name)).toFile(), FS.DETECTED);
     if (found == null) {
       forget(name);
       return disk.openRepository(name); // says that there is none
@@ -109,7 +111,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     }
   }
 
-  /** Opens through JGit's cache, and makes sure that what comes out of it is ours. */
+  /** Opens a repository through JGit's cache, and makes sure that the result is one with refdb. */
   private Repository open(RefdbKey key) throws IOException {
     ProjectState state = key.state();
     Refusal refusal = state.refusal();
@@ -138,11 +140,11 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
       state.plainEvicted.increment();
       evict(repository);
     }
-    // Someone puts plain ones there as fast as they are thrown out. One that JGit does not know of is as good.
+    // Plain repositories are cached as fast as they are evicted; one that JGit does not cache is as good.
     return key.open(true);
   }
 
-  /** Takes an opened repository out of JGit's cache and gives it back: its last user closes it. */
+  /** Evicts an open repository from JGit's cache and releases it; its last user closes it. */
   private static void evict(Repository repository) {
     RepositoryCache.unregister(repository);
     repository.close();
@@ -161,8 +163,8 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
   }
 
   /**
-   * Opens with JGit's own ref database while refdb cannot, unless JGit cannot open it either. Gerrit cannot work with
-   * JGit's database of reftables. It takes it for a directory of refs and fails later, and in other words.
+   * Opens a repository with JGit's own ref database while refdb cannot serve it, unless its refs are reftables: Gerrit
+   * takes JGit's database of reftables for a directory of refs, and fails later with an unrelated message.
    */
   private Repository openWithout(RefdbKey key, Refusal refusal) throws IOException {
     if (key.isReftable() || engine.flatMap(RefEngine::global).isPresent()) {
@@ -174,7 +176,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
 
   @Override
   public Repository createRepository(Project.NameKey name) throws RepositoryExistsException, IOException {
-    // A repository that was deleted may still be in JGit's cache. Gerrit's manager would make the new one with it.
+    // A deleted repository may still be in JGit's cache, and Gerrit's manager would create the new one from it.
     forget(name);
     File bare = disk.getBasePath(name).resolve(ProjectName.of(name) + ".git").toFile();
     if (ProjectNames.isAcceptable(ProjectName.of(name)) && !bare.exists()) {
@@ -221,7 +223,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     disk.repositoryDeleted(name);
   }
 
-  /** Drops the open database of a project. Who uses it now goes on with it; the next one opens it anew. */
+  /** Drops the open database of a project. Its current users go on with it; the next one opens it again. */
   void forget(Project.NameKey name) {
     RefdbKey key = keys.remove(name);
     ProjectState state = states.get(name);
@@ -237,7 +239,10 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     }
   }
 
-  /** Asks the engine for a project's figures. Its repository, and how long JGit keeps it open, are not touched. */
+  /**
+   * Reads the figures of a project from the engine, without accessing its repository or extending how long JGit keeps
+   * it open.
+   */
   void readStats(ProjectState state) {
     RefdbKey key = keys.get(state.name);
     if (key != null) {
@@ -245,7 +250,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     }
   }
 
-  /** The same for all projects. */
+  /** Reads the figures of all projects from the engine. */
   void readStats() {
     if (engine.isEmpty()) {
       return;
@@ -263,7 +268,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     }
   }
 
-  /** The memory for all repositories together; nothing without the engine. */
+  /** Memory and files held for all repositories together; nothing without the engine. */
   Optional<RefHoldings> holdings() {
     return engine.map(RefEngine::holdings);
   }
@@ -272,13 +277,13 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     return engine.flatMap(RefEngine::global);
   }
 
-  /** The next question about a project looks at the disk; false if nobody has its repository open. */
+  /** Makes the next query of a project check the disk; returns false if its repository is not open. */
   boolean hint(Project.NameKey name) {
     RefdbKey key = keys.get(name);
     return key != null && engine.isPresent() && engine.get().hint(key.path());
   }
 
-  /** Does something with a project's repository if it is open, and opens none for it. */
+  /** Applies an action to a project's repository if it is open, without opening it. */
   void ifOpen(Project.NameKey name, Consumer<RefdbRepository> action) {
     RefdbKey key = keys.get(name);
     if (key == null) {
@@ -291,12 +296,12 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     }
   }
 
-  /** The state of a project, made if it is new. */
+  /** The state of a project, which is created if there is none. */
   ProjectState state(Project.NameKey name) {
     return states.computeIfAbsent(name, this::newState);
   }
 
-  /** The state of a project if it has one, else a new one that is not kept. Callers may ask for any name. */
+  /** The state of a project, or a new one that is not kept, because callers may pass any name. */
   ProjectState look(Project.NameKey name) {
     ProjectState known = states.get(name);
     return known != null ? known : newState(name);
@@ -306,7 +311,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     return new ProjectState(name, settings.shadows(ProjectName.of(name)));
   }
 
-  /** The projects that were opened since the start. */
+  /** States of the projects that were opened since the start. */
   Collection<ProjectState> states() {
     return states.values();
   }

@@ -3,12 +3,12 @@ package org.refdb.gerrit.refs;
 import java.time.Duration;
 
 /**
- * That refdb could not open a project. It tries again, after a pause that grows from time to time. A disk, a network or
- * a limit may have failed, and nobody should have to say that it is over.
+ * Records that refdb could not open a project. Because a disk, a network or a limit may have failed for a time, it
+ * tries again by itself, after pauses that grow.
  *
- * @param why in words
- * @param failures how often in a row
- * @param retryNanos when it tries again, on the clock of {@link System#nanoTime()}
+ * @param why the reason, for people
+ * @param failures number of consecutive failures
+ * @param retryNanos when to try again, in {@link System#nanoTime()}
  */
 record Refusal(String why, int failures, long retryNanos) {
   private static final Duration PAUSE_MIN = Duration.ofMillis(100);
@@ -16,9 +16,9 @@ record Refusal(String why, int failures, long retryNanos) {
   private static final int DOUBLINGS_MAX = 20;
 
   /**
-   * One more failure.
+   * Returns the refusal after one more failure.
    *
-   * @param before the one before it, or null
+   * @param before the previous refusal, or null
    */
   static Refusal after(Refusal before, String why, long now) {
     int failures = before == null ? 1 : before.failures + 1;
@@ -34,7 +34,7 @@ record Refusal(String why, int failures, long retryNanos) {
     return now - retryNanos >= 0;
   }
 
-  /** Whether it is the first of its kind, and worth a line in the log. */
+  /** Whether its reason is new, and worth a line in the log. */
   boolean isNews(Refusal before) {
     return before == null || !why.equals(before.why);
   }

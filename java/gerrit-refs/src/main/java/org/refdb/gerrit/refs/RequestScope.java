@@ -4,23 +4,26 @@ import com.google.gerrit.server.cache.PerThreadCache;
 import java.io.File;
 import org.refdb.jgit.AskedRefs;
 
-/** What a request of Gerrit's was told, kept with the thread that serves it, for {@code core.usePerRequestRefCache}. */
+/**
+ * Caches answers for the duration of a Gerrit request, on the thread that serves it, for {@code
+ * core.usePerRequestRefCache}.
+ */
 final class RequestScope {
   private static final PerThreadCache.Key<AskedRefs> REFS = PerThreadCache.Key.create(AskedRefs.class);
 
-  /** That a file is there. */
+  /** Records that a file exists. */
   private record There() {}
 
   private RequestScope() {}
 
-  /** The refs that this thread's request was told of; null outside of a request. */
+  /** The refs that were read in the request of this thread; null outside of a request. */
   static AskedRefs refs() {
     return PerThreadCache.get() == null ? null : PerThreadCache.getOrCompute(REFS, AskedRefs::new);
   }
 
-  /** Whether a file is there, or was at this request's first look. */
+  /** Whether a file exists, or existed at the first check of this request. */
   static boolean isThere(File file) {
-    // That one is missing is not kept.
+    // That a file is missing is not cached.
     PerThreadCache.Key<There> key = PerThreadCache.Key.create(There.class, file);
     return PerThreadCache.getOrCompute(key, () -> file.exists() ? new There() : null) != null;
   }

@@ -9,16 +9,17 @@ import org.eclipse.jgit.lib.Config;
 import org.refdb.engine.SiteLibrary;
 
 /**
- * The section {@code [refdb]} of gerrit.config, and what Gerrit itself says there of ref databases.
+ * The section {@code [refdb]} of gerrit.config, and Gerrit's own settings of ref databases.
  *
  * @param memoryBytes memory for all repositories together, off the Java heap: {@code memoryLimit}
- * @param openFiles how many files of repositories stay open, 0 for a quarter of the process's limit: {@code openFiles}
- * @param nativeDirectory where the native library is unpacked, or null: {@code nativeDirectory}
+ * @param openFiles number of files kept open, 0 for a quarter of the process's limit: {@code openFiles}
+ * @param nativeDirectory folder into which the native library is unpacked, or null: {@code nativeDirectory}
  * @param verifyInterval how often a project in use is compared with the disk, zero for never: {@code verifyInterval}
- * @param shadowProjects projects that start in shadow mode, {@code *} at an end for all that begin so: {@code shadow}
+ * @param shadowProjects projects that start in shadow mode; a trailing {@code *} matches any rest of a name: {@code
+ *     shadow}
  * @param metricsProjectsMax how many of the busiest projects have metrics of their own: {@code metricsProjects}
- * @param metricsProjects projects that have them besides: {@code metricsProject}
- * @param perRequest whether a request that reads may see a ref as at its first look: {@code core.usePerRequestRefCache}
+ * @param metricsProjects further projects with metrics of their own: {@code metricsProject}
+ * @param perRequest whether a reading request may see a ref as of its first read: {@code core.usePerRequestRefCache}
  */
 record Settings(
     long memoryBytes,
@@ -36,7 +37,7 @@ record Settings(
   private static final long VERIFY_MINUTES_DEFAULT = 60;
   private static final int METRICS_PROJECTS_DEFAULT = 10;
 
-  /** More are refused: each costs about 20 time series. */
+  /** Upper limit, because each project costs about 20 time series. */
   private static final int METRICS_PROJECTS_MAX = 1000;
 
   private static final String ANYTHING = "*";

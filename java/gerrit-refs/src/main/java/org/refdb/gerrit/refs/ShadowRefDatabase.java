@@ -17,8 +17,8 @@ import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.ReflogReader;
 
 /**
- * JGit's answers, with refdb's compared to them. This is for a site that wants to see refdb be right before it relies
- * on it. Updates are JGit's too.
+ * Returns JGit's answers and compares refdb's with them, for a site that wants to see refdb be right before it relies
+ * on it. Updates are made by JGit.
  */
 final class ShadowRefDatabase extends RefDatabase {
   private final FileRepository vanilla;
@@ -26,8 +26,8 @@ final class ShadowRefDatabase extends RefDatabase {
   private final Comparison comparison;
 
   /**
-   * @param vanilla the repository as JGit opens it; belongs to this from now on
-   * @param engine refdb's view of the same repository; stays the caller's
+   * @param vanilla the repository as JGit opens it; owned, and closed, by this object
+   * @param engine refdb's view of the same repository; owned by the caller
    */
   ShadowRefDatabase(FileRepository vanilla, RefDatabase engine, ProjectState state) {
     this.vanilla = vanilla;
@@ -78,7 +78,8 @@ final class ShadowRefDatabase extends RefDatabase {
   @Override
   public List<Ref> getRefsByPrefixWithExclusions(String include, Set<String> excludes) throws IOException {
     return comparison.ask(
-        "getRefsByPrefix " + include + " without " + excludes, db -> db.getRefsByPrefixWithExclusions(include, excludes));
+        "getRefsByPrefix " + include + " without " + excludes,
+        db -> db.getRefsByPrefixWithExclusions(include, excludes));
   }
 
   @Override

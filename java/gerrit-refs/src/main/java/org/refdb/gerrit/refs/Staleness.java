@@ -3,10 +3,10 @@ package org.refdb.gerrit.refs;
 import java.time.Duration;
 
 /**
- * What the verifier knows of a project. Times are those of {@link System#nanoTime()}.
+ * What the verifier knows about a project. Times are those of {@link System#nanoTime()}.
  *
- * <p>How long stale answers were given cannot be known, only a bound. It runs since the last comparison that found
- * nothing, or since nobody asked.
+ * <p>For how long stale answers were given cannot be known, but it is bounded by the time since the last comparison
+ * that found nothing, or since the project was last unused.
  */
 final class Staleness {
   private long lookedAt;
@@ -22,38 +22,40 @@ final class Staleness {
     cleanAt = now;
   }
 
-  /** When it was looked at last, or first heard of. */
+  /** When the project was last verified, or first used. */
   synchronized long lookedAt() {
     return lookedAt;
   }
 
-  /** Whether it was used since it was looked at last. If not, its next turn comes as if it had been looked at. */
+  /**
+   * Whether the project was used since it was last verified. If not, its turn is postponed as if it had been verified.
+   */
   synchronized boolean wasUsedAt(long usesNow, long now) {
     boolean wasUsed = uses != usesNow;
     uses = usesNow;
     if (!wasUsed) {
       lookedAt = now;
-      cleanAt = now; // who does not answer gives no stale answers
+      cleanAt = now; // without queries there are no stale answers
     }
     return wasUsed;
   }
 
   synchronized void looked(long begun, long now, int differences) {
     if (differences == 0) {
-      cleanAt = begun; // what changed later is for the next look
+      cleanAt = begun; // later changes are for the next comparison
     } else {
       found += differences;
       lastStaleAtMost = Duration.ofNanos(now - cleanAt);
       if (lastStaleAtMost.compareTo(longestStaleAtMost) > 0) {
         longestStaleAtMost = lastStaleAtMost;
       }
-      cleanAt = now; // it is read again
+      cleanAt = now; // its memory is read again
     }
     lookedAt = now;
     nanos += now - begun;
   }
 
-  /** It could not be compared; others have their turn first. */
+  /** Records that the project could not be compared, so that others come first. */
   synchronized void skipped(long now) {
     lookedAt = now;
   }

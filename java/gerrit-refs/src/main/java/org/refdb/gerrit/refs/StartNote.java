@@ -11,7 +11,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import org.refdb.engine.ServerNote;
 
-/** Notes at the server's start whether refdb serves its refs, for health checks. */
+/** Records at the start of the server whether refdb serves its refs, for health checks. */
 @Singleton
 final class StartNote implements LifecycleListener {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
@@ -39,7 +39,7 @@ final class StartNote implements LifecycleListener {
 
   /** Why refdb does not serve this server's refs, or null. */
   private String refusal() {
-    // A wrapper is a class of its own. With Gerrit's manager itself nobody asks the one that is lent by name.
+    // A wrapper is a class of its own; if Gerrit's manager itself is bound, no one uses the one provided by name.
     if (manager.isEngineLoaded() && bound instanceof LocalDiskRepositoryManager) {
       String why =
           "gerrit.config lends refdb by name (" + RefdbNamedDbModule.class.getName() + "), but no module wraps Gerrit's"

@@ -11,19 +11,19 @@ import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefDatabase;
 import org.refdb.engine.EngineException;
 
-/** Compares all refs of two views of one repository while others may be changing them. */
+/** Compares all refs of two views of one repository while they may be changing. */
 final class Verification {
   private static final int ROUNDS_MAX = 3;
 
   private Verification() {}
 
   /**
-   * Compares.
+   * Compares two views.
    *
-   * <p>A difference is looked at again, ref by ref, after both views were told to look at the disk. A ref that someone
-   * has just changed agrees then; one that is wrong does not.
+   * <p>A ref that differs is read again after both views were told to check the disk: a ref that was changed in between
+   * then agrees, and one that is wrong does not.
    *
-   * @param broken refs that JGit alone may have, from packed-refs beneath a file that is no good
+   * @param broken refs that only JGit may have, from packed-refs below a corrupt loose ref
    * @return at most {@code max} differences
    */
   static List<String> compare(RefDatabase jgit, RefDatabase engine, Set<String> broken, int max)
@@ -51,7 +51,7 @@ final class Verification {
       return Objects.equals(wanted, text(engine.exactRef(name)));
     } catch (EngineException e) {
       if (e.kind() == EngineException.Kind.BROKEN_REF) {
-        return true; // since a moment ago: there is nothing to compare
+        return true; // broken since a moment ago: nothing to compare
       }
       throw e;
     }
@@ -65,7 +65,11 @@ final class Verification {
         break;
       }
       differences.add(
-          name + ": on disk " + wanted.getOrDefault(name, "missing") + ", refdb has " + got.getOrDefault(name, "nothing"));
+          name
+              + ": on disk "
+              + wanted.getOrDefault(name, "missing")
+              + ", refdb has "
+              + got.getOrDefault(name, "nothing"));
     }
     return differences;
   }

@@ -13,18 +13,18 @@ import java.util.function.Consumer;
 import org.eclipse.jgit.lib.Repository;
 
 /**
- * Compares what the engine holds with the disk, project after project, as long as Gerrit runs. It stops nobody: a
- * difference is one that is still there when it is looked at again.
+ * Compares the engine's memory with the disk, one project after another, as long as Gerrit runs. It blocks no one: a
+ * difference counts only if it persists when the ref is read again.
  *
- * <p>A project's turn comes every {@code refdb.verifyInterval}, if it was used since the last one. A project that
- * nobody asks for is in nobody's way. After each comparison the thread rests {@value #REST} times as long as that took.
- * So it never takes more than about a hundredth of one processor, with any number of projects. They are compared less
- * often then.
+ * <p>A project's turn comes every {@code refdb.verifyInterval} if it was used since the last one. After each comparison
+ * the thread rests {@value #REST} times as long as the comparison took, so that it never takes more than about a
+ * hundredth of one processor; with many projects, each is compared less often.
  *
- * <p>It also opens projects again that refdb could not open. Else one that nobody asks for would count as refused for ever.
+ * <p>The verifier also reopens projects that refdb could not open, because one that is not used would otherwise count
+ * as refused for ever.
  *
- * <p>A stale ref is logged, counted, and read again. It should never happen. If it does, the trust settings promise
- * more than the file system keeps, or it is a bug.
+ * <p>A stale ref is logged, counted and read again. It should never occur: if it does, either the trust settings
+ * promise more than the file system keeps, or it is a bug.
  */
 @Singleton
 final class Verifier implements LifecycleListener {
@@ -33,7 +33,7 @@ final class Verifier implements LifecycleListener {
   private static final int LOGGED_MAX = 20;
   private static final Duration STOP_PATIENCE = Duration.ofSeconds(5);
 
-  /** The thread looks this often for a project whose turn it is, more often only if the interval is shorter. */
+  /** How often the thread looks for a project whose turn it is, unless the interval is shorter. */
   private static final Duration LOOK = Duration.ofSeconds(10);
 
   private final RefdbRepositoryManager manager;
@@ -66,7 +66,7 @@ final class Verifier implements LifecycleListener {
     }
     thread.interrupt();
     try {
-      thread.join(STOP_PATIENCE); // a comparison under way ends by itself, and harms nobody until then
+      thread.join(STOP_PATIENCE); // a running comparison ends by itself and does no harm
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
@@ -81,11 +81,11 @@ final class Verifier implements LifecycleListener {
         Thread.sleep(next.isEmpty() ? look : verify(next.get()).multipliedBy(REST));
       }
     } catch (InterruptedException e) {
-      // Gerrit stops.
+      // Gerrit is stopping.
     }
   }
 
-  /** Opens each project that refdb could not open and whose pause is over. One that is gone is refused no longer. */
+  /** Opens each project that refdb could not open and whose pause is over. One that is gone is no longer refused. */
   void retryRefused() {
     for (ProjectState state : manager.states()) {
       Refusal refusal = state.refusal();
@@ -99,7 +99,7 @@ final class Verifier implements LifecycleListener {
     }
   }
 
-  /** The project that waits longest of those that are due and were used since. */
+  /** The project that is due, was used, and has waited longest. */
   Optional<ProjectState> next(long now) {
     if (!interval.isPositive()) {
       return Optional.empty();
@@ -111,13 +111,13 @@ final class Verifier implements LifecycleListener {
         .findFirst();
   }
 
-  /** Asked of one project after another until one was used, since it asks the engine. */
+  /** Finds the first project that was used; evaluated lazily, because it queries the engine. */
   private boolean wasUsed(ProjectState state) {
     manager.readStats(state);
     return state.staleness.wasUsedAt(state.uses(), System.nanoTime());
   }
 
-  /** Compares one project, and says how long that took. */
+  /** Compares one project, and returns how long that took. */
   Duration verify(ProjectState state) {
     long begun = System.nanoTime();
     try (Repository repository = manager.openRepository(state.name)) {
@@ -130,10 +130,10 @@ final class Verifier implements LifecycleListener {
           ours.flush();
         }
         manager.readStats(state);
-        state.staleness.usedUpTo(state.uses()); // by the comparison itself
+        state.staleness.usedUpTo(state.uses()); // by this comparison
       }
     } catch (IOException | RuntimeException e) {
-      // Deleted meanwhile, or broken: its users are told so.
+      // It was deleted or is broken, which its users are told.
       logger.atFine().withCause(e).log("refdb cannot verify project %s now", state.name);
       state.staleness.skipped(System.nanoTime());
     }

@@ -29,26 +29,26 @@ import org.eclipse.jgit.transport.UploadPack.ReachableCommitTipRequestValidator;
 import org.eclipse.jgit.transport.UploadPack.RequestPolicy;
 
 /**
- * Checks what a clone or fetch wants by the index from objects to refs. JGit lists all refs for it, and makes a set of
- * their ids.
+ * Checks the wants of a clone or fetch with the index from objects to refs, whereas JGit lists all refs and builds a
+ * set of their ids.
  *
- * <p>JGit asks one hook for the refs that it told the client of. Where a fetch is under way it gets branches and tags. JGit
- * asks a validator about other objects, which looks them up by their ids. A tip may have moved a moment ago. So it looks for
- * the others in the history of branches and tags. JGit's own check, with all refs, is for the rest.
+ * <p>JGit calls a hook for the refs that were advertised, which gets branches and tags during a fetch, and a validator
+ * for other wanted objects, which looks them up by id. A tip may have moved a moment ago, so objects that are not found
+ * are searched in the history of branches and tags; the rest is left to JGit's own check with all refs.
  *
- * <p>JGit asks the hook once a connection. Over SSH that is before the fetch, so {@link LateCheck} does it there. By the old
- * protocol JGit sends a list of all refs first, and nothing is spared.
+ * <p>JGit calls the hook once per connection, which over SSH is before the fetch, so {@link LateCheck} checks there.
+ * With the old protocol JGit sends a list of all refs first, so nothing is saved.
  */
 @Singleton
 final class WantedRefs implements UploadPackInitializer {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
-  /** What clients want is looked up in portions, since the answers are in memory. */
+  /** How many wanted objects are looked up at once, which bounds the memory for the answers. */
   private static final int WANTS_AT_ONCE = 4096;
 
   /**
-   * Each hidden ref costs a question about permissions. A million refs may have one object, and the user may see none. Gerrit's
-   * filter of all refs is quicker then.
+   * Limit of hidden refs, each of which costs a permission check. A million refs may point to one object and none of
+   * them be visible; then Gerrit's filter of all refs is faster.
    */
   private static final int HIDDEN_MAX = 1000;
 

@@ -41,7 +41,10 @@ final class GlobalModeTest {
   void itIsAskedForByOneWord() throws Exception {
     assertTrue(GlobalMode.isAskedFor(config("[refdb]\n\tglobal = etcd\n")));
     Config other = config("[refdb]\n\tglobal = zookeeper\n");
-    assertTrue(assertThrows(ProvisionException.class, () -> GlobalMode.isAskedFor(other)).getMessage().contains("zookeeper"));
+    assertTrue(
+        assertThrows(ProvisionException.class, () -> GlobalMode.isAskedFor(other))
+            .getMessage()
+            .contains("zookeeper"));
   }
 
   @Test
@@ -59,8 +62,11 @@ final class GlobalModeTest {
     }
     Config alone =
         config(
-            "[refdb]\n\tglobal = etcd\n[gerrit]\n\tinstallDbModule = " + RefdbDbModule.class.getName() + "\n\tinstallModule = "
-                + RefdbModule.class.getName() + "\n");
+            "[refdb]\n\tglobal = etcd\n[gerrit]\n\tinstallDbModule = "
+                + RefdbDbModule.class.getName()
+                + "\n\tinstallModule = "
+                + RefdbModule.class.getName()
+                + "\n");
     GlobalMode.checkAlone(alone, Settings.of(alone));
   }
 

@@ -74,7 +74,8 @@ final class PushRefsTest {
     config.setBoolean("receive", null, "enableInMemoryRefCache", false);
     ReceivePack push = push(config);
     assertEquals(
-        Set.of("refs/heads/main", "refs/tags/v1", "refs/meta/config", "refs/single"), push.getAdvertisedRefs().keySet());
+        Set.of("refs/heads/main", "refs/tags/v1", "refs/meta/config", "refs/single"),
+        push.getAdvertisedRefs().keySet());
     assertEquals(4, push.getAdvertisedObjects().size());
   }
 

@@ -214,7 +214,8 @@ final class RefdbRepositoryManagerTest {
 
   @Test
   void withoutTheEngineEverythingIsGerritsOwn() throws IOException {
-    RefdbRepositoryManager without = new RefdbRepositoryManager(Sites.disk(site), Optional.empty(), Settings.of(Sites.config()));
+    RefdbRepositoryManager without =
+        new RefdbRepositoryManager(Sites.disk(site), Optional.empty(), Settings.of(Sites.config()));
     assertFalse(without.isEngineLoaded());
     try (Repository made = without.createRepository(DEMO);
         Repository opened = without.openRepository(DEMO)) {

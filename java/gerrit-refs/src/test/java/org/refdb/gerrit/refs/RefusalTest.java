@@ -139,7 +139,10 @@ final class RefusalTest {
       String why = refused.getCause().getMessage();
       assertTrue(why.contains("not today") && why.contains("tries again"), why);
       String told = ProjectStat.of(manager.state(DEMO)).text();
-      assertTrue(told.contains("demo NOT SERVED by refdb (JGit serves it unless its refs are reftables), because not today"), told);
+      assertTrue(
+          told.contains(
+              "demo NOT SERVED by refdb (JGit serves it unless its refs are reftables), because not today"),
+          told);
     }
     engine.refuses = false;
     waitUntilDue();
@@ -154,7 +157,11 @@ final class RefusalTest {
     for (int failures = 1; failures <= 100; failures++) {
       refusal = Refusal.after(refusal, "no", now);
       long pause = Duration.ofNanos(refusal.retryNanos() - now).toMillis();
-      assertEquals(failures <= expected.length ? expected[failures - 1] : Math.min(30_000, 100L << Math.min(failures - 1, 30)), pause);
+      assertEquals(
+          failures <= expected.length
+              ? expected[failures - 1]
+              : Math.min(30_000, 100L << Math.min(failures - 1, 30)),
+          pause);
       assertFalse(refusal.isDue(now + Duration.ofMillis(pause - 1).toNanos()));
       assertTrue(refusal.isDue(now + Duration.ofMillis(pause).toNanos()));
     }

@@ -158,6 +158,8 @@ final class VerifierTest {
         }
       }
     }
-    assertEquals(List.of("busy", "idle"), new RefdbAdmin(manager).notable().stream().map(ProjectStat::project).toList());
+    assertEquals(
+        List.of("busy", "idle"),
+        new RefdbAdmin(manager).notable().stream().map(ProjectStat::project).toList());
   }
 }
