@@ -34,7 +34,7 @@ public final class RefListing implements AutoCloseable {
     return version;
   }
 
-  /** Whether there is something for the log that {@link RefView#takeUntold} or {@link RefView#takeDisorder} has. */
+  /** Whether {@link RefView#takeUnreportedBroken} or {@link RefView#takeUnsortedPackedRefs} has something to log. */
   public boolean hasUntold() {
     return hasUntold;
   }

@@ -60,14 +60,14 @@ public final class RefView implements AutoCloseable {
     return RefListing.begin(handle.call(id -> RefNatives.list(id, request.toByteArray())));
   }
 
-  /** The refs that hold each of some objects or a tag that leads to it. All loose refs are looked at, once. */
+  /** Returns the refs that point to each of some objects or to a tag of it. All loose refs are read, once. */
   public PointingRefs pointingAt(Collection<byte[]> objectIds) throws EngineException {
     Packer request = new Packer();
     objectIds.forEach(request::bytes);
     return PointingRefs.unpack(new Unpacker(handle.call(id -> RefNatives.pointingAt(id, request.toByteArray()))));
   }
 
-  /** The names of the refs that make it impossible to create one of this name. */
+  /** Returns the names of the refs that prevent creating a ref of this name. */
   public List<String> conflicting(String name) throws EngineException {
     Unpacker answer =
         new Unpacker(handle.call(id -> RefNatives.conflicting(id, name.getBytes(StandardCharsets.UTF_8))));
@@ -75,18 +75,20 @@ public final class RefView implements AutoCloseable {
     return answer.texts();
   }
 
-  /** The refs whose files are no good, a thousand at most. Every loose ref is looked at. */
+  /** Returns the refs whose files are corrupt, a thousand at most. Every loose ref is read. */
   public List<BrokenRef> broken() throws EngineException {
     return broken(false);
   }
 
-  /** The broken refs that were met since this was asked last, for a log. Each comes once, until it was whole again. */
-  public List<BrokenRef> takeUntold() throws EngineException {
+  /** Returns the broken refs found since the last call, for a log. Each is returned once until it has been repaired. */
+  public List<BrokenRef> takeUnreportedBroken() throws EngineException {
     return broken(true);
   }
 
-  /** Where packed-refs was found not to be sorted although it says so, for a log: once for each such file. */
-  public Optional<String> takeDisorder() throws EngineException {
+  /**
+   * Returns where packed-refs is unsorted although its header says it is sorted, for a log: once for each such file.
+   */
+  public Optional<String> takeUnsortedPackedRefs() throws EngineException {
     return text(handle.call(RefNatives::takeDisorder));
   }
 
@@ -98,8 +100,8 @@ public final class RefView implements AutoCloseable {
     return text(handle.call(RefNatives::takeGitPacks));
   }
 
-  /** Why loose refs cannot be folded into packed-refs, for a log: once, until a fold was made again. */
-  public Optional<String> takeFailingFold() throws EngineException {
+  /** Returns why loose refs cannot be packed, for a log: once until packing has succeeded again. */
+  public Optional<String> takePackingFailure() throws EngineException {
     return text(handle.call(RefNatives::takeFailingFold));
   }
 
@@ -114,9 +116,9 @@ public final class RefView implements AutoCloseable {
   }
 
   /**
-   * Makes a batch of edits.
+   * Commits a batch of edits.
    *
-   * @return what came of it
+   * @return the result for each edit
    * @throws EngineException if nothing was done for a reason that concerns the whole batch
    */
   public BatchResult commit(RefBatch batch) throws EngineException {
@@ -124,7 +126,7 @@ public final class RefView implements AutoCloseable {
   }
 
   /**
-   * Makes a batch of edits if an arbiter agrees, who is asked while the refs are locked.
+   * Commits a batch of edits if an arbiter agrees, which is consulted while the refs are locked.
    *
    * @throws EngineException of kind {@code UNDECIDED} if he does not. The path is an intent if an earlier batch of one
    *     of

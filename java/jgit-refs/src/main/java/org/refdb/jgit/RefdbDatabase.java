@@ -42,14 +42,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A repository's refs by refdb's engine, in either format.
+ * A repository's refs, served by refdb's engine in either format.
  *
  * <p>Every answer is the engine's, which proves it fresh as far as {@code core.trustStat} and its relations ask. A list
  * reuses the rows of the last one if the engine says that they are the same. A ref is a value of its own and outlives
  * this database. The engine notices conversions and replacements of the repository by anyone. Once closed, every method
  * throws a {@link org.refdb.engine.ClosedHandleException}.
  *
- * <p>Where JGit's two databases differ, this follows {@code RefDirectory}.
+ * <p>Where JGit's two databases differ, this one follows {@code RefDirectory}.
  *
  * <p>A ref whose file is no good is not listed, and logged once. Asking for it by name is an error, unless the
  * question names other refs that are found. An update can replace or delete it. {@link #getAdditionalRefs} fails as
@@ -58,24 +58,28 @@ import org.slf4j.LoggerFactory;
 public final class RefdbDatabase extends RefDatabase {
   private static final Logger logger = LoggerFactory.getLogger(RefdbDatabase.class);
 
-  /** A batch of more refs than this is told of twice rather than read again. */
+  /**
+   * Batches up to this size are read back, so that listeners are notified once; after larger ones they are notified
+   * twice.
+   */
   private static final int LOOK_BACK_MAX = 32;
 
   private final Repository repository;
   private final RefView view;
-  /** Of the request that asks; gives null outside of one. */
-  private final Supplier<AskedRefs> request;
-  /** How often refs were changed through this database. */
+  /** The cache of the calling thread's request; supplies null outside of one. */
+  private final Supplier<RequestRefCache> request;
+  /** Number of changes made through this database. */
   private final AtomicLong changes = new AtomicLong();
-  /** The latest version that any question has found. */
+  /** The latest version that any query has found. */
   private final AtomicLong found = new AtomicLong();
-  /** The version that listeners have been told of; 0 for none. */
+  /** The version that listeners were notified of; 0 for none. */
   private final AtomicLong notified = new AtomicLong();
   private volatile LastList lastList;
 
   private final BatchCommitter committer;
 
-  private RefdbDatabase(Repository repository, RefView view, Supplier<AskedRefs> request, BatchCommitter committer) {
+  private RefdbDatabase(
+      Repository repository, RefView view, Supplier<RequestRefCache> request, BatchCommitter committer) {
     this.repository = repository;
     this.view = view;
     this.request = request;
@@ -83,7 +87,8 @@ public final class RefdbDatabase extends RefDatabase {
   }
 
   /**
-   * Opens a repository's refs, each answer proved, with the settings that JGit reads from its configuration.
+   * Opens a repository's refs with the settings that JGit reads from its configuration. Each answer is checked against
+   * the disk.
    *
    * @param views the process's
    * @param repository lies in a folder; it may give its refs to anyone else than this method's caller
@@ -94,19 +99,19 @@ public final class RefdbDatabase extends RefDatabase {
   }
 
   /**
-   * The same where requests that only read may be told of a ref as it was at their first look.
+   * Opens a repository's refs with a cache for requests that only read, which may see a ref as of their first read.
    *
-   * @param request gives what the request of the calling thread was told, null if there is none
+   * @param request supplies the cache of the calling thread's request, or null if there is none
    */
-  public static RefdbDatabase open(RefViews views, Repository repository, Supplier<AskedRefs> request)
+  public static RefdbDatabase open(RefViews views, Repository repository, Supplier<RequestRefCache> request)
       throws EngineException {
     return open(views, repository, request, RefView::commit);
   }
 
   /**
-   * The same where others have a say in each update.
+   * Opens a repository's refs with a committer that takes part in each update.
    *
-   * @param committer makes each batch
+   * @param committer commits each batch
    */
   public static RefdbDatabase open(
       RefViews views, Repository repository, Supplier<AskedRefs> request, BatchCommitter committer)
@@ -114,7 +119,7 @@ public final class RefdbDatabase extends RefDatabase {
     Path folder = repository.getDirectory().toPath().toAbsolutePath();
     RefView view = views.open(folder, ViewSettings.of(repository.getConfig()));
     RefdbDatabase refs = new RefdbDatabase(repository, view, request, committer);
-    refs.tellOfGit();
+    refs.logPackingByGit();
     return refs;
   }
 
@@ -127,7 +132,7 @@ public final class RefdbDatabase extends RefDatabase {
     return repository;
   }
 
-  /** Makes the folders that a new repository needs. A repository that has them is left as it is. */
+  /** Creates the folders that a new repository needs; existing ones are kept. */
   @Override
   public void create() throws IOException {
     File folder = repository.getDirectory();
@@ -144,7 +149,7 @@ public final class RefdbDatabase extends RefDatabase {
     view.close();
   }
 
-  /** Update indexes start anew when a stack of tables empties, and files have none. */
+  /** Returns false, because update indexes restart when a stack of tables becomes empty, and files have none. */
   @Override
   public boolean hasVersioning() {
     return false;
@@ -157,13 +162,13 @@ public final class RefdbDatabase extends RefDatabase {
 
   @Override
   public Ref exactRef(String name) throws IOException {
-    return telling(() -> ref(name));
+    return notifying(() -> ref(name));
   }
 
-  /** A ref, without telling listeners of changes: for questions about several refs, which tell once at their end. */
+  /** Reads a ref without notifying listeners, for queries of several refs, which notify once at their end. */
   private Ref ref(String name) throws IOException {
-    AskedRefs asked = request.get();
-    return asked == null ? provedRef(name) : asked.ref(this, changes.get(), name);
+    RequestRefCache asked = request.get();
+    return asked == null ? readRef(name) : asked.ref(this, changes.get(), name);
   }
 
   /** A ref as it is: a look at the disk proves it. */
@@ -177,7 +182,7 @@ public final class RefdbDatabase extends RefDatabase {
     return Planted.ON ? PlantedRefs.of(this).found(this, name, ref) : ref;
   }
 
-  /** A question to the refs. */
+  /** A query of refs. */
   private interface Question<T> {
     T ask() throws IOException;
   }
@@ -204,7 +209,7 @@ public final class RefdbDatabase extends RefDatabase {
    */
   @Override
   public Map<String, Ref> exactRef(String... names) throws IOException {
-    return telling(() -> refs(names));
+    return notifying(() -> refs(names));
   }
 
   private Map<String, Ref> refs(String... names) throws IOException {
@@ -216,7 +221,7 @@ public final class RefdbDatabase extends RefDatabase {
         found.put(name, ref);
       }
     }
-    saw(answer.i64());
+    noteVersion(answer.i64());
     return found;
   }
 
@@ -227,7 +232,7 @@ public final class RefdbDatabase extends RefDatabase {
    */
   @Override
   public Ref firstExactRef(String... names) throws IOException {
-    return telling(() -> firstOf(names));
+    return notifying(() -> firstOf(names));
   }
 
   private Ref firstOf(String... names) throws IOException {
@@ -267,7 +272,7 @@ public final class RefdbDatabase extends RefDatabase {
 
   @Override
   public List<Ref> getRefsByPrefix(String prefix) throws IOException {
-    return telling(() -> list(List.of(prefix), Set.of()));
+    return notifying(() -> list(List.of(prefix), Set.of()));
   }
 
   @Override
@@ -280,7 +285,7 @@ public final class RefdbDatabase extends RefDatabase {
 
   @Override
   public List<Ref> getRefsByPrefixWithExclusions(String include, Set<String> excludes) throws IOException {
-    return telling(() -> list(List.of(include), excludes));
+    return notifying(() -> list(List.of(include), excludes));
   }
 
   private List<Ref> list(Collection<String> prefixes, Collection<String> excluded) throws IOException {
@@ -293,9 +298,9 @@ public final class RefdbDatabase extends RefDatabase {
       return PlantedRefs.of(this).list(prefixes);
     }
     try (RefListing listing = view.list(prefixes, excluded)) {
-      saw(listing.version());
+      noteVersion(listing.version());
       if (listing.hasUntold()) {
-        tellOfDamage();
+        logProblems();
       }
       List<Ref> refs = new RowList(head, rows(prefixes, excluded, listing));
       if (Planted.ON) {
@@ -335,23 +340,24 @@ public final class RefdbDatabase extends RefDatabase {
     }
   }
 
-  /** Lets the error pass that a ref's file is no good, and logs it. */
+  /** Logs the error if it concerns a broken ref, and otherwise throws it. */
   private void throwUnlessBroken(EngineException e) throws EngineException {
     if (e.kind() != EngineException.Kind.BROKEN_REF) {
       throw e;
     }
-    tellOfDamage();
+    logProblems();
   }
 
-  private void tellOfDamage() throws EngineException {
-    for (BrokenRef broken : view.takeUntold()) {
+  private void logProblems() throws EngineException {
+    for (BrokenRef broken : view.takeUnreportedBroken()) {
       logger.warn(
           "{} is left out of lists of refs: {}. Until it is written again or deleted, garbage is not collected here.",
           broken.name(),
           broken.text());
     }
-    view.takeDisorder().ifPresent(text -> logger.warn("{}; until then all of it is read and sorted in memory", text));
-    view.takeFailingFold()
+    view.takeUnsortedPackedRefs()
+        .ifPresent(text -> logger.warn("{}; until then all of it is read and sorted in memory", text));
+    view.takePackingFailure()
         .ifPresent(
             text ->
                 logger.warn(
@@ -359,10 +365,10 @@ public final class RefdbDatabase extends RefDatabase {
                         + " so that lists get slow: {}",
                     repository.getDirectory(),
                     text));
-    tellOfGit();
+    logPackingByGit();
   }
 
-  private void tellOfGit() throws EngineException {
+  private void logPackingByGit() throws EngineException {
     view.takeGitPacks()
         .ifPresent(
             text ->
@@ -375,12 +381,12 @@ public final class RefdbDatabase extends RefDatabase {
 
   @Override
   public boolean hasRefs() throws IOException {
-    return telling(() -> existing(Constants.HEAD) != null || hasShared());
+    return notifying(() -> existing(Constants.HEAD) != null || hasShared());
   }
 
   private boolean hasShared() throws IOException {
     try (RefListing listing = view.list(List.of(), List.of())) {
-      saw(listing.version());
+      noteVersion(listing.version());
       return listing.next() != null;
     }
   }
@@ -395,12 +401,12 @@ public final class RefdbDatabase extends RefDatabase {
   public List<Ref> getAdditionalRefs() throws IOException {
     List<BrokenRef> broken = view.broken();
     if (!broken.isEmpty()) {
-      tellOfDamage();
+      logProblems();
       throw new IOException(
           "nothing is deleted as garbage, since what these refs hold is not known; write them again or delete them: "
               + broken.stream().map(BrokenRef::text).collect(Collectors.joining("; ")));
     }
-    return telling(
+    return notifying(
         () -> {
           List<Ref> refs = new ArrayList<>();
           for (String name : additionalRefsNames) {
@@ -413,7 +419,7 @@ public final class RefdbDatabase extends RefDatabase {
         });
   }
 
-  /** The refs, HEAD among them, that hold the object or a tag that leads to it. */
+  /** Returns the refs, including HEAD, that point to the object or to a tag of it. */
   @Override
   public Set<Ref> getTipsWithSha1(ObjectId id) throws IOException {
     return tipsOf(List.of(id)).get(0);
@@ -423,10 +429,10 @@ public final class RefdbDatabase extends RefDatabase {
    * The same for many objects, in their order. In files a question looks at each loose ref, however many objects it is
    * about.
    *
-   * @param ids none comes twice
+   * @param ids distinct object ids
    */
   public List<Set<Ref>> tipsOf(List<? extends ObjectId> ids) throws IOException {
-    return telling(() -> new Tips(repository, view, this::saw).of(ids));
+    return notifying(() -> new Tips(repository, view, this::noteVersion).of(ids));
   }
 
   @Override
@@ -446,10 +452,10 @@ public final class RefdbDatabase extends RefDatabase {
 
   @Override
   public Collection<String> getConflictingNames(String name) throws IOException {
-    return telling(
+    return notifying(
         () -> {
           Collection<String> names = List.copyOf(view.conflicting(name));
-          saw(view.version());
+          noteVersion(view.version());
           return names;
         });
   }
@@ -457,7 +463,7 @@ public final class RefdbDatabase extends RefDatabase {
   @Override
   public RefUpdate newUpdate(String name, boolean detach) throws IOException {
     beginToWrite();
-    Ref ref = telling(() -> wholeRef(name));
+    Ref ref = notifying(() -> wholeRef(name));
     if (ref == null) {
       return new RefdbUpdate(this, new ObjectIdRef.Unpeeled(Ref.Storage.NEW, name, null));
     }
@@ -497,7 +503,7 @@ public final class RefdbDatabase extends RefDatabase {
   }
 
   private void beginToWrite() {
-    AskedRefs asked = request.get();
+    RequestRefCache asked = request.get();
     if (asked != null) {
       asked.write();
     }
@@ -525,7 +531,7 @@ public final class RefdbDatabase extends RefDatabase {
   /** Makes a batch of edits and tells the listeners. What requests were told before counts no more. */
   BatchResult commit(RefBatch batch) throws IOException {
     try {
-      return commitAndTell(batch);
+      return commitAndNotify(batch);
     } finally {
       changes.incrementAndGet();
     }
@@ -536,34 +542,36 @@ public final class RefdbDatabase extends RefDatabase {
         Planted.ON ? PlantedRefs.of(this).commit(this, committer, batch) : committer.commit(view, batch);
     if (result.done() && result.rejections().size() < batch.size()) {
       long version = versionAfter(batch);
-      saw(version);
+      noteVersion(version);
       notified.accumulateAndGet(version, Math::max);
       repository.fireEvent(new RefsChangedEvent());
     }
     return result;
   }
 
-  /** The version after our own change, which is no news to tell again when the next question finds it. */
+  /**
+   * Returns the version after our own change, so that listeners are not notified again when the next query finds it.
+   */
   private long versionAfter(RefBatch batch) throws IOException {
     List<String> names = batch.names();
     try {
       return view.lookupMany(names.subList(0, Math.min(names.size(), LOOK_BACK_MAX))).lastI64();
     } catch (EngineException e) {
-      // One of them was refused because it is broken; the others may be told of twice.
+      // One of them was refused because it is broken, and listeners may be notified twice of the others.
       throwUnlessBroken(e);
       return view.version();
     }
   }
 
-  /** Takes down the version that a question has found. */
-  private void saw(long version) {
+  /** Records the version that a query has found. */
+  private void noteVersion(long version) {
     if (found.get() < version) {
       found.accumulateAndGet(version, Math::max);
     }
   }
 
-  /** Tells the listeners, once, that someone has changed refs; as JGit does, when a question finds it out. */
-  private void tell() {
+  /** Notifies listeners once that refs were changed by others, as JGit does when a query finds out. */
+  private void notifyListeners() {
     long version = found.get();
     long last = notified.get();
     if (last < version && notified.compareAndSet(last, version) && last != 0) {

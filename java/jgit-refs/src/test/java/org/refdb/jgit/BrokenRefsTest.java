@@ -85,7 +85,7 @@ class BrokenRefsTest {
       }
       assertEquals(BROKEN, refs.view().broken().stream().map(BrokenRef::name).toList());
       assertEquals(3, refs.view().stats().broken());
-      assertEquals(List.of(), refs.view().takeUntold(), "they were logged when they were met");
+      assertEquals(List.of(), refs.view().takeUnreportedBroken(), "they were logged when they were met");
       assertEquals(BROKEN, refs.view().verify().broken().stream().map(BrokenRef::name).toList());
       assertEquals(List.of(), refs.view().verify().differences());
     }

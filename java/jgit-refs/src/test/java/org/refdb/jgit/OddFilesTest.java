@@ -37,7 +37,7 @@ class OddFilesTest {
       for (int round = 0; round < 2; round++) {
         assertEquals(List.of("refs/heads/a", "refs/heads/c"), names(refs.getRefsByPrefix("refs/heads/")));
         assertEquals(1, refs.view().stats().unsorted());
-        assertEquals(Optional.empty(), refs.view().takeDisorder(), "it was logged when it was met");
+        assertEquals(Optional.empty(), refs.view().takeUnsortedPackedRefs(), "it was logged when it was met");
       }
       Lab.write(gitDir.resolve("packed-refs"), HEADER + id + " refs/heads/a\n" + id + " refs/heads/b\n");
       assertEquals(List.of("refs/heads/a", "refs/heads/b"), names(refs.getRefsByPrefix("refs/heads/")));

@@ -73,10 +73,10 @@ class ViewSettingsTest {
       for (int i = 0; told.isEmpty() && i < 1000; i++) {
         assertTrue(isLoose(repository, commit, "stuck" + i));
         Thread.sleep(20);
-        told = view.takeFailingFold();
+        told = view.takePackingFailure();
       }
       assertTrue(told.orElseThrow().contains("packed-refs.lock"), told.get());
-      assertEquals(Optional.empty(), view.takeFailingFold(), "once");
+      assertEquals(Optional.empty(), view.takePackingFailure(), "once");
     }
   }
 

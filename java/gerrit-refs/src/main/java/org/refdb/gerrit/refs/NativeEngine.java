@@ -18,15 +18,15 @@ import org.refdb.engine.RefHoldings;
 import org.refdb.engine.RefStats;
 import org.refdb.engine.RefViews;
 import org.refdb.engine.VerifyReport;
-import org.refdb.jgit.AskedRefs;
 import org.refdb.jgit.RefdbDatabase;
+import org.refdb.jgit.RequestRefCache;
 
 /** The native engine, with one memory limit for all repositories of the process. */
 final class NativeEngine implements RefEngine {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
   private final RefViews views;
-  private final Supplier<AskedRefs> request;
+  private final Supplier<RequestRefCache> request;
 
   private final Optional<GlobalDecision> global;
 

@@ -2,14 +2,14 @@ package org.refdb.gerrit.refs;
 
 import com.google.gerrit.server.cache.PerThreadCache;
 import java.io.File;
-import org.refdb.jgit.AskedRefs;
+import org.refdb.jgit.RequestRefCache;
 
 /**
  * Caches answers for the duration of a Gerrit request, on the thread that serves it, for {@code
  * core.usePerRequestRefCache}.
  */
 final class RequestScope {
-  private static final PerThreadCache.Key<AskedRefs> REFS = PerThreadCache.Key.create(AskedRefs.class);
+  private static final PerThreadCache.Key<RequestRefCache> REFS = PerThreadCache.Key.create(RequestRefCache.class);
 
   /** Records that a file exists. */
   private record There() {}
@@ -17,8 +17,8 @@ final class RequestScope {
   private RequestScope() {}
 
   /** The refs that were read in the request of this thread; null outside of a request. */
-  static AskedRefs refs() {
-    return PerThreadCache.get() == null ? null : PerThreadCache.getOrCompute(REFS, AskedRefs::new);
+  static RequestRefCache refs() {
+    return PerThreadCache.get() == null ? null : PerThreadCache.getOrCompute(REFS, RequestRefCache::new);
   }
 
   /** Whether a file exists, or existed at the first check of this request. */

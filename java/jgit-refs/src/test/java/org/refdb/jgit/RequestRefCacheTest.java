@@ -17,7 +17,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /** Which refs a request is told again, and when it is told the disk's. */
-class AskedRefsTest {
+class RequestRefCacheTest {
   private static final String MAIN = "refs/heads/main";
   private static final String NEW = "refs/heads/new";
 
@@ -26,7 +26,7 @@ class AskedRefsTest {
   private List<ObjectId> commits;
 
   /** That of this test's thread; null outside of one. */
-  private AskedRefs request;
+  private RequestRefCache request;
 
   private RefdbDatabase refs;
 
@@ -40,7 +40,7 @@ class AskedRefsTest {
   void aRequestThatReadsSeesEachRefAsAtItsFirstLook(Lab.Format format) throws Exception {
     try (FileRepository repository = make(format)) {
       refs = RefdbDatabase.open(Lab.views(), repository, () -> request);
-      request = new AskedRefs();
+      request = new RequestRefCache();
       assertEquals(commits.get(0), id(MAIN));
       assertNull(refs.exactRef(NEW));
       setElsewhere(MAIN, 1);
@@ -50,7 +50,7 @@ class AskedRefsTest {
       assertNull(refs.exactRef(NEW));
       assertEquals(commits.get(1), id("refs/heads/unasked"));
 
-      request = new AskedRefs();
+      request = new RequestRefCache();
       assertEquals(commits.get(1), id(MAIN), "another request");
       assertEquals(commits.get(1), id(NEW), "another request");
       request = null;
@@ -64,7 +64,7 @@ class AskedRefsTest {
   void aRequestThatBeginsToWriteProvesEachAnswer(Lab.Format format) throws Exception {
     try (FileRepository repository = make(format)) {
       refs = RefdbDatabase.open(Lab.views(), repository, () -> request);
-      request = new AskedRefs();
+      request = new RequestRefCache();
       assertEquals(commits.get(0), id(MAIN));
       setElsewhere(MAIN, 1);
       RefUpdate update = refs.newUpdate(NEW, false);
@@ -82,11 +82,11 @@ class AskedRefsTest {
   void aRequestSeesWhatOthersOfThisProcessWriteMeanwhile(Lab.Format format) throws Exception {
     try (FileRepository repository = make(format)) {
       refs = RefdbDatabase.open(Lab.views(), repository, () -> request);
-      AskedRefs reading = new AskedRefs();
+      RequestRefCache reading = new RequestRefCache();
       for (int i = 1; i < 3; i++) {
         request = reading;
         assertEquals(commits.get(i - 1), id(MAIN));
-        request = new AskedRefs();
+        request = new RequestRefCache();
         RefUpdate update = refs.newUpdate(MAIN, false);
         update.setNewObjectId(commits.get(i));
         assertEquals(RefUpdate.Result.FAST_FORWARD, update.update());
@@ -105,14 +105,14 @@ class AskedRefsTest {
   void aRequestThatAsksForMoreRefsThanAreKeptIsToldAsBefore(Lab.Format format) throws Exception {
     try (FileRepository repository = make(format)) {
       refs = RefdbDatabase.open(Lab.views(), repository, () -> request);
-      request = new AskedRefs();
-      for (int i = 0; i < 10 * AskedRefs.REFS_MAX; i++) {
+      request = new RequestRefCache();
+      for (int i = 0; i < 10 * RequestRefCache.REFS_MAX; i++) {
         assertNull(refs.exactRef("refs/heads/missing-" + i));
       }
       setElsewhere("refs/heads/missing-0", 1);
-      setElsewhere("refs/heads/missing-" + AskedRefs.REFS_MAX, 1);
+      setElsewhere("refs/heads/missing-" + RequestRefCache.REFS_MAX, 1);
       assertNull(refs.exactRef("refs/heads/missing-0"), "kept");
-      assertEquals(commits.get(1), id("refs/heads/missing-" + AskedRefs.REFS_MAX), "not kept");
+      assertEquals(commits.get(1), id("refs/heads/missing-" + RequestRefCache.REFS_MAX), "not kept");
     }
   }
 

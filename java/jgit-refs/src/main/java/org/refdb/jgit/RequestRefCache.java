@@ -12,18 +12,18 @@ import org.eclipse.jgit.lib.Ref;
  * ref as it was at its first look. It sees changes by this process at once. Once a request is about to write, each of
  * its answers is proved. For one thread.
  */
-public final class AskedRefs {
-  /** A request that asks for more refs seldom asks for one twice. */
+public final class RequestRefCache {
+  /** How many refs are cached; a request that reads more seldom reads one twice. */
   static final int REFS_MAX = 4096;
 
   private final Map<RefdbDatabase, Told> told = new IdentityHashMap<>();
   private int kept;
   private boolean isWriting;
 
-  /** The refs of one repository after a number of changes by this process. */
+  /** The cached refs of one repository, valid until this process changes its refs again. */
   private record Told(long changes, Map<String, Optional<Ref>> refs) {}
 
-  /** A ref as the request was told of it, unless this process has made changes since; else as it is. */
+  /** Returns a ref from the cache, or reads it if it is not cached or this process has changed refs since. */
   Ref ref(RefdbDatabase refs, long changes, String name) throws IOException {
     Told known = told.get(refs);
     if (known != null && known.changes != changes) {
@@ -32,7 +32,7 @@ public final class AskedRefs {
     }
     Optional<Ref> answer = known == null ? null : known.refs.get(name);
     if (answer == null) {
-      answer = Optional.ofNullable(refs.provedRef(name));
+      answer = Optional.ofNullable(refs.readRef(name));
       if (!isWriting && kept < REFS_MAX) {
         told.computeIfAbsent(refs, repository -> new Told(changes, new HashMap<>())).refs.put(name, answer);
         kept++;
@@ -41,7 +41,7 @@ public final class AskedRefs {
     return answer.orElse(null);
   }
 
-  /** The request writes: nothing that it was told counts any more. */
+  /** Clears the cache and stops caching, because the request is about to write. */
   void write() {
     isWriting = true;
     told.clear();
