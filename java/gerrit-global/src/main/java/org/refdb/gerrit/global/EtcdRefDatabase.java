@@ -23,12 +23,12 @@ import org.refdb.gerrit.global.transaction.Values;
 @Singleton
 public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
   private final GlobalRefs refs;
-  private final RolledBackRefs takenBack;
+  private final RolledBackRefs rolledBack;
 
   @Inject
-  EtcdRefDatabase(GlobalRefs refs, RolledBackRefs takenBack) {
+  EtcdRefDatabase(GlobalRefs refs, RolledBackRefs rolledBack) {
     this.refs = refs;
-    this.takenBack = takenBack;
+    this.rolledBack = rolledBack;
   }
 
   @Override
@@ -92,11 +92,11 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
               Values.expected(currRef),
               value,
               catchesUp,
-              revision -> takenBack.made(put, revision));
+              revision -> rolledBack.made(put, revision));
       return isDone;
     } finally {
       if (!isDone) {
-        takenBack.failed();
+        rolledBack.failed();
       }
     }
   }
@@ -126,7 +126,7 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
     try {
       AutoCloseable lock = refs.lock(project.get(), refName);
       return () -> {
-        takenBack.released(project.get(), refName);
+        rolledBack.released(project.get(), refName);
         lock.close();
       };
     } catch (GlobalRefException e) {

@@ -117,14 +117,14 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
       String project, RefView view, RefBatch batch, Consumer<EtcdArbiter.Ahead> ahead)
       throws IOException {
     for (int attempt = 1; ; attempt++) {
-      EtcdArbiter question = new EtcdArbiter(refs, project, storedOf(project), intents::begin);
+      EtcdArbiter arbiter = new EtcdArbiter(refs, project, storedOf(project), intents::begin);
       try {
-        return view.commit(batch, question);
+        return view.commit(batch, arbiter);
       } catch (EngineException e) {
-        NotAgreedException why = question.failure();
+        NotAgreedException why = arbiter.failure();
         if (why != null) {
           log.atInfo().log("an update of %s was refused: %s", project, why.getMessage());
-          question.ahead().ifPresent(ahead);
+          arbiter.ahead().ifPresent(ahead);
           throw why;
         }
         if (e.kind() != EngineException.Kind.UNDECIDED) {
@@ -132,12 +132,12 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
         }
         // The intent of another batch that holds no locks any more. The own intent remains if its answer came too late
         // for its group.
-        if (attempt == ATTEMPTS_MAX || e.path().isEmpty() || question.leavesIntent()) {
+        if (attempt == ATTEMPTS_MAX || e.path().isEmpty() || arbiter.leavesIntent()) {
           throw new NotAgreedException(NotAgreedException.Why.NO_ANSWER, e.getMessage(), e);
         }
         settleMet(project, view, Path.of(e.path().get()).getFileName().toString(), e);
       } finally {
-        end(project, view, question);
+        end(project, view, arbiter);
       }
     }
   }
@@ -146,14 +146,14 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
    * Releases the resources of a batch. An intent that remains is settled in the background, as soon as etcd and the
    * disk allow it.
    */
-  private void end(String project, RefView view, EtcdArbiter question) {
-    String id = question.intentId();
+  private void end(String project, RefView view, EtcdArbiter arbiter) {
+    String id = arbiter.intentId();
     if (id != null) {
       // Before the slot is returned, because the next batch that uses it may have an intent of the same name.
       intents.end(id);
     }
-    question.close();
-    if (id != null && question.leavesIntent() && isThere(view, id)) {
+    arbiter.close();
+    if (id != null && arbiter.leavesIntent() && isThere(view, id)) {
       open.put(id, new Open(project, view));
     }
   }

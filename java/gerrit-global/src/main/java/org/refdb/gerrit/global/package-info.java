@@ -5,9 +5,9 @@
  * <ul>
  *   <li>this package: what Gerrit loads by name, and the two interfaces
  *   <li>{@code admin}: SSH commands, REST endpoints and metrics
- *   <li>{@code watch}: hears of the updates of other nodes
+ *   <li>{@code watch}: learns of the updates of other nodes
  *   <li>{@code disk}: compares the refs on this node's disk with those in etcd
- *   <li>{@code transaction}: updates, locks and batches, none of whose outcomes is ever guessed when an answer is lost
+ *   <li>{@code transaction}: updates, locks and batches, none of whose outcomes is ever guessed when a response is lost
  *   <li>{@code etcd}: the client and the layout of its keys
  * </ul>
  *

@@ -23,14 +23,14 @@ import org.refdb.gerrit.refs.GlobalDecision;
 public final class Metrics implements LifecycleListener {
   private final MetricMaker maker;
   private final GlobalRefs refs;
-  private final WatchService heard;
+  private final WatchService watch;
   private final List<RegistrationHandle> handles = new ArrayList<>();
 
   @Inject
-  Metrics(MetricMaker maker, GlobalRefs refs, WatchService heard) {
+  Metrics(MetricMaker maker, GlobalRefs refs, WatchService watch) {
     this.maker = maker;
     this.refs = refs;
-    this.heard = heard;
+    this.watch = watch;
   }
 
   @Override
@@ -54,11 +54,11 @@ public final class Metrics implements LifecycleListener {
     counter("locks", "Locks of refs that were taken", counts.locks::sum);
     counter("locks_refused", "Locks of refs that were not acquired in time", counts.locksRefused::sum);
     gauge("locks_held", "Locks that this node holds or waits for", () -> refs.locks().count());
-    gauge("watch_lag", "Revisions that etcd is ahead of the changes this node has received", heard::lag);
-    gauge("watch_silent_millis", "Milliseconds since the last response of etcd's watch", heard::silentMillis);
-    counter("watch_restarts", "Times that etcd had compacted changes that this node had not received", heard::restarts);
-    gauge("behind_refs", "Refs whose value in etcd has not reached this disk yet", () -> heard.behind().refs());
-    gauge("behind_millis", "Milliseconds that the longest lagging ref has lagged", () -> heard.behind().millis());
+    gauge("watch_lag", "Revisions that etcd is ahead of the changes this node has received", watch::lag);
+    gauge("watch_silent_millis", "Milliseconds since the last response of etcd's watch", watch::silentMillis);
+    counter("watch_restarts", "Times that etcd had compacted changes that this node had not received", watch::restarts);
+    gauge("behind_refs", "Refs whose value in etcd has not reached this disk yet", () -> watch.behind().refs());
+    gauge("behind_millis", "Milliseconds that the longest lagging ref has lagged", () -> watch.behind().millis());
     Timer0 took =
         maker.newTimer(
             "update_latency",
@@ -72,11 +72,11 @@ public final class Metrics implements LifecycleListener {
   }
 
   private GlobalCounts inNativeMode() {
-    return heard.nativeMode().map(GlobalDecision::counts).orElse(GlobalCounts.NONE);
+    return watch.nativeMode().map(GlobalDecision::counts).orElse(GlobalCounts.NONE);
   }
 
   private void tellNative(LongConsumer took) {
-    heard.nativeMode().ifPresent(one -> one.tellTimes(took));
+    watch.nativeMode().ifPresent(one -> one.tellTimes(took));
   }
 
   private void counter(String name, String description, LongSupplier value) {

@@ -75,11 +75,11 @@ public record Status(
   }
 
   /** Queries each member separately, then etcd for its alarms. */
-  public static Status ask(GlobalRefs refs, WatchService heard) {
+  public static Status ask(GlobalRefs refs, WatchService watch) {
     return ask(
         refs,
-        heard.behind(),
-        heard.nativeMode().map(GlobalDecision::counts).orElse(GlobalCounts.NONE).unresolved());
+        watch.behind(),
+        watch.nativeMode().map(GlobalDecision::counts).orElse(GlobalCounts.NONE).unresolved());
   }
 
   public static Status ask(GlobalRefs refs, LaggingRefs.Report behind, long unresolvedInNativeMode) {

@@ -34,7 +34,9 @@ public record Stage(Optional<String> old, String next, Decider decider) {
     String[] words = text.split(" ");
     Optional<Decider> decider = words.length == 4 && words[0].equals(WORD) ? Decider.parse(words[3]) : Optional.empty();
     if (decider.isEmpty()) {
-      throw new GlobalRefException("etcd has \"" + text + "\" for a staged ref, which is not in the format of this refdb", null);
+      throw new GlobalRefException(
+          "etcd has \"" + text + "\" for a staged ref, which is not in the format of this refdb",
+          null);
     }
     return Optional.of(
         new Stage(
