@@ -1,6 +1,6 @@
 //! `refdb receive-pack`, also as `git-receive-pack`. See git-receive-pack(1).
 //!
-//! Where a repository needs more than refdb does, the real git is started instead: [`refdb_receive::hand_over`] decides.
+//! Where a repository needs more than refdb does, the real git is started instead: [`refdb_receive::delegation_reason`] decides.
 
 use crate::{
     Invocation,
@@ -11,7 +11,7 @@ use crate::{
 };
 use bstr::ByteSlice;
 use refdb::{Environment, Misuse, Repository, Store};
-use refdb_receive::{Call, Facts, ServeError, Settings, WorkLimits, hand_over, serve};
+use refdb_receive::{Call, Facts, ServeError, Settings, WorkLimits, delegation_reason, serve};
 use refdb_vfs::Fs;
 use std::{
     ffi::OsString,
@@ -60,7 +60,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::open_served(environment.clone().with("GIT_DIR", "."))?;
     let settings = Settings::of(session.store.config()).map_err(refdb::Error::from)?;
     let facts = Facts::of(&fs, session.store.repository(), &environment)?;
-    if hand_over(&settings, &facts).is_some() {
+    if delegation_reason(&settings, &facts).is_some() {
         check_git_may(&session.store)?;
         let options = invocation.words.split_last().map_or(&[][..], |(_, options)| options);
         let here = OsString::from(".");
@@ -78,7 +78,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
         Ok(()) => Ok(0),
         Err(ServeError::Store(error)) => Err(error.into()),
         Err(_) if refdb_vfs::interrupt::received().is_some() => Err(Failure::Interrupted),
-        Err(ServeError::LeftToGit(words)) => {
+        Err(ServeError::Delegated(words)) => {
             check_git_may(&session.store)?;
             replay::replay(&call, &words, settings.work_limits)
         }

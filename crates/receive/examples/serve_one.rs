@@ -1,7 +1,7 @@
 //! Answers pushes to one repository: `serve_one REPOSITORY PORT`, then `git push git://localhost:PORT/ main`.
 
 use refdb::{Reading, Store};
-use refdb_receive::{Call, Facts, Settings, hand_over, serve};
+use refdb_receive::{Call, Facts, Settings, delegation_reason, serve};
 use refdb_vfs::Fs;
 use std::{error::Error, io::Read, net::TcpListener, net::TcpStream, os::fd::AsFd};
 
@@ -28,7 +28,7 @@ fn answer(folder: &str, mut client: &TcpStream) -> Result<(), Box<dyn Error>> {
     let store = Store::builder(folder).reading(Reading::Cached(1 << 20)).sync(true).open()?;
     let facts = Facts::of(&Fs::real(), store.repository(), store.environment())?;
     let settings = Settings::of(store.config())?;
-    if let Some(reason) = hand_over(&settings, &facts) {
+    if let Some(reason) = delegation_reason(&settings, &facts) {
         return Err(format!("only git can receive pushes here: {reason}").into());
     }
     let call = Call::new("git".into(), "serve_one/1".into());

@@ -3,11 +3,11 @@ use refdb_types::is_below;
 
 /// Which refs clients do not see: `transfer.hideRefs` and `receive.hideRefs`, git-config(1).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Hidden {
+pub struct HiddenRefs {
     patterns: Vec<BString>,
 }
 
-impl Hidden {
+impl HiddenRefs {
     /// Adds a value of the setting; a later one outranks those before it.
     pub fn add(&mut self, pattern: &BStr) {
         self.patterns.push(pattern.trim_end_with(|c| c == '/').into());
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_passed_over_only_if_nothing_in_it_is_shown() {
-        let mut hidden = Hidden::default();
+        let mut hidden = HiddenRefs::default();
         for pattern in ["refs/changes", "refs/a", "!refs/a/shown", "refs/tags/", "!refs/tags", "^refs/b"] {
             hidden.add(pattern.into());
         }
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_last_pattern_that_fits_decides() {
-        let mut hidden = Hidden::default();
+        let mut hidden = HiddenRefs::default();
         for pattern in ["refs/changes/", "refs/heads/x", "!refs/heads/x/shown", "^refs/tags"] {
             hidden.add(pattern.into());
         }

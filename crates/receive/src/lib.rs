@@ -8,10 +8,10 @@
 //! 4. answers with [`wire::report`], in a [side band](wire::pkt::band) where the client asked for one.
 //!
 //! [`serve`](fn@serve) does all of it for a repository on disk: quarantine, connectivity and hooks. The refs are one
-//! transaction of the engine. [`hand_over`](fn@hand_over) says which repositories it must be spared.
+//! transaction of the engine. [`delegation_reason`](fn@delegation_reason) says which repositories it must be spared.
 #![forbid(unsafe_code)]
 
-mod hand_over;
+mod delegation;
 mod hidden;
 mod proc_receive;
 mod serve;
@@ -19,8 +19,8 @@ mod settings;
 mod watch;
 pub mod wire;
 
-pub use hand_over::{Facts, HandOver, hand_over};
-pub use hidden::Hidden;
+pub use delegation::{DelegationReason, Facts, delegation_reason};
+pub use hidden::HiddenRefs;
 pub use proc_receive::ProcReceive;
 pub use serve::{Call, ServeError, serve};
 pub use settings::{Deny, Settings};

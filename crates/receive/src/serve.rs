@@ -26,10 +26,10 @@ mod large_tags;
 mod policy;
 mod quarantine;
 mod session;
-mod starter;
+mod spawner;
 mod unpack;
 mod update;
-mod wording;
+mod redactor;
 
 pub use error::ServeError;
 pub use session::{Call, serve};

@@ -1,6 +1,6 @@
 //! What git-config(1) says of receiving: `receive.*`, `transfer.*` and the few others that matter here.
 
-use crate::{Hidden, ProcReceive, WorkLimits};
+use crate::{HiddenRefs, ProcReceive, WorkLimits};
 use bstr::ByteSlice;
 use refdb::config::{Config, ConfigError, Value};
 
@@ -42,7 +42,7 @@ pub struct Settings {
     /// `receive.procReceiveRefs`.
     pub proc_receive: ProcReceive,
     /// `transfer.hideRefs` and `receive.hideRefs`.
-    pub hidden: Hidden,
+    pub hidden: HiddenRefs,
     /// `core.maxTreeDepth`: how deep trees may be nested.
     pub tree_depth: i32,
     /// `refdb.receiveReadLimit` in bytes: larger commits, trees and tags of a push are read by git alone.
@@ -97,7 +97,7 @@ impl Settings {
             ofs_delta: true,
             signed_pushes: false,
             proc_receive: ProcReceive::default(),
-            hidden: Hidden::default(),
+            hidden: HiddenRefs::default(),
             tree_depth: TREE_DEPTH,
             read_max_bytes: READ_MAX_BYTES,
             work_limits: WORK_LIMITS,

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
 use refdb::{Store, Target};
-use refdb_receive::{Call, Facts, Settings, hand_over, serve};
+use refdb_receive::{Call, Facts, Settings, delegation_reason, serve};
 use refdb_testkit::{
     Git, RefFormat, Repo,
     crash::{Crash, kill_everywhere, refuse_everywhere},
@@ -50,7 +50,7 @@ impl Scene {
             Store::builder(dir).fs(fs.clone().signing_locks()).sync(sync).open().map_err(|error| error.to_string())?;
         let settings = Settings::of(store.config()).unwrap();
         let facts = Facts::of(store.fs(), store.repository(), store.environment()).unwrap();
-        assert_eq!(hand_over(&settings, &facts), None);
+        assert_eq!(delegation_reason(&settings, &facts), None);
         let mut call = Call::new(Git::find().program().into(), "test/1".into());
         call.stateless = true;
         let served = serve(&store, &settings, &call, input.as_fd(), output.as_fd());

@@ -1,6 +1,6 @@
 use super::{ServeError, channel::Channel};
 use crate::{
-    Hidden,
+    HiddenRefs,
     wire::{Advertisement, Offer},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -14,7 +14,7 @@ use std::{collections::HashSet, ops::ControlFlow};
 /// `others` are the objects of alternates' refs, shown under no name where no ref has shown them.
 pub(super) fn advertise(
     snapshot: &dyn Snapshot,
-    hidden: &Hidden,
+    hidden: &HiddenRefs,
     offer: &Offer,
     version_1: bool,
     others: Option<&[ObjectId]>,
@@ -23,20 +23,20 @@ pub(super) fn advertise(
     let mut packets = Vec::new();
     let advertisement = Advertisement::begin(offer, version_1, &mut packets);
     let seen = others.is_some().then(HashSet::new);
-    let mut shower = Shower { snapshot, hidden, advertisement, packets, seen, channel };
+    let mut advertiser = Advertiser { snapshot, hidden, advertisement, packets, seen, channel };
     let mut names = OrderedNames::default();
     let mut cursor = snapshot.cursor(false)?;
     loop {
         let (mut failed, mut behind) = (None, None);
         let walked = cursor.for_each(&mut |view| {
             let shown = if !names.accept(view.name) {
-                shower.pass_over("ignoring ref with broken name", view.name)
+                advertiser.pass_over("ignoring ref with broken name", view.name)
             } else {
-                shower.show(view.name, view.target)
+                advertiser.show(view.name, view.target)
             };
             match shown {
-                Ok(Shown::Alone) => ControlFlow::Continue(()),
-                Ok(Shown::AsAllBefore(name)) => {
+                Ok(Advertised::One) => ControlFlow::Continue(()),
+                Ok(Advertised::SkipTo(name)) => {
                     behind = Some(name);
                     ControlFlow::Break(())
                 }
@@ -55,15 +55,15 @@ pub(super) fn advertise(
                 None => break,
             },
             Err(refdb::Error::BrokenRef(broken)) => {
-                shower.pass_over("ignoring broken ref", broken.name.as_ref())?;
+                advertiser.pass_over("ignoring broken ref", broken.name.as_ref())?;
             }
             Err(error) => return Err(error.into()),
         }
     }
     for id in others.unwrap_or_default() {
-        shower.show(HAVE.into(), TargetView::Direct(*id))?;
+        advertiser.show(HAVE.into(), TargetView::Direct(*id))?;
     }
-    let Shower { advertisement, mut packets, channel, .. } = shower;
+    let Advertiser { advertisement, mut packets, channel, .. } = advertiser;
     advertisement.end(&mut packets);
     Ok(channel.send(&packets)?)
 }
@@ -72,16 +72,16 @@ pub(super) fn advertise(
 const HAVE: &str = ".have";
 
 /// What came of a ref.
-enum Shown {
+enum Advertised {
     /// It was shown or not, and the next is another matter.
-    Alone,
+    One,
     /// It is hidden, and so is every ref before this name.
-    AsAllBefore(BString),
+    SkipTo(BString),
 }
 
-struct Shower<'a, 'c> {
+struct Advertiser<'a, 'c> {
     snapshot: &'a dyn Snapshot,
-    hidden: &'a Hidden,
+    hidden: &'a HiddenRefs,
     advertisement: Advertisement,
     packets: Vec<u8>,
     /// What was shown, where that matters.
@@ -89,13 +89,13 @@ struct Shower<'a, 'c> {
     channel: &'a mut Channel<'c>,
 }
 
-impl Shower<'_, '_> {
-    fn show(&mut self, name: &BStr, target: TargetView<'_>) -> Result<Shown, ServeError> {
+impl Advertiser<'_, '_> {
+    fn show(&mut self, name: &BStr, target: TargetView<'_>) -> Result<Advertised, ServeError> {
         if self.hidden.covers(name) {
             return Ok(match self.hidden.folder_around(name) {
-                None => Shown::Alone,
+                None => Advertised::One,
                 // `0` follows `/`.
-                Some(folder) => Shown::AsAllBefore([folder.as_bytes(), b"0"].concat().into()),
+                Some(folder) => Advertised::SkipTo([folder.as_bytes(), b"0"].concat().into()),
             });
         }
         let id = match target {
@@ -103,7 +103,7 @@ impl Shower<'_, '_> {
             TargetView::Symbolic(target) => match follow(self.snapshot, target)? {
                 Some(id) => id,
                 // It is an unborn branch, or a mistake of its maker: no client needs to hear of it.
-                None => return Ok(Shown::Alone),
+                None => return Ok(Advertised::One),
             },
         };
         if id.is_null() {
@@ -111,21 +111,21 @@ impl Shower<'_, '_> {
         }
         let is_new = self.seen.as_mut().is_none_or(|seen| seen.insert(id));
         if !is_new && name == HAVE {
-            return Ok(Shown::Alone);
+            return Ok(Advertised::One);
         }
         if !self.advertisement.add(&id, name, &mut self.packets) {
             return self.pass_over("ignoring ref whose name is too long for the protocol", name);
         }
-        self.channel.relieve(&mut self.packets)?;
-        Ok(Shown::Alone)
+        self.channel.send_if_full(&mut self.packets)?;
+        Ok(Advertised::One)
     }
 
-    fn pass_over(&mut self, why: &str, name: &BStr) -> Result<Shown, ServeError> {
+    fn pass_over(&mut self, why: &str, name: &BStr) -> Result<Advertised, ServeError> {
         let mut message = BString::from(why);
         message.push(b' ');
         message.extend_from_slice(name);
         self.channel.warning(&message)?;
-        Ok(Shown::Alone)
+        Ok(Advertised::One)
     }
 }
 

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 impl Session<'_, '_> {
     /// Refuses commands for symbolic refs that cannot be followed. Another command may name the ref at the end: one is
     /// enough, and two that differ are refused.
-    pub(super) fn refuse_aliases(&mut self) -> Result<(), ServeError> {
+    pub(super) fn check_aliases(&mut self) -> Result<(), ServeError> {
         let commands = &self.request.commands;
         let mut order: Vec<usize> = (0..commands.len()).collect();
         order.sort_by(|a, b| commands.get(*a).name.cmp(commands.get(*b).name));
@@ -56,7 +56,7 @@ impl Session<'_, '_> {
     fn judge_alias(&mut self, link: usize, end: usize) -> Result<(), ServeError> {
         let (one, other) = (self.request.commands.get(link), self.request.commands.get(end));
         if (one.old, one.new) == (other.old, other.new) {
-            self.outcomes[link].is_said_by_another = true;
+            self.outcomes[link].is_duplicate = true;
             return Ok(());
         }
         let text = format!(

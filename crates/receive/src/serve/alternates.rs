@@ -21,7 +21,7 @@ use std::{
 };
 
 /// Variables that are about one repository, and must not reach a program that works in another.
-const OF_ONE_REPOSITORY: [&str; 14] = [
+const REPOSITORY_VARIABLES: [&str; 14] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_CONFIG",
     "GIT_CONFIG_PARAMETERS",
@@ -61,7 +61,7 @@ pub(super) fn tips(
         if !repository.join("refs").is_dir() {
             continue;
         }
-        let mut command = asking(store, git, repository);
+        let mut command = listing_command(store, git, repository);
         let Ok(mut child) = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn() else { continue };
         let heard = hear(&mut child, store.hash(), limits, client, &mut tips);
         if !matches!(heard, Ok(Heard::All)) {
@@ -133,7 +133,7 @@ fn hear(
 }
 
 /// The program that lists them: the one that is configured, else git.
-fn asking(store: &Store, git: &OsStr, repository: &Path) -> Command {
+fn listing_command(store: &Store, git: &OsStr, repository: &Path) -> Command {
     let text = |key: &str| store.config().last(key).and_then(|value| value.raw.map(BStr::to_owned));
     let mut command = match text("core.alternaterefscommand") {
         Some(words) => {
@@ -157,7 +157,7 @@ fn asking(store: &Store, git: &OsStr, repository: &Path) -> Command {
     if !folder.as_os_str().is_empty() {
         command.current_dir(folder);
     }
-    for name in OF_ONE_REPOSITORY {
+    for name in REPOSITORY_VARIABLES {
         command.env_remove(name);
     }
     command

@@ -1,4 +1,4 @@
-use super::wording::Wording;
+use super::redactor::Redactor;
 use crate::wire::pkt::{self, Band};
 use bstr::BStr;
 use refdb_vfs::interrupt;
@@ -19,12 +19,12 @@ use std::{
 /// Text for its user goes through the second side band. Where the client knows no bands, it goes to our standard error.
 pub(super) struct Channel<'c> {
     output: BorrowedFd<'c>,
-    way: Way,
+    mode: WriteMode,
     side_band: bool,
     /// After how much silence the client is told that we are alive.
     keep_alive: Option<Duration>,
     client: Client,
-    wording: Wording,
+    redactor: Redactor,
 }
 
 /// Whether the client must hear us.
@@ -39,33 +39,33 @@ enum Client {
 }
 
 /// How something is written without waiting. A signal would not end a write that waits for a client who reads nothing.
-enum Way {
+enum WriteMode {
     /// The pipe, opened once more: others may share the one we were given, and are not to find it changed.
     Pipe(OwnedFd),
     Socket,
     /// A file, or a pipe that we may not open: it waits.
-    Waiting,
+    Blocking,
 }
 
-impl Way {
+impl WriteMode {
     fn to(output: BorrowedFd<'_>) -> Self {
         let kind = rustix::fs::fstat(output).map(|stat| FileType::from_raw_mode(stat.st_mode));
         match kind {
-            Ok(FileType::Socket) => Way::Socket,
+            Ok(FileType::Socket) => WriteMode::Socket,
             Ok(FileType::Fifo) => {
                 let path = format!("/proc/self/fd/{}", output.as_raw_fd());
                 let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-                rustix::fs::open(path, flags, Mode::empty()).map_or(Way::Waiting, Way::Pipe)
+                rustix::fs::open(path, flags, Mode::empty()).map_or(WriteMode::Blocking, WriteMode::Pipe)
             }
-            _ => Way::Waiting,
+            _ => WriteMode::Blocking,
         }
     }
 
     fn write(&self, output: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
         match self {
-            Way::Pipe(pipe) => rustix::io::write(pipe, bytes),
-            Way::Socket => rustix::net::send(output, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
-            Way::Waiting => rustix::io::write(output, bytes),
+            WriteMode::Pipe(pipe) => rustix::io::write(pipe, bytes),
+            WriteMode::Socket => rustix::net::send(output, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+            WriteMode::Blocking => rustix::io::write(output, bytes),
         }
     }
 }
@@ -74,8 +74,8 @@ impl Way {
 const SEND_BYTES: usize = 128 << 10;
 
 impl<'c> Channel<'c> {
-    pub(super) fn new(output: BorrowedFd<'c>, wording: Wording) -> Self {
-        Channel { output, way: Way::to(output), side_band: false, keep_alive: None, client: Client::Needed, wording }
+    pub(super) fn new(output: BorrowedFd<'c>, redactor: Redactor) -> Self {
+        Channel { output, mode: WriteMode::to(output), side_band: false, keep_alive: None, client: Client::Needed, redactor }
     }
 
     /// The client knows side bands.
@@ -93,7 +93,7 @@ impl<'c> Channel<'c> {
     }
 
     /// From now on a client that leaves is no error.
-    pub(super) fn outlive_client(&mut self) {
+    pub(super) fn ignore_disconnect(&mut self) {
         if self.client == Client::Needed {
             self.client = Client::Dispensable;
         }
@@ -115,7 +115,7 @@ impl<'c> Channel<'c> {
 
     fn write(&mut self, mut packets: &[u8]) -> io::Result<()> {
         while !packets.is_empty() {
-            match self.way.write(self.output, packets) {
+            match self.mode.write(self.output, packets) {
                 Ok(written) => packets = &packets[written..],
                 Err(Errno::INTR) => interrupt::check()?,
                 Err(Errno::AGAIN) => self.await_client()?,
@@ -139,7 +139,7 @@ impl<'c> Channel<'c> {
     }
 
     /// Sends `packets` once there are enough of them.
-    pub(super) fn relieve(&mut self, packets: &mut Vec<u8>) -> io::Result<()> {
+    pub(super) fn send_if_full(&mut self, packets: &mut Vec<u8>) -> io::Result<()> {
         if packets.len() >= SEND_BYTES {
             self.send(packets)?;
             packets.clear();
@@ -184,7 +184,7 @@ impl<'c> Channel<'c> {
     }
 
     fn line<'n>(&mut self, prefix: &str, message: &[u8], names: impl Iterator<Item = &'n BStr>) -> io::Result<()> {
-        let lines = [prefix.as_bytes(), &self.wording.shown(message, names), b"\n"].concat();
+        let lines = [prefix.as_bytes(), &self.redactor.redact(message, names), b"\n"].concat();
         self.text(&lines)
     }
 

@@ -12,7 +12,7 @@ pub enum ServeError {
     /// The client wants a thing that only git does. It is a shallow clone, or signs, or pushes to refs of a
     /// proc-receive hook. This is what it said, read after the advertisement.
     #[error("the push is one for git")]
-    LeftToGit(Vec<u8>),
+    Delegated(Vec<u8>),
     /// The client, or a program, could not be reached.
     #[error(transparent)]
     Io(#[from] io::Error),

@@ -4,7 +4,7 @@ use super::{
     ServeError,
     child::{Alive, Ended, Input, Output, Program},
     session::Session,
-    starter::Starter,
+    spawner::Spawner,
 };
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -77,15 +77,15 @@ impl Session<'_, '_> {
     }
 
     /// The update hook's programs, each with what all its starts have in common.
-    pub(super) fn update_programs(&self) -> Result<Vec<(Program, Option<Starter>)>, ServeError> {
+    pub(super) fn update_programs(&self) -> Result<Vec<(Program, Option<Spawner>)>, ServeError> {
         let programs = self.programs("update")?.into_iter();
-        programs.map(|program| Starter::new(&program).map(|starter| (program, starter)).map_err(Into::into)).collect()
+        programs.map(|program| Spawner::new(&program).map(|spawner| (program, spawner)).map_err(Into::into)).collect()
     }
 
     /// Asks the update hook for one command. Whether it agrees.
     pub(super) fn update_hook(
         &mut self,
-        programs: &[(Program, Option<Starter>)],
+        programs: &[(Program, Option<Spawner>)],
         at: usize,
     ) -> Result<bool, ServeError> {
         if programs.is_empty() {
@@ -95,9 +95,9 @@ impl Session<'_, '_> {
         let name = OsStr::from_bytes(command.name).to_owned();
         let words = [name, command.old.to_string().into(), command.new.to_string().into()];
         let mut all_succeeded = true;
-        for (program, starter) in programs {
-            let ended = match starter {
-                Some(starter) => program.run_by(|user| starter.start(&words, user), &mut self.channel)?,
+        for (program, spawner) in programs {
+            let ended = match spawner {
+                Some(spawner) => program.run_by(|user| spawner.start(&words, user), &mut self.channel)?,
                 None => self.run(program, &words, Input::Nothing)?,
             };
             all_succeeded &= ended.success();

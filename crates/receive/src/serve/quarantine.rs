@@ -94,7 +94,7 @@ impl Quarantine {
                 continue;
             }
             let name = OsStr::from_bytes(&name);
-            release.what_is_gone(&self.folder.folder(name)?, &self.objects.path().join(name))?;
+            release.restore_missing(&self.folder.folder(name)?, &self.objects.path().join(name))?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::{
     child::{Alive, Input, Output, Program},
     policy,
     quarantine::Quarantine,
-    wording::Wording,
+    redactor::Redactor,
 };
 use crate::{
     Settings,
@@ -74,14 +74,14 @@ impl Call {
 pub(super) struct Outcome {
     pub(super) refusal: Option<BString>,
     /// Another command says the same.
-    pub(super) is_said_by_another: bool,
+    pub(super) is_duplicate: bool,
     pub(super) did_not_exist: bool,
 }
 
 impl Outcome {
     /// Whether it is to be carried out.
     pub(super) fn is_open(&self) -> bool {
-        self.refusal.is_none() && !self.is_said_by_another
+        self.refusal.is_none() && !self.is_duplicate
     }
 
     /// Whether a ref has changed, once all is done.
@@ -125,7 +125,7 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     let fs = store.fs().clone();
     let folder = std::path::absolute(store.repository().git_dir())?.components().collect::<PathBuf>();
-    let mut channel = Channel::new(output, Wording::of(&folder));
+    let mut channel = Channel::new(output, Redactor::of(&folder));
     let offer = Offer {
         hash: store.hash(),
         atomic: settings.atomic,
@@ -181,8 +181,8 @@ impl Session<'_, '_> {
             if reader.is_at_start() || !self.settings.proc_receive.is_empty() {
                 heard.extend_from_slice(&bytes);
             }
-            if reader.is_at_start() && is_left_to_git(&heard) {
-                return Err(ServeError::LeftToGit(heard));
+            if reader.is_at_start() && needs_git(&heard) {
+                return Err(ServeError::Delegated(heard));
             }
             let taken = reader.take(&bytes)?;
             assert_eq!(taken, bytes.len(), "the request ended before the bytes that it wanted");
@@ -192,7 +192,7 @@ impl Session<'_, '_> {
         }
         self.request = reader.finish()?;
         if self.request.commands.iter().any(|command| self.settings.proc_receive.takes(command)) {
-            return Err(ServeError::LeftToGit(heard));
+            return Err(ServeError::Delegated(heard));
         }
         self.outcomes = vec![Outcome::default(); self.request.commands.len()];
         if self.request.capabilities.side_band {
@@ -260,7 +260,7 @@ impl Session<'_, '_> {
         self.report(failure.as_ref().map(AsRef::as_ref))?;
         self.receive_hook("post-receive", |session, at| session.outcomes[at].has_changed())?;
         self.post_update_hook()?;
-        self.tidy_up()?;
+        self.run_maintenance()?;
         Ok(self.channel.end()?)
     }
 
@@ -307,7 +307,7 @@ impl Session<'_, '_> {
     }
 
     /// What the settings want done after a push.
-    fn tidy_up(&mut self) -> Result<(), ServeError> {
+    fn run_maintenance(&mut self) -> Result<(), ServeError> {
         if self.settings.auto_gc && self.flag("maintenance.auto").unwrap_or(true) {
             let detach = self.flag("maintenance.autodetach").or(self.flag("gc.autodetach")).unwrap_or(true);
             // Git before 2.47 does not know the word, and its gc detaches by itself. A newer one that detaches says nothing.
@@ -377,7 +377,7 @@ impl Session<'_, '_> {
 }
 
 /// Whether a request begins with a line that is no command.
-fn is_left_to_git(first: &[u8]) -> bool {
+fn needs_git(first: &[u8]) -> bool {
     let line = first.get(pkt::LENGTH_BYTES..).unwrap_or_default();
     line.starts_with(b"shallow ") || line.starts_with(b"push-cert")
 }

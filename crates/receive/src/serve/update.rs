@@ -6,7 +6,7 @@ use super::{
     child::{Alive, Input, Output, Program},
     policy::{self, Judgement},
     session::Session,
-    starter::Starter,
+    spawner::Spawner,
 };
 use crate::wire::Command;
 use bstr::{BString, ByteSlice};
@@ -18,12 +18,12 @@ use refdb_types::{ObjectId, RefName};
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 /// What the commands are judged by besides the settings, found once a push.
-struct World<'o> {
+struct PushContext<'o> {
     /// The ref that HEAD leads to.
     head: RefName,
     /// Whether HEAD's branch is checked out.
     is_checked_out: bool,
-    update_hook: Vec<(Program, Option<Starter>)>,
+    update_hook: Vec<(Program, Option<Spawner>)>,
     message: Arc<BString>,
     /// History, unless only git knows how it was changed.
     ancestry: Option<RefCell<Ancestry<'o>>>,
@@ -32,10 +32,10 @@ struct World<'o> {
 impl Session<'_, '_> {
     /// Changes the refs that nobody has refused yet.
     pub(super) fn update_refs(&mut self) -> Result<(), ServeError> {
-        self.refuse_aliases()?;
+        self.check_aliases()?;
         self.follow_large_tags()?;
         let (Resolved::Object { name: head, .. } | Resolved::Missing(head)) = self.store.resolve(&head_name())?;
-        let world = World {
+        let context = PushContext {
             head,
             // Without a setting a repository that is named by its folder is bare, for git.
             is_checked_out: self
@@ -53,21 +53,21 @@ impl Session<'_, '_> {
         };
         self.advise_of_ignored("reference-transaction");
         if self.request.capabilities.atomic {
-            self.update_atomically(&world)
+            self.update_atomically(&context)
         } else {
             // Apart, so that a ref can be made where a deleted one was in the way.
-            self.update_each(&world, true)?;
-            self.update_each(&world, false)
+            self.update_each(&context, true)?;
+            self.update_each(&context, false)
         }
     }
 
-    fn update_atomically(&mut self, world: &World<'_>) -> Result<(), ServeError> {
+    fn update_atomically(&mut self, context: &PushContext<'_>) -> Result<(), ServeError> {
         let mut transaction = self.store.transaction();
         for at in 0..self.outcomes.len() {
             if !self.outcomes[at].is_open() {
                 continue;
             }
-            let added = match self.judge(at, world)? {
+            let added = match self.judge(at, context)? {
                 Some(edit) => transaction.add(edit),
                 None => {
                     self.refuse_all("atomic push failure");
@@ -79,21 +79,21 @@ impl Session<'_, '_> {
                     refdb::Error::Rejected(rejection) => rejection.reason().as_str(),
                     _ => "failed to update ref",
                 };
-                self.say_error(error)?;
+                self.report_error(error)?;
                 self.refuse(at, reason);
                 self.refuse_all("atomic push failure");
                 return Ok(());
             }
         }
-        self.channel.outlive_client();
+        self.channel.ignore_disconnect();
         if let Err(error) = transaction.commit() {
-            self.say_error(error)?;
+            self.report_error(error)?;
             self.refuse_all("atomic transaction failed");
         }
         Ok(())
     }
 
-    fn update_each(&mut self, world: &World, deletions: bool) -> Result<(), ServeError> {
+    fn update_each(&mut self, context: &PushContext, deletions: bool) -> Result<(), ServeError> {
         let options = TransactionOptions { mode: Mode::PerEdit, ..TransactionOptions::default() };
         let mut transaction = self.store.transaction();
         transaction.options(options);
@@ -103,11 +103,11 @@ impl Session<'_, '_> {
             if !self.outcomes[at].is_open() || self.request.commands.get(at).deletes() != deletions {
                 continue;
             }
-            let Some(edit) = self.judge(at, world)? else { continue };
+            let Some(edit) = self.judge(at, context)? else { continue };
             match transaction.add(edit) {
                 Ok(()) => commands.push(at),
                 Err(error) => {
-                    self.say_error(error)?;
+                    self.report_error(error)?;
                     self.refuse(at, if deletions { "failed to delete" } else { "failed to update ref" });
                 }
             }
@@ -115,19 +115,19 @@ impl Session<'_, '_> {
         if commands.is_empty() {
             return Ok(());
         }
-        self.channel.outlive_client();
+        self.channel.ignore_disconnect();
         match transaction.commit() {
             Ok(committed) => {
                 let mut reasons = HashMap::new();
                 for (position, rejection) in committed.rejected {
-                    self.say_rejection(&rejection)?;
+                    self.report_rejection(&rejection)?;
                     let name = self.request.commands.get(commands[position]).name.to_owned();
                     reasons.insert(name, rejection.reason().as_str());
                 }
                 self.refuse_names(&reasons);
             }
             Err(error) => {
-                self.say_error(error)?;
+                self.report_error(error)?;
                 // Nothing follows, as with git; what was deleted before is deleted.
                 for at in 0..self.outcomes.len() {
                     if deletions || !self.request.commands.get(at).deletes() {
@@ -152,31 +152,31 @@ impl Session<'_, '_> {
         }
     }
 
-    fn say_error(&mut self, error: refdb::Error) -> Result<(), ServeError> {
+    fn report_error(&mut self, error: refdb::Error) -> Result<(), ServeError> {
         if refdb_vfs::interrupt::received().is_some() {
             return Err(error.into());
         }
         match &error {
-            refdb::Error::Rejected(rejection) => self.say_rejection(rejection),
+            refdb::Error::Rejected(rejection) => self.report_rejection(rejection),
             _ => Ok(self.channel.error(error.to_string().as_bytes())?),
         }
     }
 
-    fn say_rejection(&mut self, rejection: &Rejection) -> Result<(), ServeError> {
+    fn report_rejection(&mut self, rejection: &Rejection) -> Result<(), ServeError> {
         Ok(self.channel.error_about(rejection.to_string().as_bytes(), rejection.names())?)
     }
 
     /// The edit for a command, unless a rule or the update hook refuses it.
-    fn judge(&mut self, at: usize, world: &World<'_>) -> Result<Option<Edit>, ServeError> {
+    fn judge(&mut self, at: usize, context: &PushContext<'_>) -> Result<Option<Edit>, ServeError> {
         let command = self.request.commands.get(at);
         let objects = self.objects;
-        let is_head = command.name == world.head.as_bstr();
+        let is_head = command.name == context.head.as_bstr();
         let name = policy::name(command);
         if self.pass(at, name)?.is_none() {
             return Ok(None);
         }
         let command = self.request.commands.get(at);
-        if world.is_checked_out && is_head {
+        if context.is_checked_out && is_head {
             let judgement = policy::current(command, self.settings);
             // A deletion is judged by a setting of its own, too.
             if self.pass(at, judgement)?.is_none() {
@@ -195,16 +195,16 @@ impl Session<'_, '_> {
         } else {
             Judgement::default()
         };
-        if self.pass(at, judgement)?.is_none() || !self.is_fast_forward_enough(at, world)? {
+        if self.pass(at, judgement)?.is_none() || !self.is_fast_forward_enough(at, context)? {
             return Ok(None);
         }
-        if !self.update_hook(&world.update_hook, at)? {
+        if !self.update_hook(&context.update_hook, at)? {
             let text = [b"hook declined to update ", self.request.commands.get(at).name.as_bytes()].concat();
             self.channel.error(&text)?;
             self.refuse(at, "hook declined");
             return Ok(None);
         }
-        self.edit(at, world)
+        self.edit(at, context)
     }
 
     /// Says what a judgement says; `None` if it refuses the command.
@@ -224,7 +224,7 @@ impl Session<'_, '_> {
         })
     }
 
-    fn is_fast_forward_enough(&mut self, at: usize, world: &World<'_>) -> Result<bool, ServeError> {
+    fn is_fast_forward_enough(&mut self, at: usize, context: &PushContext<'_>) -> Result<bool, ServeError> {
         let command = self.request.commands.get(at);
         if !policy::must_be_fast_forward(command, self.settings) {
             return Ok(true);
@@ -238,7 +238,7 @@ impl Session<'_, '_> {
                 return Ok(false);
             }
         }
-        let known = world.ancestry.as_ref().and_then(|ancestry| ancestry.borrow_mut().leads_to(new, old));
+        let known = context.ancestry.as_ref().and_then(|ancestry| ancestry.borrow_mut().leads_to(new, old));
         let leads_to_old = match known {
             Some(known) => known,
             None => {
@@ -254,7 +254,7 @@ impl Session<'_, '_> {
         Ok(self.pass(at, judgement)?.is_some())
     }
 
-    fn edit(&mut self, at: usize, world: &World<'_>) -> Result<Option<Edit>, ServeError> {
+    fn edit(&mut self, at: usize, context: &PushContext<'_>) -> Result<Option<Edit>, ServeError> {
         let Command { old, new, name } = self.request.commands.get(at);
         let Some(name) = RefName::new_safe(name.to_vec()) else {
             self.refuse(at, "funny refname");
@@ -273,7 +273,7 @@ impl Session<'_, '_> {
         } else {
             (Change::Set(Target::Direct(new)), Precondition::MustMatch(Target::Direct(old)))
         };
-        let log = LogOptions { message: Some(Arc::clone(&world.message)), ..LogOptions::default() };
+        let log = LogOptions { message: Some(Arc::clone(&context.message)), ..LogOptions::default() };
         Ok(Some(Edit { name, change, expected, deref: true, log }))
     }
 

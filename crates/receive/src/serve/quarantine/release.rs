@@ -69,7 +69,7 @@ impl Release<'_> {
         if self.sync && !entries.is_empty() { self.sync_folder(to) } else { Ok(()) }
     }
 
-    pub(super) fn what_is_gone(&self, from: &Folder, to: &Path) -> Result<()> {
+    pub(super) fn restore_missing(&self, from: &Folder, to: &Path) -> Result<()> {
         let mut is_changed = false;
         for (name, _) in self.entries(from)? {
             let name = OsStr::from_bytes(&name);

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// Why a push is left to git. docs/operating/receive-pack.md has the list for people.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HandOver {
+pub enum DelegationReason {
     /// Signed pushes are asked for.
     SignedPushes,
     /// A push to the branch that is checked out changes the working tree too.
@@ -36,43 +36,43 @@ pub enum HandOver {
     RefVariables,
 }
 
-impl HandOver {
+impl DelegationReason {
     /// All of them.
-    pub const ALL: [HandOver; 13] = [
-        HandOver::SignedPushes,
-        HandOver::UpdateInstead,
-        HandOver::FsckMessages,
-        HandOver::Shallow,
-        HandOver::Alternates,
-        HandOver::PartialClone,
-        HandOver::Namespace,
-        HandOver::Worktrees,
-        HandOver::InProgress,
-        HandOver::Quarantine,
-        HandOver::ObjectVariables,
-        HandOver::WorkTree,
-        HandOver::RefVariables,
+    pub const ALL: [DelegationReason; 13] = [
+        DelegationReason::SignedPushes,
+        DelegationReason::UpdateInstead,
+        DelegationReason::FsckMessages,
+        DelegationReason::Shallow,
+        DelegationReason::Alternates,
+        DelegationReason::PartialClone,
+        DelegationReason::Namespace,
+        DelegationReason::Worktrees,
+        DelegationReason::InProgress,
+        DelegationReason::Quarantine,
+        DelegationReason::ObjectVariables,
+        DelegationReason::WorkTree,
+        DelegationReason::RefVariables,
     ];
 }
 
-impl fmt::Display for HandOver {
+impl fmt::Display for DelegationReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            HandOver::SignedPushes => "receive.certNonceSeed is set",
-            HandOver::UpdateInstead => "receive.denyCurrentBranch is updateInstead",
-            HandOver::FsckMessages => "receive.fsck.* is set",
-            HandOver::Shallow => "the repository is shallow",
-            HandOver::Alternates => {
+            DelegationReason::SignedPushes => "receive.certNonceSeed is set",
+            DelegationReason::UpdateInstead => "receive.denyCurrentBranch is updateInstead",
+            DelegationReason::FsckMessages => "receive.fsck.* is set",
+            DelegationReason::Shallow => "the repository is shallow",
+            DelegationReason::Alternates => {
                 "objects/info/alternates names a folder that has alternates itself, or is not there"
             }
-            HandOver::PartialClone => "the repository is a partial clone",
-            HandOver::Namespace => "GIT_NAMESPACE is set",
-            HandOver::Worktrees => "the repository has linked worktrees",
-            HandOver::InProgress => "a rebase or bisection is under way",
-            HandOver::Quarantine => "GIT_QUARANTINE_PATH is set",
-            HandOver::ObjectVariables => "GIT_OBJECT_DIRECTORY or GIT_ALTERNATE_OBJECT_DIRECTORIES is set",
-            HandOver::WorkTree => "GIT_WORK_TREE is set",
-            HandOver::RefVariables => "GIT_REFERENCE_BACKEND is set",
+            DelegationReason::PartialClone => "the repository is a partial clone",
+            DelegationReason::Namespace => "GIT_NAMESPACE is set",
+            DelegationReason::Worktrees => "the repository has linked worktrees",
+            DelegationReason::InProgress => "a rebase or bisection is under way",
+            DelegationReason::Quarantine => "GIT_QUARANTINE_PATH is set",
+            DelegationReason::ObjectVariables => "GIT_OBJECT_DIRECTORY or GIT_ALTERNATE_OBJECT_DIRECTORIES is set",
+            DelegationReason::WorkTree => "GIT_WORK_TREE is set",
+            DelegationReason::RefVariables => "GIT_REFERENCE_BACKEND is set",
         })
     }
 }
@@ -134,23 +134,23 @@ impl Facts {
 }
 
 /// Why pushes to this repository are left to git; `None` if they are not.
-pub fn hand_over(settings: &Settings, facts: &Facts) -> Option<HandOver> {
+pub fn delegation_reason(settings: &Settings, facts: &Facts) -> Option<DelegationReason> {
     let reasons = [
-        (settings.signed_pushes, HandOver::SignedPushes),
-        (settings.deny_current == Deny::UpdateInstead, HandOver::UpdateInstead),
-        (settings.fsck_messages, HandOver::FsckMessages),
-        (facts.shallow, HandOver::Shallow),
-        (facts.alternates, HandOver::Alternates),
-        (facts.partial_clone, HandOver::PartialClone),
-        (facts.namespace, HandOver::Namespace),
-        (facts.worktrees, HandOver::Worktrees),
-        (facts.in_progress, HandOver::InProgress),
-        (facts.quarantine, HandOver::Quarantine),
-        (facts.object_variables, HandOver::ObjectVariables),
-        (facts.work_tree, HandOver::WorkTree),
-        (facts.ref_variables, HandOver::RefVariables),
+        (settings.signed_pushes, DelegationReason::SignedPushes),
+        (settings.deny_current == Deny::UpdateInstead, DelegationReason::UpdateInstead),
+        (settings.fsck_messages, DelegationReason::FsckMessages),
+        (facts.shallow, DelegationReason::Shallow),
+        (facts.alternates, DelegationReason::Alternates),
+        (facts.partial_clone, DelegationReason::PartialClone),
+        (facts.namespace, DelegationReason::Namespace),
+        (facts.worktrees, DelegationReason::Worktrees),
+        (facts.in_progress, DelegationReason::InProgress),
+        (facts.quarantine, DelegationReason::Quarantine),
+        (facts.object_variables, DelegationReason::ObjectVariables),
+        (facts.work_tree, DelegationReason::WorkTree),
+        (facts.ref_variables, DelegationReason::RefVariables),
     ];
-    debug_assert_eq!(reasons.map(|(_, reason)| reason), HandOver::ALL);
+    debug_assert_eq!(reasons.map(|(_, reason)| reason), DelegationReason::ALL);
     reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason)
 }
 
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn the_page_for_people_names_every_reason() {
         let page = include_str!("../../../docs/operating/receive-pack.md");
-        for reason in HandOver::ALL {
+        for reason in DelegationReason::ALL {
             assert!(page.contains(&format!("- {reason}")), "the page does not name: {reason}");
         }
     }

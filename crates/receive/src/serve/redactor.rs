@@ -4,15 +4,15 @@ use bstr::{BStr, BString, ByteSlice};
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
 /// Rewrites messages of the engine for the client of one repository.
-pub(super) struct Wording {
+pub(super) struct Redactor {
     /// The absolute path of the repository. The empty path leaves messages as they are.
     repository: BString,
 }
 
-impl Wording {
-    /// The wording for a repository at this absolute path.
+impl Redactor {
+    /// The redactor for a repository at this absolute path.
     pub(super) fn of(repository: &Path) -> Self {
-        Wording { repository: repository.as_os_str().as_bytes().trim_end_with(|slash| slash == '/').into() }
+        Redactor { repository: repository.as_os_str().as_bytes().trim_end_with(|slash| slash == '/').into() }
     }
 
     /// The message with paths below the repository relative to it, as git has them. Each of `names` gets back its bytes that are
@@ -20,7 +20,7 @@ impl Wording {
     ///
     /// Where a lock file is signed, the new content of a ref lies in a second file beside it. Messages name the lock instead,
     /// since the client knows no other.
-    pub(super) fn shown<'n>(&self, message: &[u8], names: impl Iterator<Item = &'n BStr>) -> BString {
+    pub(super) fn redact<'n>(&self, message: &[u8], names: impl Iterator<Item = &'n BStr>) -> BString {
         let mut shown = BString::from(message.trim_end());
         if !self.repository.is_empty() {
             for (end, short) in [("/", "./"), ("'", ".'")] {
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn a_message_shows_neither_where_the_repository_is_nor_other_bytes_than_the_clients() {
-        let wording = Wording::of(Path::new("/srv/git/x.git"));
+        let redactor = Redactor::of(Path::new("/srv/git/x.git"));
         let names = [&b"refs/heads/\xff"[..], b"refs/heads/\xffa", b"refs/heads/plain"].map(BStr::new);
         for (message, shown) in [
             (&b"cannot open '/srv/git/x.git/objects/pack': no\n"[..], &b"cannot open './objects/pack': no"[..]),
@@ -52,7 +52,7 @@ mod tests {
             (b"cannot write './refs/heads/x.lock.lock': full", b"cannot write './refs/heads/x.lock': full"),
             ("refs/heads/\u{fffd}a, 'refs/heads/\u{fffd}'".as_bytes(), b"refs/heads/\xffa, 'refs/heads/\xff'"),
         ] {
-            assert_eq!(wording.shown(message, names.into_iter()), shown);
+            assert_eq!(redactor.redact(message, names.into_iter()), shown);
         }
     }
 }

@@ -21,7 +21,7 @@ use std::{
 
 /// Starts one program again and again, in our folder, with nothing to read.
 #[derive(Debug)]
-pub(super) struct Starter {
+pub(super) struct Spawner {
     path: CString,
     words: Vec<CString>,
     environment: Vec<CString>,
@@ -29,14 +29,14 @@ pub(super) struct Starter {
     nothing: OwnedFd,
 }
 
-impl Starter {
+impl Spawner {
     /// `None` for a program in another folder, or one that is looked for in `PATH`: [`std::process`] can do these.
     pub(super) fn new(program: &Program) -> io::Result<Option<Self>> {
         if program.directory != Path::new(".") || !program.path.as_bytes().contains(&b'/') {
             return Ok(None);
         }
         let words = [&program.path].into_iter().chain(&program.arguments);
-        Ok(Some(Starter {
+        Ok(Some(Spawner {
             path: text(&program.path)?,
             words: words.map(|word| text(word)).collect::<io::Result<_>>()?,
             environment: environment(&program.variables)?,
