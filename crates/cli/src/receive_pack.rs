@@ -1,6 +1,7 @@
 //! `refdb receive-pack`, also as `git-receive-pack`. See git-receive-pack(1).
 //!
-//! Where a repository needs more than refdb does, the real git is started instead: [`refdb_receive::delegation_reason`] decides.
+//! Pushes to repositories that need a feature refdb does not have are delegated to the real git, as
+//! [`refdb_receive::delegation_reason`] decides.
 
 use crate::{
     Invocation,
@@ -21,8 +22,8 @@ use std::{
 };
 use supervise::Supervised;
 
-// The real git takes over before the client hears a word. `replay` is where only the client's first words show the need
-// (a shallow clone, a signed push).
+// A push is delegated before anything is sent to the client, unless only the client's request shows that git is
+// needed, as for a shallow clone or a signed push: then `replay` passes the request on.
 mod relay;
 mod replay;
 mod supervise;
@@ -46,7 +47,7 @@ pub static COMMAND: Command = Command {
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let environment = invocation.globals.environment();
-    // How git says that it does not understand, git says best.
+    // Git itself reports a usage error.
     let Some((call, folder)) = parse(invocation.words, &environment) else {
         return Err(leave(&environment, invocation.words));
     };
@@ -87,7 +88,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     }
 }
 
-/// Git would write without a word to the global ref database.
+/// Refuses to delegate where git would bypass the global ref database.
 fn check_git_may(store: &Store) -> Result<()> {
     match store.context().forbidden {
         Some(why @ Misuse::Global { .. }) => Err(refdb::Error::from(why.clone()).into()),
@@ -95,13 +96,13 @@ fn check_git_may(store: &Store) -> Result<()> {
     }
 }
 
-/// Leaves the push to git. It returns only if that cannot be.
+/// Replaces this process by git, to which the push is delegated. Returns only if git cannot be started.
 fn leave<'w>(environment: &Environment, words: impl IntoIterator<Item = &'w OsString>) -> Failure {
     let words: Vec<OsString> = [COMMAND.name.into()].into_iter().chain(words.into_iter().cloned()).collect();
     real_git::exec(environment, COMMAND.name, &words, "this push")
 }
 
-/// Leaves the push to git within these limits.
+/// Runs git, to which the push is delegated, and ends it if it exceeds `limits`.
 fn supervise<'w>(
     environment: &Environment,
     words: impl IntoIterator<Item = &'w OsString>,
@@ -117,7 +118,7 @@ fn supervise<'w>(
     }
 }
 
-/// What git's command line means; `None` if it is no good.
+/// Parses the command line. Returns `None` if git would report a usage error.
 fn parse<'w>(words: &'w [OsString], environment: &Environment) -> Option<(Call, &'w OsString)> {
     let agent = concat!("refdb/", env!("CARGO_PKG_VERSION"));
     let mut call = Call::new(real_git::program(environment), agent.into());
@@ -137,8 +138,8 @@ fn parse<'w>(words: &'w [OsString], environment: &Environment) -> Option<(Call, 
     (!folder.as_bytes().starts_with(b"-")).then_some((call, folder))
 }
 
-/// `GIT_PROTOCOL` is a list of `KEY=VALUE` between colons; the highest version counts. Version 2 has no pushes, so that it
-/// is answered as 0.
+/// Returns whether the highest version in `GIT_PROTOCOL`, a list of `KEY=VALUE` separated by colons, is 1. Version 2
+/// does not define pushes, so that it is answered like version 0.
 fn wants_version_1(environment: &Environment) -> bool {
     let protocol = environment.get("GIT_PROTOCOL").unwrap_or_default();
     let versions = protocol.as_bytes().split(|byte| *byte == b':').filter_map(|item| item.strip_prefix(b"version="));
@@ -146,7 +147,7 @@ fn wants_version_1(environment: &Environment) -> bool {
         == Some(1)
 }
 
-/// Unlike any other at this time on this machine.
+/// Returns a session id that is unique on this machine.
 fn session_id() -> String {
     let now = refdb_vfs::now_nanos();
     format!("{}.{:09}-P{:08x}", now / 1_000_000_000, now % 1_000_000_000, std::process::id())

@@ -1,43 +1,43 @@
-//! Which pushes are left to the real git, decided before a client is told anything.
+//! Decides which pushes are delegated to `git receive-pack`, before anything is sent to the client.
 
 use crate::{Settings, settings::Deny};
 use refdb::{Environment, Objects, Repository};
 use refdb_vfs::{EntryKind, Fs};
 use std::fmt;
 
-/// Why a push is left to git. docs/operating/receive-pack.md has the list for people.
+/// Why a push is delegated to `git receive-pack`. docs/operating/receive-pack.md lists the reasons for administrators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DelegationReason {
-    /// Signed pushes are asked for.
+    /// Clients may sign their pushes, because `receive.certNonceSeed` is set.
     SignedPushes,
-    /// A push to the branch that is checked out changes the working tree too.
+    /// A push to the checked-out branch also updates the working tree: `receive.denyCurrentBranch` is `updateInstead`.
     UpdateInstead,
-    /// The checks of objects are configured one by one.
+    /// `receive.fsck.*` sets the severity of single object checks.
     FsckMessages,
-    /// The repository's history is cut off.
+    /// The repository is a shallow clone.
     Shallow,
-    /// Objects of other repositories are used in an unusual way: see [`Objects::alternates`].
+    /// An alternate has alternates itself or does not exist; see [`Objects::alternates`].
     Alternates,
-    /// Objects may be missing, since a remote has promised them.
+    /// The repository is a partial clone, so objects that a promisor remote has may be missing.
     PartialClone,
-    /// Only a part of the refs is shown, under other names.
+    /// A namespace is set, so clients see only some of the refs, and under shorter names.
     Namespace,
-    /// Linked worktrees have branches checked out.
+    /// The repository has linked worktrees or is one, so that more than one branch may be checked out.
     Worktrees,
-    /// A rebase or bisection is under way, and uses branches.
+    /// A rebase or bisection is in progress in the working tree and refers to branches.
     InProgress,
-    /// Another push is under way, and calls this one from a hook.
+    /// A hook of another push runs this one, so that push's objects are still in quarantine.
     Quarantine,
-    /// The environment says where objects are.
+    /// An environment variable replaces or extends the object directory.
     ObjectVariables,
-    /// The environment says where the working tree is.
+    /// `GIT_WORK_TREE` names the working tree.
     WorkTree,
-    /// The environment says where refs are.
+    /// `GIT_REFERENCE_BACKEND` names the place of the refs.
     RefVariables,
 }
 
 impl DelegationReason {
-    /// All of them.
+    /// Every reason, in the order in which [`delegation_reason`] considers them.
     pub const ALL: [DelegationReason; 13] = [
         DelegationReason::SignedPushes,
         DelegationReason::UpdateInstead,
@@ -77,24 +77,24 @@ impl fmt::Display for DelegationReason {
     }
 }
 
-/// What the decision is about, besides the settings.
+/// The properties of a repository and its environment, besides settings, that decide whether a push is delegated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Facts {
-    /// There is a file `shallow`.
+    /// The file `shallow` exists.
     pub shallow: bool,
-    /// There is a file `objects/info/alternates` that only git understands.
+    /// The file `objects/info/alternates` exists, and refdb does not support what it says.
     pub alternates: bool,
     /// See [`Repository::is_partial_clone`], or a remote is a promisor.
     pub partial_clone: bool,
     /// `GIT_NAMESPACE` is set.
     pub namespace: bool,
-    /// There is a linked worktree.
+    /// The repository has a linked worktree or is one.
     pub worktrees: bool,
-    /// There is a file of a rebase or a bisection.
+    /// The repository has the state files of a rebase or a bisection.
     pub in_progress: bool,
     /// `GIT_QUARANTINE_PATH` is set.
     pub quarantine: bool,
-    /// A variable says where objects are.
+    /// `GIT_OBJECT_DIRECTORY` or `GIT_ALTERNATE_OBJECT_DIRECTORIES` is set.
     pub object_variables: bool,
     /// `GIT_WORK_TREE` is set.
     pub work_tree: bool,
@@ -103,7 +103,13 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Looks at a repository.
+    /// Examines a repository by looking up a few of its files. A variable that is set to the empty string counts as
+    /// unset.
+    ///
+    /// # Errors
+    ///
+    /// Fails if one of the files can be neither read nor found missing, for example because a directory is not
+    /// readable.
     pub fn of(fs: &Fs, repository: &Repository, environment: &Environment) -> refdb::Result<Self> {
         let (git_dir, common_dir) = (repository.git_dir(), repository.common_dir());
         let is_set = |name: &str| environment.get(name).is_some_and(|value| !value.is_empty());
@@ -133,7 +139,11 @@ impl Facts {
     }
 }
 
-/// Why pushes to this repository are left to git; `None` if they are not.
+/// Returns why pushes to a repository must be delegated to `git receive-pack`, or `None` if [`serve`](crate::serve())
+/// can serve them.
+///
+/// If several reasons hold, the first of [`DelegationReason::ALL`] is returned. Some requests need git too, which only
+/// the client's first bytes show; `serve` returns [`ServeError::Delegated`](crate::ServeError::Delegated) for them.
 pub fn delegation_reason(settings: &Settings, facts: &Facts) -> Option<DelegationReason> {
     let reasons = [
         (settings.signed_pushes, DelegationReason::SignedPushes),
@@ -159,10 +169,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_for_people_names_every_reason() {
+    fn the_guide_names_every_reason() {
         let page = include_str!("../../../docs/operating/receive-pack.md");
         for reason in DelegationReason::ALL {
-            assert!(page.contains(&format!("- {reason}")), "the page does not name: {reason}");
+            assert!(page.contains(&format!("- {reason}")), "the guide does not name: {reason}");
         }
     }
 }

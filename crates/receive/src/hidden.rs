@@ -1,27 +1,29 @@
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::is_below;
 
-/// Which refs clients do not see: `transfer.hideRefs` and `receive.hideRefs`, git-config(1).
+/// The refs that `transfer.hideRefs` and `receive.hideRefs` hide from clients; see git-config(1).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HiddenRefs {
     patterns: Vec<BString>,
 }
 
 impl HiddenRefs {
-    /// Adds a value of the setting; a later one outranks those before it.
+    /// Adds a value of either setting. A later value takes precedence over earlier ones.
     pub fn add(&mut self, pattern: &BStr) {
         self.patterns.push(pattern.trim_end_with(|c| c == '/').into());
     }
 
-    /// Whether the ref of this name is hidden: the last pattern that fits decides, and `!` in front of it shows.
+    /// Returns whether the ref `name` is hidden. The last pattern that matches decides, and a pattern that begins with
+    /// `!` shows the ref.
     ///
-    /// `^` in front of a pattern asks for the name with its namespace, which is the same where there is none.
+    /// A `^` before a pattern makes git match the name with its namespace. It makes no difference here, because pushes
+    /// to namespaces are delegated to git.
     pub fn covers(&self, name: &BStr) -> bool {
         self.patterns.iter().rev().find_map(|pattern| decide(pattern, name)).unwrap_or(false)
     }
 
-    /// The folder of `name` in which a pattern hides this name and all others, so that they need no look. `None`: the
-    /// next name must be looked at.
+    /// Returns a directory of refs that contains `name` and is hidden as a whole, so that the caller can skip all refs
+    /// in it. Returns `None` if there is no such directory, so that the next ref has to be checked by itself.
     pub fn folder_around<'h>(&'h self, name: &BStr) -> Option<&'h BStr> {
         let decisive = self.patterns.iter().rev().find(|pattern| decide(pattern, name).is_some())?;
         let folder = decisive.strip_prefix(b"^").unwrap_or(decisive);
@@ -42,7 +44,7 @@ fn decide(pattern: &[u8], name: &[u8]) -> Option<bool> {
     is_within(name, pattern).then_some(hides)
 }
 
-/// Whether a ref is `place` itself or lies below it.
+/// Returns whether the ref `name` is `place` or lies below it.
 pub(crate) fn is_within(name: &[u8], place: &[u8]) -> bool {
     name == place || is_below(name, place)
 }
@@ -52,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_passed_over_only_if_nothing_in_it_is_shown() {
+    fn a_directory_is_skipped_only_if_nothing_in_it_is_shown() {
         let mut hidden = HiddenRefs::default();
         for pattern in ["refs/changes", "refs/a", "!refs/a/shown", "refs/tags/", "!refs/tags", "^refs/b"] {
             hidden.add(pattern.into());
@@ -66,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_pattern_that_fits_decides() {
+    fn the_last_pattern_that_matches_decides() {
         let mut hidden = HiddenRefs::default();
         for pattern in ["refs/changes/", "refs/heads/x", "!refs/heads/x/shown", "^refs/tags"] {
             hidden.add(pattern.into());

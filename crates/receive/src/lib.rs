@@ -7,8 +7,9 @@
 //! 3. reads a [`PackHeader`](wire::PackHeader) and the pack, unless every command deletes a ref,
 //! 4. answers with [`wire::report`], in a [side band](wire::pkt::band) where the client asked for one.
 //!
-//! [`serve`](fn@serve) does all of it for a repository on disk: quarantine, connectivity and hooks. The refs are one
-//! transaction of the engine. [`delegation_reason`](fn@delegation_reason) says which repositories it must be spared.
+//! [`serve`](fn@serve) does all of this for a repository on disk, including the quarantine, the connectivity check and
+//! the hooks, and updates the refs in a transaction of the engine. Call [`delegation_reason`](fn@delegation_reason)
+//! first: it tells which pushes only `git receive-pack` can serve correctly.
 #![forbid(unsafe_code)]
 
 mod delegation;

@@ -1,7 +1,7 @@
 use crate::{hidden::is_within, wire::Command};
 use bstr::{BStr, BString, ByteSlice};
 
-/// Which commands a proc-receive hook carries out: `receive.procReceiveRefs`, git-config(1).
+/// The commands that a proc-receive hook executes, as `receive.procReceiveRefs` selects them; see git-config(1).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProcReceive {
     patterns: Vec<Pattern>,
@@ -13,13 +13,13 @@ struct Pattern {
     creations: bool,
     deletions: bool,
     changes: bool,
-    /// It is for the names without the prefix.
+    /// Whether the pattern matches the names that do not have the prefix.
     negated: bool,
 }
 
 impl ProcReceive {
-    /// Adds a value of the setting: a prefix of names. The kinds of commands (`a`, `d`, `m`), `!` and a colon may stand
-    /// before it.
+    /// Adds a value of the setting: a prefix of ref names. Letters and a colon may precede it to select creations
+    /// (`a`), deletions (`d`) and modifications (`m`); `!` among them selects the names without the prefix.
     pub fn add(&mut self, value: &BStr) {
         let (kinds, prefix) = match value.split_once_str(":") {
             Some((kinds, prefix)) => (kinds, prefix),
@@ -34,15 +34,15 @@ impl ProcReceive {
         });
     }
 
-    /// Whether there is no such command.
+    /// Returns whether no value was added, so that the hook executes no command.
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// Whether this is one.
+    /// Returns whether the hook executes `command`.
     pub fn takes(&self, command: Command<'_>) -> bool {
         self.patterns.iter().any(|pattern| {
-            // A command from nothing to nothing must fit both.
+            // A command whose ids are both null counts as a creation and as a deletion, and needs both letters.
             let (creates, deletes) = (command.old.is_null(), command.new.is_null());
             let fits = (pattern.creations || !creates)
                 && (pattern.deletions || !deletes)

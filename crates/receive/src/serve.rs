@@ -1,17 +1,17 @@
-//! A push to a repository on disk, from the advertisement to the last hook.
+//! Serves a push to a repository on disk, from the advertisement to the last hook.
 //!
 //! ```text
-//! advertise    the refs, and what alternates have             advertise, alternates
-//! request      what the client wants                          wire
-//! unpack       its objects, into a quarantine                 unpack, quarantine
-//! judge        connectivity, hidden refs, pre-receive         connectivity, hooks
-//! release      the objects, synced
-//! update       the refs: policy, update hook, transaction     policy, update, aliases, large_tags
-//! report       what became of it; post-receive, post-update   session
+//! advertise    sends the refs, and the tips of alternates     advertise, alternates
+//! request      reads the client's commands                    wire
+//! unpack       puts its objects into a quarantine             unpack, quarantine
+//! check        connectivity, hidden refs, pre-receive         connectivity, hooks
+//! release      moves the synced objects to the others         quarantine
+//! update       policy, update hook, transaction of refs       policy, update, aliases, large_tags
+//! report       answers; post-receive, post-update             session
 //! ```
 //!
-//! A client that leaves, a signal or a kill before `update` changes no ref. After it, the rest is done without a
-//! client.
+//! No ref has changed if the client disconnects, or a signal or a kill ends the process, before `update`. From then on
+//! the push is completed even if the client disconnects.
 
 mod advertise;
 mod aliases;
@@ -25,11 +25,11 @@ mod hooks;
 mod large_tags;
 mod policy;
 mod quarantine;
+mod redactor;
 mod session;
 mod spawner;
 mod unpack;
 mod update;
-mod redactor;
 
 pub use error::ServeError;
 pub use session::{Call, serve};

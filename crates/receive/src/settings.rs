@@ -1,10 +1,10 @@
-//! What git-config(1) says of receiving: `receive.*`, `transfer.*` and the few others that matter here.
+//! The settings of git-config(1) for receiving a push: `receive.*`, `transfer.*` and a few others.
 
 use crate::{HiddenRefs, ProcReceive, WorkLimits};
 use bstr::ByteSlice;
 use refdb::config::{Config, ConfigError, Value};
 
-/// The settings of a receiving repository, as far as they are not left to the programs it calls.
+/// The settings of a repository that [`serve`](crate::serve()) obeys itself. Git's programs read further ones.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// `receive.denyDeletes`.
@@ -15,15 +15,16 @@ pub struct Settings {
     pub deny_current: Deny,
     /// `receive.denyDeleteCurrent`.
     pub deny_delete_current: Deny,
-    /// `receive.fsckObjects`, else `transfer.fsckObjects`.
+    /// `receive.fsckObjects`, or `transfer.fsckObjects` if that is unset.
     pub fsck: bool,
-    /// `receive.fsck.*` is set.
+    /// Whether `receive.fsck.*` is set.
     pub fsck_messages: bool,
-    /// `receive.unpackLimit`, else `transfer.unpackLimit`: a pack of fewer objects is unpacked.
+    /// `receive.unpackLimit`, or `transfer.unpackLimit` if that is unset. A pack with fewer objects is unpacked into
+    /// loose objects; others are kept as packs.
     pub unpack_limit: u32,
-    /// `receive.maxInputSize` in bytes; 0 for none.
+    /// `receive.maxInputSize`, the largest accepted pack in bytes; 0 means no limit.
     pub max_input_bytes: u64,
-    /// `receive.keepAlive` in seconds; 0 for never.
+    /// `receive.keepAlive`: the seconds of silence after which a keepalive packet is sent; 0 sends none.
     pub keep_alive_seconds: u32,
     /// `receive.autogc`.
     pub auto_gc: bool,
@@ -37,13 +38,13 @@ pub struct Settings {
     pub session_id: bool,
     /// `repack.useDeltaBaseOffset`.
     pub ofs_delta: bool,
-    /// `receive.certNonceSeed` is set.
+    /// Whether `receive.certNonceSeed` is set.
     pub signed_pushes: bool,
     /// `receive.procReceiveRefs`.
     pub proc_receive: ProcReceive,
     /// `transfer.hideRefs` and `receive.hideRefs`.
     pub hidden: HiddenRefs,
-    /// `core.maxTreeDepth`: how deep trees may be nested.
+    /// `core.maxTreeDepth`: the number of levels to which trees may be nested.
     pub tree_depth: i32,
     /// `refdb.receiveReadLimit` in bytes: larger commits, trees and tags of a push are read by git alone.
     pub read_max_bytes: u64,
@@ -54,30 +55,34 @@ pub struct Settings {
 /// Git's default for `core.maxTreeDepth`.
 const TREE_DEPTH: i32 = 2048;
 
-/// High enough that index-pack and rev-list stay below them for ordinary repositories, and low enough that a crafted pack
-/// cannot keep a server busy for days.
+/// High enough that index-pack and rev-list stay below them for ordinary repositories, and low enough that a crafted
+/// pack cannot keep a server busy for days.
 const WORK_LIMITS: WorkLimits = WorkLimits { memory_bytes: 8 << 30, seconds: 4 * 60 * 60 };
 
 /// Commits and tags of more than some MiB are hardly ever honest. A tree of this size has a million entries.
 const READ_MAX_BYTES: u64 = 32 << 20;
 
-/// What to do about a push to the branch that is checked out.
+/// How to treat a push that updates or deletes the current branch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deny {
-    /// Nothing is set: refuse it, and say how to allow it.
+    /// The setting is unset: refuse the command and tell the user how to allow it.
     Unconfigured,
-    /// Let it happen.
+    /// Accept the command.
     Ignore,
-    /// Let it happen, and warn.
+    /// Accept the command and warn the user.
     Warn,
-    /// Refuse it.
+    /// Refuse the command.
     Refuse,
-    /// Change the working tree too.
+    /// Update the working tree too. Pushes to such a repository are delegated to git.
     UpdateInstead,
 }
 
 impl Settings {
-    /// Reads them. A bad value is an error, as for git.
+    /// Reads the settings from a repository's configuration.
+    ///
+    /// # Errors
+    ///
+    /// Fails on the first value that is not valid for its setting, with git's message.
     pub fn of(config: &Config) -> Result<Self, ConfigError> {
         let mut settings = Settings {
             deny_deletes: false,
@@ -145,7 +150,7 @@ impl Settings {
     }
 }
 
-/// Values of which one outranks the other wherever they stand.
+/// Settings of which `receive.*` takes precedence over `transfer.*`, whichever comes last in the configuration.
 #[derive(Default)]
 struct Preferred {
     receive_fsck: Option<bool>,

@@ -1,7 +1,8 @@
 //! The protocol of a push, gitprotocol-pack(5), without I/O.
 //!
-//! Read in this order: [`pkt`] (the frames), [`Offer`] (a server's abilities), [`Advertisement`] (its first words).
-//! Then read [`RequestReader`] (the client's wishes) and [`report`] (their outcome). [`Limits`] bound memory use.
+//! A push uses, in this order: [`pkt`] (packet lines), [`Offer`] (the capabilities of the server), [`Advertisement`]
+//! (the refs), [`RequestReader`] (the client's commands) and [`report`] (their outcome). [`Limits`] bounds the memory
+//! of a request.
 
 mod advertise;
 mod command;

@@ -1,5 +1,5 @@
-//! git's answer on its way to the client. Because git does not know the limits under which it works, refdb says in between which one
-//! ended a program.
+//! git's answer on its way to the client. Because git does not know the limits under which it works, refdb says in
+//! between which one ended a program.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -19,8 +19,8 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Passes on what git says until git closes its end or the client leaves. `is_advertised` says that git does not begin with the
-    /// list of refs.
+    /// Passes on what git says until git closes its end or the client leaves. `is_advertised` says that git does not
+    /// begin with the list of refs.
     pub(super) fn start(git: ChildStdout, is_advertised: bool) -> Relay {
         let message = Arc::<Mutex<Vec<u8>>>::default();
         let ours = Arc::clone(&message);
@@ -74,7 +74,8 @@ fn pass_on(
     client.flush()
 }
 
-/// The length of a packet, its first four bytes included; 0 for a packet that ends a list. `None` if these bytes begin no packet.
+/// The length of a packet, its first four bytes included; 0 for a packet that ends a list. `None` if these bytes begin
+/// no packet.
 fn packet_length(start: &[u8]) -> Option<usize> {
     if start.len() < LENGTH_BYTES || !start.iter().all(u8::is_ascii_hexdigit) {
         return None;

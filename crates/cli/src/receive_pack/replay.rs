@@ -1,4 +1,5 @@
-//! A push that turned out to be one for git after the refs were shown. We repeat the client's first words to git.
+//! Delegates a push to git after the refs were advertised: git gets the bytes that the client has sent, and all that
+//! follow.
 
 use super::supervise::Supervised;
 use crate::failure::{Failure, Result, fatal, system_text};
@@ -40,7 +41,8 @@ pub(super) fn replay(call: &Call, words: &[u8], limits: WorkLimits) -> Result<u8
     child.wait()
 }
 
-/// Passes bytes on until the client has no more, or git wants no more. It ends while the client still waits.
+/// Passes bytes from the client to git until either of them closes its end. Returns while the client still waits for
+/// the answer.
 fn feed(git: ChildStdin, words: &[u8], child: &mut Supervised) -> io::Result<()> {
     if write(&git, words)? {
         return Ok(());
@@ -51,7 +53,7 @@ fn feed(git: ChildStdin, words: &[u8], child: &mut Supervised) -> io::Result<()>
     loop {
         interrupt::check()?;
         child.look();
-        // A pipe without a reader is reported though nothing is asked of it.
+        // Poll reports a pipe without a reader even if no events are requested.
         let mut fds = [PollFd::new(&client, PollFlags::IN), PollFd::new(&git, PollFlags::empty())];
         match poll(&mut fds, Some(&pause)) {
             Ok(0) | Err(Errno::INTR) => continue,
@@ -70,7 +72,7 @@ fn feed(git: ChildStdin, words: &[u8], child: &mut Supervised) -> io::Result<()>
     }
 }
 
-/// Whether git has closed its end.
+/// Writes bytes to git. Returns whether git has closed its end.
 fn write(git: &ChildStdin, mut bytes: &[u8]) -> io::Result<bool> {
     while !bytes.is_empty() {
         match rustix::io::write(git, bytes) {

@@ -8,8 +8,8 @@ use refdb::{Snapshot, TargetView};
 use refdb_types::{ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, Target};
 use std::{collections::HashSet, ops::ControlFlow};
 
-/// Sends the refs, but for those that are hidden or dangling. Whether their objects are there is not looked at, so that a ref
-/// whose object is lost can be deleted.
+/// Sends the refs, but for those that are hidden or dangling. Whether their objects are there is not looked at, so
+/// that a ref whose object is lost can be deleted.
 ///
 /// `others` are the objects of alternates' refs, shown under no name where no ref has shown them.
 pub(super) fn advertise(

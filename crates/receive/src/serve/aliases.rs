@@ -81,8 +81,8 @@ impl Session<'_, '_> {
     }
 }
 
-/// The ref at the end of a chain that goes on with `target`, be it there or not. `None` for a circle and a chain that is
-/// too long. The same holds for an end that is broken or no refname.
+/// The ref at the end of a chain that goes on with `target`, be it there or not. `None` for a circle and a chain that
+/// is too long. The same holds for an end that is broken or no refname.
 fn follow(snapshot: &dyn Snapshot, target: BString) -> Result<Option<RefName>, ServeError> {
     let Ok(mut name) = RefName::new(target) else { return Ok(None) };
     // The first of them was the symbolic ref itself.

@@ -45,8 +45,8 @@ impl<'o> Ancestry<'o> {
         let mut walk = Walk::default();
         walk.reach(old, OLD, self)?;
         walk.reach(new, NEW, self)?;
-        // No commit between the two is an ancestor of `old`. So what both lead to is passed over, and the walk ends when
-        // nothing is left that only `new` leads to.
+        // No commit between the two is an ancestor of `old`. So what both lead to is passed over, and the walk ends
+        // when nothing is left that only `new` leads to.
         while !walk.is_found(&old) && walk.open > 0 {
             let (id, by) = walk.next()?;
             for parent in &self.commit(id)?.parents {

@@ -75,7 +75,14 @@ const SEND_BYTES: usize = 128 << 10;
 
 impl<'c> Channel<'c> {
     pub(super) fn new(output: BorrowedFd<'c>, redactor: Redactor) -> Self {
-        Channel { output, mode: WriteMode::to(output), side_band: false, keep_alive: None, client: Client::Needed, redactor }
+        Channel {
+            output,
+            mode: WriteMode::to(output),
+            side_band: false,
+            keep_alive: None,
+            client: Client::Needed,
+            redactor,
+        }
     }
 
     /// The client knows side bands.

@@ -1,22 +1,28 @@
-//! How a session ends early.
+//! The errors that end a session before it has served the push.
 
 use crate::wire::ProtocolError;
 use std::io;
 
-/// Why a session ended early. No ref has changed, unless it happened after that: a signal, a broken setting of a hook.
+/// Why a session ended early.
+///
+/// Refs may have changed only if the error arose after the update, for example from a signal or from an invalid
+/// setting of a post-receive hook.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The client's request is none.
+    /// The client's bytes are not a valid request. No ref has changed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// The client wants a thing that only git does. It is a shallow clone, or signs, or pushes to refs of a
-    /// proc-receive hook. This is what it said, read after the advertisement.
-    #[error("the push is one for git")]
+    /// The push must be delegated to git, because the client is a shallow clone, signs the push, or names refs of a
+    /// proc-receive hook. No ref has changed.
+    ///
+    /// The value holds the bytes that were read from the client since the advertisement. Pass them, and then all
+    /// further input, to `git receive-pack --stateless-rpc`.
+    #[error("only git can receive this push: pass it on to 'git receive-pack --stateless-rpc'")]
     Delegated(Vec<u8>),
-    /// The client, or a program, could not be reached.
+    /// Reading from the client, writing to it, or running a program failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The repository could not be used.
+    /// The engine could not read or change the repository.
     #[error(transparent)]
     Store(#[from] refdb::Error),
 }

@@ -27,7 +27,8 @@ impl Session<'_, '_> {
             .collect())
     }
 
-    /// Prints git's advice if an event's hook file is not executable. As git's, it goes to the server's own standard error.
+    /// Prints git's advice if an event's hook file is not executable. As git's, it goes to the server's own standard
+    /// error.
     pub(super) fn advise_of_ignored(&self, event: &str) {
         if let Some(advice) = self.store.hooks().ignored(event) {
             // If standard error is closed, nobody can be told.

@@ -1,10 +1,10 @@
 //! Where a push's objects wait until hooks and checks have passed: git-receive-pack(1), "QUARANTINE ENVIRONMENT".
 //!
-//! The folder is called `tmp_objdir-incoming-*`, so that `git prune` knows it. Its push locks a file in it. A later push
-//! clears only a folder whose lock is free. It leaves git's folders, and one whose lock is not made yet.
+//! The folder is called `tmp_objdir-incoming-*`, so that `git prune` knows it. Its push locks a file in it. A later
+//! push clears only a folder whose lock is free. It leaves git's folders, and one whose lock is not made yet.
 //!
-//! Hooks know the folder's path, so they can put something else there. All work is therefore done through the descriptor
-//! of the folder that was made, and never through a symbolic link in it.
+//! Hooks know the folder's path, so they can put something else there. All work is therefore done through the
+//! descriptor of the folder that was made, and never through a symbolic link in it.
 
 mod release;
 
@@ -84,8 +84,8 @@ impl Quarantine {
 
     /// Puts loose objects back that are gone since they were [released](Self::release), once the refs are there.
     ///
-    /// `git gc` packs what no ref leads to yet, and `git repack -ad` beside it drops such packs. Packs need no such care:
-    /// they have a keep file until the refs are there.
+    /// `git gc` packs what no ref leads to yet, and `git repack -ad` beside it drops such packs. Packs need no such
+    /// care: they have a keep file until the refs are there.
     pub(super) fn restore(&self, sync: bool, sharing: SharedRepository) -> Result<()> {
         const FOLDER_LETTERS: usize = 2;
         let release = Release { fs: &self.fs, sync, sharing };
@@ -102,7 +102,8 @@ impl Quarantine {
 
 impl Drop for Quarantine {
     fn drop(&mut self) {
-        // It is emptied even if it is elsewhere by now. Whatever else has its name then stays, unless that is an empty folder.
+        // It is emptied even if it is elsewhere by now. Whatever else has its name then stays, unless that is an empty
+        // folder.
         empty(&self.folder);
         if let Some(name) = self.folder().file_name() {
             let _ = self.objects.remove_dir(name);

@@ -1,25 +1,25 @@
-//! How the engine's error messages are worded for a client, which must not learn where the server keeps its repositories.
+//! Rewrites the engine's error messages for clients, which must not learn where the server keeps its repositories.
 
 use bstr::{BStr, BString, ByteSlice};
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
-/// Rewrites messages of the engine for the client of one repository.
+/// Removes the path of one repository from messages.
 pub(super) struct Redactor {
     /// The absolute path of the repository. The empty path leaves messages as they are.
     repository: BString,
 }
 
 impl Redactor {
-    /// The redactor for a repository at this absolute path.
+    /// Returns a redactor for the repository at an absolute path.
     pub(super) fn of(repository: &Path) -> Self {
         Redactor { repository: repository.as_os_str().as_bytes().trim_end_with(|slash| slash == '/').into() }
     }
 
-    /// The message with paths below the repository relative to it, as git has them. Each of `names` gets back its bytes that are
-    /// not UTF-8, for which the engine's text has U+FFFD.
+    /// Makes paths below the repository relative to it, as they are in git's messages, and restores the bytes of
+    /// `names` that are not UTF-8, which the engine's text has replaced by U+FFFD.
     ///
-    /// Where a lock file is signed, the new content of a ref lies in a second file beside it. Messages name the lock instead,
-    /// since the client knows no other.
+    /// The second file beside a signed lock, which holds the new content of a ref, is named as the lock itself,
+    /// because clients know no other file.
     pub(super) fn redact<'n>(&self, message: &[u8], names: impl Iterator<Item = &'n BStr>) -> BString {
         let mut shown = BString::from(message.trim_end());
         if !self.repository.is_empty() {
@@ -28,7 +28,7 @@ impl Redactor {
             }
         }
         let mut names: Vec<_> = names.filter(|name| name.to_str().is_err()).collect();
-        // A name that begins another one must not replace the beginning of that one.
+        // Longer names come first, because a name may be the beginning of another one.
         names.sort_by_key(|name| std::cmp::Reverse(name.len()));
         for name in names {
             shown = shown.replace(name.to_str_lossy().as_bytes(), name).into();

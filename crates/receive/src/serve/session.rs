@@ -26,33 +26,34 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How `git receive-pack` is called, and by what it calls others.
+/// The options of `git receive-pack`, and the names by which it calls git and itself.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// `--quiet`: no progress for the user.
+    /// `--quiet`: send no progress messages.
     pub quiet: bool,
     /// `--skip-connectivity-check`.
     pub skip_connectivity: bool,
-    /// `--http-backend-info-refs`: the refs only.
+    /// `--http-backend-info-refs`: send the advertisement and end.
     pub only_advertise: bool,
-    /// `--stateless-rpc`: the refs were shown by another call.
+    /// `--stateless-rpc`: send no advertisement, because another call has sent it.
     pub stateless: bool,
     /// `--reject-thin-pack-for-testing`.
     pub reject_thin_pack: bool,
-    /// The client asks for version 1 of the protocol.
+    /// Whether the client asks for version 1 of the protocol.
     pub version_1: bool,
-    /// The program git, for unpacking and the harder checks.
+    /// The git program that unpacks objects and makes the checks that refdb leaves to it: a path, or a name to look
+    /// for in `PATH`.
     pub git: OsString,
-    /// The server's name for itself.
+    /// The name and version by which the server introduces itself.
     pub agent: BString,
-    /// A name for this session, should the settings want one.
+    /// The session id that is advertised if `transfer.advertiseSID` is set.
     pub session_id: BString,
-    /// What a client can make grow.
+    /// The bounds on the memory that a client's request may take.
     pub limits: Limits,
 }
 
 impl Call {
-    /// A call without options.
+    /// Returns the options of `git receive-pack DIRECTORY`, with the default [`Limits`].
     pub fn new(git: OsString, agent: BString) -> Self {
         Call {
             quiet: false,
@@ -69,28 +70,28 @@ impl Call {
     }
 }
 
-/// What becomes of a command.
+/// The outcome of a command.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Outcome {
     pub(super) refusal: Option<BString>,
-    /// Another command says the same.
+    /// Whether another command makes the same change through another name of the ref.
     pub(super) is_duplicate: bool,
     pub(super) did_not_exist: bool,
 }
 
 impl Outcome {
-    /// Whether it is to be carried out.
+    /// Returns whether the command is still to be executed.
     pub(super) fn is_open(&self) -> bool {
         self.refusal.is_none() && !self.is_duplicate
     }
 
-    /// Whether a ref has changed, once all is done.
+    /// Returns whether the command has changed a ref. Valid after the update only.
     pub(super) fn has_changed(&self) -> bool {
         self.refusal.is_none() && !self.did_not_exist
     }
 }
 
-/// One push.
+/// The state of one push.
 pub(super) struct Session<'s, 'c> {
     pub(super) store: &'s Store,
     pub(super) objects: &'s Objects,
@@ -98,24 +99,36 @@ pub(super) struct Session<'s, 'c> {
     pub(super) settings: &'s Settings,
     pub(super) fs: Fs,
     pub(super) input: BorrowedFd<'c>,
-    /// How many bytes of the client's can be read at once, as far as we know.
+    /// The number of bytes that are known to be readable from the client without waiting.
     pub(super) waiting_bytes: u64,
     pub(super) channel: Channel<'c>,
     pub(super) objects_dir: PathBuf,
     pub(super) quarantine: Option<Quarantine>,
-    /// How many objects the client says to send.
+    /// The number of objects in the pack according to its header.
     pub(super) pack_objects: u32,
     pub(super) request: Request,
     pub(super) outcomes: Vec<Outcome>,
 }
 
-/// The least limit on reads of single objects, in bytes, whatever the settings say: refs to commits of usual size are still
-/// verified.
+/// The least limit on reads of single objects, in bytes, whatever the settings say: refs to commits of usual size are
+/// still verified.
 const READ_LIMIT_MIN: u64 = 1 << 20;
 
 /// Serves one push to the repository of `store`, from the advertisement to the last hook.
 ///
-/// `input` and `output` lead to the client. Hooks and git run in the repository's folder with `GIT_DIR` set to it.
+/// `input` and `output` are connected to the client. Hooks and git run in the repository's directory with `GIT_DIR`
+/// set to it. A command that is refused is no error: the client is told, and the other commands are executed unless
+/// the push is atomic.
+///
+/// The call blocks until the client has sent its request and all hooks have ended. It has no time limit of its own,
+/// except that `refdb.receiveTimeLimit` bounds git's programs; a signal that [`refdb_vfs::interrupt`] receives ends
+/// it. Objects are synced before the refs if `store` is opened to sync, and otherwise nothing is durable.
+///
+/// # Errors
+///
+/// Returns [`ServeError::Delegated`] if the client's request needs git, and other errors if the client disconnects too
+/// early or violates the protocol, or if the repository cannot be read or written. [`ServeError`] says when refs may
+/// have changed.
 pub fn serve(
     store: &Store,
     settings: &Settings,
@@ -169,7 +182,7 @@ pub fn serve(
 impl Session<'_, '_> {
     fn read_request(&mut self, offer: &Offer) -> Result<(), ServeError> {
         let mut reader = RequestReader::new(offer, self.call.limits);
-        // What git would have to hear again.
+        // The client's bytes, for git in case the push is delegated.
         let (mut bytes, mut heard) = (Vec::new(), Vec::new());
         loop {
             let wanted = reader.wants();
@@ -201,7 +214,7 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Reads this many bytes of the client's; fewer only if it has left.
+    /// Appends `count` bytes from the client to `bytes`, or fewer if the client closes the connection.
     pub(super) fn read_exactly(&mut self, count: usize, bytes: &mut Vec<u8>) -> Result<(), ServeError> {
         let mut have = bytes.len();
         let wanted = have + count;
@@ -224,7 +237,8 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Waits until the client says something, or leaves. A signal that comes just before a read would not end the read.
+    /// Waits until the client has sent something or closed the connection. A blocking read would not notice a signal
+    /// that arrives just before it.
     fn await_client(&mut self) -> Result<(), ServeError> {
         const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
         loop {
@@ -235,7 +249,7 @@ impl Session<'_, '_> {
                 Err(error) => return Err(io::Error::from(error).into()),
             }
         }
-        // One question for many reads. What cannot be asked is waited for each time.
+        // Saves a poll before each read. An input that cannot tell is polled each time.
         self.waiting_bytes = rustix::io::ioctl_fionread(self.input).unwrap_or(0);
         Ok(())
     }
@@ -247,14 +261,15 @@ impl Session<'_, '_> {
             let unpacked = self.unpack()?;
             (failure, keep_file) = (unpacked.failure, unpacked.keep_file);
         }
-        // From here on the keep file goes however this ends.
+        // The keep file is removed however the push ends.
         let keep = Keep { fs: self.fs.clone(), file: keep_file };
         if failure.is_some() {
             self.refuse_all("unpacker error");
         } else {
             self.decide()?;
         }
-        // What was not let out goes before the client hears of it.
+        // The objects of a refused push are removed before the client is told, so that it finds no quarantine if it
+        // tries again.
         self.quarantine = None;
         drop(keep);
         self.report(failure.as_ref().map(AsRef::as_ref))?;
@@ -264,7 +279,7 @@ impl Session<'_, '_> {
         Ok(self.channel.end()?)
     }
 
-    /// Carries out what nothing and nobody refuses.
+    /// Checks the commands, and executes those that neither a rule nor a hook refuses.
     fn decide(&mut self) -> Result<(), ServeError> {
         self.check_connected()?;
         for at in 0..self.outcomes.len() {
@@ -280,7 +295,7 @@ impl Session<'_, '_> {
         if self.outcomes.iter().all(|outcome| outcome.refusal.is_some()) {
             return Ok(());
         }
-        // From here on programs work outside the quarantine.
+        // Programs that start from here on work outside the quarantine.
         let Some(quarantine) = self.quarantine.take() else { return self.update_refs() };
         let (sync, sharing) = (self.store.is_synced(), self.store.settings().shared_repository);
         if let Err(error) = quarantine.release(sync, sharing) {
@@ -306,11 +321,12 @@ impl Session<'_, '_> {
         Ok(self.channel.report(&packets)?)
     }
 
-    /// What the settings want done after a push.
+    /// Runs git's maintenance and `update-server-info` if they are configured.
     fn run_maintenance(&mut self) -> Result<(), ServeError> {
         if self.settings.auto_gc && self.flag("maintenance.auto").unwrap_or(true) {
             let detach = self.flag("maintenance.autodetach").or(self.flag("gc.autodetach")).unwrap_or(true);
-            // Git before 2.47 does not know the word, and its gc detaches by itself. A newer one that detaches says nothing.
+            // Git before 2.47 does not know `--detach`, but its gc detaches by itself. A newer one that detaches prints
+            // nothing, so its output can be dropped.
             if !detach {
                 self.maintain(&["--no-detach"], Output::ToUser)?;
             } else if !self.maintain(&["--detach"], Output::Nowhere)? {
@@ -324,7 +340,7 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Whether git's maintenance ended well, or goes on by itself.
+    /// Runs git's maintenance. Returns whether it succeeded or goes on in the background.
     fn maintain(&mut self, words: &[&str], output: Output) -> Result<bool, ServeError> {
         let mut git = self.git("maintenance");
         git.words(["run", "--auto", "--quiet"].iter().chain(words));
@@ -335,7 +351,7 @@ impl Session<'_, '_> {
         self.store.config().last(key)?.boolean().ok()
     }
 
-    /// git with a command, in the repository, or in the quarantine as long as there is one.
+    /// Prepares a git command that runs in the repository and, while there is a quarantine, sees its objects.
     pub(super) fn git(&self, command: &str) -> Program {
         let folder = self.store.repository().git_dir();
         let directory = if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.to_owned();
@@ -354,7 +370,7 @@ impl Session<'_, '_> {
         Program { name: command.into(), path, arguments, directory, variables, patience: None, limits: None }
     }
 
-    /// The same within the limits on what git may take for a push.
+    /// Prepares a git command that is killed if it exceeds the limits on memory and processor time.
     pub(super) fn limited_git(&self, command: &str) -> Program {
         Program { limits: Some(self.settings.work_limits), ..self.git(command) }
     }
@@ -363,12 +379,12 @@ impl Session<'_, '_> {
         self.call.quiet || self.request.capabilities.quiet
     }
 
-    /// A command does not happen. The first reason counts.
+    /// Refuses a command, unless it was refused before for another reason.
     pub(super) fn refuse(&mut self, at: usize, reason: &str) {
         self.outcomes[at].refusal.get_or_insert_with(|| reason.into());
     }
 
-    /// Nothing happens of what was not refused before.
+    /// Refuses all commands that were not refused before.
     pub(super) fn refuse_all(&mut self, reason: &str) {
         for outcome in &mut self.outcomes {
             outcome.refusal.get_or_insert_with(|| reason.into());
@@ -376,13 +392,13 @@ impl Session<'_, '_> {
     }
 }
 
-/// Whether a request begins with a line that is no command.
+/// Returns whether a request begins with a shallow commit or a push certificate, which only git handles.
 fn needs_git(first: &[u8]) -> bool {
     let line = first.get(pkt::LENGTH_BYTES..).unwrap_or_default();
     line.starts_with(b"shallow ") || line.starts_with(b"push-cert")
 }
 
-/// A file that keeps a new pack from being packed again. Dropping it removes it.
+/// The `.keep` file that protects a new pack from `git repack` until refs lead to its objects. It is removed on drop.
 struct Keep {
     fs: Fs,
     file: Option<PathBuf>,
@@ -391,7 +407,7 @@ struct Keep {
 impl Drop for Keep {
     fn drop(&mut self) {
         if let Some(file) = &self.file {
-            // A file that stays costs room, and nothing else.
+            // A file that stays only keeps its pack from being repacked.
             let _ = self.fs.remove_file(file);
         }
     }

@@ -139,8 +139,8 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Refuses all commands for these names, as git does. Those of another kind are among them: if they are still to come,
-    /// they do not happen.
+    /// Refuses all commands for these names, as git does. Those of another kind are among them: if they are still to
+    /// come, they do not happen.
     fn refuse_names(&mut self, reasons: &HashMap<BString, &str>) {
         if reasons.is_empty() {
             return;

@@ -2,16 +2,17 @@ use super::{Offer, pkt};
 use bstr::{BStr, BString};
 use refdb_types::ObjectId;
 
-/// The server's first words: its refs, and what it can do.
+/// Writes the ref advertisement, with which the server begins: its refs, and its capabilities after the first of them.
 #[derive(Debug)]
 pub struct Advertisement {
     null: ObjectId,
-    /// What goes behind the first ref; empty once it is said.
+    /// The capabilities that follow the first ref. Empty once they are written.
     capabilities: BString,
 }
 
 impl Advertisement {
-    /// Begins it. `version_1` is what the client asked for with `GIT_PROTOCOL=version=1`.
+    /// Begins an advertisement, and appends the version line to `out` if `version_1` is set, because the client asked
+    /// for it with `GIT_PROTOCOL=version=1`.
     pub fn begin(offer: &Offer, version_1: bool, out: &mut Vec<u8>) -> Self {
         if version_1 {
             pkt::line(&[b"version 1\n"], out);
@@ -19,15 +20,15 @@ impl Advertisement {
         Advertisement { null: ObjectId::null(offer.hash), capabilities: offer.capabilities() }
     }
 
-    /// Adds a ref. `false`: its name is too long for a packet, so that it was left out.
+    /// Appends a ref to `out`. Returns `false` and appends nothing if the name is too long for a packet.
     #[must_use]
     pub fn add(&mut self, id: &ObjectId, name: &BStr, out: &mut Vec<u8>) -> bool {
-        // The two ids of a command for this ref must find room too.
+        // A command for this ref must fit into a packet with two ids.
         const AROUND: usize = 256;
         if name.len() + self.capabilities.len() + AROUND > pkt::DATA_BYTES_MAX {
             return false;
         }
-        // The digits go straight into the output: there may be millions of refs.
+        // The digits are written without an allocation, because there may be millions of refs.
         let start = out.len();
         out.extend_from_slice(b"0000");
         id.write_hex(out);
@@ -42,7 +43,11 @@ impl Advertisement {
         true
     }
 
-    /// Ends it. Of a repository without refs it still says what the server can do.
+    /// Ends the advertisement. If no ref was added, the capabilities are sent with the name `capabilities^{}`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the capabilities do not fit into a packet, which only an agent or session id of many KiB can cause.
     pub fn end(mut self, out: &mut Vec<u8>) {
         if !self.capabilities.is_empty() {
             let null = self.null;

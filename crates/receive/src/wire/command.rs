@@ -2,30 +2,31 @@ use super::{Fault, Limits};
 use bstr::{BStr, ByteSlice};
 use refdb_types::{HashKind, ObjectId};
 
-/// One wish of a client: that a ref, which it believes to be at `old`, be at `new`.
+/// A command of a push: to change a ref from the value `old`, which the client believes it to have, to `new`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Command<'a> {
-    /// What the client knows; null if it knows of no such ref.
+    /// The value that the client knows, or the null id if it knows no such ref.
     pub old: ObjectId,
-    /// What it wants; null to delete the ref.
+    /// The value to set, or the null id to delete the ref.
     pub new: ObjectId,
-    /// The ref, by a name that has not been checked.
+    /// The name of the ref, as the client sent it: it may be no valid refname.
     pub name: &'a BStr,
 }
 
 impl Command<'_> {
-    /// Whether the ref is to be deleted.
+    /// Returns whether the command deletes the ref.
     pub fn deletes(&self) -> bool {
         self.new.is_null()
     }
 
-    /// Whether the ref is to be made.
+    /// Returns whether the command creates the ref.
     pub fn creates(&self) -> bool {
         self.old.is_null() && !self.new.is_null()
     }
 }
 
-/// The commands of a push, in the client's order. Names lie one behind the other: there may be millions.
+/// The commands of a push, in the client's order. All names share one buffer, because there may be millions of
+/// commands.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Commands {
     names: Vec<u8>,
@@ -40,37 +41,41 @@ struct Item {
 }
 
 impl Commands {
-    /// Bytes that a command needs besides its name.
+    /// The number of bytes of memory that a command takes besides its name.
     pub const COMMAND_BYTES: usize = size_of::<Item>();
 
-    /// How many there are.
+    /// Returns the number of commands.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there is none: the client had nothing to push.
+    /// Returns whether there are no commands, because the client had nothing to push.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The command at this position. Panics past the end.
+    /// Returns the command at position `at`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `at` is not less than [`len`](Self::len).
     pub fn get(&self, at: usize) -> Command<'_> {
         let start = at.checked_sub(1).map_or(0, |before| self.items[before].name_end);
         let Item { old, new, name_end } = self.items[at];
         Command { old, new, name: self.names[start as usize..name_end as usize].as_bstr() }
     }
 
-    /// All of them, in order.
+    /// Iterates over the commands, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Command<'_>> {
         (0..self.len()).map(|at| self.get(at))
     }
 
-    /// Whether every command deletes a ref, so that no pack follows.
+    /// Returns whether every command deletes a ref, in which case no pack follows the request.
     pub fn only_delete(&self) -> bool {
         self.items.iter().all(|item| item.new.is_null())
     }
 
-    /// Adds the command of this text: `OLD NEW NAME`.
+    /// Parses a command of the form `OLD NEW NAME` and adds it.
     pub(super) fn add(&mut self, text: &[u8], hash: HashKind, limits: &Limits) -> Result<(), Fault> {
         let (old, new, name) = parse(text, hash).ok_or_else(|| Fault::Command(text.into()))?;
         let bytes = self.names.len() + name.len() + (self.items.len() + 1) * Self::COMMAND_BYTES;

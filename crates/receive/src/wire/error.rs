@@ -1,51 +1,52 @@
 use bstr::BString;
 
-/// Why a client's bytes are no request. The session is over: nothing has been changed.
+/// Why a client's bytes are not a valid request. The session must end; nothing has been changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{fault} (in the packet at byte {offset} of the request)")]
 pub struct ProtocolError {
-    /// Where the packet starts, counted from the first byte that the client sent.
+    /// The offset of the invalid packet in bytes, counted from the first byte that the client sent.
     pub offset: u64,
-    /// Its fault.
+    /// What is wrong with the packet.
     pub fault: Fault,
 }
 
-/// The fault of a packet.
+/// What is wrong with a packet of a client. The messages that begin with `protocol error` are git's where git has one.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
-    /// The length is not four hexadecimal digits.
+    /// The first four bytes are not hexadecimal digits.
     #[error("protocol error: bad line length character: {}", .0.escape_ascii())]
     LengthDigits([u8; 4]),
-    /// No packet has this length. A length beyond the limit is told without its own four bytes.
+    /// No packet may have this length. If it is too great, the value is the length of the data alone, as in git's
+    /// message.
     #[error("protocol error: bad line length {0}")]
     Length(usize),
-    /// The line is no command.
+    /// The line is not a command.
     #[error("protocol error: expected old/new/ref, got '{0}'")]
     Command(BString),
-    /// The id after `shallow` is none.
+    /// The word after `shallow` is not an object id.
     #[error("protocol error: expected shallow sha, got '{0}'")]
     Shallow(BString),
-    /// The client names objects by another hash function.
+    /// The client uses another hash function than the repository.
     #[error("error: unsupported object format '{0}'")]
     ObjectFormat(BString),
-    /// A signed push, which was not offered.
+    /// The client signed the push, although the server did not offer it.
     #[error("protocol error: a push certificate was sent though no nonce was offered")]
     Certificate,
-    /// A push option that no variable of a hook could hold.
+    /// A push option contains a zero byte, so that it cannot be passed to hooks in an environment variable.
     #[error("protocol error: a push option has a zero byte")]
     OptionByte,
-    /// The client gave up, and why.
+    /// The client sent an error message instead of its request.
     #[error("remote error: {0}")]
     Client(BString),
-    /// The client left within the request.
+    /// The client disconnected before the end of the request.
     #[error("the remote end hung up unexpectedly")]
     End,
-    /// A [limit](super::Limits) is reached.
+    /// The request exceeds one of its [`Limits`](super::Limits).
     #[error("the push has more than {limit} bytes of {what}; push in smaller parts")]
     TooMuch {
-        /// Of what.
+        /// The part of the request that is too large.
         what: &'static str,
-        /// How many bytes there may be.
+        /// The limit in bytes.
         limit: usize,
     },
 }

@@ -1,8 +1,8 @@
 use bstr::{BString, ByteSlice};
 use refdb_types::HashKind;
 
-/// The abilities that a server announces to its clients besides those of every server of ours. The latter are
-/// report-status and -v2, delete-refs, side-band-64k and quiet.
+/// The capabilities that a server advertises, besides those that are always advertised: report-status,
+/// report-status-v2, delete-refs, side-band-64k and quiet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Offer {
     /// The hash function of the repository.
@@ -13,14 +13,14 @@ pub struct Offer {
     pub push_options: bool,
     /// `repack.useDeltaBaseOffset`.
     pub ofs_delta: bool,
-    /// The server's name for itself.
+    /// The value of `agent`: the server's name and version.
     pub agent: BString,
-    /// `transfer.advertiseSID`: a name for this session.
+    /// The value of `session-id`, if it is to be advertised (`transfer.advertiseSID`).
     pub session_id: Option<BString>,
 }
 
 impl Offer {
-    /// The words that follow the first ref.
+    /// Returns the capabilities in the form that follows the first ref, separated by spaces.
     pub fn capabilities(&self) -> BString {
         let mut words = BString::from("report-status report-status-v2 delete-refs side-band-64k quiet");
         let mut add = |word: &[u8], value: &[u8]| {
@@ -44,10 +44,10 @@ impl Offer {
     }
 }
 
-/// What the client wants to be told of its commands.
+/// The form of the report that a client requests on its commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReportFormat {
-    /// Nothing.
+    /// No report.
     #[default]
     None,
     /// `report-status`.
@@ -56,30 +56,30 @@ pub enum ReportFormat {
     V2,
 }
 
-/// What the client chose of the [`Offer`].
+/// The capabilities that the client selected from the [`Offer`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Capabilities {
-    /// How to report.
+    /// The form of the report.
     pub report: ReportFormat,
-    /// Answers go through side bands.
+    /// Whether the answer is sent in side bands.
     pub side_band: bool,
-    /// No progress, please.
+    /// Whether progress messages are to be left out.
     pub quiet: bool,
-    /// All refs or none.
+    /// Whether either all commands or none of them are to be executed.
     pub atomic: bool,
-    /// Push options follow the commands.
+    /// Whether push options follow the commands.
     pub push_options: bool,
-    /// The client's name for itself; empty if it does not say.
+    /// The client's name and version, or empty if it sent none.
     pub agent: BString,
-    /// The client's name for this session; empty if it does not say.
+    /// The client's session id, or empty if it sent none.
     pub session_id: BString,
 }
 
 impl Capabilities {
-    /// Adds the words behind a command, as far as they were offered. Returns the object format that the client means: SHA-1 if
-    /// it names none, and the first if it names several.
+    /// Adds the capabilities that follow a command, unless they were not offered. Returns the object format that the
+    /// client names first, or SHA-1 if it names none.
     ///
-    /// As for git, a word counts with and without a value, and the first value of a word wins.
+    /// Like git, it accepts a capability with or without a value, and takes the first value of several.
     pub(super) fn add<'w>(&mut self, words: &'w [u8], offer: &Offer) -> &'w [u8] {
         let (mut object_format, mut agent, mut session_id) = (None, None, None);
         for word in words.split(|byte| byte.is_ascii_whitespace()) {

@@ -1,33 +1,33 @@
 use refdb_types::{HashKind, ObjectId};
 
-/// The first twelve bytes of a pack, gitformat-pack(5).
+/// The header of a pack, which is its first twelve bytes; see gitformat-pack(5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PackHeader {
-    /// 2 or 3.
+    /// The version of the format: 2 or 3.
     pub version: u32,
-    /// How many objects it says it holds.
+    /// The number of objects that follow, according to the header.
     pub objects: u32,
 }
 
-/// Why bytes are no pack's header. The texts are git's.
+/// Why bytes are not the header of a pack. The messages are git's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PackHeaderError {
-    /// The client left.
+    /// There are fewer bytes than a header has, because the client disconnected.
     #[error("eof before pack header was fully read")]
     End,
-    /// It does not begin with `PACK`.
+    /// The bytes do not begin with `PACK`.
     #[error("protocol error (pack signature mismatch detected)")]
     Signature,
-    /// It is of a version that nobody knows.
+    /// The version is neither 2 nor 3.
     #[error("protocol error (pack version unsupported)")]
     Version,
 }
 
 impl PackHeader {
-    /// Bytes in a header.
+    /// The length of a header in bytes.
     pub const BYTES: usize = 12;
 
-    /// The checksum that ends a pack of version 2 without objects.
+    /// Returns the checksum with which a pack of version 2 ends if it has no objects.
     pub fn checksum_of_empty(hash: HashKind) -> ObjectId {
         let text = match hash {
             HashKind::Sha1 => "029d08823bd8a8eab510ad6ac75c823cfd3ed31e",
@@ -36,7 +36,12 @@ impl PackHeader {
         ObjectId::from_hex(hash, text.as_bytes()).unwrap_or_else(|_| unreachable!("these are the digits of an id"))
     }
 
-    /// Reads it; fewer than [`PackHeader::BYTES`] bytes are all there were.
+    /// Parses a header from exactly [`PackHeader::BYTES`] bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`PackHeaderError::End`] for any other number of bytes, and the other errors for bytes that are no
+    /// header.
     pub fn parse(bytes: &[u8]) -> Result<Self, PackHeaderError> {
         let bytes: &[u8; Self::BYTES] = bytes.try_into().map_err(|_| PackHeaderError::End)?;
         let number = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

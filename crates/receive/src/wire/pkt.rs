@@ -1,52 +1,59 @@
-//! Packet lines, gitprotocol-common(5): four hexadecimal digits that count themselves and the data that follows.
+//! Packet lines, as gitprotocol-common(5) defines them: a length of four hexadecimal digits, which counts itself and
+//! the data, and the data.
 //!
-//! gitoxide's decoder takes the empty line `0004` for an error. Git does not: it is how a client sends an empty push option.
+//! gitoxide's decoder takes the empty line `0004` for an error. Git does not: it is how a client sends an empty push
+//! option.
 
 use super::Fault;
 
-/// Bytes in a packet at most, its four digits included.
+/// The greatest length of a written packet in bytes, including the four digits.
 pub const PACKET_BYTES_MAX: usize = 65_520;
 
-/// Bytes of data in a packet at most.
+/// The greatest length of the data of a written packet in bytes.
 pub const DATA_BYTES_MAX: usize = PACKET_BYTES_MAX - LENGTH_BYTES;
 
-/// Bytes of data in a packet that is read, at most. Git reads a little more than it writes.
+/// The greatest length of the data of a packet that is accepted, in bytes. Git accepts slightly longer packets than it
+/// writes.
 pub const READ_BYTES_MAX: usize = 65_519;
 
-/// Bytes in a packet's length.
+/// The number of digits of a packet's length, in bytes.
 pub const LENGTH_BYTES: usize = 4;
 
-/// The side bands of gitprotocol-pack(5).
+/// A side band, as gitprotocol-pack(5) defines it. The third band, for fatal errors, is not used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Band {
-    /// The answer itself.
+    /// The answer: packet lines of the report.
     Data = 1,
-    /// Text for the user.
+    /// Messages to the user.
     Progress = 2,
 }
 
-/// One packet.
+/// A packet that was decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packet<'a> {
-    /// `0000`: the end of a list.
+    /// `0000`, which ends a list.
     Flush,
-    /// `0001` or `0002`, which only protocol version 2 gives a meaning.
+    /// `0001` or `0002`, which have a meaning only in version 2 of the protocol.
     Special(u8),
-    /// A line, without its newline if it has one.
+    /// A line, without the newline at its end.
     Line(&'a [u8]),
 }
 
-/// What the first bytes of a stream hold.
+/// The result of decoding the first bytes of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decoded<'a> {
-    /// Less than a packet: this many bytes more are needed to go on.
+    /// The bytes are no whole packet. At least this many more are needed to proceed.
     Missing(usize),
-    /// A packet, and how many bytes it took.
+    /// A packet, and its length in bytes.
     Packet(Packet<'a>, usize),
 }
 
 /// Decodes the packet at the start of `bytes`.
+///
+/// # Errors
+///
+/// Returns [`Fault::LengthDigits`] or [`Fault::Length`] if the first four bytes are not a valid length.
 pub fn decode(bytes: &[u8]) -> Result<Decoded<'_>, Fault> {
     let Some((digits, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else {
         return Ok(Decoded::Missing(LENGTH_BYTES - bytes.len()));
@@ -69,14 +76,18 @@ fn length(digits: [u8; LENGTH_BYTES]) -> Result<usize, Fault> {
         length = length << 4 | value as usize;
     }
     match length.checked_sub(LENGTH_BYTES) {
-        // Git tells the length without these four bytes.
+        // Git's message has the length without these four bytes.
         Some(data) if data > READ_BYTES_MAX => Err(Fault::Length(data)),
         None if length == 3 => Err(Fault::Length(length)),
         _ => Ok(length),
     }
 }
 
-/// Appends a line made of `parts`, as they are. They must not be longer than [`DATA_BYTES_MAX`] together.
+/// Appends a packet whose data are the concatenated `parts`. No newline is added.
+///
+/// # Panics
+///
+/// Panics if the parts are longer than [`DATA_BYTES_MAX`] together.
 pub fn line(parts: &[&[u8]], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(b"0000");
@@ -86,7 +97,7 @@ pub fn line(parts: &[&[u8]], out: &mut Vec<u8>) {
     set_length(&mut out[start..]);
 }
 
-/// Gives a packet its length. Its first four bytes are room for it.
+/// Writes the length of a packet into its first four bytes.
 pub(super) fn set_length(packet: &mut [u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let length = packet.len();
@@ -100,14 +111,14 @@ pub fn flush(out: &mut Vec<u8>) {
     out.extend_from_slice(b"0000");
 }
 
-/// Appends `data` in packets of a side band: none if it is empty.
+/// Appends `data` in as many packets of a side band as it needs; no packet if it is empty.
 pub fn band(band: Band, data: &[u8], out: &mut Vec<u8>) {
     for chunk in data.chunks(DATA_BYTES_MAX - 1) {
         line(&[&[band as u8], chunk], out);
     }
 }
 
-/// Appends the packet that tells a waiting client that the server is alive: an empty one of the first band.
+/// Appends a keepalive packet, which is an empty packet of the first band.
 pub fn keepalive(out: &mut Vec<u8>) {
     line(&[&[Band::Data as u8]], out);
 }

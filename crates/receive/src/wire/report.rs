@@ -1,12 +1,14 @@
-//! The answer: whether the pack was unpacked, and what became of each command.
+//! The report: whether the pack was unpacked, and the outcome of each command.
 
 use super::pkt;
 use bstr::BStr;
 
-/// Appends the report, in packets. `unpack` is why the pack could not be unpacked. Each result is why the command for
-/// the ref of this name did not happen. A reason too long for a packet is cut.
+/// Appends the report to `out` in packets. `unpack` is the reason why the pack could not be unpacked, if it could not.
+/// Each result is the name of a command's ref, and the reason if the command was refused. A reason that does not fit
+/// into a packet is truncated.
 ///
-/// Versions 1 and 2 differ in what only proc-receive hooks say.
+/// The versions 1 and 2 of the report differ only in lines that proc-receive hooks cause, which this function never
+/// writes.
 pub fn report<'r>(
     unpack: Option<&BStr>,
     results: impl IntoIterator<Item = (&'r BStr, Option<&'r BStr>)>,
@@ -17,7 +19,7 @@ pub fn report<'r>(
     for (name, refusal) in results {
         match refusal {
             None => pkt::line(&[b"ok ", name, b"\n"], out),
-            // The name came in a packet that also held two ids, so there is room for some words.
+            // A name came in a packet that also held two ids, so that there is room for some words of the reason.
             Some(why) => {
                 let room = pkt::DATA_BYTES_MAX.saturating_sub(name.len() + 5);
                 pkt::line(&[b"ng ", name, b" ", cut(why, room), b"\n"], out);

@@ -5,32 +5,32 @@ use super::{
 use bstr::BString;
 use refdb_types::ObjectId;
 
-/// What a client asks for.
+/// A client's request: everything it sends before the pack.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Request {
-    /// Its commands; none if it had nothing to push.
+    /// The commands. There are none if the client had nothing to push.
     pub commands: Commands,
-    /// What it chose of the offer.
+    /// The capabilities that the client selected.
     pub capabilities: Capabilities,
-    /// Its push options.
+    /// The push options.
     pub options: Vec<BString>,
-    /// Commits whose parents it does not have, since it is a shallow clone.
+    /// The commits whose parents the client does not have because it is a shallow clone.
     pub shallow: Vec<ObjectId>,
 }
 
-/// Reads a [`Request`] from bytes in whatever pieces they come.
+/// Parses a [`Request`] from bytes that may arrive in pieces of any size.
 ///
-/// It never takes a byte that belongs to the pack behind the request. So a server can read exactly
-/// [`RequestReader::wants`] bytes each time. It leaves the rest of its input to the program that unpacks.
+/// The reader never takes a byte of the pack that follows the request. A server can therefore read exactly
+/// [`RequestReader::wants`] bytes each time, and pass the rest of its input to a program that unpacks it.
 #[derive(Debug)]
 pub struct RequestReader {
     offer: Offer,
     limits: Limits,
     phase: Phase,
     request: Request,
-    /// The beginning of a packet. Never longer than a packet and the length of the next.
+    /// An incomplete packet. At most as long as a packet and the length of the next one.
     pending: Vec<u8>,
-    /// How many bytes came before those.
+    /// The number of bytes before `pending`.
     offset: u64,
     options_bytes: usize,
 }
@@ -43,7 +43,7 @@ enum Phase {
 }
 
 impl RequestReader {
-    /// A reader for a client that was shown this offer.
+    /// Returns a reader for a client to which `offer` was advertised.
     pub fn new(offer: &Offer, limits: Limits) -> Self {
         RequestReader {
             offer: offer.clone(),
@@ -56,27 +56,32 @@ impl RequestReader {
         }
     }
 
-    /// How many bytes can be read at least, and be waited for, before the request can end. The number is 0 once it has
-    /// ended.
+    /// Returns the number of bytes that the request has at least before it can end, so that a caller may wait for all
+    /// of them. It is 0 once the request has ended.
     pub fn wants(&self) -> usize {
         if self.phase == Phase::Done {
             return 0;
         }
         match pkt::decode(&self.pending) {
-            // Behind a line there is at least the length of the next packet.
+            // A line is followed by at least the length of another packet.
             Ok(Decoded::Missing(missing)) if self.pending.len() >= LENGTH_BYTES => missing + LENGTH_BYTES,
             Ok(Decoded::Missing(missing)) => missing,
-            // Whole packets are taken at once, and a bad one ended the session.
+            // `pending` holds no whole packet, and an invalid one has ended the session.
             Ok(Decoded::Packet(..)) | Err(_) => LENGTH_BYTES,
         }
     }
 
-    /// Whether no packet has been taken yet.
+    /// Returns whether no whole packet has been read yet.
     pub fn is_at_start(&self) -> bool {
         self.offset == 0
     }
 
-    /// Takes bytes from the start of `bytes`, and returns how many: fewer than there are if the request ends there.
+    /// Consumes bytes from the start of `bytes` and returns their number, which is less than the length of `bytes`
+    /// only if the request has ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a packet is invalid or exceeds a limit. The reader must not be used any more.
     pub fn take(&mut self, bytes: &[u8]) -> Result<usize, ProtocolError> {
         let mut taken = 0;
         loop {
@@ -90,7 +95,11 @@ impl RequestReader {
         }
     }
 
-    /// The request, once all of it has come; the error of a client that left before.
+    /// Returns the request.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Fault::End`] if the request is incomplete.
     pub fn finish(self) -> Result<Request, ProtocolError> {
         if self.phase == Phase::Done {
             assert!(self.pending.is_empty(), "bytes behind the request were taken");
@@ -104,7 +113,7 @@ impl RequestReader {
         ProtocolError { offset: self.offset, fault }
     }
 
-    /// Takes the packets that are whole.
+    /// Handles and removes all whole packets of `pending`.
     fn drain(&mut self) -> Result<(), ProtocolError> {
         let pending = std::mem::take(&mut self.pending);
         let mut start = 0;
@@ -147,7 +156,7 @@ impl RequestReader {
         if line.starts_with(b"push-cert") {
             return Err(Fault::Certificate);
         }
-        // What stands behind a second zero byte, nobody reads.
+        // As for git, anything after a second zero byte is ignored.
         let mut parts = line.split(|byte| *byte == 0);
         let command = parts.next().unwrap_or_default();
         if let Some(words) = parts.next() {
