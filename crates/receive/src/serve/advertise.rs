@@ -8,10 +8,11 @@ use refdb::{Snapshot, TargetView};
 use refdb_types::{ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, Target};
 use std::{collections::HashSet, ops::ControlFlow};
 
-/// Sends the refs, but for those that are hidden or dangling. Whether their objects are there is not looked at, so
-/// that a ref whose object is lost can be deleted.
+/// Sends all refs except hidden and dangling ones. Whether their objects exist is not checked, so that a client can
+/// delete a ref whose object is lost.
 ///
-/// `others` are the objects of alternates' refs, shown under no name where no ref has shown them.
+/// `others` are the values of the refs of alternates, which are sent as `.have` lines unless a ref with the same value
+/// was sent.
 pub(super) fn advertise(
     snapshot: &dyn Snapshot,
     hidden: &HiddenRefs,
@@ -68,14 +69,14 @@ pub(super) fn advertise(
     Ok(channel.send(&packets)?)
 }
 
-/// The name under which an object is shown that none of our refs leads to.
+/// The name under which the value of an alternate's ref is advertised.
 const HAVE: &str = ".have";
 
-/// What came of a ref.
+/// How to proceed after a ref.
 enum Advertised {
-    /// It was shown or not, and the next is another matter.
+    /// The ref was sent or skipped; the next one is considered by itself.
     One,
-    /// It is hidden, and so is every ref before this name.
+    /// The ref is hidden, and so are all refs before this name.
     SkipTo(BString),
 }
 
@@ -84,7 +85,7 @@ struct Advertiser<'a, 'c> {
     hidden: &'a HiddenRefs,
     advertisement: Advertisement,
     packets: Vec<u8>,
-    /// What was shown, where that matters.
+    /// The values that were sent, if there are alternates.
     seen: Option<HashSet<ObjectId>>,
     channel: &'a mut Channel<'c>,
 }
@@ -129,7 +130,8 @@ impl Advertiser<'_, '_> {
     }
 }
 
-/// The object that a symbolic ref leads to.
+/// Returns the object to which a symbolic ref with this target resolves, or `None` if it is dangling, broken or nested
+/// too deeply.
 fn follow(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<ObjectId>, ServeError> {
     let Ok(mut name) = RefName::new(target.to_vec()) else { return Ok(None) };
     // The first of them was the symbolic ref itself.

@@ -1,4 +1,5 @@
-//! Commands for symbolic refs. Those that lead nowhere are refused. Of two ways to one ref only one is taken.
+//! Checks commands for symbolic refs: those whose ref cannot be resolved are refused, and of two commands for one ref
+//! only one is executed.
 
 use super::{ServeError, session::Session};
 use bstr::{BStr, BString, ByteSlice};
@@ -10,8 +11,8 @@ use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
 use std::collections::HashMap;
 
 impl Session<'_, '_> {
-    /// Refuses commands for symbolic refs that cannot be followed. Another command may name the ref at the end: one is
-    /// enough, and two that differ are refused.
+    /// Refuses commands for symbolic refs that cannot be resolved. If another command names the resolved ref, only
+    /// that one is executed if both make the same change, and otherwise both are refused.
     pub(super) fn check_aliases(&mut self) -> Result<(), ServeError> {
         let commands = &self.request.commands;
         let mut order: Vec<usize> = (0..commands.len()).collect();
@@ -52,7 +53,7 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// The command `link` leads to the ref of the command `end`.
+    /// Compares the command `link` for a symbolic ref with the command `end` for the ref it resolves to.
     fn judge_alias(&mut self, link: usize, end: usize) -> Result<(), ServeError> {
         let (one, other) = (self.request.commands.get(link), self.request.commands.get(end));
         if (one.old, one.new) == (other.old, other.new) {
@@ -81,8 +82,8 @@ impl Session<'_, '_> {
     }
 }
 
-/// The ref at the end of a chain that goes on with `target`, be it there or not. `None` for a circle and a chain that
-/// is too long. The same holds for an end that is broken or no refname.
+/// Returns the ref at the end of a chain of symbolic refs that continues with `target`, whether or not it exists.
+/// Returns `None` if the chain is circular or too long, or ends at a broken ref or an invalid name.
 fn follow(snapshot: &dyn Snapshot, target: BString) -> Result<Option<RefName>, ServeError> {
     let Ok(mut name) = RefName::new(target) else { return Ok(None) };
     // The first of them was the symbolic ref itself.

@@ -14,36 +14,39 @@ use std::{
     time::Duration,
 };
 
-/// The way to the client.
+/// The connection to the client.
 ///
-/// Text for its user goes through the second side band. Where the client knows no bands, it goes to our standard error.
+/// Messages to the user are sent in the second side band, or printed to standard error if the client does not support
+/// side bands.
 pub(super) struct Channel<'c> {
     output: BorrowedFd<'c>,
     mode: WriteMode,
     side_band: bool,
-    /// After how much silence the client is told that we are alive.
+    /// The silence after which a keepalive packet is sent.
     keep_alive: Option<Duration>,
     client: Client,
     redactor: Redactor,
 }
 
-/// Whether the client must hear us.
+/// Whether the push depends on the client's connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Client {
-    /// A client that has left ends the push.
+    /// The push ends with an error if the client disconnects.
     Needed,
-    /// Refs have been changed: what follows is done whether the client hears of it or not.
+    /// Refs have been changed, so the push is completed even if the client disconnects.
     Dispensable,
-    /// It has left, and is told nothing any more.
+    /// The client has disconnected, and nothing is sent any more.
     Gone,
 }
 
-/// How something is written without waiting. A signal would not end a write that waits for a client who reads nothing.
+/// How output is written without blocking. A signal would not end a write that is blocked by a client that reads
+/// nothing.
 enum WriteMode {
-    /// The pipe, opened once more: others may share the one we were given, and are not to find it changed.
+    /// The pipe, opened again: the original file description may be shared with other processes, which must not find
+    /// it non-blocking.
     Pipe(OwnedFd),
     Socket,
-    /// A file, or a pipe that we may not open: it waits.
+    /// A file, or a pipe that cannot be opened again. Writes block.
     Blocking,
 }
 
@@ -70,7 +73,7 @@ impl WriteMode {
     }
 }
 
-/// How much is gathered before it is sent.
+/// The number of bytes that are collected before they are sent.
 const SEND_BYTES: usize = 128 << 10;
 
 impl<'c> Channel<'c> {
@@ -85,7 +88,7 @@ impl<'c> Channel<'c> {
         }
     }
 
-    /// The client knows side bands.
+    /// Sends the answer in side bands from now on.
     pub(super) fn use_side_band(&mut self, keep_alive_seconds: u32) {
         self.side_band = true;
         self.keep_alive = (keep_alive_seconds > 0).then(|| Duration::from_secs(keep_alive_seconds.into()));
@@ -99,7 +102,7 @@ impl<'c> Channel<'c> {
         self.keep_alive
     }
 
-    /// From now on a client that leaves is no error.
+    /// Ignores from now on that the client disconnects.
     pub(super) fn ignore_disconnect(&mut self) {
         if self.client == Client::Needed {
             self.client = Client::Dispensable;

@@ -1,4 +1,4 @@
-//! What the settings say of a command. Pure decisions, with git's reasons.
+//! Decides by the settings whether a command is refused, with git's reasons. All decisions are pure functions.
 
 use crate::{
     settings::{Deny, Settings},
@@ -7,7 +7,7 @@ use crate::{
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{FormatOptions, check_format};
 
-/// What a rule says.
+/// The result of applying a rule to a command.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Judgement {
     /// What the user is told.
@@ -46,7 +46,7 @@ There, 'git config receive.denyDeleteCurrent ignore' or 'warn' allow it,
 and 'refuse' keeps this message away.
 ";
 
-/// Whether a client may name the ref at all.
+/// Checks whether clients may use the name of the command's ref at all.
 pub(super) fn name(command: Command<'_>) -> Judgement {
     let options = FormatOptions { allow_onelevel: command.deletes(), refspec_pattern: false };
     let is_good = match command.name.strip_prefix(b"refs/") {
@@ -60,7 +60,7 @@ pub(super) fn name(command: Command<'_>) -> Judgement {
     Judgement { errors: vec![text.into()], refusal: Some("funny refname"), ..Judgement::default() }
 }
 
-/// Whether a branch may be changed that is checked out.
+/// Checks whether the checked-out branch may be changed.
 pub(super) fn current(command: Command<'_>, settings: &Settings) -> Judgement {
     match settings.deny_current {
         Deny::Ignore => Judgement::default(),
@@ -76,7 +76,7 @@ pub(super) fn current(command: Command<'_>, settings: &Settings) -> Judgement {
     }
 }
 
-/// Whether a ref may be deleted; `is_head` if HEAD leads to it.
+/// Checks whether a ref may be deleted. `is_head` is set if HEAD leads to it.
 pub(super) fn deletion(command: Command<'_>, settings: &Settings, is_head: bool) -> Judgement {
     if settings.deny_deletes && command.name.starts_with(b"refs/heads/") {
         return Judgement::refuse("denying ref deletion for ", command.name, "deletion prohibited");
@@ -93,19 +93,19 @@ pub(super) fn deletion(command: Command<'_>, settings: &Settings, is_head: bool)
     }
 }
 
-/// Whether it must be a fast-forward.
+/// Returns whether the command may only fast-forward its ref.
 pub(super) fn must_be_fast_forward(command: Command<'_>, settings: &Settings) -> bool {
     let is_change = !command.old.is_null() && !command.new.is_null();
     settings.deny_non_fast_forwards && is_change && command.name.starts_with(b"refs/heads/")
 }
 
-/// The report of a change that is none.
+/// Refuses a change that is not a fast-forward.
 pub(super) fn no_fast_forward(command: Command<'_>) -> Judgement {
     let text = [&b"denying non-fast-forward "[..], command.name.as_bytes(), b" (you should pull first)"].concat();
     Judgement { errors: vec![text.into()], refusal: Some("non-fast-forward"), ..Judgement::default() }
 }
 
-/// The report of a command for a hidden ref.
+/// Returns the reason why a command for a hidden ref is refused.
 pub(super) fn hidden(command: Command<'_>) -> &'static str {
     if command.deletes() { "deny deleting a hidden ref" } else { "deny updating a hidden ref" }
 }

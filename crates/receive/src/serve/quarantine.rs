@@ -1,10 +1,12 @@
-//! Where a push's objects wait until hooks and checks have passed: git-receive-pack(1), "QUARANTINE ENVIRONMENT".
+//! Keeps the objects of a push apart from the repository's until hooks and checks have passed; see "QUARANTINE
+//! ENVIRONMENT" in git-receive-pack(1).
 //!
-//! The folder is called `tmp_objdir-incoming-*`, so that `git prune` knows it. Its push locks a file in it. A later
-//! push clears only a folder whose lock is free. It leaves git's folders, and one whose lock is not made yet.
+//! The directory is named `tmp_objdir-incoming-*`, so that `git prune` recognizes it. The push holds a lock on a file
+//! in it, and a later push removes a directory only if it contains that file and the lock is free. Directories of git,
+//! and those whose lock file does not exist yet, therefore stay.
 //!
-//! Hooks know the folder's path, so they can put something else there. All work is therefore done through the
-//! descriptor of the folder that was made, and never through a symbolic link in it.
+//! Hooks know the path of the directory, so they can put something else there. All work is therefore done through the
+//! descriptor of the directory that was created, and never through a symbolic link in it.
 
 mod release;
 
@@ -22,7 +24,7 @@ const LOCK: &str = "refdb.lock";
 /// The lock file's name until it is locked.
 const LOCK_AT_FIRST: &str = "refdb.lock.new";
 
-/// A quarantine folder. Dropping it removes it with all that is in it.
+/// A quarantine directory. It is removed with everything in it on drop.
 #[derive(Debug)]
 pub(super) struct Quarantine {
     fs: Fs,
@@ -32,7 +34,7 @@ pub(super) struct Quarantine {
 }
 
 impl Quarantine {
-    /// Makes one in the folder `objects`.
+    /// Creates a quarantine in the object directory, after removing those of pushes that were killed.
     pub(super) fn make(fs: &Fs, objects: &Path) -> Result<Self> {
         let objects = fs.folder(objects)?;
         clear_abandoned(&objects)?;
@@ -58,7 +60,7 @@ impl Quarantine {
         self.folder.path()
     }
 
-    /// What programs must be told to work in it.
+    /// Returns the environment variables that make git's programs use the quarantine.
     pub(super) fn variables(&self) -> Vec<(OsString, Option<OsString>)> {
         let folder = self.folder().as_os_str().to_owned();
         vec![
@@ -68,24 +70,26 @@ impl Quarantine {
         ]
     }
 
-    /// Moves everything to where objects are. With `sync`, all of it and the folders it comes to are on stable storage
-    /// after that.
+    /// Moves all objects into the repository. If `sync` is set, the objects and the directories that receive them are
+    /// on stable storage when the call returns.
     ///
-    /// A pack's index comes last, since it makes the pack an object's place. After an error some objects may have been
-    /// moved: they are no one's, and `git prune` removes them.
+    /// The index of a pack is moved last, because git finds a pack by its index. If the call fails, some objects may
+    /// have been moved; no ref leads to them, so `git prune` removes them.
     pub(super) fn release(&self, sync: bool, sharing: SharedRepository) -> Result<()> {
         let release = Release { fs: &self.fs, sync, sharing };
         if sync {
-            // Before the first is moved: until the ref is there, another's `git gc` may take them for garbage.
+            // All files are synced before the first is moved, because `git gc` may take moved objects for garbage
+            // until a ref leads to them.
             release.sync_files(&self.folder)?;
         }
         release.folder(&self.folder, self.objects.path())
     }
 
-    /// Puts loose objects back that are gone since they were [released](Self::release), once the refs are there.
+    /// Restores loose objects that have disappeared since they were [released](Self::release), after the refs were
+    /// updated.
     ///
-    /// `git gc` packs what no ref leads to yet, and `git repack -ad` beside it drops such packs. Packs need no such
-    /// care: they have a keep file until the refs are there.
+    /// They disappear if `git gc` packs them while no ref leads to them and a concurrent `git repack -ad` drops that
+    /// pack. Packs of a push do not need this, because they have a keep file until the refs are updated.
     pub(super) fn restore(&self, sync: bool, sharing: SharedRepository) -> Result<()> {
         const FOLDER_LETTERS: usize = 2;
         let release = Release { fs: &self.fs, sync, sharing };
@@ -120,7 +124,7 @@ fn lock(folder: &Folder) -> Result<File> {
     Ok(file)
 }
 
-/// Removes the folders of pushes that are dead. Of those, only the ones with a lock are ours to judge.
+/// Removes the quarantines of pushes that are no longer running, if they have a lock file.
 fn clear_abandoned(objects: &Folder) -> Result<()> {
     for (name, kind) in objects.entries()? {
         if kind != EntryKind::Dir || !name.starts_with(PREFIX) {

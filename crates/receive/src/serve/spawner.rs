@@ -1,4 +1,5 @@
-//! Starting a program for each ref. What does not depend on the ref is made once: its environment above all.
+//! Starts a program for each ref, and prepares everything that does not depend on the ref once, above all its
+//! environment.
 
 use super::child::Program;
 use bstr::ByteSlice;
@@ -19,7 +20,7 @@ use std::{
     path::Path,
 };
 
-/// Starts one program again and again, in our folder, with nothing to read.
+/// Starts a program repeatedly, in the current directory and with an empty standard input.
 #[derive(Debug)]
 pub(super) struct Spawner {
     path: CString,

@@ -1,4 +1,4 @@
-//! The client's objects, by git's own programs.
+//! Unpacks the client's objects with git's programs.
 
 use super::{
     ServeError,
@@ -11,11 +11,11 @@ use bstr::{BString, ByteSlice};
 use refdb::objects::check_packs;
 use std::path::PathBuf;
 
-/// What came of a pack.
+/// The result of receiving a pack.
 pub(super) struct Unpacked {
     /// Git's words if it failed.
     pub(super) failure: Option<BString>,
-    /// The name of the file that keeps others from packing the new pack again before a ref leads to it.
+    /// The keep file that protects the new pack from being repacked before a ref leads to it.
     pub(super) keep_file: Option<PathBuf>,
 }
 

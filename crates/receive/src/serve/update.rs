@@ -1,4 +1,5 @@
-//! The refs: each command is judged, and those that may happen are one transaction of the engine, or two.
+//! Updates the refs: checks each command by the rules and the update hook, and executes the others in one transaction,
+//! or in two.
 
 use super::{
     ServeError,
@@ -17,20 +18,20 @@ use refdb::{
 use refdb_types::{ObjectId, RefName};
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
-/// What the commands are judged by besides the settings, found once a push.
+/// What the checks of all commands of a push have in common, besides the settings.
 struct PushContext<'o> {
-    /// The ref that HEAD leads to.
+    /// The ref that HEAD resolves to.
     head: RefName,
     /// Whether HEAD's branch is checked out.
     is_checked_out: bool,
     update_hook: Vec<(Program, Option<Spawner>)>,
     message: Arc<BString>,
-    /// History, unless only git knows how it was changed.
+    /// Walks the history, unless replacements, grafts or a shallow boundary change it, so that git must be asked.
     ancestry: Option<RefCell<Ancestry<'o>>>,
 }
 
 impl Session<'_, '_> {
-    /// Changes the refs that nobody has refused yet.
+    /// Executes the commands that have not been refused.
     pub(super) fn update_refs(&mut self) -> Result<(), ServeError> {
         self.check_aliases()?;
         self.follow_large_tags()?;
@@ -55,7 +56,8 @@ impl Session<'_, '_> {
         if self.request.capabilities.atomic {
             self.update_atomically(&context)
         } else {
-            // Apart, so that a ref can be made where a deleted one was in the way.
+            // Deletions are a transaction of their own, so that a ref can be created where a deleted one was in the
+            // way.
             self.update_each(&context, true)?;
             self.update_each(&context, false)
         }
@@ -166,7 +168,7 @@ impl Session<'_, '_> {
         Ok(self.channel.error_about(rejection.to_string().as_bytes(), rejection.names())?)
     }
 
-    /// The edit for a command, unless a rule or the update hook refuses it.
+    /// Checks a command and returns its edit, or `None` if a rule or the update hook refuses it.
     fn judge(&mut self, at: usize, context: &PushContext<'_>) -> Result<Option<Edit>, ServeError> {
         let command = self.request.commands.get(at);
         let objects = self.objects;
@@ -207,7 +209,7 @@ impl Session<'_, '_> {
         self.edit(at, context)
     }
 
-    /// Says what a judgement says; `None` if it refuses the command.
+    /// Sends the messages of a judgement. Returns `None` if it refuses the command.
     fn pass(&mut self, at: usize, judgement: Judgement) -> Result<Option<()>, ServeError> {
         for warning in judgement.warnings {
             self.channel.warning(warning.as_bytes())?;
@@ -277,7 +279,7 @@ impl Session<'_, '_> {
         Ok(Some(Edit { name, change, expected, deref: true, log }))
     }
 
-    /// The client knows no object of the ref that it wants to be gone. The ref is broken, or there is none.
+    /// Warns about a deletion without a usable old value: the ref is broken or does not exist.
     fn warn_of_deletion(&mut self, at: usize, name: &RefName) -> Result<(), ServeError> {
         let is_there = match self.store.resolve(name) {
             Ok(resolved) => matches!(resolved, Resolved::Object { .. }),

@@ -1,5 +1,5 @@
-//! How objects leave a quarantine for where objects are: in an order in which nothing is seen before what it needs, and
-//! never through a symbolic link that stands in the quarantine.
+//! Moves objects out of a quarantine in an order in which none is visible before the files it depends on, and never
+//! through a symbolic link in the quarantine.
 
 use super::LOCK;
 use refdb::config::SharedRepository;
@@ -10,7 +10,7 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or_else(|| unreachable!("a file in a folder has a folder"))
 }
 
-/// How often a folder is made again that others remove.
+/// The number of times that a directory is created again after other processes have removed it.
 const PATIENCE: usize = 100;
 
 /// What an error says that a pack of the same name and other content causes.
@@ -125,9 +125,9 @@ impl Release<'_> {
         from.rename(name, to)
     }
 
-    /// A file of the name is there already. A loose object's name is its hash. The program that wrote it has compared
-    /// it with the object that was there. The bytes of a file differ by how they were deflated. A pack's name is one,
-    /// too, of all its bytes.
+    /// Checks a file whose name is already taken. For a loose object nothing is compared: its name is its hash, the
+    /// program that wrote it has compared it with the existing object, and the bytes may differ by their compression.
+    /// The files of a pack must be equal byte by byte, because the name depends on all of them.
     fn same(&self, from: &Folder, name: &OsStr, to: &Path) -> Result<()> {
         let is_pack = from.path().file_name().is_some_and(|folder| folder == "pack");
         let is_keep = Path::new(name).extension().is_some_and(|extension| extension == "keep");
