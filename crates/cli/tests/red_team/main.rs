@@ -22,6 +22,12 @@ const MORE_PROCESSES: usize = 4;
 /// How much slower our code is where the compiler does not optimise it, as hashing is.
 const SLOWER: u64 = if cfg!(debug_assertions) { 5 } else { 1 };
 
+/// The limit in seconds that refdb puts on the processor time of each of git's programs. The large cases need more of
+/// it.
+fn time_limit() -> u64 {
+    rounds(1, 10) as u64
+}
+
 /// A server in which a program received the case, and what it cost.
 fn receive(case: &Case, program: &Path, format: RefFormat, unpack_limit: &str) -> (Repo, Cost) {
     let server = Repo::bare(format, HashKind::Sha1);
@@ -29,8 +35,9 @@ fn receive(case: &Case, program: &Path, format: RefFormat, unpack_limit: &str) -
         server.config(key, value);
     }
     server.config("receive.advertisePushOptions", "true");
-    server.config("refdb.receiveTimeLimit", "1");
-    let cost = run(&server, program, &case.bytes);
+    server.config("refdb.receiveTimeLimit", &time_limit().to_string());
+    // More than all programs that refdb starts for a push can take within their limits.
+    let cost = run(&server, program, &case.bytes, 5 * time_limit());
     (server, cost)
 }
 
