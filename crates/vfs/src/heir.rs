@@ -1,8 +1,8 @@
-use crate::StaleLock;
+use crate::{BatchId, File};
 
-/// Settles what dead batches left. Their locks are never just removed.
+/// Recovers the batches of processes that have ended. Their locks are never just removed.
 pub trait RecoveryHandler: Send + Sync {
-    /// Settles the record of the batch to which this lock belongs, and gives up its locks. Whether the lock is worth
-    /// another try.
-    fn settle(&self, met: StaleLock) -> bool;
+    /// Recovers the batch `id` to which a lock file belongs, and releases its locks. The lock file is open and locked by
+    /// `flock(2)`, and its owner is gone. Returns whether it is worthwhile to try the lock again.
+    fn recover(&self, id: BatchId, lock: File) -> bool;
 }

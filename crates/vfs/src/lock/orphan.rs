@@ -6,7 +6,7 @@ use super::{
     signing::{self, Signed, Suspect},
     wait,
 };
-use crate::{BatchId, File, Folder, Fs, Result, signature::Signature};
+use crate::{BatchId, File, Folder, Fs, Result, folder::place, signature::Signature};
 use std::{ffi::OsStr, path::Path};
 
 /// A lock of a batch whose process is gone. Nobody else takes it over as long as this is there.
@@ -25,9 +25,14 @@ impl StaleLock {
         Ok(is_ours.then_some(StaleLock { suspect, id }))
     }
 
-    /// The lock of this batch, which is in its place and whose owner is gone.
-    pub(super) fn new(suspect: Suspect, id: BatchId) -> Self {
-        StaleLock { suspect, id }
+    /// Takes over a lock file that a [`RecoveryHandler`](crate::RecoveryHandler) was handed. `None` if it is not in its
+    /// place any more.
+    pub fn handed(fs: &Fs, lock: File) -> Result<Option<Self>> {
+        let path = lock.path().to_owned();
+        let Some((folder, name)) = place(&path) else { return Ok(None) };
+        let Some(suspect) = Suspect::of(fs.folder(folder)?, name, lock)? else { return Ok(None) };
+        let Signed::Batch(_, id) = suspect.signed else { return Ok(None) };
+        Ok(suspect.is_in_place()?.then_some(StaleLock { suspect, id }))
     }
 
     /// Which batch it was.
@@ -100,9 +105,9 @@ mod tests {
     struct Remover(Mutex<Vec<BatchId>>);
 
     impl RecoveryHandler for Remover {
-        fn settle(&self, met: StaleLock) -> bool {
-            self.0.lock().unwrap().push(met.id());
-            met.remove().is_ok()
+        fn recover(&self, id: BatchId, lock: File) -> bool {
+            self.0.lock().unwrap().push(id);
+            StaleLock::handed(&Fs::real(), lock).unwrap().unwrap().remove().is_ok()
         }
     }
 

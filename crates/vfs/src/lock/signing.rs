@@ -3,7 +3,7 @@
 //! Signed and locked by `flock(2)`, which ends with the process. A signed file without it belongs to a dead one
 //! (decision 0044).
 
-use super::{StaleLock, reach};
+use super::reach;
 use crate::{
     BatchId, File, Folder, Fs, Result, Stat,
     folder::place,
@@ -85,8 +85,8 @@ fn open(fs: &Fs, path: &Path) -> Result<Option<(File, Stat)>> {
 
 /// A signed lock file, open.
 ///
-/// Its folder is open too, and its name is looked up and removed there, so that another process which replaces a folder on
-/// the way by a symbolic link cannot have a file removed elsewhere.
+/// Its folder is open too, and its name is looked up and removed there, so that another process which replaces a folder
+/// on the way by a symbolic link cannot have a file removed elsewhere.
 #[derive(Debug)]
 pub(super) struct Suspect {
     folder: Folder,
@@ -127,6 +127,11 @@ impl Suspect {
     fn open_in(folder: Folder, name: &OsStr) -> Result<Option<Self>> {
         // NFS locks a file only for who may write it.
         let Ok(file) = folder.open_to_overwrite(name) else { return Ok(None) };
+        Self::of(folder, name, file)
+    }
+
+    /// The lock file that is open, and that lies in this folder under this name.
+    pub(super) fn of(folder: Folder, name: &OsStr, file: File) -> Result<Option<Self>> {
         let stat = file.stat()?;
         if !stat.is_file() {
             return Ok(None);
@@ -145,8 +150,8 @@ impl Suspect {
         Ok(self.file.try_lock()? && owner.is_proof(Signature::own(), fs.is_file_local(&self.file)?, may_stay_in_mount))
     }
 
-    /// Whether the name still leads to the file. If not, another one removed it while we looked, and the next may hold the
-    /// lock.
+    /// Whether the name still leads to the file. If not, another process removed it meanwhile, and the next owner may hold
+    /// the lock.
     pub(super) fn is_in_place(&self) -> Result<bool> {
         let is_same = |now: Stat| now.file_id() == self.stat.file_id();
         Ok(self.folder.find(&self.name)?.is_some_and(is_same))
@@ -168,7 +173,7 @@ impl Suspect {
             return Ok(true);
         }
         match heir {
-            Some((heir, id)) => Ok(heir.settle(StaleLock::new(self, id))),
+            Some((heir, id)) => Ok(heir.recover(id, self.file)),
             None => self.remove().map(|()| true),
         }
     }

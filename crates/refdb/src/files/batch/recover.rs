@@ -16,7 +16,7 @@ use crate::files::{
 };
 use crate::{Error, Probe, Result, Snapshot, Target, TargetView, backend::Answers};
 use bstr::{BStr, BString, ByteSlice};
-use refdb_vfs::{BatchId, Fs, Lock, LockError, LockTimeout, RecoveryHandler, StaleLock, boot_id};
+use refdb_vfs::{File, BatchId, Fs, Lock, LockError, LockTimeout, RecoveryHandler, StaleLock, boot_id};
 use std::{
     collections::BTreeMap,
     io,
@@ -319,10 +319,11 @@ fn make_lock(fs: &Fs, target: &Path, id: BatchId, sync: bool) -> refdb_vfs::Resu
 }
 
 impl RecoveryHandler for Store {
-    fn settle(&self, met: StaleLock) -> bool {
+    fn recover(&self, id: BatchId, lock: File) -> bool {
         // The locks are taken with a store that has no recovery handler, so that recovery does not nest.
         let alone = Arc::new(self.without_recovery());
-        let id = met.id();
+        // A lock that is not in its place any more is free, or was taken over by somebody else.
+        let Ok(Some(met)) = StaleLock::handed(&alone.options.fs, lock) else { return true };
         // A batch that cannot be recovered stays locked, and `refdb stat` names it.
         matches!(take_over(&alone, id, Some(met)), Ok(TakenOver::Recovered(_) | TakenOver::Nothing))
     }
