@@ -368,7 +368,7 @@ impl ReadRefs for FilesReader {
         }))
     }
 
-    fn list(&self, plan: &Plan) -> Result<Answer<Source>> {
+    fn list(&self, plan: &Plan) -> Result<Answer<Box<dyn Source>>> {
         let ((loose, file), back) = self.whole(|| {
             let (loose, file) = (self.walk(plan)?, self.packed()?);
             let packed = (!loose.is_empty()).then(|| Arc::clone(&file));
@@ -378,7 +378,7 @@ impl ReadRefs for FilesReader {
         // What a converted repository leaves behind looks like an empty one.
         let needs_revalidation = !file.exists();
         let source = FilesSource::new(&self.backend, &self.counters, file, loose);
-        Ok(Answer::new(Source::Files(Box::new(source)), needs_revalidation))
+        Ok(Answer::new(Box::new(source), needs_revalidation))
     }
 
     fn pointing_at(&self, ids: &[ObjectId], objects: &dyn ObjectCheck) -> Result<Answer<Pointing>> {

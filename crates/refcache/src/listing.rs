@@ -2,55 +2,28 @@
 
 use crate::{
     Result, Row,
-    files::FilesSource,
     plan::{Plan, Range},
     row::OwnRow,
-    tables::TablesSource,
 };
 use std::ops::ControlFlow;
 
 /// Where rows come from: one range after the other.
-pub(crate) enum Source {
-    Tables(Box<TablesSource>),
-    Files(Box<FilesSource>),
-}
+pub(crate) trait Source: Send {
+    /// Goes in front of the first row of a range.
+    fn enter(&mut self, range: &Range) -> Result<()>;
 
-impl Source {
-    fn enter(&mut self, range: &Range) -> Result<()> {
-        match self {
-            Source::Tables(source) => source.enter(range),
-            Source::Files(source) => source.enter(range),
-        }
-    }
+    /// Moves to the next row of the range; `false` at its end.
+    fn advance(&mut self) -> Result<bool>;
 
-    fn advance(&mut self) -> Result<bool> {
-        match self {
-            Source::Tables(source) => source.advance(),
-            Source::Files(source) => source.advance(),
-        }
-    }
+    /// The row moved to; `None` if its ref is broken or has gone.
+    fn current(&self) -> Result<Option<Row<'_>>>;
 
-    fn current(&self) -> Result<Option<Row<'_>>> {
-        match self {
-            Source::Tables(source) => source.current(),
-            Source::Files(source) => source.current(),
-        }
-    }
+    /// Shows the remaining rows of the range until `show` breaks, and says whether it did.
+    fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool>;
 
-    fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool> {
-        match self {
-            Source::Tables(source) => source.each(show),
-            Source::Files(source) => source.each(show),
-        }
-    }
-
-    /// The state that its rows are of. It is a number that no other state read by `owner` has, and the rows besides it.
-    fn state(&self) -> (u64, &[OwnRow]) {
-        match self {
-            Source::Tables(source) => (source.state(), &[]),
-            Source::Files(source) => source.state(),
-        }
-    }
+    /// Identifies the state that the rows are of: a number that the reader gives no other state, and the rows that the
+    /// number leaves out.
+    fn state(&self) -> (u64, &[OwnRow]);
 }
 
 /// The requested refs of a view, in order of name, as they were when the listing was made.
@@ -64,7 +37,7 @@ pub struct Listing {
     /// The range we are in, and whether the source stands in it already.
     at: usize,
     entered: bool,
-    source: Source,
+    source: Box<dyn Source>,
     /// The number of the reader that made it.
     owner: u64,
 }
@@ -73,7 +46,7 @@ pub struct Listing {
 const PROVED_LOOSE_MAX: usize = 4096;
 
 impl Listing {
-    pub(crate) fn new(plan: Plan, source: Source, owner: u64) -> Self {
+    pub(crate) fn new(plan: Plan, source: Box<dyn Source>, owner: u64) -> Self {
         debug_assert!(owner > 0, "a proof names its view, and 0 is none");
         Listing { plan, at: 0, entered: false, source, owner }
     }

@@ -5,7 +5,7 @@ use crate::{
     identity::{Identity, Verdict},
     in_flight::{InFlightBatches, Repositories},
     memory::Memory,
-    reader::Reader,
+    reader::ReadRefs,
     stats::Counters,
     tables::TablesReader,
 };
@@ -15,7 +15,7 @@ use refdb::{
     reftable::ReftableBackend,
 };
 use refdb_vfs::Fs;
-use std::{path::Path, sync::Arc};
+use std::{ops::Deref, path::Path, sync::Arc};
 
 /// An open repository: its store, its reader, and what identifies it.
 pub(crate) struct Opened {
@@ -106,5 +106,36 @@ impl Opened {
     /// Bytes of private memory that the open repository takes, besides what all views share.
     pub(crate) fn bytes(&self) -> usize {
         self.reader.bytes() + self.charge.bytes()
+    }
+}
+
+/// The reader of a repository's format.
+pub(crate) enum Reader {
+    /// Of loose refs and packed-refs.
+    Files(Box<FilesReader>),
+    /// Of reftables.
+    Tables(TablesReader),
+}
+
+impl Reader {
+    /// Takes over what `old` knew of the same folder. Returns `false` if that is of no use, because the refs are kept
+    /// in another way now.
+    pub(crate) fn follow(&mut self, old: &Reader) -> bool {
+        match (self, old) {
+            (Reader::Files(reader), Reader::Files(old)) => reader.follow(old),
+            (Reader::Tables(reader), Reader::Tables(old)) => reader.follow(old),
+            _ => false,
+        }
+    }
+}
+
+impl Deref for Reader {
+    type Target = dyn ReadRefs;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Reader::Files(reader) => &**reader,
+            Reader::Tables(reader) => reader,
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! What a view asks of the refs of an open repository, whatever their format.
 
 use crate::{
-    Found, Result, answer::Answer, files::FilesReader, found::Pointing, in_flight::InFlightBatches, listing::Source,
-    memory::Part, plan::Plan, tables::TablesReader,
+    Found, Result, answer::Answer, found::Pointing, in_flight::InFlightBatches, listing::Source, memory::Part,
+    plan::Plan,
 };
 use bstr::{BStr, BString};
 use refdb::{Store, transaction::ObjectCheck};
 use refdb_types::ObjectId;
-use std::{ops::Deref, sync::Arc};
+use std::sync::Arc;
 
 /// Reads the refs of one open repository.
 ///
@@ -21,7 +21,7 @@ pub(crate) trait ReadRefs: Send + Sync {
     fn get_many(&self, store: &Store, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>>;
 
     /// Begins a listing.
-    fn list(&self, plan: &Plan) -> Result<Answer<Source>>;
+    fn list(&self, plan: &Plan) -> Result<Answer<Box<dyn Source>>>;
 
     /// Finds, for each object, the refs that hold it or an annotated tag of it.
     fn pointing_at(&self, ids: &[ObjectId], objects: &dyn ObjectCheck) -> Result<Answer<Pointing>>;
@@ -53,35 +53,4 @@ pub(crate) trait ReadRefs: Send + Sync {
 
     /// Releases a part of that memory.
     fn release(&self, part: Part);
-}
-
-/// The reader of a repository's format.
-pub(crate) enum Reader {
-    /// Of loose refs and packed-refs.
-    Files(Box<FilesReader>),
-    /// Of reftables.
-    Tables(TablesReader),
-}
-
-impl Reader {
-    /// Takes over what `old` knew of the same folder. Returns `false` if that is of no use, because the refs are kept
-    /// in another way now.
-    pub(crate) fn follow(&mut self, old: &Reader) -> bool {
-        match (self, old) {
-            (Reader::Files(reader), Reader::Files(old)) => reader.follow(old),
-            (Reader::Tables(reader), Reader::Tables(old)) => reader.follow(old),
-            _ => false,
-        }
-    }
-}
-
-impl Deref for Reader {
-    type Target = dyn ReadRefs;
-
-    fn deref(&self) -> &Self::Target {
-        match self {
-            Reader::Files(reader) => &**reader,
-            Reader::Tables(reader) => reader,
-        }
-    }
 }

@@ -9,6 +9,7 @@ use crate::{
     memory::{Memory, Part},
     plan::{Plan, Range},
     reader::ReadRefs,
+    row::OwnRow,
     stats::{Counters, count},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -197,10 +198,10 @@ impl ReadRefs for TablesReader {
         Ok(Answer::new(answers, needs_revalidation))
     }
 
-    fn list(&self, _: &Plan) -> Result<Answer<Source>> {
+    fn list(&self, _: &Plan) -> Result<Answer<Box<dyn Source>>> {
         let source = |snapshot: Snapshot| {
             let (cursor, state) = (snapshot.merged().refs(), snapshot.sequence());
-            Source::Tables(Box::new(TablesSource { cursor, state, end: None }))
+            Box::new(TablesSource { cursor, state, end: None }) as Box<dyn Source>
         };
         Ok(self.fresh()?.map(source))
     }
@@ -261,25 +262,21 @@ impl ReadRefs for TablesReader {
 }
 
 /// The rows of a listing of reftables, one range after the other.
-pub(crate) struct TablesSource {
+struct TablesSource {
     cursor: MergedRefCursor,
     /// The sequence number of the stack.
     state: u64,
     end: Option<BString>,
 }
 
-impl TablesSource {
-    pub(crate) fn state(&self) -> u64 {
-        self.state
-    }
-
-    pub(crate) fn enter(&mut self, range: &Range) -> Result<()> {
+impl Source for TablesSource {
+    fn enter(&mut self, range: &Range) -> Result<()> {
         debug_assert!(range.end.as_ref().is_none_or(|end| range.start < *end), "a range has room: {range:?}");
         self.end = range.end.clone();
         Ok(self.cursor.seek(&range.start)?)
     }
 
-    pub(crate) fn advance(&mut self) -> Result<bool> {
+    fn advance(&mut self) -> Result<bool> {
         let end = self.end.as_ref().map(|end| end.as_bstr());
         let Some(record) = self.cursor.next()? else { return Ok(false) };
         let is_in_range = end.is_none_or(|end| record.name < end);
@@ -289,11 +286,11 @@ impl TablesSource {
         Ok(is_in_range)
     }
 
-    pub(crate) fn current(&self) -> Result<Option<Row<'_>>> {
+    fn current(&self) -> Result<Option<Row<'_>>> {
         Ok(self.cursor.current().and_then(row))
     }
 
-    pub(crate) fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool> {
+    fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool> {
         let end = self.end.as_ref().map(|end| end.as_bstr());
         while let Some(record) = self.cursor.next()? {
             if end.is_some_and(|end| record.name >= end) {
@@ -307,6 +304,10 @@ impl TablesSource {
             }
         }
         Ok(false)
+    }
+
+    fn state(&self) -> (u64, &[OwnRow]) {
+        (self.state, &[])
     }
 }
 

@@ -71,7 +71,7 @@ impl FilesReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{TrustSettings, ViewSettings, Views, ViewsSettings, reader::Reader, view::tests::opened_of};
+    use crate::{TrustSettings, ViewSettings, Views, ViewsSettings, opened::Reader, view::tests::opened_of};
     use refdb_testkit::{RefFormat, Repo};
     use refdb_types::HashKind;
     use std::time::Duration;

@@ -1,4 +1,4 @@
-use crate::{Result, Row, Storage, plan::Range, row::OwnRow, stats::Counters};
+use crate::{Result, Row, Storage, listing::Source, plan::Range, row::OwnRow, stats::Counters};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
     Target, TargetView,
@@ -74,44 +74,6 @@ impl FilesSource {
         }
     }
 
-    /// The generation of packed-refs that it reads, and the loose refs, which together determine its rows.
-    pub(crate) fn state(&self) -> (u64, &[OwnRow]) {
-        (self.file.generation, &self.loose)
-    }
-
-    /// Moves in front of the first ref of a range.
-    pub(crate) fn enter(&mut self, range: &Range) -> Result<()> {
-        let end = range.end.as_ref().map(|end| end.as_bstr());
-        self.loose_at = self.loose_before(range.start.as_bstr());
-        self.loose_end = end.map_or(self.loose.len(), |end| self.loose_before(end));
-        debug_assert!(self.loose_at <= self.loose_end, "a range ends behind its start: {range:?}");
-        self.few = match end {
-            Some(end) => self.few_between(range.start.as_bstr(), end)?,
-            None => None,
-        };
-        self.few_at = 0;
-        if self.few.is_some() {
-            return Ok(());
-        }
-        let packed = &self.file.packed;
-        self.at = packed.lower_bound(range.start.as_bstr())?;
-        self.packed_end = match end {
-            Some(end) => packed.lower_bound(end)?.max(self.at),
-            None => packed.end(),
-        };
-        self.part = None;
-        self.range = range.clone();
-        self.begun = self.at;
-        self.previous.clear();
-        self.singles_left = SINGLES;
-        // A misplaced name at either end may hide others of the range; one in the middle is found while it is shown.
-        let packed = &self.file.packed;
-        if !(packed.is_in_order_around(self.at)? && packed.is_in_order_around(self.packed_end)?) {
-            return self.set_right();
-        }
-        self.set_stop()
-    }
-
     /// All refs of the range, if the packed ones are few and cached.
     fn few_between(&self, start: &BStr, end: &BStr) -> Result<Option<Vec<OwnRow>>> {
         let mut loose = self.loose[self.loose_at..self.loose_end].iter().peekable();
@@ -165,41 +127,6 @@ impl FilesSource {
         Ok(self.at < self.stop)
     }
 
-    /// Moves to the next ref of the range.
-    pub(crate) fn advance(&mut self) -> Result<bool> {
-        if let Some(few) = &self.few {
-            self.current = if self.few_at < few.len() { Current::Few(self.few_at) } else { Current::None };
-            self.few_at += 1;
-            return Ok(!matches!(self.current, Current::None));
-        }
-        loop {
-            if self.is_packed_next()? {
-                let at = self.at;
-                self.have(at)?;
-                let record = self.record_at_hand(at)?;
-                if self.is_misplaced(record.name, self.previous.as_bstr(), at) {
-                    self.set_right()?;
-                    return self.advance();
-                }
-                let (next, mut name) = (self.base() + record.next, std::mem::take(&mut self.previous));
-                name.clear();
-                name.extend_from_slice(self.record_at_hand(at)?.name);
-                (self.at, self.previous) = (next, name);
-                self.current = Current::Packed(at);
-                return Ok(true);
-            }
-            if self.loose_at >= self.loose_end {
-                self.current = Current::None;
-                return Ok(false);
-            }
-            let loose = self.pass_loose()?;
-            if !self.loose[loose].is_broken() {
-                self.current = Current::Loose(loose);
-                return Ok(true);
-            }
-        }
-    }
-
     /// Steps over the next loose ref, and returns its position.
     fn pass_loose(&mut self) -> Result<usize> {
         debug_assert!(self.loose_at < self.loose_end, "there is a loose ref to pass");
@@ -219,74 +146,6 @@ impl FilesSource {
             }
         }
         Ok(())
-    }
-
-    /// The ref that `advance` moved to.
-    pub(crate) fn current(&self) -> Result<Option<Row<'_>>> {
-        Ok(match self.current {
-            Current::None => None,
-            Current::Few(at) => self.few.as_ref().and_then(|few| few.get(at)).and_then(OwnRow::row),
-            Current::Loose(at) => self.loose.get(at).and_then(OwnRow::row),
-            Current::Packed(at) => Some(row(self.record_at_hand(at)?)),
-        })
-    }
-
-    /// Shows the refs of the range until `show` breaks. Returns whether it did.
-    pub(crate) fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool> {
-        if let Some(few) = &self.few {
-            for row in few.iter().skip(self.few_at) {
-                self.few_at += 1;
-                if row.row().is_some_and(|row| show(&row).is_break()) {
-                    return Ok(true);
-                }
-            }
-            return Ok(false);
-        }
-        loop {
-            while self.is_packed_next()? {
-                self.have(self.at)?;
-                let Some((part, base)) = &self.part else {
-                    let record = self.file.packed.record(self.at)?;
-                    if self.is_misplaced(record.name, self.previous.as_bstr(), self.at) {
-                        self.set_right()?;
-                        return self.each(show);
-                    }
-                    self.at = record.next;
-                    self.previous.clear();
-                    self.previous.extend_from_slice(record.name);
-                    if show(&row(record)).is_break() {
-                        return Ok(true);
-                    }
-                    continue;
-                };
-                let stop = (self.stop - base).min(part.end());
-                let mut at = self.at - base;
-                let mut before = self.previous.as_bstr();
-                let mut is_broken_off = false;
-                while at < stop && !is_broken_off {
-                    let record = part.record(at)?;
-                    if self.is_misplaced(record.name, before, base + at) {
-                        self.at = base + at;
-                        self.set_right()?;
-                        return self.each(show);
-                    }
-                    (at, before) = (record.next, record.name);
-                    is_broken_off = show(&row(record)).is_break();
-                }
-                self.at = base + at;
-                self.previous = before.to_owned();
-                if is_broken_off {
-                    return Ok(true);
-                }
-            }
-            if self.loose_at >= self.loose_end {
-                return Ok(false);
-            }
-            let loose = self.pass_loose()?;
-            if self.loose[loose].row().is_some_and(|row| show(&row).is_break()) {
-                return Ok(true);
-            }
-        }
     }
 
     /// Whether a record of the range is out of order although the header of the file says `sorted`.
@@ -354,6 +213,145 @@ impl FilesSource {
         let (part, _) = self.file.packed.part(at, spare)?;
         self.part = Some((part, at));
         Ok(())
+    }
+}
+
+impl Source for FilesSource {
+    fn enter(&mut self, range: &Range) -> Result<()> {
+        let end = range.end.as_ref().map(|end| end.as_bstr());
+        self.loose_at = self.loose_before(range.start.as_bstr());
+        self.loose_end = end.map_or(self.loose.len(), |end| self.loose_before(end));
+        debug_assert!(self.loose_at <= self.loose_end, "a range ends behind its start: {range:?}");
+        self.few = match end {
+            Some(end) => self.few_between(range.start.as_bstr(), end)?,
+            None => None,
+        };
+        self.few_at = 0;
+        if self.few.is_some() {
+            return Ok(());
+        }
+        let packed = &self.file.packed;
+        self.at = packed.lower_bound(range.start.as_bstr())?;
+        self.packed_end = match end {
+            Some(end) => packed.lower_bound(end)?.max(self.at),
+            None => packed.end(),
+        };
+        self.part = None;
+        self.range = range.clone();
+        self.begun = self.at;
+        self.previous.clear();
+        self.singles_left = SINGLES;
+        // A misplaced name at either end may hide others of the range; one in the middle is found while it is shown.
+        let packed = &self.file.packed;
+        if !(packed.is_in_order_around(self.at)? && packed.is_in_order_around(self.packed_end)?) {
+            return self.set_right();
+        }
+        self.set_stop()
+    }
+
+    fn advance(&mut self) -> Result<bool> {
+        if let Some(few) = &self.few {
+            self.current = if self.few_at < few.len() { Current::Few(self.few_at) } else { Current::None };
+            self.few_at += 1;
+            return Ok(!matches!(self.current, Current::None));
+        }
+        loop {
+            if self.is_packed_next()? {
+                let at = self.at;
+                self.have(at)?;
+                let record = self.record_at_hand(at)?;
+                if self.is_misplaced(record.name, self.previous.as_bstr(), at) {
+                    self.set_right()?;
+                    return self.advance();
+                }
+                let (next, mut name) = (self.base() + record.next, std::mem::take(&mut self.previous));
+                name.clear();
+                name.extend_from_slice(self.record_at_hand(at)?.name);
+                (self.at, self.previous) = (next, name);
+                self.current = Current::Packed(at);
+                return Ok(true);
+            }
+            if self.loose_at >= self.loose_end {
+                self.current = Current::None;
+                return Ok(false);
+            }
+            let loose = self.pass_loose()?;
+            if !self.loose[loose].is_broken() {
+                self.current = Current::Loose(loose);
+                return Ok(true);
+            }
+        }
+    }
+
+    fn current(&self) -> Result<Option<Row<'_>>> {
+        Ok(match self.current {
+            Current::None => None,
+            Current::Few(at) => self.few.as_ref().and_then(|few| few.get(at)).and_then(OwnRow::row),
+            Current::Loose(at) => self.loose.get(at).and_then(OwnRow::row),
+            Current::Packed(at) => Some(row(self.record_at_hand(at)?)),
+        })
+    }
+
+    fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool> {
+        if let Some(few) = &self.few {
+            for row in few.iter().skip(self.few_at) {
+                self.few_at += 1;
+                if row.row().is_some_and(|row| show(&row).is_break()) {
+                    return Ok(true);
+                }
+            }
+            return Ok(false);
+        }
+        loop {
+            while self.is_packed_next()? {
+                self.have(self.at)?;
+                let Some((part, base)) = &self.part else {
+                    let record = self.file.packed.record(self.at)?;
+                    if self.is_misplaced(record.name, self.previous.as_bstr(), self.at) {
+                        self.set_right()?;
+                        return self.each(show);
+                    }
+                    self.at = record.next;
+                    self.previous.clear();
+                    self.previous.extend_from_slice(record.name);
+                    if show(&row(record)).is_break() {
+                        return Ok(true);
+                    }
+                    continue;
+                };
+                let stop = (self.stop - base).min(part.end());
+                let mut at = self.at - base;
+                let mut before = self.previous.as_bstr();
+                let mut is_broken_off = false;
+                while at < stop && !is_broken_off {
+                    let record = part.record(at)?;
+                    if self.is_misplaced(record.name, before, base + at) {
+                        self.at = base + at;
+                        self.set_right()?;
+                        return self.each(show);
+                    }
+                    (at, before) = (record.next, record.name);
+                    is_broken_off = show(&row(record)).is_break();
+                }
+                self.at = base + at;
+                self.previous = before.to_owned();
+                if is_broken_off {
+                    return Ok(true);
+                }
+            }
+            if self.loose_at >= self.loose_end {
+                return Ok(false);
+            }
+            let loose = self.pass_loose()?;
+            if self.loose[loose].row().is_some_and(|row| show(&row).is_break()) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The generation of packed-refs that it reads, and the loose refs, which together determine its rows.
+    fn state(&self) -> (u64, &[OwnRow]) {
+        (self.file.generation, &self.loose)
     }
 }
 

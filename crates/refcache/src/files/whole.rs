@@ -61,11 +61,7 @@ pub(super) fn set_back(mut loose: Vec<OwnRow>, back: Vec<OldValue>, plan: &Plan)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        Batch, ViewSettings, Views, ViewsSettings,
-        reader::{ReadRefs, Reader},
-        view::tests::opened_of,
-    };
+    use crate::{Batch, ViewSettings, Views, ViewsSettings, opened::Reader, reader::ReadRefs, view::tests::opened_of};
     use refdb::{Change, Edit, Precondition, RefName};
     use refdb_testkit::{RefFormat, Repo};
     use refdb_types::{HashKind, ObjectId};

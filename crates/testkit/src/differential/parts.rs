@@ -138,7 +138,7 @@ pub(super) fn random(rng: &mut Rng, words: &mut Vocabulary<'_>, format: RefForma
     }
     if words.areas.surroundings {
         logs_and_settings(rng, words, &mut parts);
-        surroundings::parts(rng, words, &mut parts);
+        surroundings::parts(rng, &mut parts);
     }
     if words.areas.lists_and_logs {
         logs_and_settings(rng, words, &mut parts);

@@ -1,6 +1,6 @@
 //! What surrounds refs: settings from every place that git reads, hooks, and objects and names that git never writes.
 
-use super::{Part, plan::GIT_DIR, vocabulary::Vocabulary};
+use super::{Part, plan::GIT_DIR};
 use crate::Rng;
 use bstr::BString;
 use refdb_types::ObjectId;
@@ -147,7 +147,7 @@ fn lines(rng: &mut Rng, most: usize) -> BString {
 }
 
 /// Adds settings and hooks to a repository.
-pub(super) fn parts(rng: &mut Rng, _: &Vocabulary<'_>, parts: &mut Vec<Part>) {
+pub(super) fn parts(rng: &mut Rng, parts: &mut Vec<Part>) {
     for name in ["global", "system", "extra", "home/.gitconfig", "xdg/git/config", "config.worktree"] {
         if rng.one_in(2) {
             parts.push(Part::File(name.into(), lines(rng, 3)));

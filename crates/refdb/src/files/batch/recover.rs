@@ -16,7 +16,7 @@ use crate::files::{
 };
 use crate::{Error, Probe, Result, Snapshot, Target, TargetView, backend::Answers};
 use bstr::{BStr, BString, ByteSlice};
-use refdb_vfs::{File, BatchId, Fs, Lock, LockError, LockTimeout, RecoveryHandler, StaleLock, boot_id};
+use refdb_vfs::{BatchId, File, Fs, Lock, LockError, LockTimeout, RecoveryHandler, StaleLock, boot_id};
 use std::{
     collections::BTreeMap,
     io,

@@ -93,8 +93,8 @@ public final class RefView implements AutoCloseable {
   }
 
   /**
-   * Why small batches go to packed-refs although {@code refdb.smallBatches} is {@code auto}, for a log. Of settings
-   * that the repository does not make itself it is said once in a process.
+   * Returns why small batches go to packed-refs although {@code refdb.smallBatches} is {@code auto}, for a log.
+   * Settings from outside the repository are reported once per process.
    */
   public Optional<String> takeGitPacks() throws EngineException {
     return text(handle.call(RefNatives::takeGitPacks));

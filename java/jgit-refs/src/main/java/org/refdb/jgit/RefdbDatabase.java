@@ -44,16 +44,16 @@ import org.slf4j.LoggerFactory;
 /**
  * A repository's refs, served by refdb's engine in either format.
  *
- * <p>Every answer is the engine's, which proves it fresh as far as {@code core.trustStat} and its relations ask. A list
- * reuses the rows of the last one if the engine says that they are the same. A ref is a value of its own and outlives
- * this database. The engine notices conversions and replacements of the repository by anyone. Once closed, every method
- * throws a {@link org.refdb.engine.ClosedHandleException}.
+ * <p>Every answer comes from the engine, which checks that it is current as far as {@code core.trustStat} and related
+ * settings demand. A list reuses the rows of the previous one if the engine reports that nothing changed. A ref is an
+ * immutable value that outlives this database. The engine notices conversions and replacements of the repository by
+ * other programs. Once this is closed, every method throws a {@link org.refdb.engine.ClosedHandleException}.
  *
  * <p>Where JGit's two databases differ, this one follows {@code RefDirectory}.
  *
- * <p>A ref whose file is no good is not listed, and logged once. Asking for it by name is an error, unless the
- * question names other refs that are found. An update can replace or delete it. {@link #getAdditionalRefs} fails as
- * long as there is one, since garbage collection asks for those to know what to keep.
+ * <p>A ref whose file is corrupt is not listed, and logged once. Reading it by name is an error, unless the query names
+ * other refs that are found. An update can replace or delete it. {@link #getAdditionalRefs} fails as long as there is
+ * one, because garbage collection uses that method to learn what to keep.
  */
 public final class RefdbDatabase extends RefDatabase {
   private static final Logger logger = LoggerFactory.getLogger(RefdbDatabase.class);
@@ -114,7 +114,7 @@ public final class RefdbDatabase extends RefDatabase {
    * @param committer commits each batch
    */
   public static RefdbDatabase open(
-      RefViews views, Repository repository, Supplier<AskedRefs> request, BatchCommitter committer)
+      RefViews views, Repository repository, Supplier<RequestRefCache> request, BatchCommitter committer)
       throws EngineException {
     Path folder = repository.getDirectory().toPath().toAbsolutePath();
     RefView view = views.open(folder, ViewSettings.of(repository.getConfig()));
@@ -171,14 +171,14 @@ public final class RefdbDatabase extends RefDatabase {
     return asked == null ? readRef(name) : asked.ref(this, changes.get(), name);
   }
 
-  /** A ref as it is: a look at the disk proves it. */
-  Ref provedRef(String name) throws IOException {
+  /** Reads a ref, checked against the disk. */
+  Ref readRef(String name) throws IOException {
     if (Planted.ON && PlantedRefs.of(this).answers(this, name)) {
       return PlantedRefs.of(this).answer(this, name);
     }
     Unpacker answer = view.lookup(name);
     Ref ref = RefDecoder.resolved(name, answer);
-    saw(answer.i64());
+    noteVersion(answer.i64());
     return Planted.ON ? PlantedRefs.of(this).found(this, name, ref) : ref;
   }
 
@@ -187,15 +187,15 @@ public final class RefdbDatabase extends RefDatabase {
     T ask() throws IOException;
   }
 
-  /** Asks a question, then tells the listeners, once, of the changes that it has found. */
-  private <T> T telling(Question<T> question) throws IOException {
+  /** Runs a query, then notifies listeners once of the changes that it found. */
+  private <T> T notifying(Question<T> question) throws IOException {
     if (Planted.ON) {
       PlantedRefs.of(this).beginQuestion();
     }
     try {
       return question.ask();
     } finally {
-      tell();
+      notifyListeners();
       if (Planted.ON) {
         PlantedRefs.of(this).endQuestion();
       }
@@ -280,7 +280,7 @@ public final class RefdbDatabase extends RefDatabase {
     if (Planted.ON && Planted.is("refs-09") && prefixes.length > 1) {
       return getRefsByPrefix(prefixes[0]);
     }
-    return prefixes.length == 0 ? List.of() : telling(() -> list(Arrays.asList(prefixes), Set.of()));
+    return prefixes.length == 0 ? List.of() : notifying(() -> list(Arrays.asList(prefixes), Set.of()));
   }
 
   @Override
@@ -426,8 +426,8 @@ public final class RefdbDatabase extends RefDatabase {
   }
 
   /**
-   * The same for many objects, in their order. In files a question looks at each loose ref, however many objects it is
-   * about.
+   * Returns the refs that point to each of many objects, in the order of the ids. With files each loose ref is read
+   * once, however many objects there are.
    *
    * @param ids distinct object ids
    */
@@ -537,7 +537,7 @@ public final class RefdbDatabase extends RefDatabase {
     }
   }
 
-  private BatchResult commitAndTell(RefBatch batch) throws IOException {
+  private BatchResult commitAndNotify(RefBatch batch) throws IOException {
     BatchResult result =
         Planted.ON ? PlantedRefs.of(this).commit(this, committer, batch) : committer.commit(view, batch);
     if (result.done() && result.rejections().size() < batch.size()) {

@@ -46,7 +46,7 @@ class OddFilesTest {
       try (org.refdb.engine.RefListing listing = refs.view().list(List.of("refs/"), List.of())) {
         assertTrue(listing.hasUntold());
       }
-      String told = refs.view().takeDisorder().orElseThrow();
+      String told = refs.view().takeUnsortedPackedRefs().orElseThrow();
       assertTrue(told.contains(gitDir.resolve("packed-refs") + " says that it is sorted, but refs/heads/y at byte "),
           told);
     }
