@@ -77,8 +77,8 @@ impl Fs {
         Fs { signs_locks: Signature::own().is_some(), ..self }
     }
 
-    /// The same file system, on which `heir` recovers the batches of dead processes whose locks are met, as long as `heir`
-    /// exists. Without one, such a lock is waited for like a lock of git's.
+    /// The same file system, on which `heir` recovers the batches of dead processes whose locks are found, as long as
+    /// `heir` exists. Without one, such a lock is waited for like a lock of git's.
     pub fn with_recovery(self, heir: Weak<dyn RecoveryHandler>) -> Self {
         Fs { heir: Some(heir), ..self }
     }

@@ -253,8 +253,8 @@ impl Lock {
         signing::remove_if_lost(fs, &Self::path_of(target))
     }
 
-    /// Removes the lock file of this name in an open folder if it is signed and its owner is gone. The lock of a batch goes
-    /// to the recovery handler. A lock that stays belongs to a process that is alive, or is not one of refdb's.
+    /// Removes the lock file of this name in an open folder if it is signed and its owner is gone. The lock of a batch
+    /// goes to the recovery handler. A lock that stays belongs to a process that is alive, or is not one of refdb's.
     pub fn remove_if_dead(fs: &Fs, folder: &Folder, name: &OsStr) {
         signing::remove_if_dead_in(fs, folder, name);
     }

@@ -150,8 +150,8 @@ impl Suspect {
         Ok(self.file.try_lock()? && owner.is_proof(Signature::own(), fs.is_file_local(&self.file)?, may_stay_in_mount))
     }
 
-    /// Whether the name still leads to the file. If not, another process removed it meanwhile, and the next owner may hold
-    /// the lock.
+    /// Whether the name still leads to the file. If not, another process removed it meanwhile, and the next owner may
+    /// hold the lock.
     pub(super) fn is_in_place(&self) -> Result<bool> {
         let is_same = |now: Stat| now.file_id() == self.stat.file_id();
         Ok(self.folder.find(&self.name)?.is_some_and(is_same))
