@@ -3,7 +3,7 @@
 
 use refdb_kvcache::{Cache, Clock, Durability, Error, Options, PutOptions};
 use refdb_testkit::{Rng, crash};
-use refdb_vfs::{Fs, Op, Verdict, Witness};
+use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{collections::BTreeMap, path::Path};
 
 const KEYS: u64 = 24;
@@ -239,7 +239,7 @@ fn lose_power(steps: &[Step], is_possible: impl Fn(usize, &State) -> bool) {
 #[derive(Default)]
 struct Counting(std::sync::atomic::AtomicUsize);
 
-impl Witness for Counting {
+impl IoHook for Counting {
     fn before(&self, _: Op<'_>) -> Verdict {
         self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Verdict::Proceed
@@ -252,7 +252,7 @@ fn operations_by_step(steps: &[Step]) -> Vec<usize> {
     let counting = std::sync::Arc::new(Counting::default());
     let ends = std::cell::RefCell::new(Vec::new());
     let done = |_| ends.borrow_mut().push(counting.0.load(std::sync::atomic::Ordering::Relaxed));
-    run(&Fs::witnessed(counting.clone()), temp.path(), steps, &done).expect("nothing stops it");
+    run(&Fs::with_hook(counting.clone()), temp.path(), steps, &done).expect("nothing stops it");
     ends.into_inner()
 }
 

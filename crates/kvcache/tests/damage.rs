@@ -5,7 +5,7 @@ mod common;
 use common::{STANDSTILL, eventually, open, patient};
 use refdb_kvcache::{Cache, Durability, Error, Options, Put, PutOptions};
 use refdb_testkit::Rng;
-use refdb_vfs::{Fs, Op, Verdict, Witness};
+use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -276,7 +276,7 @@ fn a_damaged_footer_beside_a_damaged_record_costs_that_record() {
 #[derive(Default)]
 struct FullDisk(AtomicBool);
 
-impl Witness for FullDisk {
+impl IoHook for FullDisk {
     fn before(&self, op: Op<'_>) -> Verdict {
         match op {
             Op::Write(..) | Op::Create(_) if self.0.load(Ordering::Relaxed) => {
@@ -293,7 +293,7 @@ fn on_a_full_disk_reads_go_on_puts_are_refused_and_then_taken_again() {
     let disk = Arc::new(FullDisk::default());
     let mut options = Options::new(8 * MIB);
     options.put_timeout = Duration::from_millis(1);
-    let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), options).unwrap();
+    let cache = Cache::open_on(Fs::with_hook(disk.clone()), dir.path(), options).unwrap();
     for i in 0..100u32 {
         cache.put(&i.to_le_bytes(), &value(i)).unwrap();
     }
@@ -328,7 +328,7 @@ fn on_a_full_disk_reads_go_on_puts_are_refused_and_then_taken_again() {
 #[derive(Default)]
 struct StuckSync(AtomicBool);
 
-impl Witness for StuckSync {
+impl IoHook for StuckSync {
     fn before(&self, op: Op<'_>) -> Verdict {
         while matches!(op, Op::Sync(_)) && self.0.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(1));
@@ -342,7 +342,7 @@ impl Witness for StuckSync {
 fn nothing_is_evicted_nor_refused_and_dead_space_soon_goes_while_a_sync_takes_long() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(StuckSync::default());
-    let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), patient(8 * MIB)).unwrap();
+    let cache = Cache::open_on(Fs::with_hook(disk.clone()), dir.path(), patient(8 * MIB)).unwrap();
     disk.0.store(true, Ordering::Relaxed);
     let mut largest = 0;
     for i in 0..5_000u32 {

@@ -4,7 +4,7 @@ mod common;
 
 use common::{eventually, open, patient};
 use refdb_kvcache::{Cache, Durability, Options, Put, PutOptions};
-use refdb_vfs::{Fs, Op, Verdict, Witness};
+use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{
     collections::HashMap,
     io,
@@ -31,7 +31,7 @@ struct Forgetful {
     dropped: Mutex<Vec<(PathBuf, Range<u64>)>>,
 }
 
-impl Witness for Forgetful {
+impl IoHook for Forgetful {
     fn before(&self, op: Op<'_>) -> Verdict {
         let Op::Sync(path) = op else { return Verdict::Proceed };
         let len = std::fs::metadata(path).expect("a file that is synced is there").len();
@@ -62,7 +62,7 @@ fn what_is_synced_after_a_sync_that_failed_survives_a_loss_of_power() {
     for sealed in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let disk = Arc::new(Forgetful::default());
-        let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), patient(4 * MIB)).unwrap();
+        let cache = Cache::open_on(Fs::with_hook(disk.clone()), dir.path(), patient(4 * MIB)).unwrap();
         let synced = PutOptions::new().durability(Durability::Synced);
         cache.put_with(b"one", b"session", synced).unwrap();
         cache.put_with(b"other", b"session", synced).unwrap();
@@ -88,7 +88,7 @@ fn what_is_synced_after_a_sync_that_failed_survives_a_loss_of_power() {
 fn a_disk_that_fails_each_sync_for_a_while_costs_entries_and_no_more() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(Forgetful::default());
-    let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), patient(2 * MIB)).unwrap();
+    let cache = Cache::open_on(Fs::with_hook(disk.clone()), dir.path(), patient(2 * MIB)).unwrap();
     disk.fails.store(true, Ordering::Relaxed);
     for i in 0..6_000u32 {
         let key = (i % 300).to_le_bytes();
@@ -194,7 +194,7 @@ fn a_cache_whose_folder_another_process_made_anew_is_told_and_touches_nothing() 
 #[derive(Default)]
 struct Dead(AtomicBool);
 
-impl Witness for Dead {
+impl IoHook for Dead {
     fn before(&self, op: Op<'_>) -> Verdict {
         match op {
             Op::Write(..) if self.0.load(Ordering::Relaxed) => Verdict::Fail(io::Error::from_raw_os_error(5)),
@@ -210,7 +210,7 @@ struct Countless {
     synced: AtomicU32,
 }
 
-impl Witness for Countless {
+impl IoHook for Countless {
     fn before(&self, op: Op<'_>) -> Verdict {
         match op {
             Op::Create(_) if self.is_full.load(Ordering::Relaxed) => {
@@ -228,7 +228,7 @@ impl Witness for Countless {
 fn a_flush_that_finds_no_room_for_a_put_makes_removals_last() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(Countless::default());
-    let cache = Cache::open_idle(Fs::witnessed(disk.clone()), dir.path(), patient(MIB)).unwrap();
+    let cache = Cache::open_idle(Fs::with_hook(disk.clone()), dir.path(), patient(MIB)).unwrap();
     cache.put(b"session", b"cookie").unwrap();
     cache.put(b"other", b"v").unwrap();
     cache.flush(Durability::Synced).unwrap();
@@ -264,7 +264,7 @@ fn a_durable_removal_of_nothing_makes_all_before_it_durable() {
 fn a_durable_put_on_a_dead_disk_with_a_full_buffer_is_told_soon() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(Dead::default());
-    let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), Options::new(8 * MIB)).unwrap();
+    let cache = Cache::open_on(Fs::with_hook(disk.clone()), dir.path(), Options::new(8 * MIB)).unwrap();
     disk.0.store(true, Ordering::Relaxed);
     let durable = PutOptions::new().durability(Durability::Written);
     let at_once = durable.at_once(true);
@@ -289,7 +289,7 @@ struct Crowded {
     cache: OnceLock<Weak<Cache>>,
 }
 
-impl Witness for Crowded {
+impl IoHook for Crowded {
     fn before(&self, op: Op<'_>) -> Verdict {
         if !matches!(op, Op::Write(..)) || !self.is_full.load(Ordering::Relaxed) {
             return Verdict::Proceed;
@@ -308,7 +308,7 @@ fn a_durable_removal_on_a_full_disk_lasts_though_others_remove_meanwhile() {
     for durability in [Durability::Written, Durability::Synced] {
         let dir = tempfile::tempdir().unwrap();
         let disk = Arc::new(Crowded::default());
-        let cache = Arc::new(Cache::open_idle(Fs::witnessed(disk.clone()), dir.path(), patient(MIB)).unwrap());
+        let cache = Arc::new(Cache::open_idle(Fs::with_hook(disk.clone()), dir.path(), patient(MIB)).unwrap());
         disk.cache.set(Arc::downgrade(&cache)).unwrap();
         cache.put(b"session", b"cookie").unwrap();
         (0..100u32).for_each(|other| assert!(cache.put(&other.to_le_bytes(), b"v").is_ok()));

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use refdb_kvcache::{Cache, Durability, Error, Key, Options, Put, PutOptions};
-use refdb_vfs::{Fs, Op as DiskOp, Verdict, Witness};
+use refdb_vfs::{Fs, IoHook, Op as DiskOp, Verdict};
 use std::{
     collections::BTreeMap,
     io::ErrorKind,
@@ -60,7 +60,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 #[derive(Default)]
 struct Disk(AtomicBool);
 
-impl Witness for Disk {
+impl IoHook for Disk {
     fn before(&self, op: DiskOp<'_>) -> Verdict {
         match op {
             DiskOp::Write(..) | DiskOp::Create(_) if self.0.load(Ordering::Relaxed) => {
@@ -174,7 +174,7 @@ fn check(ops: &[Op], key: Option<Key>) -> Result<(), TestCaseError> {
     (options.key, options.put_timeout) = (key, Duration::from_millis(5));
     let disk = Arc::new(Disk::default());
     let open =
-        |dir: &Path| -> Result<Cache, Error> { Cache::open_idle(Fs::witnessed(disk.clone()), dir, options.clone()) };
+        |dir: &Path| -> Result<Cache, Error> { Cache::open_idle(Fs::with_hook(disk.clone()), dir, options.clone()) };
     let cache = open(temp.path()).expect("it opens");
     let mut beside = Beside { cache: Some(cache), disk: disk.clone(), model: BTreeMap::new(), before: BTreeMap::new() };
     for (step, op) in ops.iter().enumerate() {

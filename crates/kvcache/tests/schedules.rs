@@ -5,7 +5,7 @@
 
 use refdb_kvcache::{Cache, Clock, Durability, Options, Put, PutOptions, Ticket};
 use refdb_testkit::rounds;
-use refdb_vfs::{Fs, Op, Verdict, Witness};
+use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use shuttle::{
     Config, Runner,
     scheduler::{PctScheduler, RandomScheduler, Scheduler},
@@ -130,7 +130,7 @@ struct Disk {
     failures: AtomicU64,
 }
 
-impl Witness for Disk {
+impl IoHook for Disk {
     fn before(&self, op: Op<'_>) -> Verdict {
         match op {
             Op::Write(..) | Op::Create(_) if self.is_full.load(Ordering::Relaxed) => {
@@ -414,7 +414,7 @@ fn check_tight(works: &'static [Work], is_read: bool, schedules: usize) -> Arc<F
     let counted = fates.clone();
     explore(schedules, move |dir| {
         let disk = Arc::new(Disk::default());
-        let cache = open_on(Fs::witnessed(disk.clone()), dir, TIGHT_LIMIT_BYTES);
+        let cache = open_on(Fs::with_hook(disk.clone()), dir, TIGHT_LIMIT_BYTES);
         filled(&cache);
         assert!(!is_read || get(&cache) == Some(1), "nothing was evicted so far");
         let run = Arc::new(Run { cache, clock: AtomicU64::new(1), calls: Mutex::default(), disk: disk.clone() });

@@ -4,7 +4,7 @@ mod common;
 
 use common::{at_rest, open, patient};
 use refdb_kvcache::{Cache, Durability, Options, Put, PutOptions};
-use refdb_vfs::{Fs, Op, Verdict, Witness};
+use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{
     path::Path,
     sync::{
@@ -25,7 +25,7 @@ fn put_durably(cache: &Cache, key: &[u8], value: &[u8], durability: Durability) 
 #[derive(Default)]
 struct Written(AtomicU64);
 
-impl Witness for Written {
+impl IoHook for Written {
     fn before(&self, op: Op<'_>) -> Verdict {
         if let Op::Write(_, bytes) = op {
             self.0.fetch_add(bytes.len() as u64, Ordering::Relaxed);
@@ -65,7 +65,7 @@ fn clears_beside_a_writer_leave_room_in_the_write_buffer() {
 fn a_cache_of_small_entries_stops_writing_when_it_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(Written::default());
-    let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), Options::new(16 * MIB)).unwrap();
+    let cache = Cache::open_on(Fs::with_hook(disk.clone()), dir.path(), Options::new(16 * MIB)).unwrap();
     for i in 0..150_000u32 {
         let _ = cache.put(&i.to_le_bytes(), &[1]).unwrap();
     }
@@ -169,7 +169,7 @@ impl SmallDisk {
     }
 }
 
-impl Witness for SmallDisk {
+impl IoHook for SmallDisk {
     fn before(&self, op: Op<'_>) -> Verdict {
         let mut state = self.free.lock().expect("it works");
         match op {
@@ -196,7 +196,7 @@ impl Witness for SmallDisk {
 fn on_a_disk_that_is_smaller_than_its_limit_a_cache_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let disk = SmallDisk::with(2 * MIB as i64);
-    let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), patient(8 * MIB)).unwrap();
+    let cache = Cache::open_on(Fs::with_hook(disk.clone()), dir.path(), patient(8 * MIB)).unwrap();
     for i in 0..20_000u32 {
         assert_eq!(cache.put(&i.to_le_bytes(), &[3; 1_000]).unwrap(), Put::Stored, "{i}: {:?}", cache.stats());
     }
@@ -213,7 +213,7 @@ fn a_logout_on_a_full_disk_survives_a_kill() {
         for sessions in [3u32, 250] {
             let dir = tempfile::tempdir().unwrap();
             let disk = SmallDisk::with(100 * MIB as i64);
-            let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), Options::new(MIB)).unwrap();
+            let cache = Cache::open_on(Fs::with_hook(disk.clone()), dir.path(), Options::new(MIB)).unwrap();
             for i in 0..sessions {
                 put_durably(&cache, &i.to_le_bytes(), &[4; 600], Durability::Synced);
             }
@@ -236,7 +236,7 @@ fn logouts_at_the_same_time_on_a_full_disk_all_succeed() {
     for _ in 0..40 {
         let dir = tempfile::tempdir().unwrap();
         let disk = SmallDisk::with(100 * MIB as i64);
-        let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), Options::new(MIB)).unwrap();
+        let cache = Cache::open_on(Fs::with_hook(disk.clone()), dir.path(), Options::new(MIB)).unwrap();
         for i in 0..THREADS {
             put_durably(&cache, &i.to_le_bytes(), &[4; 600], Durability::Synced);
         }
@@ -259,7 +259,7 @@ fn a_close_on_a_full_disk_brings_nothing_back() {
     for (limit, keys) in [(MIB, 1u32), (MIB, 3), (MIB, 20), (MIB, 200), (8 * MIB, 20), (8 * MIB, 200)] {
         let dir = tempfile::tempdir().unwrap();
         let disk = SmallDisk::with(100 * MIB as i64);
-        let cache = Cache::open_idle(Fs::witnessed(disk.clone()), dir.path(), patient(limit)).unwrap();
+        let cache = Cache::open_idle(Fs::with_hook(disk.clone()), dir.path(), patient(limit)).unwrap();
         let put = |i: u32, byte| assert_eq!(cache.put(&i.to_le_bytes(), &[byte; 900]).unwrap(), Put::Stored);
         (0..keys).for_each(|i| put(i, b'o'));
         cache.flush(Durability::Written).unwrap();
@@ -284,7 +284,7 @@ fn a_close_on_a_full_disk_brings_nothing_back() {
 #[derive(Default)]
 struct BadDisk(AtomicU64);
 
-impl Witness for BadDisk {
+impl IoHook for BadDisk {
     fn before(&self, op: Op<'_>) -> Verdict {
         let is_write = matches!(op, Op::Write(..) | Op::Create(_));
         let fails = |left: u64| left.checked_sub(1);
@@ -301,7 +301,7 @@ fn a_close_on_a_disk_that_fails_brings_nothing_back() {
     for (failures, keys) in [(u64::MAX, 1u32), (u64::MAX, 20), (u64::MAX, 200), (1, 20)] {
         let dir = tempfile::tempdir().unwrap();
         let disk = Arc::new(BadDisk::default());
-        let cache = Cache::open_idle(Fs::witnessed(disk.clone()), dir.path(), patient(MIB)).unwrap();
+        let cache = Cache::open_idle(Fs::with_hook(disk.clone()), dir.path(), patient(MIB)).unwrap();
         let put = |i: u32, byte| assert_eq!(cache.put(&i.to_le_bytes(), &[byte; 900]).unwrap(), Put::Stored);
         (0..keys).for_each(|i| put(i, b'o'));
         cache.flush(Durability::Written).unwrap();
@@ -349,7 +349,7 @@ struct RemovesMeanwhile {
     times: AtomicU64,
 }
 
-impl Witness for RemovesMeanwhile {
+impl IoHook for RemovesMeanwhile {
     fn before(&self, op: Op<'_>) -> Verdict {
         let cache = self.cache.get().and_then(Weak::upgrade);
         if let (Op::Remove(path), Some(cache)) = (op, cache)
@@ -372,7 +372,7 @@ impl Witness for RemovesMeanwhile {
 fn removals_of_keys_that_are_not_there_take_no_room_while_a_segment_is_dropped() {
     let dir = tempfile::tempdir().expect("a temporary folder can be made");
     let removes = Arc::new(RemovesMeanwhile::default());
-    let fs = Fs::witnessed(removes.clone());
+    let fs = Fs::with_hook(removes.clone());
     let cache = Arc::new(Cache::open_idle(fs, dir.path(), Options::new(MIB)).expect("it opens"));
     removes.cache.set(Arc::downgrade(&cache)).expect("it is set once");
     for i in 0..3_000u64 {

@@ -8,7 +8,7 @@ mod common;
 use common::{STANDSTILL, at_rest, patient};
 use refdb_kvcache::{Cache, Durability, Options, Put, PutOptions};
 use refdb_testkit::Rng;
-use refdb_vfs::{Fs, Op, Verdict, Witness};
+use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{
     os::unix::fs::MetadataExt,
     path::Path,
@@ -45,7 +45,7 @@ struct Case {
 #[derive(Default)]
 struct Written(AtomicU64);
 
-impl Witness for Written {
+impl IoHook for Written {
     fn before(&self, op: Op<'_>) -> Verdict {
         if matches!(op, Op::Write(..)) {
             self.0.fetch_add(1, Ordering::Relaxed);
@@ -73,7 +73,7 @@ fn put(cache: &Cache, key: u64, len: u64, case: &Case) -> Put {
 fn run(case: Case) {
     let dir = tempfile::tempdir().expect("a temporary folder can be made");
     let written = Arc::new(Written::default());
-    let open = |options| Cache::open_on(Fs::witnessed(written.clone()), dir.path(), options).expect("it opens");
+    let open = |options| Cache::open_on(Fs::with_hook(written.clone()), dir.path(), options).expect("it opens");
     let cache = open(Options::new(case.limit));
     let len = case.entry_bytes.min(cache.largest_entry_bytes() as u64);
     let puts = (10 * case.limit / (len + 56)).clamp(1, case.most_puts);

@@ -8,7 +8,7 @@ mod common;
 use common::{STANDSTILL, open, patient};
 use refdb_kvcache::{Cache, Durability, Key, Put, PutOptions, Stats};
 use refdb_testkit::Rng;
-use refdb_vfs::{Fs, Op, Verdict, Witness};
+use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{
     sync::{
         Arc, Barrier, Mutex, OnceLock, Weak,
@@ -189,7 +189,7 @@ struct FlushesMeanwhile {
 
 const FLUSHER: &str = "flusher";
 
-impl Witness for FlushesMeanwhile {
+impl IoHook for FlushesMeanwhile {
     fn before(&self, op: Op<'_>) -> Verdict {
         if !matches!(op, Op::Write(..)) {
             return Verdict::Proceed;
@@ -216,7 +216,7 @@ impl Witness for FlushesMeanwhile {
 fn a_flush_that_writes_the_copies_of_a_compaction_is_no_want_of_room() {
     let dir = tempfile::tempdir().expect("a temporary folder can be made");
     let flushes = Arc::new(FlushesMeanwhile::default());
-    let fs = Fs::witnessed(flushes.clone());
+    let fs = Fs::with_hook(flushes.clone());
     let cache = Arc::new(Cache::open_idle(fs, dir.path(), patient(1 << 20)).expect("it opens"));
     flushes.cache.set(Arc::downgrade(&cache)).expect("it is set once");
     const ENTRIES: u32 = 600;

@@ -5,7 +5,7 @@
 
 use refdb_kvcache::{Cache, Clock, Durability, Error, Options, Put, PutOptions};
 use refdb_testkit::{Rng, crash};
-use refdb_vfs::{Fs, Op, Verdict, Witness};
+use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
@@ -187,7 +187,7 @@ fn a_kill_at_a_tight_limit_brings_nothing_back() {
 #[derive(Default)]
 struct Counting(AtomicUsize);
 
-impl Witness for Counting {
+impl IoHook for Counting {
     fn before(&self, _: Op<'_>) -> Verdict {
         self.0.fetch_add(1, Ordering::Relaxed);
         Verdict::Proceed
@@ -200,7 +200,7 @@ fn operations_by_step(steps: &[Step]) -> Vec<usize> {
     let counting = Arc::new(Counting::default());
     let ends = RefCell::new(Vec::new());
     let done = |_| ends.borrow_mut().push(counting.0.load(Ordering::Relaxed));
-    run(&Fs::witnessed(counting.clone()), temp.path(), steps, &done).expect("nothing stops it");
+    run(&Fs::with_hook(counting.clone()), temp.path(), steps, &done).expect("nothing stops it");
     ends.into_inner()
 }
 

@@ -9,7 +9,7 @@ use refdb_testkit::{
     crash::{Crash, kill_everywhere, refuse_everywhere},
 };
 use refdb_types::{HashKind, ObjectId};
-use refdb_vfs::{Fs, Op, Verdict, Witness};
+use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{
     fmt::Write as _,
     fs::File,
@@ -121,7 +121,7 @@ fn a_disk_that_is_full_at_any_step_refuses_the_push_and_nothing_is_left_of_it() 
 #[derive(Default)]
 struct Synced(Mutex<Vec<PathBuf>>);
 
-impl Witness for Synced {
+impl IoHook for Synced {
     fn before(&self, op: Op<'_>) -> Verdict {
         if let Op::Sync(path) | Op::SyncDir(path) = op {
             self.0.lock().unwrap().push(path.to_owned());
@@ -137,7 +137,7 @@ fn objects_are_synced_where_the_store_syncs_refs() {
             let scene = Scene::new(format, limit);
             let synced = Arc::new(Synced::default());
             let dir = scene.server.git_dir();
-            let answer = scene.push(&Fs::witnessed(synced.clone()), dir, "refs/heads/main", sync).unwrap();
+            let answer = scene.push(&Fs::with_hook(synced.clone()), dir, "refs/heads/main", sync).unwrap();
             assert!(answer.contains("ok refs/heads/main\n"), "{answer}");
             let mut said = String::new();
             for path in synced.0.lock().unwrap().iter() {

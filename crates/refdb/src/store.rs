@@ -135,7 +135,7 @@ impl Store {
         Ok(Store { fs, repository, environment, config, settings, backend, objects: own_objects, is_synced, context })
     }
 
-    /// The gate through which all changes to the disk go.
+    /// The file system through which all changes of the disk go.
     pub fn fs(&self) -> &Fs {
         &self.fs
     }

@@ -300,7 +300,7 @@ fn folds_lose_nothing_beside_batches_and_git() {
 #[derive(Default)]
 struct OfContent(std::sync::Mutex<Vec<String>>);
 
-impl refdb_vfs::Witness for OfContent {
+impl refdb_vfs::IoHook for OfContent {
     fn before(&self, op: refdb_vfs::Op<'_>) -> refdb_vfs::Verdict {
         let op = format!("{op:?}");
         if op.contains("refs/heads/a.lock.lock") {
@@ -318,7 +318,7 @@ fn a_fold_does_nothing_to_the_content_that_a_writer_has_ready() {
     let mut lock = Lock::acquire(&Fs::real().signing_locks(), &target, 0o666, LockTimeout::None).unwrap();
     lock.content().unwrap().write_all(b"content").unwrap();
     let seen = std::sync::Arc::new(OfContent::default());
-    let fs = Fs::witnessed(std::sync::Arc::<OfContent>::clone(&seen)).signing_locks();
+    let fs = Fs::with_hook(std::sync::Arc::<OfContent>::clone(&seen)).signing_locks();
     let store = FilesBackend::new(options(fs, repo.git_dir(), HashKind::Sha1));
     let folded = store.pack_in_background(&BackgroundPackOptions { from: 0, goes_on: &|_| true }).unwrap().unwrap();
     assert_eq!((folded.packed, folded.removed), (2, 1), "{folded:?}");

@@ -6,7 +6,7 @@ mod files_common;
 use files_common::*;
 use refdb::{Error, HashKind, Maintenance, Reason, Result, files::FilesBackend};
 use refdb_testkit::{RefFormat, Repo};
-use refdb_vfs::{Fs, LockTimeout, Op, Verdict, Witness};
+use refdb_vfs::{Fs, IoHook, LockTimeout, Op, Verdict};
 use std::{
     io,
     path::PathBuf,
@@ -25,7 +25,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// Whenever this lock is to be made someone else has just made it, and gives it up again.
 struct Busy(&'static str);
 
-impl Witness for Busy {
+impl IoHook for Busy {
     fn before(&self, op: Op<'_>) -> Verdict {
         match op {
             Op::Create(path) | Op::Link(_, path) if path.ends_with(self.0) => {
@@ -39,7 +39,7 @@ impl Witness for Busy {
 /// The owner that removes a lock finds that someone else has done so.
 struct Gone;
 
-impl Witness for Gone {
+impl IoHook for Gone {
     fn before(&self, op: Op<'_>) -> Verdict {
         if let Op::Remove(path) = op
             && path.extension().is_some_and(|extension| extension == "lock")
@@ -50,8 +50,8 @@ impl Witness for Gone {
     }
 }
 
-fn with(repo: &Repo, witness: impl Witness + 'static, patience: Duration) -> FilesBackend {
-    let mut options = options(Fs::witnessed(Arc::new(witness)), repo.git_dir(), repo.hash());
+fn with(repo: &Repo, hook: impl IoHook + 'static, patience: Duration) -> FilesBackend {
+    let mut options = options(Fs::with_hook(Arc::new(hook)), repo.git_dir(), repo.hash());
     (options.ref_lock_timeout, options.packed_lock_timeout) =
         (Some(LockTimeout::For(patience)), Some(LockTimeout::For(patience)));
     FilesBackend::new(options)
@@ -180,7 +180,7 @@ struct Swap {
     is_done: AtomicBool,
 }
 
-impl Witness for Swap {
+impl IoHook for Swap {
     fn before(&self, op: Op<'_>) -> Verdict {
         let is_meant = matches!(op, Op::Remove(path) if path.starts_with(&self.at));
         if is_meant && !self.is_done.swap(true, Ordering::SeqCst) {
@@ -204,7 +204,7 @@ fn a_link_in_the_place_of_a_folder_of_dead_locks_removes_no_lock_behind_it() {
     leave_locks(&repo, "elsewhere", false);
     let (at, target) = (repo.git_dir().join("refs/heads/a/deep"), repo.git_dir().join("elsewhere/deep"));
     let swap = Arc::new(Swap { at, target: target.clone(), is_done: AtomicBool::new(false) });
-    let fs = Fs::witnessed(swap.clone()).signing_locks();
+    let fs = Fs::with_hook(swap.clone()).signing_locks();
     // Whether it succeeds does not matter: a folder went away under it.
     let _ = FilesBackend::new(options(fs, repo.git_dir(), repo.hash())).optimize(&pack_all());
     assert!(swap.is_done.load(Ordering::SeqCst));

@@ -10,7 +10,7 @@ use refdb::{
     files::{FilesBackend, FilesOptions},
 };
 use refdb_testkit::{RefFormat, Repo, Rng};
-use refdb_vfs::{Fs, LockTimeout, Op, Verdict, Witness};
+use refdb_vfs::{Fs, IoHook, LockTimeout, Op, Verdict};
 use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
@@ -23,7 +23,7 @@ use std::{
 /// Does something once, just before packed-refs is replaced: what a rival does who checked the old packed-refs.
 struct AtReplacement(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
-impl Witness for AtReplacement {
+impl IoHook for AtReplacement {
     fn before(&self, op: Op<'_>) -> Verdict {
         if let Op::Rename(_, to) = op
             && to.ends_with("packed-refs")
@@ -40,7 +40,7 @@ const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(50);
 
 fn racing(repo: &Repo, patience: Duration, act: impl FnOnce() + Send + 'static) -> FilesBackend {
-    let fs = Fs::witnessed(Arc::new(AtReplacement(Mutex::new(Some(Box::new(act))))));
+    let fs = Fs::with_hook(Arc::new(AtReplacement(Mutex::new(Some(Box::new(act))))));
     let mut options = options(fs, repo.git_dir(), repo.hash());
     options.ref_lock_timeout = Some(LockTimeout::For(patience));
     FilesBackend::new(options)
@@ -367,7 +367,7 @@ fn readers_never_miss_a_ref_that_moves_between_loose_and_packed() {
 /// A packer that takes a ref away, and its folder, between the ref's rename and the folder's sync.
 struct PacksBeforeSync(PathBuf);
 
-impl Witness for PacksBeforeSync {
+impl IoHook for PacksBeforeSync {
     fn before(&self, op: Op<'_>) -> Verdict {
         if let Op::SyncDir(folder) = op
             && folder.ends_with("refs/heads/w/d")
@@ -387,7 +387,7 @@ impl Witness for PacksBeforeSync {
 fn a_folder_that_a_packer_removes_before_it_is_synced_is_no_failure() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let id = repo.commit();
-    let fs = Fs::witnessed(Arc::new(PacksBeforeSync(repo.git_dir().to_owned())));
+    let fs = Fs::with_hook(Arc::new(PacksBeforeSync(repo.git_dir().to_owned())));
     let store = FilesBackend::new(FilesOptions { sync: true, ..options(fs, repo.git_dir(), repo.hash()) });
     transact(&store, &[create("refs/heads/w/d/1", id)]).unwrap();
     assert_eq!(listing(&repo), [format!("refs/heads/w/d/1 {id}")]);
@@ -454,13 +454,13 @@ fn a_read_only_folder_and_a_bad_name_are_refused_with_their_reason() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let id = repo.commit();
     struct ReadOnly;
-    impl Witness for ReadOnly {
+    impl IoHook for ReadOnly {
         fn before(&self, _: Op<'_>) -> Verdict {
             // Tests may run as root, whom no permission bit stops.
             Verdict::Fail(std::io::Error::from_raw_os_error(13))
         }
     }
-    let store = FilesBackend::new(options(Fs::witnessed(Arc::new(ReadOnly)), repo.git_dir(), HashKind::Sha1));
+    let store = FilesBackend::new(options(Fs::with_hook(Arc::new(ReadOnly)), repo.git_dir(), HashKind::Sha1));
     for wishes in [vec![create("refs/heads/a", id)], bulk(id)] {
         let error = transact(&store, &wishes).unwrap_err().to_string();
         assert!(error.contains("Unable to create") && error.ends_with("Permission denied"), "{error}");

@@ -6,7 +6,7 @@
 use refdb::{MigrateOptions, RefFormat, Store};
 use refdb_testkit::Repo;
 use refdb_types::HashKind;
-use refdb_vfs::{Fs, Op, Verdict, Witness, effective_user};
+use refdb_vfs::{Fs, IoHook, Op, Verdict, effective_user};
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
@@ -25,7 +25,7 @@ struct State {
     swapped: Option<(PathBuf, Vec<PathBuf>)>,
 }
 
-impl Witness for Swap {
+impl IoHook for Swap {
     fn before(&self, op: Op<'_>) -> Verdict {
         let (Op::Remove(path) | Op::RemoveDir(path)) = op else { return Verdict::Proceed };
         let folder = path.parent().unwrap();
@@ -80,7 +80,7 @@ fn disturb_each(make: fn() -> Repo, to: RefFormat, is_meant: fn(&Path) -> bool) 
         let state = Mutex::new(State { removals_left: at, swapped: None });
         let swap = Arc::new(Swap { is_meant, copy: copy.clone(), state });
         let options = MigrateOptions { to, reflogs: true, dry_run: false };
-        let store = Store::builder(repo.git_dir()).fs(Fs::witnessed(swap.clone())).open().unwrap();
+        let store = Store::builder(repo.git_dir()).fs(Fs::with_hook(swap.clone())).open().unwrap();
         // Whether it succeeds does not matter: a folder went away under it.
         let _ = store.migrate(&options, &mut |_| {});
         let Some((folder, before)) = swap.state.lock().unwrap().swapped.take() else { return at };

@@ -5,7 +5,7 @@
 mod stack_support;
 
 use refdb_types::HashKind;
-use refdb_vfs::{Fs, LockError, LockTimeout, Op, Verdict, Witness};
+use refdb_vfs::{Fs, IoHook, LockError, LockTimeout, Op, Verdict};
 use reftable::{
     TableWriter, WriteOptions,
     stack::{Compacted, Durability, LEFTOVER_AGE, ListFault, LogExpiry, Scope, Stack, StackError, StackOptions},
@@ -35,7 +35,7 @@ struct Refusing {
     writes: AtomicBool,
 }
 
-impl Witness for Refusing {
+impl IoHook for Refusing {
     fn before(&self, op: Op<'_>) -> Verdict {
         if self.changes.load(Ordering::Relaxed) {
             return Verdict::Fail(io::ErrorKind::PermissionDenied.into());
@@ -51,7 +51,7 @@ impl Witness for Refusing {
 fn a_full_disk_fails_the_addition_and_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let refusing = Arc::new(Refusing::default());
-    let stack = Stack::open(Fs::witnessed(refusing.clone()), dir.path(), options(HashKind::Sha1)).unwrap();
+    let stack = Stack::open(Fs::with_hook(refusing.clone()), dir.path(), options(HashKind::Sha1)).unwrap();
     write(&stack, &[("refs/heads/a", Some(oid(1)))]);
     let before = files(dir.path());
     refusing.writes.store(true, Ordering::Relaxed);
@@ -66,7 +66,7 @@ fn a_full_disk_fails_the_addition_and_leaves_nothing_behind() {
 /// A disk that has no room for more than this number of bytes in one write.
 struct Nearly(AtomicUsize);
 
-impl Witness for Nearly {
+impl IoHook for Nearly {
     fn before(&self, op: Op<'_>) -> Verdict {
         match op {
             Op::Write(_, bytes) if bytes.len() > self.0.load(Ordering::Relaxed) => {
@@ -84,7 +84,7 @@ fn a_small_addition_succeeds_where_only_the_table_merged_with_older_ones_has_no_
     for expected_bytes in [0, 150] {
         let dir = tempfile::tempdir().unwrap();
         let disk = Arc::new(Nearly(usize::MAX.into()));
-        let stack = Stack::open(Fs::witnessed(disk.clone()), dir.path(), options(HashKind::Sha1)).unwrap();
+        let stack = Stack::open(Fs::with_hook(disk.clone()), dir.path(), options(HashKind::Sha1)).unwrap();
         let mut expected = std::collections::BTreeMap::new();
         let put = |at: u64| {
             let mut addition = stack.lock(PATIENCE).unwrap();
@@ -109,7 +109,7 @@ fn a_small_addition_succeeds_where_only_the_table_merged_with_older_ones_has_no_
 fn a_large_table_on_a_full_disk_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let refusing = Arc::new(Refusing::default());
-    let stack = Stack::open(Fs::witnessed(refusing.clone()), dir.path(), options(HashKind::Sha1)).unwrap();
+    let stack = Stack::open(Fs::with_hook(refusing.clone()), dir.path(), options(HashKind::Sha1)).unwrap();
     refusing.writes.store(true, Ordering::Relaxed);
     let names: Vec<_> = (0..30_000).map(|number| format!("refs/heads/{number:06}")).collect();
     let edits: Vec<_> = names.iter().map(|name| (name.as_str(), Some(oid(7)))).collect();
@@ -126,7 +126,7 @@ fn a_folder_that_may_not_be_written_can_be_read_and_says_so_to_a_writer() {
     write(&open(dir.path()), &[("refs/heads/a", Some(oid(1)))]);
     let refusing = Arc::new(Refusing::default());
     refusing.changes.store(true, Ordering::Relaxed);
-    let stack = Stack::open(Fs::witnessed(refusing), dir.path(), options(HashKind::Sha1)).unwrap();
+    let stack = Stack::open(Fs::with_hook(refusing), dir.path(), options(HashKind::Sha1)).unwrap();
     assert_eq!(refs(&stack.snapshot()).len(), 1);
     let error = stack.lock(PATIENCE).unwrap_err();
     assert!(error.to_string().contains("tables.list.lock"), "{error}");

@@ -67,7 +67,7 @@ pub fn descriptors_max() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Fs, gate::Gate};
+    use crate::{Fs, io_hooks::IoHooks};
     use std::sync::{Arc, Mutex};
 
     #[test]
@@ -103,14 +103,14 @@ mod tests {
                 had
             }
         });
-        let gate = Gate::default().counting(&descriptors);
+        let hooks = IoHooks::default().counting(&descriptors);
         let mut tries = 0;
-        let opened = gate.opening(|| {
+        let opened = hooks.opening(|| {
             tries += 1;
             if tries < 3 { Err(want()) } else { Ok(()) }
         });
         assert!(opened.is_ok() && tries == 3 && *idle.lock().unwrap() == 1);
-        let error = gate.opening(|| Err::<(), _>(want())).unwrap_err();
+        let error = hooks.opening(|| Err::<(), _>(want())).unwrap_err();
         assert!(is_want(&error) && *idle.lock().unwrap() == 0, "nobody waits for ever");
     }
 }

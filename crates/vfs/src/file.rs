@@ -1,4 +1,4 @@
-use crate::{Error, Op, Result, Stat, Verdict, gate::Gate};
+use crate::{Error, Op, Result, Stat, Verdict, io_hooks::IoHooks};
 use std::{
     io::{self, Read, Write},
     os::unix::fs::{FileExt, PermissionsExt},
@@ -12,7 +12,7 @@ pub struct File {
     inner: std::fs::File,
     path: PathBuf,
     /// Counts it as long as it is open.
-    gate: Gate,
+    hooks: IoHooks,
     is_locked: AtomicBool,
 }
 
@@ -24,14 +24,14 @@ impl Drop for File {
             let given_back = self.inner.unlock();
             debug_assert!(given_back.is_ok(), "a lock that was taken can be given back: {given_back:?}");
         }
-        self.gate.count_closed();
+        self.hooks.count_closed();
     }
 }
 
 impl File {
-    pub(crate) fn new(gate: &Gate, inner: std::fs::File, path: &Path) -> Self {
-        gate.count_opened();
-        File { inner, path: path.to_owned(), gate: gate.clone(), is_locked: AtomicBool::new(false) }
+    pub(crate) fn new(hooks: &IoHooks, inner: std::fs::File, path: &Path) -> Self {
+        hooks.count_opened();
+        File { inner, path: path.to_owned(), hooks: hooks.clone(), is_locked: AtomicBool::new(false) }
     }
 
     /// The path it was opened at.
@@ -91,7 +91,7 @@ impl File {
 
     /// Writes all of `bytes` at the end of what this handle has written.
     pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
-        let written = match self.gate.verdict(Op::Write(&self.path, bytes)) {
+        let written = match self.hooks.verdict(Op::Write(&self.path, bytes)) {
             Verdict::Proceed => self.inner.write_all(bytes),
             Verdict::Fail(error) => Err(error),
             Verdict::Tear(len, error) => {
@@ -114,7 +114,7 @@ impl File {
     }
 
     fn write_at(&self, op: Op<'_>, bytes: &[u8], offset: u64) -> Result<()> {
-        let written = match self.gate.verdict(op) {
+        let written = match self.hooks.verdict(op) {
             Verdict::Proceed => self.inner.write_all_at(bytes, offset),
             Verdict::Fail(error) => Err(error),
             Verdict::Tear(len, error) => {
@@ -141,7 +141,7 @@ impl File {
     /// Copies `len` bytes of `source` from `offset` to the end of this file, inside the kernel where it can.
     pub fn copy_from(&mut self, source: &File, offset: u64, len: u64) -> Result<()> {
         let op = Op::Copy { from: &source.path, offset, len, to: &self.path };
-        let (len, torn) = match self.gate.verdict(op) {
+        let (len, torn) = match self.hooks.verdict(op) {
             Verdict::Proceed => (len, None),
             Verdict::Fail(error) => (0, Some(error)),
             Verdict::Tear(at, error) => (len.min(at), Some(error)),
@@ -153,17 +153,17 @@ impl File {
 
     /// Brings the file's content to stable storage.
     pub fn sync(&self) -> Result<()> {
-        self.gate.change(Op::Sync(&self.path), "sync", &self.path, || self.inner.sync_all())
+        self.hooks.change(Op::Sync(&self.path), "sync", &self.path, || self.inner.sync_all())
     }
 
     /// The same, but for time stamps and what else is not needed to read the content.
     pub fn sync_data(&self) -> Result<()> {
-        self.gate.change(Op::Sync(&self.path), "sync", &self.path, || self.inner.sync_data())
+        self.hooks.change(Op::Sync(&self.path), "sync", &self.path, || self.inner.sync_data())
     }
 
     /// Sets the open file's permission bits whatever the umask says.
     pub fn set_mode(&self, mode: u32) -> Result<()> {
-        self.gate.change(Op::SetMode(&self.path, mode), "set the permissions of", &self.path, || {
+        self.hooks.change(Op::SetMode(&self.path, mode), "set the permissions of", &self.path, || {
             self.inner.set_permissions(std::fs::Permissions::from_mode(mode))
         })
     }

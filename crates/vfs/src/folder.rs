@@ -1,6 +1,6 @@
 //! Open folders: work on their entries stays in them, even if their paths lead elsewhere by now.
 
-use crate::{EntryKind, Error, File, Fs, Op, Result, Stat, gate::Gate};
+use crate::{EntryKind, Error, File, Fs, Op, Result, Stat, io_hooks::IoHooks};
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{AtFlags, CWD, FileType, Mode, OFlags, SeekFrom},
@@ -19,9 +19,9 @@ const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOE
 ///
 /// Its methods take the name of an entry and reach that entry through the folder's descriptor. Another process that
 /// replaces the folder by a symbolic link therefore cannot lead them to other files. The path is only for messages and
-/// for witnesses. No method follows a symbolic link.
+/// for hooks. No method follows a symbolic link.
 pub struct Folder {
-    gate: Gate,
+    hooks: IoHooks,
     inner: OwnedFd,
     path: PathBuf,
 }
@@ -35,20 +35,20 @@ impl std::fmt::Debug for Folder {
 impl Fs {
     /// Opens a folder, through symbolic links if the path has any.
     pub fn folder(&self, path: &Path) -> Result<Folder> {
-        Folder::open_at(self.gate(), CWD, path, FLAGS, path.to_owned())
+        Folder::open_at(self.hooks(), CWD, path, FLAGS, path.to_owned())
     }
 
     /// Opens a folder that must not be a symbolic link itself. A link is reported as "not a folder", which
     /// [`Error::is_not_found`] includes.
     pub fn folder_no_follow(&self, path: &Path) -> Result<Folder> {
-        Folder::open_at(self.gate(), CWD, path, FLAGS | OFlags::NOFOLLOW, path.to_owned())
+        Folder::open_at(self.hooks(), CWD, path, FLAGS | OFlags::NOFOLLOW, path.to_owned())
     }
 }
 
 impl Folder {
-    fn open_at(gate: &Gate, at: impl AsFd + Copy, name: &Path, flags: OFlags, path: PathBuf) -> Result<Self> {
-        match gate.opening(|| rustix::fs::openat(at, name, flags, Mode::empty())) {
-            Ok(inner) => Ok(Folder { gate: gate.clone(), inner, path }),
+    fn open_at(hooks: &IoHooks, at: impl AsFd + Copy, name: &Path, flags: OFlags, path: PathBuf) -> Result<Self> {
+        match hooks.opening(|| rustix::fs::openat(at, name, flags, Mode::empty())) {
+            Ok(inner) => Ok(Folder { hooks: hooks.clone(), inner, path }),
             Err(source) => Err(Error::new("read the folder", &path, source)),
         }
     }
@@ -69,13 +69,13 @@ impl Folder {
     /// Opens a folder in this one, unless it is a symbolic link.
     pub fn folder(&self, name: &OsStr) -> Result<Self> {
         let flags = FLAGS | OFlags::NOFOLLOW;
-        Folder::open_at(&self.gate, self.inner.as_fd(), Path::new(name), flags, self.path.join(name))
+        Folder::open_at(&self.hooks, self.inner.as_fd(), Path::new(name), flags, self.path.join(name))
     }
 
     /// Another descriptor of this folder.
     pub(crate) fn again(&self) -> Result<Self> {
-        match self.gate.opening(|| self.inner.try_clone()) {
-            Ok(inner) => Ok(Folder { gate: self.gate.clone(), inner, path: self.path.clone() }),
+        match self.hooks.opening(|| self.inner.try_clone()) {
+            Ok(inner) => Ok(Folder { hooks: self.hooks.clone(), inner, path: self.path.clone() }),
             Err(source) => Err(Error::new("read the folder", &self.path, source)),
         }
     }
@@ -99,7 +99,7 @@ impl Folder {
     /// Opens the folder that this one is in, which must be the one with that [`id`](Self::id).
     pub(crate) fn above(&self, id: (u64, u64)) -> Result<Self> {
         let path = self.path.parent().unwrap_or(&self.path).to_owned();
-        let above = Folder::open_at(&self.gate, self.inner.as_fd(), Path::new(".."), FLAGS, path)?;
+        let above = Folder::open_at(&self.hooks, self.inner.as_fd(), Path::new(".."), FLAGS, path)?;
         if above.id()? != id {
             let moved = io::Error::other("it was moved meanwhile");
             return Err(Error::new("go on from the folder", &self.path, moved));
@@ -175,26 +175,26 @@ impl Folder {
     pub fn create_new(&self, name: &OsStr, mode: u32) -> Result<File> {
         let path = self.path.join(name);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-        self.gate.change(Op::Create(&path), "create", &path, || self.open_file(name, flags, mode))
+        self.hooks.change(Op::Create(&path), "create", &path, || self.open_file(name, flags, mode))
     }
 
     fn open_file(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
         let mode = Mode::from_raw_mode(mode);
-        let inner = self.gate.opening(|| rustix::fs::openat(&self.inner, name, flags | OFlags::CLOEXEC, mode))?;
-        Ok(File::new(&self.gate, inner.into(), &self.path.join(name)))
+        let inner = self.hooks.opening(|| rustix::fs::openat(&self.inner, name, flags | OFlags::CLOEXEC, mode))?;
+        Ok(File::new(&self.hooks, inner.into(), &self.path.join(name)))
     }
 
     /// Makes a folder.
     pub fn create_dir(&self, name: &OsStr, mode: u32) -> Result<()> {
         let path = self.path.join(name);
-        self.gate.change(Op::MakeDir(&path), "create the folder", &path, || {
+        self.hooks.change(Op::MakeDir(&path), "create the folder", &path, || {
             rustix::fs::mkdirat(&self.inner, name, Mode::from_raw_mode(mode)).map_err(Into::into)
         })
     }
 
     /// Renames an entry to a path, replacing what was there.
     pub fn rename(&self, name: &OsStr, to: &Path) -> Result<()> {
-        self.gate.change(Op::Rename(&self.path.join(name), to), "rename a file to", to, || {
+        self.hooks.change(Op::Rename(&self.path.join(name), to), "rename a file to", to, || {
             rustix::fs::renameat(&self.inner, name, CWD, to).map_err(Into::into)
         })
     }
@@ -202,14 +202,14 @@ impl Folder {
     /// Renames an entry within the folder, replacing what was there.
     pub fn rename_within(&self, name: &OsStr, to: &OsStr) -> Result<()> {
         let path = self.path.join(to);
-        self.gate.change(Op::Rename(&self.path.join(name), &path), "rename a file to", &path, || {
+        self.hooks.change(Op::Rename(&self.path.join(name), &path), "rename a file to", &path, || {
             rustix::fs::renameat(&self.inner, name, &self.inner, to).map_err(Into::into)
         })
     }
 
     /// Makes `to` another name of a file; fails if `to` exists.
     pub fn hard_link(&self, name: &OsStr, to: &Path) -> Result<()> {
-        self.gate.change(Op::Link(&self.path.join(name), to), "link", to, || {
+        self.hooks.change(Op::Link(&self.path.join(name), to), "link", to, || {
             rustix::fs::linkat(&self.inner, name, CWD, to, AtFlags::empty()).map_err(Into::into)
         })
     }
@@ -217,7 +217,7 @@ impl Folder {
     /// Removes a file's name.
     pub fn remove_file(&self, name: &OsStr) -> Result<()> {
         let path = self.path.join(name);
-        self.gate.change(Op::Remove(&path), "remove", &path, || {
+        self.hooks.change(Op::Remove(&path), "remove", &path, || {
             rustix::fs::unlinkat(&self.inner, name, AtFlags::empty()).map_err(Into::into)
         })
     }
@@ -225,7 +225,7 @@ impl Folder {
     /// Removes an empty folder.
     pub fn remove_dir(&self, name: &OsStr) -> Result<()> {
         let path = self.path.join(name);
-        self.gate.change(Op::RemoveDir(&path), "remove the folder", &path, || {
+        self.hooks.change(Op::RemoveDir(&path), "remove the folder", &path, || {
             rustix::fs::unlinkat(&self.inner, name, AtFlags::REMOVEDIR).map_err(Into::into)
         })
     }

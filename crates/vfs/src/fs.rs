@@ -1,5 +1,6 @@
 use crate::{
-    Descriptors, Error, File, Op, RecoveryHandler, Result, Stat, Witness, abort::Note, gate::Gate, signature::Signature,
+    Descriptors, Error, File, IoHook, Op, RecoveryHandler, Result, Stat, abort::Note, io_hooks::IoHooks,
+    signature::Signature,
 };
 use rustix::{
     fs::{AtFlags, CWD, Mode, OFlags, RenameFlags},
@@ -22,17 +23,17 @@ const SMALL_FILE_BYTES: usize = 1024;
 /// Read at once of a file that turns out to be larger.
 const LARGER_FILE_BYTES: usize = 16 << 10;
 
-/// The file system. Cheap to clone; all clones share the same witness.
+/// The file system. Cheap to clone; all clones share the same hook.
 #[derive(Clone, Default)]
 pub struct Fs {
-    gate: Gate,
+    hooks: IoHooks,
     signs_locks: bool,
     heir: Option<Weak<dyn RecoveryHandler>>,
 }
 
 impl fmt::Debug for Fs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.gate.is_witnessed() { "Fs(witnessed)" } else { "Fs" })
+        f.write_str(if self.hooks.has_hook() { "Fs(hooked)" } else { "Fs" })
     }
 }
 
@@ -55,19 +56,19 @@ impl Fs {
         Fs::default()
     }
 
-    pub(crate) fn is_witnessed(&self) -> bool {
-        self.gate.is_witnessed()
+    pub(crate) fn has_hook(&self) -> bool {
+        self.hooks.has_hook()
     }
 
-    /// The real file system, with every change shown to `witness` first.
-    pub fn witnessed(witness: Arc<dyn Witness>) -> Self {
-        Fs { gate: Gate::witnessed(witness), ..Fs::default() }
+    /// The real file system, which shows every change to `hook` first.
+    pub fn with_hook(hook: Arc<dyn IoHook>) -> Self {
+        Fs { hooks: IoHooks::new(hook), ..Fs::default() }
     }
 
     /// The same file system, whose open files are counted there. It asks there for descriptors when the process may
     /// have no more.
     pub fn counting(self, descriptors: &Arc<Descriptors>) -> Self {
-        Fs { gate: self.gate.counting(descriptors), ..self }
+        Fs { hooks: self.hooks.counting(descriptors), ..self }
     }
 
     /// The same file system, on which a lock file names its holder. The next writer, not a person, removes a lock file
@@ -96,13 +97,13 @@ impl Fs {
         self.signs_locks
     }
 
-    pub(crate) fn gate(&self) -> &Gate {
-        &self.gate
+    pub(crate) fn hooks(&self) -> &IoHooks {
+        &self.hooks
     }
 
     /// Counts an open file and answers it as one of this file system.
     pub(crate) fn file(&self, inner: std::fs::File, path: &Path) -> File {
-        File::new(&self.gate, inner, path)
+        File::new(&self.hooks, inner, path)
     }
 
     /// Opens a file for reading.
@@ -128,7 +129,7 @@ impl Fs {
 
     fn open_as(&self, options: &mut std::fs::OpenOptions, path: &Path, flags: OFlags) -> Result<File> {
         options.custom_flags(flags.bits() as i32);
-        match self.gate.opening(|| options.open(path)) {
+        match self.hooks.opening(|| options.open(path)) {
             Ok(inner) => Ok(self.file(inner, path)),
             Err(source) => Err(Error::new("open", path, source)),
         }
@@ -136,7 +137,7 @@ impl Fs {
 
     /// Reads a whole file.
     pub fn read(&self, path: &Path) -> Result<Vec<u8>> {
-        self.gate.opening(|| std::fs::read(path)).map_err(|source| Error::new("read", path, source))
+        self.hooks.opening(|| std::fs::read(path)).map_err(|source| Error::new("read", path, source))
     }
 
     /// Reads a whole small file into `buffer`, which is cleared first, with as few system calls as can be. Start-up is
@@ -146,7 +147,7 @@ impl Fs {
         let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
         let mut read = || -> io::Result<()> {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC | link;
-            let file = self.gate.opening(|| rustix::fs::open(path, flags, Mode::empty()))?;
+            let file = self.hooks.opening(|| rustix::fs::open(path, flags, Mode::empty()))?;
             // On the stack, whose page is there already. A roomy buffer on the heap costs a page fault for each file.
             let mut small = [0; SMALL_FILE_BYTES];
             loop {
@@ -252,11 +253,11 @@ impl Fs {
 
     /// As [`create_new`](Self::create_new), for a lock: nothing that can fail comes between the file and its note.
     pub(crate) fn create_noted(&self, path: &Path, mode: u32, note: Note) -> Result<File> {
-        self.gate
+        self.hooks
             .change(Op::Create(path), "create", path, || {
                 let mut options = std::fs::OpenOptions::new();
                 options.write(true).read(true).create_new(true).mode(mode);
-                self.gate.opening(|| options.open(path)).inspect(|_| note.arm())
+                self.hooks.opening(|| options.open(path)).inspect(|_| note.arm())
             })
             .map(|inner| self.file(inner, path))
     }
@@ -278,9 +279,9 @@ impl Fs {
     pub(crate) fn create_unnamed(&self, path: &Path, mode: u32) -> Result<Option<File>> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        match self.gate.opening(|| rustix::fs::open(folder, flags, Mode::from_raw_mode(mode))) {
+        match self.hooks.opening(|| rustix::fs::open(folder, flags, Mode::from_raw_mode(mode))) {
             // Nobody sees it, and its content, before it has a name.
-            Ok(file) => Ok(Some(File::new(&self.gate.unwitnessed(), file.into(), path))),
+            Ok(file) => Ok(Some(File::new(&self.hooks.without_hook(), file.into(), path))),
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(None),
                 _ => Err(Error::new("create", path, error)),
@@ -290,17 +291,17 @@ impl Fs {
 
     /// Gives a file without a name the path it was created for; fails if that exists.
     pub(crate) fn name(&self, file: &File) -> Result<()> {
-        self.gate.change(Op::Create(file.path()), "create", file.path(), || {
+        self.hooks.change(Op::Create(file.path()), "create", file.path(), || {
             let opened = format!("/proc/self/fd/{}", file.as_std().as_raw_fd());
             rustix::fs::linkat(CWD, opened, CWD, file.path(), AtFlags::SYMLINK_FOLLOW).map_err(Into::into)
         })
     }
 
-    /// Tells a witness of a file that has its name by now what was written before, and syncs it.
+    /// Shows the hook the content of a file that was written before it had a name, and syncs it.
     pub(crate) fn tell_named(&self, file: &File, content: &[u8], sync: bool) -> Result<()> {
-        self.gate.change(Op::Write(file.path(), content), "write", file.path(), || Ok(()))?;
+        self.hooks.change(Op::Write(file.path(), content), "write", file.path(), || Ok(()))?;
         if sync {
-            self.gate.change(Op::Sync(file.path()), "sync", file.path(), || file.as_std().sync_all())?;
+            self.hooks.change(Op::Sync(file.path()), "sync", file.path(), || file.as_std().sync_all())?;
         }
         Ok(())
     }
@@ -311,11 +312,11 @@ impl Fs {
         let open = |create| {
             let mut options = std::fs::OpenOptions::new();
             options.append(true).create(create).mode(mode).custom_flags(OFlags::NONBLOCK.bits() as i32);
-            self.gate.opening(|| options.open(path))
+            self.hooks.opening(|| options.open(path))
         };
         let inner = match open(false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.gate.change(Op::Create(path), "create", path, || open(true))
+                self.hooks.change(Op::Create(path), "create", path, || open(true))
             }
             opened => opened.map_err(|source| Error::new("open", path, source)),
         };
@@ -324,12 +325,12 @@ impl Fs {
 
     /// Renames `from` to `to`, replacing what was there.
     pub fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.gate.change(Op::Rename(from, to), "rename a file to", to, || std::fs::rename(from, to))
+        self.hooks.change(Op::Rename(from, to), "rename a file to", to, || std::fs::rename(from, to))
     }
 
     /// Lets two paths change places in one step, whatever is there. Many network file systems refuse it.
     pub fn exchange(&self, one: &Path, other: &Path) -> Result<()> {
-        self.gate.change(Op::Exchange(one, other), "exchange a file with", other, || {
+        self.hooks.change(Op::Exchange(one, other), "exchange a file with", other, || {
             rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).map_err(Into::into)
         })
     }
@@ -337,54 +338,54 @@ impl Fs {
     /// Brings everything on a folder's file system to stable storage, other programs' files too. One call for thousands
     /// of new files.
     pub fn sync_all(&self, folder: &Path) -> Result<()> {
-        self.gate.change(Op::SyncAll(folder), "sync the file system of", folder, || {
+        self.hooks.change(Op::SyncAll(folder), "sync the file system of", folder, || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let folder = self.gate.opening(|| rustix::fs::open(folder, flags, Mode::empty()))?;
+            let folder = self.hooks.opening(|| rustix::fs::open(folder, flags, Mode::empty()))?;
             rustix::fs::syncfs(folder).map_err(Into::into)
         })
     }
 
     /// Makes `to` another name of the file `from`; fails if `to` exists.
     pub fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.gate.change(Op::Link(from, to), "link", to, || {
+        self.hooks.change(Op::Link(from, to), "link", to, || {
             rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(Into::into)
         })
     }
 
     /// Makes `path` a symbolic link with this content.
     pub fn symlink(&self, content: &Path, path: &Path) -> Result<()> {
-        self.gate.change(Op::Symlink(path, content), "link", path, || std::os::unix::fs::symlink(content, path))
+        self.hooks.change(Op::Symlink(path, content), "link", path, || std::os::unix::fs::symlink(content, path))
     }
 
     /// Removes a file's name.
     pub fn remove_file(&self, path: &Path) -> Result<()> {
-        self.gate.change(Op::Remove(path), "remove", path, || std::fs::remove_file(path))
+        self.hooks.change(Op::Remove(path), "remove", path, || std::fs::remove_file(path))
     }
 
     /// Makes a folder; its parent must exist.
     pub fn create_dir(&self, path: &Path, mode: u32) -> Result<()> {
-        self.gate.change(Op::MakeDir(path), "create the folder", path, || {
+        self.hooks.change(Op::MakeDir(path), "create the folder", path, || {
             rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(mode)).map_err(Into::into)
         })
     }
 
     /// Removes an empty folder.
     pub fn remove_dir(&self, path: &Path) -> Result<()> {
-        self.gate.change(Op::RemoveDir(path), "remove the folder", path, || std::fs::remove_dir(path))
+        self.hooks.change(Op::RemoveDir(path), "remove the folder", path, || std::fs::remove_dir(path))
     }
 
     /// Sets permission bits whatever the umask says.
     pub fn set_mode(&self, path: &Path, mode: u32) -> Result<()> {
-        self.gate.change(Op::SetMode(path, mode), "set the permissions of", path, || {
+        self.hooks.change(Op::SetMode(path, mode), "set the permissions of", path, || {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
         })
     }
 
     /// Brings a folder's entries to stable storage.
     pub fn sync_dir(&self, path: &Path) -> Result<()> {
-        self.gate.change(Op::SyncDir(path), "sync the folder", path, || {
+        self.hooks.change(Op::SyncDir(path), "sync the folder", path, || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let folder = self.gate.opening(|| rustix::fs::open(path, flags, Mode::empty()))?;
+            let folder = self.hooks.opening(|| rustix::fs::open(path, flags, Mode::empty()))?;
             rustix::fs::fsync(folder).map_err(Into::into)
         })
     }
@@ -461,10 +462,10 @@ mod tests {
     }
 
     #[test]
-    fn a_witness_sees_every_change_and_can_tear_a_write() {
+    fn a_hook_sees_every_change_and_can_tear_a_write() {
         #[derive(Default)]
         struct Tearing(Mutex<Vec<String>>);
-        impl Witness for Tearing {
+        impl IoHook for Tearing {
             fn before(&self, op: Op<'_>) -> Verdict {
                 self.0.lock().unwrap().push(format!("{op:?}").split('(').next().unwrap_or_default().to_owned());
                 match op {
@@ -475,8 +476,8 @@ mod tests {
             }
         }
         let dir = tempfile::tempdir().unwrap();
-        let witness = Arc::new(Tearing::default());
-        let fs = Fs::witnessed(witness.clone());
+        let hook = Arc::new(Tearing::default());
+        let fs = Fs::with_hook(hook.clone());
         let path = dir.path().join("a");
         let mut file = fs.create_new(&path, 0o666).unwrap();
         let torn = file.write_all(b"abcdef").unwrap_err();
@@ -484,6 +485,6 @@ mod tests {
         assert_eq!(fs.read(&path).unwrap(), b"abc");
         assert!(fs.remove_file(&path).is_err());
         assert!(path.exists());
-        assert_eq!(*witness.0.lock().unwrap(), ["Create", "Write", "Remove"]);
+        assert_eq!(*hook.0.lock().unwrap(), ["Create", "Write", "Remove"]);
     }
 }

@@ -1,9 +1,9 @@
 //! Files, locks, rename, sync and mappings: refdb's only contact with the operating system.
 //!
 //! [`Fs`] performs the operations. Every one that changes a disk is first shown, as an [`Op`], to an optional
-//! [`Witness`]. The witness may record, tear or refuse it. So the tests kill a process at each step or fill a disk, on
-//! the code that runs in production. [`Lock`] is git's `FILE.lock` protocol on top of it. [`interrupt`] turns a signal
-//! into an ordinary error, so that dropped guards clean up.
+//! [`IoHook`], which may record, tear or refuse it. With a hook, tests can kill a process at each step or fill a disk
+//! while they run the code that runs in production. [`Lock`] is git's `FILE.lock` protocol. [`interrupt`] turns a
+//! signal into an ordinary error, so that the destructors of guards run.
 
 mod abort;
 mod descriptors;
@@ -12,10 +12,10 @@ mod file;
 mod filling;
 mod folder;
 mod fs;
-mod gate;
 mod growing;
 mod heir;
 pub mod interrupt;
+mod io_hooks;
 mod lock;
 mod mapping;
 mod nearby;
@@ -39,7 +39,7 @@ pub use heir::RecoveryHandler;
 pub use lock::{DetachedLock, Lock, LockError, LockSource, LockTimeout, StaleLock};
 pub use mapping::Mapping;
 pub use nearby::Nearby;
-pub use op::{Op, Verdict, Witness};
+pub use op::{IoHook, Op, Verdict};
 pub use path::plain_path;
 #[doc(hidden)]
 pub use planted::planted;

@@ -33,7 +33,7 @@ impl<'f> Nearby<'f> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let fs = self.fs;
         let (folder, name) = self.place(path);
-        match fs.gate().opening(|| rustix::fs::openat(folder, name, flags, Mode::empty())) {
+        match fs.hooks().opening(|| rustix::fs::openat(folder, name, flags, Mode::empty())) {
             Ok(inner) => Ok(fs.file(inner.into(), path)),
             Err(source) => Err(Error::new("open", path, source)),
         }

@@ -1,6 +1,6 @@
 use std::{io, path::Path};
 
-/// An operation that changes the disk, shown to a [`Witness`] before it is done.
+/// An operation that changes the disk, shown to an [`IoHook`] before it is done.
 #[derive(Clone, Copy, Debug)]
 pub enum Op<'a> {
     /// A new, empty file; fails if the name exists.
@@ -44,7 +44,7 @@ pub enum Op<'a> {
     SetMode(&'a Path, u32),
 }
 
-/// What a [`Witness`] decides.
+/// What an [`IoHook`] decides.
 #[derive(Debug)]
 pub enum Verdict {
     /// Do it.
@@ -55,8 +55,8 @@ pub enum Verdict {
     Tear(u64, io::Error),
 }
 
-/// Sees every operation that changes the disk, in order, before it is done.
-pub trait Witness: Send + Sync {
+/// Is called before every operation that changes the disk, in order: an observer or a fault injector.
+pub trait IoHook: Send + Sync {
     /// Decides whether the operation is done.
     fn before(&self, op: Op<'_>) -> Verdict;
 }

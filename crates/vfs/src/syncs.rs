@@ -16,10 +16,10 @@ const EACH: usize = 4;
 const STACK_BYTES: usize = 256 << 10;
 
 impl Fs {
-    /// Has several threads do `work`, this one among them, and returns what each says. This one works alone where no
-    /// more can be had. So it does where there is a witness, which sees all changes in one order.
+    /// Runs `work` on several threads, including the current one, and returns the result of each. The current thread
+    /// works alone if no other can be started, or if there is an I/O hook, because a hook sees all changes in order.
     pub fn side_by_side<T: Send>(&self, threads: usize, work: &(dyn Fn() -> T + Sync)) -> Vec<T> {
-        let threads = if self.is_witnessed() { 1 } else { threads };
+        let threads = if self.has_hook() { 1 } else { threads };
         thread::scope(|scope| {
             let spawn = |_| thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work).ok();
             let others: Vec<_> = (1..threads).map_while(spawn).collect();
@@ -57,13 +57,13 @@ impl Fs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Op, Verdict, Witness};
+    use crate::{IoHook, Op, Verdict};
     use std::sync::{Arc, Mutex};
 
     #[derive(Default)]
     struct Synced(Mutex<Vec<PathBuf>>);
 
-    impl Witness for Synced {
+    impl IoHook for Synced {
         fn before(&self, op: Op<'_>) -> Verdict {
             if let Op::SyncDir(path) = op {
                 self.0.lock().unwrap().push(path.to_owned());
@@ -80,7 +80,7 @@ mod tests {
         Fs::real().sync_dirs(&folders).unwrap();
         let gone = dir.path().join("7/8/9");
         let seen = Arc::new(Synced::default());
-        let fs = Fs::witnessed(seen.clone());
+        let fs = Fs::with_hook(seen.clone());
         fs.sync_dirs(&[gone.clone(), dir.path().join("5")].into()).unwrap();
         let expected = [dir.path().join("5"), gone.clone(), dir.path().join("7/8"), dir.path().join("7")];
         assert_eq!(*seen.0.lock().unwrap(), expected);

@@ -25,7 +25,7 @@ const IDLE_MAX: Duration = Duration::from_secs(5);
 impl Fs {
     /// Brings these files and these folders' entries to stable storage, in any order. It closes the files.
     pub fn sync_together(&self, files: Vec<File>, folders: &BTreeSet<PathBuf>) -> Result<()> {
-        if self.is_witnessed() || files.len() + folders.len() < 2 {
+        if self.has_hook() || files.len() + folders.len() < 2 {
             files.iter().try_for_each(File::sync)?;
             return folders.iter().try_for_each(|folder| self.sync_dir(folder));
         }

@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
-use refdb_vfs::{EntryKind, Fs, Op, Verdict, Witness, effective_user};
+use refdb_vfs::{EntryKind, Fs, IoHook, Op, Verdict, effective_user};
 use std::{
     ffi::OsStr,
     path::PathBuf,
@@ -73,7 +73,7 @@ struct Swap {
     is_done: Mutex<bool>,
 }
 
-impl Witness for Swap {
+impl IoHook for Swap {
     fn before(&self, op: Op<'_>) -> Verdict {
         let mut is_done = self.is_done.lock().unwrap();
         if matches!(op, Op::Remove(path) | Op::RemoveDir(path) if path.starts_with(&self.at)) && !*is_done {
@@ -102,7 +102,7 @@ fn a_folder_replaced_by_a_link_during_a_removal_leads_nowhere() {
             }
         }
         let swap = Swap { at, target: target.clone(), is_done: Mutex::new(false) };
-        let fs = Fs::witnessed(Arc::new(swap));
+        let fs = Fs::with_hook(Arc::new(swap));
         if is_full {
             let folder = fs.folder(dir.path()).unwrap();
             // The link stays in the folder's place, which therefore cannot go.
@@ -121,7 +121,7 @@ fn a_folder_moved_during_a_removal_does_not_take_it_along() {
         return;
     }
     struct Move(PathBuf, PathBuf, Mutex<bool>);
-    impl Witness for Move {
+    impl IoHook for Move {
         fn before(&self, _: Op<'_>) -> Verdict {
             let mut is_done = self.2.lock().unwrap();
             if !*is_done {
@@ -137,7 +137,7 @@ fn a_folder_moved_during_a_removal_does_not_take_it_along() {
     std::fs::write(dir.path().join("top/a/file"), "").unwrap();
     std::fs::write(dir.path().join("elsewhere/file"), "").unwrap();
     let moves = Move(dir.path().join("top/a"), dir.path().join("elsewhere/a"), Mutex::new(false));
-    let folder = Fs::witnessed(Arc::new(moves)).folder(dir.path()).unwrap();
+    let folder = Fs::with_hook(Arc::new(moves)).folder(dir.path()).unwrap();
     let error = folder.remove_tree(OsStr::new("top"), EntryKind::Dir).unwrap_err();
     assert!(error.to_string().contains("moved"), "{error}");
     assert!(dir.path().join("elsewhere/file").exists() && dir.path().join("elsewhere/a").exists());

@@ -124,7 +124,8 @@ impl StoreBuilder {
         self
     }
 
-    /// Sets the gate through which changes to the disk go, for tests that observe them or make them fail.
+    /// Sets the file system through which all changes of the disk go. Tests pass one with an I/O hook that observes
+    /// changes or makes them fail.
     pub fn fs(mut self, fs: Fs) -> Self {
         self.fs = fs;
         self

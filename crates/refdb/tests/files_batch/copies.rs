@@ -2,7 +2,7 @@
 
 use super::*;
 use refdb::Maintenance;
-use refdb_vfs::{Op, Verdict, Witness};
+use refdb_vfs::{IoHook, Op, Verdict};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
@@ -67,7 +67,7 @@ impl Moments {
     fn of(start: &Path, work: impl FnOnce(&Fs, &Path)) -> Vec<Files> {
         let temp = copy(start);
         let moments = Arc::new(Moments { dir: temp.path().join("copy"), seen: Mutex::default() });
-        work(&Fs::witnessed(Arc::clone(&moments) as Arc<dyn Witness>), &moments.dir);
+        work(&Fs::with_hook(Arc::clone(&moments) as Arc<dyn IoHook>), &moments.dir);
         moments.look();
         std::mem::take(&mut *moments.seen.lock().unwrap())
     }
@@ -79,7 +79,7 @@ impl Moments {
     }
 }
 
-impl Witness for Moments {
+impl IoHook for Moments {
     fn before(&self, _: Op<'_>) -> Verdict {
         self.look();
         Verdict::Proceed

@@ -55,7 +55,7 @@ fn there_are_as_many_slots_as_batches_at_once_and_each_is_used_again() {
 #[derive(Default)]
 struct SyncsOf(PathBuf, std::sync::atomic::AtomicU32);
 
-impl refdb_vfs::Witness for SyncsOf {
+impl refdb_vfs::IoHook for SyncsOf {
     fn before(&self, op: refdb_vfs::Op<'_>) -> refdb_vfs::Verdict {
         if matches!(op, refdb_vfs::Op::SyncDir(folder) if folder == self.0) {
             self.1.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
@@ -69,7 +69,7 @@ fn a_folder_of_records_that_somebody_removed_is_durable_again_before_it_is_neede
     let scene = Scene::new();
     let dir = scene.repo.git_dir();
     let syncs = std::sync::Arc::new(SyncsOf(dir.to_owned(), Default::default()));
-    let store = store(&Fs::witnessed(std::sync::Arc::<SyncsOf>::clone(&syncs)), dir, true);
+    let store = store(&Fs::with_hook(std::sync::Arc::<SyncsOf>::clone(&syncs)), dir, true);
     let mut seen = 0;
     for round in 0..3 {
         transact_whole(&store, &pair(&scene, 0, round)).unwrap();

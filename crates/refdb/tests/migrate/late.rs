@@ -3,7 +3,7 @@
 use crate::common::{assert_clean, format_of, migrate, other, scene, state};
 use refdb::{HashKind, RefFormat, Store};
 use refdb_testkit::Git;
-use refdb_vfs::{Fs, Op, Verdict, Witness};
+use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -20,7 +20,7 @@ pub(crate) struct Interloper<F> {
     pub(crate) is_done: AtomicBool,
 }
 
-impl<F: Fn() + Send + Sync> Witness for Interloper<F> {
+impl<F: Fn() + Send + Sync> IoHook for Interloper<F> {
     fn before(&self, op: Op<'_>) -> Verdict {
         if (self.when)(&op) && !self.is_done.swap(true, Ordering::SeqCst) {
             (self.act)();
@@ -73,7 +73,7 @@ fn what_git_writes_before_the_old_files_go_is_taken_over() {
             let _ = std::fs::remove_file(at.join("logs/refs/heads/loose"));
             *seen.lock().unwrap() = Some(());
         };
-        let fs = Fs::witnessed(Arc::new(Interloper { when, act, is_done: AtomicBool::new(false) }));
+        let fs = Fs::with_hook(Arc::new(Interloper { when, act, is_done: AtomicBool::new(false) }));
         let before = state(&dir);
         let migrated = migrate(&fs, &dir, RefFormat::Reftable).unwrap();
         assert!(expected.lock().unwrap().is_some());
@@ -107,7 +107,7 @@ fn no_writer_finds_room_for_a_branch_while_the_old_ones_are_moved_away() {
         seen.store(!late.unwrap().status.success(), Ordering::SeqCst);
     };
     let when = |op: &Op<'_>| matches!(op, Op::Rename(_, to) if to.ends_with("old/refs/heads"));
-    let fs = Fs::witnessed(Arc::new(Interloper { when, act, is_done: AtomicBool::new(false) }));
+    let fs = Fs::with_hook(Arc::new(Interloper { when, act, is_done: AtomicBool::new(false) }));
     let migrated = migrate(&fs, &dir, RefFormat::Reftable).unwrap();
     assert!(refused.load(Ordering::SeqCst));
     assert!(migrated.strays.is_empty() && migrated.taken_over.is_empty(), "{migrated:?}");
@@ -119,7 +119,7 @@ fn no_writer_finds_room_for_a_branch_while_the_old_ones_are_moved_away() {
 #[test]
 fn refs_migrate_where_two_paths_cannot_change_places() {
     struct Without;
-    impl Witness for Without {
+    impl IoHook for Without {
         fn before(&self, op: Op<'_>) -> Verdict {
             match op {
                 Op::Exchange(..) => Verdict::Fail(std::io::ErrorKind::InvalidInput.into()),
@@ -129,7 +129,7 @@ fn refs_migrate_where_two_paths_cannot_change_places() {
     }
     let repo = scene(RefFormat::Files, HashKind::Sha1);
     let before = state(repo.git_dir());
-    migrate(&Fs::witnessed(Arc::new(Without)), repo.git_dir(), RefFormat::Reftable).unwrap();
+    migrate(&Fs::with_hook(Arc::new(Without)), repo.git_dir(), RefFormat::Reftable).unwrap();
     assert_eq!(state(repo.git_dir()), before);
     assert_clean(repo.git_dir());
     repo.verify();
@@ -169,12 +169,12 @@ fn a_change_in_both_formats_is_reported_and_the_old_files_are_kept() {
     let dir = repo.git_dir().to_owned();
     // It ends right after the new format counts: the fence is refused.
     struct Refuse;
-    impl Witness for Refuse {
+    impl IoHook for Refuse {
         fn before(&self, op: Op<'_>) -> Verdict {
             if is_fence(&op) { Verdict::Fail(std::io::ErrorKind::StorageFull.into()) } else { Verdict::Proceed }
         }
     }
-    migrate(&Fs::witnessed(Arc::new(Refuse)), &dir, RefFormat::Reftable).unwrap_err();
+    migrate(&Fs::with_hook(Arc::new(Refuse)), &dir, RefFormat::Reftable).unwrap_err();
     assert_eq!(format_of(&dir), RefFormat::Reftable);
     repo.git(["update-ref", "refs/heads/main", &ids[4].to_string()]);
     let late = git(&dir)
@@ -206,7 +206,7 @@ fn git_waits_or_fails_while_stacks_become_files_and_writes_nowhere() {
         assert!(!output.status.success(), "{output:?}");
     };
     let before = state(&dir);
-    let fs = Fs::witnessed(Arc::new(Interloper { when: is_commit, act, is_done: AtomicBool::new(false) }));
+    let fs = Fs::with_hook(Arc::new(Interloper { when: is_commit, act, is_done: AtomicBool::new(false) }));
     migrate(&fs, &dir, other(RefFormat::Reftable)).unwrap();
     assert_eq!(state(&dir), before);
     // The folder of the stack is gone.

@@ -6,7 +6,7 @@ use crate::{
 };
 use refdb::{HashKind, RefFormat};
 use refdb_testkit::Repo;
-use refdb_vfs::{Fs, Op, Verdict, Witness};
+use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{
     path::Path,
     sync::{Arc, Mutex, atomic::AtomicBool},
@@ -29,7 +29,7 @@ fn migrate_beside(dir: &Path, act: impl Fn() + Send + Sync + 'static) -> State {
         assert_eq!(format_of(&at), RefFormat::Files);
         *noted.lock().unwrap() = Some(state(&at));
     };
-    let fs = Fs::witnessed(Arc::new(Interloper { when: is_commit, act, is_done: AtomicBool::new(false) }));
+    let fs = Fs::with_hook(Arc::new(Interloper { when: is_commit, act, is_done: AtomicBool::new(false) }));
     let migrated = migrate(&fs, dir, RefFormat::Reftable).unwrap();
     assert!(migrated.conflicts.is_empty() && migrated.strays.is_empty(), "{migrated:?}");
     assert_clean(dir);
@@ -147,7 +147,7 @@ struct Breaker<F> {
     refused: fn(&Op<'_>) -> bool,
 }
 
-impl<F: Fn() + Send + Sync> Witness for Breaker<F> {
+impl<F: Fn() + Send + Sync> IoHook for Breaker<F> {
     fn before(&self, op: Op<'_>) -> Verdict {
         if (self.refused)(&op) {
             return Verdict::Fail(std::io::ErrorKind::StorageFull.into());
@@ -179,7 +179,7 @@ fn the_next_run_adds_nothing_twice_and_keeps_what_the_new_format_gained() {
             *noted.lock().unwrap() = state(&at);
         };
         let late = Interloper { when: is_commit, act, is_done: AtomicBool::new(false) };
-        let fs = Fs::witnessed(Arc::new(Breaker { late, refused }));
+        let fs = Fs::with_hook(Arc::new(Breaker { late, refused }));
         migrate(&fs, &dir, RefFormat::Reftable).unwrap_err();
         assert_eq!(format_of(&dir), RefFormat::Reftable);
         for (name, id) in [("main", &ids[3]), ("quiet", &ids[4])] {
@@ -216,14 +216,14 @@ fn a_late_entry_comes_below_newer_ones_of_the_new_format() {
         let at = dir.clone();
         let act = move || files(&at, &["update-ref", "-m", "late", "HEAD", &id]);
         let late = Interloper { when: is_commit, act, is_done: AtomicBool::new(false) };
-        let fs = Fs::witnessed(Arc::new(Breaker { late, refused: is_fence }));
+        let fs = Fs::with_hook(Arc::new(Breaker { late, refused: is_fence }));
         migrate(&fs, &dir, RefFormat::Reftable).unwrap_err();
         for target in ["topic", "main"] {
             repo.git(["symbolic-ref", "-m", &format!("to {target}"), "HEAD", &format!("refs/heads/{target}")]);
         }
         // Where the next run ends behind its look, the last one changes nothing more.
         let again = Interloper { when: is_end, act: || {}, is_done: AtomicBool::new(false) };
-        migrate(&Fs::witnessed(Arc::new(Breaker { late: again, refused: is_end })), &dir, RefFormat::Reftable)
+        migrate(&Fs::with_hook(Arc::new(Breaker { late: again, refused: is_end })), &dir, RefFormat::Reftable)
             .unwrap_err();
         migrate(&Fs::real(), &dir, RefFormat::Reftable).unwrap();
         let log = &state(&dir).1["HEAD"];

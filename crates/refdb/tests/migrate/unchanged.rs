@@ -33,7 +33,7 @@ fn changed_meanwhile(act: impl Fn(&Path) + Send + Sync + 'static) -> Migrated {
     let expected = state(&twin);
     fs::remove_dir_all(&twin).unwrap();
     let act = move || act(&at);
-    let fs = Fs::witnessed(std::sync::Arc::new(Interloper { when: is_commit, act, is_done: AtomicBool::new(false) }));
+    let fs = Fs::with_hook(std::sync::Arc::new(Interloper { when: is_commit, act, is_done: AtomicBool::new(false) }));
     let migrated = migrate(&fs, dir, RefFormat::Reftable).unwrap();
     assert_clean(dir);
     assert!(migrated.conflicts.is_empty(), "{migrated:?}");

@@ -104,7 +104,7 @@ impl Model {
         Ok(())
     }
 
-    /// Does what the workload did. A witness is asked before an operation is tried, so some operations it saw failed. A
+    /// Does what the workload did. A hook is called before an operation is tried, so some operations it saw failed. A
     /// folder was missing, or a name was taken.
     pub(super) fn apply(&mut self, op: &Seen) {
         if self.is_refused(op) {

@@ -27,7 +27,7 @@ pub fn lose_power_everywhere<E: Debug>(
     let dir = temp.path().join("copy");
     let mut model = Model::load(&dir, assumed).expect("a folder just copied can be read");
     let recorder = Arc::new(Recorder::new(&dir, Fault::None));
-    workload(&Fs::witnessed(recorder.clone()), &dir).expect("the workload succeeds when nothing stops it");
+    workload(&Fs::with_hook(recorder.clone()), &dir).expect("the workload succeeds when nothing stops it");
     let ops = recorder.take();
     let mut checked = HashSet::new();
     let stride = every(3);

@@ -1,4 +1,4 @@
-use refdb_vfs::{Op, Verdict, Witness};
+use refdb_vfs::{IoHook, Op, Verdict};
 use std::{
     fmt, io,
     path::{Path, PathBuf},
@@ -118,7 +118,7 @@ impl Recorder {
     }
 }
 
-impl Witness for Recorder {
+impl IoHook for Recorder {
     fn before(&self, op: Op<'_>) -> Verdict {
         let op = Seen::new(&self.root, op);
         let mut seen = self.seen.lock().expect("no holder panics");

@@ -51,7 +51,7 @@ fn whole_run<E: Debug>(
     let temp = copy::fresh(start);
     let dir = temp.path().join("copy");
     let recorder = Arc::new(Recorder::new(&dir, Fault::None));
-    workload(&Fs::witnessed(recorder.clone()), &dir).expect("the workload succeeds when nothing stops it");
+    workload(&Fs::with_hook(recorder.clone()), &dir).expect("the workload succeeds when nothing stops it");
     let ops = recorder.take();
     assert!(!ops.is_empty(), "the workload changes nothing through the Fs it was given");
     let crash = Crash { at: ops.len(), next: "the end".into(), how: "stopped".into(), claimed: true };
@@ -71,7 +71,7 @@ fn faulty_run<E>(
     let temp = copy::fresh(start);
     let dir = temp.path().join("copy");
     let recorder = Arc::new(Recorder::new(&dir, fault));
-    let claimed = workload(&Fs::witnessed(recorder.clone()), &dir).is_ok();
+    let claimed = workload(&Fs::with_hook(recorder.clone()), &dir).is_ok();
     let seen = recorder.take();
     let Some(op) = seen.get(at) else { panic!("the workload does other things each time it is run: {seen:?}") };
     let crash = Crash { at, next: op.to_string(), how, claimed };

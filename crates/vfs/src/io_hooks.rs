@@ -1,37 +1,37 @@
-//! What every operation goes through: the witness sees changes first, open files are counted.
+//! Calls the I/O hook before each change of the disk, and counts open files.
 
-use crate::{Descriptors, Error, Op, Result, Verdict, Witness, descriptors::is_want};
+use crate::{Descriptors, Error, IoHook, Op, Result, Verdict, descriptors::is_want};
 use std::{io, path::Path, sync::Arc};
 
 /// Shared by a file system and the files that it opened.
 #[derive(Clone, Default)]
-pub(crate) struct Gate {
-    witness: Option<Arc<dyn Witness>>,
+pub(crate) struct IoHooks {
+    hook: Option<Arc<dyn IoHook>>,
     descriptors: Option<Arc<Descriptors>>,
 }
 
-impl std::fmt::Debug for Gate {
+impl std::fmt::Debug for IoHooks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.is_witnessed() { "Gate(witnessed)" } else { "Gate" })
+        f.write_str(if self.has_hook() { "IoHooks(hooked)" } else { "IoHooks" })
     }
 }
 
-impl Gate {
-    pub(crate) fn witnessed(witness: Arc<dyn Witness>) -> Self {
-        Gate { witness: Some(witness), descriptors: None }
+impl IoHooks {
+    pub(crate) fn new(hook: Arc<dyn IoHook>) -> Self {
+        IoHooks { hook: Some(hook), descriptors: None }
     }
 
-    /// The same, for what nobody sees.
-    pub(crate) fn unwitnessed(&self) -> Self {
-        Gate { witness: None, ..self.clone() }
+    /// The same without the hook, for files that are not visible yet.
+    pub(crate) fn without_hook(&self) -> Self {
+        IoHooks { hook: None, ..self.clone() }
     }
 
     pub(crate) fn counting(self, descriptors: &Arc<Descriptors>) -> Self {
-        Gate { descriptors: Some(Arc::clone(descriptors)), ..self }
+        IoHooks { descriptors: Some(Arc::clone(descriptors)), ..self }
     }
 
-    pub(crate) fn is_witnessed(&self) -> bool {
-        self.witness.is_some()
+    pub(crate) fn has_hook(&self) -> bool {
+        self.hook.is_some()
     }
 
     /// A file that is counted was opened.
@@ -69,12 +69,12 @@ impl Gate {
         self.descriptors.as_ref().is_some_and(|descriptors| descriptors.relieve())
     }
 
-    /// What the witness says to an operation.
+    /// Asks the hook whether an operation may proceed.
     pub(crate) fn verdict(&self, op: Op<'_>) -> Verdict {
-        self.witness.as_ref().map_or(Verdict::Proceed, |witness| witness.before(op))
+        self.hook.as_ref().map_or(Verdict::Proceed, |hook| hook.before(op))
     }
 
-    /// Asks the witness about an operation that is done whole or not at all.
+    /// Asks the hook about an operation that happens completely or not at all.
     fn ask(&self, op: Op<'_>) -> io::Result<()> {
         match self.verdict(op) {
             Verdict::Proceed => Ok(()),
@@ -82,7 +82,7 @@ impl Gate {
         }
     }
 
-    /// Does what changes the disk, unless the witness refuses it.
+    /// Changes the disk unless the hook refuses it.
     pub(crate) fn change<T>(
         &self,
         op: Op<'_>,
