@@ -94,7 +94,7 @@ fn a_cache_that_harm_has_emptied_is_no_whole_one() {
         let found = refdb(&arguments, b"");
         assert_eq!(found.status.code(), Some(code), "{found:?}");
         let told = String::from_utf8_lossy(&found.stderr).into_owned();
-        assert!(told.starts_with("warning: ") && told.contains("header of a segment is harmed"), "{told}");
+        assert!(told.starts_with("warning: ") && told.contains("header of a segment is damaged"), "{told}");
     }
 }
 

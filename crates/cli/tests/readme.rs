@@ -41,14 +41,14 @@ fn the_commands_print_what_the_readme_shows() {
         }
         (rest, commands) = (following, commands + 1);
     }
-    assert_eq!(commands, 3);
+    assert_eq!(commands, 2);
 }
 
 #[test]
 fn the_rust_of_the_readme_is_tested_in_the_crates_own() {
     let (page, tested) = (page("README.md"), page("crates/refdb/README.md"));
     let (shown, tested) = (block(&page, "```rust"), block(&tested, "```rust"));
-    assert!(shown.len() > 10);
+    assert!(shown.len() > 5);
     for line in shown {
         let line = line.replace("\"repo.git\"", "path");
         assert!(tested.contains(&line.as_str()), "crates/refdb/README.md has no line {line:?}");
