@@ -159,7 +159,7 @@ fn memory_is_given_up_and_counted_in_two_steps() {
     for at in 0..6000 {
         look_up(&file.packed, &name(at));
     }
-    assert_eq!(file.budget.used_bytes(), file.packed.loaded_bytes());
+    assert_eq!(file.budget.used_bytes(), file.packed.loaded_bytes(), "all bytes read are counted");
     let blocks = file.packed.without(Shed::Text).unwrap().loaded_bytes();
     let position = file.packed.lower_bound(name(4000).as_str().into()).unwrap();
     assert!(file.packed.record(position).is_ok() && file.budget.used_bytes() > blocks);
