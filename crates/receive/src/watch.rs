@@ -24,8 +24,9 @@ impl WorkLimits {
         self.memory_bytes > 0 || self.seconds > 0
     }
 
-    /// Sets limits of the kernel on a program and on each that it starts from now on. They hold even if refdb is killed, and are so
-    /// generous that [`Watch`] ends a program before, with a message.
+    /// Sets limits of the kernel on a program that was just started, and on each program that it starts from now on. The limits
+    /// hold even if refdb is killed, unless it is killed before this call. They are so generous that [`Watch`] ends a program
+    /// before, with a message.
     pub(crate) fn set_backstop(self, program: Pid) {
         let set = |resource, most: u64| {
             let limit = Rlimit { current: Some(most), maximum: Some(most) };

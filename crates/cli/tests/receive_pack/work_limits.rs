@@ -32,12 +32,23 @@ fn git_with(server: &Repo, command: &str, instead: &str) -> PathBuf {
     file
 }
 
+/// Whether a program has noted itself and has a limit of the kernel on its processor time.
+fn is_limited(notes: &Path) -> bool {
+    let notes = std::fs::read_to_string(notes).unwrap_or_default();
+    let limits = |pid: &str| std::fs::read_to_string(Path::new("/proc").join(pid).join("limits"));
+    let has_limit = |limits: &str| {
+        let mut lines = limits.lines().filter_map(|line| line.strip_prefix("Max cpu time"));
+        lines.any(|values| !values.contains("unlimited"))
+    };
+    notes.lines().any(|pid| limits(pid).is_ok_and(|limits| has_limit(&limits)))
+}
+
 /// The programs that were noted, which must all have ended.
 fn assert_all_ended(server: &Repo, what: &str) {
     let pids = std::fs::read_to_string(server.scratch().join("pids")).unwrap();
     assert!(!pids.is_empty(), "{what}: the program did not run");
-    // Beside other tests it takes minutes to use up the processor time of the limit.
-    let deadline = Instant::now() + Duration::from_secs(300);
+    // Beside other tests it takes long to use up the processor time of the limit.
+    let deadline = Instant::now() + Duration::from_secs(120);
     for pid in pids.lines() {
         while Path::new("/proc").join(pid).exists() {
             assert!(Instant::now() < deadline, "{what}: process {pid} is left");
@@ -203,8 +214,9 @@ fn a_program_ends_at_a_limit_even_if_refdb_was_killed() {
         child.stdin.take().unwrap().write_all(&bytes).unwrap();
         let notes = server.scratch().join("pids");
         let deadline = Instant::now() + Duration::from_secs(seconds);
-        while std::fs::read_to_string(&notes).unwrap_or_default().is_empty() {
-            assert!(Instant::now() < deadline, "{instead}: rev-list was not started");
+        // Refdb limits a program right after it has started it.
+        while !is_limited(&notes) {
+            assert!(Instant::now() < deadline, "{instead}: rev-list was not started and limited");
             std::thread::sleep(Duration::from_millis(2));
         }
         child.kill().unwrap();
