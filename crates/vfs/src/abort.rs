@@ -1,5 +1,5 @@
-//! Locks that must not outlive a process that aborts. Where memory ends Rust aborts and drops nothing: every lock would
-//! stay.
+//! Removes locks when the process aborts. Rust aborts without running destructors when memory runs out, so that every
+//! lock would otherwise stay.
 
 use rustix::process::{Pid, getpid};
 use signal_hook::consts::SIGABRT;
@@ -14,38 +14,38 @@ use std::{
     },
 };
 
-/// Longer ones no system call takes.
+/// No system call accepts a longer path.
 const PATH_LEN_MAX: usize = 4095;
 
-/// The words of the first chunk; each chunk has twice as many as the one before.
+/// The number of words in the first chunk; each chunk has twice as many as the one before.
 const FIRST_WORDS: usize = 512;
 const CHUNKS: usize = 22;
 
-/// Noted paths, one behind the other. A word says how many words follow, and its highest bit is set while the lock is
-/// held. The path with zeros behind it follows.
+/// Recorded paths, one after the other. A word says how many words follow, and its highest bit is set while the lock
+/// is held. The path follows, padded with zeros.
 static WORDS: [OnceLock<Box<[AtomicU64]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
-/// How many words of each chunk are in use.
+/// The number of words of each chunk that are in use.
 static FILLED: [AtomicUsize; CHUNKS] = [const { AtomicUsize::new(0) }; CHUNKS];
 const HELD: u64 = 1 << 63;
 
-/// Counts how often all was forgotten. While it stays the same, notes are not overwritten.
+/// Counts how often all paths were discarded. While it stays the same, no recorded path is overwritten.
 static AGE: AtomicU64 = AtomicU64::new(0);
-/// How many are noted.
+/// The number of recorded paths.
 static NOTED: AtomicU32 = AtomicU32::new(0);
-/// The chunk in which the next path is noted. The noting thread holds it.
+/// The chunk in which the next path is recorded, locked by the thread that records it.
 static CURRENT: Mutex<usize> = Mutex::new(0);
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
-/// Whose locks they are: a child process has the same memory until it begins another program.
+/// The process that holds these locks, because a child process has the same memory until it executes another program.
 static OWNER: AtomicI32 = AtomicI32::new(0);
-/// The handler's memory.
+/// The memory that the handler reads.
 static PATH: Mutex<[u8; PATH_LEN_MAX + 1]> = Mutex::new([0; PATH_LEN_MAX + 1]);
 
-/// From now on an abort of this process removes its locks. For programs; a library's host has its own ways (decision
-/// 0047).
+/// Makes an abort of this process remove its locks. This is meant for programs; the host of a library has its own
+/// handlers (decision 0047).
 ///
-/// The path of each lock is noted in memory that is there before the lock is. A handler of `SIGABRT` unlinks the paths.
-/// The handler allocates nothing and waits for nobody; it reads memory that is never given back, and only atomics.
+/// The path of each lock is recorded in memory before the lock is created, and a handler of `SIGABRT` unlinks the
+/// paths. The handler allocates nothing and waits for nothing: it only reads atomics in memory that is never freed.
 pub(crate) fn install() -> io::Result<()> {
     static ONCE: Once = Once::new();
     let mut installed = Ok(());
@@ -63,15 +63,15 @@ pub(crate) fn install() -> io::Result<()> {
     installed
 }
 
-/// Where a path is noted.
+/// The place where a path is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Note(u32);
 
 impl Note {
-    /// Nowhere.
+    /// No place.
     pub(crate) const NONE: Note = Note(u32::MAX);
 
-    /// Notes the path of a lock that is going to be made. Whatever memory that takes, it takes now.
+    /// Records the path of a lock that is about to be created, and allocates whatever memory that needs.
     #[inline]
     pub(crate) fn of(lock: &Path) -> Self {
         if INSTALLED.load(Ordering::Acquire) { Self::write(lock.as_os_str().as_bytes()) } else { Self::NONE }
@@ -106,7 +106,7 @@ impl Note {
         Self::NONE
     }
 
-    /// The lock is held from now on.
+    /// Records that the lock is held.
     #[inline]
     pub(crate) fn arm(self) {
         if let Some(word) = self.word() {
@@ -114,7 +114,8 @@ impl Note {
         }
     }
 
-    /// The lock is given up. Comes before its file is removed: the next one may be another process's.
+    /// Records that the lock is released. This must come before its file is removed, because the next file of that
+    /// name may be another process's lock.
     #[inline]
     pub(crate) fn forget(&mut self) {
         if let Some(word) = self.word() {
@@ -139,12 +140,12 @@ impl Note {
     }
 }
 
-/// How many words the chunks before this one have.
+/// The number of words in the chunks before this one.
 const fn first_of(chunk: usize) -> usize {
     FIRST_WORDS * ((1 << chunk) - 1)
 }
 
-/// Uses the memory again, if still nothing is noted.
+/// Reuses the memory if still no path is recorded.
 fn start_anew() {
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     if NOTED.load(Ordering::Acquire) == 0 {
@@ -177,7 +178,7 @@ fn on_abort() {
     let _ = signal_hook::low_level::emulate_default_handler(SIGABRT);
 }
 
-/// Unlinks every lock that is held. Whether nothing was overwritten meanwhile.
+/// Unlinks every lock that is held, and returns whether no path was overwritten in the meantime.
 fn remove_all(path: &mut [u8; PATH_LEN_MAX + 1]) -> bool {
     let age = AGE.load(Ordering::Acquire);
     for (chunk, filled) in WORDS.iter().zip(&FILLED) {

@@ -1,4 +1,4 @@
-//! How many files are open, and who closes some when the process may have no more.
+//! Counts open files, and calls for some to be closed when the process cannot open more.
 
 use std::{
     fmt, io,
@@ -8,9 +8,11 @@ use std::{
     },
 };
 
-/// Counts the files that are open through any number of [`Fs`](crate::Fs), and knows whom to ask to close some.
+/// Counts the files that are open through any number of [`Fs`](crate::Fs), and calls a function that closes some when
+/// a file cannot be opened for lack of descriptors.
 ///
-/// Files opened, read and closed within one call are not counted: there are never more of these than threads.
+/// Files that are opened, read and closed within one call are not counted, because there are never more of these than
+/// threads.
 #[derive(Default)]
 pub struct Descriptors {
     open: AtomicUsize,
@@ -24,17 +26,17 @@ impl fmt::Debug for Descriptors {
 }
 
 impl Descriptors {
-    /// How many are open.
+    /// The number of open files.
     #[inline]
     pub fn open(&self) -> usize {
         self.open.load(Relaxed)
     }
 
-    /// From now on `relief` is called when too many open files keep a file from being opened. The limit may be the
-    /// process's or the machine's. It says whether it has closed any; then the file is tried again. The opener of a
-    /// file calls it, with any locks that thread holds. So it must wait for none in which a file may be opened.
+    /// Sets the function that is called when a file cannot be opened because the process or the machine has too many
+    /// open files. It returns whether it has closed any; if so, the open is retried. The thread that opens a file
+    /// calls it while it holds its own locks, so it must not wait for a lock under which files may be opened.
     ///
-    /// The first that is given counts.
+    /// Only the first function that is set is used.
     pub fn ask_when_short(&self, relief: impl Fn() -> bool + Send + Sync + 'static) {
         let _ = self.relief.set(Box::new(relief));
     }
@@ -59,7 +61,7 @@ pub(crate) fn is_want(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// How many files this process may have open (`ulimit -n`); `None` for any number.
+/// How many files this process may have open (`ulimit -n`); `None` if there is no limit.
 pub fn descriptors_max() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
 }

@@ -6,12 +6,12 @@ use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-/// An open file. Writes go to its end.
+/// An open file. Writes are appended.
 #[derive(Debug)]
 pub struct File {
     inner: std::fs::File,
     path: PathBuf,
-    /// Counts it as long as it is open.
+    /// Counts the file as long as it is open.
     hooks: IoHooks,
     is_locked: AtomicBool,
 }
@@ -34,7 +34,7 @@ impl File {
         File { inner, path: path.to_owned(), hooks: hooks.clone(), is_locked: AtomicBool::new(false) }
     }
 
-    /// The path it was opened at.
+    /// The path at which it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -48,7 +48,7 @@ impl File {
         &self.inner
     }
 
-    /// Stats the open file, whatever its name leads to by now.
+    /// Stats the open file, even if its name leads to another file now.
     pub fn stat(&self) -> Result<Stat> {
         match self.inner.metadata() {
             Ok(metadata) => Ok(Stat::of(&metadata)),
@@ -56,7 +56,7 @@ impl File {
         }
     }
 
-    /// How many names the open file has.
+    /// The number of names (hard links) of the open file.
     pub fn names(&self) -> Result<u64> {
         let stat = rustix::fs::fstat(&self.inner).map_err(|source| Error::new("stat", &self.path, source))?;
         Ok(stat.st_nlink as u64)
@@ -67,7 +67,7 @@ impl File {
         self.inner.read_exact_at(buffer, offset).map_err(|source| Error::new("read", &self.path, source))
     }
 
-    /// Reads at `offset` into `buffer`; returns how many bytes there were, 0 at the end of the file.
+    /// Reads at `offset` into `buffer`, and returns the number of bytes read, which is 0 at the end of the file.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         self.inner.read_at(buffer, offset).map_err(|source| Error::new("read", &self.path, source))
     }
@@ -79,7 +79,7 @@ impl File {
         Ok(bytes)
     }
 
-    /// Reads this number of bytes, or as many as there are, from where the last read ended.
+    /// Reads this number of bytes, or as many as remain, from where the last read ended.
     pub fn read_len(&self, len_bytes: u64) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let read = match bytes.try_reserve_exact(usize::try_from(len_bytes).unwrap_or(usize::MAX)) {
@@ -108,7 +108,7 @@ impl File {
         self.write_at(Op::Write(&self.path, bytes), bytes, offset)
     }
 
-    /// Writes all of `bytes` over those at `offset`. Within a file nothing else has to change on the disk.
+    /// Overwrites the bytes at `offset` with all of `bytes`. Within a file, nothing else has to change on the disk.
     pub fn overwrite(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.write_at(Op::Overwrite(&self.path, offset, bytes), bytes, offset)
     }
@@ -125,8 +125,8 @@ impl File {
         written.map_err(|source| Error::new("write", &self.path, source))
     }
 
-    /// Locks the file for this handle alone, until it is dropped or the process ends in any way. False if another
-    /// handle, of this or another process, has it.
+    /// Locks the file exclusively for this handle (`flock`), until the handle is dropped or the process ends in any
+    /// way. Returns `false` if another handle, of this or another process, holds the lock.
     pub fn try_lock(&self) -> Result<bool> {
         match self.inner.try_lock() {
             Ok(()) => {
@@ -156,12 +156,12 @@ impl File {
         self.hooks.change(Op::Sync(&self.path), "sync", &self.path, || self.inner.sync_all())
     }
 
-    /// The same, but for time stamps and what else is not needed to read the content.
+    /// The same, except for time stamps and other metadata that is not needed to read the content.
     pub fn sync_data(&self) -> Result<()> {
         self.hooks.change(Op::Sync(&self.path), "sync", &self.path, || self.inner.sync_data())
     }
 
-    /// Sets the open file's permission bits whatever the umask says.
+    /// Sets the open file's permission bits regardless of the umask.
     pub fn set_mode(&self, mode: u32) -> Result<()> {
         self.hooks.change(Op::SetMode(&self.path, mode), "set the permissions of", &self.path, || {
             self.inner.set_permissions(std::fs::Permissions::from_mode(mode))

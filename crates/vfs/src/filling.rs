@@ -8,18 +8,18 @@ use std::{
     },
 };
 
-/// Memory that one thread fills from its start on, while any number of others read the filled part.
+/// Memory that one thread fills from the start, while any number of others read the filled part.
 ///
-/// The owner of the one [`Filler`] writes, and a [`Filled`] shows the bytes written so far. These are never written
-/// again as long as another holder could see that.
+/// The owner of the only [`Filler`] writes, and a [`Filled`] shows the bytes written so far. They are not overwritten
+/// as long as another owner could see it.
 struct Memory {
     start: NonNull<u8>,
     layout: Layout,
-    /// How many bytes are written.
+    /// The number of bytes written.
     filled: AtomicUsize,
 }
 
-/// Pages of the processor: memory that is given to a file begins at one.
+/// The page size of the processor, to which memory that is written to files is aligned.
 const ALIGN: usize = 4096;
 
 impl Memory {
@@ -50,42 +50,42 @@ unsafe impl Send for Memory {}
 #[expect(unsafe_code, reason = "it has a pointer")]
 unsafe impl Sync for Memory {}
 
-/// Shows what was filled so far.
+/// Shows the bytes that were filled so far.
 pub struct Filled(Arc<Memory>);
 
-/// Fills memory; there is one for each.
+/// Fills the memory of a [`Filled`]; there is only one for each.
 pub struct Filler(Arc<Memory>);
 
 impl Filled {
-    /// `len` bytes to be filled. The system gives the memory page by page as it is written to.
+    /// Allocates `len` bytes to be filled. The operating system provides each page when it is first written.
     pub fn new(len: usize) -> (Filler, Filled) {
         let memory = Arc::new(Memory::new(len));
         (Filler(memory.clone()), Filled(memory))
     }
 
-    /// Forgets what was filled, so that it can be filled anew. None if something else can see it: its filler, or
-    /// another reader.
+    /// Discards the content, so that the memory can be filled again. Returns `None` if its filler or another reader
+    /// still exists.
     pub fn refill(&mut self) -> Option<Filler> {
         *Arc::get_mut(&mut self.0)?.filled.get_mut() = 0;
         Some(Filler(self.0.clone()))
     }
 
-    /// How many bytes can be filled.
+    /// The number of bytes that can be filled.
     pub fn capacity(&self) -> usize {
         self.0.layout.size()
     }
 
-    /// How many bytes are filled.
+    /// The number of bytes that are filled.
     pub fn len(&self) -> usize {
         self.0.filled.load(Ordering::Acquire)
     }
 
-    /// Whether nothing is filled.
+    /// Whether no byte is filled.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// These bytes; None where they are not filled yet.
+    /// Returns these bytes; `None` if they are not all filled yet.
     pub fn get(&self, range: Range<usize>) -> Option<&[u8]> {
         if range.start > range.end || range.end > self.len() {
             return None;

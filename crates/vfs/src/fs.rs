@@ -17,10 +17,10 @@ use std::{
     sync::{Arc, Weak},
 };
 
-/// More than nearly every HEAD and config file has.
+/// More bytes than nearly every HEAD and config file has.
 const SMALL_FILE_BYTES: usize = 1024;
 
-/// Read at once of a file that turns out to be larger.
+/// The number of bytes read at once from a file that turns out to be larger.
 const LARGER_FILE_BYTES: usize = 16 << 10;
 
 /// The file system. Cheap to clone; all clones share the same hook.
@@ -37,7 +37,7 @@ impl fmt::Debug for Fs {
     }
 }
 
-/// What a folder entry is.
+/// The kind of a folder entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EntryKind {
     /// A regular file.
@@ -46,7 +46,7 @@ pub enum EntryKind {
     Dir,
     /// A symbolic link.
     Symlink,
-    /// A socket, a pipe, a device.
+    /// A socket, a pipe or a device.
     Other,
 }
 
@@ -65,15 +65,15 @@ impl Fs {
         Fs { hooks: IoHooks::new(hook), ..Fs::default() }
     }
 
-    /// The same file system, whose open files are counted there. It asks there for descriptors when the process may
-    /// have no more.
+    /// The same file system, which counts its open files in `descriptors`, and frees some through it when the process
+    /// cannot open more.
     pub fn counting(self, descriptors: &Arc<Descriptors>) -> Self {
         Fs { hooks: self.hooks.counting(descriptors), ..self }
     }
 
-    /// The same file system, on which a lock file names its holder. The next writer, not a person, removes a lock file
-    /// that a dead process left behind. For servers. It costs a few system calls a lock, and every writer of refdb
-    /// understands it. Git and JGit wait as for their own locks. Without `/proc` nothing is signed.
+    /// The same file system, whose lock files name their holders, so that the next writer can remove a lock file that
+    /// a dead process left behind. This is meant for servers, and costs a few system calls for each lock. Every refdb
+    /// writer understands such locks; git and JGit wait for them as for their own. Without `/proc`, nothing is signed.
     pub fn signing_locks(self) -> Self {
         Fs { signs_locks: Signature::own().is_some(), ..self }
     }
@@ -84,7 +84,7 @@ impl Fs {
         Fs { heir: Some(heir), ..self }
     }
 
-    /// The same file system without an heir.
+    /// The same file system without a recovery handler.
     pub fn without_recovery(&self) -> Self {
         Fs { heir: None, ..self.clone() }
     }
@@ -101,24 +101,24 @@ impl Fs {
         &self.hooks
     }
 
-    /// Counts an open file and answers it as one of this file system.
+    /// Counts an open file and returns it as a file of this file system.
     pub(crate) fn file(&self, inner: std::fs::File, path: &Path) -> File {
         File::new(&self.hooks, inner, path)
     }
 
     /// Opens a file for reading.
     ///
-    /// A pipe without a writer does not hold the caller up: where files are expected it is an accident.
+    /// A pipe without a writer does not block the caller, because a pipe where a file is expected is an accident.
     pub fn open(&self, path: &Path) -> Result<File> {
         self.open_with(path, OFlags::NONBLOCK)
     }
 
-    /// Opens a file for reading, but not through a symbolic link: that fails, see [`Error::is_symlink`].
+    /// Opens a file for reading. Fails if the path is a symbolic link; see [`Error::is_symlink`].
     pub fn open_no_follow(&self, path: &Path) -> Result<File> {
         self.open_with(path, OFlags::NONBLOCK | OFlags::NOFOLLOW)
     }
 
-    /// The same, for a file that is there and may be written over.
+    /// The same, for an existing file that may also be overwritten.
     pub fn open_to_overwrite(&self, path: &Path) -> Result<File> {
         self.open_as(std::fs::OpenOptions::new().read(true).write(true), path, OFlags::NONBLOCK | OFlags::NOFOLLOW)
     }
@@ -140,8 +140,8 @@ impl Fs {
         self.hooks.opening(|| std::fs::read(path)).map_err(|source| Error::new("read", path, source))
     }
 
-    /// Reads a whole small file into `buffer`, which is cleared first, with as few system calls as can be. Start-up is
-    /// a third of a command that reads one ref. A symbolic link is read through only if `follow` is set.
+    /// Reads a whole small file into `buffer`, which is cleared first, with as few system calls as possible, because
+    /// start-up is a third of a command that reads one ref. A symbolic link is followed only if `follow` is set.
     pub fn read_small(&self, path: &Path, follow: bool, buffer: &mut Vec<u8>) -> Result<()> {
         buffer.clear();
         let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
@@ -175,20 +175,20 @@ impl Fs {
         rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
     }
 
-    /// Whether a file is there that the process may not execute because of the file's mode.
+    /// Whether the file exists but its mode does not permit the process to execute it.
     pub fn is_execution_denied(&self, path: &Path) -> bool {
         matches!(rustix::fs::access(path, rustix::fs::Access::EXEC_OK), Err(rustix::io::Errno::ACCESS))
     }
 
-    /// Fails where the process, as its effective user, may not make and remove files in a folder. The folder's mode or
-    /// owner, or a read-only file system, forbids it.
+    /// Fails if the process, as its effective user, may not create and remove files in a folder, because of the
+    /// folder's mode or owner or a read-only file system.
     pub fn check_writable(&self, folder: &Path) -> Result<()> {
         let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
         rustix::fs::accessat(CWD, folder, access, AtFlags::EACCESS)
             .map_err(|source| Error::new("write to the folder", folder, source))
     }
 
-    /// Stats what a path leads to, through symbolic links.
+    /// Stats what a path leads to, following symbolic links.
     pub fn stat(&self, path: &Path) -> Result<Stat> {
         match std::fs::metadata(path) {
             Ok(metadata) => Ok(Stat::of(&metadata)),
@@ -196,7 +196,7 @@ impl Fs {
         }
     }
 
-    /// Stats the path itself, be it a symbolic link.
+    /// Stats the path itself, even if it is a symbolic link.
     pub fn stat_link(&self, path: &Path) -> Result<Stat> {
         match std::fs::symlink_metadata(path) {
             Ok(metadata) => Ok(Stat::of(&metadata)),
@@ -204,12 +204,13 @@ impl Fs {
         }
     }
 
-    /// As [`Fs::stat`]; `None` if there is nothing. For who asks all the time: that there is nothing costs no error.
+    /// As [`Fs::stat`], but returns `None` if there is nothing. This avoids the cost of an error for callers to whom
+    /// that happens all the time.
     pub fn find(&self, path: &Path) -> Result<Option<Stat>> {
         Stat::found(rustix::fs::stat(path), path)
     }
 
-    /// As [`Fs::stat_link`]; `None` if there is nothing.
+    /// As [`Fs::stat_link`], but returns `None` if there is nothing.
     pub fn find_link(&self, path: &Path) -> Result<Option<Stat>> {
         Stat::found(rustix::fs::lstat(path), path)
     }
@@ -219,13 +220,13 @@ impl Fs {
         std::fs::read_link(path).map_err(|source| Error::new("read the link", path, source))
     }
 
-    /// Whether the path lies on a local file system, of a kind known not to lose open files.
+    /// Whether the path is on a local file system of a kind that is known to keep open files readable.
     pub fn is_local(&self, path: &Path) -> Result<bool> {
         let stat = rustix::fs::statfs(path).map_err(|source| Error::new("stat the file system of", path, source))?;
         Ok(is_kind_local(&stat))
     }
 
-    /// The same for the file system of an open file.
+    /// The same, for the file system of an open file.
     pub(crate) fn is_file_local(&self, file: &File) -> Result<bool> {
         let stat = rustix::fs::fstatfs(file.as_std());
         Ok(is_kind_local(&stat.map_err(|source| Error::new("stat the file system of", file.path(), source))?))
@@ -251,7 +252,8 @@ impl Fs {
         self.create_noted(path, mode, Note::NONE)
     }
 
-    /// As [`create_new`](Self::create_new), for a lock: nothing that can fail comes between the file and its note.
+    /// As [`create_new`](Self::create_new), for a lock: nothing that can fail happens between creating the file and
+    /// recording it for an abort.
     pub(crate) fn create_noted(&self, path: &Path, mode: u32, note: Note) -> Result<File> {
         self.hooks
             .change(Op::Create(path), "create", path, || {
@@ -262,8 +264,8 @@ impl Fs {
             .map(|inner| self.file(inner, path))
     }
 
-    /// As [`create_new`](Self::create_new), in the place of a file that a dead process left behind. For names that
-    /// nobody else writes, because of a lock that is held.
+    /// As [`create_new`](Self::create_new), but replaces a file that a dead process left behind. Only for names that
+    /// nobody else writes because the caller holds a lock.
     pub fn create_afresh(&self, path: &Path, mode: u32) -> Result<File> {
         match self.create_new(path, mode) {
             Err(error) if error.is_exists() => {
@@ -274,8 +276,9 @@ impl Fs {
         }
     }
 
-    /// Creates a file that has no name yet and goes away without one; it shall be called `path`, see
-    /// [`name`](Self::name). `None` where the file system cannot do that. `mode` is subject to the process's umask.
+    /// Creates a file without a name, which [`name`](Self::name) later gives the name `path`; without that, the file
+    /// vanishes when it is closed. Returns `None` if the file system does not support this. `mode` is subject to the
+    /// process's umask.
     pub(crate) fn create_unnamed(&self, path: &Path, mode: u32) -> Result<Option<File>> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -306,8 +309,8 @@ impl Fs {
         Ok(())
     }
 
-    /// Opens a file for appending, creating it if need be. `mode` is subject to the process's umask. A pipe in its
-    /// place does not hold the caller up: without a reader that is an error.
+    /// Opens a file for appending, and creates it if it does not exist. `mode` is subject to the process's umask. A
+    /// pipe in its place does not block the caller: without a reader, that is an error.
     pub fn append(&self, path: &Path, mode: u32) -> Result<File> {
         let open = |create| {
             let mut options = std::fs::OpenOptions::new();
@@ -328,15 +331,15 @@ impl Fs {
         self.hooks.change(Op::Rename(from, to), "rename a file to", to, || std::fs::rename(from, to))
     }
 
-    /// Lets two paths change places in one step, whatever is there. Many network file systems refuse it.
+    /// Exchanges two paths in one atomic step, whatever they are. Many network file systems do not support it.
     pub fn exchange(&self, one: &Path, other: &Path) -> Result<()> {
         self.hooks.change(Op::Exchange(one, other), "exchange a file with", other, || {
             rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).map_err(Into::into)
         })
     }
 
-    /// Brings everything on a folder's file system to stable storage, other programs' files too. One call for thousands
-    /// of new files.
+    /// Brings everything on a folder's file system to stable storage, including other programs' files, with one call
+    /// instead of thousands for new files.
     pub fn sync_all(&self, folder: &Path) -> Result<()> {
         self.hooks.change(Op::SyncAll(folder), "sync the file system of", folder, || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -362,7 +365,7 @@ impl Fs {
         self.hooks.change(Op::Remove(path), "remove", path, || std::fs::remove_file(path))
     }
 
-    /// Makes a folder; its parent must exist.
+    /// Creates a folder; its parent must exist.
     pub fn create_dir(&self, path: &Path, mode: u32) -> Result<()> {
         self.hooks.change(Op::MakeDir(path), "create the folder", path, || {
             rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(mode)).map_err(Into::into)
@@ -374,7 +377,7 @@ impl Fs {
         self.hooks.change(Op::RemoveDir(path), "remove the folder", path, || std::fs::remove_dir(path))
     }
 
-    /// Sets permission bits whatever the umask says.
+    /// Sets permission bits regardless of the umask.
     pub fn set_mode(&self, path: &Path, mode: u32) -> Result<()> {
         self.hooks.change(Op::SetMode(path, mode), "set the permissions of", path, || {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
@@ -391,12 +394,12 @@ impl Fs {
     }
 }
 
-/// The user whose rights this process has.
+/// The effective user of this process.
 pub fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// What this machine is called, with or without its domain.
+/// The host name of this machine, with or without its domain.
 pub fn host_name() -> Vec<u8> {
     rustix::system::uname().nodename().to_bytes().to_owned()
 }

@@ -19,15 +19,17 @@ use std::{
 pub enum LockTimeout {
     /// Fail at once.
     None,
-    /// Fail when one and the same holder has kept it this long; each new holder starts the time anew. That goes on for
-    /// a minute, or for sixty times as long. So one endless queue of others ends in an error too.
+    /// Fail when the same holder has kept the lock for this long. Each new holder restarts the time, but after a
+    /// minute, or sixty times this long if that is more, waiting fails as well, so that an endless sequence of holders
+    /// ends in an error.
     For(Duration),
-    /// Wait as long as it takes.
+    /// Wait without limit.
     Forever,
 }
 
 impl LockTimeout {
-    /// Git's settings for lock timeouts: milliseconds, 0 for not at all, negative for ever.
+    /// Converts git's settings for lock timeouts: milliseconds; 0 means not to wait, a negative number to wait without
+    /// limit.
     pub fn from_millis(millis: i64) -> Self {
         match u64::try_from(millis) {
             Err(_) => LockTimeout::Forever,
@@ -37,10 +39,10 @@ impl LockTimeout {
     }
 }
 
-/// Why a lock was not had.
+/// Why a lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Someone else holds it. It is never removed here: the user must make sure that its owner is gone.
+    /// Someone else holds the lock. It is never removed automatically: the user must make sure that its owner is gone.
     #[error(
         "'{}' is held by {}",
         path.display(),
@@ -53,14 +55,14 @@ pub enum LockError {
     Held {
         /// The lock file.
         path: PathBuf,
-        /// Its age when we gave up.
+        /// Its age when waiting ended.
         age_seconds: u64,
         /// Its owner.
         uid: u32,
-        /// This process has it open.
+        /// Whether this process has it open.
         by_us: bool,
     },
-    /// The lock file could not be made: no permission, no folder, a signal.
+    /// The lock file could not be created, for example because of missing permissions, a missing folder or a signal.
     #[error(transparent)]
     Io(#[from] Error),
 }
@@ -78,37 +80,37 @@ pub struct Lock {
     path: PathBuf,
     mode: u32,
     held: bool,
-    /// For the case that the process aborts.
+    /// The record for the case that the process aborts.
     note: Note,
     content_note: Note,
     place: Place,
     /// The new content, while it is open.
     content: Option<File>,
-    /// A lock file's own signature, in force as long as it is open.
+    /// The signature of this lock file, which is valid as long as the file is open.
     signature: Option<File>,
 }
 
-/// Where the new content goes.
+/// Where the new content is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     /// Into the lock file.
     Within,
-    /// Into a file beside it, which is not there yet.
+    /// Into a separate file that does not exist yet.
     Beside,
-    /// Into a file beside it, which is there.
+    /// Into a separate file that exists.
     BesideBegun,
 }
 
-/// A lock that is held until its file is removed, and that others can be links to.
+/// A lock that is held until its file is removed, and to which other locks can be links.
 #[derive(Debug)]
 pub struct LockSource {
     path: PathBuf,
-    /// For as long as this seed and its links are held.
+    /// Keeps the signature valid as long as this lock and the links to it are held.
     _signature: Option<File>,
 }
 
 impl LockSource {
-    /// A file that signs locks and is none itself. Its owner has it locked for as long as they are held.
+    /// Uses a file that signs locks but is not a lock itself. Its owner keeps it locked as long as they are held.
     pub fn of_journal_file(path: PathBuf) -> Self {
         LockSource { path, _signature: None }
     }
@@ -119,24 +121,24 @@ impl LockSource {
     }
 }
 
-/// A lock whose guard was given up: it is held until its file is removed.
+/// A lock without a guard, which is held until its file is removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DetachedLock(Note);
 
 impl DetachedLock {
-    /// From now on an abort of the process leaves the lock.
+    /// Makes an abort of the process leave the lock in place.
     pub fn outlive_aborts(&mut self) {
         self.0.forget();
     }
 
-    /// Gives up the lock, whose file this is.
+    /// Releases the lock whose file this is.
     pub fn remove(mut self, fs: &Fs, path: &Path) -> Result<(), Error> {
         self.0.forget();
         fs.remove_file(path)
     }
 }
 
-/// The longest name of a file, on every file system that matters.
+/// The maximum length of a file name on every relevant file system.
 const NAME_LEN_MAX: usize = 255;
 
 impl Lock {
@@ -147,14 +149,14 @@ impl Lock {
         path.into()
     }
 
-    /// Whether a lock of `target` is signed. It is where that is asked for and leaves room for the name of the
-    /// content's file.
+    /// Whether a lock of `target` is signed: if signing was requested, and the name of the separate content file is
+    /// not too long.
     pub fn is_signed(fs: &Fs, target: &Path) -> bool {
         fs.signs_locks() && target.file_name().is_some_and(|name| name.len() + ".lock.lock".len() <= NAME_LEN_MAX)
     }
 
     /// Locks `target`, waiting as `patience` says. The lock file is created with `mode`, subject to the umask. A
-    /// signed one stays open.
+    /// signed lock file stays open.
     pub fn acquire(fs: &Fs, target: &Path, mode: u32, patience: LockTimeout) -> Result<Self, LockError> {
         if !Self::is_signed(fs, target) {
             return Self::acquire_unsigned(fs, target, mode, patience);
@@ -175,9 +177,9 @@ impl Lock {
         Ok(lock)
     }
 
-    /// As [`acquire`](Self::acquire), for a batch, whose record the lock names. `None` where it cannot be told for
-    /// sure, also after a restart, that such a lock's owner is gone. Nothing removes it at an abort, since its record
-    /// may be there.
+    /// As [`acquire`](Self::acquire), for a batch, whose record the lock names. Returns `None` if it could not be
+    /// determined with certainty, also after a restart, that the owner of such a lock is gone. An abort does not
+    /// remove the lock, because the record may exist.
     pub fn acquire_for_batch(
         fs: &Fs,
         target: &Path,
@@ -198,8 +200,8 @@ impl Lock {
         Ok(Some(lock))
     }
 
-    /// Locks `target` with another name of the lock file `seed` in place of a file of its own. This is cheaper where
-    /// there are thousands. It is signed as that one is; its content goes into a file beside it.
+    /// Locks `target` with a hard link to the lock file `seed` instead of a new file, which is cheaper for thousands
+    /// of locks. The lock is signed if `seed` is; its content is written into a separate file.
     pub fn acquire_linked(fs: &Fs, target: &Path, seed: &Path, patience: LockTimeout) -> Result<Self, LockError> {
         let mut lock = Lock::new(fs, target, 0o666, Place::Beside);
         lock.note = Note::of(&lock.path);
@@ -208,7 +210,8 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Makes `path`, a lock file, a link to `seed`, without a guard and without waiting. `None` if that cannot be.
+    /// Creates the lock file `path` as a link to `seed`, without a guard and without waiting. Returns `None` if that
+    /// is not possible.
     pub fn link_detached(fs: &Fs, path: &Path, seed: &LockSource) -> Option<DetachedLock> {
         let mut note = Note::of(path);
         match fs.hard_link(seed.path(), path) {
@@ -247,8 +250,8 @@ impl Lock {
         })
     }
 
-    /// Removes the lock file of `target` if a loss of power took its signature, and nobody has it. It may only be asked
-    /// about files that servers alone lock, since git's locks look like that.
+    /// Removes the lock file of `target` if its signature was lost with power, and nobody has locked it. Only for
+    /// files that nothing but servers lock, because git's lock files look the same.
     pub fn remove_if_lost(fs: &Fs, target: &Path) -> Result<bool, Error> {
         signing::remove_if_lost(fs, &Self::path_of(target))
     }
@@ -259,15 +262,15 @@ impl Lock {
         signing::remove_if_dead_in(fs, folder, name);
     }
 
-    /// Makes the lock one that others are links to.
+    /// Makes the lock one to which others can be links.
     pub fn into_source(mut self) -> (LockSource, DetachedLock) {
         self.held = false;
         let left = DetachedLock(std::mem::replace(&mut self.note, Note::NONE));
         (LockSource { path: std::mem::take(&mut self.path), _signature: self.signature.take() }, left)
     }
 
-    /// Gives up the guard of a linked or unsigned lock, but not the lock. It is held until its file is removed. For
-    /// callers that hold thousands of locks and know their names anyway.
+    /// Drops the guard of a linked or unsigned lock without releasing the lock, which is held until its file is
+    /// removed. For callers that hold thousands of locks and know their names anyway.
     pub fn leave(mut self) -> DetachedLock {
         debug_assert!(self.signature.is_none(), "who goes takes the signature along");
         self.held = false;
@@ -279,7 +282,7 @@ impl Lock {
         self.note.forget();
     }
 
-    /// Takes the new content out, if it is open. It is there under its name as before.
+    /// Returns the file of the new content if it is open. The file keeps its name.
     pub fn take_content(&mut self) -> Option<File> {
         self.content.take()
     }
@@ -294,7 +297,7 @@ impl Lock {
         &self.path
     }
 
-    /// The file for the new content, open.
+    /// The open file for the new content.
     pub fn content(&mut self) -> Result<&mut File, Error> {
         let file = match (self.content.take(), self.place) {
             (Some(file), _) => file,
@@ -333,13 +336,13 @@ impl Lock {
         }
     }
 
-    /// Closes the content but keeps the lock: thousands of locks need no thousands of descriptors.
+    /// Closes the content file but keeps the lock, so that thousands of locks do not need thousands of descriptors.
     pub fn close(&mut self) {
         self.content = None;
     }
 
-    /// Replaces the file by the content that was written. That ends the lock if its file held the content; else it is
-    /// held on.
+    /// Replaces the file by the content that was written. This releases the lock if its own file contained the
+    /// content; otherwise the lock is still held.
     pub fn publish(&mut self) -> Result<(), Error> {
         // Once it is renamed its name is free for others.
         self.content_note().forget();
@@ -357,16 +360,15 @@ impl Lock {
         Ok(())
     }
 
-    /// Replaces the file by the written content, and gives up the lock. Returns the file if it was open, as it was.
-    /// Opening it only later would let another writer replace it first.
+    /// Replaces the file by the written content and releases the lock. Returns the file if it was open, because
+    /// another writer could replace it before it is opened again.
     pub fn commit(mut self) -> Result<Option<File>, Error> {
         self.publish()?;
         // From here on nothing may fail: the change is made.
         Ok(self.content.take().map(|file| file.renamed(&self.target)))
     }
 
-    /// Gives up the lock and leaves the file as it is. That the lock file is gone is no error: there is nothing to give
-    /// up.
+    /// Releases the lock and leaves the file as it is. If the lock file does not exist any more, this is not an error.
     pub fn release(mut self) -> Result<(), Error> {
         self.unlock()
     }
@@ -390,8 +392,8 @@ impl Lock {
     }
 }
 
-/// Makes a signed lock file; it is signed before it has a name, where the file system can do that. On others, who is
-/// killed in between leaves a lock that nobody can tell from git's.
+/// Creates a signed lock file. It is signed before it has a name if the file system supports that. Otherwise, a
+/// process that is killed in between leaves a lock that looks like git's.
 fn create_signed(fs: &Fs, path: &Path, mode: u32, patience: LockTimeout, note: Note) -> Result<File, LockError> {
     if let Some(mut file) = fs.create_unnamed(path, mode)? {
         signing::sign(&mut file);

@@ -1,4 +1,4 @@
-//! Very many files, folder by folder: a file is found from its folder, and not along the whole path.
+//! Opens very many files folder by folder, from an open folder instead of along the whole path.
 
 use crate::{Error, File, Fs, Result, Stat};
 use rustix::{
@@ -7,9 +7,10 @@ use rustix::{
 };
 use std::path::{Path, PathBuf};
 
-/// Keeps the folder open of which the last files were. One that has a single file is not opened.
+/// Keeps open the folder of the most recent files. A folder of which only a single file is used is not opened.
 ///
-/// A folder that is moved meanwhile is followed: the caller looks again where that matters.
+/// If another process moves the folder, the files are still found in it; a caller to whom that matters checks the path
+/// again.
 pub struct Nearby<'f> {
     fs: &'f Fs,
     folder: PathBuf,
@@ -39,7 +40,8 @@ impl<'f> Nearby<'f> {
         }
     }
 
-    /// Where a file is looked for, and by which name. What cannot be opened is looked for along the path.
+    /// The folder in which a file is looked for, and its name there. If the folder cannot be opened, the file is
+    /// looked for along its path.
     fn place<'p>(&mut self, path: &'p Path) -> (BorrowedFd<'_>, &'p Path) {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return (CWD, path) };
         if folder != self.folder {

@@ -5,11 +5,11 @@ use std::{io, path::Path};
 pub enum Op<'a> {
     /// A new, empty file; fails if the name exists.
     Create(&'a Path),
-    /// These bytes go to the end of the file.
+    /// These bytes are appended to the file.
     Write(&'a Path, &'a [u8]),
-    /// These bytes come into the place of those at the offset, which lies within the file or at its end.
+    /// These bytes replace those at the offset, which is within the file or at its end.
     Overwrite(&'a Path, u64, &'a [u8]),
-    /// `len` bytes of `from`, starting at `offset`, go to the end of `to`.
+    /// `len` bytes of `from`, starting at `offset`, are appended to `to`.
     Copy {
         /// Where the bytes come from.
         from: &'a Path,
@@ -26,21 +26,21 @@ pub enum Op<'a> {
     SyncDir(&'a Path),
     /// `to` is replaced by `from`.
     Rename(&'a Path, &'a Path),
-    /// The two change places.
+    /// The two files exchange their names.
     Exchange(&'a Path, &'a Path),
-    /// Everything on the file system that this folder lies on goes to stable storage.
+    /// Everything on the file system of this folder goes to stable storage.
     SyncAll(&'a Path),
     /// `to` becomes another name of the file `from`; fails if `to` exists.
     Link(&'a Path, &'a Path),
     /// `path` becomes a symbolic link with this content.
     Symlink(&'a Path, &'a Path),
-    /// The name goes away.
+    /// The name is removed.
     Remove(&'a Path),
-    /// A new folder.
+    /// A folder is created.
     MakeDir(&'a Path),
-    /// An empty folder goes away.
+    /// An empty folder is removed.
     RemoveDir(&'a Path),
-    /// The file's permission bits.
+    /// The file gets these permission bits.
     SetMode(&'a Path, u32),
 }
 

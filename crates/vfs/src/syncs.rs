@@ -1,4 +1,4 @@
-//! Work that waits for the disk is done side by side.
+//! Runs work that waits for the disk on several threads.
 
 use crate::{Fs, Result};
 use std::{
@@ -9,7 +9,8 @@ use std::{
     thread,
 };
 
-/// Folders that are synced at the same time at most, and those that a thread is worth.
+/// The maximum number of folders that are synced at the same time, and the number from which a further thread is
+/// worthwhile.
 const AT_ONCE_MAX: usize = 8;
 const EACH: usize = 4;
 
@@ -29,8 +30,9 @@ impl Fs {
         })
     }
 
-    /// Brings the entries of these folders to stable storage. The disk has one flush for all that wait at the same
-    /// time. For a folder that is gone the next one above it is synced, so that it stays gone.
+    /// Brings the entries of these folders to stable storage. The disk makes one flush for all syncs that wait at the
+    /// same time. If a folder no longer exists, the closest existing folder above it is synced, so that its removal is
+    /// durable.
     pub fn sync_dirs(&self, folders: &BTreeSet<PathBuf>) -> Result<()> {
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         let next = AtomicUsize::new(0);

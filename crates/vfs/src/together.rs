@@ -1,7 +1,8 @@
-//! Files and folders that become durable at the same time. One commit of a journal, or one flush of the disk, does for
-//! many.
+//! Syncs several files and folders at the same time, so that one commit of the file system's journal, or one flush of
+//! the disk, serves many.
 //!
-//! The threads for it belong to the process. They come when they are needed, and go when they were not for a while.
+//! The threads that do this belong to the process. They are started when they are needed, and end when they were idle
+//! for a while.
 
 use crate::{File, Fs, Result};
 use std::{
@@ -15,15 +16,15 @@ use std::{
     time::Duration,
 };
 
-/// Threads at most, besides those that wait.
+/// The maximum number of threads, besides the callers that wait.
 const THREADS_MAX: usize = 24;
 const STACK_BYTES: usize = 128 << 10;
 
-/// A thread that had nothing to do for so long ends.
+/// A thread ends when it was idle for this long.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
 impl Fs {
-    /// Brings these files and these folders' entries to stable storage, in any order. It closes the files.
+    /// Brings these files and the entries of these folders to stable storage, in any order, and closes the files.
     pub fn sync_together(&self, files: Vec<File>, folders: &BTreeSet<PathBuf>) -> Result<()> {
         if self.has_hook() || files.len() + folders.len() < 2 {
             files.iter().try_for_each(File::sync)?;
@@ -46,7 +47,7 @@ enum Item {
     Folder(PathBuf),
 }
 
-/// What one caller waits for. Each thread that works on it takes one item after the other.
+/// The syncs that one caller waits for. Each thread that helps takes one item after the other.
 struct Job {
     fs: Fs,
     items: Vec<Item>,
@@ -95,14 +96,14 @@ struct Threads {
 }
 
 struct Work {
-    /// One entry for each thread that is to help.
+    /// One entry for each thread that shall help.
     jobs: VecDeque<Arc<Job>>,
     idle: usize,
     running: usize,
 }
 
 impl Threads {
-    /// Asks this number of threads to help. The caller needs none of them.
+    /// Asks this number of threads to help. The caller also makes progress without them.
     fn help_with(&'static self, job: &Arc<Job>, helpers: usize) {
         let mut work = self.work();
         for _ in 0..helpers {

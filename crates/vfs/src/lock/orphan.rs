@@ -1,5 +1,5 @@
-//! The locks of a batch, which outlive its process with a record of what it was about to do. They are never just
-//! removed: an heir settles the record first, and the locks pass to it.
+//! The locks of a batch whose process has died, and which left a record of what it was about to do. These locks are
+//! never just removed: the recovery handler takes them over and settles the record first.
 
 use super::{
     LockError, LockTimeout,
@@ -9,7 +9,7 @@ use super::{
 use crate::{BatchId, File, Folder, Fs, Result, folder::place, signature::Signature};
 use std::{ffi::OsStr, path::Path};
 
-/// A lock of a batch whose process is gone. Nobody else takes it over as long as this is there.
+/// A lock of a batch whose process is gone. As long as this value exists, nobody else can take the lock over.
 #[derive(Debug)]
 pub struct StaleLock {
     suspect: Suspect,
@@ -17,7 +17,7 @@ pub struct StaleLock {
 }
 
 impl StaleLock {
-    /// Takes over the lock at `path`, a lock file, if it is a batch's and its owner is gone.
+    /// Takes over the lock file at `path` if it belongs to a batch and its owner is gone.
     pub fn take(fs: &Fs, path: &Path) -> Result<Option<Self>> {
         let Some(suspect) = Suspect::open(fs, path)? else { return Ok(None) };
         let Signed::Batch(_, id) = suspect.signed else { return Ok(None) };
@@ -25,8 +25,8 @@ impl StaleLock {
         Ok(is_ours.then_some(StaleLock { suspect, id }))
     }
 
-    /// Takes over a lock file that a [`RecoveryHandler`](crate::RecoveryHandler) was handed. `None` if it is not in its
-    /// place any more.
+    /// Takes over a lock file that was passed to a [`RecoveryHandler`](crate::RecoveryHandler). Returns `None` if its
+    /// name no longer leads to it.
     pub fn handed(fs: &Fs, lock: File) -> Result<Option<Self>> {
         let path = lock.path().to_owned();
         let Some((folder, name)) = place(&path) else { return Ok(None) };
@@ -35,7 +35,7 @@ impl StaleLock {
         Ok(suspect.is_in_place()?.then_some(StaleLock { suspect, id }))
     }
 
-    /// Which batch it was.
+    /// The batch to which it belongs.
     pub fn id(&self) -> BatchId {
         self.id
     }
@@ -51,7 +51,7 @@ impl StaleLock {
         Ok(fs.find_link(path)?.is_some_and(|now| now.file_id() == stat.file_id()))
     }
 
-    /// Locks another file with this lock, without waiting. `false` if somebody holds that.
+    /// Locks another file by a link to this lock, without waiting. Returns `false` if someone else holds that lock.
     pub fn extend_to(&self, fs: &Fs, lock: &Path) -> Result<bool> {
         match fs.hard_link(self.path(), lock) {
             Ok(()) => Ok(true),
@@ -60,19 +60,19 @@ impl StaleLock {
         }
     }
 
-    /// Removes the name under which it was met, and the content that was to be.
+    /// Removes the name under which it was found, and the new content.
     pub fn remove(&self) -> Result<()> {
         self.suspect.remove()
     }
 
-    /// Removes another name of it, which lies in this folder, and the content that was to be.
+    /// Removes another name of it, which is in this folder, and the new content.
     pub fn remove_in(folder: &Folder, lock: &OsStr) -> Result<()> {
         signing::remove_in(folder, lock)
     }
 }
 
-/// Makes the lock file of a batch. It is signed and locked before it has a name, or it is none: `None` where that
-/// cannot be.
+/// Creates the lock file of a batch, which is signed and locked before it has a name. Returns `None` if that is not
+/// possible.
 pub(super) fn create(
     fs: &Fs,
     path: &Path,

@@ -1,10 +1,10 @@
 //! How far `flock(2)` reaches on a file system that other machines share.
 //!
-//! An NFS client can be told to keep locks to itself (`local_lock=flock`, `local_lock=all`, `nolock`). Then not even
-//! two mounts on one machine see each other's locks. Nothing tells a live owner from a dead one.
+//! An NFS client can be configured to keep locks local (`local_lock=flock`, `local_lock=all`, `nolock`). Then not even
+//! two mounts on one machine see each other's locks, so that a living owner cannot be distinguished from a dead one.
 
-/// Whether the mount of a device may keep `flock` to itself. It says so, or it is not among the mounts that are seen
-/// here.
+/// Whether the mount of a device may keep `flock` local: because its options say so, or because the mount is not
+/// listed.
 pub(super) fn may_stay_in_mount(device: u64) -> bool {
     match std::fs::read_to_string("/proc/self/mountinfo") {
         Ok(mounts) => stays_in_mount(&mounts, device).unwrap_or(true),
@@ -12,7 +12,7 @@ pub(super) fn may_stay_in_mount(device: u64) -> bool {
     }
 }
 
-/// What the list of mounts says of a device; `None` if it is not in there.
+/// What the list of mounts says about a device; `None` if it is not listed.
 fn stays_in_mount(mounts: &str, device: u64) -> Option<bool> {
     let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     mounts

@@ -1,7 +1,7 @@
-//! A server's signature in its lock files, by which the next writer can tell whether their owner is still alive.
+//! The signature of a server in its lock files, from which the next writer learns whether their owner is still alive.
 //!
-//! Signed and locked by `flock(2)`, which ends with the process. A signed file without it belongs to a dead one
-//! (decision 0044).
+//! The owner also locks the file with `flock(2)`, which the kernel releases when the process ends. A signed file that
+//! is not locked therefore belongs to a dead process (decision 0044).
 
 use super::reach;
 use crate::{
@@ -18,9 +18,9 @@ use std::{
     time::Duration,
 };
 
-/// Locks, then signs a new, empty lock file, for as long as the handle is open. A file system without `flock`, or a
-/// full one, leaves it as git's are. A signature implies the lock. Git's and JGit's lock files are never signed, so
-/// never removed.
+/// Locks a new, empty lock file as long as the handle is open, and then signs it, so that a signature implies the
+/// lock. On a file system without `flock`, or a full one, the file stays unsigned, like git's and JGit's lock files,
+/// which are therefore never removed.
 pub(super) fn sign(file: &mut File) {
     if let Some(own) = Signature::own()
         && matches!(file.try_lock(), Ok(true))
@@ -29,10 +29,10 @@ pub(super) fn sign(file: &mut File) {
     }
 }
 
-/// Removes the lock file if it is signed and its owner is dead, with the content that was to be. A batch's goes to the
-/// heir. Whether it makes sense to try the lock again.
+/// Removes the lock file and the new content if the lock file is signed and its owner is dead. The lock of a batch is
+/// passed to the recovery handler. Returns whether it makes sense to try the lock again.
 ///
-/// The file stays locked by `flock` meanwhile, so that nobody removes the next owner's lock in its place.
+/// The file is locked with `flock` in the meantime, so that nobody removes the next owner's lock instead.
 pub(super) fn remove_if_dead(fs: &Fs, path: &Path) -> bool {
     settle_if_dead(fs, Suspect::open(fs, path))
 }
@@ -50,12 +50,12 @@ fn settle_if_dead(fs: &Fs, suspect: Result<Option<Suspect>>) -> bool {
     }
 }
 
-/// A lock file without a signature is no longer one that is about to be signed.
+/// The age from which a lock file without a signature is not about to be signed any more.
 const LOST_FROM: Duration = Duration::from_secs(60);
 
-/// Removes a lock file whose signature is lost. A loss of power may leave it empty, or nothing but zeros. Git's locks
-/// look like that, too, so this is for files that servers alone make. Where each of those has its lock by `flock`, an
-/// owner that lives has it.
+/// Removes a lock file whose signature is lost. A loss of power may leave it empty or filled with zeros. Git's locks
+/// look like that, too, so this is only for files that nothing but servers create: a living owner of such a file has
+/// it locked with `flock`.
 pub(super) fn remove_if_lost(fs: &Fs, path: &Path) -> Result<bool> {
     let Some((file, stat)) = open(fs, path)? else { return Ok(false) };
     let is_old = now_nanos().saturating_sub(stat.modified_nanos) >= LOST_FROM.as_nanos() as i128;
@@ -73,7 +73,7 @@ pub(super) fn remove_if_lost(fs: &Fs, path: &Path) -> Result<bool> {
     Ok(is_in_place)
 }
 
-/// A lock file, opened to be locked. `None` if there is none, or a folder, a link or a pipe is in its place.
+/// Opens a lock file to lock it. Returns `None` if there is none, or if a folder, a link or a pipe is in its place.
 fn open(fs: &Fs, path: &Path) -> Result<Option<(File, Stat)>> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     // NFS locks a file only for who may write it.
@@ -101,7 +101,7 @@ fn signed_as_a_whole(content: &[u8]) -> Option<Signed> {
     alone.or_else(|| Signature::decode_batch(content).map(|(who, id)| Signed::Batch(who, id)))
 }
 
-/// The lock is another name of a slot, which begins with the line.
+/// The lock is a link to a slot, which begins with the signature.
 fn signed_in_slot(start: &[u8]) -> Option<Signed> {
     let line = start.split_inclusive(|byte| *byte == b'\n').next()?;
     Signature::decode_batch(line).filter(|(_, id)| id.is_slot()).map(|(who, id)| Signed::Batch(who, id))
@@ -112,7 +112,7 @@ fn signed_in_slot(start: &[u8]) -> Option<Signed> {
 pub(super) enum Signed {
     /// Who holds this lock.
     Alone(Signature),
-    /// Who holds it for a batch, and which.
+    /// Who holds it for a batch, and for which one.
     Batch(Signature, BatchId),
 }
 
@@ -130,7 +130,7 @@ impl Suspect {
         Self::of(folder, name, file)
     }
 
-    /// The lock file that is open, and that lies in this folder under this name.
+    /// The lock file that is open and has this name in this folder.
     pub(super) fn of(folder: Folder, name: &OsStr, file: File) -> Result<Option<Self>> {
         let stat = file.stat()?;
         if !stat.is_file() {
@@ -143,7 +143,7 @@ impl Suspect {
         Ok(signed.map(|signed| Suspect { folder, name: name.to_owned(), file, stat, signed }))
     }
 
-    /// Whether its owner is gone for sure. If so we have it locked until the file is closed.
+    /// Whether its owner is certainly gone. If so, this process keeps the file locked until it is closed.
     pub(super) fn is_dead(&self, fs: &Fs) -> Result<bool> {
         let may_stay_in_mount = || reach::may_stay_in_mount(self.stat.device);
         let (Signed::Alone(owner) | Signed::Batch(owner, _)) = &self.signed;
@@ -157,7 +157,8 @@ impl Suspect {
         Ok(self.folder.find(&self.name)?.is_some_and(is_same))
     }
 
-    /// Removes the lock, or leaves a batch's to the heir. Whether it makes sense to try the lock again.
+    /// Removes the lock, or passes the lock of a batch to the recovery handler. Returns whether it makes sense to try
+    /// the lock again.
     fn settle_if_dead(self, fs: &Fs) -> Result<bool> {
         let heir = match self.signed {
             Signed::Alone(_) => None,
@@ -178,13 +179,13 @@ impl Suspect {
         }
     }
 
-    /// Removes the lock, and the content that was to be.
+    /// Removes the lock and the new content.
     pub(super) fn remove(&self) -> Result<()> {
         remove_in(&self.folder, &self.name)
     }
 }
 
-/// Removes a lock file, and the content that was to be. What is gone already is as good as removed.
+/// Removes a lock file and the new content. It is not an error if they do not exist any more.
 pub(super) fn remove_in(folder: &Folder, lock: &OsStr) -> Result<()> {
     for name in [content_of(Path::new(lock)).as_os_str(), lock] {
         match folder.remove_file(name) {
@@ -195,8 +196,8 @@ pub(super) fn remove_in(folder: &Folder, lock: &OsStr) -> Result<()> {
     Ok(())
 }
 
-/// Where the new content of a file is written whose lock file is signed. No ref can be called `X.lock`, so nobody else
-/// has `X.lock.lock`.
+/// The file for the new content if the lock file is signed. Because no ref can be called `X.lock`, nobody else uses
+/// `X.lock.lock`.
 pub(super) fn content_of(lock: &Path) -> PathBuf {
     super::Lock::path_of(lock)
 }

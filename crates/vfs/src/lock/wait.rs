@@ -1,4 +1,4 @@
-//! Waiting for a lock that someone else holds.
+//! Waits for a lock that someone else holds.
 
 use super::{LockError, LockTimeout, signing};
 use crate::{Error, Fs, Stat, interrupt};
@@ -8,14 +8,13 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// A waiter gives up after this many times the wait for one holder, counting all holders that follow each other...
+/// Waiting fails after this many times the wait for one holder, counted over all holders that follow each other...
 const HOLDERS_TIMES: u32 = 60;
-/// ...and this long at least. Otherwise a lock that may be held only for milliseconds would be no reason to wait at
-/// all.
+/// ...but not before this time, because with a timeout of milliseconds it would otherwise hardly wait at all.
 const HOLDERS_MIN: Duration = Duration::from_secs(60);
 
-/// Does `attempt` until it finds that nobody holds the lock at `path`, as long as `patience` says. A lock whose owner
-/// is dead is removed.
+/// Repeats `attempt` until nobody holds the lock at `path`, as long as `patience` says. A lock whose owner is dead is
+/// removed.
 pub(super) fn wait_for<T>(
     fs: &Fs,
     path: &Path,
@@ -65,19 +64,20 @@ fn held(path: &Path, holder: Option<Stat>) -> LockError {
     }
 }
 
-/// Whether this process has the file open. Asked only where a lock was not had.
+/// Whether this process has the file open. Only checked if a lock could not be taken.
 fn is_open_here(file: Stat) -> bool {
     let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let mut files = open.filter_map(|entry| std::fs::metadata(entry.path()).ok());
     files.any(|open| (open.dev(), open.ino()) == file.file_id())
 }
 
-/// When a lock is looked at closely. It is at the first attempt, and now and then, for its owner may die while we wait.
+/// Decides when to examine a lock's owner: at the first attempt, and now and then, because the owner may die while we
+/// wait.
 #[derive(Default)]
 struct Looks(u32);
 
 impl Looks {
-    /// With pauses of 1.5 ms some ten times a second.
+    /// With pauses of 1.5 ms, this is some ten times a second.
     const EVERY: u32 = 64;
 
     fn is_due(&mut self) -> bool {
@@ -87,10 +87,11 @@ impl Looks {
     }
 }
 
-/// The pauses between attempts: short at first, growing, and spread at random so that waiters do not march in step.
+/// The pauses between attempts: short at first, growing, and randomized, so that waiters do not retry at the same
+/// moments.
 struct Wait {
     holder: Option<(u64, u64, i128)>,
-    /// When waiting began, and when for this holder.
+    /// When waiting began, in total and for the current holder.
     begun: Instant,
     since: Instant,
     pause: Duration,
@@ -99,7 +100,7 @@ struct Wait {
 
 impl Wait {
     const FIRST_PAUSE: Duration = Duration::from_micros(200);
-    /// With 5 ms eight writers waited twice as long at worst, and shared less evenly.
+    /// With 5 ms, eight writers waited twice as long in the worst case, and shared the lock less evenly.
     const LONGEST_PAUSE: Duration = Duration::from_micros(1500);
 
     fn new(holder: Option<Stat>) -> Self {
@@ -109,7 +110,8 @@ impl Wait {
         Wait { holder: identity(holder), begun: now, since: now, pause: Self::FIRST_PAUSE, random }
     }
 
-    /// Whether to give up, `limit` after this holder was seen first. If it is another one, the waiting starts anew.
+    /// Whether to give up, because `limit` has passed since this holder was first seen. A different holder restarts
+    /// the time.
     fn is_over(&mut self, holder: Option<Stat>, limit: Duration, now: Instant) -> bool {
         let holder = identity(holder);
         if holder == self.holder || now - self.begun >= limit.saturating_mul(HOLDERS_TIMES).max(HOLDERS_MIN) {
@@ -129,7 +131,7 @@ impl Wait {
     }
 }
 
-/// Inodes are reused at once on some file systems. So the time the lock was made belongs to its holder's identity.
+/// Some file systems reuse inodes at once, so the identity of a holder includes the time when the lock was created.
 fn identity(holder: Option<Stat>) -> Option<(u64, u64, i128)> {
     holder.map(|stat| (stat.device, stat.inode, stat.changed_nanos))
 }
