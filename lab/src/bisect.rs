@@ -1,6 +1,5 @@
-//! From a good and a bad commit to the first bad one. Every verdict is repeated until it is sure.
-//! The parts are [`state`] (pure decisions), [`search`] (the loop), [`history`] (real commits) and [`words`] (its
-//! report).
+//! Finds the first bad commit between a good and a bad one, and repeats every verdict until it is certain. The parts
+//! are [`state`] (pure decisions), [`search`] (the loop), [`history`] (real commits) and [`words`] (the report).
 
 pub mod history;
 pub mod search;

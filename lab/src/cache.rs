@@ -1,4 +1,5 @@
-//! `refdb-lab cache`: the builds that are kept, each in a folder with a lock. A lab that uses a build holds its lock.
+//! Implements `refdb-lab cache`, and keeps builds, each in a folder with a lock that a lab holds while it uses the
+//! build.
 
 use std::{
     fs::{self, File, OpenOptions},

@@ -1,4 +1,4 @@
-//! How many system calls a command makes, with all programs that it starts: `strace -c` counts them.
+//! Counts the system calls of a command and of all programs that it starts, with `strace -c`.
 
 use std::{ffi::OsString, fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! The coin that decides which side runs first. The same seed gives the same order again.
+//! Decides at random which side runs first. The same seed gives the same order again.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

@@ -1,5 +1,5 @@
-//! Runs of two sides until one is sure. They go in pairs, A B or B A as a coin falls; a pair gives one log ratio.
-//! The page docs/decisions/0080-the-lab-bets.md says why a coin, and why it makes the answer exact.
+//! Runs two sides until the answer is certain. They run in pairs, in random order, and each pair gives one log ratio.
+//! docs/decisions/0080-the-lab-bets.md says why the order is random, and why that makes the answer exact.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};

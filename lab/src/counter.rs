@@ -1,4 +1,4 @@
-//! What counts instructions on this machine.
+//! Selects how instructions are counted on this machine.
 
 use crate::{emulator, measure::Measure, perf};
 

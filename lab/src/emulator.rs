@@ -1,5 +1,5 @@
-//! Instructions where the processor's counters are closed: callgrind, of valgrind, emulates a command and all that it
-//! starts. It counts what they do in user space, and each string instruction once a repetition.
+//! Counts instructions where the processor's counters are not available: valgrind's callgrind emulates a command and
+//! everything that it starts. It counts user space only, and a string instruction once for each repetition.
 
 use std::{ffi::OsString, fs, path::Path, process::Command};
 

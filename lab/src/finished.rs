@@ -1,4 +1,4 @@
-//! A comparison that is over: who took part, by which rules, and all runs. Reports are made from it.
+//! Holds a finished comparison: what was compared, by which rules, and all runs. Reports are made from it.
 
 use std::path::PathBuf;
 

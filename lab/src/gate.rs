@@ -1,6 +1,6 @@
-//! `refdb-lab gate`: the instructions of one build beside those that were recorded. The file is in [`record`],
-//! decisions in [`judge`](mod@judge), from values to values. The [`machine`] says which counts are comparable, and
-//! [`accepted`] which slowdowns a commit admits.
+//! Implements `refdb-lab gate`, which compares the instructions of one build with those that were recorded. [`record`]
+//! has the file, and [`judge`](mod@judge) the decisions, which are pure functions. [`machine`] says which counts are
+//! comparable, and [`accepted`] which slowdowns a commit declares.
 
 pub mod accepted;
 pub mod judge;

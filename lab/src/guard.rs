@@ -1,4 +1,4 @@
-//! What a lab that is stopped leaves behind: nothing. Signals become errors, and stray processes end.
+//! Makes sure that a lab which is stopped leaves nothing behind: signals become errors, and stray processes are ended.
 
 use std::{
     fs,

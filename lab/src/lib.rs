@@ -1,11 +1,12 @@
-//! The lab: is one revision of a program slower than another, and since which commit?
+//! The lab finds out whether one revision of a program is slower than another, and since which commit.
 //!
-//! Read in this order: [`scenario`] (the file that says how), [`revision`] (built once, kept) and [`stage`]
-//! (one run). Then come [`measure`] (its values), [`compare`] (runs in turn), [`stats`] (their proof, by bets) and
-//! [`ranks`] (at the last pair). [`work`] is the work of a side, from its [`trace`] and its [`stock`] of refs, and
-//! [`profile`] has its functions. [`bisect`](mod@bisect) searches a history. [`gate`] holds one build against recorded
-//! counts. [`report`] says it in words, [`out`] to other tools, [`page`] over many commits. [`process`], [`counter`],
-//! [`calls`], [`perf`], [`emulator`] and [`progress`] are below them, and `refdb-bench` uses them too.
+//! Read in this order: [`scenario`] (the file that says what to run), [`revision`] (builds, each made once and kept)
+//! and [`stage`] (one run); [`measure`] (the values of a run), [`compare`] (pairs of runs), [`stats`] (the test by
+//! bets) and [`ranks`] (the test after the last pair); [`work`], [`trace`], [`stock`] and [`profile`] (what a side
+//! did, and in which functions); [`bisect`](mod@bisect) (the search through a history) and [`gate`] (one build against
+//! recorded counts); [`report`], [`out`] and [`page`] (results for people, for other tools, and over many commits).
+//! [`process`], [`counter`], [`calls`], [`perf`], [`emulator`] and [`progress`] are the layer below, which
+//! `refdb-bench` uses too.
 
 pub mod bisect;
 pub mod cache;

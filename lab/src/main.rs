@@ -1,4 +1,4 @@
-//! `refdb-lab`: see docs/lab.md.
+//! The command `refdb-lab`, which docs/lab.md describes.
 
 use std::process::ExitCode;
 

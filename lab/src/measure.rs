@@ -1,4 +1,4 @@
-//! The values that a run is measured by, and which of them decides.
+//! Defines the measured values of a run, and which of them decides.
 
 use std::{str::FromStr, time::Duration};
 

@@ -1,5 +1,5 @@
-//! Results for other tools: hyperfine's JSON, Bencher Metric Format, a CSV for Apache Otava, a history of our own.
-//! Texts from finished comparisons; [`write`](write()) puts them where the options say.
+//! Formats finished comparisons for other tools: hyperfine's JSON, Bencher Metric Format, a CSV for Apache Otava, and
+//! a history of our own. [`write`](write()) writes them where the options say.
 
 use std::{fs, io::Write, time::SystemTime};
 

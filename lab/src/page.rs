@@ -1,5 +1,5 @@
-//! `refdb-lab report`: one HTML page from histories, which needs no network and no script.
-//! The parts are [`history`] (lines to series), [`plot`] (series to SVG) and [`table`]. This file puts them together.
+//! Implements `refdb-lab report`: one HTML page from histories, which needs no network and no script. This file
+//! combines [`history`] (lines to series), [`plot`] (series to SVG) and [`table`].
 
 pub mod history;
 pub mod plot;

@@ -1,4 +1,4 @@
-//! The processor's own counters of instructions, through `perf stat`. Most virtual machines have none.
+//! Counts instructions with the processor's own counters, through `perf stat`. Most virtual machines have none.
 
 use std::{ffi::OsString, path::Path, process::Command};
 

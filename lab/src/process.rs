@@ -1,4 +1,4 @@
-//! Running one command: a clean environment, a limit, and how much it used.
+//! Runs one command in a clean environment, with limits, and measures what it used.
 
 use std::{
     fs::File,

@@ -1,4 +1,5 @@
-//! Where the instructions of a run went: callgrind's files to values, and two of these to sentences. Nothing runs here.
+//! Parses callgrind's files into the instructions of each function, and describes in sentences how two of them differ.
+//! Pure functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 

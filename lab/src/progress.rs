@@ -1,4 +1,4 @@
-//! What a run tells meanwhile, on stderr.
+//! Prints the progress of a run to standard error.
 
 use std::io::{IsTerminal, Write};
 

@@ -1,5 +1,5 @@
-//! The last look at paired differences: signed ranks, once no more runs come. It finds more than the bets of
-//! [`crate::stats`], which pay for being asked at any moment. See docs/decisions/0080-the-lab-bets.md.
+//! Tests paired differences by signed ranks, once, after the last run. This detects more than the bets of
+//! [`crate::stats`], which pay for being valid at any moment. See docs/decisions/0080-the-lab-bets.md.
 
 use std::cmp::Reverse;
 

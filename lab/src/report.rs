@@ -1,4 +1,4 @@
-//! What a comparison found, in hyperfine's words, with the verdict below.
+//! Writes what a comparison found, in the style of hyperfine, with the verdict below.
 
 use std::fmt::Write;
 

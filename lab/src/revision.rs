@@ -1,4 +1,5 @@
-//! Revisions of a repository. Each is built once in a worktree of its own and kept elsewhere, by commit and recipe.
+//! Builds revisions of a repository. Each is built once, in a worktree of its own, and kept elsewhere by commit and
+//! build recipe.
 
 use std::{
     cell::RefCell,

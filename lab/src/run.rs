@@ -1,4 +1,4 @@
-//! `refdb-lab run`: two revisions, every combination of the parameters, one verdict each.
+//! Implements `refdb-lab run`: two revisions, every combination of the parameters, and one verdict for each.
 
 use std::{io::Write, time::Instant};
 

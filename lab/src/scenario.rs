@@ -1,5 +1,5 @@
-//! A scenario: how to build a revision, make a state, and which command is measured on it. A file in TOML;
-//! docs/lab.md describes each key.
+//! Reads a scenario, a TOML file that says how to build a revision, how to make a state, and which command is measured
+//! on it. docs/lab.md describes each key.
 
 use std::{collections::BTreeMap, fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Where the runs of a side happen: a fresh copy of its state, `prepare`, the measured `command`, and `check`.
+//! Runs one side: makes a fresh copy of its state, and runs `prepare`, the measured `command`, and `check` in it.
 
 use std::{
     ffi::{OsStr, OsString},

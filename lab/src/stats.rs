@@ -1,6 +1,6 @@
-//! What paired differences say about their centre: pure functions, sound at whichever moment the caller stops looking.
-//! Bets decide before the last difference that it allows, and [`ranks`] at it too.
-//! The method and its sources are in docs/decisions/0080-the-lab-bets.md.
+//! Tests whether paired differences are centred at a value, with pure functions that are valid whenever the caller
+//! stops looking. Bets decide at any time, and [`ranks`] also decide at the last difference that is permitted.
+//! docs/decisions/0080-the-lab-bets.md describes the method and its sources.
 
 use serde::Serialize;
 

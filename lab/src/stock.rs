@@ -1,4 +1,4 @@
-//! How the repositories below a folder keep their refs and objects: files counted, nothing of git asked.
+//! Describes how the repositories below a folder store their refs and objects, by counting files, without running git.
 
 use std::{
     collections::BTreeMap,

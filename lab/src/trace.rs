@@ -1,4 +1,4 @@
-//! The work of one run as strace saw it: programs started, threads, bytes, files. Lines to values; nothing runs here.
+//! Parses the lines of strace into the work of one run: programs started, threads, bytes and files. Pure functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 

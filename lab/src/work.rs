@@ -1,4 +1,4 @@
-//! The work of one run, and how that of two differs, in sentences.
+//! Describes in sentences the work of one run, and how the work of two runs differs.
 
 use std::collections::{BTreeMap, BTreeSet};
 

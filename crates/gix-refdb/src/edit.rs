@@ -1,4 +1,4 @@
-//! Edits: gix-ref's values, refdb's locks, checks and reflogs.
+//! Applies edits in gix-ref's types with refdb's locks, checks and reflogs.
 
 use crate::{
     Error, Result, Store,

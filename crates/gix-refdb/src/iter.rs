@@ -1,4 +1,4 @@
-//! Lists of refs.
+//! Iterates over refs.
 
 use crate::{Result, convert::reference_for_gix};
 use bstr::{BString, ByteSlice};

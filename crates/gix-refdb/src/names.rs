@@ -1,4 +1,4 @@
-//! Which full names a partial name may stand for, in gix-ref's order.
+//! Expands a partial name to the full names that it may stand for, in gix-ref's order.
 
 use bstr::{BStr, BString, ByteSlice};
 use gix_ref::PartialNameRef;

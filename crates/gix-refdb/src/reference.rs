@@ -1,4 +1,4 @@
-//! Where a ref leads.
+//! Follows and peels references.
 
 use crate::{Error, Result, Store, convert::target_for_gix};
 use bstr::BStr;

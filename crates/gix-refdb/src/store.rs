@@ -1,4 +1,4 @@
-//! A repository's refs, found and listed.
+//! Finds and lists the refs of a repository.
 
 use crate::{
     Error, Platform, Result,

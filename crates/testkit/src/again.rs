@@ -1,5 +1,5 @@
-//! A test's own program, run once more as a process that may be killed or limited.
-//! And how long a test waits under an emulator.
+//! Runs the test's own program again as a process that can be killed or limited, and scales the time that a test waits
+//! under an emulator.
 
 use std::{process::Command, time::Duration};
 

@@ -1,5 +1,4 @@
-//! The state after a crash. A workload is stopped at every operation that changes the disk, and its remains are
-//! checked.
+//! Simulates crashes: stops a workload at every operation that changes the disk, and checks what it leaves behind.
 //!
 //! Read in this order: `record` (the workload's operations), `stop`, `disk` (what a disk may remember), `power`.
 

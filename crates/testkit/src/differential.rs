@@ -1,6 +1,7 @@
-//! One program's answers and changes beside real git's. [`Plan::random`] makes up a repository and steps from a seed. A
-//! [`Bench`] builds it twice, does the steps with each program and compares ([`State`]). A [`Difference`] is on purpose
-//! and has its reason. [`minimise`] cuts a plan down to the steps that show a difference.
+//! Compares the answers and changes of a program with those of real git. [`Plan::random`] generates a repository and
+//! steps from a seed. A [`Bench`] builds the repository twice, runs the steps with each program, and compares the
+//! results ([`State`]). A [`Difference`] is an intended deviation and has its reason. [`minimise`] reduces a plan to
+//! the steps that show a difference.
 
 mod bench;
 mod difference;

@@ -1,4 +1,5 @@
-//! What fuzz targets and corruption tests do with bytes that may be anything: everything, and without a panic.
+//! Calls every function on arbitrary bytes, for fuzz targets and corruption tests, which demand that none of them
+//! panics.
 
 use refdb_types::{HashKind, ObjectId};
 use reftable::{Merged, Source, Table, WriteOptions};

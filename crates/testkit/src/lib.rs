@@ -1,9 +1,10 @@
-//! What refdb's tests share. Dev only: it panics with a clear message where a library would return an error.
+//! Shared code of refdb's tests. It is for development only, and panics with a clear message where a library would
+//! return an error.
 //!
-//! Read [`Git`] and [`Repo`] (the oracle: real git, in a clean environment) and [`JGit`] (the other implementation)
-//! first. Then read [`Rng`] and [`names`] (things to try), [`Model`] (the expected result) and [`crash`] (after a kill
-//! or power loss). Last come [`differential`] (command lines beside git's), [`orders`] (of events in a model) and
-//! [`this_program`] (a process to kill).
+//! Begin with [`Git`] and [`Repo`] (real git in a clean environment, which is the oracle) and [`JGit`] (the other
+//! implementation). Continue with [`Rng`] and [`names`] (inputs to try), [`Model`] (the expected result) and [`crash`]
+//! (what a kill or a loss of power leaves). Then read [`differential`] (command lines compared with git's), [`orders`]
+//! (every order of events in a model of a protocol) and [`this_program`] (a process that a test can kill).
 
 mod again;
 pub mod crash;

@@ -1,4 +1,4 @@
-//! Ref names that find faults.
+//! Generates refnames that tend to reveal faults.
 
 use crate::Rng;
 use bstr::BString;

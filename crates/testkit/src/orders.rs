@@ -1,4 +1,4 @@
-//! Every order of events in a small world, for models of a protocol.
+//! Explores every order of events in a small model of a protocol.
 
 use std::{collections::HashSet, fmt::Debug, hash::Hash};
 

@@ -1,4 +1,4 @@
-//! How much of a proof one run makes.
+//! How many cases of a randomized or exhaustive test one run covers.
 
 /// Whether the long proofs are asked for, as in `make test-long`.
 const LONG: &str = "REFDB_TEST_LONG";

@@ -1,4 +1,4 @@
-//! `refdb-lab bisect`: the commits of a real repository, built and run as they are asked for.
+//! Implements `refdb-lab bisect` on the commits of a real repository, which are built and run when they are needed.
 
 use std::{collections::BTreeMap, io::Write, path::Path};
 

@@ -1,4 +1,4 @@
-//! The loop of a search: compare good with bad, judge commits between them, then look at the last step.
+//! Runs a search: compares good with bad, judges commits between them, and then examines the last step.
 
 use anyhow::{Result, ensure};
 

@@ -1,4 +1,4 @@
-//! Which commit is tried next, and when the search is over: values to values.
+//! Decides which commit is tried next, and when the search is over. Pure functions.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The report of a search.
+//! Writes the report of a search.
 
 use anyhow::Result;
 

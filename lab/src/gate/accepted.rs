@@ -1,4 +1,4 @@
-//! Slowdowns that commits accept, by a trailer of their message: `Slower: JOBS: REASON`.
+//! Reads which slowdowns commits accept, from a trailer of their messages: `Slower: JOBS: REASON`.
 
 use std::{path::Path, process::Command};
 

@@ -1,4 +1,4 @@
-//! Which jobs are worse or better than recorded: records to a verdict.
+//! Decides which jobs are worse or better than recorded. Pure functions from records to a verdict.
 
 use super::record::Record;
 

@@ -1,4 +1,4 @@
-//! Everything beside the program that instruction counts depend on.
+//! Describes everything besides the program on which instruction counts depend.
 
 use std::{collections::BTreeMap, env, fs, process::Command};
 

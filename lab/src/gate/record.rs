@@ -1,4 +1,4 @@
-//! What was counted, and the file that keeps it: a line of JSON for each record, the latest last.
+//! Reads and writes recorded counts: a file with a line of JSON for each record, the latest last.
 
 use std::{
     collections::BTreeMap,

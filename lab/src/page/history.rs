@@ -1,4 +1,4 @@
-//! Lines of a history to series of commits: values to values.
+//! Converts the lines of a history to series of commits. Pure functions.
 
 use std::collections::BTreeMap;
 

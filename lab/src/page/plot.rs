@@ -1,5 +1,5 @@
-//! A plot of some series as inline SVG. Places along the width are in percent, so that it fits each screen and text
-//! keeps its size.
+//! Draws a plot of some series as inline SVG. Positions along the width are in percent, so that the plot fits any
+//! screen while text keeps its size.
 
 use std::fmt::Write;
 

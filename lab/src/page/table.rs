@@ -1,4 +1,4 @@
-//! The table of a series, with peers and floors below.
+//! Writes the table of a series, with the rivals and the lower bounds below it.
 
 use std::fmt::Write;
 

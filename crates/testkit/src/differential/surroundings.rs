@@ -1,4 +1,5 @@
-//! What surrounds refs: settings from every place that git reads, hooks, and objects and names that git never writes.
+//! Generates the surroundings of refs: settings from every place that git reads, hooks, and objects and names that git
+//! never writes.
 
 use super::{Part, plan::GIT_DIR};
 use crate::Rng;
