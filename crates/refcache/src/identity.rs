@@ -60,13 +60,17 @@ impl Identity {
         self.inode
     }
 
-    /// Compares the folder and its configuration with what they were. Costs two calls of `stat` if nothing has changed.
+    /// Compares the folder and its configuration with what they were. Costs two calls of `stat` if nothing has changed,
+    /// and on a network file system two opened files.
     pub(crate) fn check(&self, fs: &Fs) -> Result<Verdict> {
-        match fs.stat(&self.folder) {
-            Err(error) if error.is_not_found() => return Ok(Verdict::Gone),
-            Err(error) => return Err(error.into()),
-            Ok(stat) if stat.file_id() != self.inode => return Ok(Verdict::Changed),
-            Ok(_) => {}
+        match fs.find(&self.folder)? {
+            None => return Ok(Verdict::Gone),
+            Some(stat) if stat.file_id() != self.inode => return Ok(Verdict::Changed),
+            Some(_) => {}
+        }
+        if fs.asks_server() {
+            // There the attributes of the configuration prove nothing.
+            return self.compare(fs).map(|(verdict, _)| verdict);
         }
         let mut proof = self.proof.lock().unwrap_or_else(PoisonError::into_inner);
         debug_assert_eq!(proof.is_some(), self.content.is_some(), "a configuration that was read has a proof");
@@ -80,15 +84,22 @@ impl Identity {
             (Some(_), None) => return Ok(Verdict::Gone),
             _ => {}
         }
-        let (content, fresh) = match read(fs, &self.config)? {
-            Some((content, fresh)) => (Some(content), Some(fresh)),
-            None => (None, None),
-        };
-        if content != self.content {
-            return Ok(Verdict::Changed);
+        let (verdict, fresh) = self.compare(fs)?;
+        if verdict == Verdict::Same {
+            *proof = fresh;
         }
-        *proof = fresh;
-        Ok(Verdict::Same)
+        Ok(verdict)
+    }
+
+    /// Reads the configuration and compares it with what it was.
+    fn compare(&self, fs: &Fs) -> Result<(Verdict, Option<Proof>)> {
+        let (content, proof) = read(fs, &self.config)?.unzip();
+        let verdict = match (&content, &self.content) {
+            (content, known) if content == known => Verdict::Same,
+            (None, Some(_)) => Verdict::Gone,
+            _ => Verdict::Changed,
+        };
+        Ok((verdict, proof))
     }
 }
 

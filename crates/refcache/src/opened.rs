@@ -43,6 +43,7 @@ impl Opened {
         repositories: &Repositories,
         counters: &Arc<Counters>,
     ) -> Result<Self> {
+        let fs = &fs.at(git_dir)?;
         let mut environment = Environment::empty(git_dir).with("GIT_DIR", git_dir);
         for setting in &settings.config {
             environment = environment.with_config(setting.as_ref());
@@ -65,9 +66,9 @@ impl Opened {
         }
         let store = builder.open()?;
         counters.git_packs.note(store.settings().git_packs.clone());
-        let trust = settings.trust;
+        let trust = settings.trust.at(fs);
         let reader = match (store.backend_as::<ReftableBackend>(), store.backend_as::<FilesBackend>()) {
-            (Some(backend), _) => Reader::Tables(TablesReader::new(fs, backend, trust, memory, counters, &in_flight)?),
+            (Some(backend), _) => Reader::Tables(TablesReader::new(backend, trust, memory, counters, &in_flight)?),
             (_, Some(backend)) => {
                 let reader = FilesReader::new(fs, backend, store.hash(), trust, memory, counters, &in_flight);
                 Reader::Files(Box::new(reader))

@@ -18,7 +18,6 @@ use refdb::{
     transaction::ObjectCheck,
 };
 use refdb_types::{ObjectId, Scope, is_pseudo};
-use refdb_vfs::Fs;
 use reftable::{
     MergedRefCursor, RefRecord, RefValue,
     stack::{Snapshot, Stack},
@@ -34,7 +33,6 @@ use std::{
 
 /// Reads refs from a stack of reftables, which is current as long as its list of tables is the same.
 pub(crate) struct TablesReader {
-    fs: Fs,
     stack: Stack,
     trust: TrustSettings,
     memory: Arc<Memory>,
@@ -63,7 +61,6 @@ struct Belief {
 
 impl TablesReader {
     pub(crate) fn new(
-        fs: &Fs,
         backend: &ReftableBackend,
         trust: TrustSettings,
         memory: &Arc<Memory>,
@@ -73,7 +70,6 @@ impl TablesReader {
         let stack = backend.stack()?;
         let snapshot = stack.snapshot();
         Ok(TablesReader {
-            fs: fs.clone(),
             seen: AtomicU64::new(snapshot.sequence()),
             before: 0,
             charge: Mutex::new(memory.pages.charge(bytes_of(&snapshot))),
@@ -123,13 +119,7 @@ impl TablesReader {
     /// Looks at the list of tables, as far as its attributes are trusted.
     fn look(&self) -> Result<Answer<Snapshot>> {
         let fresh = match self.trust.tables_list {
-            Trust::Always => self.stack.refresh()?,
-            Trust::AfterOpen => {
-                // Opening only makes a network file system ask its server; the stat shows whether the list was
-                // replaced.
-                let _open = self.fs.open(self.stack.list_path());
-                self.stack.refresh()?
-            }
+            Trust::Always | Trust::AfterOpen => self.stack.refresh()?,
             Trust::Never => self.stack.reload()?,
         };
         let is_new = fresh.sequence() != self.seen.load(Relaxed);

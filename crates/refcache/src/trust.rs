@@ -1,11 +1,13 @@
 //! When a cached answer counts as current. The settings and their meaning are JGit's.
 
+use refdb_vfs::Fs;
 use std::{fmt, time::Duration};
 
 /// How far the attributes of a file (`stat`) are trusted to show that its content has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Trust {
-    /// Equal attributes mean equal content, unless the time stamp is too recent for the clock of the file system.
+    /// Equal attributes mean equal content, unless the time stamp is too recent for the clock of the file system. On a
+    /// network file system it means the same as [`AfterOpen`](Self::AfterOpen).
     #[default]
     Always,
     /// Attributes are trusted after the file has been opened, which makes clients of network file systems ask the
@@ -63,6 +65,18 @@ impl TrustSettings {
             tables_list: trust(get, "core.trustTablesListStat")?.unwrap_or(common),
             believe,
         })
+    }
+
+    /// The settings that apply to files on `fs`. On a network file system `always` means `after_open`, because a client
+    /// may have old attributes of one file and new ones of another, so that a ref would go back to an earlier value.
+    pub(crate) fn at(self, fs: &Fs) -> Self {
+        let at = |trust| if trust == Trust::Always && fs.asks_server() { Trust::AfterOpen } else { trust };
+        TrustSettings {
+            packed_refs: at(self.packed_refs),
+            loose_refs: at(self.loose_refs),
+            tables_list: at(self.tables_list),
+            believe: self.believe,
+        }
     }
 }
 

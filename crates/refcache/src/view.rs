@@ -510,10 +510,12 @@ impl View {
     fn ask<T>(&self, question: impl Fn(&Opened) -> Result<Answer<T>>) -> Result<T> {
         self.be_used();
         let mut opened = self.opened()?;
-        for _ in 0..ATTEMPTS_MAX {
+        for attempts_left in (0..ATTEMPTS_MAX).rev() {
             match question(&opened) {
                 Ok(Answer::Validated(answer)) => return Ok(answer),
                 Ok(Answer::NeedsRevalidation(answer)) if opened.is_same()? => return Ok(answer),
+                // Another machine has removed a file while it was read; a new look finds what replaced it.
+                Err(error) if error.is_stale() && attempts_left > 0 => {}
                 Err(error) if opened.is_same()? => return Err(error),
                 _ => opened = self.reopen(Some(&opened))?,
             }

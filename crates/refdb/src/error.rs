@@ -122,6 +122,20 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The operation on a file that failed, if that is what went wrong.
+    pub fn io(&self) -> Option<&refdb_vfs::Error> {
+        use reftable::stack::StackError;
+        match self {
+            Error::Io(error) | Error::Stack(StackError::Io(error)) => Some(error),
+            Error::Table(reftable::Error::Io(error)) | Error::Stack(StackError::Table(reftable::Error::Io(error))) => {
+                Some(error)
+            }
+            _ => None,
+        }
+    }
+}
+
 impl From<refdb_repo::ObjectError> for Error {
     fn from(error: refdb_repo::ObjectError) -> Self {
         match error {

@@ -64,6 +64,15 @@ pub enum Reading {
     Shared(Arc<BlockCache>, Arc<PageBudget>),
 }
 
+/// The memory for blocks of reftables where a file cannot be mapped that the caller wants mapped.
+const UNMAPPED_BYTES: usize = 16 << 20;
+
+impl Reading {
+    fn without_mappings(self) -> Self {
+        if let Reading::Mapped = self { Reading::Cached(UNMAPPED_BYTES) } else { self }
+    }
+}
+
 struct StoreContext {
     objects: Arc<dyn ObjectCheck + Send>,
     committer: Committer,
@@ -91,6 +100,9 @@ pub enum Resolved {
 impl Store {
     fn assemble(repository: Repository, environment: Environment, builder: StoreBuilder) -> Result<Self> {
         let StoreBuilder { fs, reading, syncing, objects, committer, commit_observer, memory, .. } = builder;
+        let fs = if memory.is_some() { fs } else { fs.at(repository.refs_dir())? };
+        // Another machine can remove a file that is mapped, which would end this process.
+        let reading = if fs.asks_server() { reading.without_mappings() } else { reading };
         let own_objects = Arc::new(Objects::of(&repository, &environment));
         let objects = objects.unwrap_or_else(|| Arc::clone(&own_objects) as Arc<dyn ObjectCheck + Send>);
         let branch = || if memory.is_some() { None } else { branch_of(&fs, &repository) };

@@ -28,16 +28,25 @@ impl JGit {
     pub fn open_with_ssh(repo: &Repo, ssh: Option<&Path>) -> Self {
         assert_eq!(repo.hash(), HashKind::Sha1, "JGit knows SHA-1 only");
         repo.config("reftable.autoRefresh", "true");
+        Self::start(repo.git_dir(), ssh, &|java| repo.command(java))
+    }
+
+    /// Starts JGit on a repository that is not the testkit's own, with its configuration as it is.
+    pub fn open_dir(git_dir: &Path) -> Self {
+        Self::start(git_dir, None, &|java| Command::new(java))
+    }
+
+    fn start(git_dir: &Path, ssh: Option<&Path>, command: &dyn Fn(&str) -> Command) -> Self {
         let driver = driver();
         let java = std::fs::read_to_string(driver.join("java")).expect("the driver names its java");
         // JGit measures the file system's clock for seconds, once for each home.
         let home = driver.join("home");
-        let mut command = repo.command(java.trim());
+        let mut command = command(java.trim());
         // A quick start is worth more than a quick run: tests ask a few thousand questions at most.
         command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]);
         command.arg(format!("-Duser.home={}", home.display())).env("HOME", &home).env("XDG_CONFIG_HOME", &home);
         command.envs(ssh.map(|ssh| ("GIT_SSH", ssh)));
-        command.arg("-jar").arg(driver.join("jgit-driver.jar")).arg(repo.git_dir());
+        command.arg("-jar").arg(driver.join("jgit-driver.jar")).arg(git_dir);
         let mut child = spawn(command);
         let stdin = child.stdin.take().expect("stdin is piped");
         let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));

@@ -1,4 +1,4 @@
-use crate::{Error, Op, Result, Stat, Verdict, io_hooks::IoHooks};
+use crate::{Error, Op, Result, Stat, Verdict, io_hooks::IoHooks, network};
 use std::{
     io::{self, Read, Write},
     os::unix::fs::{FileExt, PermissionsExt},
@@ -54,6 +54,12 @@ impl File {
             Ok(metadata) => Ok(Stat::of(&metadata)),
             Err(source) => Err(Error::new("stat", &self.path, source)),
         }
+    }
+
+    /// The handle by which the server of a network file system knows the open file. Unlike an inode number it is never
+    /// reused. `None` if the file system has no handles.
+    pub fn server_handle(&self) -> Option<Box<[u8]>> {
+        network::server_handle(&self.inner)
     }
 
     /// The number of names (hard links) of the open file.

@@ -2,7 +2,7 @@
 
 use crate::{EntryKind, Error, File, Fs, Op, Result, Stat, io_hooks::IoHooks};
 use rustix::{
-    fd::{AsFd, OwnedFd},
+    fd::OwnedFd,
     fs::{AtFlags, CWD, FileType, Mode, OFlags, SeekFrom},
 };
 use std::{
@@ -24,6 +24,8 @@ pub struct Folder {
     hooks: IoHooks,
     inner: OwnedFd,
     path: PathBuf,
+    /// See [`Fs::asks_server`].
+    asks_server: bool,
 }
 
 impl std::fmt::Debug for Folder {
@@ -35,20 +37,30 @@ impl std::fmt::Debug for Folder {
 impl Fs {
     /// Opens a folder, through symbolic links if the path has any.
     pub fn folder(&self, path: &Path) -> Result<Folder> {
-        Folder::open_at(self.hooks(), CWD, path, FLAGS, path.to_owned())
+        self.open_folder(path, FLAGS)
     }
 
     /// Opens a folder that must not be a symbolic link itself. A link is reported as "not a folder", which
     /// [`Error::is_not_found`] includes.
     pub fn folder_no_follow(&self, path: &Path) -> Result<Folder> {
-        Folder::open_at(self.hooks(), CWD, path, FLAGS | OFlags::NOFOLLOW, path.to_owned())
+        self.open_folder(path, FLAGS | OFlags::NOFOLLOW)
+    }
+
+    fn open_folder(&self, path: &Path, flags: OFlags) -> Result<Folder> {
+        match self.opening(path, || rustix::fs::open(path, flags, Mode::empty())) {
+            Ok(inner) => {
+                let (hooks, path) = (self.hooks().clone(), path.to_owned());
+                Ok(Folder { hooks, inner, path, asks_server: self.asks_server() })
+            }
+            Err(source) => Err(Error::new("read the folder", path, source)),
+        }
     }
 }
 
 impl Folder {
-    fn open_at(hooks: &IoHooks, at: impl AsFd + Copy, name: &Path, flags: OFlags, path: PathBuf) -> Result<Self> {
-        match hooks.opening(|| rustix::fs::openat(at, name, flags, Mode::empty())) {
-            Ok(inner) => Ok(Folder { hooks: hooks.clone(), inner, path }),
+    fn open_in(&self, name: &Path, flags: OFlags, path: PathBuf) -> Result<Self> {
+        match self.hooks.opening(|| rustix::fs::openat(&self.inner, name, flags, Mode::empty())) {
+            Ok(inner) => Ok(Folder { hooks: self.hooks.clone(), inner, path, asks_server: self.asks_server }),
             Err(source) => Err(Error::new("read the folder", &path, source)),
         }
     }
@@ -69,13 +81,13 @@ impl Folder {
     /// Opens a folder in this one, unless it is a symbolic link.
     pub fn folder(&self, name: &OsStr) -> Result<Self> {
         let flags = FLAGS | OFlags::NOFOLLOW;
-        Folder::open_at(&self.hooks, self.inner.as_fd(), Path::new(name), flags, self.path.join(name))
+        self.open_in(Path::new(name), flags, self.path.join(name))
     }
 
     /// Another descriptor of this folder.
     pub(crate) fn again(&self) -> Result<Self> {
         match self.hooks.opening(|| self.inner.try_clone()) {
-            Ok(inner) => Ok(Folder { hooks: self.hooks.clone(), inner, path: self.path.clone() }),
+            Ok(inner) => Ok(Folder { hooks: self.hooks.clone(), inner, path: self.path.clone(), ..*self }),
             Err(source) => Err(Error::new("read the folder", &self.path, source)),
         }
     }
@@ -99,7 +111,7 @@ impl Folder {
     /// Opens the folder that this one is in, which must be the one with that [`id`](Self::id).
     pub(crate) fn above(&self, id: (u64, u64)) -> Result<Self> {
         let path = self.path.parent().unwrap_or(&self.path).to_owned();
-        let above = Folder::open_at(&self.hooks, self.inner.as_fd(), Path::new(".."), FLAGS, path)?;
+        let above = self.open_in(Path::new(".."), FLAGS, path)?;
         if above.id()? != id {
             let moved = io::Error::other("it was moved meanwhile");
             return Err(Error::new("go on from the folder", &self.path, moved));
@@ -167,8 +179,12 @@ impl Folder {
 
     /// Stats an entry; `None` if there is none.
     pub(crate) fn find(&self, name: &OsStr) -> Result<Option<Stat>> {
+        if self.asks_server {
+            // So that the client looks the name up again if the folder has changed.
+            drop(self.open_in(Path::new("."), FLAGS, self.path.clone())?);
+        }
         let stat = rustix::fs::statat(&self.inner, name, AtFlags::SYMLINK_NOFOLLOW);
-        Stat::found(stat, &self.path.join(name))
+        Stat::found(stat.map(|raw| Stat::of_raw(&raw)).map_err(Into::into), &self.path.join(name))
     }
 
     /// Creates a new, empty file; fails if the name exists. `mode` is subject to the process's umask.

@@ -7,7 +7,8 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    fmt, io,
+    fmt,
+    io::{self, Read},
     ops::ControlFlow,
     os::{
         fd::AsRawFd,
@@ -28,6 +29,7 @@ const LARGER_FILE_BYTES: usize = 16 << 10;
 pub struct Fs {
     hooks: IoHooks,
     signs_locks: bool,
+    asks_server: bool,
     heir: Option<Weak<dyn RecoveryHandler>>,
 }
 
@@ -97,6 +99,15 @@ impl Fs {
         self.signs_locks
     }
 
+    pub(crate) fn asking_server(self, asks_server: bool) -> Self {
+        Fs { asks_server, ..self }
+    }
+
+    /// Whether names are looked up on the server of a network file system; see [`Fs::at`].
+    pub fn asks_server(&self) -> bool {
+        self.asks_server
+    }
+
     pub(crate) fn hooks(&self) -> &IoHooks {
         &self.hooks
     }
@@ -129,7 +140,7 @@ impl Fs {
 
     fn open_as(&self, options: &mut std::fs::OpenOptions, path: &Path, flags: OFlags) -> Result<File> {
         options.custom_flags(flags.bits() as i32);
-        match self.hooks.opening(|| options.open(path)) {
+        match self.opening(path, || options.open(path)) {
             Ok(inner) => Ok(self.file(inner, path)),
             Err(source) => Err(Error::new("open", path, source)),
         }
@@ -137,17 +148,23 @@ impl Fs {
 
     /// Reads a whole file.
     pub fn read(&self, path: &Path) -> Result<Vec<u8>> {
-        self.hooks.opening(|| std::fs::read(path)).map_err(|source| Error::new("read", path, source))
+        let read = || {
+            let mut bytes = Vec::new();
+            let mut file = self.opening(path, || std::fs::File::open(path))?;
+            file.read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        self.reading(path, read).map_err(|source| Error::new("read", path, source))
     }
 
     /// Reads a whole small file into `buffer`, which is cleared first, with as few system calls as possible, because
     /// start-up is a third of a command that reads one ref. A symbolic link is followed only if `follow` is set.
     pub fn read_small(&self, path: &Path, follow: bool, buffer: &mut Vec<u8>) -> Result<()> {
-        buffer.clear();
         let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-        let mut read = || -> io::Result<()> {
+        let read = || -> io::Result<()> {
+            buffer.clear();
             let flags = OFlags::RDONLY | OFlags::CLOEXEC | link;
-            let file = self.hooks.opening(|| rustix::fs::open(path, flags, Mode::empty()))?;
+            let file = self.opening(path, || rustix::fs::open(path, flags, Mode::empty()))?;
             // On the stack, whose page is there already. A roomy buffer on the heap costs a page fault for each file.
             let mut small = [0; SMALL_FILE_BYTES];
             loop {
@@ -167,7 +184,7 @@ impl Fs {
                 }
             }
         };
-        read().map_err(|source| Error::new("read", path, source))
+        self.reading(path, read).map_err(|source| Error::new("read", path, source))
     }
 
     /// Whether this process may execute the file, or enter the folder.
@@ -190,29 +207,23 @@ impl Fs {
 
     /// Stats what a path leads to, following symbolic links.
     pub fn stat(&self, path: &Path) -> Result<Stat> {
-        match std::fs::metadata(path) {
-            Ok(metadata) => Ok(Stat::of(&metadata)),
-            Err(source) => Err(Error::new("stat", path, source)),
-        }
+        self.attributes(path, AtFlags::empty()).map_err(|source| Error::new("stat", path, source))
     }
 
     /// Stats the path itself, even if it is a symbolic link.
     pub fn stat_link(&self, path: &Path) -> Result<Stat> {
-        match std::fs::symlink_metadata(path) {
-            Ok(metadata) => Ok(Stat::of(&metadata)),
-            Err(source) => Err(Error::new("stat", path, source)),
-        }
+        self.attributes(path, AtFlags::SYMLINK_NOFOLLOW).map_err(|source| Error::new("stat", path, source))
     }
 
     /// As [`Fs::stat`], but returns `None` if there is nothing. This avoids the cost of an error for callers to whom
     /// that happens all the time.
     pub fn find(&self, path: &Path) -> Result<Option<Stat>> {
-        Stat::found(rustix::fs::stat(path), path)
+        Stat::found(self.attributes(path, AtFlags::empty()), path)
     }
 
     /// As [`Fs::stat_link`], but returns `None` if there is nothing.
     pub fn find_link(&self, path: &Path) -> Result<Option<Stat>> {
-        Stat::found(rustix::fs::lstat(path), path)
+        Stat::found(self.attributes(path, AtFlags::SYMLINK_NOFOLLOW), path)
     }
 
     /// The content of a symbolic link.

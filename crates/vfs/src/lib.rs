@@ -19,6 +19,7 @@ mod io_hooks;
 mod lock;
 mod mapping;
 mod nearby;
+mod network;
 mod op;
 mod path;
 mod planted;

@@ -25,12 +25,19 @@ impl<'f> Nearby<'f> {
 
     /// As [`Fs::find_link`].
     pub fn find_link(&mut self, path: &Path) -> Result<Option<Stat>> {
+        if self.fs.asks_server() {
+            return self.fs.find_link(path);
+        }
         let (folder, name) = self.place(path);
-        Stat::found(rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW), path)
+        let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        Stat::found(stat.map(|raw| Stat::of_raw(&raw)).map_err(Into::into), path)
     }
 
     /// As [`Fs::open`].
     pub fn open(&mut self, path: &Path) -> Result<File> {
+        if self.fs.asks_server() {
+            return self.fs.open(path);
+        }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let fs = self.fs;
         let (folder, name) = self.place(path);

@@ -1,5 +1,6 @@
 use crate::{Error, Result};
 use std::{
+    io::ErrorKind,
     os::unix::fs::MetadataExt,
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
@@ -42,12 +43,27 @@ impl Stat {
     }
 
     /// What a stat says, if there is something.
-    pub(crate) fn found(stat: rustix::io::Result<rustix::fs::Stat>, path: &Path) -> Result<Option<Self>> {
+    pub(crate) fn found(stat: std::io::Result<Stat>, path: &Path) -> Result<Option<Self>> {
         match stat {
-            Ok(raw) => Ok(Some(Stat::of_raw(&raw))),
+            Ok(stat) => Ok(Some(stat)),
             // A plain file where a folder was expected means the same: see [`Error::is_not_found`].
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(None),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
             Err(source) => Err(Error::new("stat", path, source)),
+        }
+    }
+
+    pub(crate) fn of_statx(raw: &rustix::fs::Statx) -> Self {
+        let nanos = |time: rustix::fs::StatxTimestamp| {
+            i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+        };
+        Stat {
+            device: rustix::fs::makedev(raw.stx_dev_major, raw.stx_dev_minor),
+            inode: raw.stx_ino,
+            len_bytes: raw.stx_size,
+            modified_nanos: nanos(raw.stx_mtime),
+            changed_nanos: nanos(raw.stx_ctime),
+            uid: raw.stx_uid,
+            mode: raw.stx_mode.into(),
         }
     }
 

@@ -1,5 +1,5 @@
 use super::FilesReader;
-use crate::{Error, Result, Trust, broken::broken_ref, name_cache::Loose};
+use crate::{Result, Trust, broken::broken_ref, name_cache::Loose};
 use bstr::BStr;
 use refdb::{
     BrokenRef, Target,
@@ -14,9 +14,6 @@ thread_local! {
     static PATH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// How often a stale file handle of a network file system is tolerated before it is an error.
-const STALE_MAX: usize = 3;
-
 impl FilesReader {
     /// Looks up a loose ref. Returns whether its file was read, which is avoided if `known`, the earlier result, is
     /// current.
@@ -24,7 +21,7 @@ impl FilesReader {
         let mut buffer = PATH.take();
         // A name that cannot be a path has no loose ref.
         let looked = match self.backend.ref_path_into(name, &mut buffer) {
-            true => self.look_again_if_stale(name, Path::new(OsStr::from_bytes(&buffer)), known),
+            true => self.look(name, Path::new(OsStr::from_bytes(&buffer)), known),
             false => Ok(None),
         };
         PATH.set(buffer);
@@ -35,26 +32,16 @@ impl FilesReader {
         looked
     }
 
-    fn look_again_if_stale(&self, name: &BStr, path: &Path, known: Option<&Loose>) -> Result<Option<(Loose, bool)>> {
-        let mut attempts_left = STALE_MAX;
-        loop {
-            attempts_left -= 1;
-            match self.look(name, path, known) {
-                Err(Error::Store(refdb::Error::Io(error))) if error.is_stale() && attempts_left > 0 => {}
-                looked => return looked,
-            }
-        }
-    }
-
     fn look(&self, name: &BStr, path: &Path, known: Option<&Loose>) -> Result<Option<(Loose, bool)>> {
         let stat = match self.trust.loose_refs {
             Trust::Always => match self.fs.find_link(path)? {
                 None => return Ok(None),
                 Some(stat) => stat,
             },
-            // The file is read in any case. Opening it, or its folder if it is missing, makes a network file system ask
-            // its server.
-            Trust::AfterOpen | Trust::Never => return self.open(name, path),
+            Trust::AfterOpen | Trust::Never => {
+                let target = self.read(name, path)?;
+                return Ok(target.map(|target| (Loose { stat: NO_STAT, is_racy: true, target }, true)));
+            }
         };
         if stat.is_dir() {
             return Ok(None);
@@ -69,17 +56,6 @@ impl FilesReader {
         // Taken before the file is read, so that the next stat differs if the file is replaced later.
         let is_racy = stat.is_racy(now_nanos()) || stat.is_symlink();
         Ok(self.read(name, path)?.map(|target| (Loose { stat, is_racy, target }, true)))
-    }
-
-    fn open(&self, name: &BStr, path: &Path) -> Result<Option<(Loose, bool)>> {
-        let mut target = self.read(name, path)?;
-        if target.is_none()
-            && let Some(folder) = path.parent()
-            && self.fs.open(folder).is_ok()
-        {
-            target = self.read(name, path)?;
-        }
-        Ok(target.map(|target| (Loose { stat: NO_STAT, is_racy: true, target }, true)))
     }
 
     fn read(&self, name: &BStr, path: &Path) -> Result<Option<Target>> {

@@ -190,7 +190,12 @@ impl FilesReader {
 
     /// The entries of a folder; none if there is no such folder.
     fn entries(&self, name: &BStr) -> Result<Arc<[BString]>> {
-        let stat = match self.fs.find(&self.backend.folder_path(name)) {
+        let found = match self.trust.loose_refs {
+            Trust::Always => self.fs.find(&self.backend.folder_path(name)),
+            // The folder is opened in any case, which makes a network file system ask its server.
+            Trust::AfterOpen | Trust::Never => Ok(Some(NO_STAT)),
+        };
+        let stat = match found {
             Err(error) if !error.is_too_long() => return Err(error.into()),
             Err(_) | Ok(None) => {
                 self.notice_gone(name);
@@ -198,7 +203,7 @@ impl FilesReader {
             }
             Ok(Some(stat)) => stat,
         };
-        if self.trust.loose_refs == Trust::Always
+        if stat != NO_STAT
             && let Some(known) = self.folders().known.get(name)
             && known.stat == stat
             && !known.is_racy

@@ -60,7 +60,8 @@ impl Stack {
         self.0.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether [`snapshot`](Self::snapshot) is still the state on disk; this takes one stat call.
+    /// Whether [`snapshot`](Self::snapshot) is still the state on disk; this takes one stat call, or on a
+    /// network file system the reading of `tables.list`.
     ///
     /// # Errors
     ///
@@ -116,7 +117,7 @@ impl Stack {
         // The rename is the point of no return, so everything that can fail comes before it.
         let merged = merge(&tables)?;
         let mut publisher = self.publisher();
-        let file = lock.commit()?;
+        let file = lock.commit()?.filter(|_| !self.fs().asks_server());
         let snapshot = Snapshot::new(*publisher.sequence + 1, ListFile::new(content, file), tables, merged);
         publisher.publish(&snapshot);
         Ok(snapshot)

@@ -107,7 +107,8 @@ impl fmt::Debug for Snapshot {
 ///
 /// The list is always replaced by a rename and never changed in place. Because this keeps the file open, its inode
 /// cannot be given to another file, so a file of the same identity under that name proves that the list has not been
-/// replaced.
+/// replaced. On a network file system the file is not kept open, since it would stay readable under its name after
+/// another machine has replaced it, and the content is compared instead.
 #[derive(Debug)]
 pub(super) struct ListFile {
     pub(super) content: Vec<u8>,
@@ -121,30 +122,30 @@ impl ListFile {
         ListFile { content: Vec::new(), file: None, identity: OnceLock::new() }
     }
 
-    /// A list with this content, and its open file.
+    /// A list with this content, and its open file if that is kept.
     pub(super) fn new(content: Vec<u8>, file: Option<File>) -> Self {
         ListFile { content, file, identity: OnceLock::new() }
     }
 
     /// Reads the list at `path`. Reading is cheapest if the list is about as long as this one.
     pub(super) fn read_again(&self, fs: &Fs, path: &Path) -> Result<Self, refdb_vfs::Error> {
-        let mut attempts_left = 3;
-        loop {
-            attempts_left -= 1;
-            let file = match fs.open(path) {
-                Err(error) if error.is_not_found() => return Ok(Self::absent()),
-                file => file?,
-            };
-            match read_whole(&file, self.content.len() + 512) {
-                // On a network file system the file was replaced after it had been opened.
-                Err(error) if error.is_stale() && attempts_left > 0 => {}
-                content => return Ok(Self::new(content?, Some(file))),
-            }
+        let read = match fs.asks_server() {
+            true => fs.read(path).map(|content| Self::new(content, None)),
+            false => fs
+                .open(path)
+                .and_then(|file| Ok(Self::new(read_whole(&file, self.content.len() + 512)?, Some(file)))),
+        };
+        match read {
+            Err(error) if error.is_not_found() => Ok(Self::absent()),
+            read => read,
         }
     }
 
-    /// Whether the file at `path` is still this one; this takes one stat call.
+    /// Whether the list at `path` is still this one; this takes one stat call on a local file system.
     pub(super) fn is_current(&self, fs: &Fs, path: &Path) -> Result<bool, refdb_vfs::Error> {
+        if fs.asks_server() {
+            return Ok(self.read_again(fs, path)?.content == self.content);
+        }
         let found = fs.find(path)?.as_ref().map(Stat::file_id);
         let Some(file) = &self.file else { return Ok(found.is_none()) };
         let own = match self.identity.get() {

@@ -5,7 +5,8 @@ use super::{RefStorage, RepositoryError, format::Format};
 use refdb_vfs::{Fs, Stat};
 use std::path::PathBuf;
 
-/// The format of a repository's refs when it was opened, and what proves with a single stat that it is unchanged.
+/// The format of a repository's refs when it was opened, and what proves with a single stat that it is unchanged. On a
+/// network file system the configuration is read again instead.
 #[derive(Clone, Debug)]
 pub struct FormatWatch {
     pub(super) config: PathBuf,
@@ -23,9 +24,12 @@ impl FormatWatch {
     /// [`RepositoryError`] if they have another format or are in another place by now.
     pub fn check(&self, fs: &Fs) -> Result<(), RepositoryError> {
         debug_assert!(self.config.starts_with(&self.common_dir), "the file is the repository's: {:?}", self.config);
-        let now = fs.find(&self.config)?;
-        if now.is_none() || now == self.seen {
-            return Ok(());
+        // The attributes that the client of a network file system has may be old.
+        if !fs.asks_server() {
+            let now = fs.find(&self.config)?;
+            if now.is_none() || now == self.seen {
+                return Ok(());
+            }
         }
         let mut text = Vec::new();
         match fs.read_small(&self.config, true, &mut text) {

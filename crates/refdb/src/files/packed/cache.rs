@@ -31,36 +31,57 @@ struct Latest {
 }
 
 /// One packed-refs file as it was when it was opened.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PackedFile {
     /// The records of the file.
-    pub packed: Packed,
+    pub packed: Arc<Packed>,
     /// The number of this file among those that the store has opened. What was read from a file is valid as long as the
     /// present file has the same generation.
     pub generation: u64,
-    /// The open file with its stat; `None` if packed-refs does not exist. The inode of an open file is not reused, so
-    /// an equal stat proves that the file is still the same.
-    pub(crate) file: Option<(Arc<File>, Stat)>,
+    /// What the file looked like when it was opened; `None` if packed-refs does not exist.
+    pub(crate) found: Option<Found>,
+    /// The open file. On a local file system it is held open, so that its inode is not reused and an equal stat proves
+    /// that the file is still the same. On a network file system each question opens the file and closes it again,
+    /// because a file that is held open stays readable under its name on this machine after another one replaced it.
+    pub(crate) file: Option<Arc<File>>,
     /// Whether the file was changed so shortly before it was opened that its stat cannot reveal a later change in
     /// place.
     is_racy: bool,
     /// The bytes of a file that was read completely; pages are charged one by one.
-    _charge: Option<Charge>,
+    _charge: Option<Arc<Charge>>,
+}
+
+/// What distinguishes one packed-refs file from another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    pub(crate) stat: Stat,
+    /// On a network file system: its server's handle of the file, which no other file ever has.
+    handle: Option<Box<[u8]>>,
+}
+
+/// A packed-refs file that was opened and not read yet.
+struct Opened {
+    file: Arc<File>,
+    found: Found,
+    is_racy: bool,
 }
 
 /// Identifies a packed-refs file without its content.
 #[derive(Debug)]
 pub(crate) struct PackedProof {
-    file: Option<(Arc<File>, Stat)>,
+    found: Option<Found>,
     is_racy: bool,
+    _file: Option<Arc<File>>,
 }
 
 impl PackedProof {
     /// Whether this very file lies unchanged at `path` now. Moving a file changes only its ctime.
     pub(crate) fn is_at(&self, fs: &Fs, path: &Path) -> Result<bool> {
-        Ok(match (&self.file, fs.find_link(path)?) {
+        Ok(match (&self.found, fs.find_link(path)?) {
             (None, None) => true,
-            (Some((_, then)), Some(now)) => !self.is_racy && Stat { changed_nanos: then.changed_nanos, ..now } == *then,
+            (Some(Found { stat: then, .. }), Some(now)) => {
+                !self.is_racy && Stat { changed_nanos: then.changed_nanos, ..now } == *then
+            }
             _ => false,
         })
     }
@@ -69,17 +90,23 @@ impl PackedProof {
 impl PackedFile {
     /// An identity by which the file can be recognised later.
     pub(crate) fn proof(&self) -> PackedProof {
-        PackedProof { file: self.file.clone(), is_racy: self.is_racy }
+        PackedProof { found: self.found.clone(), is_racy: self.is_racy, _file: self.file.clone() }
     }
 
     /// Whether packed-refs exists.
     pub fn exists(&self) -> bool {
-        self.file.is_some()
+        self.found.is_some()
     }
 
     /// The stat of the file when it was opened; `None` if there is no file.
     pub fn stat(&self) -> Option<Stat> {
-        self.file.as_ref().map(|(_, stat)| *stat)
+        self.found.as_ref().map(|found| found.stat)
+    }
+
+    /// The same file, opened again or closed.
+    fn through(&self, file: Option<Arc<File>>) -> Self {
+        let packed = self.packed.through(file.clone()).map_or_else(|| Arc::clone(&self.packed), Arc::new);
+        PackedFile { packed, file, ..self.clone() }
     }
 }
 
@@ -99,13 +126,36 @@ pub enum Look {
 /// The longest packed-refs that is read completely at once. A longer one is mapped or read page by page.
 const WHOLE_LEN_MAX: u64 = 64 << 10;
 
+/// How often a file that another machine replaces while it is read is opened again.
+const STALE_MAX: usize = 8;
+
+impl Latest {
+    /// Counts a file that is opened next. Returns the stat of the file whose promise to be sorted is not believed.
+    fn next(&mut self) -> Option<Stat> {
+        if let Some(file) = &self.file
+            && let (Some(stat), Some(disorder)) = (file.stat(), file.packed.disorder())
+        {
+            self.distrusted = Some((stat, disorder.clone()));
+        }
+        self.opened += 1;
+        let before = self.file.as_ref().map_or(0, |file| file.generation);
+        assert!(before < self.opened, "each file that is opened has a number of its own: {before}");
+        self.distrusted.as_ref().map(|(stat, _)| *stat)
+    }
+}
+
 impl PackedCache {
     pub(crate) fn new(path: PathBuf) -> Self {
         PackedCache { path, latest: Mutex::default() }
     }
 
     /// The present packed-refs, validated as `look` says. Readers must look at loose refs first.
+    ///
+    /// On a network file system, every look opens the file.
     pub(crate) fn get(&self, options: &FilesOptions, look: Look) -> Result<Arc<PackedFile>> {
+        if options.fs.asks_server() {
+            return self.get_from_server(options, look);
+        }
         // Validated without the mutex, for which other threads would wait.
         let known = self.latest().file.clone();
         if let Some(known) = &known
@@ -120,18 +170,39 @@ impl PackedCache {
         {
             return Ok(Arc::clone(other));
         }
-        if let Some(file) = &latest.file
-            && let (Some(stat), Some(disorder)) = (file.stat(), file.packed.disorder())
-        {
-            latest.distrusted = Some((stat, disorder.clone()));
-        }
-        latest.opened += 1;
-        let before = latest.file.as_ref().map_or(0, |file| file.generation);
-        assert!(before < latest.opened, "each file that is opened has a number of its own: {before}");
-        let distrusted = latest.distrusted.as_ref().map(|(stat, _)| *stat);
-        let fresh = Arc::new(self.open(options, latest.opened, distrusted)?);
+        let distrusted = latest.next();
+        let fresh = Arc::new(self.read(options, self.open(options)?, latest.opened, distrusted)?);
         debug_assert!(fresh.exists() || fresh.packed.end() == 0, "no file has no records");
         latest.file = Some(Arc::clone(&fresh));
+        Ok(fresh)
+    }
+
+    fn get_from_server(&self, options: &FilesOptions, look: Look) -> Result<Arc<PackedFile>> {
+        let mut attempts_left = STALE_MAX;
+        loop {
+            attempts_left -= 1;
+            match self.get_opened(options, look) {
+                Err(crate::Error::Io(error)) if error.is_stale() && attempts_left > 0 => {}
+                got => return got.map(Arc::new),
+            }
+        }
+    }
+
+    fn get_opened(&self, options: &FilesOptions, look: Look) -> Result<PackedFile> {
+        let opened = self.open(options)?;
+        let is_same = |known: &PackedFile| {
+            look != Look::Read
+                && known.packed.disorder().is_none()
+                && known.found == opened.as_ref().map(|opened| opened.found.clone())
+                && known.found.as_ref().is_none_or(|found| found.handle.is_some())
+        };
+        let mut latest = self.latest();
+        if let Some(known) = latest.file.as_ref().filter(|known| is_same(known)) {
+            return Ok(known.through(opened.map(|opened| opened.file)));
+        }
+        let distrusted = latest.next();
+        let fresh = self.read(options, opened, latest.opened, distrusted)?;
+        latest.file = Some(Arc::new(fresh.through(None)));
         Ok(fresh)
     }
 
@@ -160,8 +231,7 @@ impl PackedCache {
             && let Some(packed) = known.packed.without(shed)
         {
             debug_assert_eq!(packed.end(), known.packed.end(), "positions stay what they were");
-            let (file, generation, is_racy) = (known.file.clone(), known.generation, known.is_racy);
-            latest.file = Some(Arc::new(PackedFile { packed, generation, file, is_racy, _charge: None }));
+            latest.file = Some(Arc::new(PackedFile { packed: Arc::new(packed), _charge: None, ..(**known).clone() }));
         }
     }
 
@@ -186,45 +256,51 @@ impl PackedCache {
                 stat => stat.map(Some),
             },
         };
-        match (now, &known.file) {
-            (Ok(Some(now)), Some((_, then))) => Ok(now == *then && (look == Look::Stat || !known.is_racy)),
+        match (now, known.stat()) {
+            (Ok(Some(now)), Some(then)) => Ok(now == then && (look == Look::Stat || !known.is_racy)),
             (Ok(now), known) => Ok(now.is_none() && known.is_none()),
             (Err(error), _) if error.is_stale() => Ok(false),
             (Err(error), _) => Err(error.into()),
         }
     }
 
-    fn open(&self, options: &FilesOptions, generation: u64, distrusted: Option<Stat>) -> Result<PackedFile> {
-        match self.read(options, generation, distrusted) {
-            // On a network file system the open file has gone stale, so another file is the present one.
-            Err(crate::Error::Io(error)) if error.is_stale() => self.read(options, generation, distrusted),
-            read => read,
-        }
-    }
-
-    fn read(&self, options: &FilesOptions, generation: u64, distrusted: Option<Stat>) -> Result<PackedFile> {
+    fn open(&self, options: &FilesOptions) -> Result<Option<Opened>> {
         let file = match options.fs.open(&self.path) {
             Ok(file) => Arc::new(file),
-            Err(error) if error.is_not_found() => {
-                let packed = Packed::empty(&self.path, options.hash);
-                return Ok(PackedFile { packed, generation, file: None, is_racy: false, _charge: None });
-            }
+            Err(error) if error.is_not_found() => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let now = now_nanos();
         let stat = file.stat()?;
+        let handle = if options.fs.asks_server() { file.server_handle() } else { None };
+        Ok(Some(Opened { file, found: Found { stat, handle }, is_racy: stat.is_racy(now) }))
+    }
+
+    fn read(
+        &self,
+        options: &FilesOptions,
+        opened: Option<Opened>,
+        generation: u64,
+        distrusted: Option<Stat>,
+    ) -> Result<PackedFile> {
+        let Some(Opened { file, found, is_racy }) = opened else {
+            let packed = Arc::new(Packed::empty(&self.path, options.hash));
+            return Ok(PackedFile { packed, generation, found: None, file: None, is_racy: false, _charge: None });
+        };
+        let len_bytes = found.stat.len_bytes;
         let bytes = match &options.access {
-            PackedAccess::Mapped if stat.len_bytes > 0 => Bytes::Mapped(Mapping::new(&file)?, FarReads::new(&file)),
-            PackedAccess::Paged(budget) if stat.len_bytes > WHOLE_LEN_MAX => {
-                Bytes::Paged(Pages::new(Arc::clone(&file), stat.len_bytes as usize, budget))
+            PackedAccess::Mapped if len_bytes > 0 => Bytes::Mapped(Mapping::new(&file)?, FarReads::new(&file)),
+            PackedAccess::Paged(budget) if len_bytes > WHOLE_LEN_MAX => {
+                Bytes::Paged(Pages::new(Arc::clone(&file), len_bytes as usize, budget))
             }
             PackedAccess::Mapped | PackedAccess::Paged(_) => Bytes::Owned(file.read_to_end()?),
         };
-        let packed = Packed::open(&self.path, options.hash, bytes, distrusted != Some(stat))?;
+        let packed = Packed::open(&self.path, options.hash, bytes, distrusted != Some(found.stat))?;
         let charge = match &options.access {
-            PackedAccess::Paged(budget) => Some(budget.charge(packed.whole_bytes())),
+            PackedAccess::Paged(budget) => Some(Arc::new(budget.charge(packed.whole_bytes()))),
             PackedAccess::Mapped => None,
         };
-        Ok(PackedFile { packed, generation, file: Some((file, stat)), is_racy: stat.is_racy(now), _charge: charge })
+        let (packed, found, file) = (Arc::new(packed), Some(found), Some(file));
+        Ok(PackedFile { packed, generation, found, file, is_racy, _charge: charge })
     }
 }

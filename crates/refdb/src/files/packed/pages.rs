@@ -31,13 +31,19 @@ const FENCE_LEN: usize = 512;
 /// A page exists in two forms, each made at its first use: a walk reads the text of the file, and names are looked up
 /// in a block, which is less than half as large.
 pub(crate) struct Pages {
-    file: Arc<File>,
+    /// `None` between the questions to a file on a network file system, where it is not held open.
+    file: Option<Arc<File>>,
     len: usize,
-    pages: Box<[OnceLock<Box<Page>>]>,
+    text: Arc<Text>,
     blocks: Arc<Blocks>,
     /// The name of the first record that begins in a page or behind it, if any. They are small enough to be kept when
     /// pages are released.
     fences: Arc<[OnceLock<Fence>]>,
+}
+
+/// The text of the pages that were read.
+struct Text {
+    pages: Box<[OnceLock<Box<Page>>]>,
     loaded_bytes: AtomicUsize,
     budget: Arc<PageBudget>,
 }
@@ -82,16 +88,26 @@ impl Pages {
     pub(crate) fn new(file: Arc<File>, len: usize, budget: &Arc<PageBudget>) -> Self {
         let count = len.div_ceil(PAGE_LEN);
         let pages = std::iter::repeat_with(OnceLock::new).take(count).collect();
+        let text = Arc::new(Text { pages, loaded_bytes: AtomicUsize::new(0), budget: Arc::clone(budget) });
         let blocks = Arc::new(Blocks::new(count, budget));
         let fences = std::iter::repeat_with(OnceLock::new).take(count).collect();
-        Pages { file, len, pages, blocks, fences, loaded_bytes: AtomicUsize::new(0), budget: Arc::clone(budget) }
+        Pages { file: Some(file), len, text, blocks, fences }
+    }
+
+    /// The same pages, of which more are read through `file`: the same file, opened again, or none.
+    pub(crate) fn through(&self, file: Option<Arc<File>>) -> Self {
+        let (text, blocks, fences) = (Arc::clone(&self.text), Arc::clone(&self.blocks), Arc::clone(&self.fences));
+        Pages { file, len: self.len, text, blocks, fences }
     }
 
     /// A copy with less of the file in memory. Positions stay valid.
     pub(crate) fn without(&self, shed: Shed) -> Self {
-        let mut fresh = Self::new(Arc::clone(&self.file), self.len, &self.budget);
-        debug_assert_eq!(self.fences.len(), fresh.pages.len(), "the same file has the same pages");
-        fresh.fences = Arc::clone(&self.fences);
+        let count = self.count();
+        let pages = std::iter::repeat_with(OnceLock::new).take(count).collect();
+        let text = Text { pages, loaded_bytes: AtomicUsize::new(0), budget: Arc::clone(&self.text.budget) };
+        debug_assert_eq!(self.fences.len(), count, "the same file has the same pages");
+        let blocks = Arc::new(Blocks::new(count, &self.text.budget));
+        let mut fresh = Pages { text: Arc::new(text), blocks, ..self.through(self.file.clone()) };
         match shed {
             Shed::Text => fresh.blocks = Arc::clone(&self.blocks),
             Shed::Blocks(bytes) => fresh.blocks = Arc::new(self.blocks.without(bytes)),
@@ -105,12 +121,12 @@ impl Pages {
     }
 
     pub(crate) fn loaded_bytes(&self) -> usize {
-        self.loaded_bytes.load(Relaxed) + self.blocks.loaded_bytes()
+        self.text.loaded_bytes.load(Relaxed) + self.blocks.loaded_bytes()
     }
 
     /// The number of pages.
     pub(crate) fn count(&self) -> usize {
-        self.pages.len()
+        self.text.pages.len()
     }
 
     /// The block of a page. If it is not known yet, `make` builds it from the page's bytes and their position in the
@@ -143,7 +159,7 @@ impl Pages {
     /// The end of the file belongs to the last record.
     #[inline]
     pub(crate) fn around(&self, position: usize) -> Result<(&[u8], usize)> {
-        let mut at = (position / PAGE_LEN).min(self.pages.len().saturating_sub(1));
+        let mut at = (position / PAGE_LEN).min(self.text.pages.len().saturating_sub(1));
         loop {
             let Some(page) = self.page(at)? else { return Ok((&[], 0)) };
             // The last record of the page before may reach into this page, or past it.
@@ -157,7 +173,7 @@ impl Pages {
 
     #[inline]
     fn page(&self, at: usize) -> Result<Option<&Page>> {
-        let Some(cell) = self.pages.get(at) else { return Ok(None) };
+        let Some(cell) = self.text.pages.get(at) else { return Ok(None) };
         if cell.get().is_none() {
             self.load(at, cell)?;
         }
@@ -174,11 +190,11 @@ impl Pages {
         debug_assert!(base >= from, "a page has the records that begin in it: {base}");
         // Another thread may have read the page first; both are equal.
         if cell.set(Box::new(Page { base, records, buffer })).is_ok() {
-            self.loaded_bytes.fetch_add(len, Relaxed);
+            self.text.loaded_bytes.fetch_add(len, Relaxed);
             if !refdb_vfs::planted("refdb-pages") {
-                self.budget.used_bytes.fetch_add(len, Relaxed);
+                self.text.budget.used_bytes.fetch_add(len, Relaxed);
             }
-            self.budget.text_bytes.fetch_add(len, Relaxed);
+            self.text.budget.text_bytes.fetch_add(len, Relaxed);
         }
         Ok(())
     }
@@ -186,7 +202,7 @@ impl Pages {
     /// The page that contains the record of this name, if there is one: all records of earlier pages are less.
     /// `name_at` is the offset of the name in its line.
     pub(crate) fn page_with(&self, name: &[u8], name_at: usize) -> Result<usize> {
-        let (mut low, mut high) = (0, self.pages.len());
+        let (mut low, mut high) = (0, self.text.pages.len());
         // The fences at `low` and `high` share this many leading bytes with `name`, and so do all between them if the
         // file is sorted. If it is not, any page will do.
         let (mut low_matched, mut high_matched) = (0, 0);
@@ -204,7 +220,7 @@ impl Pages {
                 (high, high_matched) = (middle, matched);
             }
         }
-        debug_assert!(low < self.pages.len().max(1), "each name has its page: {low}");
+        debug_assert!(low < self.text.pages.len().max(1), "each name has its page: {low}");
         Ok(low)
     }
 
@@ -253,7 +269,7 @@ impl Pages {
     pub(crate) fn read_records_into(&self, from: usize, len: usize, buffer: &mut Vec<u8>) -> Result<()> {
         let to = from.saturating_add(len).min(self.len);
         buffer.resize((to + SLACK_LEN).min(self.len).saturating_sub(from), 0);
-        self.file.read_exact_at(buffer, from as u64)?;
+        self.read_exact_at(buffer, from as u64)?;
         let end = self.record_start(buffer, from, to)?;
         buffer.truncate(end.saturating_sub(from));
         Ok(())
@@ -303,19 +319,24 @@ impl Pages {
         let had = bytes.len();
         debug_assert!(origin + had <= self.len, "what was read lies within the file: {had} from {origin}");
         bytes.resize((had + len).min(self.len - origin), 0);
-        self.file.read_exact_at(&mut bytes[had..], (origin + had) as u64)?;
+        self.read_exact_at(&mut bytes[had..], (origin + had) as u64)?;
         Ok(())
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        let file = self.file.as_ref().expect("a question that reads packed-refs has opened it");
+        Ok(file.read_exact_at(bytes, offset)?)
     }
 
     /// Reads a range of the file.
     pub(crate) fn read(&self, position: usize, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len.min(self.len.saturating_sub(position))];
-        self.file.read_exact_at(&mut bytes, position as u64)?;
+        self.read_exact_at(&mut bytes, position as u64)?;
         Ok(bytes)
     }
 }
 
-impl Drop for Pages {
+impl Drop for Text {
     fn drop(&mut self) {
         let bytes = *self.loaded_bytes.get_mut();
         uncount(&self.budget.used_bytes, bytes);

@@ -6,7 +6,7 @@ use crate::files::packed::{
 use crate::{Error, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId};
-use refdb_vfs::Mapping;
+use refdb_vfs::{File, Mapping};
 use std::{
     borrow::Cow,
     ops::{ControlFlow, Range},
@@ -245,6 +245,14 @@ impl Packed {
     pub(crate) fn without(&self, shed: Shed) -> Option<Self> {
         let Bytes::Paged(pages) = &self.bytes else { return None };
         let bytes = Bytes::Paged(pages.without(shed));
+        Some(Packed { path: self.path.clone(), bytes, disorder: Arc::clone(&self.disorder), ..*self })
+    }
+
+    /// The same records, of which more are read through `file`: the same file, opened again, or none. `None` if all of
+    /// them are in memory.
+    pub(crate) fn through(&self, file: Option<Arc<File>>) -> Option<Self> {
+        let Bytes::Paged(pages) = &self.bytes else { return None };
+        let bytes = Bytes::Paged(pages.through(file));
         Some(Packed { path: self.path.clone(), bytes, disorder: Arc::clone(&self.disorder), ..*self })
     }
 

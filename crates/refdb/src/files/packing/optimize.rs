@@ -82,7 +82,7 @@ pub(crate) fn examined_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
 
 /// Whether packed-refs exists and is as refdb would write it.
 fn is_as_we_write(old: &PackedFile) -> Result<bool> {
-    Ok(old.file.is_some() && old.packed.is_copyable() && old.packed.has_own_header()?)
+    Ok(old.exists() && old.packed.is_copyable() && old.packed.has_own_header()?)
 }
 
 /// Applies the rule of git 2.55 for `--auto`: the more refs are packed, the more loose refs make packing worth while. A

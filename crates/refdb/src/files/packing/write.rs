@@ -117,7 +117,7 @@ fn write<'e>(
 ) -> Result<NewPacked> {
     let (new, file) = NewPacked::create(store, is_aside)?;
     let packed = &old.packed;
-    let source = if packed.is_copyable() { old.file.as_ref().map(|(file, _)| &**file) } else { None };
+    let source = if packed.is_copyable() { old.file.as_deref() } else { None };
     let mut writer = RangeWriter { file, source, packed, kept: 0..0, buffer: Vec::with_capacity(BUFFER_LEN + 4096) };
     let mut position = packed.start();
     if packed.has_own_header()? {
@@ -153,7 +153,7 @@ fn write<'e>(
 
 /// Writes `old` again as it was, to undo [`rewrite`]. `None` if there was no packed-refs.
 pub(crate) fn restore(store: &Arc<Store>, old: &PackedFile) -> Result<Option<NewPacked>> {
-    let Some((source, stat)) = &old.file else { return Ok(None) };
+    let (Some(source), Some(stat)) = (&old.file, old.stat()) else { return Ok(None) };
     let (new, mut file) = NewPacked::create(store, false)?;
     file.copy_from(source, 0, stat.len_bytes)?;
     if store.options.sync {

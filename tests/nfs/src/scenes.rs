@@ -1,0 +1,146 @@
+//! Scenes: two nodes, one step after the other, and what must be seen at the end.
+
+use crate::node::Cluster;
+use std::{thread, thread::sleep, time::Duration};
+
+/// Seconds after which an NFS client still believes what it has cached, since it may for three.
+const LATER: Duration = Duration::from_millis(1200);
+const NAME: &str = "refs/heads/main";
+const NOTHING: &str = "0000000000000000000000000000000000000000";
+
+/// Plays all scenes, the engines at once. Returns how many did not end as they must.
+pub(crate) fn run(cluster: &Cluster, chosen: &[&str]) -> usize {
+    let git = refdb_testkit::Git::find().program().display().to_string();
+    let ids = template(cluster, &git);
+    let engines = ["view", "jgit", &git];
+    let played = thread::scope(|scope| {
+        let players = engines.iter().enumerate().map(|(at, engine)| {
+            let (ids, git) = (&ids, &git);
+            scope.spawn(move || {
+                let stage = Stage { cluster, git, engine, line: at + 1, ids, path: String::new() };
+                stage.play_all(chosen)
+            })
+        });
+        let players: Vec<_> = players.collect();
+        players.into_iter().map(|player| player.join().expect("a player ends")).sum()
+    });
+    played
+}
+
+/// Makes a repository of each format, of which each scene takes a copy; the ids of its commits.
+fn template(cluster: &Cluster, git: &str) -> Vec<String> {
+    let mut ids = Vec::new();
+    for format in ["files", "reftable"] {
+        let path = format!("/mnt/share/{format}.git");
+        let set = format!(
+            "{git} init -q --bare --ref-format={format} {path} && cd {path} && rm -rf hooks && {git} config user.name n \
+             && {git} config user.email e && {git} config reftable.autoRefresh true && t=$({git} mktree </dev/null) && \
+             for i in 0 1 2 3 4 5 6 7 8 9; do GIT_COMMITTER_DATE='1700000000 +0000' GIT_AUTHOR_DATE='1700000000 +0000' {git} commit-tree -m $i $t; done"
+        );
+        ids = cluster.shell(1, &set).split(" | ").map(str::to_owned).collect();
+        cluster.shell(1, &format!("cd {path} && {git} update-ref {NAME} {} && {git} pack-refs --all", ids[1]));
+    }
+    ids
+}
+
+struct Stage<'a> {
+    cluster: &'a Cluster,
+    git: &'a str,
+    engine: &'a str,
+    line: usize,
+    ids: &'a [String],
+    path: String,
+}
+
+impl Stage<'_> {
+    fn play_all(mut self, chosen: &[&str]) -> usize {
+        let mut bad = 0;
+        for format in ["files", "reftable"] {
+            // Git has no such setting, and JGit's is not ours to judge.
+            let trusts: &[&str] =
+                if self.engine == "view" { &["after_open", "never", "always"] } else { &["after_open"] };
+            for trust in trusts {
+                for (scene, steps, expected) in SCENES {
+                    if !chosen.is_empty() && !chosen.contains(scene) {
+                        continue;
+                    }
+                    let short = self.engine.rsplit('/').next().expect("a name");
+                    self.path = format!("/mnt/share/{scene}-{trust}-{format}-{short}.git");
+                    let copy = format!(
+                        "cp -r /mnt/share/{format}.git {path} && {} -C {path} config core.trustStat {trust}",
+                        self.git,
+                        path = self.path
+                    );
+                    self.cluster.shell(1, &copy);
+                    let said = steps.split("; ").map(|step| self.step(step)).collect::<Vec<_>>().join(", ");
+                    let verdict = if said == *expected {
+                        "as expected"
+                    } else {
+                        bad += 1;
+                        "WRONG"
+                    };
+                    println!("{scene} {format} {trust} {short}: {said}: {verdict}");
+                    for node in [1, 2] {
+                        self.ask(node, "close", &[]);
+                    }
+                }
+            }
+        }
+        bad
+    }
+
+    /// `NODE VERB...`; what was said.
+    fn step(&self, step: &str) -> String {
+        let words: Vec<&str> = step.split(' ').collect();
+        let node = words[0].parse().unwrap_or(0);
+        match &words[1..] {
+            ["get", name] => self.ask(node, "get", &[name]),
+            ["pack"] => self.ask(node, "pack", &[]),
+            ["set", name, old, new] => {
+                let id = |at: &str| {
+                    if at == "-" {
+                        NOTHING.to_owned()
+                    } else {
+                        self.ids[at.parse::<usize>().expect("a number")].clone()
+                    }
+                };
+                let said = self.ask(node, "swap", &[name, &id(old), &id(new)]);
+                if said.starts_with("refused") { "refused".into() } else { said }
+            }
+            [] if step == "wait" => {
+                sleep(LATER);
+                "..".into()
+            }
+            _ => panic!("no step: {step}"),
+        }
+    }
+
+    fn ask(&self, node: usize, operation: &str, arguments: &[&str]) -> String {
+        let mut words = vec![self.engine, &self.path, operation];
+        words.extend(arguments);
+        match self.cluster.ask(node, self.line, &words) {
+            Ok(said) if said.is_empty() => "ok".into(),
+            Ok(said) => self.ids.iter().position(|id| *id == said).map_or(said, |at| at.to_string()),
+            Err(said) => format!("error: {said}"),
+        }
+    }
+}
+
+/// The steps of a scene, `NODE VERB...` or `wait`, and what must be said. `refs/heads/main` is packed and has value 1.
+const SCENES: &[(&str, &str, &str)] = &[
+    (
+        "A",
+        "1 get refs/heads/main; 2 set refs/heads/main 1 5; wait; 1 get refs/heads/main; 2 pack; wait; 1 get refs/heads/main",
+        "1, done, .., 5, ok, .., 5",
+    ),
+    (
+        "B",
+        "1 get refs/heads/main; wait; 2 set refs/heads/main 1 5; 2 pack; wait; 1 set refs/heads/main 1 9; 2 get refs/heads/main",
+        "1, .., done, ok, .., refused, 5",
+    ),
+    (
+        "F",
+        "1 get refs/heads/a/b/deep; 2 set refs/heads/a/b/deep - 3; wait; 1 get refs/heads/a/b/deep",
+        "none, done, .., 3",
+    ),
+];
