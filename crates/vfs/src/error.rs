@@ -28,6 +28,11 @@ impl Error {
         Error::new(operation, path, io::ErrorKind::Unsupported)
     }
 
+    /// The file was replaced on a network file system while it was being read.
+    pub fn stale(operation: &'static str, path: &Path) -> Self {
+        Error::new(operation, path, io::ErrorKind::StaleNetworkFileHandle)
+    }
+
     /// Whether the path, or a folder on the way to it, does not exist.
     pub fn is_not_found(&self) -> bool {
         // A plain file where a folder was expected (ENOTDIR) means the same to every caller.

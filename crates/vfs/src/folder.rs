@@ -47,7 +47,7 @@ impl Fs {
     }
 
     fn open_folder(&self, path: &Path, flags: OFlags) -> Result<Folder> {
-        match self.opening(path, || rustix::fs::open(path, flags, Mode::empty())) {
+        match self.opening_folder(path, || rustix::fs::open(path, flags, Mode::empty())) {
             Ok(inner) => {
                 let (hooks, path) = (self.hooks().clone(), path.to_owned());
                 Ok(Folder { hooks, inner, path, asks_server: self.asks_server() })

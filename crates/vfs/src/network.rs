@@ -2,16 +2,16 @@
 //!
 //! An NFS client believes a name that it has looked up, and also that a name is absent, until it sees that the folder
 //! has changed, for which it asks the server once or twice a minute. Opening a file asks the server about that file
-//! alone, so that a name which another machine has replaced leads to the old file as long as somebody, on any machine,
-//! holds that file open, and to "stale file handle" (`ESTALE`) otherwise. Two facts tell the truth:
+//! alone. A name that another machine has replaced therefore leads to the old file as long as somebody, on any machine,
+//! holds that file open, and to "stale file handle" (`ESTALE`) otherwise. The number of names (`st_nlink`) does not tell
+//! either: if a program on the other machine had the file open, that machine gave it a hidden name (`.nfs...`).
 //!
-//! - A file that was opened just now and has no name left (`st_nlink` is 0) was replaced or removed.
-//! - Opening a folder asks the server for its attributes. If the folder has changed, the client looks its names up again.
-//!
-//! A [`Fs`] for a folder on a network file system (see [`Fs::at`]) opens every file in this way, so that a file which it
-//! returns had its name, and a name which it does not find was absent, at some time since the call began.
+//! Opening a folder, however, asks the server for its attributes, and if the folder has changed, the client looks its
+//! names up again. A [`Fs`] for a folder on a network file system (see [`Fs::at`]) opens the folder of each file first.
+//! So a file that it returns had its name, and a name that it does not find was absent, at some time since the call
+//! began. It is as exact as the server's time stamps where these, and no counter, show that a folder has changed (NFS 3).
 
-use crate::{Fs, Result, Stat};
+use crate::{Error, Fs, Result, Stat};
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{AtFlags, CWD, Mode, OFlags, StatxFlags},
@@ -36,11 +36,22 @@ impl Fs {
         Ok(self.clone().asking_server(!self.is_local(folder)?))
     }
 
-    /// Makes the client of a network file system look up the names in a folder again if the folder has changed. Does
-    /// nothing on a local file system.
-    pub fn refresh(&self, folder: &Path) {
-        if self.asks_server() {
-            refresh(folder, DEPTH_MAX);
+    /// What a name leads to on a network file system, without opening it: its attributes, which may be out of date, and
+    /// the handle by which the server knows it, which no other file ever has. `None` if there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the name cannot be looked up, or the file system has no handles.
+    pub fn identify(&self, path: &Path) -> Result<Option<(Stat, Box<[u8]>)>> {
+        let look = || {
+            let opened = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+            let raw = rustix::fs::fstat(&opened)?;
+            Ok(((Stat::of_raw(&raw), server_handle(&opened)?), Name::of(raw.st_nlink as u64)))
+        };
+        match self.asking(path, true, look) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(Error::new("identify", path, error)),
         }
     }
 
@@ -49,15 +60,33 @@ impl Fs {
     pub(crate) fn opening<T: AsFd, E: Into<io::Error>>(
         &self,
         path: &Path,
+        open: impl FnMut() -> std::result::Result<T, E>,
+    ) -> io::Result<T> {
+        self.opening_as(path, true, open)
+    }
+
+    /// As [`opening`](Self::opening), for a folder, about which the server is asked when it is opened.
+    pub(crate) fn opening_folder<T: AsFd, E: Into<io::Error>>(
+        &self,
+        path: &Path,
+        open: impl FnMut() -> std::result::Result<T, E>,
+    ) -> io::Result<T> {
+        self.opening_as(path, false, open)
+    }
+
+    fn opening_as<T: AsFd, E: Into<io::Error>>(
+        &self,
+        path: &Path,
+        refresh_first: bool,
         mut open: impl FnMut() -> std::result::Result<T, E>,
     ) -> io::Result<T> {
         if !self.asks_server() {
             return self.hooks().opening(open);
         }
-        self.asking(path, || {
+        self.asking(path, refresh_first, || {
             let opened = self.hooks().opening(&mut open)?;
             let stat = rustix::fs::fstat(&opened)?;
-            Ok((opened, Name::of(stat.st_mode, stat.st_nlink as u64)))
+            Ok((opened, Name::of(stat.st_nlink as u64)))
         })
     }
 
@@ -66,31 +95,39 @@ impl Fs {
         if !self.asks_server() {
             return Ok(Stat::of_raw(&rustix::fs::statat(CWD, path, flags)?));
         }
-        self.asking(path, || {
+        self.asking(path, true, || {
             let raw = rustix::fs::statx(CWD, path, flags | AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS)?;
-            Ok((Stat::of_statx(&raw), Name::of(raw.stx_mode.into(), raw.stx_nlink.into())))
+            Ok((Stat::of_statx(&raw), Name::of(raw.stx_nlink.into())))
         })
     }
 
     /// Repeats `look`, which looks up the name of a path, until what it finds has that name on the server.
-    fn asking<T>(&self, path: &Path, mut look: impl FnMut() -> io::Result<(T, Name)>) -> io::Result<T> {
+    fn asking<T>(
+        &self,
+        path: &Path,
+        refresh_first: bool,
+        mut look: impl FnMut() -> io::Result<(T, Name)>,
+    ) -> io::Result<T> {
         let mut has_refreshed = false;
         let mut attempts_left = ATTEMPTS_MAX;
         loop {
+            if refresh_first || has_refreshed {
+                if !refresh_parent(path, DEPTH_MAX) {
+                    return Err(Errno::NOENT.into());
+                }
+                has_refreshed = true;
+            }
             let error = match look() {
-                Ok((found, Name::Own)) => return Ok(found),
-                Ok((found, Name::OneOfSeveral)) if has_refreshed => return Ok(found),
-                Ok((_, Name::None | Name::OneOfSeveral)) => Errno::STALE.into(),
+                Ok((found, Name::Some)) => return Ok(found),
+                Ok((_, Name::None)) => Errno::STALE.into(),
                 Err(error) => error,
             };
-            if !(is_stale(&error) || is_absent(&error) && !has_refreshed) || attempts_left == 0 {
+            let is_in_doubt = is_stale(&error) || is_absent(&error) && !has_refreshed;
+            if !is_in_doubt || attempts_left == 0 {
                 return Err(error);
             }
             attempts_left -= 1;
             has_refreshed = true;
-            if !refresh_parent(path, DEPTH_MAX) {
-                return Err(Errno::NOENT.into());
-            }
         }
     }
 
@@ -109,26 +146,15 @@ impl Fs {
     }
 }
 
-/// How a file that was opened by a name is known on the server.
+/// Whether a file that was opened by a name has any name left on the server.
 enum Name {
-    /// It has one name, which therefore is the one by which it was opened, unless somebody has renamed it.
-    Own,
-    /// It has several names, so that the one by which it was opened may lead to another file by now.
-    OneOfSeveral,
-    /// It has been removed or replaced.
+    Some,
     None,
 }
 
 impl Name {
-    fn of(mode: u32, links: u64) -> Self {
-        let is_folder = mode & 0o170_000 == 0o040_000;
-        match links {
-            0 => Name::None,
-            1 => Name::Own,
-            // The names of a folder are its own and one in each folder that is in it.
-            _ if is_folder => Name::Own,
-            _ => Name::OneOfSeveral,
-        }
+    fn of(links: u64) -> Self {
+        if links == 0 { Name::None } else { Name::Some }
     }
 }
 
@@ -169,8 +195,8 @@ fn open_folder(folder: &Path) -> io::Result<Option<OwnedFd>> {
     Ok((stat.st_nlink > 0).then_some(opened))
 }
 
-/// See [`File::server_handle`](crate::File::server_handle).
-pub(crate) fn server_handle(file: &std::fs::File) -> Option<Box<[u8]>> {
+/// The handle by which the server of a network file system knows a file. Unlike an inode number it is never reused.
+pub(crate) fn server_handle(file: &impl AsFd) -> io::Result<Box<[u8]>> {
     /// `struct file_handle` with room for the largest handle (`MAX_HANDLE_SZ`).
     #[repr(C)]
     struct Handle {
@@ -186,7 +212,7 @@ pub(crate) fn server_handle(file: &std::fs::File) -> Option<Box<[u8]>> {
     #[expect(unsafe_code, reason = "no crate offers this call")]
     let result = unsafe {
         libc::name_to_handle_at(
-            file.as_raw_fd(),
+            file.as_fd().as_raw_fd(),
             c"".as_ptr(),
             (&raw mut handle).cast(),
             &raw mut mount,
@@ -194,8 +220,8 @@ pub(crate) fn server_handle(file: &std::fs::File) -> Option<Box<[u8]>> {
         )
     };
     if result != 0 {
-        return None;
+        return Err(io::Error::last_os_error());
     }
-    let bytes = handle.bytes.get(..handle.len_bytes as usize)?;
-    Some([&handle.kind.to_ne_bytes(), bytes].concat().into())
+    let bytes = handle.bytes.get(..handle.len_bytes as usize).unwrap_or(&handle.bytes);
+    Ok([&handle.kind.to_ne_bytes(), bytes].concat().into())
 }

@@ -53,9 +53,8 @@ impl Stat {
     }
 
     pub(crate) fn of_statx(raw: &rustix::fs::Statx) -> Self {
-        let nanos = |time: rustix::fs::StatxTimestamp| {
-            i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
-        };
+        let nanos =
+            |time: rustix::fs::StatxTimestamp| i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
         Stat {
             device: rustix::fs::makedev(raw.stx_dev_major, raw.stx_dev_minor),
             inode: raw.stx_ino,

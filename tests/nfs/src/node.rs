@@ -112,6 +112,11 @@ impl Cluster {
         Node { process, lines }
     }
 
+    /// How many clients there are: nodes 1 and up.
+    pub(crate) fn clients(&self) -> usize {
+        self.options.clients
+    }
+
     /// Asks an agent, and waits for its answer: what it said behind `ok`, or behind `error`.
     pub(crate) fn ask(&self, node: usize, line: usize, words: &[&str]) -> Result<String, String> {
         let mut line = self.nodes[node].lines[line].lock().expect("no thread panicked with the line");

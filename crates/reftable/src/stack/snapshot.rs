@@ -131,9 +131,9 @@ impl ListFile {
     pub(super) fn read_again(&self, fs: &Fs, path: &Path) -> Result<Self, refdb_vfs::Error> {
         let read = match fs.asks_server() {
             true => fs.read(path).map(|content| Self::new(content, None)),
-            false => fs
-                .open(path)
-                .and_then(|file| Ok(Self::new(read_whole(&file, self.content.len() + 512)?, Some(file)))),
+            false => {
+                fs.open(path).and_then(|file| Ok(Self::new(read_whole(&file, self.content.len() + 512)?, Some(file))))
+            }
         };
         match read {
             Err(error) if error.is_not_found() => Ok(Self::absent()),

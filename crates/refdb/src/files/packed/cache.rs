@@ -6,9 +6,10 @@ use crate::files::{
         far_reads::FarReads,
         pages::{Pages, Shed},
         read::Bytes,
+        source::PackedSource,
     },
 };
-use refdb_vfs::{File, Fs, Mapping, Stat, now_nanos};
+use refdb_vfs::{Fs, Mapping, Stat, now_nanos};
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -40,10 +41,8 @@ pub struct PackedFile {
     pub generation: u64,
     /// What the file looked like when it was opened; `None` if packed-refs does not exist.
     pub(crate) found: Option<Found>,
-    /// The open file. On a local file system it is held open, so that its inode is not reused and an equal stat proves
-    /// that the file is still the same. On a network file system each question opens the file and closes it again,
-    /// because a file that is held open stays readable under its name on this machine after another one replaced it.
-    pub(crate) file: Option<Arc<File>>,
+    /// The file, unless packed-refs does not exist.
+    pub(crate) file: Option<Arc<PackedSource>>,
     /// Whether the file was changed so shortly before it was opened that its stat cannot reveal a later change in
     /// place.
     is_racy: bool,
@@ -61,7 +60,7 @@ pub(crate) struct Found {
 
 /// A packed-refs file that was opened and not read yet.
 struct Opened {
-    file: Arc<File>,
+    source: Arc<PackedSource>,
     found: Found,
     is_racy: bool,
 }
@@ -71,7 +70,7 @@ struct Opened {
 pub(crate) struct PackedProof {
     found: Option<Found>,
     is_racy: bool,
-    _file: Option<Arc<File>>,
+    _file: Option<Arc<PackedSource>>,
 }
 
 impl PackedProof {
@@ -103,10 +102,11 @@ impl PackedFile {
         self.found.as_ref().map(|found| found.stat)
     }
 
-    /// The same file, opened again or closed.
-    fn through(&self, file: Option<Arc<File>>) -> Self {
-        let packed = self.packed.through(file.clone()).map_or_else(|| Arc::clone(&self.packed), Arc::new);
-        PackedFile { packed, file, ..self.clone() }
+    /// The same file for another question, which opens it for itself if it has to read more.
+    fn again(&self) -> Self {
+        let file = self.file.as_ref().and_then(|file| file.again()).map(Arc::new);
+        let packed = file.as_ref().and_then(|file| self.packed.through(file)).map(Arc::new);
+        PackedFile { packed: packed.unwrap_or_else(|| Arc::clone(&self.packed)), file, ..self.clone() }
     }
 }
 
@@ -151,7 +151,7 @@ impl PackedCache {
 
     /// The present packed-refs, validated as `look` says. Readers must look at loose refs first.
     ///
-    /// On a network file system, every look opens the file.
+    /// On a network file system, every look asks the server whether the name still leads to the same file.
     pub(crate) fn get(&self, options: &FilesOptions, look: Look) -> Result<Arc<PackedFile>> {
         if options.fs.asks_server() {
             return self.get_from_server(options, look);
@@ -181,28 +181,32 @@ impl PackedCache {
         let mut attempts_left = STALE_MAX;
         loop {
             attempts_left -= 1;
-            match self.get_opened(options, look) {
+            match self.get_identified(options, look) {
                 Err(crate::Error::Io(error)) if error.is_stale() && attempts_left > 0 => {}
                 got => return got.map(Arc::new),
             }
         }
     }
 
-    fn get_opened(&self, options: &FilesOptions, look: Look) -> Result<PackedFile> {
-        let opened = self.open(options)?;
-        let is_same = |known: &PackedFile| {
-            look != Look::Read
-                && known.packed.disorder().is_none()
-                && known.found == opened.as_ref().map(|opened| opened.found.clone())
-                && known.found.as_ref().is_none_or(|found| found.handle.is_some())
-        };
+    fn get_identified(&self, options: &FilesOptions, look: Look) -> Result<PackedFile> {
+        let found = options.fs.identify(&self.path)?;
+        let found = found.map(|(stat, handle)| Found { stat, handle: Some(handle) });
         let mut latest = self.latest();
-        if let Some(known) = latest.file.as_ref().filter(|known| is_same(known)) {
-            return Ok(known.through(opened.map(|opened| opened.file)));
+        if let Some(known) = &latest.file
+            && look != Look::Read
+            && known.packed.disorder().is_none()
+            && known.found == found
+        {
+            return Ok(known.again());
         }
         let distrusted = latest.next();
+        let opened = found.map(|found| {
+            let handle = found.handle.clone().unwrap_or_default();
+            let source = PackedSource::closed(&options.fs, self.path.clone(), handle);
+            Opened { source: Arc::new(source), found, is_racy: false }
+        });
         let fresh = self.read(options, opened, latest.opened, distrusted)?;
-        latest.file = Some(Arc::new(fresh.through(None)));
+        latest.file = Some(Arc::new(fresh.again()));
         Ok(fresh)
     }
 
@@ -272,8 +276,8 @@ impl PackedCache {
         };
         let now = now_nanos();
         let stat = file.stat()?;
-        let handle = if options.fs.asks_server() { file.server_handle() } else { None };
-        Ok(Some(Opened { file, found: Found { stat, handle }, is_racy: stat.is_racy(now) }))
+        let source = Arc::new(PackedSource::held(file));
+        Ok(Some(Opened { source, found: Found { stat, handle: None }, is_racy: stat.is_racy(now) }))
     }
 
     fn read(
@@ -283,24 +287,27 @@ impl PackedCache {
         generation: u64,
         distrusted: Option<Stat>,
     ) -> Result<PackedFile> {
-        let Some(Opened { file, found, is_racy }) = opened else {
+        let Some(Opened { source, found, is_racy }) = opened else {
             let packed = Arc::new(Packed::empty(&self.path, options.hash));
             return Ok(PackedFile { packed, generation, found: None, file: None, is_racy: false, _charge: None });
         };
         let len_bytes = found.stat.len_bytes;
         let bytes = match &options.access {
-            PackedAccess::Mapped if len_bytes > 0 => Bytes::Mapped(Mapping::new(&file)?, FarReads::new(&file)),
-            PackedAccess::Paged(budget) if len_bytes > WHOLE_LEN_MAX => {
-                Bytes::Paged(Pages::new(Arc::clone(&file), len_bytes as usize, budget))
+            PackedAccess::Mapped if len_bytes > 0 => {
+                let file = source.get()?;
+                Bytes::Mapped(Mapping::new(file)?, FarReads::new(file))
             }
-            PackedAccess::Mapped | PackedAccess::Paged(_) => Bytes::Owned(file.read_to_end()?),
+            PackedAccess::Paged(budget) if len_bytes > WHOLE_LEN_MAX => {
+                Bytes::Paged(Pages::new(Arc::clone(&source), len_bytes as usize, budget))
+            }
+            PackedAccess::Mapped | PackedAccess::Paged(_) => Bytes::Owned(source.get()?.read_to_end()?),
         };
         let packed = Packed::open(&self.path, options.hash, bytes, distrusted != Some(found.stat))?;
         let charge = match &options.access {
             PackedAccess::Paged(budget) => Some(Arc::new(budget.charge(packed.whole_bytes()))),
             PackedAccess::Mapped => None,
         };
-        let (packed, found, file) = (Arc::new(packed), Some(found), Some(file));
+        let (packed, found, file) = (Arc::new(packed), Some(found), Some(source));
         Ok(PackedFile { packed, generation, found, file, is_racy, _charge: charge })
     }
 }

@@ -1,11 +1,13 @@
 use crate::Result;
 use crate::files::{
     budget::{PageBudget, uncount},
-    packed::blocks::{Blocks, Touch},
+    packed::{
+        blocks::{Blocks, Touch},
+        source::PackedSource,
+    },
 };
 use bstr::ByteSlice;
 use refdb_types::common_prefix;
-use refdb_vfs::File;
 use reftable::RefBlock;
 use std::{
     fmt,
@@ -31,8 +33,7 @@ const FENCE_LEN: usize = 512;
 /// A page exists in two forms, each made at its first use: a walk reads the text of the file, and names are looked up
 /// in a block, which is less than half as large.
 pub(crate) struct Pages {
-    /// `None` between the questions to a file on a network file system, where it is not held open.
-    file: Option<Arc<File>>,
+    file: Arc<PackedSource>,
     len: usize,
     text: Arc<Text>,
     blocks: Arc<Blocks>,
@@ -85,17 +86,17 @@ impl fmt::Debug for Pages {
 
 impl Pages {
     /// A file of `len` bytes, of which nothing is read yet.
-    pub(crate) fn new(file: Arc<File>, len: usize, budget: &Arc<PageBudget>) -> Self {
+    pub(crate) fn new(file: Arc<PackedSource>, len: usize, budget: &Arc<PageBudget>) -> Self {
         let count = len.div_ceil(PAGE_LEN);
         let pages = std::iter::repeat_with(OnceLock::new).take(count).collect();
         let text = Arc::new(Text { pages, loaded_bytes: AtomicUsize::new(0), budget: Arc::clone(budget) });
         let blocks = Arc::new(Blocks::new(count, budget));
         let fences = std::iter::repeat_with(OnceLock::new).take(count).collect();
-        Pages { file: Some(file), len, text, blocks, fences }
+        Pages { file, len, text, blocks, fences }
     }
 
-    /// The same pages, of which more are read through `file`: the same file, opened again, or none.
-    pub(crate) fn through(&self, file: Option<Arc<File>>) -> Self {
+    /// The same pages, of which more are read through `file`, the same file.
+    pub(crate) fn through(&self, file: Arc<PackedSource>) -> Self {
         let (text, blocks, fences) = (Arc::clone(&self.text), Arc::clone(&self.blocks), Arc::clone(&self.fences));
         Pages { file, len: self.len, text, blocks, fences }
     }
@@ -107,7 +108,7 @@ impl Pages {
         let text = Text { pages, loaded_bytes: AtomicUsize::new(0), budget: Arc::clone(&self.text.budget) };
         debug_assert_eq!(self.fences.len(), count, "the same file has the same pages");
         let blocks = Arc::new(Blocks::new(count, &self.text.budget));
-        let mut fresh = Pages { text: Arc::new(text), blocks, ..self.through(self.file.clone()) };
+        let mut fresh = Pages { text: Arc::new(text), blocks, ..self.through(Arc::clone(&self.file)) };
         match shed {
             Shed::Text => fresh.blocks = Arc::clone(&self.blocks),
             Shed::Blocks(bytes) => fresh.blocks = Arc::new(self.blocks.without(bytes)),
@@ -324,8 +325,7 @@ impl Pages {
     }
 
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
-        let file = self.file.as_ref().expect("a question that reads packed-refs has opened it");
-        Ok(file.read_exact_at(bytes, offset)?)
+        Ok(self.file.get()?.read_exact_at(bytes, offset)?)
     }
 
     /// Reads a range of the file.

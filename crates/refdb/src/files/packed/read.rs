@@ -2,11 +2,12 @@ use crate::files::packed::{
     disorder::Disorder,
     far_reads::FarReads,
     pages::{Pages, Shed},
+    source::PackedSource,
 };
 use crate::{Error, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId};
-use refdb_vfs::{File, Mapping};
+use refdb_vfs::Mapping;
 use std::{
     borrow::Cow,
     ops::{ControlFlow, Range},
@@ -248,11 +249,10 @@ impl Packed {
         Some(Packed { path: self.path.clone(), bytes, disorder: Arc::clone(&self.disorder), ..*self })
     }
 
-    /// The same records, of which more are read through `file`: the same file, opened again, or none. `None` if all of
-    /// them are in memory.
-    pub(crate) fn through(&self, file: Option<Arc<File>>) -> Option<Self> {
+    /// The same records, of which more are read through `file`, the same file. `None` if all of them are in memory.
+    pub(crate) fn through(&self, file: &Arc<PackedSource>) -> Option<Self> {
         let Bytes::Paged(pages) = &self.bytes else { return None };
-        let bytes = Bytes::Paged(pages.through(file));
+        let bytes = Bytes::Paged(pages.through(Arc::clone(file)));
         Some(Packed { path: self.path.clone(), bytes, disorder: Arc::clone(&self.disorder), ..*self })
     }
 

@@ -117,7 +117,9 @@ fn write<'e>(
 ) -> Result<NewPacked> {
     let (new, file) = NewPacked::create(store, is_aside)?;
     let packed = &old.packed;
-    let source = if packed.is_copyable() { old.file.as_deref() } else { None };
+    // Opened in any case, for [`restore`]: once the file is replaced it can no longer be opened.
+    let source = old.file.as_ref().map(|file| file.get()).transpose()?;
+    let source = source.filter(|_| packed.is_copyable()).map(|file| &**file);
     let mut writer = RangeWriter { file, source, packed, kept: 0..0, buffer: Vec::with_capacity(BUFFER_LEN + 4096) };
     let mut position = packed.start();
     if packed.has_own_header()? {
@@ -155,7 +157,7 @@ fn write<'e>(
 pub(crate) fn restore(store: &Arc<Store>, old: &PackedFile) -> Result<Option<NewPacked>> {
     let (Some(source), Some(stat)) = (&old.file, old.stat()) else { return Ok(None) };
     let (new, mut file) = NewPacked::create(store, false)?;
-    file.copy_from(source, 0, stat.len_bytes)?;
+    file.copy_from(source.get()?, 0, stat.len_bytes)?;
     if store.options.sync {
         file.sync()?;
     }

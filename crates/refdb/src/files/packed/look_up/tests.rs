@@ -41,7 +41,8 @@ fn file(text: &str) -> File {
     let path = dir.path().join("packed-refs");
     std::fs::write(&path, text).unwrap();
     let budget = Arc::default();
-    let pages = Pages::new(Arc::new(Fs::real().open(&path).unwrap()), text.len(), &budget);
+    let pages =
+        Pages::new(Arc::new(PackedSource::held(Arc::new(Fs::real().open(&path).unwrap()))), text.len(), &budget);
     let packed = Packed::open(Path::new("packed-refs"), HashKind::Sha1, Bytes::Paged(pages), true).unwrap();
     File { _dir: dir, path, budget, packed }
 }

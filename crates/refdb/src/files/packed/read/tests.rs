@@ -171,7 +171,7 @@ fn paged(bytes: &[u8]) -> Result<Packed> {
     let path = dir.path().join("packed-refs");
     std::fs::write(&path, bytes).unwrap();
     let file = std::sync::Arc::new(refdb_vfs::Fs::real().open(&path).unwrap());
-    let pages = Pages::new(file, bytes.len(), &std::sync::Arc::default());
+    let pages = Pages::new(Arc::new(PackedSource::held(file)), bytes.len(), &std::sync::Arc::default());
     Packed::open(Path::new("packed-refs"), HashKind::Sha1, Bytes::Paged(pages), true)
 }
 
@@ -256,7 +256,7 @@ fn a_file_that_is_truncated_under_its_pages_is_an_error() {
     std::fs::write(&path, &bytes).unwrap();
     let file = std::sync::Arc::new(refdb_vfs::Fs::real().open(&path).unwrap());
     let budget = std::sync::Arc::default();
-    let pages = Pages::new(file, bytes.len(), &budget);
+    let pages = Pages::new(Arc::new(PackedSource::held(file)), bytes.len(), &budget);
     let packed = Packed::open(&path, HashKind::Sha1, Bytes::Paged(pages), true).unwrap();
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(100).unwrap();
     let results: Vec<_> = names.iter().map(|name| packed.seek(packed.start(), name.as_str().into())).collect();

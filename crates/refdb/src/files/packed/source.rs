@@ -1,0 +1,55 @@
+//! The file from which packed-refs is read: held open, or opened when it is needed.
+
+use crate::Result;
+use refdb_vfs::{File, Fs};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
+
+/// The file of a packed-refs.
+///
+/// On a local file system it is held open, so that its inode is not reused and an equal stat proves that the file is
+/// still the same. On a network file system each question has a source of its own, which opens the file only if the
+/// question has to read it. A file that is held open there stays readable under its name, for all programs of this
+/// machine, after another machine has replaced it.
+#[derive(Debug)]
+pub(crate) struct PackedSource {
+    file: OnceLock<Arc<File>>,
+    /// Where the file is, and its server's handle, if it is not held open.
+    closed: Option<(Fs, PathBuf, Box<[u8]>)>,
+}
+
+impl PackedSource {
+    /// A file that is held open.
+    pub(crate) fn held(file: Arc<File>) -> Self {
+        PackedSource { file: file.into(), closed: None }
+    }
+
+    /// A file that is opened when it is needed.
+    pub(crate) fn closed(fs: &Fs, path: PathBuf, handle: Box<[u8]>) -> Self {
+        PackedSource { file: OnceLock::new(), closed: Some((fs.clone(), path, handle)) }
+    }
+
+    /// The same file, closed.
+    pub(crate) fn again(&self) -> Option<Self> {
+        let (fs, path, handle) = self.closed.as_ref()?;
+        Some(PackedSource::closed(fs, path.clone(), handle.clone()))
+    }
+
+    /// The open file.
+    ///
+    /// # Errors
+    ///
+    /// `ESTALE` if another file has its name by now, besides errors of opening it.
+    pub(crate) fn get(&self) -> Result<&Arc<File>> {
+        if let (None, Some((fs, path, handle))) = (self.file.get(), &self.closed) {
+            let file = fs.open(path)?;
+            if file.server_handle()? != *handle {
+                return Err(refdb_vfs::Error::stale("read", path).into());
+            }
+            let _another_thread_may_have = self.file.set(Arc::new(file));
+        }
+        Ok(self.file.get().expect("it is held open, or was opened just now"))
+    }
+}

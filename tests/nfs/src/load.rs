@@ -1,0 +1,204 @@
+//! Load: agents on all nodes read and change a few refs at once, and every operation is written down for the checker of
+//! histories (`tests/histories`), with times of this machine's clock.
+
+use crate::node::Cluster;
+use refdb_testkit::Rng;
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{BufWriter, Write},
+    path::Path,
+    sync::Mutex,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+const NAMES: [&str; 4] = ["refs/heads/a", "refs/heads/b", "refs/heads/deep/c", "refs/heads/deep/er/d"];
+const NOTHING: &str = "0000000000000000000000000000000000000000";
+/// Commits that are made beforehand, because each write has a value of its own.
+const VALUES: usize = 5_000;
+
+/// What is run.
+pub(crate) struct Plan<'a> {
+    pub(crate) format: &'a str,
+    pub(crate) trust: &'a str,
+    /// The engine of each agent of a node, from the second on: `view`, `jgit`, `git`.
+    pub(crate) engines: Vec<&'a str>,
+    pub(crate) seconds: u64,
+    pub(crate) seed: u64,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) reads: usize,
+    pub(crate) writes: usize,
+    pub(crate) refused: usize,
+    /// Errors, each with how often it was told.
+    pub(crate) errors: HashMap<String, usize>,
+}
+
+/// Runs a plan, and writes its history to a file.
+pub(crate) fn run(cluster: &Cluster, plan: &Plan<'_>, history: &Path) -> Counts {
+    let git = refdb_testkit::Git::find().program().display().to_string();
+    let path = format!("/mnt/share/load-{}-{}-{}.git", plan.format, plan.trust, plan.seed);
+    let values = make(cluster, &git, plan, &path);
+    let run = Run {
+        cluster,
+        path: &path,
+        values: &values,
+        next: AtomicUsize::new(0),
+        begun: Instant::now(),
+        end: Instant::now() + Duration::from_secs(plan.seconds),
+        history: Mutex::new(BufWriter::new(File::create(history).expect("a history"))),
+        counts: Mutex::default(),
+    };
+    thread::scope(|scope| {
+        for node in 1..=cluster.clients() {
+            for (at, engine) in plan.engines.iter().enumerate() {
+                let engine = if *engine == "git" { git.as_str() } else { engine };
+                let agent = Agent { run: &run, node, line: at + 1, engine, number: node * 100 + at };
+                let seed = plan.seed * 1000 + agent.number as u64;
+                scope.spawn(move || agent.work(&mut Rng::new(seed)));
+            }
+        }
+    });
+    run.history.into_inner().expect("no thread panicked").flush().expect("the history is whole");
+    run.counts.into_inner().expect("no thread panicked")
+}
+
+fn make(cluster: &Cluster, git: &str, plan: &Plan<'_>, path: &str) -> Vec<String> {
+    let commits = "for i in $(seq %); do echo commit refs/heads/values; echo \"committer n <e> $((1700000000 + i)) \
+                   +0000\"; echo data 0; echo; done"
+        .replace('%', &VALUES.to_string());
+    let set = format!(
+        "{git} init -q --bare --ref-format={format} {path} && cd {path} && rm -rf hooks && ({commits}) | {git} fast-import \
+         --quiet && {git} rev-list refs/heads/values >/mnt/values && {git} update-ref -d refs/heads/values && {git} \
+         config user.name n && {git} config user.email e && {git} config reftable.autoRefresh true && {git} config \
+         core.trustStat {trust} && {git} config gc.auto 0 && {git} pack-refs --all",
+        trust = plan.trust,
+        format = plan.format,
+    );
+    cluster.shell(1, &set);
+    let listed = cluster.shell(1, "tr '\\n' ' ' </mnt/values");
+    listed.split_whitespace().map(str::to_owned).collect()
+}
+
+struct Run<'a> {
+    cluster: &'a Cluster,
+    path: &'a str,
+    values: &'a [String],
+    next: AtomicUsize,
+    begun: Instant,
+    end: Instant,
+    history: Mutex<BufWriter<File>>,
+    counts: Mutex<Counts>,
+}
+
+struct Agent<'a> {
+    run: &'a Run<'a>,
+    node: usize,
+    line: usize,
+    engine: &'a str,
+    number: usize,
+}
+
+impl Agent<'_> {
+    fn work(&self, rng: &mut Rng) {
+        while Instant::now() < self.run.end {
+            let name = NAMES[rng.below(NAMES.len())];
+            match rng.below(100) {
+                0..3 => drop(self.ask("pack", &[])),
+                3..60 => drop(self.read(name)),
+                kind => {
+                    let Some(old) = self.read(name) else { continue };
+                    let mut swaps = vec![(name, old.clone(), self.new_value(&old, rng))];
+                    let other = NAMES[rng.below(NAMES.len())];
+                    if kind < 66
+                        && other != name
+                        && let Some(old) = self.read(other)
+                    {
+                        swaps.push((other, old.clone(), self.new_value(&old, rng)));
+                    }
+                    self.write(&swaps);
+                }
+            }
+        }
+    }
+
+    /// A value that no other write has, or at times none.
+    fn new_value(&self, old: &str, rng: &mut Rng) -> String {
+        if !old.is_empty() && rng.below(8) == 0 {
+            return String::new();
+        }
+        self.run.values[self.run.next.fetch_add(1, Relaxed) % self.run.values.len()].clone()
+    }
+
+    /// Looks a ref up; the empty text stands for no ref.
+    fn read(&self, name: &str) -> Option<String> {
+        let call = self.now();
+        let value = self.ask("get", &[name])?;
+        let value = if value == "none" { String::new() } else { value };
+        self.run.counts.lock().expect("no thread panicked").reads += 1;
+        self.note(&format!("\"kind\":\"read\",\"ref\":\"{name}\",\"to\":\"{value}\""), call, self.now());
+        Some(value)
+    }
+
+    fn write(&self, swaps: &[(&str, String, String)]) {
+        let id = |value: &String| if value.is_empty() { NOTHING.to_owned() } else { value.clone() };
+        let words: Vec<String> =
+            swaps.iter().flat_map(|(name, old, new)| [(*name).to_owned(), id(old), id(new)]).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let call = self.now();
+        let said = self.ask("swap", &words);
+        let (result, end) = match said.as_deref() {
+            Some("done") => ("done", self.now()),
+            // Which of several was in the way is not told, nor whether it was a lock.
+            Some(said) if swaps.len() > 1 || is_lock(said) => ("failed", self.now()),
+            Some(_) => ("refused", self.now()),
+            None => ("unknown", -1),
+        };
+        let mut counts = self.run.counts.lock().expect("no thread panicked");
+        if result == "done" {
+            counts.writes += 1;
+        } else {
+            counts.refused += 1;
+        }
+        drop(counts);
+        for (name, old, new) in swaps {
+            let what = format!(
+                "\"kind\":\"put\",\"ref\":\"{name}\",\"from\":\"{old}\",\"to\":\"{new}\",\"result\":\"{result}\""
+            );
+            self.note(&what, call, end);
+        }
+    }
+
+    fn ask(&self, operation: &str, arguments: &[&str]) -> Option<String> {
+        let mut words = vec![self.engine, self.run.path, operation];
+        words.extend(arguments);
+        match self.run.cluster.ask(self.node, self.line, &words) {
+            Ok(said) => Some(said),
+            Err(said) => {
+                let engine = self.engine.rsplit('/').next().unwrap_or_default();
+                let error = format!("{engine} {operation}: {}", said.chars().take(200).collect::<String>());
+                *self.run.counts.lock().expect("no thread panicked").errors.entry(error).or_default() += 1;
+                None
+            }
+        }
+    }
+
+    fn now(&self) -> i64 {
+        self.run.begun.elapsed().as_nanos() as i64
+    }
+
+    fn note(&self, what: &str, call: i64, end: i64) {
+        let line = format!("{{\"client\":{},{what},\"call\":{call},\"return\":{end}}}", self.number);
+        writeln!(self.run.history.lock().expect("no thread panicked"), "{line}").expect("room for the history");
+    }
+}
+
+/// Whether a refusal says that another writer was busy with the ref, not which value it has.
+fn is_lock(said: &str) -> bool {
+    ["lock file", ".lock", "LOCK_FAILURE", "Unable to create", "is locked"].iter().any(|word| said.contains(word))
+}
