@@ -56,13 +56,10 @@ impl File {
         }
     }
 
-    /// The handle by which the server of a network file system knows the open file; see [`Fs::identify`](crate::Fs::identify).
-    ///
-    /// # Errors
-    ///
-    /// If the file system has no handles.
-    pub fn server_handle(&self) -> Result<Box<[u8]>> {
-        network::server_handle(&self.inner).map_err(|source| Error::new("identify", &self.path, source))
+    /// The handle by which the server of a network file system knows the open file; see
+    /// [`Fs::identify`](crate::Fs::identify). `None` if the file system does not tell it.
+    pub fn server_handle(&self) -> Option<Box<[u8]>> {
+        network::server_handle(&self.inner)
     }
 
     /// The number of names (hard links) of the open file.

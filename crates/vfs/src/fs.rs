@@ -306,8 +306,10 @@ impl Fs {
     /// Gives a file without a name the path it was created for; fails if that exists.
     pub(crate) fn name(&self, file: &File) -> Result<()> {
         self.hooks.change(Op::Create(file.path()), "create", file.path(), || {
-            let opened = format!("/proc/self/fd/{}", file.as_std().as_raw_fd());
-            rustix::fs::linkat(CWD, opened, CWD, file.path(), AtFlags::SYMLINK_FOLLOW).map_err(Into::into)
+            let opened = PathBuf::from(format!("/proc/self/fd/{}", file.as_std().as_raw_fd()));
+            self.sending_once(&opened, file.path(), || {
+                rustix::fs::linkat(CWD, &opened, CWD, file.path(), AtFlags::SYMLINK_FOLLOW).map_err(Into::into)
+            })
         })
     }
 
@@ -339,7 +341,9 @@ impl Fs {
 
     /// Renames `from` to `to`, replacing what was there.
     pub fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.hooks.change(Op::Rename(from, to), "rename a file to", to, || std::fs::rename(from, to))
+        self.hooks.change(Op::Rename(from, to), "rename a file to", to, || {
+            self.sending_once(from, to, || std::fs::rename(from, to))
+        })
     }
 
     /// Exchanges two paths in one atomic step, whatever they are. Many network file systems do not support it.
@@ -362,7 +366,7 @@ impl Fs {
     /// Makes `to` another name of the file `from`; fails if `to` exists.
     pub fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
         self.hooks.change(Op::Link(from, to), "link", to, || {
-            rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(Into::into)
+            self.sending_once(from, to, || rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(Into::into))
         })
     }
 

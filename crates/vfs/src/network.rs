@@ -36,17 +36,21 @@ impl Fs {
         Ok(self.clone().asking_server(!self.is_local(folder)?))
     }
 
-    /// What a name leads to on a network file system, without opening it: its attributes, which may be out of date, and
-    /// the handle by which the server knows it, which no other file ever has. `None` if there is nothing.
+    /// What a name leads to on a network file system, without opening it: its attributes, and the handle by which the
+    /// server knows it, which no other file ever has. `None` if there is nothing. The attributes are the server's only
+    /// if the client does not tell the handle (NFS 4.0).
     ///
     /// # Errors
     ///
-    /// If the name cannot be looked up, or the file system has no handles.
-    pub fn identify(&self, path: &Path) -> Result<Option<(Stat, Box<[u8]>)>> {
+    /// If the name cannot be looked up.
+    pub fn identify(&self, path: &Path) -> Result<Option<(Stat, Option<Box<[u8]>>)>> {
         let look = || {
             let opened = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-            let raw = rustix::fs::fstat(&opened)?;
-            Ok(((Stat::of_raw(&raw), server_handle(&opened)?), Name::of(raw.st_nlink as u64)))
+            let handle = server_handle(&opened);
+            let flags =
+                if handle.is_some() { AtFlags::EMPTY_PATH } else { AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC };
+            let raw = rustix::fs::statx(&opened, c"", flags, StatxFlags::BASIC_STATS)?;
+            Ok(((Stat::of_statx(&raw), handle), Name::of(raw.stx_nlink.into())))
         };
         match self.asking(path, true, look) {
             Ok(found) => Ok(Some(found)),
@@ -131,6 +135,29 @@ impl Fs {
         }
     }
 
+    /// Gives the file `from` the name `to`. If the reply of a server is lost, the client sends the request again, and
+    /// the server answers that `to` exists already or `from` no longer does. A request that failed is therefore asked
+    /// about: if `to` leads to the file by now, the request has succeeded.
+    pub(crate) fn sending_once(&self, from: &Path, to: &Path, send: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        if !self.asks_server() {
+            return send();
+        }
+        let file = rustix::fs::open(from, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let (own, links) = identity(&file)?;
+        send().or_else(|error| {
+            let now = self.asking(to, true, || {
+                let file = rustix::fs::open(to, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+                Ok((identity(&file)?, Name::Some))
+            });
+            // It may have been a name of this file before.
+            let is_new = |now_links| error.kind() != io::ErrorKind::AlreadyExists || now_links > links;
+            match now {
+                Ok((now, now_links)) if now == own && is_new(now_links) => Ok(()),
+                _ => Err(error),
+            }
+        })
+    }
+
     /// Repeats what opens a file by its name and reads it, if the file is replaced while it is read.
     pub(crate) fn reading<T>(&self, path: &Path, mut read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         let mut attempts_left = if self.asks_server() { ATTEMPTS_MAX } else { 0 };
@@ -156,6 +183,17 @@ impl Name {
     fn of(links: u64) -> Self {
         if links == 0 { Name::None } else { Name::Some }
     }
+}
+
+/// Device, inode and, if the client tells it, the server's handle.
+type Identity = (u64, u64, Option<Box<[u8]>>);
+
+/// Which file this is, and how many names it has.
+fn identity(file: &OwnedFd) -> io::Result<(Identity, u32)> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+    let stat = rustix::fs::statx(file, c"", flags, StatxFlags::BASIC_STATS)?;
+    let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
+    Ok(((device, stat.stx_ino, server_handle(file)), stat.stx_nlink))
 }
 
 fn is_stale(error: &io::Error) -> bool {
@@ -196,7 +234,8 @@ fn open_folder(folder: &Path) -> io::Result<Option<OwnedFd>> {
 }
 
 /// The handle by which the server of a network file system knows a file. Unlike an inode number it is never reused.
-pub(crate) fn server_handle(file: &impl AsFd) -> io::Result<Box<[u8]>> {
+/// `None` if the file system does not tell it.
+pub(crate) fn server_handle(file: &impl AsFd) -> Option<Box<[u8]>> {
     /// `struct file_handle` with room for the largest handle (`MAX_HANDLE_SZ`).
     #[repr(C)]
     struct Handle {
@@ -220,8 +259,88 @@ pub(crate) fn server_handle(file: &impl AsFd) -> io::Result<Box<[u8]>> {
         )
     };
     if result != 0 {
-        return Err(io::Error::last_os_error());
+        return None;
     }
-    let bytes = handle.bytes.get(..handle.len_bytes as usize).unwrap_or(&handle.bytes);
-    Ok([&handle.kind.to_ne_bytes(), bytes].concat().into())
+    let bytes = handle.bytes.get(..handle.len_bytes as usize)?;
+    Some([&handle.kind.to_ne_bytes(), bytes].concat().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    fn network() -> Fs {
+        Fs::real().asking_server(true)
+    }
+
+    #[test]
+    fn a_request_whose_reply_was_lost_has_succeeded_if_its_name_leads_to_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        std::fs::write(&from, "new").unwrap();
+        let answer = |errno: Errno| Err(io::Error::from(errno));
+        // Sent again after it was done: the link is there, and the file is gone.
+        network().sending_once(&from, &to, || std::fs::hard_link(&from, &to).and(answer(Errno::EXIST))).unwrap();
+        std::fs::remove_file(&to).unwrap();
+        network().sending_once(&from, &to, || std::fs::rename(&from, &to).and(answer(Errno::NOENT))).unwrap();
+        // The same answers to what was not done.
+        std::fs::write(&from, "newer").unwrap();
+        assert!(network().sending_once(&from, &to, || answer(Errno::EXIST)).is_err());
+        assert!(network().sending_once(&from, &to, || answer(Errno::NOENT)).is_err());
+        std::fs::hard_link(&from, dir.path().join("already")).unwrap();
+        let again = || std::fs::hard_link(&from, dir.path().join("already"));
+        assert!(network().sending_once(&from, &dir.path().join("already"), again).is_err());
+        // On a local file system an answer is what it says.
+        let renamed = || std::fs::rename(&from, &to).and(answer(Errno::NOENT));
+        assert!(Fs::real().sending_once(&from, &to, renamed).is_err());
+    }
+
+    #[test]
+    fn a_stale_handle_is_answered_by_another_look_and_not_for_ever() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let looks = Cell::new(0);
+        let look = |stale: usize| {
+            looks.set(looks.get() + 1);
+            if looks.get() <= stale { Err(Errno::STALE.into()) } else { Ok(((), Name::Some)) }
+        };
+        network().asking(&path, true, || look(3)).unwrap();
+        assert_eq!(looks.replace(0), 4);
+        let error = network().asking(&path, true, || look(usize::MAX)).unwrap_err();
+        assert!(is_stale(&error), "{error}");
+        assert_eq!(looks.get(), 1 + ATTEMPTS_MAX);
+        // A file that has lost its name was replaced.
+        let names = Cell::new(0);
+        let gone = || {
+            names.set(names.get() + 1);
+            Ok(((), Name::of(names.get() - 1)))
+        };
+        network().asking(&path, true, gone).unwrap();
+        assert_eq!(names.get(), 2);
+    }
+
+    #[test]
+    fn files_are_found_as_on_a_local_file_system() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fs, path) = (network(), dir.path().join("a/b/file"));
+        for _ in 0..2 {
+            assert!(fs.open(&path).unwrap_err().is_not_found());
+            assert_eq!(fs.find(&path).unwrap(), None);
+            assert_eq!(fs.identify(&path).unwrap(), None);
+            assert!(fs.read(&path).unwrap_err().is_not_found());
+        }
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "content").unwrap();
+        assert_eq!(fs.read(&path).unwrap(), b"content");
+        assert_eq!(fs.find(&path).unwrap(), Fs::real().find(&path).unwrap());
+        let (stat, handle) = fs.identify(&path).unwrap().unwrap();
+        assert_eq!(stat, fs.stat(&path).unwrap());
+        assert_eq!(fs.open(&path).unwrap().server_handle(), handle);
+        // Another file in its place is another one, whatever it looks like.
+        let other = dir.path().join("other");
+        std::fs::write(&other, "content").unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        assert!(handle.is_none() || fs.identify(&path).unwrap().unwrap().1 != handle);
+    }
 }

@@ -6,13 +6,14 @@ use crate::files::{
         far_reads::FarReads,
         pages::{Pages, Shed},
         read::Bytes,
-        source::PackedSource,
+        source::{Found, PackedSource},
     },
 };
 use refdb_vfs::{Fs, Mapping, Stat, now_nanos};
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 /// The packed-refs that was read last, shared by all readers of a store and validated at every use.
@@ -27,6 +28,8 @@ struct Latest {
     file: Option<Arc<PackedFile>>,
     /// The number of files that were opened so far.
     opened: u64,
+    /// On a network file system: what the last look saw, and since when.
+    first_seen: Option<(Option<Found>, Instant)>,
     /// The last file that was found not to be sorted although it says so.
     distrusted: Option<(Stat, Disorder)>,
 }
@@ -48,14 +51,6 @@ pub struct PackedFile {
     is_racy: bool,
     /// The bytes of a file that was read completely; pages are charged one by one.
     _charge: Option<Arc<Charge>>,
-}
-
-/// What distinguishes one packed-refs file from another.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Found {
-    pub(crate) stat: Stat,
-    /// On a network file system: its server's handle of the file, which no other file ever has.
-    handle: Option<Box<[u8]>>,
 }
 
 /// A packed-refs file that was opened and not read yet.
@@ -126,6 +121,9 @@ pub enum Look {
 /// The longest packed-refs that is read completely at once. A longer one is mapped or read page by page.
 const WHOLE_LEN_MAX: u64 = 64 << 10;
 
+/// More than a tick of any server's clock, also where time stamps are of whole seconds.
+const TICKS: Duration = Duration::from_millis(2500);
+
 /// How often a file that another machine replaces while it is read is opened again.
 const STALE_MAX: usize = 8;
 
@@ -189,21 +187,26 @@ impl PackedCache {
     }
 
     fn get_identified(&self, options: &FilesOptions, look: Look) -> Result<PackedFile> {
-        let found = options.fs.identify(&self.path)?;
-        let found = found.map(|(stat, handle)| Found { stat, handle: Some(handle) });
+        let found = options.fs.identify(&self.path)?.map(|(stat, handle)| Found { stat, handle });
         let mut latest = self.latest();
+        if latest.first_seen.as_ref().is_none_or(|(seen, _)| *seen != found) {
+            latest.first_seen = Some((found.clone(), Instant::now()));
+        }
         if let Some(known) = &latest.file
             && look != Look::Read
             && known.packed.disorder().is_none()
             && known.found == found
+            && !known.is_racy
         {
             return Ok(known.again());
         }
+        // Without a handle, a file that replaces this one within a tick of the server's clock may look the same. What
+        // is read a little later is of the last of them.
+        let is_new = latest.first_seen.as_ref().is_none_or(|(_, since)| since.elapsed() < TICKS);
         let distrusted = latest.next();
         let opened = found.map(|found| {
-            let handle = found.handle.clone().unwrap_or_default();
-            let source = PackedSource::closed(&options.fs, self.path.clone(), handle);
-            Opened { source: Arc::new(source), found, is_racy: false }
+            let source = PackedSource::closed(&options.fs, self.path.clone(), found.clone());
+            Opened { source: Arc::new(source), is_racy: found.handle.is_none() && is_new, found }
         });
         let fresh = self.read(options, opened, latest.opened, distrusted)?;
         latest.file = Some(Arc::new(fresh.again()));

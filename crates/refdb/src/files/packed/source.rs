@@ -1,11 +1,19 @@
 //! The file from which packed-refs is read: held open, or opened when it is needed.
 
 use crate::Result;
-use refdb_vfs::{File, Fs};
+use refdb_vfs::{File, Fs, Stat};
 use std::{
     path::PathBuf,
     sync::{Arc, OnceLock},
 };
+
+/// What distinguishes one packed-refs file from another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    pub(crate) stat: Stat,
+    /// On a network file system: its server's handle of the file, which no other file ever has, if the client tells it.
+    pub(crate) handle: Option<Box<[u8]>>,
+}
 
 /// The file of a packed-refs.
 ///
@@ -16,8 +24,8 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct PackedSource {
     file: OnceLock<Arc<File>>,
-    /// Where the file is, and its server's handle, if it is not held open.
-    closed: Option<(Fs, PathBuf, Box<[u8]>)>,
+    /// Where the file is, and which one it is, if it is not held open.
+    closed: Option<(Fs, PathBuf, Found)>,
 }
 
 impl PackedSource {
@@ -27,14 +35,14 @@ impl PackedSource {
     }
 
     /// A file that is opened when it is needed.
-    pub(crate) fn closed(fs: &Fs, path: PathBuf, handle: Box<[u8]>) -> Self {
-        PackedSource { file: OnceLock::new(), closed: Some((fs.clone(), path, handle)) }
+    pub(crate) fn closed(fs: &Fs, path: PathBuf, found: Found) -> Self {
+        PackedSource { file: OnceLock::new(), closed: Some((fs.clone(), path, found)) }
     }
 
     /// The same file, closed.
     pub(crate) fn again(&self) -> Option<Self> {
-        let (fs, path, handle) = self.closed.as_ref()?;
-        Some(PackedSource::closed(fs, path.clone(), handle.clone()))
+        let (fs, path, found) = self.closed.as_ref()?;
+        Some(PackedSource::closed(fs, path.clone(), found.clone()))
     }
 
     /// The open file.
@@ -43,9 +51,13 @@ impl PackedSource {
     ///
     /// `ESTALE` if another file has its name by now, besides errors of opening it.
     pub(crate) fn get(&self) -> Result<&Arc<File>> {
-        if let (None, Some((fs, path, handle))) = (self.file.get(), &self.closed) {
+        if let (None, Some((fs, path, found))) = (self.file.get(), &self.closed) {
             let file = fs.open(path)?;
-            if file.server_handle()? != *handle {
+            let is_same = match &found.handle {
+                Some(handle) => file.server_handle().as_ref() == Some(handle),
+                None => file.stat()? == found.stat,
+            };
+            if !is_same {
                 return Err(refdb_vfs::Error::stale("read", path).into());
             }
             let _another_thread_may_have = self.file.set(Arc::new(file));
