@@ -13,19 +13,28 @@ use gix_ref::{
     },
     transaction::{Change, LogChange, PreviousValue, RefEdit, RefEditsExt, RefLog},
 };
-use refdb::{Edit, Ident, LogOptions, Precondition, Snapshot, TargetView, TransactionOptions, Why};
+use refdb::{Edit, Ident, LogOptions, Precondition, RejectionReason, Snapshot, TargetView, TransactionOptions};
+use std::fmt;
 
 /// Where a transaction begins: the store, and who commits.
+#[must_use = "it changes nothing before edits are prepared and committed"]
 pub struct Transaction<'s> {
     store: &'s Store,
     committer: Box<dyn Fn() -> refdb::Result<Ident> + 's>,
 }
 
 /// Edits whose refs are locked and whose expectations hold. Dropping it leaves all refs as they were.
-#[must_use]
+#[derive(Debug)]
+#[must_use = "dropping it gives the edits up"]
 pub struct Prepared<'t> {
     inner: refdb::Prepared<'t>,
     edits: Vec<RefEdit>,
+}
+
+impl fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("store", &self.store).finish_non_exhaustive()
+    }
 }
 
 impl Store {
@@ -79,7 +88,10 @@ impl Transaction<'_> {
     /// gix-ref's error where it has one, with the value that the ref holds now.
     fn in_words_of_gix(&self, edits: &[RefEdit], error: Error) -> Error {
         let Error::Refdb(refdb::Error::Rejected(rejection)) = &error else { return error };
-        let is_value = matches!(rejection.why, Why::Missing | Why::Exists { .. } | Why::Mismatch { .. });
+        let is_value = matches!(
+            rejection.reason,
+            RejectionReason::Missing | RejectionReason::Exists { .. } | RejectionReason::Mismatch { .. }
+        );
         let edit = edits.iter().find(|edit| edit.name.as_bstr() == rejection.given.as_bstr());
         let (Some(edit), true) = (edit, is_value) else { return error };
         let now = self.store.refdb().get(rejection.resolved.as_bstr());

@@ -107,7 +107,7 @@ fn a_name_too_long_for_the_index_of_a_reftable_is_refused_with_its_reason() {
     for new in [Target::from(id), Target::Symbolic("refs/heads/beside".try_into().unwrap())] {
         let refused = store.edit_references([update(&name(2009), new), beside.clone()], None).unwrap_err();
         let Error::Refdb(refdb::Error::Rejected(rejection)) = &refused else { panic!("{refused}") };
-        assert_eq!(rejection.reason(), refdb::Reason::TooLarge);
+        assert_eq!(rejection.class(), refdb::RejectionClass::TooLarge);
         assert!(store.try_find("refs/heads/beside").unwrap().is_none(), "nothing is written");
     }
 }

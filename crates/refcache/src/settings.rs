@@ -1,7 +1,7 @@
 use crate::TrustSettings;
 use bstr::BString;
 use refdb::{Committer, transaction::ObjectCheck};
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// The settings that all views of a process share.
 #[derive(Clone, Debug)]
@@ -35,6 +35,16 @@ pub struct ViewSettings {
     pub objects: Option<Arc<dyn ObjectCheck + Send>>,
     /// The committer for reflog entries of batches that name none; `None` for the one of the configuration.
     pub committer: Option<Arc<Committer>>,
+}
+
+impl fmt::Debug for ViewSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ViewSettings")
+            .field("trust", &self.trust)
+            .field("sync", &self.sync)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for ViewSettings {

@@ -23,6 +23,7 @@ use refdb_types::{HashKind, ObjectId, SYMREF_DEPTH_MAX, is_safe};
 use std::{
     cell::Cell,
     collections::BTreeMap,
+    fmt,
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
@@ -70,6 +71,12 @@ pub struct View {
     /// A number that no other view of the process has.
     number: u64,
     _charge: ClosedCharge,
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").field("git_dir", &self.git_dir).field("settings", &self.settings).finish_non_exhaustive()
+    }
 }
 
 impl View {

@@ -7,7 +7,7 @@ mod common;
 use bstr::{BStr, BString};
 use common::{believing, commit, delete, direct, each, edit, listed, names, open, prefixed, set, unsynced};
 use refdb::{
-    Change, Precondition, Reason, RefName, Target,
+    Change, Precondition, RefName, RejectionClass, Target,
     backend::{OptimizeOptions, Peeled},
 };
 use refdb_refcache::{Batch, ListOptions, Storage, TrustSettings, ViewSettings, Views, ViewsSettings};
@@ -105,7 +105,7 @@ fn fault_06_a_failed_compare_and_set_refreshes_the_ref() {
         let stale = set("refs/heads/main", ids[2], Precondition::MustMatch(Target::Direct(ids[0])));
         let error = view.commit(&Batch::atomic(vec![stale])).unwrap_err();
         let Some(refdb::Error::Rejected(rejection)) = error.store() else { panic!("{error}") };
-        assert_eq!(rejection.reason(), Reason::IncorrectOldValue);
+        assert_eq!(rejection.class(), RejectionClass::IncorrectOldValue);
         let now = direct(&view, "refs/heads/main").unwrap();
         assert_eq!(now, ids[1], "a second attempt would fail for ever");
         commit(&view, vec![set("refs/heads/main", ids[2], Precondition::MustMatch(Target::Direct(now)))]);

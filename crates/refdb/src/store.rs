@@ -230,17 +230,20 @@ impl Store {
     }
 
     /// The place where the refs are kept.
+    #[doc(hidden)]
     pub fn backend(&self) -> &dyn Maintenance {
         &*self.backend
     }
 
     /// The backend as this type; `None` if the refs are kept in another way. It is for code that is about one format,
     /// such as a cache of its files.
+    #[doc(hidden)]
     pub fn backend_as<B: Maintenance + 'static>(&self) -> Option<&B> {
         self.backend.as_any().downcast_ref()
     }
 
     /// The parts of this store that a [`Transaction`] needs, for callers that replace some of them.
+    #[doc(hidden)]
     pub fn context(&self) -> Context<'_> {
         Context {
             backend: &*self.backend,
@@ -254,6 +257,7 @@ impl Store {
     }
 
     /// The intents that transactions recorded before they asked the global ref database.
+    #[doc(hidden)]
     pub fn global_intents(&self) -> GlobalIntents {
         let common_dir = self.repository.common_dir().to_owned();
         GlobalIntents::new(self.fs.clone(), common_dir, sharing_of(&self.settings), self.hash())
@@ -288,7 +292,7 @@ impl Store {
     /// # let repo = Repo::bare(RefFormat::Files, refdb::HashKind::Sha1);
     /// # let id = repo.commit();
     /// # let store = refdb::Store::open(repo.git_dir())?;
-    /// use refdb::{Error, Why, was};
+    /// use refdb::{Error, RejectionReason, was};
     /// let mut tx = store.transaction();
     /// tx.create("refs/heads/new", id)?.create("refs/heads/gone", id)?;
     /// tx.message("made by hand");
@@ -297,7 +301,7 @@ impl Store {
     /// let mut tx = store.transaction();
     /// tx.delete("refs/heads/gone", was(id))?.create("refs/heads/new", id)?;
     /// match tx.commit() {
-    ///     Err(Error::Rejected(rejection)) => assert!(matches!(rejection.why, Why::Exists { .. })),
+    ///     Err(Error::Rejected(rejection)) => assert!(matches!(rejection.reason, RejectionReason::Exists { .. })),
     ///     other => panic!("{other:?}"),
     /// }
     /// assert!(store.find("refs/heads/gone")?.is_some(), "a rejected edit rejects the transaction");

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
 use refdb::{
-    Error, HashKind, Misuse, ObjectId, Precondition, Reason, RepositoryError, Store, Target, Transaction,
-    TransactionOptions, Why,
+    Error, HashKind, Misuse, ObjectId, Precondition, RejectionClass, RejectionReason, RepositoryError, Store, Target,
+    Transaction, TransactionOptions,
     transaction::{Context, Hook, HookSource, HookState},
     was,
 };
@@ -62,17 +62,23 @@ fn why_it_was_rejected_is_a_value() {
             }
         };
         let rejection = reject("HEAD", was(b));
-        let mismatch = Why::Mismatch { expected: Target::Direct(b), actual: Some(Target::Direct(a)) };
+        let mismatch = RejectionReason::Mismatch { expected: Target::Direct(b), actual: Some(Target::Direct(a)) };
         assert_eq!(
             (rejection.given.to_string(), rejection.resolved.to_string()),
             (String::from("HEAD"), String::from("refs/heads/main"))
         );
-        assert_eq!((&rejection.why, rejection.reason()), (&mismatch, Reason::IncorrectOldValue));
+        assert_eq!((&rejection.reason, rejection.class()), (&mismatch, RejectionClass::IncorrectOldValue));
         assert_eq!(rejection.to_string(), format!("cannot lock ref 'HEAD': is at {a} but expected {b}"));
-        assert_eq!(reject("refs/heads/main", Precondition::MustNotExist).why, Why::Exists { is_dangling: false });
-        assert_eq!(reject("refs/heads/none", was(b)).why, Why::Missing);
-        let below = reject("refs/heads/main/below", Precondition::Any).why;
-        assert!(matches!(&below, Why::Conflict { with, is_new: false, .. } if with == "refs/heads/main"), "{below:?}");
+        assert_eq!(
+            reject("refs/heads/main", Precondition::MustNotExist).reason,
+            RejectionReason::Exists { is_dangling: false }
+        );
+        assert_eq!(reject("refs/heads/none", was(b)).reason, RejectionReason::Missing);
+        let below = reject("refs/heads/main/below", Precondition::Any).reason;
+        assert!(
+            matches!(&below, RejectionReason::Conflict { with, is_new: false, .. } if with == "refs/heads/main"),
+            "{below:?}"
+        );
         let bad = store.transaction().create("refs/heads/a..b", a).map(drop).unwrap_err();
         assert!(matches!(bad, Error::Misuse(Misuse::BadName(_))), "{bad:?}");
     }
@@ -89,7 +95,9 @@ fn a_held_lock_is_named() {
     tx.create("refs/heads/main", id).unwrap();
     match tx.commit().unwrap_err() {
         Error::Rejected(rejection) => {
-            assert!(matches!(&rejection.why, Why::Locked { path, .. } if path.ends_with("refs/heads/main.lock")));
+            assert!(
+                matches!(&rejection.reason, RejectionReason::Locked { path, .. } if path.ends_with("refs/heads/main.lock"))
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -247,7 +255,7 @@ fn a_thread_that_holds_one_file_may_change_another() {
     let first = prepare("refs/heads/a").unwrap();
     prepare("refs/heads/b").unwrap().commit().unwrap();
     let Err(Error::Rejected(rejection)) = prepare("refs/heads/a").map(drop) else { panic!("it is locked") };
-    assert!(matches!(rejection.why, Why::Locked { .. }), "{rejection}");
+    assert!(matches!(rejection.reason, RejectionReason::Locked { .. }), "{rejection}");
     first.commit().unwrap();
     assert_eq!(names(&store, "refs/heads/"), ["refs/heads/a", "refs/heads/b"]);
 }
@@ -414,7 +422,7 @@ fn a_name_that_reads_do_not_answer_was_written() {
         let mut through = begin();
         through.update("refs/heads/link", id, Precondition::Any).unwrap();
         assert!(
-            matches!(through.commit().unwrap_err(), Error::Rejected(why) if matches!(why.why, Why::BadTarget { .. }))
+            matches!(through.commit().unwrap_err(), Error::Rejected(rejection) if matches!(rejection.reason, RejectionReason::BadTarget { .. }))
         );
         let mut good = begin();
         good.create("ORIG_HEAD", id).and_then(|tx| tx.create("refs/heads/new", id)).unwrap();

@@ -5,7 +5,7 @@
 use bstr::BStr;
 use refdb::{
     Error, HashKind, LogJudge, LoggedChange, MigrateError, MigrateOptions, Misuse, ObjectId, PruneLogs, RefFormat,
-    RefName, Result, Store, Why, backend::Peeled, memory::MemoryBackend, transaction::ObjectCheck, was,
+    RefName, RejectionReason, Result, Store, backend::Peeled, memory::MemoryBackend, transaction::ObjectCheck, was,
 };
 use refdb_repo::{ObjectClass, ObjectError};
 use std::{ops::ControlFlow, sync::Arc, thread, time::Duration};
@@ -83,11 +83,11 @@ fn why_an_edit_is_rejected_is_the_same_value_as_on_disk() {
     let mut tx = store.transaction();
     tx.create("refs/heads/a/b", id(1)).unwrap();
     let Err(Error::Rejected(rejection)) = tx.commit() else { panic!("the names conflict") };
-    assert!(matches!(rejection.why, Why::Conflict { .. }), "{rejection}");
+    assert!(matches!(rejection.reason, RejectionReason::Conflict { .. }), "{rejection}");
     let mut tx = store.transaction();
     tx.delete("refs/heads/a", was(id(2))).unwrap();
     let Err(Error::Rejected(rejection)) = tx.commit() else { panic!("the value is another") };
-    assert!(matches!(rejection.why, Why::Mismatch { .. }), "{rejection}");
+    assert!(matches!(rejection.reason, RejectionReason::Mismatch { .. }), "{rejection}");
 }
 
 #[test]

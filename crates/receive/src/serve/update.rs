@@ -78,7 +78,7 @@ impl Session<'_, '_> {
             };
             if let Err(error) = added {
                 let reason = match &error {
-                    refdb::Error::Rejected(rejection) => rejection.reason().as_str(),
+                    refdb::Error::Rejected(rejection) => rejection.class().as_str(),
                     _ => "failed to update ref",
                 };
                 self.report_error(error)?;
@@ -124,7 +124,7 @@ impl Session<'_, '_> {
                 for (position, rejection) in committed.rejected {
                     self.report_rejection(&rejection)?;
                     let name = self.request.commands.get(commands[position]).name.to_owned();
-                    reasons.insert(name, rejection.reason().as_str());
+                    reasons.insert(name, rejection.class().as_str());
                 }
                 self.refuse_names(&reasons);
             }

@@ -1,7 +1,7 @@
 //! Writing: claims, locks and steps.
 
 use super::{Snapshot, TargetView};
-use crate::{Result, Why};
+use crate::{RejectionReason, Result};
 use bstr::BStr;
 use refdb_types::{Ident, ObjectId};
 use std::path::PathBuf;
@@ -77,7 +77,7 @@ pub trait Locked: Send + Sync {
     fn snapshot(&self) -> &dyn Snapshot;
 
     /// The claims, by position, that could not be locked, and why.
-    fn refused(&self) -> &[(usize, Why)];
+    fn refused(&self) -> &[(usize, RejectionReason)];
 
     /// What occupies a ref's place, for the wording of a message.
     fn standing(&self, _name: &BStr) -> Standing {

@@ -3,7 +3,7 @@
 
 use super::{loose::folders, packing::optimize, store::Store};
 use crate::{
-    Rejection, Result, Why,
+    Rejection, RejectionReason, Result,
     backend::{Claims, Intent, OptimizeOptions, Steps},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -55,7 +55,7 @@ pub(super) fn refuse(steps: &dyn Steps) -> Result<()> {
     match pairs(steps).next() {
         None => Ok(()),
         Some((source, name)) => {
-            let why = Why::Conflict { with: source.to_owned(), is_new: false, prevents_lock: false };
+            let why = RejectionReason::Conflict { with: source.to_owned(), is_new: false, prevents_lock: false };
             Err(Rejection::of_claim(name, why).into())
         }
     }
@@ -81,7 +81,7 @@ impl Moved {
                 continue;
             }
             if !move_log(store, &from, &to)? {
-                return Err(Rejection::of_claim(name, Why::Folder { path: to }).into());
+                return Err(Rejection::of_claim(name, RejectionReason::Folder { path: to }).into());
             }
             let folder = to.parent().map(Path::to_owned);
             self.0.push((from, to));

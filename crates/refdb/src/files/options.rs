@@ -4,6 +4,7 @@ use refdb_repo::{FormatWatch, ObjectCheck};
 use refdb_types::{HashKind, ObjectId};
 use refdb_vfs::{Fs, LockTimeout};
 use std::{
+    fmt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -43,6 +44,16 @@ pub struct FilesOptions {
     pub format: Option<FormatWatch>,
     /// Looks up the objects behind annotated tags, which packed-refs records.
     pub objects: Arc<dyn ObjectCheck + Send>,
+}
+
+impl fmt::Debug for FilesOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FilesOptions")
+            .field("git_dir", &self.git_dir)
+            .field("common_dir", &self.common_dir)
+            .field("access", &self.access)
+            .finish_non_exhaustive()
+    }
 }
 
 impl FilesOptions {

@@ -6,7 +6,7 @@ use super::{
     state::ReftableSnapshot,
 };
 use crate::{
-    Backend, Error, Limit, Locked, LogJudge, PruneLogs, Result, Snapshot, Why,
+    Backend, Error, Limit, Locked, LogJudge, PruneLogs, RejectionReason, Result, Snapshot,
     backend::{Claims, Maintenance, OptimizeOptions, OptimizePlan, Optimized, Steps},
 };
 use bstr::BStr;
@@ -70,7 +70,7 @@ impl Backend for ReftableBackend {
         true
     }
 
-    fn unstorable(&self, claims: &dyn Claims) -> Vec<(usize, Why)> {
+    fn unstorable(&self, claims: &dyn Claims) -> Vec<(usize, RejectionReason)> {
         too_long(&self.stacks, claims)
     }
 

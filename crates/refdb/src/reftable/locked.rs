@@ -4,7 +4,7 @@ use super::{
     state::ReftableSnapshot,
 };
 use crate::{
-    Error, Limit, Locked, Misuse, Result, Snapshot, TargetView, Why,
+    Error, Limit, Locked, Misuse, RejectionReason, Result, Snapshot, TargetView,
     backend::{Claim, Claims, Intent, LogLine, NewValue, Step, Steps},
     own_locks::refuse_own,
 };
@@ -33,7 +33,7 @@ pub struct ReftableLocked {
     pub(super) snapshot: ReftableSnapshot,
     pub(super) additions: BTreeMap<Place, Addition>,
     /// The claims that are refused, by position.
-    refused: Vec<(usize, Why)>,
+    refused: Vec<(usize, RejectionReason)>,
 }
 
 impl ReftableLocked {
@@ -97,14 +97,19 @@ fn places_of(stacks: &Stacks, claims: &dyn Claims) -> BTreeSet<Place> {
 }
 
 /// Returns the claims, by position, that would write a ref whose name is too long for an index. Deletions are allowed.
-pub(super) fn too_long(stacks: &Stacks, claims: &dyn Claims) -> Vec<(usize, Why)> {
+pub(super) fn too_long(stacks: &Stacks, claims: &dyn Claims) -> Vec<(usize, RejectionReason)> {
     let max = stacks.options.stack.write.name_max();
     let is_too_long = |claim: &Claim<'_>| {
         matches!(claim.intent, Intent::SetDirect | Intent::SetSymbolic)
             && claim.name.len() > max
             && stacks.route(claim.name).1.len() > max
     };
-    claims.iter().enumerate().filter(|(_, claim)| is_too_long(claim)).map(|(at, _)| (at, Why::TooLarge)).collect()
+    claims
+        .iter()
+        .enumerate()
+        .filter(|(_, claim)| is_too_long(claim))
+        .map(|(at, _)| (at, RejectionReason::TooLarge))
+        .collect()
 }
 
 /// Refuses stacks of different names that lead to the same folder, because the lock of the second would never be free.
@@ -126,7 +131,7 @@ impl Locked for ReftableLocked {
 
     /// A stack is locked as a whole or not at all, so the only claims that are refused are names too long to be
     /// written.
-    fn refused(&self) -> &[(usize, Why)] {
+    fn refused(&self) -> &[(usize, RejectionReason)] {
         &self.refused
     }
 

@@ -113,6 +113,7 @@ impl StoreBuilder {
     }
 
     /// The readers of this process. They are not to see a small batch in part while it becomes loose files.
+    #[doc(hidden)]
     pub fn commit_observer(mut self, observer: Arc<dyn CommitObserver>) -> Self {
         self.commit_observer = Some(observer);
         self

@@ -8,7 +8,7 @@ use super::{
     normalize_message,
 };
 use crate::{
-    Misuse, Rejection, Result, Step, Why,
+    Misuse, Rejection, RejectionReason, Result, Step,
     backend::{Claim, Intent, LogLine, Standing},
 };
 use bstr::{BStr, ByteSlice};
@@ -50,7 +50,7 @@ pub(crate) fn append_log(
     {
         return Err(Rejection::of(
             name.clone(),
-            Why::Conflict { with, is_new: false, prevents_lock: standing == Standing::Folder },
+            RejectionReason::Conflict { with, is_new: false, prevents_lock: standing == Standing::Folder },
         )
         .into());
     }

@@ -6,7 +6,7 @@ use super::{
     prepare::{Preparation, is_branch},
 };
 use crate::{
-    Change, Edit, Limit, Misuse, Rejection, Result, Target, Why,
+    Change, Edit, Limit, Misuse, Rejection, RejectionReason, Result, Target,
     backend::{Locked, Steps},
     own_locks::OwnLocks,
 };
@@ -44,6 +44,7 @@ pub struct Transaction<'s> {
 
 impl<'s> Transaction<'s> {
     /// A transaction without edits.
+    #[doc(hidden)]
     pub fn new(context: Context<'s>, options: TransactionOptions) -> Self {
         Transaction { plan: Plan::new(context.hash), context, options, added: 0, rejected: Vec::new() }
     }
@@ -92,7 +93,7 @@ impl<'s> Transaction<'s> {
     }
 
     /// The fault of the object that the edit of this ref would set, if it has one. Each distinct object is read once.
-    fn check_object(&mut self, id: &ObjectId, plain: &BStr) -> Result<Option<Why>> {
+    fn check_object(&mut self, id: &ObjectId, plain: &BStr) -> Result<Option<RejectionReason>> {
         debug_assert!(id.kind() == self.context.hash, "an id of another hash was refused: {id}");
         let ids = &mut self.plan.edits.ids;
         let at = ids.intern(id);
@@ -105,8 +106,10 @@ impl<'s> Transaction<'s> {
             }
         };
         Ok(match class {
-            ObjectClass::Missing => Some(Why::NoObject { id: *id }),
-            ObjectClass::Tag(_) | ObjectClass::Other if is_branch(plain) => Some(Why::NotACommit { id: *id }),
+            ObjectClass::Missing => Some(RejectionReason::NoObject { id: *id }),
+            ObjectClass::Tag(_) | ObjectClass::Other if is_branch(plain) => {
+                Some(RejectionReason::NotACommit { id: *id })
+            }
             _ => None,
         })
     }
@@ -219,6 +222,7 @@ impl Prepared<'_> {
     }
 
     /// The changes that the commit will make, ref by ref.
+    #[doc(hidden)]
     pub fn steps(&self) -> &dyn Steps {
         &self.plan
     }

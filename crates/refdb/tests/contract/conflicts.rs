@@ -1,5 +1,5 @@
 use crate::common::{create, delete, everywhere, on_disk, verify};
-use refdb::{Change, Edit, Precondition, Reason, Target, Transaction, TransactionOptions, transaction::Mode};
+use refdb::{Change, Edit, Precondition, RejectionClass, Target, Transaction, TransactionOptions, transaction::Mode};
 use refdb_testkit::RefFormat;
 use refdb_types::RefName;
 
@@ -74,7 +74,7 @@ fn edit_by_edit_one_of_two_conflicting_edits_happens() {
             let edits = names.map(|name| create(name, ids[0]));
             let committed = subject.transaction(Mode::PerEdit, edits).unwrap().commit().unwrap();
             assert_eq!(committed.rejected.len(), 1, "{:?}", committed.rejected);
-            assert_eq!(committed.rejected[0].1.reason(), Reason::NameConflict);
+            assert_eq!(committed.rejected[0].1.class(), RejectionClass::NameConflict);
             subject.verify();
         }
         assert_eq!(subject.git_lists().len(), 2);
@@ -95,10 +95,10 @@ fn edit_by_edit_a_folder_with_other_files_blocks_its_own_ref_alone() {
         }
         let edits = names.each_ref().map(|name| create(name, ids[0]));
         let committed = subject.transaction(Mode::PerEdit, edits).unwrap().commit().unwrap();
-        let rejected: Vec<(usize, Reason)> =
-            committed.rejected.iter().map(|(at, rejection)| (*at, rejection.reason())).collect();
+        let rejected: Vec<(usize, RejectionClass)> =
+            committed.rejected.iter().map(|(at, rejection)| (*at, rejection.class())).collect();
         if subject.repo.format() == RefFormat::Files {
-            assert_eq!(rejected, [(0, Reason::NameConflict), (1, Reason::NameConflict)]);
+            assert_eq!(rejected, [(0, RejectionClass::NameConflict), (1, RejectionClass::NameConflict)]);
             assert_eq!(subject.git_lists(), [format!("refs/heads/free {}", ids[0])]);
         } else {
             assert_eq!(rejected, []);

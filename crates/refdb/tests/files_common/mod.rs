@@ -4,8 +4,8 @@
 
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
-    Backend, Cursor, Error, HashKind, Misuse, ObjectError, ObjectId, Probe, RefName, Rejection, Result, Snapshot, Step,
-    Target, TargetView, Why,
+    Backend, Cursor, Error, HashKind, Misuse, ObjectError, ObjectId, Probe, RefName, Rejection, RejectionReason,
+    Result, Snapshot, Step, Target, TargetView,
     backend::{Answers, Claim, Claims, Intent, LogLine, NewValue, OptimizeOptions, Peeled, Steps},
     files::{FilesBackend, FilesOptions, TakenOver},
     transaction::{ObjectCheck, ObjectClass},
@@ -179,7 +179,7 @@ pub(crate) fn link(name: impl Into<String>, target: &str) -> Wish {
     Wish { name: name.into(), new: Some(target), create: false, log: None }
 }
 
-pub(crate) fn rejection(name: &str, why: Why) -> Error {
+pub(crate) fn rejection(name: &str, why: RejectionReason) -> Error {
     match RefName::new(name) {
         Ok(name) => Rejection::of(name, why).into(),
         Err(_) => Misuse::BadName(name.into()).into(),
@@ -239,7 +239,7 @@ fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<(
     locked.snapshot().probe(&mut probes, &mut seen)?;
     if let Some((probe, child)) = seen.below.first().filter(|(probe, _)| wishes[*probe].new.is_some()) {
         let with = child.as_str().into();
-        return Err(rejection(names[*probe], Why::Conflict { with, is_new: false, prevents_lock: false }));
+        return Err(rejection(names[*probe], RejectionReason::Conflict { with, is_new: false, prevents_lock: false }));
     }
     let mut parents: Vec<String> = Vec::new();
     for wish in wishes.iter().filter(|wish| wish.new.is_some()) {
@@ -252,7 +252,7 @@ fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<(
     locked.snapshot().probe(&mut probes, &mut found)?;
     if let Some(at) = found.values.iter().position(Option::is_some) {
         let with = parents[at].as_str().into();
-        return Err(rejection(&parents[at], Why::Conflict { with, is_new: false, prevents_lock: false }));
+        return Err(rejection(&parents[at], RejectionReason::Conflict { with, is_new: false, prevents_lock: false }));
     }
     let ident =
         Ident { name: "A".into(), email: "a@example.com".into(), time_seconds: 1_700_000_000, offset_decimal: 0 };
@@ -267,7 +267,7 @@ fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<(
             Target::Symbolic(name) => TargetView::Symbolic(name.as_bstr()),
         });
         if wish.create && old.is_some() {
-            return Err(rejection(&wish.name, Why::Exists { is_dangling: false }));
+            return Err(rejection(&wish.name, RejectionReason::Exists { is_dangling: false }));
         }
         let log = wish.log.as_ref().map(|message| LogLine {
             old: value.as_ref().and_then(Target::id).unwrap_or(null),

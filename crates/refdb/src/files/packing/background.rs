@@ -20,6 +20,7 @@ use bstr::ByteSlice;
 use refdb_vfs::{Lock, LockError, LockTimeout};
 use std::{
     collections::BTreeSet,
+    fmt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -32,6 +33,12 @@ pub struct BackgroundPackOptions<'a> {
     /// Called between steps that take a while, with what was done so far. If it returns `false`, the packing ends
     /// there, and what was done stays.
     pub goes_on: &'a dyn Fn(&BackgroundPacked) -> bool,
+}
+
+impl fmt::Debug for BackgroundPackOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackgroundPackOptions").field("from", &self.from).finish_non_exhaustive()
+    }
 }
 
 /// What a background pack-refs has done.

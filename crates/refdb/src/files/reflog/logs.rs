@@ -9,7 +9,7 @@ use crate::files::{
     reflog::line::{encode, parse},
     store::Store,
 };
-use crate::{Rejection, Result, Why, backend::LogLine};
+use crate::{Rejection, RejectionReason, Result, backend::LogLine};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{LogEntry, RefName, Scope, qualified_name};
 use refdb_vfs::File;
@@ -211,7 +211,7 @@ impl<'s> Writer<'s> {
             Err(error) if error.is_folder() => {
                 if !self.store.options.fs.remove_empty_tree(&path)? {
                     let name = RefName::new_safe(name.to_vec()).expect("claims were names when they came in");
-                    return Err(Rejection::of(name, Why::LogsBelow { path }).into());
+                    return Err(Rejection::of(name, RejectionReason::LogsBelow { path }).into());
                 }
                 self.open(&path)?
             }
