@@ -10,7 +10,7 @@ mod write;
 
 pub use maintenance::{Maintenance, OptimizeOptions, OptimizePlan, Optimized};
 pub use read::{Answers, Cursor, Lines, Peeled, Probe, RefView, Snapshot, TargetView};
-pub use write::{Claim, Claims, Intent, Locked, LogLine, NewValue, Standing, Step, Steps};
+pub use write::{Claim, ClaimKind, Claims, Locked, LogLine, NewValue, Standing, Step, Steps};
 
 use crate::{RejectionReason, Result};
 use bstr::BStr;

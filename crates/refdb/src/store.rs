@@ -15,7 +15,7 @@ use crate::{
     Backend, Environment, Maintenance, Misuse, RefFormat, Repository, Result, Settings, Snapshot, Target,
     backend::{OptimizeOptions, OptimizePlan, Optimized},
     config::{Config, Fsync, SharedRepository},
-    files::{FilesBackend, FilesOptions, PackedAccess, PageBudget, Sharing},
+    files::{FilesBackend, FilesOptions, PackedAccess, PageBudget},
     global::{self, GlobalIntents},
     reftable::{ReftableBackend, ReftableOptions},
     transaction::{Context, ObjectCheck, Transaction, TransactionOptions},
@@ -260,7 +260,7 @@ impl Store {
     #[doc(hidden)]
     pub fn global_intents(&self) -> GlobalIntents {
         let common_dir = self.repository.common_dir().to_owned();
-        GlobalIntents::new(self.fs.clone(), common_dir, sharing_of(&self.settings), self.hash())
+        GlobalIntents::new(self.fs.clone(), common_dir, self.settings.shared_repository, self.hash())
     }
 
     /// The repository's hooks.
@@ -383,7 +383,7 @@ pub(crate) fn files_options(
             Reading::Cached(_) => PackedAccess::Paged(Arc::default()),
             Reading::Shared(_, pages) => PackedAccess::Paged(Arc::clone(pages)),
         },
-        sharing: sharing_of(settings),
+        sharing: settings.shared_repository,
         ref_lock_timeout: settings.files_ref_lock_timeout,
         packed_lock_timeout: settings.packed_refs_timeout,
         loose_batches_from: settings.loose_batches.then_some(LOOSE_BATCHES_FROM),
@@ -395,19 +395,11 @@ pub(crate) fn files_options(
     }
 }
 
-fn sharing_of(settings: &Settings) -> Sharing {
-    match settings.shared_repository {
-        SharedRepository::Umask => Sharing::Umask,
-        SharedRepository::AtLeast(mode) => Sharing::AtLeast(mode),
-        SharedRepository::Exactly(mode) => Sharing::Exactly(mode),
-    }
-}
-
 fn reftable_backend(
     fs: &Fs,
     repository: &Repository,
     stack: StackOptions,
-    lock_patience: Option<LockTimeout>,
+    lock_timeout: Option<LockTimeout>,
 ) -> ReftableBackend {
     ReftableBackend::new(ReftableOptions {
         fs: fs.clone(),
@@ -415,7 +407,7 @@ fn reftable_backend(
         common_dir: repository.refs_dir().to_owned(),
         worktree: repository.worktree_id().map(ToOwned::to_owned),
         stack,
-        lock_patience,
+        lock_timeout,
         format: repository.format_watch().cloned(),
     })
 }

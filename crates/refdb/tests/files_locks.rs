@@ -50,10 +50,10 @@ impl IoHook for Gone {
     }
 }
 
-fn with(repo: &Repo, hook: impl IoHook + 'static, patience: Duration) -> FilesBackend {
+fn with(repo: &Repo, hook: impl IoHook + 'static, lock_timeout: Duration) -> FilesBackend {
     let mut options = options(Fs::with_hook(Arc::new(hook)), repo.git_dir(), repo.hash());
     (options.ref_lock_timeout, options.packed_lock_timeout) =
-        (Some(LockTimeout::For(patience)), Some(LockTimeout::For(patience)));
+        (Some(LockTimeout::For(lock_timeout)), Some(LockTimeout::For(lock_timeout)));
     FilesBackend::new(options)
 }
 

@@ -39,10 +39,10 @@ impl IoHook for AtReplacement {
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(50);
 
-fn racing(repo: &Repo, patience: Duration, act: impl FnOnce() + Send + 'static) -> FilesBackend {
+fn racing(repo: &Repo, lock_timeout: Duration, act: impl FnOnce() + Send + 'static) -> FilesBackend {
     let fs = Fs::with_hook(Arc::new(AtReplacement(Mutex::new(Some(Box::new(act))))));
     let mut options = options(fs, repo.git_dir(), repo.hash());
-    options.ref_lock_timeout = Some(LockTimeout::For(patience));
+    options.ref_lock_timeout = Some(LockTimeout::For(lock_timeout));
     FilesBackend::new(options)
 }
 

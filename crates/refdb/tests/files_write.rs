@@ -223,7 +223,7 @@ fn permissions_follow_core_shared_repository() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let id = repo.commit();
     let mut options = options(refdb_vfs::Fs::real(), repo.git_dir(), HashKind::Sha1);
-    options.sharing = refdb::files::Sharing::AtLeast(0o660);
+    options.sharing = refdb::config::SharedRepository::AtLeast(0o660);
     let store = refdb::files::FilesBackend::new(options);
     transact(&store, &[create("refs/heads/s/a", id)]).unwrap();
     store.optimize(&pack_all()).unwrap();

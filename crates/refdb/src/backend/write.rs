@@ -43,12 +43,12 @@ pub struct Claim<'a> {
     /// The ref itself, after symbolic refs have been followed. A valid or at least safe name.
     pub name: &'a BStr,
     /// What the transaction will do with it.
-    pub intent: Intent,
+    pub kind: ClaimKind,
 }
 
 /// What a transaction will do with a claimed ref.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Intent {
+pub enum ClaimKind {
     /// Give it an object.
     SetDirect,
     /// Make it a symbolic ref.

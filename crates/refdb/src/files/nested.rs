@@ -4,7 +4,7 @@
 use super::{loose::folders, packing::optimize, store::Store};
 use crate::{
     Rejection, RejectionReason, Result,
-    backend::{Claims, Intent, OptimizeOptions, Steps},
+    backend::{ClaimKind, Claims, OptimizeOptions, Steps},
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::is_below;
@@ -26,13 +26,13 @@ pub(super) fn are_nested(one: &BStr, other: &BStr) -> bool {
 /// in the way of the locks.
 pub(super) fn pack_outer(store: &Arc<Store>, claims: &dyn Claims) -> Result<()> {
     let all = || (0..claims.count()).map(|at| claims.claim(at));
-    let deleted: Vec<&BStr> = all().filter(|claim| claim.intent == Intent::Delete).map(|claim| claim.name).collect();
+    let deleted: Vec<&BStr> = all().filter(|claim| claim.kind == ClaimKind::Delete).map(|claim| claim.name).collect();
     debug_assert!(deleted.is_sorted(), "claims are sorted by name");
     if deleted.is_empty() {
         return Ok(());
     }
     let mut outer = BTreeSet::new();
-    for inner in all().filter(|claim| claim.intent != Intent::Delete) {
+    for inner in all().filter(|claim| claim.kind != ClaimKind::Delete) {
         let above = inner.name.find_iter(b"/").map(|end| inner.name[..end].as_bstr());
         outer.extend(above.filter(|name| deleted.binary_search(name).is_ok() && is_file(store, name)));
     }

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     Error, Limit, Locked, Misuse, RejectionReason, Result, Snapshot, TargetView,
-    backend::{Claim, Claims, Intent, LogLine, NewValue, Step, Steps},
+    backend::{Claim, ClaimKind, Claims, LogLine, NewValue, Step, Steps},
     own_locks::refuse_own,
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -61,7 +61,7 @@ impl ReftableLocked {
                     let refused = too_long(stacks, claims);
                     return Ok(ReftableLocked { stacks: Arc::clone(stacks), snapshot, additions, refused });
                 }
-                Attempt::Busy(held) if is_over(stacks.options.patience(), since) => {
+                Attempt::Busy(held) if is_over(stacks.options.lock_timeout(), since) => {
                     return Err(Error::StackLocked(held));
                 }
                 Attempt::Busy(_) => {
@@ -87,7 +87,7 @@ fn places_of(stacks: &Stacks, claims: &dyn Claims) -> BTreeSet<Place> {
     let mut last: Option<(Place, bool)> = None;
     for claim in claims.iter() {
         let place = stacks.route(claim.name).0;
-        let writes = matches!(claim.intent, Intent::SetDirect | Intent::SetSymbolic);
+        let writes = matches!(claim.kind, ClaimKind::SetDirect | ClaimKind::SetSymbolic);
         if !last.as_ref().is_some_and(|(known, known_writes)| *known == place && *known_writes >= writes) {
             *places.entry(place.clone()).or_default() |= writes;
             last = Some((place, writes));
@@ -100,7 +100,7 @@ fn places_of(stacks: &Stacks, claims: &dyn Claims) -> BTreeSet<Place> {
 pub(super) fn too_long(stacks: &Stacks, claims: &dyn Claims) -> Vec<(usize, RejectionReason)> {
     let max = stacks.options.stack.write.name_max();
     let is_too_long = |claim: &Claim<'_>| {
-        matches!(claim.intent, Intent::SetDirect | Intent::SetSymbolic)
+        matches!(claim.kind, ClaimKind::SetDirect | ClaimKind::SetSymbolic)
             && claim.name.len() > max
             && stacks.route(claim.name).1.len() > max
     };
@@ -215,7 +215,7 @@ impl Locked for ReftableLocked {
     }
 
     fn commit(self: Box<Self>, _: &dyn Steps) -> Result<()> {
-        let patience = self.stacks.options.patience();
+        let lock_timeout = self.stacks.options.lock_timeout();
         let mut due: Vec<Compaction> = Vec::new();
         for addition in self.additions.into_values() {
             due.extend(addition.commit()?.compaction);
@@ -223,7 +223,7 @@ impl Locked for ReftableLocked {
         // The locks are released before the compactions, so that nobody waits for them. If one fails, the refs have
         // changed nevertheless, and the next writer tries again.
         for compaction in due {
-            let _ = compaction.run(patience);
+            let _ = compaction.run(lock_timeout);
         }
         Ok(())
     }
@@ -370,8 +370,8 @@ fn hides_logs(step: &Step<'_>) -> bool {
 }
 
 /// Whether the time for which a lock is waited for has passed since the first attempt.
-fn is_over(patience: LockTimeout, since: Instant) -> bool {
-    match patience {
+fn is_over(lock_timeout: LockTimeout, since: Instant) -> bool {
+    match lock_timeout {
         LockTimeout::None => true,
         LockTimeout::For(limit) => since.elapsed() > limit,
         LockTimeout::Forever => false,
@@ -400,8 +400,9 @@ fn lock_all(stacks: &Stacks, places: &BTreeSet<Place>) -> Result<Attempt> {
             additions.last_key_value().is_none_or(|(last, _)| last < place),
             "locks have one order: {place:?}"
         );
-        let patience = if additions.is_empty() { stacks.options.patience() } else { LockTimeout::For(NEXT_LOCK) };
-        match stacks.stack(place)?.lock(patience) {
+        let lock_timeout =
+            if additions.is_empty() { stacks.options.lock_timeout() } else { LockTimeout::For(NEXT_LOCK) };
+        match stacks.stack(place)?.lock(lock_timeout) {
             Ok(addition) => {
                 additions.insert(place.clone(), addition);
             }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Error, Limit, Precondition, Rejection, RejectionClass, RejectionReason, Result,
-    backend::{Claim, Claims, Intent, Locked, Snapshot, Standing},
+    backend::{Claim, ClaimKind, Claims, Locked, Snapshot, Standing},
 };
 use bstr::{BStr, ByteSlice};
 use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
@@ -345,13 +345,13 @@ impl Claims for ClaimsOf<'_> {
     fn claim(&self, at: usize) -> Claim<'_> {
         let item = &self.edits.items[self.edits.order[at] as usize];
         debug_assert!(item.old.is_none() && !item.is_broken, "no value is known before the ref is locked");
-        let intent = match item.action {
-            Action::Set(Value::Direct(_)) => Intent::SetDirect,
-            Action::Set(Value::Symbolic(_)) => Intent::SetSymbolic,
-            Action::Delete => Intent::Delete,
-            Action::Verify | Action::LogOnly(_) => Intent::Hold,
+        let kind = match item.action {
+            Action::Set(Value::Direct(_)) => ClaimKind::SetDirect,
+            Action::Set(Value::Symbolic(_)) => ClaimKind::SetSymbolic,
+            Action::Delete => ClaimKind::Delete,
+            Action::Verify | Action::LogOnly(_) => ClaimKind::Hold,
         };
-        Claim { name: self.edits.text(item.name), intent }
+        Claim { name: self.edits.text(item.name), kind }
     }
 }
 

@@ -82,9 +82,9 @@ impl Scene {
             RefFormat::Reftable => {
                 let mut stack = StackOptions::new(WriteOptions::new(HASH));
                 stack.durability = if sync { Durability::Sync } else { Durability::None };
-                let lock_patience = None;
+                let lock_timeout = None;
                 let format = None;
-                let options = ReftableOptions { fs, git_dir, common_dir, worktree, stack, lock_patience, format };
+                let options = ReftableOptions { fs, git_dir, common_dir, worktree, stack, lock_timeout, format };
                 Box::new(ReftableBackend::new(options))
             }
         }

@@ -6,7 +6,7 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb::{
     Backend, Cursor, Error, HashKind, Misuse, ObjectError, ObjectId, Probe, RefName, Rejection, RejectionReason,
     Result, Snapshot, Step, Target, TargetView,
-    backend::{Answers, Claim, Claims, Intent, LogLine, NewValue, OptimizeOptions, Peeled, Steps},
+    backend::{Answers, Claim, ClaimKind, Claims, LogLine, NewValue, OptimizeOptions, Peeled, Steps},
     files::{FilesBackend, FilesOptions, TakenOver},
     transaction::{ObjectCheck, ObjectClass},
 };
@@ -31,12 +31,12 @@ pub(crate) fn read(dir: &Path) -> Refs {
 }
 
 /// A server's store that writes small batches as loose files.
-pub(crate) fn batching(fs: &Fs, dir: &Path, sync: bool, patience: Duration) -> FilesBackend {
+pub(crate) fn batching(fs: &Fs, dir: &Path, sync: bool, lock_timeout: Duration) -> FilesBackend {
     FilesBackend::new(FilesOptions {
         sync,
         loose_batches_from: Some(0),
-        ref_lock_timeout: Some(LockTimeout::For(patience)),
-        packed_lock_timeout: Some(LockTimeout::For(patience)),
+        ref_lock_timeout: Some(LockTimeout::For(lock_timeout)),
+        packed_lock_timeout: Some(LockTimeout::For(lock_timeout)),
         ..options(fs.clone().signing_locks(), dir, HashKind::Sha1)
     })
 }
@@ -74,8 +74,8 @@ pub(crate) fn options(fs: Fs, git_dir: &Path, hash: HashKind) -> FilesOptions {
 pub(crate) fn backend(repo: &Repo) -> FilesBackend {
     let mut options = options(Fs::real(), repo.git_dir(), repo.hash());
     // Races shall not be lost because the machine has much else to do.
-    let patience = Some(LockTimeout::For(Duration::from_secs(300)));
-    (options.ref_lock_timeout, options.packed_lock_timeout) = (patience, patience);
+    let lock_timeout = Some(LockTimeout::For(Duration::from_secs(300)));
+    (options.ref_lock_timeout, options.packed_lock_timeout) = (lock_timeout, lock_timeout);
     FilesBackend::new(options)
 }
 
@@ -221,12 +221,12 @@ fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<(
     let claims: Vec<Claim<'_>> = wishes
         .iter()
         .map(|wish| {
-            let intent = match &wish.new {
-                Some(Target::Direct(_)) => Intent::SetDirect,
-                Some(Target::Symbolic(_)) => Intent::SetSymbolic,
-                None => Intent::Delete,
+            let kind = match &wish.new {
+                Some(Target::Direct(_)) => ClaimKind::SetDirect,
+                Some(Target::Symbolic(_)) => ClaimKind::SetSymbolic,
+                None => ClaimKind::Delete,
             };
-            Claim { name: wish.name.as_bytes().as_bstr(), intent }
+            Claim { name: wish.name.as_bytes().as_bstr(), kind }
         })
         .collect();
     let mut locked = backend.lock(&Wishes { claims, atomic_visibility: whole })?;

@@ -1,7 +1,6 @@
 //! Reads, appends to, removes and lists the reflogs of a store by the names of their refs.
 
 use crate::files::{
-    Sharing,
     loose::{
         folders,
         listing::{self, Rivals},
@@ -11,6 +10,7 @@ use crate::files::{
 };
 use crate::{Rejection, RejectionReason, Result, backend::LogLine};
 use bstr::{BStr, BString, ByteSlice};
+use refdb_repo::config::SharedRepository;
 use refdb_types::{LogEntry, RefName, Scope, qualified_name};
 use refdb_vfs::File;
 use std::{
@@ -225,7 +225,7 @@ impl<'s> Writer<'s> {
         let options = &self.store.options;
         let mut created = false;
         let open = || {
-            if self.track || options.sharing != Sharing::Umask {
+            if self.track || options.sharing != SharedRepository::Umask {
                 match options.fs.create_new(path, 0o666) {
                     Err(error) if error.is_exists() => {}
                     file => {

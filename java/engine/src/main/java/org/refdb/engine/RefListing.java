@@ -34,7 +34,9 @@ public final class RefListing implements AutoCloseable {
     return version;
   }
 
-  /** Whether {@link RefView#takeUnreportedBroken} or {@link RefView#takeUnsortedPackedRefs} has something to log. */
+  /**
+   * Whether {@link EngineView#takeUnreportedBroken} or {@link EngineView#takeUnsortedPackedRefs} has something to log.
+   */
   public boolean hasUntold() {
     return hasUntold;
   }
