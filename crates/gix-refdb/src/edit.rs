@@ -77,7 +77,7 @@ impl Transaction<'_> {
     fn locked(&self, edits: &[RefEdit]) -> Result<refdb::Prepared<'_>> {
         let context = refdb::transaction::Context { committer: &*self.committer, ..self.store.refdb().context() };
         // As in gix-ref, a ref whose file is no good may be replaced.
-        let options = TransactionOptions { allow_broken: true, ..TransactionOptions::default() };
+        let options = TransactionOptions::new().allow_broken(true);
         let mut transaction = refdb::Transaction::new(context, options);
         for edit in edits {
             transaction.add(edit_for_refdb(edit)?)?;
@@ -153,7 +153,7 @@ fn edit_for_refdb(edit: &RefEdit) -> Result<Edit> {
                 other => precondition(other)?,
             };
             let message = message_for_refdb(message);
-            let log = LogOptions { message, force_create: *force_create_reflog, ..LogOptions::default() };
+            let log = LogOptions::new().message(message).force_create(*force_create_reflog);
             (refdb::Change::Set(target_for_refdb(new)?), expected, log)
         }
         Change::Delete { expected: PreviousValue::MustNotExist, .. } => {

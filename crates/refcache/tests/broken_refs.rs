@@ -5,7 +5,7 @@ mod common;
 
 use bstr::BStr;
 use common::{delete, direct, names, open, prefixed, set};
-use refdb::{Precondition, Target, transaction::TransactionOptions};
+use refdb::{Precondition, Target};
 use refdb_refcache::{Batch, ListOptions, View};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
@@ -35,7 +35,7 @@ fn broken() -> (Repo, Vec<ObjectId>) {
 }
 
 fn mending(mut batch: Batch) -> Batch {
-    batch.options = TransactionOptions { allow_broken: true, ..batch.options };
+    batch.options = batch.options.allow_broken(true);
     batch
 }
 

@@ -31,7 +31,7 @@ fn move_to(path: &str, from: &str, to: &str) -> refdb::Result<()> {
     };
     let expected = store.id_of(to)?.map_or(Precondition::MustNotExist, was);
     let mut tx = store.transaction();
-    tx.update(to, new, expected)?.message(format!("moved to {from}"));
+    tx.update(to, new, expected).message(format!("moved to {from}"));
     let prepared = tx.prepare()?;
     // Here the ref is locked and every check has passed: the place to ask others.
     prepared.commit()?;

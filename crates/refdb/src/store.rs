@@ -294,12 +294,11 @@ impl Store {
     /// # let store = refdb::Store::open(repo.git_dir())?;
     /// use refdb::{Error, RejectionReason, was};
     /// let mut tx = store.transaction();
-    /// tx.create("refs/heads/new", id)?.create("refs/heads/gone", id)?;
-    /// tx.message("made by hand");
+    /// tx.create("refs/heads/new", id).create("refs/heads/gone", id).message("made by hand");
     /// tx.commit()?;
     ///
     /// let mut tx = store.transaction();
-    /// tx.delete("refs/heads/gone", was(id))?.create("refs/heads/new", id)?;
+    /// tx.delete("refs/heads/gone", was(id)).create("refs/heads/new", id);
     /// match tx.commit() {
     ///     Err(Error::Rejected(rejection)) => assert!(matches!(rejection.reason, RejectionReason::Exists { .. })),
     ///     other => panic!("{other:?}"),

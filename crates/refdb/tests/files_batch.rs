@@ -432,9 +432,9 @@ fn the_setting_decides_once_packed_refs_is_large() {
         let names = ["x", "y"].map(|last| format!("refs/heads/{setting}{large}{last}"));
         let commit = |store: &refdb::Store| {
             let mut transaction = store.transaction();
-            transaction.options(refdb::TransactionOptions { atomic_visibility: true, ..Default::default() });
+            transaction.options(refdb::TransactionOptions::new().atomic_visibility(true));
             for name in &names {
-                transaction.create(name, id).unwrap();
+                transaction.create(name, id);
             }
             transaction.commit().map(drop)
         };

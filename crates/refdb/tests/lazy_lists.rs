@@ -1,7 +1,5 @@
 //! [`Store::refs`] reads refs as its iterator goes on, not all of them at first.
 
-#![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
-
 use refdb::{BlockCache, HashKind, PageBudget, Reading, Store};
 use refdb_testkit::{RefFormat, Repo};
 use std::{fmt::Write, fs, sync::Arc};

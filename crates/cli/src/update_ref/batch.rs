@@ -90,7 +90,7 @@ fn report_rejection(rejection: &Rejection, asked: &Asked) -> Result<()> {
 /// Carries out the requests on standard input.
 pub(super) fn run(session: &Session, options: &Options) -> Result<u8> {
     let mode = if options.batch_updates { Mode::PerEdit } else { Mode::Atomic };
-    let transaction_options = TransactionOptions { mode, ..TransactionOptions::default() };
+    let transaction_options = TransactionOptions::new().mode(mode);
     let kind = session.store.hash();
     let mut batch = Batch {
         session,

@@ -96,7 +96,7 @@ impl Session<'_, '_> {
     }
 
     fn update_each(&mut self, context: &PushContext, deletions: bool) -> Result<(), ServeError> {
-        let options = TransactionOptions { mode: Mode::PerEdit, ..TransactionOptions::default() };
+        let options = TransactionOptions::new().mode(Mode::PerEdit);
         let mut transaction = self.store.transaction();
         transaction.options(options);
         // Which command each edit comes from.
@@ -275,7 +275,7 @@ impl Session<'_, '_> {
         } else {
             (Change::Set(Target::Direct(new)), Precondition::MustMatch(Target::Direct(old)))
         };
-        let log = LogOptions { message: Some(Arc::clone(&context.message)), ..LogOptions::default() };
+        let log = LogOptions::new().message(Some(Arc::clone(&context.message)));
         Ok(Some(Edit { name, change, expected, deref: true, log }))
     }
 

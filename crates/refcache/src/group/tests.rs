@@ -11,7 +11,7 @@ use std::{path::Path, sync::Arc, thread, time::Duration};
 fn create(name: &str, id: ObjectId) -> Edit {
     let message = Some(Arc::new(format!("create {name}").into()));
     let edit = Edit::new(RefName::new(name).unwrap(), Change::Set(Target::Direct(id)), Precondition::MustNotExist);
-    Edit { log: LogOptions { message, force_create: true, ..LogOptions::default() }, ..edit }
+    Edit { log: LogOptions::new().message(message).force_create(true), ..edit }
 }
 
 fn open(git_dir: &Path) -> Arc<View> {

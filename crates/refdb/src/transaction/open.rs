@@ -6,7 +6,7 @@ use super::{
     prepare::{Preparation, is_branch},
 };
 use crate::{
-    Change, Edit, Limit, Misuse, Rejection, RejectionReason, Result, Target,
+    Change, Edit, Error, Limit, Misuse, Rejection, RejectionReason, Result, Target,
     backend::{Locked, Steps},
     own_locks::OwnLocks,
 };
@@ -40,13 +40,15 @@ pub struct Transaction<'s> {
     plan: Plan,
     added: usize,
     rejected: Vec<(usize, Rejection)>,
+    /// The first error of a step that returned none: [`prepare`](Self::prepare) returns it.
+    failed: Option<Error>,
 }
 
 impl<'s> Transaction<'s> {
     /// A transaction without edits.
     #[doc(hidden)]
     pub fn new(context: Context<'s>, options: TransactionOptions) -> Self {
-        Transaction { plan: Plan::new(context.hash), context, options, added: 0, rejected: Vec::new() }
+        Transaction { plan: Plan::new(context.hash), context, options, added: 0, rejected: Vec::new(), failed: None }
     }
 
     /// Adds an edit. Its position, by which rejections name it, is the number of edits added before.
@@ -114,6 +116,14 @@ impl<'s> Transaction<'s> {
         })
     }
 
+    /// Adds an edit, or keeps the error for [`prepare`](Self::prepare) unless there was one before.
+    pub(super) fn add_or_fail(&mut self, edit: Result<Edit>) -> &mut Self {
+        if let Err(error) = edit.and_then(|edit| self.add(edit)) {
+            self.failed.get_or_insert(error);
+        }
+        self
+    }
+
     pub(super) fn set_options(&mut self, options: TransactionOptions) {
         debug_assert!(self.added == 0, "edits were added under other options");
         self.options = options;
@@ -147,8 +157,11 @@ impl<'s> Transaction<'s> {
     ///
     /// In [`Mode::Atomic`] the first rejection, and in either mode what prevents the transaction as a whole: the hook, a
     /// ref that is edited twice, a stack or packed-refs that cannot be locked in time, an I/O error. No ref has changed,
-    /// and all locks are released.
+    /// and all locks are released. What [`create`](Self::create) and the calls beside it could not add comes first.
     pub fn prepare(mut self) -> Result<Prepared<'s>> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
         if let Some(why) = self.context.forbidden {
             return Err(why.clone().into());
         }

@@ -204,8 +204,7 @@ impl Subject {
     }
 
     pub(crate) fn transaction(&self, mode: Mode, edits: impl IntoIterator<Item = Edit>) -> Result<Transaction<'_>> {
-        let mut transaction =
-            Transaction::new(self.context(), TransactionOptions { mode, ..TransactionOptions::default() });
+        let mut transaction = Transaction::new(self.context(), TransactionOptions::new().mode(mode));
         edits.into_iter().try_for_each(|edit| transaction.add(edit))?;
         Ok(transaction)
     }

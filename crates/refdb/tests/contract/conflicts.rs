@@ -125,7 +125,7 @@ fn jgits_callers_may_replace_folders_by_refs() {
         subject.create_refs([("refs/heads/a", ids[0]), ("refs/heads/x/y", ids[0]), ("refs/heads/x/z", ids[0])]);
         // A loose ref is a file where the folder would have to be, even while it is being deleted.
         subject.pack();
-        let options = TransactionOptions { allow_replacing_parents: true, ..TransactionOptions::default() };
+        let options = TransactionOptions::new().allow_replacing_parents(true);
         let commit = |edits: Vec<refdb::Edit>| {
             let mut transaction = Transaction::new(subject.context(), options);
             edits.into_iter().try_for_each(|edit| transaction.add(edit)).unwrap();
@@ -155,11 +155,7 @@ fn a_loose_ref_whose_name_is_not_utf_8_may_be_replaced_by_one_below_it() {
         let ids = subject.commits(1);
         let name = |bytes: &[u8]| RefName::new(bytes.to_vec()).unwrap();
         subject.create_refs([(b"refs/heads/\xff", ids[0])]);
-        let options = TransactionOptions {
-            atomic_visibility: true,
-            allow_replacing_parents: true,
-            ..TransactionOptions::default()
-        };
+        let options = TransactionOptions::new().atomic_visibility(true).allow_replacing_parents(true);
         let mut transaction = Transaction::new(subject.context(), options);
         let set = Change::Set(Target::Direct(ids[0]));
         transaction.add(Edit::new(name(b"refs/heads/\xff"), Change::Delete, Precondition::Any)).unwrap();

@@ -103,7 +103,7 @@ fn tidy_up(subject: &Subject, rng: &mut Rng) {
     }
     if rng.one_in(20) {
         let auto = rng.one_in(2);
-        let options = OptimizeOptions { all: true, prune: true, auto, include: Vec::new(), exclude: Vec::new() };
+        let options = OptimizeOptions::new().all(true).auto(auto);
         subject.backend.optimize(&options).unwrap();
     }
 }

@@ -311,7 +311,7 @@ impl Answers for Seen {
 }
 
 pub(crate) fn pack_all() -> OptimizeOptions {
-    OptimizeOptions { all: true, prune: true, auto: false, include: Vec::new(), exclude: Vec::new() }
+    OptimizeOptions::new().all(true)
 }
 
 /// The files below a folder that are locks or belong to an unfinished write.
