@@ -10,6 +10,8 @@ use gix_ref::{
 use gix_refdb::{Error, ReferenceExt, Store};
 use refdb_testkit::{RefFormat, Repo};
 
+#[path = "../examples/first_steps.rs"]
+mod first_steps;
 #[path = "../examples/summary.rs"]
 mod summary;
 
@@ -29,6 +31,17 @@ fn object(id: refdb::ObjectId) -> gix_hash::ObjectId {
 
 fn update(name: &str, new: impl Into<Target>) -> RefEdit {
     RefEdit::update(name.try_into().unwrap(), new, PreviousValue::Any, "why")
+}
+
+#[test]
+fn the_first_steps_tag_head_and_list_all_refs() {
+    each(|repo, _| {
+        let id = repo.commit();
+        repo.create_refs([("refs/heads/main", id)]);
+        let lines = first_steps::run(repo.git_dir(), "v1").unwrap();
+        assert_eq!(lines, [format!("{id} main"), format!("{id} v1")]);
+        assert!(first_steps::run(repo.git_dir(), "v1").is_err(), "the tag exists");
+    });
 }
 
 #[test]

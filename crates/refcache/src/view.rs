@@ -144,21 +144,6 @@ impl View {
         Ok(found)
     }
 
-    /// Finds the first of these names that is a ref, and returns its position and the ref.
-    ///
-    /// # Errors
-    ///
-    /// Broken refs are passed over. The first of them is the error if none of the names is a ref.
-    pub fn first_existing(&self, names: &[&BStr]) -> Result<Option<(usize, Found)>> {
-        let mut broken = None;
-        for (at, name) in names.iter().enumerate() {
-            if let Some(found) = unless_broken(self.get(name), &mut broken)? {
-                return Ok(Some((at, found)));
-            }
-        }
-        broken.map_or(Ok(None), Err)
-    }
-
     /// Follows symbolic refs from `name`, up to git's limit of five.
     ///
     /// # Errors
