@@ -276,7 +276,7 @@ impl Addition {
         debug_assert!(inputs.len() >= 2, "one table alone is merged already");
         let mut merged = NewTable::under_lock(&self.stack, min, max);
         let written =
-            write_merged(&merge(inputs)?, self.stack.options().write, (min, max), start == 0, None, &mut merged);
+            write_merged(&merge(inputs)?, self.stack.options().write, min..=max, start == 0, None, &mut merged);
         let written = written.and_then(|summary| {
             if has_records(summary) {
                 merged.write_out()?;

@@ -1,7 +1,7 @@
 use super::{Listed, NewTable, Snapshot, Stack, StackError, TableName, options::NEW_FILE_MODE, snapshot::merge};
 use crate::{LogFit, LogRecord, LogValue, Merged, Sink, Summary, TableWriter, WriteOptions};
 use refdb_vfs::{Lock, LockError, LockTimeout, interrupt};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// The maximum number of compactions by other processes that are waited for, one after the other.
 const WAITS_MAX: usize = 100;
@@ -226,7 +226,7 @@ impl Compaction {
         let (min, max) = limits(&inputs);
         let mut output = NewTable::without_lock(&stack, min, max);
         let write = stack.options().write;
-        let summary = write_merged(&merge(&inputs)?, write, (min, max), with_oldest, expiry, &mut output)?;
+        let summary = write_merged(&merge(&inputs)?, write, min..=max, with_oldest, expiry, &mut output)?;
         let mut output = (summary.refs + summary.logs > 0).then_some(output);
         if let Some(output) = &mut output {
             output.write_out()?;
@@ -290,12 +290,12 @@ pub(super) fn limits(tables: &[Listed]) -> (u64, u64) {
 pub(super) fn write_merged(
     merged: &Merged,
     options: WriteOptions,
-    (min, max): (u64, u64),
+    update_indexes: RangeInclusive<u64>,
     with_oldest: bool,
     expiry: Option<LogExpiry>,
     sink: &mut impl Sink,
 ) -> Result<Summary, StackError> {
-    let mut writer = TableWriter::new(options, min, max, sink)?;
+    let mut writer = TableWriter::new(options, *update_indexes.start(), *update_indexes.end(), sink)?;
     let mut refs = merged.refs();
     let mut checkpoint = Checkpoint::default();
     while let Some(record) = refs.next_with_tombstones()? {

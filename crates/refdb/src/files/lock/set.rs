@@ -118,7 +118,7 @@ pub(crate) fn lock(
     let mut refused = BTreeMap::new();
     let mut starts_left = STARTS_MAX;
     loop {
-        let (claim, target, held) = match attempt(store, claims, (plan, journal_file), &mut refused) {
+        let (claim, target, held) = match attempt(store, claims, plan, journal_file, &mut refused) {
             Ok(locks) => {
                 debug_assert!(refused.keys().all(|at| locks.held(*at) == Held::No), "a refused claim is not locked");
                 return Ok(Some((locks, refused.into_iter().collect())));
@@ -147,7 +147,8 @@ pub(crate) fn lock(
 fn attempt(
     store: &Arc<Store>,
     claims: &dyn Claims,
-    (plan, journal_file): (WritePlan, Option<&Path>),
+    plan: WritePlan,
+    journal_file: Option<&Path>,
     refused: &mut BTreeMap<usize, RejectionReason>,
 ) -> std::result::Result<Locks, Stop> {
     let mut locks = Locks {

@@ -109,8 +109,8 @@ public final class EngineView implements AutoCloseable {
     return text.length == 0 ? Optional.empty() : Optional.of(new String(text, StandardCharsets.UTF_8));
   }
 
-  private List<BrokenRef> broken(boolean untold) throws EngineException {
-    Unpacker answer = new Unpacker(handle.call(id -> RefNatives.broken(id, untold)));
+  private List<BrokenRef> broken(boolean unreported) throws EngineException {
+    Unpacker answer = new Unpacker(handle.call(id -> RefNatives.broken(id, unreported)));
     answer.u8();
     return BrokenRef.unpack(answer);
   }

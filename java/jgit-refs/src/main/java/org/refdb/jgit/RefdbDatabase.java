@@ -299,7 +299,7 @@ public final class RefdbDatabase extends RefDatabase {
     }
     try (RefListing listing = view.list(prefixes, excluded)) {
       noteVersion(listing.version());
-      if (listing.hasUntold()) {
+      if (listing.hasUnreported()) {
         logProblems();
       }
       List<Ref> refs = new RowList(head, rows(prefixes, excluded, listing));
