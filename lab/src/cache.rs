@@ -28,9 +28,9 @@ pub enum Access {
     Change,
 }
 
-/// Locks the folder `home`, which is made if it is not there. It fails if others hold the lock longer than `patience`,
+/// Locks the folder `home`, which is made if it is not there. It fails if others hold the lock longer than `timeout`,
 /// or by a signal.
-pub fn lock(home: &Path, access: Access, patience: Duration) -> Result<File> {
+pub fn lock(home: &Path, access: Access, timeout: Duration) -> Result<File> {
     if let Some(file) = try_lock(home, access)? {
         return Ok(file);
     }
@@ -43,10 +43,10 @@ pub fn lock(home: &Path, access: Access, patience: Duration) -> Result<File> {
         // A wait in the kernel would neither end nor notice a signal.
         interrupt::check()?;
         ensure!(
-            start.elapsed() < patience,
+            start.elapsed() < timeout,
             "another lab has locked '{}' for {} s: end it, or name another folder with --cache",
             home.display(),
-            patience.as_secs()
+            timeout.as_secs()
         );
         sleep(Duration::from_millis(100));
     }

@@ -37,7 +37,7 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 /// Ends all processes that descend from this one, if [`guarded`] runs. There must be none that is still wanted. It
 /// fails if one does not end within a minute.
 pub fn end_strays() -> Result<()> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while ADOPTS.load(Ordering::Relaxed) {
         let children = children()?;
         for child in &children {
@@ -60,12 +60,12 @@ pub fn end_strays() -> Result<()> {
 }
 
 /// How long processes may take to end once they were told to.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The complaint about processes that stay.
 fn undying(children: &[Pid]) -> String {
     let numbers: Vec<String> = children.iter().map(|child| child.as_raw_nonzero().to_string()).collect();
-    let seconds = PATIENCE.as_secs();
+    let seconds = TIMEOUT.as_secs();
     format!("stray processes did not end within {seconds} s: see why, and end them by hand: {}", numbers.join(", "))
 }
 

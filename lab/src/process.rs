@@ -139,14 +139,14 @@ fn end(child: &mut Child) -> Result<()> {
     child.kill().ok();
     let start = Instant::now();
     while child.try_wait()?.is_none() {
-        ensure!(start.elapsed() < PATIENCE, "process {} does not end: see why, and end it by hand", child.id());
+        ensure!(start.elapsed() < TIMEOUT, "process {} does not end: see why, and end it by hand", child.id());
         sleep(Duration::from_millis(1));
     }
     Ok(())
 }
 
 /// How long a process may take to end once it was told to. One that waits for a disk may take for ever.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a child says until it ends. It fails after `seconds`, or, if it heeds them, by a signal.
 fn listen(child: &mut Child, seconds: u64, heeds_signals: bool) -> Result<String> {

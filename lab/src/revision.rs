@@ -76,14 +76,14 @@ impl Builds {
         // The recipe is written last, so a build that was interrupted begins again.
         let is_built = || fs::read_to_string(&recipe).is_ok_and(|known| known == self.recipe) && built.is_dir();
         loop {
-            let lock = cache::lock(&home, Access::Use, self.patience())?;
+            let lock = cache::lock(&home, Access::Use, self.timeout())?;
             if is_built() {
                 lock.set_modified(SystemTime::now())?;
                 self.in_use.borrow_mut().push(lock);
                 return Ok(Ok(built));
             }
             drop(lock);
-            let lock = cache::lock(&home, Access::Change, self.patience())?;
+            let lock = cache::lock(&home, Access::Change, self.timeout())?;
             // Another lab may have built it meanwhile.
             if !is_built() {
                 match self.attempts(commit, &home, &built) {
@@ -103,7 +103,7 @@ impl Builds {
     }
 
     /// How long another lab may hold the lock of a build. It may build so long, and makes its worktree in some minutes.
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         Duration::from_secs(self.limit.saturating_mul(ATTEMPTS as u64).saturating_add(600))
     }
 

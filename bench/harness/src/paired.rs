@@ -68,7 +68,7 @@ pub fn in_turn(size: Size, who: &[Who], mut run: impl FnMut(Who) -> Result<Vec<U
     let (fewest, most) = size.pairs;
     let mut steps: Vec<Pairs> = Vec::new();
     for number in 0..most {
-        if number >= fewest && start.elapsed() > size.patience {
+        if number >= fewest && start.elapsed() > size.timeout {
             break;
         }
         let [rival, own] = if who.contains(&Who::Own) {

@@ -31,7 +31,7 @@ pub struct Size {
     /// Fewest and most pairs of runs for a wall-time ratio.
     pub pairs: (usize, usize),
     /// No new pair is started after this time.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl Size {
@@ -48,7 +48,7 @@ impl Size {
         files: 2_000,
         updates: 500,
         pairs: (3, 21),
-        patience: Duration::from_secs(12),
+        timeout: Duration::from_secs(12),
     };
 
     /// A tenth of it: a first impression in a minute or two.
@@ -64,7 +64,7 @@ impl Size {
         files: 200,
         updates: 100,
         pairs: (3, 11),
-        patience: Duration::from_secs(2),
+        timeout: Duration::from_secs(2),
     };
 
     /// Every workload in seconds, so that the tests can run all of them.
@@ -80,6 +80,6 @@ impl Size {
         files: 4,
         updates: 10,
         pairs: (1, 1),
-        patience: Duration::ZERO,
+        timeout: Duration::ZERO,
     };
 }

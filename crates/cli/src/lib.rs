@@ -5,7 +5,11 @@
 //! line to it. Each command is a file with its table of options, which [`options`] parses the way git does, and its
 //! work. [`failure`] holds every way in which a command can end early.
 
-#![allow(missing_docs, reason = "a library for this workspace alone: a name that says all needs no comment")]
+#![allow(
+    missing_docs,
+    missing_debug_implementations,
+    reason = "a library for this workspace alone: a name that says all needs no comment"
+)]
 
 pub mod branch;
 pub mod cache;

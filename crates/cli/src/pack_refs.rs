@@ -104,8 +104,7 @@ fn tell_plan(plan: &OptimizePlan) -> Result<u8> {
 /// Parses the options into what is to be packed, and whether that is only printed.
 fn parse(command: &'static Command, invocation: &Invocation<'_>) -> Result<(OptimizeOptions, bool)> {
     let mut is_dry = false;
-    let mut options =
-        OptimizeOptions { all: false, prune: true, auto: false, include: Vec::new(), exclude: Vec::new() };
+    let mut options = OptimizeOptions::new();
     let mut parser = Parser::new(command, invocation.words);
     while let Some(word) = parser.next_word()? {
         let Word::Option(opt, setting) = word else { return Err(command.wrong_use(None)) };

@@ -44,9 +44,7 @@ impl Revisions<'_> {
                 say("error: ", error.to_string().as_bytes());
                 Ok(None)
             }
-            Err(error @ (NameError::LogTooShort { .. } | NameError::NoLog(_))) => {
-                Err(Failure::Fatal(error.to_string().into()))
-            }
+            Err(error) => Err(Failure::Fatal(error.to_string().into())),
         }
     }
 }

@@ -146,7 +146,7 @@ fn write(session: &Session, options: &Options, name: &BStr, target: &BStr) -> Re
     if check_format(target, any_level).is_err() {
         return fatal!["Refusing to set '", name, "' to invalid ref '", target, "'"];
     }
-    let log = LogOptions { message: options.reason.clone().map(Arc::new), ..LogOptions::default() };
+    let log = LogOptions::new().message(options.reason.clone().map(Arc::new));
     match RefName::new(target.to_vec()) {
         Ok(target) => apply(session, name, Change::Set(Target::Symbolic(target)), log),
         Err(_) => fatal!["Refusing to set '", name, "' to invalid ref '", target, "'"],

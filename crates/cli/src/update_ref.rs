@@ -58,7 +58,7 @@ pub(crate) struct Options {
 impl Options {
     fn log(&self) -> LogOptions {
         let message = self.reason.clone().map(Arc::new);
-        LogOptions { message, force_create: self.create_reflog, ..LogOptions::default() }
+        LogOptions::new().message(message).force_create(self.create_reflog)
     }
 }
 

@@ -16,7 +16,7 @@ use std::{
 const COUNT: usize = 300;
 
 /// How long one ref may take. All writers together need seconds; this is for a machine with much else to do.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 fn refdb() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_refdb"))
@@ -207,7 +207,7 @@ fn make_with_jgit(jgit: &mut JGit, name: &str, id: ObjectId) {
         if answer.as_deref() == Ok("NEW") || matches!(jgit.get(name), Ok(Some(listed)) if listed.oid == id) {
             return;
         }
-        assert!(since.elapsed() < PATIENCE, "JGit cannot make {name}: {answer:?}");
+        assert!(since.elapsed() < TIMEOUT, "JGit cannot make {name}: {answer:?}");
         thread::sleep(Duration::from_millis(1));
     }
 }

@@ -13,19 +13,28 @@ use gix_ref::{
     },
     transaction::{Change, LogChange, PreviousValue, RefEdit, RefEditsExt, RefLog},
 };
-use refdb::{Edit, Ident, LogOptions, Precondition, Snapshot, TargetView, TransactionOptions, Why};
+use refdb::{Edit, Ident, LogOptions, Precondition, RejectionReason, Snapshot, TargetView, TransactionOptions};
+use std::fmt;
 
 /// Where a transaction begins: the store, and who commits.
+#[must_use = "it changes nothing before edits are prepared and committed"]
 pub struct Transaction<'s> {
     store: &'s Store,
     committer: Box<dyn Fn() -> refdb::Result<Ident> + 's>,
 }
 
 /// Edits whose refs are locked and whose expectations hold. Dropping it leaves all refs as they were.
-#[must_use]
+#[derive(Debug)]
+#[must_use = "dropping it gives the edits up"]
 pub struct Prepared<'t> {
     inner: refdb::Prepared<'t>,
     edits: Vec<RefEdit>,
+}
+
+impl fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("store", &self.store).finish_non_exhaustive()
+    }
 }
 
 impl Store {
@@ -68,7 +77,7 @@ impl Transaction<'_> {
     fn locked(&self, edits: &[RefEdit]) -> Result<refdb::Prepared<'_>> {
         let context = refdb::transaction::Context { committer: &*self.committer, ..self.store.refdb().context() };
         // As in gix-ref, a ref whose file is no good may be replaced.
-        let options = TransactionOptions { allow_broken: true, ..TransactionOptions::default() };
+        let options = TransactionOptions::new().allow_broken(true);
         let mut transaction = refdb::Transaction::new(context, options);
         for edit in edits {
             transaction.add(edit_for_refdb(edit)?)?;
@@ -79,7 +88,10 @@ impl Transaction<'_> {
     /// gix-ref's error where it has one, with the value that the ref holds now.
     fn in_words_of_gix(&self, edits: &[RefEdit], error: Error) -> Error {
         let Error::Refdb(refdb::Error::Rejected(rejection)) = &error else { return error };
-        let is_value = matches!(rejection.why, Why::Missing | Why::Exists { .. } | Why::Mismatch { .. });
+        let is_value = matches!(
+            rejection.reason,
+            RejectionReason::Missing | RejectionReason::Exists { .. } | RejectionReason::Mismatch { .. }
+        );
         let edit = edits.iter().find(|edit| edit.name.as_bstr() == rejection.given.as_bstr());
         let (Some(edit), true) = (edit, is_value) else { return error };
         let now = self.store.refdb().get(rejection.resolved.as_bstr());
@@ -141,7 +153,7 @@ fn edit_for_refdb(edit: &RefEdit) -> Result<Edit> {
                 other => precondition(other)?,
             };
             let message = message_for_refdb(message);
-            let log = LogOptions { message, force_create: *force_create_reflog, ..LogOptions::default() };
+            let log = LogOptions::new().message(message).force_create(*force_create_reflog);
             (refdb::Change::Set(target_for_refdb(new)?), expected, log)
         }
         Change::Delete { expected: PreviousValue::MustNotExist, .. } => {

@@ -5,6 +5,7 @@ use bstr::{BString, ByteSlice};
 use gix_path::RelativePath;
 use gix_ref::Reference;
 use refdb::{Cursor, Snapshot};
+use std::fmt;
 
 /// A state of the refs, from which iterators are made. In reftables it is a point in time.
 pub struct Platform {
@@ -19,9 +20,22 @@ pub struct Iter<'p> {
     ended: bool,
 }
 
+#[derive(Debug)]
 enum Kept {
     Prefix(BString),
     Root,
+}
+
+impl fmt::Debug for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Platform").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Iter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iter").field("kept", &self.kept).field("ended", &self.ended).finish_non_exhaustive()
+    }
 }
 
 impl Platform {

@@ -12,6 +12,12 @@ mod names;
 mod reference;
 mod store;
 
+/// The types of refs, names and edits.
+pub use gix_ref;
+/// The engine, whose [`Store`](refdb::Store) is below each [`Store`] of this crate.
+pub use refdb;
+
+pub use bstr;
 pub use edit::{Prepared, Transaction};
 pub use error::{Error, Result};
 pub use iter::{Iter, Platform};

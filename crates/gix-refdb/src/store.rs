@@ -11,6 +11,7 @@ use refdb::{HashKind, Snapshot, TargetView};
 use std::{ops::ControlFlow, path::Path};
 
 /// A repository's refs, in whichever format they are. It caches none: every call looks at the disk again.
+#[derive(Debug)]
 pub struct Store {
     inner: refdb::Store,
 }

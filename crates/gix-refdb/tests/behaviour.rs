@@ -10,6 +10,8 @@ use gix_ref::{
 use gix_refdb::{Error, ReferenceExt, Store};
 use refdb_testkit::{RefFormat, Repo};
 
+#[path = "../examples/first_steps.rs"]
+mod first_steps;
 #[path = "../examples/summary.rs"]
 mod summary;
 
@@ -29,6 +31,17 @@ fn object(id: refdb::ObjectId) -> gix_hash::ObjectId {
 
 fn update(name: &str, new: impl Into<Target>) -> RefEdit {
     RefEdit::update(name.try_into().unwrap(), new, PreviousValue::Any, "why")
+}
+
+#[test]
+fn the_first_steps_tag_head_and_list_all_refs() {
+    each(|repo, _| {
+        let id = repo.commit();
+        repo.create_refs([("refs/heads/main", id)]);
+        let lines = first_steps::run(repo.git_dir(), "v1").unwrap();
+        assert_eq!(lines, [format!("{id} main"), format!("{id} v1")]);
+        assert!(first_steps::run(repo.git_dir(), "v1").is_err(), "the tag exists");
+    });
 }
 
 #[test]
@@ -107,7 +120,7 @@ fn a_name_too_long_for_the_index_of_a_reftable_is_refused_with_its_reason() {
     for new in [Target::from(id), Target::Symbolic("refs/heads/beside".try_into().unwrap())] {
         let refused = store.edit_references([update(&name(2009), new), beside.clone()], None).unwrap_err();
         let Error::Refdb(refdb::Error::Rejected(rejection)) = &refused else { panic!("{refused}") };
-        assert_eq!(rejection.reason(), refdb::Reason::TooLarge);
+        assert_eq!(rejection.class(), refdb::RejectionClass::TooLarge);
         assert!(store.try_find("refs/heads/beside").unwrap().is_none(), "nothing is written");
     }
 }

@@ -133,7 +133,7 @@ impl From<refdb_refcache::Error> for Failure {
             Error::Repository(refdb::RepositoryError::Io(error)) => refdb::Error::from(error).into(),
             Error::Repository(error) => Failure::engine(Kind::Refused, error.to_string()),
             Error::Gone(_) | Error::Restless(_) => Failure::engine(Kind::Io, error.to_string()),
-            Error::Abandoned(_) => Failure::engine(Kind::Bug, error.to_string()),
+            _ => Failure::engine(Kind::Bug, error.to_string()),
         }
     }
 }

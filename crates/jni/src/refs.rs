@@ -88,7 +88,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_viewsOpen<'l>(
     call(env, |_| {
         let number = |number: jlong| usize::try_from(number).map_err(|_| Failure::Malformed("a negative number"));
         let open_files = Some(number(open_files.into())?).filter(|files| *files > 0);
-        VIEWS.insert(Views::new(&ViewsSettings { memory_bytes: number(memory_bytes)?, open_files }))
+        VIEWS.insert(Views::new(&ViewsSettings::new().memory_bytes(number(memory_bytes)?).open_files(open_files)))
     })
 }
 
@@ -303,11 +303,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
         let request = bytes_of(env, &request)?;
         let mut request = Request::new(&request);
         let owned = |names: Vec<&BStr>| names.into_iter().map(ToOwned::to_owned).collect();
-        let options = ListOptions {
-            prefixes: owned(names(&mut request)?),
-            exclude: owned(names(&mut request)?),
-            root_refs: false,
-        };
+        let options = ListOptions::new().prefixes(owned(names(&mut request)?)).exclude(owned(names(&mut request)?));
         let view = VIEW.get(view)?;
         let mut listing = OpenListing::new(view.list(&options)?);
         let rows = listing.next()?;

@@ -40,14 +40,14 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// A maximum age as it is stored: the largest number means no limit.
-fn age_ms(max_age: Option<Duration>) -> u64 {
-    max_age.map_or(u64::MAX, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+/// A maximum age in milliseconds.
+fn age_ms(age: Duration) -> u64 {
+    u64::try_from(age.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The age limit of a cache and the time by which ages are judged.
 pub(crate) struct Ages {
-    max_ms: AtomicU64,
+    max_ms: Option<u64>,
     clock: Clock,
     start: Instant,
     /// The latest time that the clock has shown, and when it showed it, in milliseconds since `start`.
@@ -61,14 +61,7 @@ impl Ages {
     pub(crate) fn new(max_age: Option<Duration>, clock: Clock) -> Self {
         let start = Instant::now();
         let (latest_ms, latest_at_ms) = (AtomicU64::new(clock.now_ms()), AtomicU64::new(0));
-        Ages {
-            max_ms: AtomicU64::new(age_ms(max_age)),
-            clock,
-            start,
-            latest_ms,
-            latest_at_ms,
-            deferred_ms: AtomicU64::new(0),
-        }
+        Ages { max_ms: max_age.map(age_ms), clock, start, latest_ms, latest_at_ms, deferred_ms: AtomicU64::new(0) }
     }
 
     /// The time of the clock, or, after the clock was set back, the time that it would show otherwise.
@@ -111,13 +104,9 @@ impl Ages {
         self.deferred_ms.store(seen_ms, Ordering::Relaxed);
     }
 
-    pub(crate) fn set_max(&self, max_age: Option<Duration>) {
-        self.max_ms.store(age_ms(max_age), Ordering::Relaxed);
-    }
-
     /// The maximum age in milliseconds, if there is one.
     pub(crate) fn max_ms(&self) -> Option<u64> {
-        Some(self.max_ms.load(Ordering::Relaxed)).filter(|max| *max != u64::MAX)
+        self.max_ms
     }
 
     /// Whether a value has expired, or had when the clock of an earlier run showed `seen_ms`.

@@ -46,4 +46,6 @@ pub use api::{
 };
 pub use error::{Error, Result};
 pub use format::seal::Key;
+/// The error of an operation on a file, as [`Error::File`] has it.
+pub use refdb_vfs::Error as FileError;
 pub use stats::Stats;

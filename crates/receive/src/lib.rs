@@ -20,6 +20,10 @@ mod settings;
 mod watch;
 pub mod wire;
 
+pub use bstr;
+/// The engine, whose [`Store`](refdb::Store) is served.
+pub use refdb;
+
 pub use delegation::{DelegationReason, Facts, delegation_reason};
 pub use hidden::HiddenRefs;
 pub use proc_receive::ProcReceive;

@@ -16,7 +16,7 @@ fn main() -> Result<(), refdb_refcache::Error> {
     let view = views.open(Path::new(&path), &ViewSettings::default())?;
     let mut before: Option<BTreeMap<BString, String>> = None;
     loop {
-        let options = ListOptions { prefixes: vec![prefix.clone().into()], ..ListOptions::default() };
+        let options = ListOptions::new().prefixes(vec![prefix.clone().into()]);
         let mut now = BTreeMap::new();
         view.list(&options)?.each(&mut |row| {
             now.insert(row.name.to_owned(), format!("{:?}", row.target));

@@ -31,7 +31,7 @@ impl Batch {
 
     /// A batch whose edits are accepted or rejected one by one, though they are applied in one transaction.
     pub fn per_edit(edits: Vec<Edit>) -> Self {
-        let options = TransactionOptions { mode: Mode::PerEdit, ..TransactionOptions::default() };
+        let options = TransactionOptions::new().mode(Mode::PerEdit);
         Batch { edits, options, ..Batch::default() }
     }
 

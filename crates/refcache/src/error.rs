@@ -5,6 +5,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a view could not answer or commit.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The store failed: a broken ref, a lock that others hold, a rejected edit, an I/O error.
     #[error(transparent)]

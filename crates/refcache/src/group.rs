@@ -16,7 +16,7 @@ use ballot::Question;
 use member::{Deferral, Group, OwnStep, Union, is_in_main};
 use refdb::{
     Change, Locked, Store, Target,
-    backend::{Claim, Intent},
+    backend::{Claim, ClaimKind},
     global::Arbiter,
     reftable::{ReftableBackend, ReftableLocked},
     transaction::{Context, NoHook},
@@ -202,7 +202,7 @@ impl Groups {
     fn lead(&self, store: &Store, own: &Arc<Job>, asker: &mut Asker<'_>) {
         debug_assert!(self.queue().has_leader, "one thread leads");
         let begun = Instant::now();
-        let claims = vec![Claim { name: "HEAD".into(), intent: Intent::Hold }];
+        let claims = vec![Claim { name: "HEAD".into(), kind: ClaimKind::Hold }];
         let backend = store.backend_as::<ReftableBackend>().expect("only stacks are written in groups");
         let locked = match backend.lock_stacks(&claims) {
             Ok(locked) => locked,

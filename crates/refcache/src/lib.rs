@@ -43,6 +43,10 @@ mod verify;
 mod view;
 mod views;
 
+pub use bstr;
+/// The engine, whose types edits, values and errors have.
+pub use refdb;
+
 pub use batch::{Batch, Outcome};
 pub use error::{Error, Result};
 pub use found::{Found, Resolved, Storage};

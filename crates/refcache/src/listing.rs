@@ -5,7 +5,7 @@ use crate::{
     plan::{Plan, Range},
     row::OwnRow,
 };
-use std::ops::ControlFlow;
+use std::{fmt, ops::ControlFlow};
 
 /// Where rows come from: one range after the other.
 pub(crate) trait Source: Send {
@@ -40,6 +40,12 @@ pub struct Listing {
     source: Box<dyn Source>,
     /// The number of the reader that made it.
     owner: u64,
+}
+
+impl fmt::Debug for Listing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listing").field("plan", &self.plan).field("at", &self.at).finish_non_exhaustive()
+    }
 }
 
 /// A proof names this many loose refs at most.

@@ -5,6 +5,7 @@ use refdb_types::{FormatOptions, check_format, common_prefix, is_root_ref};
 
 /// Which refs to list.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct ListOptions {
     /// List only names that begin with one of these; empty for all names. A folder's prefix ends with a slash:
     /// `refs/heads/`.
@@ -13,6 +14,34 @@ pub struct ListOptions {
     pub exclude: Vec<BString>,
     /// Whether root refs (`HEAD`, `ORIG_HEAD`) are listed too.
     pub root_refs: bool,
+}
+
+impl ListOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        ListOptions::default()
+    }
+
+    /// Sets [`ListOptions::prefixes`](#structfield.prefixes).
+    #[must_use]
+    pub fn prefixes(mut self, prefixes: Vec<BString>) -> Self {
+        self.prefixes = prefixes;
+        self
+    }
+
+    /// Sets [`ListOptions::exclude`](#structfield.exclude).
+    #[must_use]
+    pub fn exclude(mut self, exclude: Vec<BString>) -> Self {
+        self.exclude = exclude;
+        self
+    }
+
+    /// Sets [`ListOptions::root_refs`](#structfield.root_refs).
+    #[must_use]
+    pub fn root_refs(mut self, root_refs: bool) -> Self {
+        self.root_refs = root_refs;
+        self
+    }
 }
 
 /// The names from `start` on, up to but without `end`; without an end, all names behind `start`.

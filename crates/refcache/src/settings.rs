@@ -1,10 +1,11 @@
 use crate::TrustSettings;
 use bstr::BString;
 use refdb::{Committer, transaction::ObjectCheck};
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// The settings that all views of a process share.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ViewsSettings {
     /// The limit, in bytes, on the memory of all caches of the process. They hold blocks of reftables, pages of
     /// packed-refs and the index from objects to refs. Single refs take a quarter at most.
@@ -12,6 +13,27 @@ pub struct ViewsSettings {
     /// The limit on files that all views together keep open, which is reduced to half of the process's own limit if it
     /// is larger. `None` for a quarter of the process's limit, and 8,192 at most.
     pub open_files: Option<usize>,
+}
+
+impl ViewsSettings {
+    /// The defaults.
+    pub fn new() -> Self {
+        ViewsSettings::default()
+    }
+
+    /// Sets [`ViewsSettings::memory_bytes`](#structfield.memory_bytes).
+    #[must_use]
+    pub fn memory_bytes(mut self, memory_bytes: usize) -> Self {
+        self.memory_bytes = memory_bytes;
+        self
+    }
+
+    /// Sets [`ViewsSettings::open_files`](#structfield.open_files).
+    #[must_use]
+    pub fn open_files(mut self, open_files: impl Into<Option<usize>>) -> Self {
+        self.open_files = open_files.into();
+        self
+    }
 }
 
 impl Default for ViewsSettings {
@@ -23,6 +45,7 @@ impl Default for ViewsSettings {
 
 /// The settings of one repository's view.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct ViewSettings {
     /// When cached answers count as current.
     pub trust: TrustSettings,
@@ -35,6 +58,58 @@ pub struct ViewSettings {
     pub objects: Option<Arc<dyn ObjectCheck + Send>>,
     /// The committer for reflog entries of batches that name none; `None` for the one of the configuration.
     pub committer: Option<Arc<Committer>>,
+}
+
+impl ViewSettings {
+    /// The defaults.
+    pub fn new() -> Self {
+        ViewSettings::default()
+    }
+
+    /// Sets [`ViewSettings::trust`](#structfield.trust).
+    #[must_use]
+    pub fn trust(mut self, trust: TrustSettings) -> Self {
+        self.trust = trust;
+        self
+    }
+
+    /// Sets [`ViewSettings::sync`](#structfield.sync).
+    #[must_use]
+    pub fn sync(mut self, sync: impl Into<Option<bool>>) -> Self {
+        self.sync = sync.into();
+        self
+    }
+
+    /// Sets [`ViewSettings::config`](#structfield.config).
+    #[must_use]
+    pub fn config(mut self, config: Vec<BString>) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Sets [`ViewSettings::objects`](#structfield.objects).
+    #[must_use]
+    pub fn objects(mut self, objects: Option<Arc<dyn ObjectCheck + Send>>) -> Self {
+        self.objects = objects;
+        self
+    }
+
+    /// Sets [`ViewSettings::committer`](#structfield.committer).
+    #[must_use]
+    pub fn committer(mut self, committer: Option<Arc<Committer>>) -> Self {
+        self.committer = committer;
+        self
+    }
+}
+
+impl fmt::Debug for ViewSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ViewSettings")
+            .field("trust", &self.trust)
+            .field("sync", &self.sync)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for ViewSettings {

@@ -19,6 +19,7 @@ pub enum Trust {
 
 /// A repository's trust settings (`core.trustStat` and its relations).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct TrustSettings {
     /// `core.trustPackedRefsStat`.
     pub packed_refs: Trust,
@@ -30,6 +31,41 @@ pub struct TrustSettings {
     /// how old it may be. `None`, the default, to look for each question. Writes through any view of the process are
     /// seen at once.
     pub believe: Option<Duration>,
+}
+
+impl TrustSettings {
+    /// The defaults.
+    pub fn new() -> Self {
+        TrustSettings::default()
+    }
+
+    /// Sets [`TrustSettings::packed_refs`](#structfield.packed_refs).
+    #[must_use]
+    pub fn packed_refs(mut self, packed_refs: Trust) -> Self {
+        self.packed_refs = packed_refs;
+        self
+    }
+
+    /// Sets [`TrustSettings::loose_refs`](#structfield.loose_refs).
+    #[must_use]
+    pub fn loose_refs(mut self, loose_refs: Trust) -> Self {
+        self.loose_refs = loose_refs;
+        self
+    }
+
+    /// Sets [`TrustSettings::tables_list`](#structfield.tables_list).
+    #[must_use]
+    pub fn tables_list(mut self, tables_list: Trust) -> Self {
+        self.tables_list = tables_list;
+        self
+    }
+
+    /// Sets [`TrustSettings::believe`](#structfield.believe).
+    #[must_use]
+    pub fn believe(mut self, believe: impl Into<Option<Duration>>) -> Self {
+        self.believe = believe.into();
+        self
+    }
 }
 
 /// An invalid value of one of these settings.

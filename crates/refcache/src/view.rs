@@ -23,6 +23,7 @@ use refdb_types::{HashKind, ObjectId, SYMREF_DEPTH_MAX, is_safe};
 use std::{
     cell::Cell,
     collections::BTreeMap,
+    fmt,
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
@@ -70,6 +71,12 @@ pub struct View {
     /// A number that no other view of the process has.
     number: u64,
     _charge: ClosedCharge,
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").field("git_dir", &self.git_dir).field("settings", &self.settings).finish_non_exhaustive()
+    }
 }
 
 impl View {
@@ -135,21 +142,6 @@ impl View {
             found[at] = answer;
         }
         Ok(found)
-    }
-
-    /// Finds the first of these names that is a ref, and returns its position and the ref.
-    ///
-    /// # Errors
-    ///
-    /// Broken refs are passed over. The first of them is the error if none of the names is a ref.
-    pub fn first_existing(&self, names: &[&BStr]) -> Result<Option<(usize, Found)>> {
-        let mut broken = None;
-        for (at, name) in names.iter().enumerate() {
-            if let Some(found) = unless_broken(self.get(name), &mut broken)? {
-                return Ok(Some((at, found)));
-            }
-        }
-        broken.map_or(Ok(None), Err)
     }
 
     /// Follows symbolic refs from `name`, up to git's limit of five.

@@ -1,6 +1,7 @@
 use crate::{Holdings, Result, Stats, View, ViewSettings, ViewsSettings, process::Process};
 use std::{
     collections::HashMap,
+    fmt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
@@ -30,6 +31,12 @@ impl Known {
             self.by_path.retain(|_, view| view.strong_count() > 0);
             self.len_max = 2 * self.by_path.len();
         }
+    }
+}
+
+impl fmt::Debug for Views {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Views").finish_non_exhaustive()
     }
 }
 

@@ -31,7 +31,7 @@ fn repo() -> (Repo, Vec<ObjectId>) {
 fn settings(loose_refs: usize, other: &[&str]) -> ViewSettings {
     let bound = format!("refdb.looseRefs={loose_refs}");
     let config = other.iter().copied().chain([&*bound]).map(Into::into).collect();
-    ViewSettings { config, ..unsynced(TrustSettings::default()) }
+    unsynced(TrustSettings::default()).config(config)
 }
 
 const LOOSE: &str = "refdb.smallBatches=loose";

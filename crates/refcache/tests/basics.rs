@@ -83,7 +83,7 @@ fn listings_have_prefixes_exclusions_and_root_refs() {
         let view = open(repo);
         let list = |prefixes: &[&str], exclude: &[&str], root_refs| {
             let own = |names: &[&str]| names.iter().map(|name| BString::from(*name)).collect();
-            names(&view, &ListOptions { prefixes: own(prefixes), exclude: own(exclude), root_refs })
+            names(&view, &ListOptions::new().prefixes(own(prefixes)).exclude(own(exclude)).root_refs(root_refs))
         };
         assert_eq!(list(&[], &["refs/changes/"], true), ["HEAD", "refs/heads/a", "refs/heads/b", "refs/tags/t"]);
         assert_eq!(list(&["refs/heads/"], &[], true), ["refs/heads/a", "refs/heads/b"]);

@@ -11,7 +11,7 @@ use refdb::{
     ObjectError, Precondition,
     transaction::{ObjectCheck, ObjectClass},
 };
-use refdb_refcache::{Batch, ListOptions, TrustSettings, View, ViewSettings, Views, ViewsSettings};
+use refdb_refcache::{Batch, ListOptions, TrustSettings, View, Views, ViewsSettings};
 use refdb_types::ObjectId;
 use std::{
     fs,
@@ -83,7 +83,7 @@ fn limit_descriptors(max: u64) {
 }
 
 fn settings(open_files: Option<usize>) -> ViewsSettings {
-    ViewsSettings { memory_bytes: 16 << 20, open_files }
+    ViewsSettings::new().memory_bytes(16 << 20).open_files(open_files)
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn ten_times_more_projects_than_may_be_open_are_served_with_no_more_files_and_no
     let projects = Projects::new(FILES_MAX / 3 * 10);
     for believe in [None, Some(Duration::from_secs(3600))] {
         let views = Views::new(&settings(Some(FILES_MAX)));
-        let trust = TrustSettings { believe, ..TrustSettings::default() };
+        let trust = TrustSettings::new().believe(believe);
         let most = ask_all(&projects, &views, 100, trust);
         assert!(most <= FILES_MAX + THREADS * FILES_A_QUESTION, "{most}");
         let holdings = views.holdings();
@@ -147,12 +147,9 @@ fn what_is_committed_while_a_view_is_closed_and_opened_again_is_what_it_believes
                 });
             }
         };
-        let trust = TrustSettings { believe: Some(Duration::from_secs(3600)), ..TrustSettings::default() };
-        let settings = ViewSettings {
-            objects: Some(Arc::new(Meanwhile(Box::new(meanwhile)))),
-            config: projects::config(),
-            ..common::unsynced(trust)
-        };
+        let trust = TrustSettings::new().believe(Some(Duration::from_secs(3600)));
+        let settings =
+            common::unsynced(trust).objects(Some(Arc::new(Meanwhile(Box::new(meanwhile))))).config(projects::config());
         let view = views.open(&projects.path(at), &settings).unwrap();
         assert!(asked.set(Arc::clone(&view)).is_ok());
         let edit = set(BRANCH, id(at, 1), Precondition::Any);
@@ -165,7 +162,7 @@ fn what_is_committed_while_a_view_is_closed_and_opened_again_is_what_it_believes
 fn whatever_is_changed_while_a_view_is_closed_is_seen_when_it_comes_back() {
     let projects = Projects::new(20);
     let views = Views::new(&settings(Some(16)));
-    let trust = TrustSettings { believe: Some(Duration::from_secs(3600)), ..TrustSettings::default() };
+    let trust = TrustSettings::new().believe(Some(Duration::from_secs(3600)));
     let open = |at| projects.open(&views, at, trust);
     // Packed-refs and a table of the same length, in place, with the old time stamp. Only the descriptor was a proof.
     let packed = open(0);
@@ -199,7 +196,7 @@ fn whatever_is_changed_while_a_view_is_closed_is_seen_when_it_comes_back() {
 fn views_that_are_open_count_in_the_bound_of_memory_and_those_not_used_are_closed_for_it() {
     const BYTES_MAX: usize = 1 << 20;
     let projects = Projects::new(200);
-    let views = Views::new(&ViewsSettings { memory_bytes: BYTES_MAX, open_files: Some(10_000) });
+    let views = Views::new(&ViewsSettings::new().memory_bytes(BYTES_MAX).open_files(Some(10_000)));
     let held: Vec<_> = (0..projects.len()).map(|at| projects.open(&views, at, TrustSettings::default())).collect();
     for _ in 0..3 {
         for (at, view) in held.iter().enumerate() {
@@ -235,7 +232,7 @@ fn views_that_nobody_holds_leave_nothing_behind() {
 fn ten_thousand_projects_are_served_under_the_limit_that_gerrit_sets() {
     limit_descriptors(1024);
     let projects = Projects::new(10_000);
-    let views = Views::new(&ViewsSettings { memory_bytes: 64 << 20, open_files: None });
+    let views = Views::new(&ViewsSettings::new().memory_bytes(64 << 20));
     let most = ask_all(&projects, &views, 10_000, TrustSettings::default());
     assert!(most <= 300, "{most}");
 }

@@ -82,7 +82,7 @@ fn the_index_of_objects_is_not_given_up_because_refs_all_over_the_file_were_foun
     fs::write(repo.git_dir().join("packed-refs"), text).unwrap();
     thread::sleep(TOO_RECENT);
     // Half of it is for index and pages, of which the file has three times as many.
-    let views = Views::new(&ViewsSettings { memory_bytes: 1 << 20, ..ViewsSettings::default() });
+    let views = Views::new(&ViewsSettings::new().memory_bytes(1 << 20));
     let view = views.open(repo.git_dir(), &unsynced(TrustSettings::default())).unwrap();
     for round in 0..400 {
         let at = round * 7919 % REFS;

@@ -59,7 +59,7 @@ fn misses_of(refs: usize, view: &View, views: &Views, bound: usize) -> u64 {
 fn all_refs_stay_in_memory_with_the_index_from_objects_as_long_as_they_fit() {
     const BOUND: usize = 3 << 19;
     let repo = filled();
-    let views = Views::new(&ViewsSettings { memory_bytes: BOUND, ..ViewsSettings::default() });
+    let views = Views::new(&ViewsSettings::new().memory_bytes(BOUND));
     let view = open(&views, &repo);
     assert!(misses(&view, &views, BOUND) > 0);
     assert_eq!(view.pointing_at(&id(1)).unwrap(), [name(1).as_bytes().as_bstr()]);
@@ -79,7 +79,7 @@ fn all_refs_stay_in_memory_with_the_index_from_objects_as_long_as_they_fit() {
 fn beyond_the_bound_the_view_that_was_not_used_for_the_longest_time_gives_up_its_pages() {
     const BOUND: usize = 5 << 19;
     let repos: Vec<Repo> = (0..3).map(|_| filled()).collect();
-    let views = Views::new(&ViewsSettings { memory_bytes: BOUND, ..ViewsSettings::default() });
+    let views = Views::new(&ViewsSettings::new().memory_bytes(BOUND));
     let [a, b, c] = [0, 1, 2].map(|at| open(&views, &repos[at]));
     for view in [&a, &b] {
         assert!(misses(view, &views, BOUND) > 0);
@@ -101,7 +101,7 @@ fn a_view_that_outgrows_the_bound_keeps_the_pages_that_are_asked_for_most() {
     // A fifth of all pages, which there is room for, and too many for the memory of single names.
     const HOT: usize = REFS / 5;
     let repo = filled();
-    let views = Views::new(&ViewsSettings { memory_bytes: BOUND, ..ViewsSettings::default() });
+    let views = Views::new(&ViewsSettings::new().memory_bytes(BOUND));
     let view = open(&views, &repo);
     let (mut asked, mut missed) = (0, 0);
     for turn in 0..REFS {
@@ -121,7 +121,7 @@ fn a_view_that_outgrows_the_bound_keeps_the_pages_that_are_asked_for_most() {
 fn an_index_for_which_there_is_no_room_answers_once_and_goes() {
     const BOUND: usize = 1 << 17;
     let repo = filled();
-    let views = Views::new(&ViewsSettings { memory_bytes: BOUND, ..ViewsSettings::default() });
+    let views = Views::new(&ViewsSettings::new().memory_bytes(BOUND));
     let view = open(&views, &repo);
     for at in [1, 2] {
         assert_eq!(view.pointing_at(&id(at)).unwrap(), [name(at).as_bytes().as_bstr()]);
@@ -133,7 +133,7 @@ fn an_index_for_which_there_is_no_room_answers_once_and_goes() {
 fn less_memory_than_the_refs_take_makes_look_ups_slower_and_no_answer_wrong() {
     const BOUND: usize = 1 << 19;
     let repo = filled();
-    let views = Views::new(&ViewsSettings { memory_bytes: BOUND, ..ViewsSettings::default() });
+    let views = Views::new(&ViewsSettings::new().memory_bytes(BOUND));
     let view = open(&views, &repo);
     for _ in 0..2 {
         assert!(misses_of(3000, &view, &views, BOUND) > 0);

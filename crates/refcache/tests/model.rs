@@ -28,7 +28,7 @@ fn a_view_says_what_git_says_also_where_others_write() {
                 5 => drop(repo.try_git(["update-ref", "-d", &name], "")),
                 6 => drop(repo.git(["pack-refs", "--all"])),
                 _ => {
-                    let all = OptimizeOptions { all: true, prune: true, auto: false, include: vec![], exclude: vec![] };
+                    let all = OptimizeOptions::new().all(true);
                     theirs.optimize(&all).unwrap();
                 }
             }

@@ -19,7 +19,7 @@ fn where_others_take_all_descriptors_views_that_are_not_used_give_theirs_to_thos
     setrlimit(Resource::Nofile, Rlimit { current: Some(LIMIT), ..getrlimit(Resource::Nofile) }).unwrap();
     let projects = Projects::new(40);
     // More than half of what the process may have is never taken, and that is more than these need.
-    let views = Views::new(&ViewsSettings { open_files: Some(10_000), ..ViewsSettings::default() });
+    let views = Views::new(&ViewsSettings::new().open_files(Some(10_000)));
     assert_eq!(views.holdings().files_max, LIMIT / 2);
     let open = |at| projects.open(&views, at, TrustSettings::default());
     let held: Vec<Arc<View>> = (0..projects.len()).map(open).collect();

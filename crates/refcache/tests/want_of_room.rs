@@ -5,7 +5,7 @@ mod common;
 
 use common::{set, unsynced};
 use refdb::Precondition;
-use refdb_refcache::{Batch, TrustSettings, View, ViewSettings, Views, ViewsSettings};
+use refdb_refcache::{Batch, TrustSettings, View, Views, ViewsSettings};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -29,7 +29,7 @@ fn a_batch_that_finds_no_room_has_the_few_loose_refs_folded() {
     fs::write(repo.git_dir().join("packed-refs"), format!("# pack-refs with: peeled fully-peeled sorted \n{lines}"))
         .unwrap();
     let config = vec!["refdb.smallBatches=loose".into(), "refdb.looseRefs=1000".into()];
-    let settings = ViewSettings { config, ..unsynced(TrustSettings::default()) };
+    let settings = unsynced(TrustSettings::default()).config(config);
     let views = Views::new(&ViewsSettings::default());
     let view = views.open(repo.git_dir(), &settings).unwrap();
     (0..5).for_each(|at| write(&view, at, id).unwrap());

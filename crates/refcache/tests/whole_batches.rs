@@ -43,12 +43,12 @@ enum Batches {
 }
 
 fn settings(batches: Batches, believe: Option<Duration>) -> ViewSettings {
-    let trust = TrustSettings { believe, ..TrustSettings::default() };
+    let trust = TrustSettings::new().believe(believe);
     let config = match batches {
         Batches::Loose => vec!["refdb.smallBatches=loose".into()],
         Batches::Packed => Vec::new(),
     };
-    ViewSettings { config, ..unsynced(trust) }
+    unsynced(trust).config(config)
 }
 
 /// Gives each ref a loose file with the value that it has, as git does when it changes one.

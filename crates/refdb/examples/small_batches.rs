@@ -50,9 +50,9 @@ fn time(dir: &str, setting: &str, count: usize) -> Result<(), Box<dyn Error>> {
     for change in (first..).take(count) {
         let begun = Instant::now();
         let mut transaction = store.transaction();
-        transaction.options(TransactionOptions { atomic_visibility: true, ..Default::default() });
+        transaction.options(TransactionOptions::new().atomic_visibility(true));
         for last in ["1", "meta"] {
-            transaction.create(format!("refs/changes/{:02}/{change}/{last}", change % 100), id)?;
+            transaction.create(format!("refs/changes/{:02}/{change}/{last}", change % 100), id);
         }
         transaction.commit()?;
         times.push(begun.elapsed());

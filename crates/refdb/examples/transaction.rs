@@ -1,7 +1,7 @@
 //! Moves a branch to where another is, and says why it could not:
 //! `cargo run --example transaction -- REPOSITORY FROM TO`.
 
-use refdb::{Error, Precondition, Rejection, Store, Why, was};
+use refdb::{Error, Precondition, Rejection, RejectionReason, Store, was};
 use std::{env, process::ExitCode};
 
 fn main() -> ExitCode {
@@ -31,7 +31,7 @@ fn move_to(path: &str, from: &str, to: &str) -> refdb::Result<()> {
     };
     let expected = store.id_of(to)?.map_or(Precondition::MustNotExist, was);
     let mut tx = store.transaction();
-    tx.update(to, new, expected)?.message(format!("moved to {from}"));
+    tx.update(to, new, expected).message(format!("moved to {from}"));
     let prepared = tx.prepare()?;
     // Here the ref is locked and every check has passed: the place to ask others.
     prepared.commit()?;
@@ -41,11 +41,11 @@ fn move_to(path: &str, from: &str, to: &str) -> refdb::Result<()> {
 
 /// The reason is a value: no text has to be taken apart.
 fn advice(rejection: &Rejection) -> String {
-    match &rejection.why {
-        Why::Mismatch { .. } | Why::Exists { .. } | Why::Missing => {
+    match &rejection.reason {
+        RejectionReason::Mismatch { .. } | RejectionReason::Exists { .. } | RejectionReason::Missing => {
             format!("{rejection}: someone was quicker; try again")
         }
-        Why::Locked { age_seconds, .. } if *age_seconds > 60 => {
+        RejectionReason::Locked { age_seconds, .. } if *age_seconds > 60 => {
             format!("{rejection}: remove the lock if nobody works here")
         }
         _ => rejection.to_string(),

@@ -10,9 +10,9 @@ mod write;
 
 pub use maintenance::{Maintenance, OptimizeOptions, OptimizePlan, Optimized};
 pub use read::{Answers, Cursor, Lines, Peeled, Probe, RefView, Snapshot, TargetView};
-pub use write::{Claim, Claims, Intent, Locked, LogLine, NewValue, Standing, Step, Steps};
+pub use write::{Claim, ClaimKind, Claims, Locked, LogLine, NewValue, Standing, Step, Steps};
 
-use crate::{Result, Why};
+use crate::{RejectionReason, Result};
 use bstr::BStr;
 
 /// A repository's refs in one storage format, as seen from one worktree.
@@ -52,7 +52,7 @@ pub trait Backend: Send + Sync {
 
     /// The claims, by position, of refs whose names the format has no room for. They are among those that
     /// [`Locked::refused`] returns once the claims are locked.
-    fn unstorable(&self, _claims: &dyn Claims) -> Vec<(usize, Why)> {
+    fn unstorable(&self, _claims: &dyn Claims) -> Vec<(usize, RejectionReason)> {
         Vec::new()
     }
 

@@ -67,6 +67,7 @@ impl<T> Precondition<T> {
 
 /// What a change leaves in the reflog, where the repository's settings or an existing reflog ask for an entry.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct LogOptions {
     /// The entry's message; shared, since most transactions have one for all edits.
     pub message: Option<Arc<BString>>,
@@ -76,6 +77,41 @@ pub struct LogOptions {
     pub suppress: bool,
     /// Take over the reflog of this ref, which the same transaction deletes: a rename.
     pub take_over: Option<RefName>,
+}
+
+impl LogOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        LogOptions::default()
+    }
+
+    /// Sets [`LogOptions::message`](#structfield.message).
+    #[must_use]
+    pub fn message(mut self, message: impl Into<Option<Arc<BString>>>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// Sets [`LogOptions::force_create`](#structfield.force_create).
+    #[must_use]
+    pub fn force_create(mut self, force_create: bool) -> Self {
+        self.force_create = force_create;
+        self
+    }
+
+    /// Sets [`LogOptions::suppress`](#structfield.suppress).
+    #[must_use]
+    pub fn suppress(mut self, suppress: bool) -> Self {
+        self.suppress = suppress;
+        self
+    }
+
+    /// Sets [`LogOptions::take_over`](#structfield.take_over).
+    #[must_use]
+    pub fn take_over(mut self, take_over: impl Into<Option<RefName>>) -> Self {
+        self.take_over = take_over.into();
+        self
+    }
 }
 
 impl Edit {

@@ -14,7 +14,7 @@ pub use broken::{BrokenRef, LooseError};
 pub use hook::{HookFailure, HookState};
 pub use migrate::{MigrateError, Unfit};
 pub use refusal::{Limit, Misuse, Undecided};
-pub use rejection::{Reason, Rejection, Why};
+pub use rejection::{Rejection, RejectionClass, RejectionReason};
 
 use bstr::{BString, ByteSlice};
 use refdb_vfs::LockError;

@@ -43,7 +43,7 @@ pub use budget::{Charge, PageBudget};
 pub(crate) use fresh::{FreshFiles, Lines};
 pub use loose::file::{At as AtLoosePath, LooseRef, parse as parse_loose, read as read_loose};
 pub(crate) use loose::folders::share;
-pub use options::{CommitObserver, FilesOptions, PackedAccess, Sharing};
+pub use options::{CommitObserver, FilesOptions, PackedAccess};
 pub(crate) use own::Walked;
 pub use packed::{
     cache::{Look, PackedFile},

@@ -3,13 +3,19 @@
 //! Begin with [`Store::open`]; [`Store::find`], [`Store::refs`] and [`Store::transaction`] are what most callers need.
 //!
 //! A write is an [`Edit`] (a change, and the condition for it) in a transaction. The transaction locks, checks
-//! everything in one sorted walk and hands the resulting [`Step`]s to a [`Backend`]. A read asks a [`Snapshot`], by
-//! name or with a [`Cursor`].
+//! everything in one sorted walk and hands the resulting steps to the backend of the repository's format. A read asks a
+//! [`Snapshot`], by name or with a [`Cursor`].
+//!
+//! Modules and items that are hidden from this documentation are for the other crates of the project: backends, how they
+//! are read and cached, and transactions that a global ref database decides. They may change in every release.
 
+#[doc(hidden)]
 pub mod backend;
 mod edit;
 mod error;
+#[doc(hidden)]
 pub mod files;
+#[doc(hidden)]
 pub mod global;
 pub mod iter;
 mod log_edit;
@@ -17,25 +23,39 @@ pub mod memory;
 mod migrate;
 mod object_name;
 mod own_locks;
+#[doc(hidden)]
 pub mod reftable;
 mod store;
+#[doc(hidden)]
 pub mod transaction;
 pub mod verify;
 
-pub use backend::{Backend, Cursor, Locked, Maintenance, Probe, RefView, Snapshot, Step, TargetView};
+pub use ::reftable::{BlockCache, Error as TableError, stack::StackError};
+pub use backend::{
+    Answers, Cursor, Lines, OptimizeOptions, OptimizePlan, Optimized, Peeled, Probe, RefView, Snapshot, TargetView,
+};
+#[doc(hidden)]
+pub use backend::{Backend, Locked, Maintenance, Step};
+pub use bstr;
 pub use edit::{Change, Edit, LogOptions, Precondition};
 pub use error::{
-    BrokenRef, Error, HookFailure, HookState, Limit, LooseError, MigrateError, Misuse, Reason, Rejection, Result,
-    Undecided, Unfit, Why,
+    BrokenRef, Error, HookFailure, HookState, Limit, LooseError, MigrateError, Misuse, Rejection, RejectionClass,
+    RejectionReason, Result, Undecided, Unfit,
 };
+pub use files::PageBudget;
 pub use log_edit::{LogJudge, LoggedChange, PruneLogs};
 pub use migrate::{Conflict, MigrateOptions, Migrated, OnProgress, Recovered};
-pub use object_name::{NameError, SHORT_NAME_RULES, find_logged_ref, resolve_name};
+#[doc(hidden)]
+pub use object_name::SHORT_NAME_RULES;
+pub use object_name::{NameError, find_logged_ref, resolve_name};
 pub use refdb_repo::{
-    Config, Environment, IdentError, ObjectError, Objects, RefFormat, RefStorage, Repository, RepositoryError,
-    Settings, Worktree, Zone, approximate, committer, config, expiry, hooks, objects, with_ref_format,
+    Config, Environment, IdentError, LogPolicy, ObjectCheck, ObjectClass, ObjectError, Objects, RefFormat, RefStorage,
+    Repository, RepositoryError, Settings, Worktree, Zone, approximate, committer, config, expiry, hooks, objects,
+    with_ref_format,
 };
 pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};
+/// Access to files, as signatures of this crate have it: `Fs` and its errors.
+pub use refdb_vfs as vfs;
 pub use store::{Committer, Reading, Ref, Refs, Resolved, Store, StoreBuilder, resolve};
 pub use transaction::{Committed, Mode, Prepared, Transaction, TransactionOptions, was};
 

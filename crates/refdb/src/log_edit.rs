@@ -37,6 +37,7 @@ pub trait LogJudge {
 
 /// How entries of reflogs are removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct PruneLogs {
     /// Give each entry that stays the new value of the entry before it as its old value.
     pub rewrite: bool,
@@ -46,6 +47,41 @@ pub struct PruneLogs {
     pub dry_run: bool,
     /// Tell the judge what becomes of each entry.
     pub report: bool,
+}
+
+impl PruneLogs {
+    /// The defaults.
+    pub fn new() -> Self {
+        PruneLogs::default()
+    }
+
+    /// Sets [`PruneLogs::rewrite`](#structfield.rewrite).
+    #[must_use]
+    pub fn rewrite(mut self, rewrite: bool) -> Self {
+        self.rewrite = rewrite;
+        self
+    }
+
+    /// Sets [`PruneLogs::update_ref`](#structfield.update_ref).
+    #[must_use]
+    pub fn update_ref(mut self, update_ref: bool) -> Self {
+        self.update_ref = update_ref;
+        self
+    }
+
+    /// Sets [`PruneLogs::dry_run`](#structfield.dry_run).
+    #[must_use]
+    pub fn dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
+
+    /// Sets [`PruneLogs::report`](#structfield.report).
+    #[must_use]
+    pub fn report(mut self, report: bool) -> Self {
+        self.report = report;
+        self
+    }
 }
 
 /// The entries that stay, one after the other.

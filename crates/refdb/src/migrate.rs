@@ -32,6 +32,7 @@ use switch::Switch;
 
 /// What to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct MigrateOptions {
     /// The format that the refs shall have.
     pub to: RefFormat,
@@ -39,6 +40,27 @@ pub struct MigrateOptions {
     pub reflogs: bool,
     /// Only writes the refs in the new format beside the repository, and changes nothing of it.
     pub dry_run: bool,
+}
+
+impl MigrateOptions {
+    /// The options for this format: with reflogs, and not as a dry run.
+    pub fn new(to: RefFormat) -> Self {
+        MigrateOptions { to, reflogs: true, dry_run: false }
+    }
+
+    /// Sets [`MigrateOptions::reflogs`](#structfield.reflogs).
+    #[must_use]
+    pub fn reflogs(mut self, reflogs: bool) -> Self {
+        self.reflogs = reflogs;
+        self
+    }
+
+    /// Sets [`MigrateOptions::dry_run`](#structfield.dry_run).
+    #[must_use]
+    pub fn dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
 }
 
 /// What was done.

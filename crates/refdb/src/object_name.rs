@@ -17,6 +17,7 @@ use std::cell::RefCell;
 
 /// Why a name does not lead to an object.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum NameError {
     /// There is nothing of that name, or it is no name that is understood.
     #[error("{0}: not a valid SHA1")]

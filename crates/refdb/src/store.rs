@@ -15,7 +15,7 @@ use crate::{
     Backend, Environment, Maintenance, Misuse, RefFormat, Repository, Result, Settings, Snapshot, Target,
     backend::{OptimizeOptions, OptimizePlan, Optimized},
     config::{Config, Fsync, SharedRepository},
-    files::{FilesBackend, FilesOptions, PackedAccess, PageBudget, Sharing},
+    files::{FilesBackend, FilesOptions, PackedAccess, PageBudget},
     global::{self, GlobalIntents},
     reftable::{ReftableBackend, ReftableOptions},
     transaction::{Context, ObjectCheck, Transaction, TransactionOptions},
@@ -230,17 +230,20 @@ impl Store {
     }
 
     /// The place where the refs are kept.
+    #[doc(hidden)]
     pub fn backend(&self) -> &dyn Maintenance {
         &*self.backend
     }
 
     /// The backend as this type; `None` if the refs are kept in another way. It is for code that is about one format,
     /// such as a cache of its files.
+    #[doc(hidden)]
     pub fn backend_as<B: Maintenance + 'static>(&self) -> Option<&B> {
         self.backend.as_any().downcast_ref()
     }
 
     /// The parts of this store that a [`Transaction`] needs, for callers that replace some of them.
+    #[doc(hidden)]
     pub fn context(&self) -> Context<'_> {
         Context {
             backend: &*self.backend,
@@ -254,9 +257,10 @@ impl Store {
     }
 
     /// The intents that transactions recorded before they asked the global ref database.
+    #[doc(hidden)]
     pub fn global_intents(&self) -> GlobalIntents {
         let common_dir = self.repository.common_dir().to_owned();
-        GlobalIntents::new(self.fs.clone(), common_dir, sharing_of(&self.settings), self.hash())
+        GlobalIntents::new(self.fs.clone(), common_dir, self.settings.shared_repository, self.hash())
     }
 
     /// The repository's hooks.
@@ -288,16 +292,15 @@ impl Store {
     /// # let repo = Repo::bare(RefFormat::Files, refdb::HashKind::Sha1);
     /// # let id = repo.commit();
     /// # let store = refdb::Store::open(repo.git_dir())?;
-    /// use refdb::{Error, Why, was};
+    /// use refdb::{Error, RejectionReason, was};
     /// let mut tx = store.transaction();
-    /// tx.create("refs/heads/new", id)?.create("refs/heads/gone", id)?;
-    /// tx.message("made by hand");
+    /// tx.create("refs/heads/new", id).create("refs/heads/gone", id).message("made by hand");
     /// tx.commit()?;
     ///
     /// let mut tx = store.transaction();
-    /// tx.delete("refs/heads/gone", was(id))?.create("refs/heads/new", id)?;
+    /// tx.delete("refs/heads/gone", was(id)).create("refs/heads/new", id);
     /// match tx.commit() {
-    ///     Err(Error::Rejected(rejection)) => assert!(matches!(rejection.why, Why::Exists { .. })),
+    ///     Err(Error::Rejected(rejection)) => assert!(matches!(rejection.reason, RejectionReason::Exists { .. })),
     ///     other => panic!("{other:?}"),
     /// }
     /// assert!(store.find("refs/heads/gone")?.is_some(), "a rejected edit rejects the transaction");
@@ -379,7 +382,7 @@ pub(crate) fn files_options(
             Reading::Cached(_) => PackedAccess::Paged(Arc::default()),
             Reading::Shared(_, pages) => PackedAccess::Paged(Arc::clone(pages)),
         },
-        sharing: sharing_of(settings),
+        sharing: settings.shared_repository,
         ref_lock_timeout: settings.files_ref_lock_timeout,
         packed_lock_timeout: settings.packed_refs_timeout,
         loose_batches_from: settings.loose_batches.then_some(LOOSE_BATCHES_FROM),
@@ -391,19 +394,11 @@ pub(crate) fn files_options(
     }
 }
 
-fn sharing_of(settings: &Settings) -> Sharing {
-    match settings.shared_repository {
-        SharedRepository::Umask => Sharing::Umask,
-        SharedRepository::AtLeast(mode) => Sharing::AtLeast(mode),
-        SharedRepository::Exactly(mode) => Sharing::Exactly(mode),
-    }
-}
-
 fn reftable_backend(
     fs: &Fs,
     repository: &Repository,
     stack: StackOptions,
-    lock_patience: Option<LockTimeout>,
+    lock_timeout: Option<LockTimeout>,
 ) -> ReftableBackend {
     ReftableBackend::new(ReftableOptions {
         fs: fs.clone(),
@@ -411,7 +406,7 @@ fn reftable_backend(
         common_dir: repository.refs_dir().to_owned(),
         worktree: repository.worktree_id().map(ToOwned::to_owned),
         stack,
-        lock_patience,
+        lock_timeout,
         format: repository.format_watch().cloned(),
     })
 }

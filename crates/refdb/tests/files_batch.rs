@@ -289,20 +289,20 @@ fn settling_is_whole_wherever_it_is_stopped() {
 }
 
 /// A record, and locks of a process that is gone.
-fn left_behind(dir: &Path, intent: &JournalEntry) -> BatchId {
+fn left_behind(dir: &Path, journal: &JournalEntry) -> BatchId {
     let id = BatchId::random();
     let fs = Fs::real().signing_locks();
-    for entry in &intent.refs {
+    for entry in &journal.refs {
         let target = dir.join(entry.name.to_string());
         std::fs::create_dir_all(target.parent().unwrap()).unwrap();
         drop(Lock::acquire_for_batch(&fs, &target, LockTimeout::None, id, false).unwrap().unwrap().into_source());
     }
     std::fs::create_dir_all(dir.join("refdb-batches")).unwrap();
-    std::fs::write(dir.join(format!("refdb-batches/{id}")), intent.encode()).unwrap();
+    std::fs::write(dir.join(format!("refdb-batches/{id}")), journal.encode()).unwrap();
     id
 }
 
-fn intent(refs: &[(&str, Option<ObjectId>, ObjectId)]) -> JournalEntry {
+fn journal(refs: &[(&str, Option<ObjectId>, ObjectId)]) -> JournalEntry {
     let refs = refs.iter().map(|(name, old, new)| JournalRef {
         name: RefName::new(*name).unwrap(),
         old: *old,
@@ -319,11 +319,11 @@ fn a_ref_with_neither_value_stays_and_is_named() {
     let store = store(&Fs::real(), dir, false);
     let outcome = || settle_when_free(&store).pop().unwrap().1.unwrap();
     // Nothing shows: dropped. Something does: what has its old value follows, the rest is named.
-    left_behind(dir, &intent(&[(LOOSE, Some(ids[1]), ids[2]), (PACKED, Some(ids[3]), ids[2])]));
+    left_behind(dir, &journal(&[(LOOSE, Some(ids[1]), ids[2]), (PACKED, Some(ids[3]), ids[2])]));
     assert_eq!(outcome(), TakenOver::Recovered(Outcome::Dropped));
     assert_eq!(read(dir), scene.before);
     let taken = "refs/heads/loose/below";
-    left_behind(dir, &intent(&[(META, None, ids[3]), (LOOSE, Some(ids[0]), ids[1]), (PACKED, Some(ids[3]), ids[2])]));
+    left_behind(dir, &journal(&[(META, None, ids[3]), (LOOSE, Some(ids[0]), ids[1]), (PACKED, Some(ids[3]), ids[2])]));
     let half = Outcome::Half(vec![PACKED.into()]);
     assert_eq!(outcome(), TakenOver::Recovered(half));
     assert_eq!((&read(dir)[META], &read(dir)[PACKED]), (&ids[3].to_string(), &ids[0].to_string()));
@@ -331,7 +331,7 @@ fn a_ref_with_neither_value_stays_and_is_named() {
     assert_eq!((unsettled.open.len(), unsettled.left.len()), (0, 1));
     // One that cannot stand beside another, since it was made meanwhile.
     assert!(!dir.join(taken).exists());
-    left_behind(dir, &intent(&[("refs/heads/loose2", None, ids[1]), ("refs/heads/packed", Some(ids[3]), ids[0])]));
+    left_behind(dir, &journal(&[("refs/heads/loose2", None, ids[1]), ("refs/heads/packed", Some(ids[3]), ids[0])]));
     transact(&store, &[create("refs/tags/x", ids[1])]).unwrap();
     assert_eq!(leftovers(dir).len(), 2);
     outcome();
@@ -345,7 +345,7 @@ fn a_record_does_nothing_that_its_writer_could_not() {
     let store = store(&Fs::real(), dir, false);
     let outside = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(outside.path(), dir.join("refs/out")).unwrap();
-    let id = left_behind(dir, &intent(&[(LOOSE, Some(ids[0]), ids[1]), ("refs/out/x", None, ids[2])]));
+    let id = left_behind(dir, &journal(&[(LOOSE, Some(ids[0]), ids[1]), ("refs/out/x", None, ids[2])]));
     assert!(settle_when_free(&store).pop().unwrap().1.is_err(), "a link is on the way");
     assert!(!outside.path().join("x").exists());
     let record = dir.join(format!("refdb-batches/{id}"));
@@ -377,11 +377,11 @@ fn a_record_writes_no_reflog_behind_a_link() {
     let refs = ["refs/heads/direct", "refs/behind/folder"];
     std::os::unix::fs::symlink(&file, dir.join("logs").join(refs[0])).unwrap();
     std::os::unix::fs::symlink(outside.path(), dir.join("logs/refs/behind")).unwrap();
-    let mut intent = intent(&[(refs[1], None, ids[1]), (refs[0], None, ids[1]), (LOOSE, Some(ids[0]), ids[1])]);
-    for entry in &mut intent.refs {
+    let mut journal = journal(&[(refs[1], None, ids[1]), (refs[0], None, ids[1]), (LOOSE, Some(ids[0]), ids[1])]);
+    for entry in &mut journal.refs {
         entry.log = Some("a line".into());
     }
-    left_behind(dir, &intent);
+    left_behind(dir, &journal);
     settle(dir);
     assert_eq!(refs.map(|name| read(dir)[name].clone()), [ids[1].to_string(), ids[1].to_string()]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine\n");
@@ -392,7 +392,7 @@ fn a_record_writes_no_reflog_behind_a_link() {
 fn an_unsynced_record_from_before_the_last_boot_is_dropped() {
     let scene = Scene::new();
     let (dir, ids) = (scene.repo.git_dir(), &scene.ids);
-    let both = intent(&[(LOOSE, Some(ids[0]), ids[1]), (PACKED, Some(ids[0]), ids[2])]);
+    let both = journal(&[(LOOSE, Some(ids[0]), ids[1]), (PACKED, Some(ids[0]), ids[2])]);
     left_behind(dir, &JournalEntry { synced: false, boot: "another".into(), ..both });
     settle(dir);
     assert_eq!(read(dir), scene.before);
@@ -403,8 +403,8 @@ fn an_unsynced_record_from_before_the_last_boot_is_dropped() {
 fn a_batch_under_way_is_left_alone() {
     let scene = Scene::new();
     let (dir, ids) = (scene.repo.git_dir(), &scene.ids);
-    let intent = intent(&[(LOOSE, Some(ids[0]), ids[1]), (PACKED, Some(ids[0]), ids[2])]);
-    let id = left_behind(dir, &intent);
+    let journal = journal(&[(LOOSE, Some(ids[0]), ids[1]), (PACKED, Some(ids[0]), ids[2])]);
+    let id = left_behind(dir, &journal);
     let locks = dir.join(format!("{PACKED}.lock"));
     let held = std::fs::File::open(&locks).unwrap();
     held.lock().unwrap();
@@ -432,9 +432,9 @@ fn the_setting_decides_once_packed_refs_is_large() {
         let names = ["x", "y"].map(|last| format!("refs/heads/{setting}{large}{last}"));
         let commit = |store: &refdb::Store| {
             let mut transaction = store.transaction();
-            transaction.options(refdb::TransactionOptions { atomic_visibility: true, ..Default::default() });
+            transaction.options(refdb::TransactionOptions::new().atomic_visibility(true));
             for name in &names {
-                transaction.create(name, id).unwrap();
+                transaction.create(name, id);
             }
             transaction.commit().map(drop)
         };
@@ -454,12 +454,12 @@ fn pairs_stay_pairs_beside_git_that_packs_and_writes() {
     let ids = repo.commits(3);
     let pair = |writer: usize| [1, 2].map(|of| format!("refs/changes/{writer}/{of}"));
     let patient = |dir: &Path| {
-        let patience = Some(LockTimeout::For(Duration::from_secs(60)));
+        let lock_timeout = Some(LockTimeout::For(Duration::from_secs(60)));
         let options = options(Fs::real().signing_locks(), dir, HashKind::Sha1);
         FilesBackend::new(FilesOptions {
             loose_batches_from: Some(0),
-            ref_lock_timeout: patience,
-            packed_lock_timeout: patience,
+            ref_lock_timeout: lock_timeout,
+            packed_lock_timeout: lock_timeout,
             ..options
         })
     };

@@ -302,13 +302,9 @@ fn a_name_below_the_old_one_or_above_it_leaves_one_of_the_two_and_the_reflog_who
         let rename = |fs: &Fs, dir: &Path| {
             let store = refdb::Store::builder(dir).fs(fs.clone()).open()?;
             let mut transaction = store.transaction();
-            let allowed = refdb::TransactionOptions {
-                atomic_visibility: true,
-                allow_replacing_parents: true,
-                ..Default::default()
-            };
+            let allowed = refdb::TransactionOptions::new().atomic_visibility(true).allow_replacing_parents(true);
             transaction.options(allowed);
-            transaction.rename(&old_name, &new_name, ids[1])?;
+            transaction.rename(&old_name, &new_name, ids[1]);
             transaction.commit().map(drop)
         };
         let one_is_there = |dir: &Path, crash: &Crash| {

@@ -4,7 +4,7 @@
 mod files_common;
 
 use files_common::*;
-use refdb::{Error, HashKind, Maintenance, Reason, Result, files::FilesBackend};
+use refdb::{Error, HashKind, Maintenance, RejectionClass, Result, files::FilesBackend};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_vfs::{Fs, IoHook, LockTimeout, Op, Verdict};
 use std::{
@@ -50,10 +50,10 @@ impl IoHook for Gone {
     }
 }
 
-fn with(repo: &Repo, hook: impl IoHook + 'static, patience: Duration) -> FilesBackend {
+fn with(repo: &Repo, hook: impl IoHook + 'static, lock_timeout: Duration) -> FilesBackend {
     let mut options = options(Fs::with_hook(Arc::new(hook)), repo.git_dir(), repo.hash());
     (options.ref_lock_timeout, options.packed_lock_timeout) =
-        (Some(LockTimeout::For(patience)), Some(LockTimeout::For(patience)));
+        (Some(LockTimeout::For(lock_timeout)), Some(LockTimeout::For(lock_timeout)));
     FilesBackend::new(options)
 }
 
@@ -76,8 +76,8 @@ fn a_lock_that_others_take_again_and_again_is_not_waited_for_for_ever() {
         let error = end_of(move || transact(&store, &wishes)).unwrap_err();
         if let Error::Rejected(rejection) = &error {
             assert_eq!(
-                (rejection.resolved.to_string().as_str(), rejection.reason()),
-                ("refs/heads/b", Reason::CreateExists)
+                (rejection.resolved.to_string().as_str(), rejection.class()),
+                ("refs/heads/b", RejectionClass::CreateExists)
             );
         }
         let text = error.to_string();

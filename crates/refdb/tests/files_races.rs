@@ -6,7 +6,7 @@ mod files_common;
 use bstr::ByteSlice;
 use files_common::*;
 use refdb::{
-    Backend, Error, HashKind, Maintenance, ObjectId, Reason,
+    Backend, Error, HashKind, Maintenance, ObjectId, RejectionClass,
     files::{FilesBackend, FilesOptions},
 };
 use refdb_testkit::{RefFormat, Repo, Rng};
@@ -39,10 +39,10 @@ impl IoHook for AtReplacement {
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(50);
 
-fn racing(repo: &Repo, patience: Duration, act: impl FnOnce() + Send + 'static) -> FilesBackend {
+fn racing(repo: &Repo, lock_timeout: Duration, act: impl FnOnce() + Send + 'static) -> FilesBackend {
     let fs = Fs::with_hook(Arc::new(AtReplacement(Mutex::new(Some(Box::new(act))))));
     let mut options = options(fs, repo.git_dir(), repo.hash());
-    options.ref_lock_timeout = Some(LockTimeout::For(patience));
+    options.ref_lock_timeout = Some(LockTimeout::For(lock_timeout));
     FilesBackend::new(options)
 }
 
@@ -73,7 +73,7 @@ fn a_child_that_was_committed_before_our_packed_refs_wins_and_ours_is_taken_back
         let store = racing(&repo, LONG, move || put(&child, &format!("{id}\n")));
         let error = transact(&store, &bulk(id)).unwrap_err();
         assert!(
-            matches!(&error, Error::Rejected(rejection) if rejection.reason() == Reason::NameConflict
+            matches!(&error, Error::Rejected(rejection) if rejection.class() == RejectionClass::NameConflict
                 && rejection.to_string().contains("'refs/heads/deep/b07/child' exists; cannot create 'refs/heads/deep/b07'")),
             "{error}"
         );

@@ -6,7 +6,7 @@ mod files_common;
 
 use bstr::BStr;
 use files_common::*;
-use refdb::{Backend, Error, HashKind, LogJudge, LoggedChange, Maintenance, PruneLogs, Reason};
+use refdb::{Backend, Error, HashKind, LogJudge, LoggedChange, Maintenance, PruneLogs, RejectionClass};
 use refdb_testkit::{RefFormat, Repo, files_below};
 use refdb_types::{ObjectId, RefName};
 use std::{fs, slice, time::Duration};
@@ -211,7 +211,7 @@ fn a_transaction_that_is_dropped_at_any_stage_leaves_nothing() {
         // Found out only when all locks are held.
         wishes.push(create("refs/heads/main", id));
         let error = transact(&store, &wishes).unwrap_err();
-        assert!(matches!(error, Error::Rejected(rejection) if rejection.reason() == Reason::CreateExists));
+        assert!(matches!(error, Error::Rejected(rejection) if rejection.class() == RejectionClass::CreateExists));
         assert_eq!(agree(&repo), before);
         assert!(!repo.git_dir().join("refs/heads/new").exists());
     }
@@ -223,7 +223,7 @@ fn permissions_follow_core_shared_repository() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let id = repo.commit();
     let mut options = options(refdb_vfs::Fs::real(), repo.git_dir(), HashKind::Sha1);
-    options.sharing = refdb::files::Sharing::AtLeast(0o660);
+    options.sharing = refdb::config::SharedRepository::AtLeast(0o660);
     let store = refdb::files::FilesBackend::new(options);
     transact(&store, &[create("refs/heads/s/a", id)]).unwrap();
     store.optimize(&pack_all()).unwrap();

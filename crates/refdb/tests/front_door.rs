@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
 use refdb::{
-    Error, HashKind, Misuse, ObjectId, Precondition, Reason, RepositoryError, Store, Target, Transaction,
-    TransactionOptions, Why,
+    Error, HashKind, Misuse, ObjectId, Precondition, RejectionClass, RejectionReason, RepositoryError, Store, Target,
+    Transaction, TransactionOptions,
     transaction::{Context, Hook, HookSource, HookState},
     was,
 };
@@ -30,11 +30,10 @@ fn what_one_transaction_says_git_reads() {
         let store = Store::open(repo.git_dir()).unwrap();
         let mut tx = store.transaction();
         tx.create("refs/heads/new", new)
-            .and_then(|tx| tx.update("HEAD", new, was(old)))
-            .and_then(|tx| tx.delete("refs/heads/gone", was(old)))
-            .and_then(|tx| tx.verify("refs/heads/none", Precondition::MustNotExist))
-            .unwrap();
-        tx.message("why");
+            .update("HEAD", new, was(old))
+            .delete("refs/heads/gone", was(old))
+            .verify("refs/heads/none", Precondition::MustNotExist)
+            .message("why");
         let prepared = tx.prepare().unwrap();
         assert_eq!(store.id_of("HEAD").unwrap(), Some(old), "nothing is seen before the commit");
         prepared.commit().unwrap();
@@ -55,25 +54,33 @@ fn why_it_was_rejected_is_a_value() {
         let store = Store::open(repo.git_dir()).unwrap();
         let reject = |name: &str, expected: Precondition| {
             let mut tx = store.transaction();
-            tx.update(name, b, expected).unwrap();
+            tx.update(name, b, expected);
             match tx.commit().unwrap_err() {
                 Error::Rejected(rejection) => *rejection,
                 other => panic!("{other:?}"),
             }
         };
         let rejection = reject("HEAD", was(b));
-        let mismatch = Why::Mismatch { expected: Target::Direct(b), actual: Some(Target::Direct(a)) };
+        let mismatch = RejectionReason::Mismatch { expected: Target::Direct(b), actual: Some(Target::Direct(a)) };
         assert_eq!(
             (rejection.given.to_string(), rejection.resolved.to_string()),
             (String::from("HEAD"), String::from("refs/heads/main"))
         );
-        assert_eq!((&rejection.why, rejection.reason()), (&mismatch, Reason::IncorrectOldValue));
+        assert_eq!((&rejection.reason, rejection.class()), (&mismatch, RejectionClass::IncorrectOldValue));
         assert_eq!(rejection.to_string(), format!("cannot lock ref 'HEAD': is at {a} but expected {b}"));
-        assert_eq!(reject("refs/heads/main", Precondition::MustNotExist).why, Why::Exists { is_dangling: false });
-        assert_eq!(reject("refs/heads/none", was(b)).why, Why::Missing);
-        let below = reject("refs/heads/main/below", Precondition::Any).why;
-        assert!(matches!(&below, Why::Conflict { with, is_new: false, .. } if with == "refs/heads/main"), "{below:?}");
-        let bad = store.transaction().create("refs/heads/a..b", a).map(drop).unwrap_err();
+        assert_eq!(
+            reject("refs/heads/main", Precondition::MustNotExist).reason,
+            RejectionReason::Exists { is_dangling: false }
+        );
+        assert_eq!(reject("refs/heads/none", was(b)).reason, RejectionReason::Missing);
+        let below = reject("refs/heads/main/below", Precondition::Any).reason;
+        assert!(
+            matches!(&below, RejectionReason::Conflict { with, is_new: false, .. } if with == "refs/heads/main"),
+            "{below:?}"
+        );
+        let mut badly_named = store.transaction();
+        badly_named.create("refs/heads/a..b", a);
+        let bad = badly_named.commit().unwrap_err();
         assert!(matches!(bad, Error::Misuse(Misuse::BadName(_))), "{bad:?}");
     }
 }
@@ -86,10 +93,12 @@ fn a_held_lock_is_named() {
     fs::write(&lock, "").unwrap();
     let store = Store::builder(repo.git_dir()).config("core.filesRefLockTimeout=0").open().unwrap();
     let mut tx = store.transaction();
-    tx.create("refs/heads/main", id).unwrap();
+    tx.create("refs/heads/main", id);
     match tx.commit().unwrap_err() {
         Error::Rejected(rejection) => {
-            assert!(matches!(&rejection.why, Why::Locked { path, .. } if path.ends_with("refs/heads/main.lock")));
+            assert!(
+                matches!(&rejection.reason, RejectionReason::Locked { path, .. } if path.ends_with("refs/heads/main.lock"))
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -130,7 +139,7 @@ fn child() {
     assert_eq!(names(&store, "refs/heads/"), ["refs/heads/mine"]);
     let id = store.id_of("refs/heads/mine").unwrap().unwrap();
     let mut tx = store.transaction();
-    tx.create("refs/heads/second", id).unwrap();
+    tx.create("refs/heads/second", id);
     tx.commit().unwrap();
 }
 
@@ -169,7 +178,7 @@ fn a_repository_that_was_moved_away_takes_no_commit_and_is_not_made_anew() {
         let store = Store::open(repo.git_dir()).unwrap();
         for round in ["before", "behind"] {
             let mut transaction = store.transaction();
-            transaction.create(&*format!("refs/heads/{round}"), id).unwrap();
+            transaction.create(&*format!("refs/heads/{round}"), id);
             let done = transaction.commit();
             if round == "before" {
                 done.unwrap();
@@ -220,11 +229,24 @@ fn an_id_of_another_hash_is_misuse() {
         let store = Store::open(repo.git_dir()).unwrap();
         let foreign = refdb::ObjectId::from_hex(other, "1".repeat(other.len_hex()).as_bytes()).unwrap();
         let is_misuse = |done: refdb::Result<()>| matches!(done, Err(Error::Misuse(Misuse::BadId(_))));
-        let mut tx = store.transaction();
-        assert!(is_misuse(tx.create("refs/heads/x", foreign).map(drop)));
-        assert!(is_misuse(tx.update("refs/heads/x", id, was(foreign)).map(drop)));
-        assert!(is_misuse(tx.delete("refs/heads/x", was(foreign)).map(drop)));
-        assert!(is_misuse(tx.verify("refs/heads/x", was(foreign)).map(drop)));
+        let refused = |edit: &dyn Fn(&mut Transaction<'_>)| {
+            let mut tx = store.transaction();
+            edit(&mut tx);
+            tx.create("refs/heads/behind", id);
+            is_misuse(tx.commit().map(drop))
+        };
+        assert!(refused(&|tx| {
+            tx.create("refs/heads/x", foreign);
+        }));
+        assert!(refused(&|tx| {
+            tx.update("refs/heads/x", id, was(foreign));
+        }));
+        assert!(refused(&|tx| {
+            tx.delete("refs/heads/x", was(foreign));
+        }));
+        assert!(refused(&|tx| {
+            tx.verify("refs/heads/x", was(foreign));
+        }));
         let objects = store.objects();
         assert!(is_misuse(objects.exists(&foreign).map(drop).map_err(Error::from)));
         assert!(is_misuse(objects.kind(&foreign).map(drop).map_err(Error::from)));
@@ -241,13 +263,13 @@ fn a_thread_that_holds_one_file_may_change_another() {
     let store = Store::builder(repo.git_dir()).config("core.filesRefLockTimeout=50").open().unwrap();
     let prepare = |name: &str| {
         let mut tx = store.transaction();
-        tx.create(name, id).unwrap();
+        tx.create(name, id);
         tx.prepare()
     };
     let first = prepare("refs/heads/a").unwrap();
     prepare("refs/heads/b").unwrap().commit().unwrap();
     let Err(Error::Rejected(rejection)) = prepare("refs/heads/a").map(drop) else { panic!("it is locked") };
-    assert!(matches!(rejection.why, Why::Locked { .. }), "{rejection}");
+    assert!(matches!(rejection.reason, RejectionReason::Locked { .. }), "{rejection}");
     first.commit().unwrap();
     assert_eq!(names(&store, "refs/heads/"), ["refs/heads/a", "refs/heads/b"]);
 }
@@ -267,11 +289,11 @@ fn a_thread_that_holds_a_stack_is_told_so_at_once() {
         let (store, other, hasty) = (open(repo.git_dir(), -1), open(&link, -1), open(repo.git_dir(), 50));
         let prepare = |store: &Store, name: &str| {
             let mut tx = store.transaction();
-            tx.create(name, id).unwrap();
+            tx.create(name, id);
             tx.prepare().map(|prepared| prepared.commit().map(drop).unwrap())
         };
         let mut first = store.transaction();
-        first.create("refs/heads/a", id).unwrap();
+        first.create("refs/heads/a", id);
         let first = first.prepare().unwrap();
         for store in [&store, &other] {
             let error = prepare(store, "refs/heads/b").unwrap_err();
@@ -289,11 +311,11 @@ fn a_thread_that_holds_a_stack_is_told_so_at_once() {
         });
         prepare(&other, "refs/heads/c").unwrap();
         let mut given_up = store.transaction();
-        given_up.create("refs/heads/never", id).unwrap();
+        given_up.create("refs/heads/never", id);
         given_up.prepare().unwrap().abort().unwrap();
         drop({
             let mut dropped = store.transaction();
-            dropped.create("refs/heads/never", id).unwrap();
+            dropped.create("refs/heads/never", id);
             dropped.prepare().unwrap()
         });
         prepare(&store, "refs/heads/d").unwrap();
@@ -315,7 +337,7 @@ impl Hook for Follows {
     fn run(&mut self, state: HookState, _lines: &[u8]) -> refdb::Result<bool> {
         let store = Store::builder(&self.0).config("reftable.lockTimeout=-1").open()?;
         let mut tx = store.transaction();
-        tx.create(format!("refs/heads/{}", state.as_str()), self.1)?;
+        tx.create(format!("refs/heads/{}", state.as_str()), self.1);
         match (state, tx.commit()) {
             (HookState::Prepared, Err(Error::Misuse(Misuse::OwnLock { .. }))) => Ok(true),
             (HookState::Preparing | HookState::Committed | HookState::Aborted, Ok(_)) => Ok(true),
@@ -333,7 +355,7 @@ fn a_hook_may_change_a_stack_that_is_not_locked_any_more() {
         let hooks = Follows(repo.git_dir().to_owned(), id);
         let context = Context { hooks: &hooks, ..store.context() };
         let mut tx = Transaction::new(context, TransactionOptions::default());
-        tx.create("refs/heads/first", id).unwrap();
+        tx.create("refs/heads/first", id);
         let prepared = tx.prepare().unwrap();
         let all: &[&str] = if commits {
             prepared.commit().unwrap();
@@ -371,23 +393,29 @@ fn a_file_of_git_was_made_or_replaced_by_a_ref_of_its_name() {
         for mends in [false, true] {
             let begin = || {
                 let mut tx = store.transaction();
-                tx.options(TransactionOptions { allow_broken: mends, ..TransactionOptions::default() });
+                tx.options(TransactionOptions::new().allow_broken(mends));
                 tx
             };
             for name in tried {
-                let made = begin().create(name, id).map(drop).unwrap_err();
+                let mut creates = begin();
+                creates.create(name, id);
+                let made = creates.commit().unwrap_err();
                 assert!(matches!(made, Error::Misuse(Misuse::FileOfGit(_))), "{name}: {made}");
-                assert!(begin().update(name, id, Precondition::Any).is_err(), "{name}");
-                assert!(begin().delete(name, Precondition::Any).is_err(), "{name}");
+                let mut updates = begin();
+                updates.update(name, id, Precondition::Any);
+                assert!(updates.commit().is_err(), "{name}");
+                let mut deletes = begin();
+                deletes.delete(name, Precondition::Any);
+                assert!(deletes.commit().is_err(), "{name}");
                 let link = format!("refs/heads/to-{}", name.to_lowercase().replace('/', "-"));
                 repo.git(["symbolic-ref", link.as_str(), name]);
                 let mut through = begin();
-                through.update(&link, id, Precondition::Any).unwrap();
+                through.update(&link, id, Precondition::Any);
                 assert!(through.commit().is_err(), "{name}");
             }
             if format == RefFormat::Files {
                 let mut tx = begin();
-                tx.update("foo/bar", id, Precondition::Any).unwrap();
+                tx.update("foo/bar", id, Precondition::Any);
                 assert!(tx.commit().is_err(), "the file need not be a ref that is broken");
             }
         }
@@ -405,19 +433,23 @@ fn a_name_that_reads_do_not_answer_was_written() {
         let store = Store::open(repo.git_dir()).unwrap();
         let begin = || {
             let mut tx = store.transaction();
-            tx.options(TransactionOptions { safe_names: true, ..TransactionOptions::default() });
+            tx.options(TransactionOptions::new().safe_names(true));
             tx
         };
-        assert!(matches!(begin().create("ref/heads/new", id), Err(Error::Misuse(Misuse::BadName(_)))));
+        let mut outside = begin();
+        outside.create("ref/heads/new", id);
+        assert!(matches!(outside.commit(), Err(Error::Misuse(Misuse::BadName(_)))));
         let target = Target::Symbolic(refdb::RefName::new("ref/heads/new").unwrap());
-        assert!(matches!(begin().create("refs/heads/x", target), Err(Error::Misuse(Misuse::BadName(_)))));
+        let mut leads_outside = begin();
+        leads_outside.create("refs/heads/x", target);
+        assert!(matches!(leads_outside.commit(), Err(Error::Misuse(Misuse::BadName(_)))));
         let mut through = begin();
-        through.update("refs/heads/link", id, Precondition::Any).unwrap();
+        through.update("refs/heads/link", id, Precondition::Any);
         assert!(
-            matches!(through.commit().unwrap_err(), Error::Rejected(why) if matches!(why.why, Why::BadTarget { .. }))
+            matches!(through.commit().unwrap_err(), Error::Rejected(rejection) if matches!(rejection.reason, RejectionReason::BadTarget { .. }))
         );
         let mut good = begin();
-        good.create("ORIG_HEAD", id).and_then(|tx| tx.create("refs/heads/new", id)).unwrap();
+        good.create("ORIG_HEAD", id).create("refs/heads/new", id);
         good.commit().unwrap();
     }
 }

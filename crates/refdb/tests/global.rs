@@ -93,11 +93,11 @@ impl Scene {
     }
 
     fn transact(&self, context: Context<'_>, intents: &GlobalIntents, arbiter: &mut dyn Arbiter) -> refdb::Result<()> {
-        let options = TransactionOptions { atomic_visibility: true, ..TransactionOptions::default() };
+        let options = TransactionOptions::new().atomic_visibility(true);
         let mut transaction = Transaction::new(context, options);
-        transaction.update(MOVED, self.ids[1], was(self.ids[0]))?;
-        transaction.delete(GONE, was(self.ids[0]))?;
-        transaction.create(MADE, self.ids[2])?;
+        transaction.update(MOVED, self.ids[1], was(self.ids[0]));
+        transaction.delete(GONE, was(self.ids[0]));
+        transaction.create(MADE, self.ids[2]);
         commit_agreed(transaction.prepare()?, intents, arbiter).map(drop)
     }
 
@@ -139,9 +139,15 @@ impl Scene {
                 let mut transaction = Transaction::new(beyond(&store), TransactionOptions::default());
                 match (now.get(name).copied(), entry.new) {
                     (now, new) if now == new => continue,
-                    (Some(now), Some(new)) => drop(transaction.update(name, new, was(now)).unwrap()),
-                    (None, Some(new)) => drop(transaction.create(name, new).unwrap()),
-                    (Some(now), None) => drop(transaction.delete(name, was(now)).unwrap()),
+                    (Some(now), Some(new)) => {
+                        transaction.update(name, new, was(now));
+                    }
+                    (None, Some(new)) => {
+                        transaction.create(name, new);
+                    }
+                    (Some(now), None) => {
+                        transaction.delete(name, was(now));
+                    }
                     (None, None) => unreachable!("they differ"),
                 }
                 transaction.commit().unwrap();
@@ -228,7 +234,7 @@ fn who_does_not_ask_is_refused() {
         let scene = Scene::new(format);
         let store = store(&Fs::real(), scene.repo.git_dir());
         let mut transaction = store.transaction();
-        transaction.create(MADE, scene.ids[2]).unwrap();
+        transaction.create(MADE, scene.ids[2]);
         let refused = transaction.commit();
         assert!(matches!(&refused, Err(Error::Misuse(Misuse::Global { .. }))), "{refused:?}");
         assert_eq!(Scene::read(scene.repo.git_dir()), scene.before());

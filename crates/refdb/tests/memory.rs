@@ -5,7 +5,7 @@
 use bstr::BStr;
 use refdb::{
     Error, HashKind, LogJudge, LoggedChange, MigrateError, MigrateOptions, Misuse, ObjectId, PruneLogs, RefFormat,
-    RefName, Result, Store, Why, backend::Peeled, memory::MemoryBackend, transaction::ObjectCheck, was,
+    RefName, RejectionReason, Result, Store, backend::Peeled, memory::MemoryBackend, transaction::ObjectCheck, was,
 };
 use refdb_repo::{ObjectClass, ObjectError};
 use std::{ops::ControlFlow, sync::Arc, thread, time::Duration};
@@ -20,7 +20,7 @@ fn name(name: &str) -> RefName {
 
 fn set(store: &Store, name: &str, id: ObjectId, message: &str) {
     let mut tx = store.transaction();
-    tx.update(name, id, refdb::Precondition::Any).unwrap().message(message);
+    tx.update(name, id, refdb::Precondition::Any).message(message);
     tx.commit().unwrap();
 }
 
@@ -58,11 +58,11 @@ fn a_thread_that_holds_the_lock_is_refused_and_another_waits_for_it() {
     let patient = Store::builder_in_memory(backend).open().unwrap();
     let create = |store: &Store, name: &str| {
         let mut tx = store.transaction();
-        tx.create(name, id(1)).unwrap();
+        tx.create(name, id(1));
         tx.commit().map(drop)
     };
     let mut tx = store.transaction();
-    tx.create("refs/heads/a", id(1)).unwrap();
+    tx.create("refs/heads/a", id(1));
     let prepared = tx.prepare().unwrap();
     assert!(matches!(create(&store, "refs/heads/b"), Err(Error::Misuse(Misuse::OwnLock { .. }))));
     thread::scope(|scope| {
@@ -81,13 +81,13 @@ fn why_an_edit_is_rejected_is_the_same_value_as_on_disk() {
     let store = Store::in_memory();
     set(&store, "refs/heads/a", id(1), "");
     let mut tx = store.transaction();
-    tx.create("refs/heads/a/b", id(1)).unwrap();
+    tx.create("refs/heads/a/b", id(1));
     let Err(Error::Rejected(rejection)) = tx.commit() else { panic!("the names conflict") };
-    assert!(matches!(rejection.why, Why::Conflict { .. }), "{rejection}");
+    assert!(matches!(rejection.reason, RejectionReason::Conflict { .. }), "{rejection}");
     let mut tx = store.transaction();
-    tx.delete("refs/heads/a", was(id(2))).unwrap();
+    tx.delete("refs/heads/a", was(id(2)));
     let Err(Error::Rejected(rejection)) = tx.commit() else { panic!("the value is another") };
-    assert!(matches!(rejection.why, Why::Mismatch { .. }), "{rejection}");
+    assert!(matches!(rejection.reason, RejectionReason::Mismatch { .. }), "{rejection}");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_bad_setting_that_only_writers_need_is_named_by_its_key() {
     let store = Store::builder(repo.git_dir()).config("core.packedRefsTimeout=12x").open().unwrap();
     assert!(store.find("HEAD").unwrap().is_some());
     let mut tx = store.transaction();
-    tx.create("refs/heads/a", repo.commit()).unwrap();
+    tx.create("refs/heads/a", repo.commit());
     let Err(Error::Misuse(Misuse::Setting(bad))) = tx.commit() else { panic!("the setting is bad") };
     assert_eq!(bad.key, "core.packedrefstimeout");
     assert_eq!(bad.value.as_deref().map(|value| value.as_slice()), Some(&b"12x"[..]));
@@ -109,7 +109,7 @@ fn a_renamed_ref_takes_its_reflog_along() {
     let store = Store::in_memory();
     set(&store, "refs/heads/old", id(1), "one");
     let mut tx = store.transaction();
-    tx.rename(&name("refs/heads/old"), &name("refs/heads/new"), id(1)).unwrap().message("moved");
+    tx.rename(&name("refs/heads/old"), &name("refs/heads/new"), id(1)).message("moved");
     tx.commit().unwrap();
     assert_eq!(log(&store, "refs/heads/new"), ["moved", "one"]);
     assert!(!store.snapshot().unwrap().has_log("refs/heads/old".into()).unwrap());
@@ -166,9 +166,9 @@ fn reflogs_are_pruned_and_dropped() {
     }
     let names = [name("refs/heads/a")];
     let prune = |message, how| store.prune_logs(&names, how, &mut Remove(message)).unwrap();
-    prune("two", PruneLogs { dry_run: true, ..PruneLogs::default() });
+    prune("two", PruneLogs::new().dry_run(true));
     assert_eq!(log(&store, "refs/heads/a"), ["three", "two", "one"]);
-    prune("three", PruneLogs { update_ref: true, ..PruneLogs::default() });
+    prune("three", PruneLogs::new().update_ref(true));
     assert_eq!(log(&store, "refs/heads/a"), ["two", "one"]);
     assert_eq!(store.id_of("refs/heads/a").unwrap(), Some(id(2)));
     store.drop_logs(&names, &mut |name, error| panic!("{name}: {error}")).unwrap();
@@ -181,7 +181,7 @@ fn what_is_about_files_finds_nothing_to_do() {
     let store = Store::in_memory();
     set(&store, "refs/heads/a", id(1), "");
     store.verify(true, &mut |verified| panic!("{verified:?}")).unwrap();
-    let options = MigrateOptions { to: RefFormat::Files, reflogs: true, dry_run: false };
+    let options = MigrateOptions::new(RefFormat::Files);
     let migrated = store.migrate(&options, &mut |_| {});
     assert!(matches!(migrated, Err(Error::Migrate(MigrateError::InMemory))));
     assert_eq!(store.strays().unwrap(), [""; 0]);

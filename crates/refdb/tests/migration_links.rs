@@ -79,7 +79,7 @@ fn disturb_each(make: fn() -> Repo, to: RefFormat, is_meant: fn(&Path) -> bool) 
         let copy = repo.scratch().join("copy");
         let state = Mutex::new(State { removals_left: at, swapped: None });
         let swap = Arc::new(Swap { is_meant, copy: copy.clone(), state });
-        let options = MigrateOptions { to, reflogs: true, dry_run: false };
+        let options = MigrateOptions::new(to);
         let store = Store::builder(repo.git_dir()).fs(Fs::with_hook(swap.clone())).open().unwrap();
         // Whether it succeeds does not matter: a folder went away under it.
         let _ = store.migrate(&options, &mut |_| {});

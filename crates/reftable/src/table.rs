@@ -23,7 +23,7 @@ mod writer;
 
 pub use cache::BlockCache;
 pub(crate) use cursor::{Cursor, Visit};
-pub(crate) use load::{Block, BlockLoader};
+pub(crate) use load::{Block, BlockLoader, Loaded};
 pub use logs::LogCursor;
 pub use output::Sink;
 pub use pointing::PointingRef;

@@ -11,7 +11,7 @@ use reftable::{
     RefRecord, RefValue,
     stack::{Scope, Snapshot, Stack, StackError},
 };
-use stack_support::{PATIENCE, files, files_of, open, refs};
+use stack_support::{LOCK_TIMEOUT, files, files_of, open, refs};
 use std::{
     collections::BTreeSet,
     env,
@@ -48,7 +48,7 @@ fn own_refs(who: &str, count: usize) -> BTreeSet<String> {
 }
 
 fn transact(stack: &Stack, who: &str, number: usize, digits: &[ObjectId]) {
-    let mut addition = stack.lock(PATIENCE).unwrap();
+    let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
     let mut next = counter(addition.snapshot(), digits) + 1;
     let mut edits = Vec::new();
     for name in DIGITS.iter().rev() {
@@ -69,7 +69,7 @@ fn transact(stack: &Stack, who: &str, number: usize, digits: &[ObjectId]) {
     });
     written.unwrap();
     if let Some(compaction) = addition.commit().unwrap().compaction {
-        compaction.run(PATIENCE).unwrap();
+        compaction.run(LOCK_TIMEOUT).unwrap();
     }
 }
 
@@ -206,7 +206,7 @@ fn additions_go_on_while_others_compact_everything_again_and_again() {
             scope.spawn(|| {
                 let stack = open(dir.path());
                 while !done.load(Ordering::Acquire) {
-                    stack.compact(Scope::All(None), PATIENCE).unwrap();
+                    stack.compact(Scope::All(None), LOCK_TIMEOUT).unwrap();
                 }
             });
         }

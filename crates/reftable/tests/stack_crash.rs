@@ -12,7 +12,7 @@ use refdb_testkit::{
 use refdb_types::HashKind;
 use refdb_vfs::Fs;
 use reftable::stack::{Scope, Stack, StackError, StackOptions};
-use stack_support::{PATIENCE, Refs, add, add_expecting, files, files_of, oid, open, options, refs, synced, write};
+use stack_support::{LOCK_TIMEOUT, Refs, add, add_expecting, files, files_of, oid, open, options, refs, synced, write};
 use std::{fs, path::Path, process::Command};
 use tempfile::TempDir;
 
@@ -43,14 +43,14 @@ const MERGINGS: [Merging; 3] = [Merging::Never, Merging::AtOnce, Merging::InOneP
 fn add_one(options: &StackOptions, merging: Merging, fs: &Fs, dir: &Path) -> Result<(), StackError> {
     let options = options.clone().auto_compact(!matches!(merging, Merging::Never));
     let stack = Stack::open(fs.clone(), dir, options)?;
-    let mut addition = stack.lock(PATIENCE)?;
+    let mut addition = stack.lock(LOCK_TIMEOUT)?;
     let expected_bytes = if matches!(merging, Merging::InOnePass) { 1 << 20 } else { 0 };
     add_expecting(&mut addition, expected_bytes, &[("refs/heads/002", None), ("refs/heads/new", Some(oid(3)))])?;
     addition.commit().map(drop)
 }
 
 fn compact(options: &StackOptions, fs: &Fs, dir: &Path) -> Result<(), StackError> {
-    Stack::open(fs.clone(), dir, options.clone())?.compact(Scope::All(None), PATIENCE).map(drop)
+    Stack::open(fs.clone(), dir, options.clone())?.compact(Scope::All(None), LOCK_TIMEOUT).map(drop)
 }
 
 fn before_and_after(start: &Path) -> (Refs, Refs) {
@@ -96,7 +96,7 @@ fn go_on(dir: &Path) {
     let stack = open(dir);
     let found = refs(&stack.snapshot());
     write(&stack, &[("refs/heads/later", Some(oid(9)))]);
-    stack.compact(Scope::All(None), PATIENCE).unwrap();
+    stack.compact(Scope::All(None), LOCK_TIMEOUT).unwrap();
     let mut expected = found;
     expected.insert("refs/heads/later".into(), oid(9));
     assert_eq!(refs(&open(dir).snapshot()), expected);
@@ -218,10 +218,10 @@ fn git_reads_and_writes_what_a_dead_process_left() {
     assert_eq!(names(repo.git_dir()), 62);
     let work = |fs: &Fs, dir: &Path| -> Result<(), StackError> {
         let stack = Stack::open(fs.clone(), &dir.join("reftable"), options(HashKind::Sha1))?;
-        let mut addition = stack.lock(PATIENCE)?;
+        let mut addition = stack.lock(LOCK_TIMEOUT)?;
         add(&mut addition, &[("refs/heads/c", Some(commits[2]))]);
         drop(addition.commit()?);
-        stack.compact(Scope::All(None), PATIENCE).map(drop)
+        stack.compact(Scope::All(None), LOCK_TIMEOUT).map(drop)
     };
     kill_everywhere(repo.git_dir(), work, |dir, crash| {
         let found = names(dir);

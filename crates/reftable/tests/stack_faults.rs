@@ -11,7 +11,7 @@ use reftable::{
     stack::{Compacted, Durability, LEFTOVER_AGE, ListFault, LogExpiry, Scope, Stack, StackError, StackOptions},
 };
 use stack_support::{
-    PATIENCE, add, add_expecting, files, files_of, log, logs, oid, open, options, refs, try_write, write,
+    LOCK_TIMEOUT, add, add_expecting, files, files_of, log, logs, oid, open, options, refs, try_write, write,
 };
 use std::{
     fs, io,
@@ -87,7 +87,7 @@ fn a_small_addition_succeeds_where_only_the_table_merged_with_older_ones_has_no_
         let stack = Stack::open(Fs::with_hook(disk.clone()), dir.path(), options(HashKind::Sha1)).unwrap();
         let mut expected = std::collections::BTreeMap::new();
         let put = |at: u64| {
-            let mut addition = stack.lock(PATIENCE).unwrap();
+            let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
             add_expecting(&mut addition, expected_bytes, &[(&format!("refs/heads/{at}"), Some(oid(at)))]).unwrap();
             addition.commit().unwrap().snapshot.tables().len()
         };
@@ -128,7 +128,7 @@ fn a_folder_that_may_not_be_written_can_be_read_and_says_so_to_a_writer() {
     refusing.changes.store(true, Ordering::Relaxed);
     let stack = Stack::open(Fs::with_hook(refusing), dir.path(), options(HashKind::Sha1)).unwrap();
     assert_eq!(refs(&stack.snapshot()).len(), 1);
-    let error = stack.lock(PATIENCE).unwrap_err();
+    let error = stack.lock(LOCK_TIMEOUT).unwrap_err();
     assert!(error.to_string().contains("tables.list.lock"), "{error}");
 }
 
@@ -194,8 +194,8 @@ fn a_lock_left_behind_is_reported_with_its_age_and_owner_and_not_removed() {
     fs::write(&lock, "").unwrap();
     let old = SystemTime::now() - Duration::from_secs(100);
     fs::File::options().write(true).open(&lock).unwrap().set_modified(old).unwrap();
-    for patience in [LockTimeout::None, LockTimeout::For(Duration::from_millis(30))] {
-        let error = stack.lock(patience).unwrap_err();
+    for lock_timeout in [LockTimeout::None, LockTimeout::For(Duration::from_millis(30))] {
+        let error = stack.lock(lock_timeout).unwrap_err();
         assert!(matches!(&error, StackError::Lock(LockError::Held { age_seconds: 100..1000, .. })), "{error}");
         assert!(error.to_string().contains("tables.list.lock' is held by someone else (user "), "{error}");
     }
@@ -231,7 +231,7 @@ fn an_addition_that_outgrows_older_tables_takes_them_in_while_it_is_written() {
     let stack = open(dir.path());
     write(&stack, &[("refs/heads/a", Some(oid(1))), ("refs/heads/b", Some(oid(1))), ("refs/heads/d", Some(oid(1)))]);
     write(&stack, &[("refs/heads/b", None)]);
-    let mut addition = stack.lock(PATIENCE).unwrap();
+    let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
     let edits = [("refs/heads/a", None), ("refs/heads/c", Some(oid(2))), ("refs/heads/d", Some(oid(2)))];
     let summary = add_expecting(&mut addition, 10_000, &edits).unwrap();
     assert_eq!(summary.refs, 2, "a deleted ref leaves no trace at the bottom of the stack");
@@ -245,7 +245,7 @@ fn an_addition_that_outgrows_older_tables_takes_them_in_while_it_is_written() {
         [("refs/heads/c", 2), ("refs/heads/d", 2)].map(|(n, i)| (n.into(), oid(i))).into()
     );
     // If nothing is left there is no table, and the stack starts anew.
-    let mut addition = stack.lock(PATIENCE).unwrap();
+    let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
     add_expecting(&mut addition, 10_000, &[("refs/heads/c", None), ("refs/heads/d", None)]).unwrap();
     let empty = addition.commit().unwrap().snapshot;
     assert_eq!((files(dir.path()), empty.next_update_index()), (vec!["tables.list".to_owned()], 1));
@@ -263,19 +263,19 @@ fn an_addition_takes_in_no_table_that_another_compactor_has_and_none_for_nothing
     let before = names();
     fs::write(dir.path().join(format!("{}.lock", before[1])), "").unwrap();
     // One that adds nothing, or is given up, or refused, takes in nothing.
-    let mut addition = stack.lock(PATIENCE).unwrap();
+    let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
     add_expecting(&mut addition, 10_000, &[]).unwrap();
     drop(addition.commit().unwrap());
-    let mut addition = stack.lock(PATIENCE).unwrap();
+    let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
     add_expecting(&mut addition, 10_000, &[("refs/heads/x", Some(oid(9)))]).unwrap();
     drop(addition);
-    let mut addition = stack.lock(PATIENCE).unwrap();
+    let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
     add_expecting(&mut addition, 10_000, &[("refs/heads/y", None), ("refs/heads/x", None)]).unwrap_err();
     drop(addition);
     assert_eq!(names(), before);
     assert_eq!(files(dir.path()).len(), files_of(&stack.snapshot()).len() + 1, "but the lock that was put there");
 
-    let mut addition = stack.lock(PATIENCE).unwrap();
+    let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
     add_expecting(&mut addition, 10_000, &[("refs/heads/2", None)]).unwrap();
     drop(addition.commit().unwrap());
     assert_eq!(names()[..2], before[..2]);
@@ -294,7 +294,7 @@ fn a_compaction_holds_no_writer_back_and_finds_its_tables_again() {
         write(&stack, &edits);
     }
     let compacting = open(dir.path());
-    let mut addition = compacting.lock(PATIENCE).unwrap();
+    let mut addition = compacting.lock(LOCK_TIMEOUT).unwrap();
     add(&mut addition, &[("refs/heads/x", Some(oid(1)))]);
     let compaction = addition.commit().unwrap().compaction.expect("two tables of one size are to become one");
     write(&open(dir.path()), &[("refs/heads/y", Some(oid(2)))]);
@@ -321,7 +321,8 @@ fn clean_up_takes_old_leftovers_and_nothing_else() {
         }
     }
     assert_eq!(stack.leftovers().unwrap().len(), 5);
-    let mut removed: Vec<_> = stack.clean(PATIENCE).unwrap().into_iter().map(|left| left.name.to_string()).collect();
+    let mut removed: Vec<_> =
+        stack.clean(LOCK_TIMEOUT).unwrap().into_iter().map(|left| left.name.to_string()).collect();
     removed.sort();
     let mut expected = old.map(String::from);
     expected.sort();
@@ -341,7 +342,7 @@ fn new_files_have_exactly_the_mode_that_was_asked_for() {
         for number in 0..3 {
             write(&stack, &[(format!("refs/heads/{number}").as_str(), Some(oid(1)))]);
         }
-        stack.compact(Scope::All(None), PATIENCE).unwrap();
+        stack.compact(Scope::All(None), LOCK_TIMEOUT).unwrap();
         for name in files(dir.path()) {
             let mode = fs::metadata(dir.path().join(&name)).unwrap().permissions().mode() & 0o777;
             assert_eq!(mode, 0o664, "{name}");
@@ -354,7 +355,7 @@ fn a_used_update_index_is_refused_and_the_addition_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let stack = open(dir.path());
     write(&stack, &[("refs/heads/a", Some(oid(1)))]);
-    let mut addition = stack.lock(PATIENCE).unwrap();
+    let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
     assert_eq!(addition.next_update_index(), 2);
     for (min, max) in [(1, 2), (3, 2)] {
         let error = addition.add_table(min..=max, 0, |_| Ok::<_, StackError>(())).unwrap_err();
@@ -372,7 +373,7 @@ fn an_addition_without_records_changes_nothing() {
     let stack = open(dir.path());
     write(&stack, &[("refs/heads/a", Some(oid(1)))]);
     let before = fs::metadata(stack.list_path()).unwrap().modified().unwrap();
-    let mut addition = stack.lock(PATIENCE).unwrap();
+    let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
     add(&mut addition, &[]);
     assert!(addition.commit().unwrap().compaction.is_none());
     assert_eq!(fs::metadata(stack.list_path()).unwrap().modified().unwrap(), before);
@@ -384,7 +385,7 @@ fn compacting_everything_can_expire_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let stack = Stack::open(Fs::real(), dir.path(), StackOptions::new(WriteOptions::default())).unwrap();
     for index in 1..=4 {
-        let mut addition = stack.lock(PATIENCE).unwrap();
+        let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
         let written = addition.add_table(index..=index, 0, |w| w.add_log(&log("refs/heads/a", index, "m\n")));
         written.unwrap();
         drop(addition.commit().unwrap());
@@ -392,10 +393,10 @@ fn compacting_everything_can_expire_the_log() {
     let kept = |stack: &Stack| logs(&stack.snapshot()).into_keys().map(|(_, index)| index).collect::<Vec<_>>();
     assert_eq!(kept(&stack), [1, 2, 3, 4]);
     let expiry = LogExpiry { before_seconds: 1_700_000_002, below_update_index: 0 };
-    stack.compact(Scope::All(Some(expiry)), PATIENCE).unwrap();
+    stack.compact(Scope::All(Some(expiry)), LOCK_TIMEOUT).unwrap();
     assert_eq!(kept(&stack), [2, 3, 4]);
     let expiry = LogExpiry { before_seconds: 0, below_update_index: 4 };
-    stack.compact(Scope::All(Some(expiry)), PATIENCE).unwrap();
+    stack.compact(Scope::All(Some(expiry)), LOCK_TIMEOUT).unwrap();
     assert_eq!(kept(&stack), [4]);
 }
 
@@ -422,7 +423,7 @@ fn additions_and_compactions_cut_the_entries_that_git_could_not_rewrite() {
         let message = format!("{}\n", &long[..len]);
         type Way<'w> = &'w dyn Fn(&Stack);
         let add_expecting_much = |stack: &Stack| {
-            let mut addition = stack.lock(PATIENCE).unwrap();
+            let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
             add_expecting(&mut addition, 10 << 20, &[("refs/heads/b", Some(oid(2)))]).unwrap();
             drop(addition.commit().unwrap());
         };
@@ -434,7 +435,7 @@ fn additions_and_compactions_cut_the_entries_that_git_could_not_rewrite() {
             }
         };
         let compact_all = |stack: &Stack| {
-            assert_eq!(stack.compact(Scope::All(None), PATIENCE).unwrap(), Compacted::Done(2));
+            assert_eq!(stack.compact(Scope::All(None), LOCK_TIMEOUT).unwrap(), Compacted::Done(2));
         };
         let ways: [(&str, Way<'_>); 3] =
             [("merged while written", &add_expecting_much), ("additions", &add_many), ("compaction", &compact_all)];

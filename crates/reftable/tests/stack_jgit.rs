@@ -11,7 +11,7 @@ mod stack_support;
 use refdb_testkit::{JGit, RefFormat, Repo};
 use refdb_types::HashKind;
 use reftable::stack::Scope;
-use stack_support::{PATIENCE, open, refs, write};
+use stack_support::{LOCK_TIMEOUT, open, refs, write};
 use std::{collections::BTreeSet, thread};
 
 /// How many refs each of the two creates.
@@ -45,7 +45,7 @@ fn jgit_and_refdb_write_at_the_same_time_and_lose_nothing() {
             for number in 0..COUNT {
                 write(&stack, &[(format!("refs/heads/refdb/{number:04}").as_str(), Some(id))]);
                 if number % 50 == 49 {
-                    stack.compact(Scope::All(None), PATIENCE).unwrap();
+                    stack.compact(Scope::All(None), LOCK_TIMEOUT).unwrap();
                 }
             }
         });

@@ -10,7 +10,7 @@ use reftable::{
     LogRecord, LogValue, RefRecord, RefValue,
     stack::{Compacted, Scope, Snapshot, Stack, StackError},
 };
-use stack_support::{PATIENCE, Refs, files, files_of, log, logs, oid, open, refs};
+use stack_support::{LOCK_TIMEOUT, Refs, files, files_of, log, logs, oid, open, refs};
 use std::{collections::BTreeMap, path::Path};
 
 type Logs = BTreeMap<(String, u64), String>;
@@ -46,7 +46,7 @@ impl Run {
 
     /// One transaction of one or two tables, with or without log entries, committed or not.
     fn add(&mut self, stack: &Stack) {
-        let mut addition = stack.lock(PATIENCE).unwrap();
+        let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
         let mut model = self.model.clone();
         assert_eq!(refs(addition.snapshot()), model.refs, "under the lock the stack is as the last writer left it");
         for _ in 0..=self.rng.below(2) {
@@ -104,7 +104,7 @@ impl Run {
             if self.rng.one_in(5) {
                 drop(compaction);
             } else {
-                assert!(matches!(compaction.run(PATIENCE).unwrap(), Compacted::Done(2..)));
+                assert!(matches!(compaction.run(LOCK_TIMEOUT).unwrap(), Compacted::Done(2..)));
             }
         }
     }
@@ -112,9 +112,9 @@ impl Run {
     fn step(&mut self) {
         let stack = self.rng.pick(&self.stacks).clone();
         match self.rng.below(12) {
-            0 => drop(stack.compact(Scope::All(None), PATIENCE).unwrap()),
-            1 => drop(stack.compact(Scope::Geometric, PATIENCE).unwrap()),
-            2 => assert_eq!(stack.clean(PATIENCE).unwrap(), []),
+            0 => drop(stack.compact(Scope::All(None), LOCK_TIMEOUT).unwrap()),
+            1 => drop(stack.compact(Scope::Geometric, LOCK_TIMEOUT).unwrap()),
+            2 => assert_eq!(stack.clean(LOCK_TIMEOUT).unwrap(), []),
             3 => {
                 let before = stack.snapshot();
                 let after = stack.reload().unwrap();
@@ -150,7 +150,7 @@ fn any_sequence_of_operations_shows_what_a_map_shows() {
         let mut run = Run::new(dir.path(), seed);
         // The first list is made by the first addition; before, there is no file at all.
         assert!(files(dir.path()).is_empty());
-        drop(run.stacks[0].lock(PATIENCE).unwrap().commit().unwrap());
+        drop(run.stacks[0].lock(LOCK_TIMEOUT).unwrap().commit().unwrap());
         assert!(files(dir.path()).is_empty());
         stack_support::write(&run.stacks[0], &[("refs/heads/000", Some(oid(1)))]);
         run.model.refs.insert("refs/heads/000".into(), oid(1));
@@ -180,7 +180,7 @@ fn a_stack_whose_refs_are_all_deleted_compacts_to_nothing() {
     let stack = open(dir.path());
     stack_support::write(&stack, &[("refs/heads/a", Some(oid(1))), ("refs/heads/b", Some(oid(2)))]);
     stack_support::write(&stack, &[("refs/heads/a", None), ("refs/heads/b", None)]);
-    stack.compact(Scope::All(None), PATIENCE).unwrap();
+    stack.compact(Scope::All(None), LOCK_TIMEOUT).unwrap();
     assert_eq!(files(dir.path()), ["tables.list"]);
     assert_eq!(std::fs::read(stack.list_path()).unwrap(), b"");
     assert_eq!(stack.snapshot().next_update_index(), 1, "as in git, whose update indexes start anew");

@@ -11,7 +11,7 @@ use reftable::{
     BlockCache,
     stack::{Access, Scope, Stack},
 };
-use stack_support::{PATIENCE, oid, open, options, refs, write};
+use stack_support::{LOCK_TIMEOUT, oid, open, options, refs, write};
 use std::{fs, sync::Arc};
 
 fn many(from: u64, to: u64) -> Vec<String> {
@@ -89,7 +89,7 @@ fn a_snapshot_outlives_the_files_it_was_read_from() {
         let before = stack.snapshot();
         let gone: Vec<_> = names.iter().map(|name| (name.as_str(), None)).collect();
         write(&stack, &gone);
-        stack.compact(Scope::All(None), PATIENCE).unwrap();
+        stack.compact(Scope::All(None), LOCK_TIMEOUT).unwrap();
         assert_eq!(refs(&stack.snapshot()).len(), 1);
         for listed in before.tables() {
             assert!(!dir.path().join(listed.name.to_string()).exists());
@@ -114,7 +114,7 @@ fn names_of_jgit_and_of_older_versions_are_read() {
     fs::write(stack.list_path(), names.join("\n") + "\n").unwrap();
     assert_eq!(refs(&open(dir.path()).snapshot()).len(), 2_001);
     stack.reload().unwrap();
-    stack.compact(Scope::All(None), PATIENCE).unwrap();
+    stack.compact(Scope::All(None), LOCK_TIMEOUT).unwrap();
     assert_eq!(refs(&open(dir.path()).snapshot()).len(), 2_001);
 }
 

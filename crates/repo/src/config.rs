@@ -78,14 +78,6 @@ pub enum Level {
     Command,
 }
 
-impl Level {
-    /// Returns whether the scope is protected (git-config(1), "SCOPES"): a repository that someone else made cannot set
-    /// it.
-    pub fn is_protected(self) -> bool {
-        matches!(self, Level::System | Level::Global | Level::Command)
-    }
-}
-
 impl Config {
     /// Returns all variables in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Value<'_>> {

@@ -23,6 +23,7 @@ use std::{
 
 /// The reason why there is no identity.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum IdentError {
     /// `GIT_COMMITTER_DATE` is not a date.
     #[error("invalid date format: {0}")]

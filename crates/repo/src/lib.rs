@@ -13,11 +13,14 @@ pub mod objects;
 mod passwd;
 mod repository;
 
+pub use bstr;
 pub use config::{Config, ConfigError, Settings};
 pub use environment::Environment;
 pub use ident::{Approximate, IdentError, Zone, approximate, committer, expiry, rfc2822};
 pub use log_policy::LogPolicy;
 pub use objects::{ObjectCheck, ObjectClass, ObjectError, Objects};
+pub use refdb_types as types;
+pub use refdb_vfs as vfs;
 pub use repository::{
     FormatWatch, RefFormat, RefStorage, Repository, RepositoryError, Served, Worktree, with_ref_format,
 };

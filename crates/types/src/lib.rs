@@ -15,6 +15,7 @@ mod oid;
 mod scope;
 mod target;
 
+pub use bstr;
 pub use bytes::common_prefix;
 pub use gits_files::is_file_of_git;
 pub use line_start::LineStart;

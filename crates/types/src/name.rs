@@ -24,6 +24,7 @@ pub struct FormatOptions {
 
 /// The rule of git-check-ref-format(1) that a name breaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum NameError {
     /// The name is empty or `@`, begins or ends with `/`, or contains two slashes in a row.
     Empty,

@@ -53,6 +53,7 @@ const _: () = assert!(size_of::<ObjectId>() == 5 * size_of::<u64>() && align_of:
 
 /// The reason why a text is not an object id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum HexError {
     /// The text does not have as many digits as an id of that kind.
     Length,

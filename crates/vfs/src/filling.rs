@@ -12,6 +12,7 @@ use std::{
 ///
 /// The owner of the only [`Filler`] writes, and a [`Filled`] shows the bytes written so far. They are not overwritten
 /// as long as another owner could see it.
+#[derive(Debug)]
 struct Memory {
     start: NonNull<u8>,
     layout: Layout,
@@ -51,9 +52,11 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 /// Shows the bytes that were filled so far.
+#[derive(Debug)]
 pub struct Filled(Arc<Memory>);
 
 /// Fills the memory of a [`Filled`]; there is only one for each.
+#[derive(Debug)]
 pub struct Filler(Arc<Memory>);
 
 impl Filled {

@@ -155,24 +155,25 @@ impl Lock {
         fs.signs_locks() && target.file_name().is_some_and(|name| name.len() + ".lock.lock".len() <= NAME_LEN_MAX)
     }
 
-    /// Locks `target`, waiting as `patience` says. The lock file is created with `mode`, subject to the umask. A
-    /// signed lock file stays open.
-    pub fn acquire(fs: &Fs, target: &Path, mode: u32, patience: LockTimeout) -> Result<Self, LockError> {
+    /// Locks `target`, waiting for the time of `lock_timeout` at most. The lock file is created with `mode`, subject
+    /// to the umask. A signed lock file stays open.
+    pub fn acquire(fs: &Fs, target: &Path, mode: u32, lock_timeout: LockTimeout) -> Result<Self, LockError> {
         if !Self::is_signed(fs, target) {
-            return Self::acquire_unsigned(fs, target, mode, patience);
+            return Self::acquire_unsigned(fs, target, mode, lock_timeout);
         }
         let mut lock = Lock::new(fs, target, mode, Place::Beside);
         lock.note = Note::of(&lock.path);
-        lock.signature = Some(create_signed(fs, &lock.path, mode, patience, lock.note)?);
+        lock.signature = Some(create_signed(fs, &lock.path, mode, lock_timeout, lock.note)?);
         lock.held = true;
         Ok(lock)
     }
 
     /// As [`acquire`](Self::acquire); the lock is never signed.
-    pub fn acquire_unsigned(fs: &Fs, target: &Path, mode: u32, patience: LockTimeout) -> Result<Self, LockError> {
+    pub fn acquire_unsigned(fs: &Fs, target: &Path, mode: u32, lock_timeout: LockTimeout) -> Result<Self, LockError> {
         let mut lock = Lock::new(fs, target, mode, Place::Within);
         lock.note = Note::of(&lock.path);
-        lock.content = Some(wait::wait_for(fs, &lock.path, patience, || fs.create_noted(&lock.path, mode, lock.note))?);
+        lock.content =
+            Some(wait::wait_for(fs, &lock.path, lock_timeout, || fs.create_noted(&lock.path, mode, lock.note))?);
         lock.held = true;
         Ok(lock)
     }
@@ -183,7 +184,7 @@ impl Lock {
     pub fn acquire_for_batch(
         fs: &Fs,
         target: &Path,
-        patience: LockTimeout,
+        lock_timeout: LockTimeout,
         id: BatchId,
         sync: bool,
     ) -> Result<Option<Self>, LockError> {
@@ -194,7 +195,7 @@ impl Lock {
         if !fs.is_local(target.parent().unwrap_or(Path::new(".")))? {
             return Ok(None);
         }
-        let Some(file) = orphan::create(fs, &lock.path, patience, id, sync)? else { return Ok(None) };
+        let Some(file) = orphan::create(fs, &lock.path, lock_timeout, id, sync)? else { return Ok(None) };
         lock.signature = Some(file);
         lock.held = true;
         Ok(Some(lock))
@@ -202,10 +203,10 @@ impl Lock {
 
     /// Locks `target` with a hard link to the lock file `seed` instead of a new file, which is cheaper for thousands
     /// of locks. The lock is signed if `seed` is; its content is written into a separate file.
-    pub fn acquire_linked(fs: &Fs, target: &Path, seed: &Path, patience: LockTimeout) -> Result<Self, LockError> {
+    pub fn acquire_linked(fs: &Fs, target: &Path, seed: &Path, lock_timeout: LockTimeout) -> Result<Self, LockError> {
         let mut lock = Lock::new(fs, target, 0o666, Place::Beside);
         lock.note = Note::of(&lock.path);
-        wait::wait_for(fs, &lock.path, patience, || fs.hard_link(seed, &lock.path).inspect(|()| lock.note.arm()))?;
+        wait::wait_for(fs, &lock.path, lock_timeout, || fs.hard_link(seed, &lock.path).inspect(|()| lock.note.arm()))?;
         lock.held = true;
         Ok(lock)
     }
@@ -241,9 +242,9 @@ impl Lock {
     }
 
     /// Waits until nobody holds the lock of `target`, without taking it.
-    pub fn wait_until_free(fs: &Fs, target: &Path, patience: LockTimeout) -> Result<(), LockError> {
+    pub fn wait_until_free(fs: &Fs, target: &Path, lock_timeout: LockTimeout) -> Result<(), LockError> {
         let path = Self::path_of(target);
-        wait::wait_for(fs, &path, patience, || match fs.stat_link(&path) {
+        wait::wait_for(fs, &path, lock_timeout, || match fs.stat_link(&path) {
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error),
             Ok(_) => Err(Error::new("lock", target, io::Error::from(io::ErrorKind::AlreadyExists))),
@@ -394,17 +395,17 @@ impl Lock {
 
 /// Creates a signed lock file. It is signed before it has a name if the file system supports that. Otherwise, a
 /// process that is killed in between leaves a lock that looks like git's.
-fn create_signed(fs: &Fs, path: &Path, mode: u32, patience: LockTimeout, note: Note) -> Result<File, LockError> {
+fn create_signed(fs: &Fs, path: &Path, mode: u32, lock_timeout: LockTimeout, note: Note) -> Result<File, LockError> {
     if let Some(mut file) = fs.create_unnamed(path, mode)? {
         signing::sign(&mut file);
-        match wait::wait_for(fs, path, patience, || fs.name(&file).inspect(|()| note.arm())) {
+        match wait::wait_for(fs, path, lock_timeout, || fs.name(&file).inspect(|()| note.arm())) {
             Ok(()) => return Ok(file),
             Err(error @ LockError::Held { .. }) => return Err(error),
             // It cannot have a name here; or the fault is found below as well.
             Err(LockError::Io(_)) => {}
         }
     }
-    let mut file = wait::wait_for(fs, path, patience, || fs.create_noted(path, mode, note))?;
+    let mut file = wait::wait_for(fs, path, lock_timeout, || fs.create_noted(path, mode, note))?;
     signing::sign(&mut file);
     Ok(file)
 }
@@ -442,8 +443,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("HEAD");
         std::fs::write(dir.path().join("HEAD.lock"), "").unwrap();
-        for patience in [LockTimeout::None, LockTimeout::For(Duration::from_millis(20))] {
-            let error = Lock::acquire(&Fs::real(), &target, 0o666, patience).unwrap_err();
+        for lock_timeout in [LockTimeout::None, LockTimeout::For(Duration::from_millis(20))] {
+            let error = Lock::acquire(&Fs::real(), &target, 0o666, lock_timeout).unwrap_err();
             assert!(matches!(&error, LockError::Held { path, .. } if path.ends_with("HEAD.lock")), "{error}");
         }
         assert!(dir.path().join("HEAD.lock").exists());

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 ///
 /// If another process moves the folder, the files are still found in it; a caller to whom that matters checks the path
 /// again.
+#[derive(Debug)]
 pub struct Nearby<'f> {
     fs: &'f Fs,
     folder: PathBuf,

@@ -56,6 +56,7 @@ impl Outcome {
 }
 
 /// One thread's view of a cache.
+#[derive(Debug)]
 pub struct Client<'a> {
     cache: &'a Cache,
     shapes: &'a Shapes,

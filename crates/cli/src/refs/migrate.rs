@@ -66,7 +66,7 @@ fn parse(invocation: &Invocation<'_>) -> Result<MigrateOptions> {
     };
     let known = |to: &RefFormat| format == to.name();
     match [RefFormat::Files, RefFormat::Reftable].into_iter().find(known) {
-        Some(to) => Ok(MigrateOptions { to, reflogs, dry_run }),
+        Some(to) => Ok(MigrateOptions::new(to).reflogs(reflogs).dry_run(dry_run)),
         None => Err(Failure::Error(message!["unknown ref storage format '", format, "'"], FAILED)),
     }
 }

@@ -69,13 +69,11 @@ fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> R
     before_locks()?;
     let mut transaction = session.store.transaction();
     // One name may be a folder of the other, so the old ref is deleted as the new one is created.
-    let options =
-        TransactionOptions { atomic_visibility: true, allow_replacing_parents: true, ..TransactionOptions::default() };
+    let options = TransactionOptions::new().atomic_visibility(true).allow_replacing_parents(true);
     transaction.options(options);
-    transaction.message(reason);
-    let renamed = transaction.rename(old, new, id).map(drop);
+    transaction.message(reason).rename(old, new, id);
     session.advise_of_ignored_hook();
-    renamed.and_then(|()| transaction.commit()).map_err(|error| without_lock(new, refused(error)))?;
+    transaction.commit().map_err(|error| without_lock(new, refused(error)))?;
     Ok(0)
 }
 

@@ -11,7 +11,7 @@ use crate::{
     session::Session,
 };
 use refdb::{
-    Change, Edit, LogOptions, Precondition, Prepared, Reason, Rejection, Store, Target, Transaction,
+    Change, Edit, LogOptions, Precondition, Prepared, Rejection, RejectionClass, Store, Target, Transaction,
     TransactionOptions, transaction::Mode,
 };
 use refdb_types::{ObjectId, RefName};
@@ -82,7 +82,7 @@ fn report_rejection(rejection: &Rejection, asked: &Asked) -> Result<()> {
         }
     }
     out.push(b' ');
-    out.extend_from_slice(rejection.reason().as_str().as_bytes());
+    out.extend_from_slice(rejection.class().as_str().as_bytes());
     out.push(b'\n');
     output.flush()
 }
@@ -90,7 +90,7 @@ fn report_rejection(rejection: &Rejection, asked: &Asked) -> Result<()> {
 /// Carries out the requests on standard input.
 pub(super) fn run(session: &Session, options: &Options) -> Result<u8> {
     let mode = if options.batch_updates { Mode::PerEdit } else { Mode::Atomic };
-    let transaction_options = TransactionOptions { mode, ..TransactionOptions::default() };
+    let transaction_options = TransactionOptions::new().mode(mode);
     let kind = session.store.hash();
     let mut batch = Batch {
         session,
@@ -243,7 +243,7 @@ impl<'s> Batch<'s> {
         // Git checks names last, except for those that it could not even lock. The target of a symbolic ref comes after
         // the ref that was asked for.
         unreported.sort_by_key(|(rejection, asked)| {
-            let is_late = rejection.reason() == Reason::NameConflict && !rejection.why.prevents_lock();
+            let is_late = rejection.class() == RejectionClass::NameConflict && !rejection.reason.prevents_lock();
             (is_late, rejection.resolved != asked.name)
         });
         unreported.into_iter().try_for_each(|(rejection, asked)| report_rejection(rejection, asked))

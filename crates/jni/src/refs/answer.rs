@@ -2,7 +2,8 @@
 
 use crate::{failure::Failure, wire::Answer};
 use refdb::{
-    BrokenRef, LogEntry, ObjectId, Reason, RefFormat, Rejection, Target, TargetView, backend::Peeled, global::GlobalRef,
+    BrokenRef, LogEntry, ObjectId, RefFormat, Rejection, RejectionClass, Target, TargetView, backend::Peeled,
+    global::GlobalRef,
 };
 use refdb_refcache::{Difference, Error, Found, Holdings, Outcome, Resolved, Stats, Storage, View};
 
@@ -123,16 +124,16 @@ pub(super) fn encode_outcome(outcome: Result<Outcome, Error>, answer: &mut Answe
 
 fn encode_rejection(at: usize, rejection: &Rejection, answer: &mut Answer) -> Result<(), Failure> {
     answer.u32(u32::try_from(at).map_err(|_| Failure::TooLarge(at))?);
-    answer.u8(match rejection.reason() {
-        Reason::NameConflict => 0,
-        Reason::CreateExists => 1,
-        Reason::NonexistentRef => 2,
-        Reason::IncorrectOldValue => 3,
-        Reason::InvalidNewValue => 4,
-        Reason::ExpectedSymref => 5,
-        Reason::CaseConflict => 6,
-        Reason::TooLarge => 8,
-        // `Reason::Generic`, and what later versions tell apart.
+    answer.u8(match rejection.class() {
+        RejectionClass::NameConflict => 0,
+        RejectionClass::CreateExists => 1,
+        RejectionClass::NonexistentRef => 2,
+        RejectionClass::IncorrectOldValue => 3,
+        RejectionClass::InvalidNewValue => 4,
+        RejectionClass::ExpectedSymref => 5,
+        RejectionClass::CaseConflict => 6,
+        RejectionClass::TooLarge => 8,
+        // `RejectionClass::Generic`, and what later versions tell apart.
         _ => 7,
     });
     answer.bytes(&rejection.resolved)?;

@@ -30,8 +30,9 @@ pub(super) fn view_settings(request: &mut Request<'_>) -> Result<ViewSettings, F
         _ => return Err(Failure::Malformed("whether to sync")),
     };
     let config = names(request)?.into_iter().map(ToOwned::to_owned).collect();
-    let trust = TrustSettings { packed_refs, loose_refs, tables_list, believe };
-    Ok(ViewSettings { trust, sync, config, ..ViewSettings::default() })
+    let trust =
+        TrustSettings::new().packed_refs(packed_refs).loose_refs(loose_refs).tables_list(tables_list).believe(believe);
+    Ok(ViewSettings::new().trust(trust).sync(sync).config(config))
 }
 
 fn trust(request: &mut Request<'_>) -> Result<Trust, Failure> {
@@ -88,17 +89,14 @@ fn id(bytes: &[u8]) -> Result<ObjectId, Failure> {
 /// ```
 pub(super) fn batch(request: &mut Request<'_>) -> Result<Batch, Failure> {
     let flags = request.u8()?;
-    let options = TransactionOptions {
-        mode: if flags & 1 != 0 { Mode::Atomic } else { Mode::PerEdit },
-        // JGit does not run git's hook either.
-        skip_hook: true,
-        allow_replacing_parents: flags & 2 != 0,
-        atomic_visibility: flags & 1 != 0,
-        allow_broken: flags & 4 != 0,
-        // The names that reads answer.
-        safe_names: true,
-        keeps_head: true,
-    };
+    let options = TransactionOptions::new()
+        .mode(if flags & 1 != 0 { Mode::Atomic } else { Mode::PerEdit })
+        .skip_hook(true)
+        .allow_replacing_parents(flags & 2 != 0)
+        .atomic_visibility(flags & 1 != 0)
+        .allow_broken(flags & 4 != 0)
+        .safe_names(true)
+        .keeps_head(true);
     let committer = match request.u8()? {
         0 => None,
         _ => Some(ident(request)?),
@@ -159,8 +157,11 @@ fn edit(request: &mut Request<'_>, message: &mut Option<Arc<BString>>) -> Result
         _ => *message = Some(Arc::new(request.bytes()?.into())),
     }
     let take_over = if flags & 8 != 0 { Some(ref_name(request.bytes()?)?) } else { None };
-    let log =
-        LogOptions { message: message.clone(), suppress: flags & 2 != 0, force_create: flags & 4 != 0, take_over };
+    let log = LogOptions::new()
+        .message(message.clone())
+        .suppress(flags & 2 != 0)
+        .force_create(flags & 4 != 0)
+        .take_over(take_over);
     Ok(Edit { name, change, expected, deref: flags & 1 != 0, log })
 }
 
@@ -180,11 +181,5 @@ fn ref_name(name: &[u8]) -> Result<RefName, Failure> {
 pub(super) fn optimize_options(request: &mut Request<'_>) -> Result<OptimizeOptions, Failure> {
     let flags = request.u8()?;
     let include = names(request)?.into_iter().map(ToOwned::to_owned).collect();
-    Ok(OptimizeOptions {
-        all: flags & 1 != 0,
-        prune: flags & 2 != 0,
-        auto: flags & 4 != 0,
-        include,
-        exclude: Vec::new(),
-    })
+    Ok(OptimizeOptions::new().all(flags & 1 != 0).prune(flags & 2 != 0).auto(flags & 4 != 0).include(include))
 }

@@ -53,11 +53,6 @@ impl Cache {
         report::read(&Fs::real(), dir.as_ref())
     }
 
-    /// Changes [`Options::max_age`](crate::Options::max_age), with effect on the next get.
-    pub fn set_max_age(&self, max_age: Option<Duration>) {
-        self.store.ages.set_max(max_age);
-    }
-
     /// What was wrong with the files when the cache was opened; each is worth one line in a log.
     pub fn notices(&self) -> &[Error] {
         &self.notices

@@ -31,18 +31,6 @@ const FIRM_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u64);
 
-impl Ticket {
-    /// The ticket as a number, for bridges to other languages.
-    pub fn to_bits(self) -> u64 {
-        self.0
-    }
-
-    /// The ticket of which [`Ticket::to_bits`] returned `bits`.
-    pub fn from_bits(bits: u64) -> Self {
-        Ticket(bits)
-    }
-}
-
 /// Outcome of a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {

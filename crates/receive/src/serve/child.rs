@@ -30,7 +30,7 @@ pub(super) struct Program {
     /// Variables to set, or to unset.
     pub(super) variables: Vec<(OsString, Option<OsString>)>,
     /// A program that takes longer is killed, and counts as one that failed.
-    pub(super) patience: Option<Duration>,
+    pub(super) timeout: Option<Duration>,
     /// A program that takes more, with all that it starts, is killed, and the user is told.
     pub(super) limits: Option<WorkLimits>,
 }
@@ -175,7 +175,7 @@ impl Program {
             limits.set_backstop(pid);
         }
         pipes.alive = alive == Alive::Always;
-        let end = self.patience.map(|patience| Instant::now() + patience);
+        let end = self.timeout.map(|timeout| Instant::now() + timeout);
         let mut excess = None;
         match pipes.attend(pid, end, self.limits.map(Watch::new), channel) {
             Ok(Attended::ToItsEnd) => {}
@@ -285,7 +285,7 @@ fn wait(pid: Pid) -> io::Result<WaitStatus> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Attended {
     ToItsEnd,
-    /// It took longer than anyone has patience for.
+    /// It took longer than it may.
     TooLong,
     /// It took more than it may.
     Excessive(Excess),
@@ -355,8 +355,8 @@ impl Pipes<'_> {
             if ready.wanted {
                 self.take()?;
             }
-            if let Some(patience) = channel.keep_alive().filter(|_| self.alive)
-                && heard.elapsed() >= patience
+            if let Some(interval) = channel.keep_alive().filter(|_| self.alive)
+                && heard.elapsed() >= interval
             {
                 channel.keepalive()?;
                 heard = Instant::now();

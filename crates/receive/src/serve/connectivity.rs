@@ -33,7 +33,7 @@ use std::{
 use trees::{Bounds, Trees};
 
 /// For how long git may walk against a few tips before it is asked to walk against all.
-const PATIENCE: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_millis(300);
 
 /// What came of the walk in process.
 enum Walked {
@@ -199,7 +199,7 @@ impl Session<'_, '_> {
         add_lines(tips, "^", &mut lines);
         let mut git = self.limited_git("rev-list");
         git.words(["--objects", "--stdin", "--quiet"]);
-        git.patience = Some(PATIENCE);
+        git.timeout = Some(TIMEOUT);
         Ok(git.run(Input::Bytes(&lines), Output::Nowhere, Alive::Always, &mut self.channel)?.success())
     }
 

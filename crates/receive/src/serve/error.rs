@@ -8,6 +8,7 @@ use std::io;
 /// Refs may have changed only if the error arose after the update, for example from a signal or from an invalid
 /// setting of a post-receive hook.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ServeError {
     /// The client's bytes are not a valid request. No ref has changed.
     #[error(transparent)]

@@ -367,7 +367,7 @@ impl Session<'_, '_> {
             variables.extend(quarantine.variables());
         }
         let (path, arguments) = (self.call.git.clone(), vec![command.into()]);
-        Program { name: command.into(), path, arguments, directory, variables, patience: None, limits: None }
+        Program { name: command.into(), path, arguments, directory, variables, timeout: None, limits: None }
     }
 
     /// Prepares a git command that is killed if it exceeds the limits on memory and processor time.

@@ -78,7 +78,7 @@ impl Session<'_, '_> {
             };
             if let Err(error) = added {
                 let reason = match &error {
-                    refdb::Error::Rejected(rejection) => rejection.reason().as_str(),
+                    refdb::Error::Rejected(rejection) => rejection.class().as_str(),
                     _ => "failed to update ref",
                 };
                 self.report_error(error)?;
@@ -96,7 +96,7 @@ impl Session<'_, '_> {
     }
 
     fn update_each(&mut self, context: &PushContext, deletions: bool) -> Result<(), ServeError> {
-        let options = TransactionOptions { mode: Mode::PerEdit, ..TransactionOptions::default() };
+        let options = TransactionOptions::new().mode(Mode::PerEdit);
         let mut transaction = self.store.transaction();
         transaction.options(options);
         // Which command each edit comes from.
@@ -124,7 +124,7 @@ impl Session<'_, '_> {
                 for (position, rejection) in committed.rejected {
                     self.report_rejection(&rejection)?;
                     let name = self.request.commands.get(commands[position]).name.to_owned();
-                    reasons.insert(name, rejection.reason().as_str());
+                    reasons.insert(name, rejection.class().as_str());
                 }
                 self.refuse_names(&reasons);
             }
@@ -275,7 +275,7 @@ impl Session<'_, '_> {
         } else {
             (Change::Set(Target::Direct(new)), Precondition::MustMatch(Target::Direct(old)))
         };
-        let log = LogOptions { message: Some(Arc::clone(&context.message)), ..LogOptions::default() };
+        let log = LogOptions::new().message(Some(Arc::clone(&context.message)));
         Ok(Some(Edit { name, change, expected, deref: true, log }))
     }
 

@@ -12,6 +12,7 @@ pub struct ProtocolError {
 
 /// What is wrong with a packet of a client. The messages that begin with `protocol error` are git's where git has one.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Fault {
     /// The first four bytes are not hexadecimal digits.
     #[error("protocol error: bad line length character: {}", .0.escape_ascii())]

@@ -11,6 +11,7 @@ pub struct PackHeader {
 
 /// Why bytes are not the header of a pack. The messages are git's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PackHeaderError {
     /// There are fewer bytes than a header has, because the client disconnected.
     #[error("eof before pack header was fully read")]

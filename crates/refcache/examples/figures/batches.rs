@@ -128,7 +128,7 @@ pub(crate) fn measure_bound(dir: &Path, refs: usize, bound: usize) {
         // Time stamps that are too recent prove nothing.
         thread::sleep(Duration::from_millis(100));
         let all = |view: &View| list(view, &ListOptions::default());
-        let of_change = ListOptions { prefixes: vec!["refs/changes/07/9000007/".into()], ..ListOptions::default() };
+        let of_change = ListOptions::new().prefixes(vec!["refs/changes/07/9000007/".into()]);
         let tip = id(refs / 2);
         let one = if bound == 0 { "refs/changes/07/7/meta" } else { "refs/changes/07/9000007/meta" };
         let anew = || {

@@ -25,7 +25,7 @@ pub(crate) fn measure(dir: &Path, refs: usize) {
 }
 
 fn measure_one(repo: &Path, names: &[BString], memory_bytes: usize) {
-    let views = Views::new(&ViewsSettings { memory_bytes, ..ViewsSettings::default() });
+    let views = Views::new(&ViewsSettings::new().memory_bytes(memory_bytes));
     let view = views.open(repo, &settings(Trust::Always, None)).expect("opened");
     let mut at = 0;
     for (what, hot) in [("anywhere", names.len()), ("nine of ten in a tenth of the refs", names.len() / 10)] {

@@ -38,8 +38,7 @@ fn measure_one(repo: &Path, names: &[BString]) {
         let _ = black_box(fs::metadata(repo.join("packed-refs")));
     });
     show("two stats, for comparison", stat);
-    let short =
-        |at: usize| ListOptions { prefixes: vec![names[at][..names[at].len() - 1].into()], ..ListOptions::default() };
+    let short = |at: usize| ListOptions::new().prefixes(vec![names[at][..names[at].len() - 1].into()]);
     let mut at = 0;
     show(
         "prefix of one change",

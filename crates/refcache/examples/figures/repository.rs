@@ -87,8 +87,8 @@ fn make_packed(repo: &Path, names: &[BString]) {
 }
 
 pub(crate) fn settings(trust: Trust, believe: Option<Duration>) -> ViewSettings {
-    let trust = TrustSettings { packed_refs: trust, loose_refs: trust, tables_list: trust, believe };
-    ViewSettings { trust, ..ViewSettings::default() }
+    let trust = TrustSettings::new().packed_refs(trust).loose_refs(trust).tables_list(trust).believe(believe);
+    ViewSettings::new().trust(trust)
 }
 
 pub(crate) fn open(repo: &Path, settings: &ViewSettings) -> Arc<View> {
@@ -98,7 +98,7 @@ pub(crate) fn open(repo: &Path, settings: &ViewSettings) -> Arc<View> {
 /// The settings of a server that has small batches loose, with this bound.
 pub(crate) fn loose(bound: usize) -> ViewSettings {
     let config = vec!["refdb.smallBatches=loose".into(), format!("refdb.looseRefs={bound}").into()];
-    ViewSettings { config, objects: Some(Arc::new(AllCommits)), ..settings(Trust::Always, None) }
+    settings(Trust::Always, None).config(config).objects(Some(Arc::new(AllCommits)))
 }
 
 /// Takes every id for a commit's. A ref without its object would not be packed.

@@ -2,10 +2,7 @@
 
 use crate::repository::{id, loose, make, names, open, settings};
 use bstr::BString;
-use refdb::{
-    Change, Edit, Precondition, RefName, Target,
-    transaction::{ObjectClass, TransactionOptions},
-};
+use refdb::{Change, Edit, Precondition, RefName, Target, transaction::ObjectClass};
 use refdb_refcache::{Batch, Trust, View};
 use std::{
     fs,
@@ -125,8 +122,7 @@ fn copy_synced(path: &Path) {
 /// As Java asks for it.
 pub(crate) fn creations(names: Vec<BString>) -> Batch {
     let mut batch = Batch::default();
-    batch.options =
-        TransactionOptions { skip_hook: true, atomic_visibility: true, allow_replacing_parents: true, ..batch.options };
+    batch.options = batch.options.skip_hook(true).atomic_visibility(true).allow_replacing_parents(true);
     for (at, name) in names.into_iter().enumerate() {
         let id = id(at % 1000);
         let name = RefName::new(name).expect("a good name");

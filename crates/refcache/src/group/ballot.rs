@@ -50,9 +50,9 @@ impl Ballot {
 
     /// Waits for all votes, which are returned in the order of the questions. A member that has not voted after this
     /// time is not written.
-    pub(super) fn close(&self, patience: Duration) -> Vec<Vote> {
+    pub(super) fn close(&self, timeout: Duration) -> Vec<Vote> {
         let is_open = |votes: &mut Votes| votes.members.contains(&Vote::Open);
-        let waited = self.voted.wait_timeout_while(self.votes(), patience, is_open);
+        let waited = self.voted.wait_timeout_while(self.votes(), timeout, is_open);
         let mut votes = waited.unwrap_or_else(PoisonError::into_inner).0;
         assert!(!votes.is_over, "a group counts its votes once");
         votes.is_over = true;

@@ -3,7 +3,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
-    Backend, Error, Locked, Result, Snapshot, Step, TargetView, Why,
+    Backend, Error, Locked, RejectionReason, Result, Snapshot, Step, TargetView,
     backend::{Claims, LogLine, NewValue, Steps},
 };
 use refdb_types::{Ident, ObjectId, Scope, is_pseudo};
@@ -116,7 +116,7 @@ struct Member<'g> {
     group: &'g Group<'g>,
     names: Vec<BString>,
     /// Claims that cannot be made, by position.
-    refused: Vec<(usize, Why)>,
+    refused: Vec<(usize, RejectionReason)>,
     steps: Vec<OwnStep>,
 }
 
@@ -126,7 +126,7 @@ impl Locked for Member<'_> {
     }
 
     /// The stack is locked as a whole, but single names may be too long for it.
-    fn refused(&self) -> &[(usize, Why)] {
+    fn refused(&self) -> &[(usize, RejectionReason)] {
         &self.refused
     }
 

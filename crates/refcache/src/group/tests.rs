@@ -3,7 +3,7 @@ use crate::{
     Batch, Error, Outcome, Result, View, ViewSettings, Views, ViewsSettings,
     view::tests::{groups_of, opened_of},
 };
-use refdb::{Change, Edit, LogOptions, Precondition, Reason, RefName, Target};
+use refdb::{Change, Edit, LogOptions, Precondition, RefName, RejectionClass, Target};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, Ident, ObjectId};
 use std::{path::Path, sync::Arc, thread, time::Duration};
@@ -11,7 +11,7 @@ use std::{path::Path, sync::Arc, thread, time::Duration};
 fn create(name: &str, id: ObjectId) -> Edit {
     let message = Some(Arc::new(format!("create {name}").into()));
     let edit = Edit::new(RefName::new(name).unwrap(), Change::Set(Target::Direct(id)), Precondition::MustNotExist);
-    Edit { log: LogOptions { message, force_create: true, ..LogOptions::default() }, ..edit }
+    Edit { log: LogOptions::new().message(message).force_create(true), ..edit }
 }
 
 fn open(git_dir: &Path) -> Arc<View> {
@@ -72,7 +72,7 @@ fn a_refused_member_leaves_nothing_and_the_others_are_made() {
     let outcomes = together(&repo, &view, vec![bad, good]);
     let error = outcomes[0].as_ref().unwrap_err();
     assert!(
-        matches!(error.store(), Some(refdb::Error::Rejected(refused)) if refused.reason() == Reason::CreateExists),
+        matches!(error.store(), Some(refdb::Error::Rejected(refused)) if refused.class() == RejectionClass::CreateExists),
         "{error}"
     );
     assert_eq!(outcomes[1].as_ref().unwrap().group, 1);
@@ -105,7 +105,7 @@ fn a_name_too_long_for_an_index_is_rejected_by_itself_unless_its_batch_is_atomic
     let batch = |beside: &str| vec![create(&long, id), create(beside, id)];
     let atomic = Batch::atomic(batch("refs/heads/a"));
     let outcomes = together(&repo, &view, vec![atomic, Batch::per_edit(batch("refs/heads/b"))]);
-    let is_too_large = |refused: &refdb::Rejection| refused.reason() == Reason::TooLarge;
+    let is_too_large = |refused: &refdb::Rejection| refused.class() == RejectionClass::TooLarge;
     let error = outcomes[0].as_ref().unwrap_err();
     assert!(matches!(error.store(), Some(refdb::Error::Rejected(refused)) if is_too_large(refused)), "{error}");
     let rejected = &outcomes[1].as_ref().unwrap().rejected;

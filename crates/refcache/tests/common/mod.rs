@@ -27,13 +27,13 @@ pub(crate) fn open(repo: &Repo) -> Arc<View> {
 
 /// A view that would believe for an hour what it has looked at once.
 pub(crate) fn believing(repo: &Repo) -> Arc<View> {
-    let trust = TrustSettings { believe: Some(Duration::from_secs(3600)), ..TrustSettings::default() };
+    let trust = TrustSettings::new().believe(Some(Duration::from_secs(3600)));
     Views::new(&ViewsSettings::default()).open(repo.git_dir(), &unsynced(trust)).expect("the view answers")
 }
 
 /// Tests need not survive a loss of power.
 pub(crate) fn unsynced(trust: TrustSettings) -> ViewSettings {
-    ViewSettings { trust, sync: Some(false), ..ViewSettings::default() }
+    ViewSettings::new().trust(trust).sync(Some(false))
 }
 
 pub(crate) fn direct(view: &View, name: &str) -> Option<ObjectId> {
@@ -60,7 +60,7 @@ pub(crate) fn names(view: &View, options: &ListOptions) -> Vec<String> {
 }
 
 pub(crate) fn prefixed(prefixes: &[&str]) -> ListOptions {
-    ListOptions { prefixes: prefixes.iter().map(|prefix| BString::from(*prefix)).collect(), ..ListOptions::default() }
+    ListOptions::new().prefixes(prefixes.iter().map(|prefix| BString::from(*prefix)).collect())
 }
 
 pub(crate) fn edit(name: &str, change: Change, expected: Precondition) -> Edit {

@@ -3,7 +3,7 @@
 use super::{set, unsynced};
 use bstr::{BStr, BString};
 use refdb::{Precondition, Target, transaction::ObjectClass};
-use refdb_refcache::{Batch, TrustSettings, View, ViewSettings, Views};
+use refdb_refcache::{Batch, TrustSettings, View, Views};
 use refdb_types::{HashKind, ObjectId};
 use reftable::{RefRecord, RefValue, TableWriter, WriteOptions};
 use std::{
@@ -123,7 +123,7 @@ impl Projects {
     }
 
     pub(crate) fn open(&self, views: &Views, at: usize, trust: TrustSettings) -> Arc<View> {
-        let settings = ViewSettings { config: config(), ..unsynced(trust) };
+        let settings = unsynced(trust).config(config());
         views.open(&self.path(at), &settings).unwrap()
     }
 

@@ -49,6 +49,7 @@ pub trait Maintenance: Backend {
 
 /// How to [optimize](Maintenance::optimize), in the terms of git-pack-refs(1).
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct OptimizeOptions {
     /// Pack all refs, not only tags and those already packed (files only).
     pub all: bool,
@@ -60,6 +61,55 @@ pub struct OptimizeOptions {
     pub include: Vec<BString>,
     /// Patterns of refs not to pack (files only).
     pub exclude: Vec<BString>,
+}
+
+impl Default for OptimizeOptions {
+    /// Those of git-pack-refs(1): tags and refs that are packed already, and loose refs that were packed are removed.
+    fn default() -> Self {
+        OptimizeOptions { all: false, prune: true, auto: false, include: Vec::new(), exclude: Vec::new() }
+    }
+}
+
+impl OptimizeOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        OptimizeOptions::default()
+    }
+
+    /// Sets [`OptimizeOptions::all`](#structfield.all).
+    #[must_use]
+    pub fn all(mut self, all: bool) -> Self {
+        self.all = all;
+        self
+    }
+
+    /// Sets [`OptimizeOptions::prune`](#structfield.prune).
+    #[must_use]
+    pub fn prune(mut self, prune: bool) -> Self {
+        self.prune = prune;
+        self
+    }
+
+    /// Sets [`OptimizeOptions::auto`](#structfield.auto).
+    #[must_use]
+    pub fn auto(mut self, auto: bool) -> Self {
+        self.auto = auto;
+        self
+    }
+
+    /// Sets [`OptimizeOptions::include`](#structfield.include).
+    #[must_use]
+    pub fn include(mut self, include: Vec<BString>) -> Self {
+        self.include = include;
+        self
+    }
+
+    /// Sets [`OptimizeOptions::exclude`](#structfield.exclude).
+    #[must_use]
+    pub fn exclude(mut self, exclude: Vec<BString>) -> Self {
+        self.exclude = exclude;
+        self
+    }
 }
 
 /// What [`Maintenance::optimize`] would do.

@@ -1,7 +1,7 @@
 //! Writing: claims, locks and steps.
 
 use super::{Snapshot, TargetView};
-use crate::{Result, Why};
+use crate::{RejectionReason, Result};
 use bstr::BStr;
 use refdb_types::{Ident, ObjectId};
 use std::path::PathBuf;
@@ -43,12 +43,12 @@ pub struct Claim<'a> {
     /// The ref itself, after symbolic refs have been followed. A valid or at least safe name.
     pub name: &'a BStr,
     /// What the transaction will do with it.
-    pub intent: Intent,
+    pub kind: ClaimKind,
 }
 
 /// What a transaction will do with a claimed ref.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Intent {
+pub enum ClaimKind {
     /// Give it an object.
     SetDirect,
     /// Make it a symbolic ref.
@@ -77,7 +77,7 @@ pub trait Locked: Send + Sync {
     fn snapshot(&self) -> &dyn Snapshot;
 
     /// The claims, by position, that could not be locked, and why.
-    fn refused(&self) -> &[(usize, Why)];
+    fn refused(&self) -> &[(usize, RejectionReason)];
 
     /// What occupies a ref's place, for the wording of a message.
     fn standing(&self, _name: &BStr) -> Standing {

@@ -13,13 +13,13 @@ pub struct Rejection {
     /// The ref that cannot change: where the edit leads if `given` is a symbolic ref, as in git's batch updates.
     pub resolved: RefName,
     /// Why it cannot change.
-    pub why: Why,
+    pub reason: RejectionReason,
 }
 
 /// What prevents an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Why {
+pub enum RejectionReason {
     /// The ref does not exist, and the edit expects that it does.
     Missing,
     /// The ref exists, and the edit expects that it does not.
@@ -117,7 +117,7 @@ pub enum Why {
 /// The classes of reasons that `git update-ref --batch-updates` reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum RejectionClass {
     /// A ref exists where this one needs a folder, or the reverse.
     NameConflict,
     /// It should not exist yet.
@@ -138,88 +138,95 @@ pub enum Reason {
     Generic,
 }
 
-impl Reason {
+impl RejectionClass {
     /// The words in the output of `git update-ref --batch-updates`.
     pub fn as_str(self) -> &'static str {
         match self {
-            Reason::NameConflict => "refname conflict",
-            Reason::CreateExists => "reference already exists",
-            Reason::NonexistentRef => "reference does not exist",
-            Reason::IncorrectOldValue => "incorrect old value provided",
-            Reason::InvalidNewValue => "invalid new value provided",
-            Reason::ExpectedSymref => "expected symref but found regular ref",
-            Reason::CaseConflict => "reference conflict due to case-insensitive filesystem",
-            Reason::TooLarge => "entry too large",
-            Reason::Generic => "unknown failure",
+            RejectionClass::NameConflict => "refname conflict",
+            RejectionClass::CreateExists => "reference already exists",
+            RejectionClass::NonexistentRef => "reference does not exist",
+            RejectionClass::IncorrectOldValue => "incorrect old value provided",
+            RejectionClass::InvalidNewValue => "invalid new value provided",
+            RejectionClass::ExpectedSymref => "expected symref but found regular ref",
+            RejectionClass::CaseConflict => "reference conflict due to case-insensitive filesystem",
+            RejectionClass::TooLarge => "entry too large",
+            RejectionClass::Generic => "unknown failure",
         }
     }
 }
 
-impl Why {
+impl RejectionReason {
     /// The class in which git counts it.
-    pub fn reason(&self) -> Reason {
+    pub fn class(&self) -> RejectionClass {
         match self {
-            Why::Missing => Reason::NonexistentRef,
+            RejectionReason::Missing => RejectionClass::NonexistentRef,
             // To git, a held lock rejects one update of a batch, and the rest go on.
-            Why::Exists { .. } | Why::Locked { .. } | Why::LockedBySelf { .. } => Reason::CreateExists,
-            Why::Mismatch { expected, actual } => match (expected, actual) {
-                (_, None) => Reason::NonexistentRef,
-                (Target::Symbolic(_), Some(Target::Direct(_))) => Reason::ExpectedSymref,
+            RejectionReason::Exists { .. } | RejectionReason::Locked { .. } | RejectionReason::LockedBySelf { .. } => {
+                RejectionClass::CreateExists
+            }
+            RejectionReason::Mismatch { expected, actual } => match (expected, actual) {
+                (_, None) => RejectionClass::NonexistentRef,
+                (Target::Symbolic(_), Some(Target::Direct(_))) => RejectionClass::ExpectedSymref,
                 (Target::Direct(_), Some(_)) | (Target::Symbolic(_), Some(Target::Symbolic(_))) => {
-                    Reason::IncorrectOldValue
+                    RejectionClass::IncorrectOldValue
                 }
             },
-            Why::Conflict { .. }
-            | Why::Folder { .. }
-            | Why::TargetEdited { .. }
-            | Why::ReferentEdited { .. }
-            | Why::BadTarget { .. } => Reason::NameConflict,
-            Why::NoObject { .. } | Why::NotACommit { .. } | Why::HeadIsKept => Reason::InvalidNewValue,
-            Why::TooLarge => Reason::TooLarge,
-            Why::Unreadable | Why::Broken { .. } | Why::NoLock { .. } | Why::LogsBelow { .. } => Reason::Generic,
+            RejectionReason::Conflict { .. }
+            | RejectionReason::Folder { .. }
+            | RejectionReason::TargetEdited { .. }
+            | RejectionReason::ReferentEdited { .. }
+            | RejectionReason::BadTarget { .. } => RejectionClass::NameConflict,
+            RejectionReason::NoObject { .. } | RejectionReason::NotACommit { .. } | RejectionReason::HeadIsKept => {
+                RejectionClass::InvalidNewValue
+            }
+            RejectionReason::TooLarge => RejectionClass::TooLarge,
+            RejectionReason::Unreadable
+            | RejectionReason::Broken { .. }
+            | RejectionReason::NoLock { .. }
+            | RejectionReason::LogsBelow { .. } => RejectionClass::Generic,
         }
     }
 
     /// Whether git finds it while it locks the ref, and says "cannot lock ref".
     pub fn prevents_lock(&self) -> bool {
         match self {
-            Why::Mismatch { expected: Target::Symbolic(_), actual: Some(Target::Symbolic(_)) }
-            | Why::TargetEdited { .. }
-            | Why::ReferentEdited { .. }
-            | Why::BadTarget { .. }
-            | Why::LogsBelow { .. }
-            | Why::NoObject { .. }
-            | Why::NotACommit { .. }
-            | Why::TooLarge
-            | Why::HeadIsKept => false,
-            Why::Conflict { prevents_lock, .. } => *prevents_lock,
-            Why::Missing
-            | Why::Exists { .. }
-            | Why::Mismatch { .. }
-            | Why::Folder { .. }
-            | Why::Unreadable
-            | Why::Broken { .. }
-            | Why::Locked { .. }
-            | Why::LockedBySelf { .. }
-            | Why::NoLock { .. } => true,
+            RejectionReason::Mismatch { expected: Target::Symbolic(_), actual: Some(Target::Symbolic(_)) }
+            | RejectionReason::TargetEdited { .. }
+            | RejectionReason::ReferentEdited { .. }
+            | RejectionReason::BadTarget { .. }
+            | RejectionReason::LogsBelow { .. }
+            | RejectionReason::NoObject { .. }
+            | RejectionReason::NotACommit { .. }
+            | RejectionReason::TooLarge
+            | RejectionReason::HeadIsKept => false,
+            RejectionReason::Conflict { prevents_lock, .. } => *prevents_lock,
+            RejectionReason::Missing
+            | RejectionReason::Exists { .. }
+            | RejectionReason::Mismatch { .. }
+            | RejectionReason::Folder { .. }
+            | RejectionReason::Unreadable
+            | RejectionReason::Broken { .. }
+            | RejectionReason::Locked { .. }
+            | RejectionReason::LockedBySelf { .. }
+            | RejectionReason::NoLock { .. } => true,
         }
     }
 }
 
 impl Rejection {
     /// The rejection of an edit that names the ref which it would change, without a symbolic ref between.
-    pub fn of(name: RefName, why: Why) -> Self {
-        Rejection { given: name.clone(), resolved: name, why }
+    pub fn of(name: RefName, reason: RejectionReason) -> Self {
+        Rejection { given: name.clone(), resolved: name, reason }
     }
 
     /// The rejection of the edit of a claimed ref.
-    pub(crate) fn of_claim(name: &BStr, why: Why) -> Self {
-        Rejection::of(RefName::new_safe(name.to_vec()).expect("claims were names when they came in"), why)
+    pub(crate) fn of_claim(name: &BStr, reason: RejectionReason) -> Self {
+        Rejection::of(RefName::new_safe(name.to_vec()).expect("claims were names when they came in"), reason)
     }
 
     /// The class in which git counts it.
-    pub fn reason(&self) -> Reason {
-        self.why.reason()
+    pub fn class(&self) -> RejectionClass {
+        self.reason.class()
     }
 }
 
@@ -227,12 +234,12 @@ impl Rejection {
 impl Rejection {
     /// The names that the text mentions, as they are. The text has U+FFFD for bytes that are not UTF-8.
     pub fn names(&self) -> impl Iterator<Item = &BStr> {
-        let other = match &self.why {
-            Why::Conflict { with: other, .. }
-            | Why::TargetEdited { target: other }
-            | Why::ReferentEdited { referent: other }
-            | Why::BadTarget { target: other }
-            | Why::LockedBySelf { other, .. } => Some(other.as_ref()),
+        let other = match &self.reason {
+            RejectionReason::Conflict { with: other, .. }
+            | RejectionReason::TargetEdited { target: other }
+            | RejectionReason::ReferentEdited { referent: other }
+            | RejectionReason::BadTarget { target: other }
+            | RejectionReason::LockedBySelf { other, .. } => Some(other.as_ref()),
             _ => None,
         };
         [self.given.as_bstr(), self.resolved.as_bstr()].into_iter().chain(other)
@@ -241,56 +248,56 @@ impl Rejection {
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rejection { given, resolved, why } = self;
-        if why.prevents_lock() {
+        let Rejection { given, resolved, reason } = self;
+        if reason.prevents_lock() {
             write!(f, "cannot lock ref '{given}': ")?;
         }
-        match why {
-            Why::Missing => write!(f, "unable to resolve reference '{resolved}'"),
-            Why::Exists { is_dangling: true } => f.write_str("dangling symref already exists"),
-            Why::Exists { is_dangling: false } => f.write_str("reference already exists"),
-            Why::Mismatch { expected, actual: None } => {
+        match reason {
+            RejectionReason::Missing => write!(f, "unable to resolve reference '{resolved}'"),
+            RejectionReason::Exists { is_dangling: true } => f.write_str("dangling symref already exists"),
+            RejectionReason::Exists { is_dangling: false } => f.write_str("reference already exists"),
+            RejectionReason::Mismatch { expected, actual: None } => {
                 write!(f, "reference is missing but expected {}", shown(expected))
             }
-            Why::Mismatch { expected, actual: Some(actual) } => mismatch(f, given, expected, actual),
-            Why::Conflict { with, is_new: true, .. } => {
+            RejectionReason::Mismatch { expected, actual: Some(actual) } => mismatch(f, given, expected, actual),
+            RejectionReason::Conflict { with, is_new: true, .. } => {
                 write!(f, "cannot process '{resolved}' and '{with}' at the same time")
             }
-            Why::Conflict { with, is_new: false, .. } => write!(f, "'{with}' exists; cannot create '{resolved}'"),
-            Why::Folder { path } => {
+            RejectionReason::Conflict { with, is_new: false, .. } => write!(f, "'{with}' exists; cannot create '{resolved}'"),
+            RejectionReason::Folder { path } => {
                 write!(f, "there is a non-empty directory '{}' blocking reference '{resolved}'", path.display())
             }
-            Why::LogsBelow { path } => {
+            RejectionReason::LogsBelow { path } => {
                 write!(f, "cannot update the ref '{resolved}': there are still logs under '{}'", path.display())
             }
-            Why::TargetEdited { target } => {
+            RejectionReason::TargetEdited { target } => {
                 write!(f, "multiple updates for '{target}' (including one via symref '{resolved}') are not allowed")
             }
-            Why::ReferentEdited { referent } => {
+            RejectionReason::ReferentEdited { referent } => {
                 write!(f, "multiple updates for 'HEAD' (including one via its referent '{referent}') are not allowed")
             }
-            Why::BadTarget { target } => write!(f, "refusing to update ref with bad name '{target}'"),
-            Why::NoObject { id } => write!(f, "trying to write ref '{given}' with nonexistent object {id}"),
-            Why::NotACommit { id } => write!(f, "trying to write non-commit object {id} to branch '{resolved}'"),
-            Why::TooLarge => f.write_str("reftable: transaction failure: entry too large"),
-            Why::HeadIsKept => f.write_str(
+            RejectionReason::BadTarget { target } => write!(f, "refusing to update ref with bad name '{target}'"),
+            RejectionReason::NoObject { id } => write!(f, "trying to write ref '{given}' with nonexistent object {id}"),
+            RejectionReason::NotACommit { id } => write!(f, "trying to write non-commit object {id} to branch '{resolved}'"),
+            RejectionReason::TooLarge => f.write_str("reftable: transaction failure: entry too large"),
+            RejectionReason::HeadIsKept => f.write_str(
                 "HEAD is not deleted, because git would not recognise the repository; let HEAD lead to a branch instead",
             ),
-            Why::Unreadable => f.write_str("error reading reference"),
-            Why::Broken { why } => write!(f, "unable to resolve reference '{resolved}': {}", why.words()),
-            Why::Locked { path, age_seconds, uid } => write!(
+            RejectionReason::Unreadable => f.write_str("error reading reference"),
+            RejectionReason::Broken { why } => write!(f, "unable to resolve reference '{resolved}': {}", why.words()),
+            RejectionReason::Locked { path, age_seconds, uid } => write!(
                 f,
                 "Unable to create '{}': File exists.\n\nAnother git process seems to be running in this repository, or \
                  the lock file may be stale: it is {age_seconds} s old and belongs to user {uid}",
                 path.display()
             ),
-            Why::LockedBySelf { path, other } => write!(
+            RejectionReason::LockedBySelf { path, other } => write!(
                 f,
                 "Unable to create '{}': File exists.\n\nThis transaction holds it for '{other}', which leads to the same \
                  file",
                 path.display()
             ),
-            Why::NoLock { path, said } => write!(f, "Unable to create '{}': {said}", path.display()),
+            RejectionReason::NoLock { path, said } => write!(f, "Unable to create '{}': {said}", path.display()),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::files::{
 };
 use crate::{
     Rejection, Result, Snapshot, Step, Target, TargetView,
-    backend::{Claim, Intent, Locked, NewValue},
+    backend::{Claim, ClaimKind, Locked, NewValue},
     log_edit::{Chain, LogJudge, LoggedChange, PruneLogs},
 };
 use bstr::BStr;
@@ -94,8 +94,8 @@ fn look<'n>(
 /// Locks these refs, each once, and replaces their reflogs.
 fn prune_locked(store: &Arc<Store>, mut due: Vec<Due<'_>>, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
     due.sort_unstable_by_key(|due| due.name);
-    let intent = if how.update_ref { Intent::SetDirect } else { Intent::Hold };
-    let claims: Vec<Claim<'_>> = due.iter().map(|due| Claim { name: due.name.as_bstr(), intent }).collect();
+    let kind = if how.update_ref { ClaimKind::SetDirect } else { ClaimKind::Hold };
+    let claims: Vec<Claim<'_>> = due.iter().map(|due| Claim { name: due.name.as_bstr(), kind }).collect();
     let mut locked = FilesLocked::lock(store, &claims)?;
     let refused = locked.refused().to_vec();
     for (at, why) in &refused {

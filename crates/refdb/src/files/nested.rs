@@ -3,8 +3,8 @@
 
 use super::{loose::folders, packing::optimize, store::Store};
 use crate::{
-    Rejection, Result, Why,
-    backend::{Claims, Intent, OptimizeOptions, Steps},
+    Rejection, RejectionReason, Result,
+    backend::{ClaimKind, Claims, OptimizeOptions, Steps},
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::is_below;
@@ -26,13 +26,13 @@ pub(super) fn are_nested(one: &BStr, other: &BStr) -> bool {
 /// in the way of the locks.
 pub(super) fn pack_outer(store: &Arc<Store>, claims: &dyn Claims) -> Result<()> {
     let all = || (0..claims.count()).map(|at| claims.claim(at));
-    let deleted: Vec<&BStr> = all().filter(|claim| claim.intent == Intent::Delete).map(|claim| claim.name).collect();
+    let deleted: Vec<&BStr> = all().filter(|claim| claim.kind == ClaimKind::Delete).map(|claim| claim.name).collect();
     debug_assert!(deleted.is_sorted(), "claims are sorted by name");
     if deleted.is_empty() {
         return Ok(());
     }
     let mut outer = BTreeSet::new();
-    for inner in all().filter(|claim| claim.intent != Intent::Delete) {
+    for inner in all().filter(|claim| claim.kind != ClaimKind::Delete) {
         let above = inner.name.find_iter(b"/").map(|end| inner.name[..end].as_bstr());
         outer.extend(above.filter(|name| deleted.binary_search(name).is_ok() && is_file(store, name)));
     }
@@ -55,7 +55,7 @@ pub(super) fn refuse(steps: &dyn Steps) -> Result<()> {
     match pairs(steps).next() {
         None => Ok(()),
         Some((source, name)) => {
-            let why = Why::Conflict { with: source.to_owned(), is_new: false, prevents_lock: false };
+            let why = RejectionReason::Conflict { with: source.to_owned(), is_new: false, prevents_lock: false };
             Err(Rejection::of_claim(name, why).into())
         }
     }
@@ -81,7 +81,7 @@ impl Moved {
                 continue;
             }
             if !move_log(store, &from, &to)? {
-                return Err(Rejection::of_claim(name, Why::Folder { path: to }).into());
+                return Err(Rejection::of_claim(name, RejectionReason::Folder { path: to }).into());
             }
             let folder = to.parent().map(Path::to_owned);
             self.0.push((from, to));

@@ -1,9 +1,10 @@
 use super::PageBudget;
 use bstr::BString;
-use refdb_repo::{FormatWatch, ObjectCheck};
+use refdb_repo::{FormatWatch, ObjectCheck, config::SharedRepository};
 use refdb_types::{HashKind, ObjectId};
 use refdb_vfs::{Fs, LockTimeout};
 use std::{
+    fmt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -24,7 +25,7 @@ pub struct FilesOptions {
     /// How packed-refs is read.
     pub access: PackedAccess,
     /// `core.sharedRepository`.
-    pub sharing: Sharing,
+    pub sharing: SharedRepository,
     /// How long to wait for the lock of a loose ref (`core.filesRefLockTimeout`); 10 seconds if `None`.
     pub ref_lock_timeout: Option<LockTimeout>,
     /// How long to wait for the lock of packed-refs (`core.packedRefsTimeout`); 10 seconds if `None`.
@@ -45,6 +46,16 @@ pub struct FilesOptions {
     pub objects: Arc<dyn ObjectCheck + Send>,
 }
 
+impl fmt::Debug for FilesOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FilesOptions")
+            .field("git_dir", &self.git_dir)
+            .field("common_dir", &self.common_dir)
+            .field("access", &self.access)
+            .finish_non_exhaustive()
+    }
+}
+
 impl FilesOptions {
     /// The options for the main worktree of a repository without settings: packed-refs is mapped, nothing is synced.
     pub fn new(fs: Fs, git_dir: PathBuf, hash: HashKind, objects: Arc<dyn ObjectCheck + Send>) -> Self {
@@ -55,7 +66,7 @@ impl FilesOptions {
             worktree: None,
             hash,
             access: PackedAccess::Mapped,
-            sharing: Sharing::Umask,
+            sharing: SharedRepository::Umask,
             ref_lock_timeout: None,
             packed_lock_timeout: None,
             loose_batches_from: None,
@@ -78,36 +89,6 @@ pub enum PackedAccess {
     Paged(Arc<PageBudget>),
 }
 
-/// The permissions of created files and folders (`core.sharedRepository`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sharing {
-    /// What the umask allows.
-    Umask,
-    /// What the umask allows, and these permission bits besides.
-    AtLeast(u32),
-    /// Exactly these permission bits.
-    Exactly(u32),
-}
-
-impl Sharing {
-    /// The permission bits for a file or folder that was created with `mode`; `None` where they need not change.
-    /// Users who may read a folder may enter it, and new files in it belong to its group.
-    pub(super) fn adjust(self, mode: u32, is_folder: bool) -> Option<u32> {
-        let bits = match self {
-            Sharing::Umask => return None,
-            Sharing::AtLeast(bits) => mode & 0o777 | bits,
-            Sharing::Exactly(bits) => bits,
-        };
-        let wanted = match is_folder {
-            // Without permissions for the group it does not matter which group a new file belongs to.
-            true if bits & 0o060 == 0 => bits | (bits & 0o444) >> 2,
-            true => bits | (bits & 0o444) >> 2 | 0o2000,
-            false => bits,
-        };
-        (wanted != mode & 0o7777).then_some(wanted)
-    }
-}
-
 /// Observes the small batches of this process, so that its readers can show all of a batch or nothing.
 pub trait CommitObserver: Send + Sync {
     /// A batch begins: from now on the files may show a part of it. `refs` are its refs, whose locks are held, and
@@ -117,19 +98,4 @@ pub trait CommitObserver: Send + Sync {
     /// The batch has ended and its journal entry is gone. If it could not be recovered, `unrecovered` is the file of
     /// the entry, which exists until another process recovers the batch.
     fn end(&self, batch: u64, unrecovered: Option<&Path>);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shared_folders_can_be_entered_by_all_who_may_read_them() {
-        assert_eq!(Sharing::Umask.adjust(0o600, true), None);
-        assert_eq!(Sharing::AtLeast(0o660).adjust(0o100_644, false), Some(0o664));
-        assert_eq!(Sharing::AtLeast(0o664).adjust(0o700, true), Some(0o2775));
-        assert_eq!(Sharing::Exactly(0o640).adjust(0o777, true), Some(0o2750));
-        assert_eq!(Sharing::Exactly(0o600).adjust(0o777, true), Some(0o700));
-        assert_eq!(Sharing::AtLeast(0o660).adjust(0o100_664, false), None);
-    }
 }

@@ -1,7 +1,7 @@
 //! Decides how a transaction writes: one small file for each ref, or one rewrite of packed-refs for all of them.
 
 use super::FilesOptions;
-use crate::backend::{Claim, Claims, Intent};
+use crate::backend::{Claim, ClaimKind, Claims};
 use refdb_types::Scope;
 use refdb_vfs::Lock;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
@@ -45,7 +45,7 @@ pub(super) fn batch(sets: usize, packed_len_bytes: u64, from: Option<u64>) -> bo
 
 /// Whether a claimed ref may be written to packed-refs: it is shared, below `refs/`, and is set to an object.
 pub(super) fn packable(claim: &Claim<'_>) -> bool {
-    claim.intent == Intent::SetDirect && claim.name.starts_with(b"refs/") && Scope::of(claim.name) == Scope::Shared
+    claim.kind == ClaimKind::SetDirect && claim.name.starts_with(b"refs/") && Scope::of(claim.name) == Scope::Shared
 }
 
 /// The fewest locks without content that are made as links to one empty file.
@@ -71,8 +71,8 @@ pub(crate) struct WritePlan {
 impl WritePlan {
     pub(crate) fn of(claims: &dyn Claims, packed_len_bytes: u64, options: &FilesOptions) -> Self {
         let packable = claims.iter().filter(packable).count();
-        let deletes = claims.iter().filter(|claim| claim.intent == Intent::Delete).count();
-        let holds = claims.iter().filter(|claim| claim.intent == Intent::Hold).count();
+        let deletes = claims.iter().filter(|claim| claim.kind == ClaimKind::Delete).count();
+        let holds = claims.iter().filter(|claim| claim.kind == ClaimKind::Hold).count();
         // The change of a single ref is atomic anyway.
         let atomic_visibility = claims.atomic_visibility() && packable + deletes > 1;
         // Each lock must reveal whether its owner is alive, and leave room for the name of the new content's file.
@@ -101,10 +101,10 @@ impl WritePlan {
 
     pub(crate) fn links(&self, claim: &Claim<'_>) -> bool {
         self.link
-            && match claim.intent {
-                Intent::Delete | Intent::Hold => true,
-                Intent::SetDirect => self.strategy != WriteStrategy::Loose && packable(claim),
-                Intent::SetSymbolic => false,
+            && match claim.kind {
+                ClaimKind::Delete | ClaimKind::Hold => true,
+                ClaimKind::SetDirect => self.strategy != WriteStrategy::Loose && packable(claim),
+                ClaimKind::SetSymbolic => false,
             }
     }
 }
@@ -128,13 +128,13 @@ mod tests {
 
     #[test]
     fn only_shared_refs_with_objects_are_packable() {
-        let claim = |name: &'static str, intent| Claim { name: name.into(), intent };
-        assert!(packable(&claim("refs/heads/a", Intent::SetDirect)));
+        let claim = |name: &'static str, kind| Claim { name: name.into(), kind };
+        assert!(packable(&claim("refs/heads/a", ClaimKind::SetDirect)));
         for other in [
-            claim("refs/heads/a", Intent::SetSymbolic),
-            claim("refs/heads/a", Intent::Delete),
-            claim("HEAD", Intent::SetDirect),
-            claim("refs/bisect/a", Intent::SetDirect),
+            claim("refs/heads/a", ClaimKind::SetSymbolic),
+            claim("refs/heads/a", ClaimKind::Delete),
+            claim("HEAD", ClaimKind::SetDirect),
+            claim("refs/bisect/a", ClaimKind::SetDirect),
         ] {
             assert!(!packable(&other), "{other:?}");
         }

@@ -20,7 +20,7 @@ use super::{
     strategy::{WritePlan, WriteStrategy},
 };
 use crate::{
-    Locked, Rejection, Result, Snapshot, Step, TargetView, Why,
+    Locked, Rejection, RejectionReason, Result, Snapshot, Step, TargetView,
     backend::{Claims, NewValue, Standing, Steps},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -46,7 +46,7 @@ pub(super) struct FilesLocked {
     unsynced: Vec<File>,
     strategy: WriteStrategy,
     atomic_visibility: bool,
-    refused: Vec<(usize, Why)>,
+    refused: Vec<(usize, RejectionReason)>,
     snapshot: FilesSnapshot,
     /// packed-refs before the transaction, which is restored if a rival has committed.
     before: Option<Arc<PackedFile>>,
@@ -142,7 +142,7 @@ impl FilesLocked {
         // A ref that is only packed may have a folder in its place. That is checked here, before other refs change.
         let may_be_blocked = step.old.is_none() || options.fs.find_link(&path)?.is_some_and(|stat| stat.is_dir());
         if may_be_blocked && !self.has_room(&path)? {
-            return Err(Rejection::of_claim(step.name, Why::Folder { path }).into());
+            return Err(Rejection::of_claim(step.name, RejectionReason::Folder { path }).into());
         }
         let mut content = Vec::with_capacity(options.hash.len_hex() + 1);
         loose::encode(value, &mut content);
@@ -249,7 +249,7 @@ impl FilesLocked {
             // If that fails, a reflog without a ref is left, which does no harm.
             let _ = fs.remove_file(log);
         }
-        let why = Why::Conflict { with: rival.theirs, is_new: false, prevents_lock: true };
+        let why = RejectionReason::Conflict { with: rival.theirs, is_new: false, prevents_lock: true };
         Err(Rejection::of_claim(rival.ours.as_bstr(), why).into())
     }
 
@@ -377,7 +377,7 @@ impl Locked for FilesLocked {
         &self.snapshot
     }
 
-    fn refused(&self) -> &[(usize, Why)] {
+    fn refused(&self) -> &[(usize, RejectionReason)] {
         &self.refused
     }
 

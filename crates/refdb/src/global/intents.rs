@@ -1,7 +1,7 @@
 //! Where intents lie: one file each, in a folder of ours in the repository.
 
 use super::intent::{GlobalIntent, GlobalRef, LEN_MAX_BYTES, Mark};
-use crate::{Error, Result, Undecided, files::Sharing};
+use crate::{Error, Result, Undecided, config::SharedRepository};
 use bstr::ByteSlice;
 use refdb_types::{HashKind, RefName};
 use refdb_vfs::Fs;
@@ -28,12 +28,12 @@ const ID_MAX_BYTES: usize = 128;
 pub struct GlobalIntents {
     fs: Fs,
     common_dir: PathBuf,
-    sharing: Sharing,
+    sharing: SharedRepository,
     hash: HashKind,
 }
 
 impl GlobalIntents {
-    pub(crate) fn new(fs: Fs, common_dir: PathBuf, sharing: Sharing, hash: HashKind) -> Self {
+    pub(crate) fn new(fs: Fs, common_dir: PathBuf, sharing: SharedRepository, hash: HashKind) -> Self {
         GlobalIntents { fs, common_dir, sharing, hash }
     }
 
@@ -198,7 +198,8 @@ mod tests {
     fn what_a_killed_process_was_writing_goes_after_a_while() {
         let repository = tempfile::tempdir().unwrap();
         let folder = repository.path().join(FOLDER);
-        let intents = GlobalIntents::new(Fs::real(), repository.path().to_owned(), Sharing::Umask, HashKind::Sha1);
+        let intents =
+            GlobalIntents::new(Fs::real(), repository.path().to_owned(), SharedRepository::Umask, HashKind::Sha1);
         std::fs::create_dir(&folder).unwrap();
         let day = std::time::Duration::from_secs(86_400);
         for (name, age) in [("a-1-1.new", day), ("a-1-2.new", std::time::Duration::ZERO), ("notes.txt", day)] {

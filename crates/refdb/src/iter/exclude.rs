@@ -1,6 +1,7 @@
 use super::end_of;
 use crate::{Cursor, RefView, Result, TargetView};
 use bstr::{BStr, BString, ByteSlice};
+use std::fmt;
 
 /// The refs whose names begin with none of some prefixes.
 pub struct Excluding<C> {
@@ -9,6 +10,13 @@ pub struct Excluding<C> {
     /// The ref that was returned last. It is a copy: only a look at a ref tells whether the inner cursor must move on.
     name: BString,
     symbolic: BString,
+}
+
+impl<C> fmt::Debug for Excluding<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prefixes: Vec<&BString> = self.gaps.iter().map(|gap| &gap.prefix).collect();
+        f.debug_struct("Excluding").field("prefixes", &prefixes).finish_non_exhaustive()
+    }
 }
 
 /// The excluded prefixes. Sorted, none within another.

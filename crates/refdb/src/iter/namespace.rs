@@ -1,5 +1,6 @@
 use crate::{Cursor, RefView, Result, TargetView};
 use bstr::{BStr, BString, ByteSlice};
+use std::fmt;
 
 /// The refs of a namespace under their short names: gitnamespaces(7).
 ///
@@ -8,6 +9,12 @@ use bstr::{BStr, BString, ByteSlice};
 pub struct InNamespace<C> {
     inner: C,
     prefix: BString,
+}
+
+impl<C> fmt::Debug for InNamespace<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InNamespace").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
 }
 
 impl<C: Cursor> InNamespace<C> {

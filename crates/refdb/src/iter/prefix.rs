@@ -1,10 +1,17 @@
 use crate::{Cursor, RefView, Result};
 use bstr::{BStr, BString, ByteSlice};
+use std::fmt;
 
 /// The refs whose names begin with a prefix.
 pub struct WithPrefix<C> {
     inner: C,
     prefix: BString,
+}
+
+impl<C> fmt::Debug for WithPrefix<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WithPrefix").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
 }
 
 impl<C: Cursor> WithPrefix<C> {

@@ -1,7 +1,7 @@
 //! The writer's lock, and a transaction that holds it.
 
 use super::{snapshot::MemorySnapshot, state::State};
-use crate::{Error, Locked, Misuse, Result, Snapshot, Why, backend::Steps};
+use crate::{Error, Locked, Misuse, RejectionReason, Result, Snapshot, backend::Steps};
 use refdb_types::HashKind;
 use refdb_vfs::{LockError, effective_user};
 use std::{
@@ -103,7 +103,7 @@ impl Locked for MemoryLocked {
         &self.snapshot
     }
 
-    fn refused(&self) -> &[(usize, Why)] {
+    fn refused(&self) -> &[(usize, RejectionReason)] {
         &[]
     }
 

@@ -52,7 +52,7 @@ pub(super) fn take_over(
     write(&old, &mut addition, &refs, &logs, &current)?;
     if let Some(due) = addition.commit()?.compaction {
         // As for any writer: the next one tries again.
-        let _ = due.run(site.stack_patience());
+        let _ = due.run(site.stack_lock_timeout());
     }
     migrated.taken_over.extend(refs.iter().map(|late| shown(&late.name)));
     Ok(())

@@ -70,7 +70,7 @@ fn undo(site: &Site<'_>, root: &Root, to: RefFormat) -> Result<()> {
     assert!(site.format_on_disk()? != to, "a migration that counts is not undone");
     if to == RefFormat::Files {
         for place in &site.places {
-            drop(site.stack(&place.reftable())?.lock(site.stack_patience())?);
+            drop(site.stack(&place.reftable())?.lock(site.stack_lock_timeout())?);
         }
     }
     retire::undo(site, root, to)?;
@@ -81,7 +81,7 @@ fn undo(site: &Site<'_>, root: &Root, to: RefFormat) -> Result<()> {
 fn free_locks(site: &Site<'_>, to: RefFormat) -> Result<()> {
     let names: &[&str] = if to == RefFormat::Reftable { &["config", "packed-refs"] } else { &["config"] };
     for name in names {
-        Lock::acquire(&site.fs, &site.common.join(name), 0o666, site.patience())?.release()?;
+        Lock::acquire(&site.fs, &site.common.join(name), 0o666, site.lock_timeout())?.release()?;
     }
     Ok(())
 }

@@ -139,12 +139,12 @@ impl<'s> Site<'s> {
     }
 
     /// How long a stack's lock is waited for.
-    pub(super) fn stack_patience(&self) -> LockTimeout {
+    pub(super) fn stack_lock_timeout(&self) -> LockTimeout {
         self.settings[1].reftable.lock_timeout.unwrap_or(LONG)
     }
 
     /// How long other locks are waited for.
-    pub(super) fn patience(&self) -> LockTimeout {
+    pub(super) fn lock_timeout(&self) -> LockTimeout {
         self.settings[0].packed_refs_timeout.unwrap_or(LONG)
     }
 
@@ -228,10 +228,10 @@ pub(super) fn hold(site: &Site<'_>) -> Result<Lock> {
 /// Keeps writers of a place's stack out. The lock is another name of the one that [`hold`] took. So no file is held open for
 /// each worktree.
 pub(super) fn hold_stack(site: &Site<'_>, place: &Place) -> Result<Lock> {
-    let (list, patience) = (Stack::list_path_in(&place.reftable()), site.stack_patience());
-    let held = match Lock::acquire_linked(&site.fs, &list, &Lock::path_of(&running(site)), patience) {
+    let (list, lock_timeout) = (Stack::list_path_in(&place.reftable()), site.stack_lock_timeout());
+    let held = match Lock::acquire_linked(&site.fs, &list, &Lock::path_of(&running(site)), lock_timeout) {
         // A file system without links, or with few for a file.
-        Err(LockError::Io(_)) => Lock::acquire(&site.fs, &list, 0o666, patience),
+        Err(LockError::Io(_)) => Lock::acquire(&site.fs, &list, 0o666, lock_timeout),
         linked => linked,
     };
     held.map_err(|error| match error {

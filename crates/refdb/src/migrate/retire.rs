@@ -213,7 +213,7 @@ fn root_ref_files(site: &Site<'_>, place: &Place) -> Result<Vec<PathBuf>> {
 /// HEAD's second name. The locks are not kept: writers of HEAD's branch need HEAD's.
 pub(super) fn try_root_refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     for file in root_ref_files(site, place)? {
-        let lock = Lock::acquire(&site.fs, &file, 0o666, site.patience())?;
+        let lock = Lock::acquire(&site.fs, &file, 0o666, site.lock_timeout())?;
         if file.ends_with("HEAD") {
             keep_head(site, root, place)?;
         }
@@ -227,7 +227,7 @@ fn root_refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     // HEAD last, as when they were made.
     files.sort_unstable_by_key(|file| file.ends_with("HEAD"));
     for file in files {
-        let lock = Lock::acquire(&site.fs, &file, 0o666, site.patience())?;
+        let lock = Lock::acquire(&site.fs, &file, 0o666, site.lock_timeout())?;
         debug_assert_eq!(lock.target(), file, "a root ref is moved under its own lock");
         match file.strip_prefix(&place.dir) {
             Ok(name) if name != Path::new("HEAD") => move_away(site, root, place, name)?,

@@ -125,7 +125,7 @@ impl<'s> Switch<'s> {
         match (step, to) {
             (Step::HoldOld, RefFormat::Reftable) => {
                 let target = self.site.common.join("packed-refs");
-                self.packed = Some(Lock::acquire(&self.site.fs, &target, 0o666, self.site.patience())?);
+                self.packed = Some(Lock::acquire(&self.site.fs, &target, 0o666, self.site.lock_timeout())?);
                 Ok(())
             }
             (Step::HoldOld, RefFormat::Files) | (Step::HoldNew, _) => self.lock_stacks(),
@@ -206,7 +206,7 @@ impl<'s> Switch<'s> {
     /// From here on the configuration and the worktrees shall stay as they are.
     fn lock_config(&mut self) -> Result<()> {
         let site = self.site;
-        self.config = Some(Lock::acquire(&site.fs, &config_of(site), 0o666, site.patience())?);
+        self.config = Some(Lock::acquire(&site.fs, &config_of(site), 0o666, site.lock_timeout())?);
         site.check_worktrees()
     }
 

@@ -6,7 +6,7 @@ use super::{
     state::ReftableSnapshot,
 };
 use crate::{
-    Backend, Error, Limit, Locked, LogJudge, PruneLogs, Result, Snapshot, Why,
+    Backend, Error, Limit, Locked, LogJudge, PruneLogs, RejectionReason, Result, Snapshot,
     backend::{Claims, Maintenance, OptimizeOptions, OptimizePlan, Optimized, Steps},
 };
 use bstr::BStr;
@@ -70,7 +70,7 @@ impl Backend for ReftableBackend {
         true
     }
 
-    fn unstorable(&self, claims: &dyn Claims) -> Vec<(usize, Why)> {
+    fn unstorable(&self, claims: &dyn Claims) -> Vec<(usize, RejectionReason)> {
         too_long(&self.stacks, claims)
     }
 
@@ -85,18 +85,18 @@ impl Maintenance for ReftableBackend {
     }
 
     fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
-        let patience = self.stacks.options.patience();
+        let lock_timeout = self.stacks.options.lock_timeout();
         let scope = scope_of(options);
         self.stacks.options.check_format()?;
         let stack = self.optimized_stack()?;
-        match stack.compact(scope, patience) {
+        match stack.compact(scope, lock_timeout) {
             // Git's words, which its tests compare.
             Err(StackError::Lock(LockError::Held { .. })) => {
                 return Err(Limit::StackLocked.into());
             }
             done => done?,
         };
-        stack.clean(patience)?;
+        stack.clean(lock_timeout)?;
         // Compaction looks at no object, in git neither.
         Ok(Optimized::default())
     }

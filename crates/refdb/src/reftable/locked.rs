@@ -4,8 +4,8 @@ use super::{
     state::ReftableSnapshot,
 };
 use crate::{
-    Error, Limit, Locked, Misuse, Result, Snapshot, TargetView, Why,
-    backend::{Claim, Claims, Intent, LogLine, NewValue, Step, Steps},
+    Error, Limit, Locked, Misuse, RejectionReason, Result, Snapshot, TargetView,
+    backend::{Claim, ClaimKind, Claims, LogLine, NewValue, Step, Steps},
     own_locks::refuse_own,
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -33,7 +33,7 @@ pub struct ReftableLocked {
     pub(super) snapshot: ReftableSnapshot,
     pub(super) additions: BTreeMap<Place, Addition>,
     /// The claims that are refused, by position.
-    refused: Vec<(usize, Why)>,
+    refused: Vec<(usize, RejectionReason)>,
 }
 
 impl ReftableLocked {
@@ -61,7 +61,7 @@ impl ReftableLocked {
                     let refused = too_long(stacks, claims);
                     return Ok(ReftableLocked { stacks: Arc::clone(stacks), snapshot, additions, refused });
                 }
-                Attempt::Busy(held) if is_over(stacks.options.patience(), since) => {
+                Attempt::Busy(held) if is_over(stacks.options.lock_timeout(), since) => {
                     return Err(Error::StackLocked(held));
                 }
                 Attempt::Busy(_) => {
@@ -87,7 +87,7 @@ fn places_of(stacks: &Stacks, claims: &dyn Claims) -> BTreeSet<Place> {
     let mut last: Option<(Place, bool)> = None;
     for claim in claims.iter() {
         let place = stacks.route(claim.name).0;
-        let writes = matches!(claim.intent, Intent::SetDirect | Intent::SetSymbolic);
+        let writes = matches!(claim.kind, ClaimKind::SetDirect | ClaimKind::SetSymbolic);
         if !last.as_ref().is_some_and(|(known, known_writes)| *known == place && *known_writes >= writes) {
             *places.entry(place.clone()).or_default() |= writes;
             last = Some((place, writes));
@@ -97,14 +97,19 @@ fn places_of(stacks: &Stacks, claims: &dyn Claims) -> BTreeSet<Place> {
 }
 
 /// Returns the claims, by position, that would write a ref whose name is too long for an index. Deletions are allowed.
-pub(super) fn too_long(stacks: &Stacks, claims: &dyn Claims) -> Vec<(usize, Why)> {
+pub(super) fn too_long(stacks: &Stacks, claims: &dyn Claims) -> Vec<(usize, RejectionReason)> {
     let max = stacks.options.stack.write.name_max();
     let is_too_long = |claim: &Claim<'_>| {
-        matches!(claim.intent, Intent::SetDirect | Intent::SetSymbolic)
+        matches!(claim.kind, ClaimKind::SetDirect | ClaimKind::SetSymbolic)
             && claim.name.len() > max
             && stacks.route(claim.name).1.len() > max
     };
-    claims.iter().enumerate().filter(|(_, claim)| is_too_long(claim)).map(|(at, _)| (at, Why::TooLarge)).collect()
+    claims
+        .iter()
+        .enumerate()
+        .filter(|(_, claim)| is_too_long(claim))
+        .map(|(at, _)| (at, RejectionReason::TooLarge))
+        .collect()
 }
 
 /// Refuses stacks of different names that lead to the same folder, because the lock of the second would never be free.
@@ -126,7 +131,7 @@ impl Locked for ReftableLocked {
 
     /// A stack is locked as a whole or not at all, so the only claims that are refused are names too long to be
     /// written.
-    fn refused(&self) -> &[(usize, Why)] {
+    fn refused(&self) -> &[(usize, RejectionReason)] {
         &self.refused
     }
 
@@ -210,7 +215,7 @@ impl Locked for ReftableLocked {
     }
 
     fn commit(self: Box<Self>, _: &dyn Steps) -> Result<()> {
-        let patience = self.stacks.options.patience();
+        let lock_timeout = self.stacks.options.lock_timeout();
         let mut due: Vec<Compaction> = Vec::new();
         for addition in self.additions.into_values() {
             due.extend(addition.commit()?.compaction);
@@ -218,7 +223,7 @@ impl Locked for ReftableLocked {
         // The locks are released before the compactions, so that nobody waits for them. If one fails, the refs have
         // changed nevertheless, and the next writer tries again.
         for compaction in due {
-            let _ = compaction.run(patience);
+            let _ = compaction.run(lock_timeout);
         }
         Ok(())
     }
@@ -365,8 +370,8 @@ fn hides_logs(step: &Step<'_>) -> bool {
 }
 
 /// Whether the time for which a lock is waited for has passed since the first attempt.
-fn is_over(patience: LockTimeout, since: Instant) -> bool {
-    match patience {
+fn is_over(lock_timeout: LockTimeout, since: Instant) -> bool {
+    match lock_timeout {
         LockTimeout::None => true,
         LockTimeout::For(limit) => since.elapsed() > limit,
         LockTimeout::Forever => false,
@@ -395,8 +400,9 @@ fn lock_all(stacks: &Stacks, places: &BTreeSet<Place>) -> Result<Attempt> {
             additions.last_key_value().is_none_or(|(last, _)| last < place),
             "locks have one order: {place:?}"
         );
-        let patience = if additions.is_empty() { stacks.options.patience() } else { LockTimeout::For(NEXT_LOCK) };
-        match stacks.stack(place)?.lock(patience) {
+        let lock_timeout =
+            if additions.is_empty() { stacks.options.lock_timeout() } else { LockTimeout::For(NEXT_LOCK) };
+        match stacks.stack(place)?.lock(lock_timeout) {
             Ok(addition) => {
                 additions.insert(place.clone(), addition);
             }

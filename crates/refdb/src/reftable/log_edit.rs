@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Error, Result, Snapshot, Target,
-    backend::{Claim, Intent, NewValue},
+    backend::{Claim, ClaimKind, NewValue},
     log_edit::{Chain, LogJudge, LoggedChange, PruneLogs},
 };
 use bstr::{BStr, ByteSlice};
@@ -75,7 +75,7 @@ impl<'a> Names<'a> {
     }
 
     fn lock(&self) -> Result<ReftableLocked> {
-        let claim = |name: &'a RefName| Claim { name: name.as_bstr(), intent: Intent::Hold };
+        let claim = |name: &'a RefName| Claim { name: name.as_bstr(), kind: ClaimKind::Hold };
         ReftableLocked::lock(self.stacks, &self.names.iter().map(claim).collect::<Vec<_>>())
     }
 }
@@ -210,7 +210,7 @@ impl Plan {
         }
         // If a compaction fails, the next writer tries again.
         for compaction in due {
-            let _ = compaction.run(stacks.options.patience());
+            let _ = compaction.run(stacks.options.lock_timeout());
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ pub struct ReftableOptions {
     /// How tables are read and written, including the hash function.
     pub stack: StackOptions,
     /// How long to wait for the lock of a stack (`reftable.lockTimeout`); `None` for the default of 15 seconds.
-    pub lock_patience: Option<LockTimeout>,
+    pub lock_timeout: Option<LockTimeout>,
     /// Detects, under a lock, that the refs have been migrated to another format.
     pub format: Option<FormatWatch>,
 }
@@ -35,7 +35,7 @@ impl ReftableOptions {
     /// How long to wait for the lock of a stack while no other lock is held. The default is 15 seconds, because git's
     /// default of 100 ms fails under ordinary load. A process holds the lock while it writes one table, so one that
     /// holds it for longer has most likely died.
-    pub(super) fn patience(&self) -> LockTimeout {
-        self.lock_patience.unwrap_or(LockTimeout::For(Duration::from_secs(15)))
+    pub(super) fn lock_timeout(&self) -> LockTimeout {
+        self.lock_timeout.unwrap_or(LockTimeout::For(Duration::from_secs(15)))
     }
 }

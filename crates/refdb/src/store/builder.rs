@@ -113,6 +113,7 @@ impl StoreBuilder {
     }
 
     /// The readers of this process. They are not to see a small batch in part while it becomes loose files.
+    #[doc(hidden)]
     pub fn commit_observer(mut self, observer: Arc<dyn CommitObserver>) -> Self {
         self.commit_observer = Some(observer);
         self
@@ -211,7 +212,7 @@ impl Store {
     /// let store = Store::in_memory();
     /// let id = ObjectId::from_hex(HashKind::Sha1, b"89f3a5c1bd1a1c1a1f2ea2f9b8b9e1e6e8d0b6aa").expect("40 digits");
     /// let mut tx = store.transaction();
-    /// tx.create("HEAD", id)?.message("first");
+    /// tx.create("HEAD", id).message("first");
     /// tx.commit()?;
     /// assert_eq!(store.id_of("refs/heads/main")?, Some(id));
     /// # Ok::<_, refdb::Error>(())

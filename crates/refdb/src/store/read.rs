@@ -1,10 +1,10 @@
 //! Reading refs without a thought for snapshots and cursors.
 
 use super::{Resolved, Store};
-use crate::{Error, RefView, Result};
-use bstr::{BStr, ByteSlice};
+use crate::{Error, RefView, Result, Snapshot};
+use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, RefName, Target};
-use std::ops::ControlFlow;
+use std::{fmt, iter::FusedIterator, ops::ControlFlow};
 
 /// An owned ref: its name and value.
 ///
@@ -54,24 +54,115 @@ impl Ref {
 /// assert_eq!(names, ["refs/heads/a", "refs/heads/b"]);
 /// # Ok::<_, refdb::Error>(())
 /// ```
-#[derive(Debug)]
+#[must_use = "refs are read when they are asked for"]
 pub struct Refs {
-    rows: std::vec::IntoIter<Result<Ref>>,
+    snapshot: Box<dyn Snapshot>,
+    prefix: BString,
+    /// What was read and has not been returned yet.
+    ahead: std::vec::IntoIter<Result<Ref>>,
+    /// The smallest name that has not been read; `None` at the end.
+    next: Option<BString>,
+    /// How many refs are read next.
+    portion: usize,
+    /// Comes after those that were read.
+    failed: Option<Error>,
+}
+
+/// The first refs that are read. A cursor cannot be kept beside its snapshot, so that each portion begins with a new one;
+/// twice as many are read each time.
+const PORTION_MIN: usize = 16;
+
+/// The most refs that are read at once: about 10 MB.
+const PORTION_MAX: usize = 1 << 16;
+
+impl Refs {
+    fn new(snapshot: Box<dyn Snapshot>, prefix: &BStr) -> Self {
+        let next = Some(prefix.to_owned());
+        Refs {
+            snapshot,
+            prefix: prefix.to_owned(),
+            ahead: Vec::new().into_iter(),
+            next,
+            portion: PORTION_MIN,
+            failed: None,
+        }
+    }
+
+    /// Reads the next portion, once the one before has been returned.
+    fn read_ahead(&mut self) {
+        debug_assert!(self.ahead.len() == 0, "what was read has been returned");
+        let Some(from) = self.next.take() else { return };
+        let mut rows = Vec::with_capacity(self.portion);
+        let mut next = None;
+        let walked = each(&*self.snapshot, self.prefix.as_bstr(), from.as_bstr(), &mut |row| {
+            let name = match &row {
+                Ok(view) => view.name,
+                Err(Error::BrokenRef(broken)) => broken.name.as_bstr(),
+                Err(_) => unreachable!("an error that is not about one ref ends the walk"),
+            };
+            let is_full = rows.len() + 1 == self.portion;
+            if is_full {
+                next = Some([name.as_bytes(), b"\0"].concat().into());
+            }
+            rows.push(row.and_then(|view| Ref::of(&view)));
+            if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        self.ahead = rows.into_iter();
+        match walked {
+            Ok(()) => self.next = next,
+            Err(error) => self.failed = Some(error),
+        }
+        self.portion = (2 * self.portion).min(PORTION_MAX);
+    }
 }
 
 impl Iterator for Refs {
     type Item = Result<Ref>;
 
     fn next(&mut self) -> Option<Result<Ref>> {
-        self.rows.next()
+        if self.ahead.len() == 0 {
+            self.read_ahead();
+        }
+        self.ahead.next().or_else(|| self.failed.take().map(Err))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.rows.size_hint()
+        let known = self.ahead.len() + usize::from(self.failed.is_some());
+        (known, self.next.is_none().then_some(known))
     }
 }
 
-impl ExactSizeIterator for Refs {}
+impl FusedIterator for Refs {}
+
+impl fmt::Debug for Refs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refs").field("prefix", &self.prefix).field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+/// Hands the refs that begin with `prefix` to `row`, from the first that is not less than `from`, until it breaks. A ref
+/// whose own file is corrupt is an error among them; each other error ends the walk.
+fn each(
+    snapshot: &dyn Snapshot,
+    prefix: &BStr,
+    from: &BStr,
+    row: &mut dyn FnMut(Result<RefView<'_>>) -> ControlFlow<()>,
+) -> Result<()> {
+    let mut cursor = snapshot.cursor(false)?;
+    cursor.seek(from)?;
+    loop {
+        let flow = match cursor.next() {
+            Ok(Some(view)) if view.name.starts_with(prefix) => row(Ok(view)),
+            Ok(_) => return Ok(()),
+            Err(Error::BrokenRef(broken)) if !broken.name.starts_with(prefix) => return Ok(()),
+            Err(error @ Error::BrokenRef(_)) => row(Err(error)),
+            Err(error) => return Err(error),
+        };
+        if flow.is_break() {
+            return Ok(());
+        }
+    }
+}
 
 impl Store {
     /// One ref; `None` if it does not exist. Symbolic refs are not followed: [`Store::id_of`] does that.
@@ -98,19 +189,25 @@ impl Store {
         })
     }
 
-    /// All refs whose names begin with `prefix`, in order of name. They are read into memory, about 150 bytes each, before
-    /// this returns; [`Store::visit`] is for millions of them.
+    /// All refs whose names begin with `prefix`, in order of name. They are read while the iterator goes on, a few at first
+    /// and later up to 65,536 ahead, about 150 bytes each. [`Store::visit`] is quicker, because it copies nothing.
+    ///
+    /// Reftables are listed as of the moment of this call. Where refs are files, those that change before the iterator
+    /// reaches them are returned with their later values.
     ///
     /// # Errors
     ///
-    /// Those of reading the storage as a whole. A ref whose own file is corrupt is an error among the rows.
+    /// Those of reading the storage as a whole; if such an error occurs behind the first refs, it is the iterator's last
+    /// item. A ref whose own file is corrupt is an error among the items, and others follow.
     pub fn refs(&self, prefix: impl AsRef<[u8]>) -> Result<Refs> {
-        let mut rows = Vec::new();
-        self.each(prefix.as_ref().as_bstr(), &mut |row| {
-            rows.push(row.and_then(|view| Ref::of(&view)));
-            ControlFlow::Continue(())
-        })?;
-        Ok(Refs { rows: rows.into_iter() })
+        let mut refs = Refs::new(self.snapshot()?, prefix.as_ref().as_bstr());
+        refs.read_ahead();
+        match refs.failed.take_if(|_| refs.ahead.len() == 0) {
+            Some(error) => return Err(error),
+            None if refs.ahead.len() == 0 => self.check_is_there()?,
+            None => {}
+        }
+        Ok(refs)
     }
 
     /// Hands all refs whose names begin with `prefix` to `visit`, in order of name, until it breaks. It needs no memory for
@@ -140,35 +237,20 @@ impl Store {
         prefix: impl AsRef<[u8]>,
         mut visit: impl FnMut(Result<RefView<'_>>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
+        let prefix = prefix.as_ref().as_bstr();
         let mut failed = None;
-        self.each(prefix.as_ref().as_bstr(), &mut |row| match visit(row) {
-            Ok(flow) => flow,
-            Err(error) => {
+        let mut is_empty = true;
+        each(&*self.snapshot()?, prefix, prefix, &mut |row| {
+            is_empty = false;
+            visit(row).unwrap_or_else(|error| {
                 failed = Some(error);
                 ControlFlow::Break(())
-            }
+            })
         })?;
-        failed.map_or(Ok(()), Err)
-    }
-
-    fn each(&self, prefix: &BStr, row: &mut dyn FnMut(Result<RefView<'_>>) -> ControlFlow<()>) -> Result<()> {
-        let snapshot = self.snapshot()?;
-        let mut cursor = snapshot.cursor(false)?;
-        cursor.seek(prefix)?;
-        let mut is_empty = true;
-        loop {
-            let flow = match cursor.next() {
-                Ok(Some(view)) if view.name.starts_with(prefix) => row(Ok(view)),
-                Ok(_) => break,
-                Err(Error::BrokenRef(broken)) if !broken.name.starts_with(prefix) => break,
-                Err(error @ Error::BrokenRef(_)) => row(Err(error)),
-                Err(error) => return Err(error),
-            };
-            is_empty = false;
-            if flow.is_break() {
-                break;
-            }
+        match failed {
+            Some(error) => Err(error),
+            None if is_empty => self.check_is_there(),
+            None => Ok(()),
         }
-        if is_empty { self.check_is_there() } else { Ok(()) }
     }
 }

@@ -1,7 +1,7 @@
 //! The usual edits, by name.
 
 use super::{Transaction, TransactionOptions};
-use crate::{Change, Edit, Misuse, Precondition, Result, Target};
+use crate::{Change, Edit, Misuse, Precondition, Target};
 use bstr::BString;
 use refdb_types::{ObjectId, RefName};
 
@@ -26,27 +26,21 @@ impl Transaction<'_> {
     /// A symbolic ref stands for the ref that it leads to, here and in the calls below. If `new` is a refname, the ref
     /// itself becomes symbolic.
     ///
-    /// # Errors
-    ///
-    /// Those of [`Transaction::add`], here and in the calls below.
-    pub fn create(&mut self, name: impl AsRef<[u8]>, new: impl Into<Target>) -> Result<&mut Self> {
+    /// If the edit cannot be added, [`prepare`](Self::prepare) returns the error, which is one of those of
+    /// [`add`](Self::add); this, too, holds for the calls below.
+    pub fn create(&mut self, name: impl AsRef<[u8]>, new: impl Into<Target>) -> &mut Self {
         self.update(name, new, Precondition::MustNotExist)
     }
 
     /// Adds an edit that gives a ref a new value: `tx.update("refs/heads/main", new, was(old))`.
-    pub fn update(
-        &mut self,
-        name: impl AsRef<[u8]>,
-        new: impl Into<Target>,
-        expected: Precondition,
-    ) -> Result<&mut Self> {
+    pub fn update(&mut self, name: impl AsRef<[u8]>, new: impl Into<Target>, expected: Precondition) -> &mut Self {
         let new = new.into();
         let deref = new.symbolic().is_none();
         self.edit(name, Change::Set(new), expected, deref)
     }
 
     /// Adds an edit that removes a ref and its reflog.
-    pub fn delete(&mut self, name: impl AsRef<[u8]>, expected: Precondition) -> Result<&mut Self> {
+    pub fn delete(&mut self, name: impl AsRef<[u8]>, expected: Precondition) -> &mut Self {
         self.edit(name, Change::Delete, expected, true)
     }
 
@@ -54,18 +48,17 @@ impl Transaction<'_> {
     ///
     /// In files the transaction should ask for [`atomic_visibility`](TransactionOptions::atomic_visibility), so that a crash
     /// leaves either the old name or the new one.
-    pub fn rename(&mut self, old: &RefName, new: &RefName, id: ObjectId) -> Result<&mut Self> {
+    pub fn rename(&mut self, old: &RefName, new: &RefName, id: ObjectId) -> &mut Self {
         let plain =
             |name: &RefName, change, expected| Edit { deref: false, ..Edit::new(name.clone(), change, expected) };
-        self.add(plain(old, Change::Delete, was(id)))?;
+        self.add_or_fail(Ok(plain(old, Change::Delete, was(id))));
         let mut edit = plain(new, Change::Set(Target::Direct(id)), Precondition::MustNotExist);
         edit.log.take_over = Some(old.clone());
-        self.add(edit)?;
-        Ok(self)
+        self.add_or_fail(Ok(edit))
     }
 
     /// Adds an edit that changes nothing, and is rejected if the ref is not as expected.
-    pub fn verify(&mut self, name: impl AsRef<[u8]>, expected: Precondition) -> Result<&mut Self> {
+    pub fn verify(&mut self, name: impl AsRef<[u8]>, expected: Precondition) -> &mut Self {
         self.edit(name, Change::Verify, expected, true)
     }
 
@@ -75,16 +68,9 @@ impl Transaction<'_> {
         self
     }
 
-    fn edit(
-        &mut self,
-        name: impl AsRef<[u8]>,
-        change: Change,
-        expected: Precondition,
-        deref: bool,
-    ) -> Result<&mut Self> {
+    fn edit(&mut self, name: impl AsRef<[u8]>, change: Change, expected: Precondition, deref: bool) -> &mut Self {
         let name = name.as_ref();
-        let checked = RefName::new_safe(name).ok_or_else(|| Misuse::BadName(name.into()))?;
-        self.add(Edit { deref, ..Edit::new(checked, change, expected) })?;
-        Ok(self)
+        let checked = RefName::new_safe(name).ok_or_else(|| Misuse::BadName(name.into()).into());
+        self.add_or_fail(checked.map(|name| Edit { deref, ..Edit::new(name, change, expected) }))
     }
 }

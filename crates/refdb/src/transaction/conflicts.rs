@@ -5,7 +5,7 @@ use super::{
     walk::Findings,
 };
 use crate::{
-    Error, Result, Why,
+    Error, RejectionReason, Result,
     backend::{Locked, Snapshot, Standing},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -19,7 +19,7 @@ pub(super) fn conflicts(
     locked: &dyn Locked,
     findings: &Findings,
     allow_replacing: bool,
-) -> Result<BTreeMap<u32, Why>> {
+) -> Result<BTreeMap<u32, RejectionReason>> {
     let mut found = BTreeMap::new();
     for parent in &findings.parent_refs {
         below_a_ref(edits, parent.as_bstr(), &mut found);
@@ -44,7 +44,7 @@ fn above_refs(
     locked: &dyn Locked,
     findings: &Findings,
     allow_replacing: bool,
-    found: &mut BTreeMap<u32, Why>,
+    found: &mut BTreeMap<u32, RejectionReason>,
 ) -> Result<()> {
     for child in &findings.children {
         let mut child = child.clone();
@@ -72,7 +72,7 @@ fn above_refs(
                     Standing::NoFolder => below.iter().any(|at| *at < parent),
                     Standing::Folder => true,
                 };
-                Why::Conflict { with: child.clone(), is_new: false, prevents_lock: is_folder }
+                RejectionReason::Conflict { with: child.clone(), is_new: false, prevents_lock: is_folder }
             });
         }
     }
@@ -87,10 +87,11 @@ impl Item {
     }
 }
 
-fn below_a_ref(edits: &Edits, parent: &BStr, found: &mut BTreeMap<u32, Why>) {
+fn below_a_ref(edits: &Edits, parent: &BStr, found: &mut BTreeMap<u32, RejectionReason>) {
     for &at in &edits.order[edits.below(parent)] {
         if edits.items[at as usize].is_new() {
-            let conflict = || Why::Conflict { with: parent.to_owned(), is_new: false, prevents_lock: false };
+            let conflict =
+                || RejectionReason::Conflict { with: parent.to_owned(), is_new: false, prevents_lock: false };
             found.entry(at).or_insert_with(conflict);
         }
     }
@@ -99,12 +100,16 @@ fn below_a_ref(edits: &Edits, parent: &BStr, found: &mut BTreeMap<u32, Why>) {
 /// Of two items that conflict, among files it is the outer one that cannot happen. The inner one's lock lies in its
 /// way. In reftables it is the one that was added first. Of several inner ones it is each that was added before the
 /// outer one.
-fn below_a_new_item(edits: &Edits, parent: u32, locked: &dyn Locked, found: &mut BTreeMap<u32, Why>) {
+fn below_a_new_item(edits: &Edits, parent: u32, locked: &dyn Locked, found: &mut BTreeMap<u32, RejectionReason>) {
     let below = &edits.order[edits.below(edits.name(parent))];
     let mut inner = below.iter().copied().filter(|child| edits.items[*child as usize].is_new());
     let mut refuse = |item: u32, other: u32, is_folder: bool| {
         let with = || edits.shown(other).to_owned();
-        found.entry(item).or_insert_with(|| Why::Conflict { with: with(), is_new: true, prevents_lock: is_folder });
+        found.entry(item).or_insert_with(|| RejectionReason::Conflict {
+            with: with(),
+            is_new: true,
+            prevents_lock: is_folder,
+        });
     };
     match locked.standing(edits.name(parent)) {
         Standing::NoFiles => inner.for_each(|child| {

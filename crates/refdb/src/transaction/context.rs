@@ -2,6 +2,7 @@ use super::HookSource;
 use crate::{Backend, Misuse, Result};
 use refdb_repo::{LogPolicy, ObjectCheck};
 use refdb_types::{HashKind, Ident};
+use std::fmt;
 
 /// What a transaction needs of the repository around it. A [`Store`](crate::Store) fills it in.
 #[derive(Clone, Copy)]
@@ -20,4 +21,14 @@ pub struct Context<'s> {
     pub hash: HashKind,
     /// Why no ref may be changed: a quarantine, or a bad setting.
     pub forbidden: Option<&'s Misuse>,
+}
+
+impl fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("log_policy", &self.log_policy)
+            .field("hash", &self.hash)
+            .field("forbidden", &self.forbidden)
+            .finish_non_exhaustive()
+    }
 }

@@ -1,4 +1,4 @@
-use crate::{Precondition, TargetView, Why};
+use crate::{Precondition, RejectionReason, TargetView};
 use refdb_types::ObjectId;
 
 /// A ref under the lock.
@@ -10,7 +10,7 @@ pub(super) struct Current<'a> {
 }
 
 /// Holds a ref against what an edit expects of it. Returns what forbids the edit.
-pub(super) fn decide(current: Current<'_>, expects: Precondition<TargetView<'_>>) -> Option<Why> {
+pub(super) fn decide(current: Current<'_>, expects: Precondition<TargetView<'_>>) -> Option<RejectionReason> {
     use Precondition::{Any, ExistingMustMatch, MustExist, MustMatch, MustNotExist};
     let Current { value, resolved } = current;
     debug_assert!(value.is_some() || resolved.is_none(), "a missing ref leads nowhere");
@@ -20,14 +20,14 @@ pub(super) fn decide(current: Current<'_>, expects: Precondition<TargetView<'_>>
     );
     let mismatch = |expected: TargetView<'_>, actual: Option<TargetView<'_>>| {
         let expected = expected.to_target().expect("what an edit expects was a name when it came in");
-        Some(Why::Mismatch { expected, actual: actual.and_then(TargetView::to_target) })
+        Some(RejectionReason::Mismatch { expected, actual: actual.and_then(TargetView::to_target) })
     };
     match (expects, value) {
         (Any, _) | (MustExist, Some(_)) | (MustNotExist | ExistingMustMatch(_), None) => None,
         // Git takes the null id for no value, wherever it stands.
         (MustNotExist, Some(TargetView::Direct(id))) if id.is_null() => None,
-        (MustExist | MustMatch(_), None) => Some(Why::Missing),
-        (MustNotExist, Some(_)) => Some(Why::Exists { is_dangling: resolved.is_none() }),
+        (MustExist | MustMatch(_), None) => Some(RejectionReason::Missing),
+        (MustNotExist, Some(_)) => Some(RejectionReason::Exists { is_dangling: resolved.is_none() }),
         (MustMatch(expected) | ExistingMustMatch(expected), Some(actual)) => {
             let found = match expected {
                 TargetView::Direct(_) => resolved.map(TargetView::Direct),
@@ -51,7 +51,7 @@ mod tests {
     ) -> Option<String> {
         let [given, resolved_name] = ["HEAD", "refs/heads/x"].map(|name| RefName::new(name).unwrap());
         let why = decide(Current { value, resolved }, expects)?;
-        let text = Rejection { given, resolved: resolved_name, why }.to_string();
+        let text = Rejection { given, resolved: resolved_name, reason: why }.to_string();
         Some(text.strip_prefix("cannot lock ref 'HEAD': ").unwrap_or(&text).to_owned())
     }
 

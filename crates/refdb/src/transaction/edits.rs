@@ -1,7 +1,7 @@
 //! The memory of a transaction: a few dozen bytes an edit, names and ids stored once, nothing allocated per edit.
 
 use super::{ids::Ids, message::normalize_message};
-use crate::{Change, Edit, Limit, Precondition, Rejection, Result, Target, TargetView, Why};
+use crate::{Change, Edit, Limit, Precondition, Rejection, RejectionReason, Result, Target, TargetView};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, RefName};
 use std::{collections::BTreeMap, sync::Arc};
@@ -105,13 +105,13 @@ impl Edits {
     }
 
     /// A rejection of this item.
-    pub(super) fn rejection(&self, item: u32, why: Why) -> Rejection {
+    pub(super) fn rejection(&self, item: u32, reason: RejectionReason) -> Rejection {
         let root = self.items[item as usize].root;
         assert!(self.items[root as usize].root == root, "a rejection must name the edit that the caller gave");
         let given = self.shown_name(root);
         // What a symbolic ref on the disk leads to was never checked.
         let resolved = RefName::new_safe(self.shown(item).to_vec()).unwrap_or_else(|| given.clone());
-        Rejection { given, resolved, why }
+        Rejection { given, resolved, reason }
     }
 
     /// The message of all edits that have none of their own.

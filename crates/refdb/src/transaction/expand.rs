@@ -5,7 +5,7 @@ use super::{
     edits::{Action, Edits, Item},
     names::may_be_followed_to,
 };
-use crate::{Backend, Result, Why, backend::TargetView};
+use crate::{Backend, RejectionReason, Result, backend::TargetView};
 use bstr::{BStr, BString, ByteSlice};
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) struct Links {
 }
 
 /// An edit that cannot be followed: the item, and why.
-pub(super) type Unfollowable = (u32, Why);
+pub(super) type Unfollowable = (u32, RejectionReason);
 
 impl Links {
     pub(super) fn learn(&mut self, name: &BStr, target: &BStr) {
@@ -43,11 +43,11 @@ pub(super) fn expand(
         let Some(mut from) = edits.find(name.as_bstr()).filter(|at| (*at as usize) < added) else { continue };
         while let Some(target) = next(edits, from, links) {
             if !may_be_followed_to(target.as_bstr(), options) {
-                unfollowable.push((from, Why::BadTarget { target }));
+                unfollowable.push((from, RejectionReason::BadTarget { target }));
                 break;
             }
             if item_named(edits, added, target.as_bstr()).is_some() {
-                unfollowable.push((from, Why::TargetEdited { target }));
+                unfollowable.push((from, RejectionReason::TargetEdited { target }));
                 break;
             }
             from = edits.follow(from, target.as_bstr())?;
@@ -60,7 +60,7 @@ pub(super) fn expand(
             None => edits.log_also(BStr::new("HEAD"), of)?,
             Some(own) if leads_to(edits, own, of) => {}
             Some(own) => {
-                unfollowable.push((own, Why::ReferentEdited { referent: head.clone() }));
+                unfollowable.push((own, RejectionReason::ReferentEdited { referent: head.clone() }));
             }
         }
     }

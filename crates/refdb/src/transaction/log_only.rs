@@ -8,8 +8,8 @@ use super::{
     normalize_message,
 };
 use crate::{
-    Misuse, Rejection, Result, Step, Why,
-    backend::{Claim, Intent, LogLine, Standing},
+    Misuse, Rejection, RejectionReason, Result, Step,
+    backend::{Claim, ClaimKind, LogLine, Standing},
 };
 use bstr::{BStr, ByteSlice};
 use refdb_types::{ObjectId, RefName};
@@ -38,7 +38,7 @@ pub(crate) fn append_log(
     let mut hook = context.hooks.find()?;
     ask(&mut hook, &Vec::new, HookState::Preparing)?;
     debug_assert!(message.lines().count() <= 1, "an entry is one line");
-    let mut locked = context.backend.lock(&vec![Claim { name: plain, intent: Intent::Hold }])?;
+    let mut locked = context.backend.lock(&vec![Claim { name: plain, kind: ClaimKind::Hold }])?;
     if let Some((_, why)) = locked.refused().first() {
         return Err(Rejection::of(name.clone(), why.clone()).into());
     }
@@ -50,7 +50,7 @@ pub(crate) fn append_log(
     {
         return Err(Rejection::of(
             name.clone(),
-            Why::Conflict { with, is_new: false, prevents_lock: standing == Standing::Folder },
+            RejectionReason::Conflict { with, is_new: false, prevents_lock: standing == Standing::Folder },
         )
         .into());
     }

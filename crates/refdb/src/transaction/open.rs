@@ -6,7 +6,7 @@ use super::{
     prepare::{Preparation, is_branch},
 };
 use crate::{
-    Change, Edit, Limit, Misuse, Rejection, Result, Target, Why,
+    Change, Edit, Error, Limit, Misuse, Rejection, RejectionReason, Result, Target,
     backend::{Locked, Steps},
     own_locks::OwnLocks,
 };
@@ -40,12 +40,15 @@ pub struct Transaction<'s> {
     plan: Plan,
     added: usize,
     rejected: Vec<(usize, Rejection)>,
+    /// The first error of a step that returned none: [`prepare`](Self::prepare) returns it.
+    failed: Option<Error>,
 }
 
 impl<'s> Transaction<'s> {
     /// A transaction without edits.
+    #[doc(hidden)]
     pub fn new(context: Context<'s>, options: TransactionOptions) -> Self {
-        Transaction { plan: Plan::new(context.hash), context, options, added: 0, rejected: Vec::new() }
+        Transaction { plan: Plan::new(context.hash), context, options, added: 0, rejected: Vec::new(), failed: None }
     }
 
     /// Adds an edit. Its position, by which rejections name it, is the number of edits added before.
@@ -92,7 +95,7 @@ impl<'s> Transaction<'s> {
     }
 
     /// The fault of the object that the edit of this ref would set, if it has one. Each distinct object is read once.
-    fn check_object(&mut self, id: &ObjectId, plain: &BStr) -> Result<Option<Why>> {
+    fn check_object(&mut self, id: &ObjectId, plain: &BStr) -> Result<Option<RejectionReason>> {
         debug_assert!(id.kind() == self.context.hash, "an id of another hash was refused: {id}");
         let ids = &mut self.plan.edits.ids;
         let at = ids.intern(id);
@@ -105,10 +108,20 @@ impl<'s> Transaction<'s> {
             }
         };
         Ok(match class {
-            ObjectClass::Missing => Some(Why::NoObject { id: *id }),
-            ObjectClass::Tag(_) | ObjectClass::Other if is_branch(plain) => Some(Why::NotACommit { id: *id }),
+            ObjectClass::Missing => Some(RejectionReason::NoObject { id: *id }),
+            ObjectClass::Tag(_) | ObjectClass::Other if is_branch(plain) => {
+                Some(RejectionReason::NotACommit { id: *id })
+            }
             _ => None,
         })
+    }
+
+    /// Adds an edit, or keeps the error for [`prepare`](Self::prepare) unless there was one before.
+    pub(super) fn add_or_fail(&mut self, edit: Result<Edit>) -> &mut Self {
+        if let Err(error) = edit.and_then(|edit| self.add(edit)) {
+            self.failed.get_or_insert(error);
+        }
+        self
     }
 
     pub(super) fn set_options(&mut self, options: TransactionOptions) {
@@ -144,8 +157,11 @@ impl<'s> Transaction<'s> {
     ///
     /// In [`Mode::Atomic`] the first rejection, and in either mode what prevents the transaction as a whole: the hook, a
     /// ref that is edited twice, a stack or packed-refs that cannot be locked in time, an I/O error. No ref has changed,
-    /// and all locks are released.
+    /// and all locks are released. What [`create`](Self::create) and the calls beside it could not add comes first.
     pub fn prepare(mut self) -> Result<Prepared<'s>> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
         if let Some(why) = self.context.forbidden {
             return Err(why.clone().into());
         }
@@ -219,6 +235,7 @@ impl Prepared<'_> {
     }
 
     /// The changes that the commit will make, ref by ref.
+    #[doc(hidden)]
     pub fn steps(&self) -> &dyn Steps {
         &self.plan
     }

@@ -14,6 +14,7 @@ pub enum Mode {
 
 /// How a transaction treats its edits.
 #[derive(Clone, Copy, Default, Debug)]
+#[non_exhaustive]
 pub struct TransactionOptions {
     /// What a rejected edit means for the others.
     pub mode: Mode,
@@ -43,4 +44,60 @@ pub struct TransactionOptions {
     pub safe_names: bool,
     /// Reject the deletion of HEAD itself, without which git does not recognise the repository. Git deletes it.
     pub keeps_head: bool,
+}
+
+impl TransactionOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        TransactionOptions::default()
+    }
+
+    /// Sets [`TransactionOptions::mode`](#structfield.mode).
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Sets [`TransactionOptions::skip_hook`](#structfield.skip_hook).
+    #[must_use]
+    pub fn skip_hook(mut self, skip_hook: bool) -> Self {
+        self.skip_hook = skip_hook;
+        self
+    }
+
+    /// Sets [`TransactionOptions::allow_replacing_parents`](#structfield.allow_replacing_parents).
+    #[must_use]
+    pub fn allow_replacing_parents(mut self, allow_replacing_parents: bool) -> Self {
+        self.allow_replacing_parents = allow_replacing_parents;
+        self
+    }
+
+    /// Sets [`TransactionOptions::atomic_visibility`](#structfield.atomic_visibility).
+    #[must_use]
+    pub fn atomic_visibility(mut self, atomic_visibility: bool) -> Self {
+        self.atomic_visibility = atomic_visibility;
+        self
+    }
+
+    /// Sets [`TransactionOptions::allow_broken`](#structfield.allow_broken).
+    #[must_use]
+    pub fn allow_broken(mut self, allow_broken: bool) -> Self {
+        self.allow_broken = allow_broken;
+        self
+    }
+
+    /// Sets [`TransactionOptions::safe_names`](#structfield.safe_names).
+    #[must_use]
+    pub fn safe_names(mut self, safe_names: bool) -> Self {
+        self.safe_names = safe_names;
+        self
+    }
+
+    /// Sets [`TransactionOptions::keeps_head`](#structfield.keeps_head).
+    #[must_use]
+    pub fn keeps_head(mut self, keeps_head: bool) -> Self {
+        self.keeps_head = keeps_head;
+        self
+    }
 }

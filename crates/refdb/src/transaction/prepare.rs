@@ -12,8 +12,8 @@ use super::{
     walk::walk,
 };
 use crate::{
-    Error, Limit, Precondition, Reason, Rejection, Result, Why,
-    backend::{Claim, Claims, Intent, Locked, Snapshot, Standing},
+    Error, Limit, Precondition, Rejection, RejectionClass, RejectionReason, Result,
+    backend::{Claim, ClaimKind, Claims, Locked, Snapshot, Standing},
 };
 use bstr::{BStr, ByteSlice};
 use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
@@ -70,11 +70,11 @@ impl<'s> Preparation<'_, 's> {
     fn reject_blocked(&mut self, error: Error) -> Result<()> {
         let edits = &self.plan.edits;
         if let Error::Rejected(rejection) = &error
-            && matches!(rejection.why, Why::Folder { .. })
+            && matches!(rejection.reason, RejectionReason::Folder { .. })
             && self.options.mode == Mode::PerEdit
             && let Some(at) = edits.first_of(rejection.resolved.as_bstr())
         {
-            self.reject_edit(at, rejection.why.clone());
+            self.reject_edit(at, rejection.reason.clone());
             return Ok(());
         }
         Err(self.error_as_given(error))
@@ -126,7 +126,7 @@ impl<'s> Preparation<'_, 's> {
             return Ok(Attempt::LinksMoved);
         }
         // A name that cannot be locked because of another ref does not exist. Git looks at the expected value first.
-        let is_name = |why: &Why| why.reason() == Reason::NameConflict;
+        let is_name = |why: &RejectionReason| why.class() == RejectionClass::NameConflict;
         // Nor can one be locked in whose place another item needs a folder; `conflicts` has the words for it. One by one,
         // that other item may yet be rejected.
         let per_edit = self.options.mode == Mode::PerEdit;
@@ -142,7 +142,7 @@ impl<'s> Preparation<'_, 's> {
             if self.options.allow_broken && is_ref && item.mends_what_is_broken() {
                 continue;
             }
-            let why = Why::Broken { why: broken.why.clone() };
+            let why = RejectionReason::Broken { why: broken.why.clone() };
             match (self.options.allow_broken, self.options.mode) {
                 (true, Mode::PerEdit) => self.reject_edit(*at, why),
                 _ => self.reject(*at, why)?,
@@ -180,7 +180,7 @@ impl<'s> Preparation<'_, 's> {
     }
 
     /// Rejects the items that could not be locked, as far as `is_meant` says and nothing else is wrong with them.
-    fn refuse(&mut self, locked: &dyn Locked, is_meant: impl Fn(&Edits, u32, &Why) -> bool) -> Result<()> {
+    fn refuse(&mut self, locked: &dyn Locked, is_meant: impl Fn(&Edits, u32, &RejectionReason) -> bool) -> Result<()> {
         debug_assert!(self.plan.edits.is_sorted(), "a claim's position is that of its item in the order");
         for (position, why) in locked.refused() {
             let at = self.plan.edits.order[*position];
@@ -197,7 +197,7 @@ impl<'s> Preparation<'_, 's> {
         let Error::Rejected(rejection) = error else { return error };
         let edits = &self.plan.edits;
         match edits.first_of(rejection.resolved.as_bstr()) {
-            Some(at) => edits.rejection(at, rejection.why).into(),
+            Some(at) => edits.rejection(at, rejection.reason).into(),
             None => Error::Rejected(rejection),
         }
     }
@@ -260,7 +260,7 @@ impl<'s> Preparation<'_, 's> {
             };
             let is_heads_end = self.options.keeps_head && item.action == Action::Delete && edits.name(at) == "HEAD";
             if is_heads_end && !item.rejected {
-                self.reject(at, Why::HeadIsKept)?;
+                self.reject(at, RejectionReason::HeadIsKept)?;
                 continue;
             }
             if item.rejected || !is_held {
@@ -268,7 +268,7 @@ impl<'s> Preparation<'_, 's> {
             }
             // Who may mend refs names what the ref itself holds, wherever that leads.
             if resolved.unreadable.contains(&at) && !self.options.allow_broken {
-                self.reject(at, Why::Unreadable)?;
+                self.reject(at, RejectionReason::Unreadable)?;
                 continue;
             }
             let current = Current {
@@ -284,15 +284,15 @@ impl<'s> Preparation<'_, 's> {
     }
 
     /// In an atomic transaction, a rejection is the end. Elsewhere too if it has none of the reasons that git lets pass.
-    fn reject(&mut self, at: u32, why: Why) -> Result<()> {
-        if self.options.mode == Mode::Atomic || why.reason() == Reason::Generic {
+    fn reject(&mut self, at: u32, why: RejectionReason) -> Result<()> {
+        if self.options.mode == Mode::Atomic || why.class() == RejectionClass::Generic {
             return Err(self.plan.edits.rejection(at, why).into());
         }
         self.reject_edit(at, why);
         Ok(())
     }
 
-    fn reject_edit(&mut self, at: u32, why: Why) {
+    fn reject_edit(&mut self, at: u32, why: RejectionReason) {
         assert!(self.options.mode == Mode::PerEdit, "an atomic transaction ends with its first rejection");
         let rejection = self.plan.edits.rejection(at, why);
         let root = self.plan.edits.items[at as usize].root;
@@ -345,13 +345,13 @@ impl Claims for ClaimsOf<'_> {
     fn claim(&self, at: usize) -> Claim<'_> {
         let item = &self.edits.items[self.edits.order[at] as usize];
         debug_assert!(item.old.is_none() && !item.is_broken, "no value is known before the ref is locked");
-        let intent = match item.action {
-            Action::Set(Value::Direct(_)) => Intent::SetDirect,
-            Action::Set(Value::Symbolic(_)) => Intent::SetSymbolic,
-            Action::Delete => Intent::Delete,
-            Action::Verify | Action::LogOnly(_) => Intent::Hold,
+        let kind = match item.action {
+            Action::Set(Value::Direct(_)) => ClaimKind::SetDirect,
+            Action::Set(Value::Symbolic(_)) => ClaimKind::SetSymbolic,
+            Action::Delete => ClaimKind::Delete,
+            Action::Verify | Action::LogOnly(_) => ClaimKind::Hold,
         };
-        Claim { name: self.edits.text(item.name), intent }
+        Claim { name: self.edits.text(item.name), kind }
     }
 }
 

@@ -65,15 +65,16 @@ impl Subject {
     /// Makes a transaction fail soon if another one holds a lock. With refs in memory it does so anyway.
     pub(crate) fn wait_briefly_for_locks(&mut self) {
         let (hash, dir) = (self.repo.hash(), self.repo.git_dir());
-        let patience = Some(LockTimeout::For(Duration::from_millis(100)));
+        let lock_timeout = Some(LockTimeout::For(Duration::from_millis(100)));
         match self.repo.format() {
             RefFormat::Files => {
                 let options = files_options(hash, Fs::real(), dir, dir, self.objects.clone());
-                let options = FilesOptions { ref_lock_timeout: patience, packed_lock_timeout: patience, ..options };
+                let options =
+                    FilesOptions { ref_lock_timeout: lock_timeout, packed_lock_timeout: lock_timeout, ..options };
                 self.backend = Box::new(FilesBackend::new(options));
             }
             RefFormat::Reftable if self.is_in_memory => {}
-            RefFormat::Reftable => self.backend = reftable_backend(hash, Fs::real(), dir, dir, patience),
+            RefFormat::Reftable => self.backend = reftable_backend(hash, Fs::real(), dir, dir, lock_timeout),
         }
     }
 
@@ -203,8 +204,7 @@ impl Subject {
     }
 
     pub(crate) fn transaction(&self, mode: Mode, edits: impl IntoIterator<Item = Edit>) -> Result<Transaction<'_>> {
-        let mut transaction =
-            Transaction::new(self.context(), TransactionOptions { mode, ..TransactionOptions::default() });
+        let mut transaction = Transaction::new(self.context(), TransactionOptions::new().mode(mode));
         edits.into_iter().try_for_each(|edit| transaction.add(edit))?;
         Ok(transaction)
     }
@@ -350,7 +350,7 @@ pub(crate) fn reftable_backend(
     fs: Fs,
     git_dir: &Path,
     common_dir: &Path,
-    lock_patience: Option<LockTimeout>,
+    lock_timeout: Option<LockTimeout>,
 ) -> Box<dyn Maintenance> {
     Box::new(ReftableBackend::new(ReftableOptions {
         fs,
@@ -358,7 +358,7 @@ pub(crate) fn reftable_backend(
         common_dir: common_dir.to_owned(),
         worktree: worktree_id(git_dir, common_dir),
         stack: StackOptions::new(WriteOptions::new(hash)),
-        lock_patience,
+        lock_timeout,
         format: None,
     }))
 }

@@ -1,7 +1,7 @@
 //! Several writers at the same time.
 
 use crate::common::{Subject, at, create, everywhere, set};
-use refdb::{Error, Limit, Reason, transaction::Mode};
+use refdb::{Error, Limit, RejectionClass, transaction::Mode};
 use std::thread;
 
 const THREADS: usize = 3;
@@ -10,7 +10,9 @@ const CHANGES: usize = 4;
 /// Whether a writer that was refused for this reason may try again.
 fn was_in_the_way(error: &Error) -> bool {
     match error {
-        Error::Rejected(rejection) => matches!(rejection.reason(), Reason::IncorrectOldValue | Reason::CreateExists),
+        Error::Rejected(rejection) => {
+            matches!(rejection.class(), RejectionClass::IncorrectOldValue | RejectionClass::CreateExists)
+        }
         Error::StackLocked(_) | Error::Lock(_) => true,
         Error::Limit(limit) => *limit == Limit::Attempts,
         _ => false,

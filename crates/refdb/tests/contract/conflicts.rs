@@ -1,5 +1,5 @@
 use crate::common::{create, delete, everywhere, on_disk, verify};
-use refdb::{Change, Edit, Precondition, Reason, Target, Transaction, TransactionOptions, transaction::Mode};
+use refdb::{Change, Edit, Precondition, RejectionClass, Target, Transaction, TransactionOptions, transaction::Mode};
 use refdb_testkit::RefFormat;
 use refdb_types::RefName;
 
@@ -74,7 +74,7 @@ fn edit_by_edit_one_of_two_conflicting_edits_happens() {
             let edits = names.map(|name| create(name, ids[0]));
             let committed = subject.transaction(Mode::PerEdit, edits).unwrap().commit().unwrap();
             assert_eq!(committed.rejected.len(), 1, "{:?}", committed.rejected);
-            assert_eq!(committed.rejected[0].1.reason(), Reason::NameConflict);
+            assert_eq!(committed.rejected[0].1.class(), RejectionClass::NameConflict);
             subject.verify();
         }
         assert_eq!(subject.git_lists().len(), 2);
@@ -95,10 +95,10 @@ fn edit_by_edit_a_folder_with_other_files_blocks_its_own_ref_alone() {
         }
         let edits = names.each_ref().map(|name| create(name, ids[0]));
         let committed = subject.transaction(Mode::PerEdit, edits).unwrap().commit().unwrap();
-        let rejected: Vec<(usize, Reason)> =
-            committed.rejected.iter().map(|(at, rejection)| (*at, rejection.reason())).collect();
+        let rejected: Vec<(usize, RejectionClass)> =
+            committed.rejected.iter().map(|(at, rejection)| (*at, rejection.class())).collect();
         if subject.repo.format() == RefFormat::Files {
-            assert_eq!(rejected, [(0, Reason::NameConflict), (1, Reason::NameConflict)]);
+            assert_eq!(rejected, [(0, RejectionClass::NameConflict), (1, RejectionClass::NameConflict)]);
             assert_eq!(subject.git_lists(), [format!("refs/heads/free {}", ids[0])]);
         } else {
             assert_eq!(rejected, []);
@@ -125,7 +125,7 @@ fn jgits_callers_may_replace_folders_by_refs() {
         subject.create_refs([("refs/heads/a", ids[0]), ("refs/heads/x/y", ids[0]), ("refs/heads/x/z", ids[0])]);
         // A loose ref is a file where the folder would have to be, even while it is being deleted.
         subject.pack();
-        let options = TransactionOptions { allow_replacing_parents: true, ..TransactionOptions::default() };
+        let options = TransactionOptions::new().allow_replacing_parents(true);
         let commit = |edits: Vec<refdb::Edit>| {
             let mut transaction = Transaction::new(subject.context(), options);
             edits.into_iter().try_for_each(|edit| transaction.add(edit)).unwrap();
@@ -155,11 +155,7 @@ fn a_loose_ref_whose_name_is_not_utf_8_may_be_replaced_by_one_below_it() {
         let ids = subject.commits(1);
         let name = |bytes: &[u8]| RefName::new(bytes.to_vec()).unwrap();
         subject.create_refs([(b"refs/heads/\xff", ids[0])]);
-        let options = TransactionOptions {
-            atomic_visibility: true,
-            allow_replacing_parents: true,
-            ..TransactionOptions::default()
-        };
+        let options = TransactionOptions::new().atomic_visibility(true).allow_replacing_parents(true);
         let mut transaction = Transaction::new(subject.context(), options);
         let set = Change::Set(Target::Direct(ids[0]));
         transaction.add(Edit::new(name(b"refs/heads/\xff"), Change::Delete, Precondition::Any)).unwrap();

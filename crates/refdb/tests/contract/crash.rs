@@ -82,9 +82,9 @@ impl Scene {
             RefFormat::Reftable => {
                 let mut stack = StackOptions::new(WriteOptions::new(HASH));
                 stack.durability = if sync { Durability::Sync } else { Durability::None };
-                let lock_patience = None;
+                let lock_timeout = None;
                 let format = None;
-                let options = ReftableOptions { fs, git_dir, common_dir, worktree, stack, lock_patience, format };
+                let options = ReftableOptions { fs, git_dir, common_dir, worktree, stack, lock_timeout, format };
                 Box::new(ReftableBackend::new(options))
             }
         }
@@ -94,8 +94,7 @@ impl Scene {
         let backend = self.backend(fs, dir, sync);
         let context = Context { backend: &*backend, hooks: &NoHook, committer: &committer, ..self.subject.context() };
         let whole = edits.iter().any(|edit| edit.log.take_over.is_some());
-        let mut transaction =
-            Transaction::new(context, TransactionOptions { atomic_visibility: whole, ..TransactionOptions::default() });
+        let mut transaction = Transaction::new(context, TransactionOptions::new().atomic_visibility(whole));
         edits.iter().try_for_each(|edit| transaction.add(edit.clone()))?;
         transaction.commit().map(drop)
     }
@@ -303,7 +302,7 @@ fn compaction_changes_nothing_wherever_it_is_stopped() {
     let scene = Scene::new(RefFormat::Reftable, false);
     let before = scene.state(scene.start.path());
     let work = |fs: &Fs, dir: &Path| {
-        let options = OptimizeOptions { all: true, prune: true, auto: false, include: Vec::new(), exclude: Vec::new() };
+        let options = OptimizeOptions::new().all(true);
         scene.backend(fs, dir, true).optimize(&options).map(drop)
     };
     let look = |dir: &Path, _: &Crash| assert_eq!(scene.state(dir), before);

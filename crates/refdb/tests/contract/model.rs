@@ -2,7 +2,7 @@
 
 use crate::common::{Subject, rest};
 use refdb::{
-    Change, Edit, Error, HashKind, ObjectId, Precondition, Reason, Target,
+    Change, Edit, Error, HashKind, ObjectId, Precondition, RejectionClass, Target,
     backend::OptimizeOptions,
     transaction::{LogPolicy, Mode},
 };
@@ -60,7 +60,7 @@ fn atomically(subject: &Subject, model: &mut Model, edits: &[ModelEdit]) {
         (Ok(()), Ok(_)) => {}
         (Err(refused), Err(Error::Rejected(rejection))) => {
             let fits = |(at, refusal): &(usize, Refusal)| {
-                edits[*at].name == rejection.resolved && is_same(*refusal, rejection.reason())
+                edits[*at].name == rejection.resolved && is_same(*refusal, rejection.class())
             };
             assert!(refused.iter().any(fits), "{rejection}, but the model refuses {refused:?} of {edits:#?}");
         }
@@ -79,7 +79,7 @@ fn edit_by_edit(subject: &Subject, model: &mut Model, edits: &[ModelEdit]) {
     }
     let committed = subject.transaction(Mode::PerEdit, edits.iter().map(edit)).unwrap().commit().unwrap();
     for (at, rejection) in &committed.rejected {
-        let is_known = refused.iter().any(|(known, refusal)| known == at && is_same(*refusal, rejection.reason()));
+        let is_known = refused.iter().any(|(known, refusal)| known == at && is_same(*refusal, rejection.class()));
         assert!(is_known, "{rejection} for {:?}, but the model says {refused:?}", edits[*at]);
     }
     let is_rejected = |at: usize| committed.rejected.iter().any(|(rejected, _)| *rejected == at);
@@ -103,21 +103,24 @@ fn tidy_up(subject: &Subject, rng: &mut Rng) {
     }
     if rng.one_in(20) {
         let auto = rng.one_in(2);
-        let options = OptimizeOptions { all: true, prune: true, auto, include: Vec::new(), exclude: Vec::new() };
+        let options = OptimizeOptions::new().all(true).auto(auto);
         subject.backend.optimize(&options).unwrap();
     }
 }
 
-fn is_same(refusal: Refusal, reason: Reason) -> bool {
+fn is_same(refusal: Refusal, reason: RejectionClass) -> bool {
     match refusal {
         Refusal::Duplicate => false,
-        Refusal::Exists => reason == Reason::CreateExists,
-        Refusal::Missing => reason == Reason::NonexistentRef,
+        Refusal::Exists => reason == RejectionClass::CreateExists,
+        Refusal::Missing => reason == RejectionClass::NonexistentRef,
         // A symbolic ref that leads nowhere has no object to compare.
         Refusal::Mismatch => {
-            matches!(reason, Reason::IncorrectOldValue | Reason::ExpectedSymref | Reason::NonexistentRef)
+            matches!(
+                reason,
+                RejectionClass::IncorrectOldValue | RejectionClass::ExpectedSymref | RejectionClass::NonexistentRef
+            )
         }
-        Refusal::NameConflict => reason == Reason::NameConflict,
+        Refusal::NameConflict => reason == RejectionClass::NameConflict,
     }
 }
 

@@ -1,5 +1,5 @@
 use crate::common::{With, at, create, delete, everywhere, set, symbolic, verify};
-use refdb::{Precondition, Reason, transaction::Mode};
+use refdb::{Precondition, RejectionClass, transaction::Mode};
 use refdb_testkit::files_below;
 
 #[test]
@@ -131,13 +131,13 @@ fn edit_by_edit_the_possible_ones_happen() {
         ];
         let committed = subject.transaction(Mode::PerEdit, edits).unwrap().commit().unwrap();
         let rejected: Vec<_> =
-            committed.rejected.iter().map(|(at, why)| (*at, why.resolved.to_string(), why.reason())).collect();
+            committed.rejected.iter().map(|(at, why)| (*at, why.resolved.to_string(), why.class())).collect();
         let expected = [
-            (1, "refs/heads/a", Reason::CreateExists),
-            (2, "refs/heads/b", Reason::InvalidNewValue),
-            (3, "refs/heads/a/x", Reason::NameConflict),
-            (4, "refs/heads/none", Reason::NonexistentRef),
-            (5, "refs/heads/m", Reason::IncorrectOldValue),
+            (1, "refs/heads/a", RejectionClass::CreateExists),
+            (2, "refs/heads/b", RejectionClass::InvalidNewValue),
+            (3, "refs/heads/a/x", RejectionClass::NameConflict),
+            (4, "refs/heads/none", RejectionClass::NonexistentRef),
+            (5, "refs/heads/m", RejectionClass::IncorrectOldValue),
         ];
         assert_eq!(rejected, expected.map(|(at, name, why)| (at, name.to_owned(), why)));
         subject.verify();

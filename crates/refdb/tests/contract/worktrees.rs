@@ -86,7 +86,7 @@ fn a_stack_that_stays_locked_does_not_keep_the_other_one_locked() {
     let git_dir = subject.repo.git_dir().to_owned();
     let lock = git_dir.join("worktrees/w1/reftable/tables.list.lock");
     std::fs::write(&lock, "").unwrap();
-    let patient = |patience| reftable_backend(HashKind::Sha1, Fs::real(), &git_dir, &git_dir, Some(patience));
+    let patient = |lock_timeout| reftable_backend(HashKind::Sha1, Fs::real(), &git_dir, &git_dir, Some(lock_timeout));
     subject.backend = patient(LockTimeout::For(Duration::from_millis(300)));
     let edits = || [create("refs/heads/new", ids[0]), create("worktrees/w1/refs/bisect/x", ids[0])];
     let said = subject.commit(edits()).map(drop).unwrap_err().to_string();

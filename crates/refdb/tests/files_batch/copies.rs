@@ -177,10 +177,10 @@ fn qualified_name(content: &[u8], boot: &str) -> Vec<u8> {
         Ok(text) => text.replace(boot_id().unwrap(), boot).into_bytes(),
         Err(_) => text.to_vec(),
     };
-    let Some(intent) = record_of(content) else { return renamed(content) };
+    let Some(journal) = record_of(content) else { return renamed(content) };
     let mut slot = renamed(&content[..RECORD_AT]);
     slot.resize(RECORD_AT, 0);
-    slot.extend(JournalEntry { boot: boot.into(), ..intent }.encode());
+    slot.extend(JournalEntry { boot: boot.into(), ..journal }.encode());
     slot.resize(content.len(), 0);
     slot
 }

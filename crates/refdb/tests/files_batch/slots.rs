@@ -107,7 +107,7 @@ fn a_slot_holds_nothing_but_whole_records() {
     let slot = slots(dir).remove(0).0;
     let empty = std::fs::read(&slot).unwrap();
     assert!(empty.len() == 4096 && empty[512..].iter().all(|byte| *byte == 0));
-    let record = intent(&[(LOOSE, Some(ids[0]), ids[1]), (PACKED, Some(ids[0]), ids[2])]).encode();
+    let record = journal(&[(LOOSE, Some(ids[0]), ids[1]), (PACKED, Some(ids[0]), ids[2])]).encode();
     let with = |record: &[u8]| [&empty[..512], record, &empty[512 + record.len()..]].concat();
     let harmed = [&record[..10], b"?", &record[11..]].concat();
     for (content, is_record) in [(&record[..], true), (&record[..99], false), (&harmed, true)] {

@@ -4,9 +4,9 @@
 
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
-    Backend, Cursor, Error, HashKind, Misuse, ObjectError, ObjectId, Probe, RefName, Rejection, Result, Snapshot, Step,
-    Target, TargetView, Why,
-    backend::{Answers, Claim, Claims, Intent, LogLine, NewValue, OptimizeOptions, Peeled, Steps},
+    Backend, Cursor, Error, HashKind, Misuse, ObjectError, ObjectId, Probe, RefName, Rejection, RejectionReason,
+    Result, Snapshot, Step, Target, TargetView,
+    backend::{Answers, Claim, ClaimKind, Claims, LogLine, NewValue, OptimizeOptions, Peeled, Steps},
     files::{FilesBackend, FilesOptions, TakenOver},
     transaction::{ObjectCheck, ObjectClass},
 };
@@ -31,12 +31,12 @@ pub(crate) fn read(dir: &Path) -> Refs {
 }
 
 /// A server's store that writes small batches as loose files.
-pub(crate) fn batching(fs: &Fs, dir: &Path, sync: bool, patience: Duration) -> FilesBackend {
+pub(crate) fn batching(fs: &Fs, dir: &Path, sync: bool, lock_timeout: Duration) -> FilesBackend {
     FilesBackend::new(FilesOptions {
         sync,
         loose_batches_from: Some(0),
-        ref_lock_timeout: Some(LockTimeout::For(patience)),
-        packed_lock_timeout: Some(LockTimeout::For(patience)),
+        ref_lock_timeout: Some(LockTimeout::For(lock_timeout)),
+        packed_lock_timeout: Some(LockTimeout::For(lock_timeout)),
         ..options(fs.clone().signing_locks(), dir, HashKind::Sha1)
     })
 }
@@ -74,8 +74,8 @@ pub(crate) fn options(fs: Fs, git_dir: &Path, hash: HashKind) -> FilesOptions {
 pub(crate) fn backend(repo: &Repo) -> FilesBackend {
     let mut options = options(Fs::real(), repo.git_dir(), repo.hash());
     // Races shall not be lost because the machine has much else to do.
-    let patience = Some(LockTimeout::For(Duration::from_secs(300)));
-    (options.ref_lock_timeout, options.packed_lock_timeout) = (patience, patience);
+    let lock_timeout = Some(LockTimeout::For(Duration::from_secs(300)));
+    (options.ref_lock_timeout, options.packed_lock_timeout) = (lock_timeout, lock_timeout);
     FilesBackend::new(options)
 }
 
@@ -179,7 +179,7 @@ pub(crate) fn link(name: impl Into<String>, target: &str) -> Wish {
     Wish { name: name.into(), new: Some(target), create: false, log: None }
 }
 
-pub(crate) fn rejection(name: &str, why: Why) -> Error {
+pub(crate) fn rejection(name: &str, why: RejectionReason) -> Error {
     match RefName::new(name) {
         Ok(name) => Rejection::of(name, why).into(),
         Err(_) => Misuse::BadName(name.into()).into(),
@@ -221,12 +221,12 @@ fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<(
     let claims: Vec<Claim<'_>> = wishes
         .iter()
         .map(|wish| {
-            let intent = match &wish.new {
-                Some(Target::Direct(_)) => Intent::SetDirect,
-                Some(Target::Symbolic(_)) => Intent::SetSymbolic,
-                None => Intent::Delete,
+            let kind = match &wish.new {
+                Some(Target::Direct(_)) => ClaimKind::SetDirect,
+                Some(Target::Symbolic(_)) => ClaimKind::SetSymbolic,
+                None => ClaimKind::Delete,
             };
-            Claim { name: wish.name.as_bytes().as_bstr(), intent }
+            Claim { name: wish.name.as_bytes().as_bstr(), kind }
         })
         .collect();
     let mut locked = backend.lock(&Wishes { claims, atomic_visibility: whole })?;
@@ -239,7 +239,7 @@ fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<(
     locked.snapshot().probe(&mut probes, &mut seen)?;
     if let Some((probe, child)) = seen.below.first().filter(|(probe, _)| wishes[*probe].new.is_some()) {
         let with = child.as_str().into();
-        return Err(rejection(names[*probe], Why::Conflict { with, is_new: false, prevents_lock: false }));
+        return Err(rejection(names[*probe], RejectionReason::Conflict { with, is_new: false, prevents_lock: false }));
     }
     let mut parents: Vec<String> = Vec::new();
     for wish in wishes.iter().filter(|wish| wish.new.is_some()) {
@@ -252,7 +252,7 @@ fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<(
     locked.snapshot().probe(&mut probes, &mut found)?;
     if let Some(at) = found.values.iter().position(Option::is_some) {
         let with = parents[at].as_str().into();
-        return Err(rejection(&parents[at], Why::Conflict { with, is_new: false, prevents_lock: false }));
+        return Err(rejection(&parents[at], RejectionReason::Conflict { with, is_new: false, prevents_lock: false }));
     }
     let ident =
         Ident { name: "A".into(), email: "a@example.com".into(), time_seconds: 1_700_000_000, offset_decimal: 0 };
@@ -267,7 +267,7 @@ fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<(
             Target::Symbolic(name) => TargetView::Symbolic(name.as_bstr()),
         });
         if wish.create && old.is_some() {
-            return Err(rejection(&wish.name, Why::Exists { is_dangling: false }));
+            return Err(rejection(&wish.name, RejectionReason::Exists { is_dangling: false }));
         }
         let log = wish.log.as_ref().map(|message| LogLine {
             old: value.as_ref().and_then(Target::id).unwrap_or(null),
@@ -311,7 +311,7 @@ impl Answers for Seen {
 }
 
 pub(crate) fn pack_all() -> OptimizeOptions {
-    OptimizeOptions { all: true, prune: true, auto: false, include: Vec::new(), exclude: Vec::new() }
+    OptimizeOptions::new().all(true)
 }
 
 /// The files below a folder that are locks or belong to an unfinished write.

@@ -28,7 +28,7 @@ pub(crate) fn testkit_format(format: RefFormat) -> refdb_testkit::RefFormat {
 
 /// Migrates the repository in this folder, through `fs`.
 pub(crate) fn migrate(fs: &Fs, dir: &Path, to: RefFormat) -> Result<Migrated> {
-    let options = MigrateOptions { to, reflogs: true, dry_run: false };
+    let options = MigrateOptions::new(to);
     Store::builder(dir).fs(fs.clone()).open()?.migrate(&options, &mut |_| {})
 }
 

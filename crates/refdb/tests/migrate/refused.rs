@@ -162,17 +162,11 @@ fn a_store_that_was_opened_before_writes_nothing_afterwards() {
         let before = state(repo.git_dir());
         for name in ["refs/heads/new", "refs/tags/new", "refs/new", "NEW_HEAD"] {
             let mut tx = store.transaction();
-            tx.create(name, id).unwrap();
+            tx.create(name, id);
             assert!(tx.commit().unwrap_err().to_string().contains("were migrated from"), "{name}");
         }
         assert!(store.find("refs/heads/none").unwrap_err().to_string().contains("were migrated from"));
-        let options = refdb::backend::OptimizeOptions {
-            all: true,
-            prune: true,
-            auto: false,
-            include: Vec::new(),
-            exclude: Vec::new(),
-        };
+        let options = refdb::backend::OptimizeOptions::new().all(true);
         assert!(store.optimize(&options).is_err());
         assert_eq!(state(repo.git_dir()), before);
         assert_clean(repo.git_dir());
@@ -184,7 +178,7 @@ fn a_dry_run_changes_nothing_and_leaves_what_git_can_read() {
     for from in [RefFormat::Files, RefFormat::Reftable] {
         let repo = scene(from, HashKind::Sha1);
         let before = state(repo.git_dir());
-        let options = MigrateOptions { to: crate::common::other(from), reflogs: true, dry_run: true };
+        let options = MigrateOptions::new(crate::common::other(from)).dry_run(true);
         let store = Store::open(repo.git_dir()).unwrap();
         let folder = store.migrate(&options, &mut |_| {}).unwrap().folder.unwrap();
         assert_eq!(state(repo.git_dir()), before);

@@ -39,21 +39,21 @@ pub struct Addition {
 }
 
 impl Stack {
-    /// Locks the stack for an addition, waiting as `patience` says, and reads the list again.
+    /// Locks the stack for an addition, waiting for the time of `lock_timeout` at most, and reads the list again.
     ///
     /// If other processes have written since the last addition of this open stack, it first pauses for up to a
     /// millisecond so that they get the lock, too.
     ///
     /// # Errors
     ///
-    /// [`StackError::Lock`] if the lock is held for longer than `patience`, and errors of reading the list and its
+    /// [`StackError::Lock`] if the lock is held for longer than `lock_timeout`, and errors of reading the list and its
     /// tables.
-    pub fn lock(&self, patience: LockTimeout) -> Result<Addition, StackError> {
+    pub fn lock(&self, lock_timeout: LockTimeout) -> Result<Addition, StackError> {
         let pause = self.backoff().pause(Instant::now());
-        if !pause.is_zero() && patience != LockTimeout::None {
+        if !pause.is_zero() && lock_timeout != LockTimeout::None {
             std::thread::sleep(pause);
         }
-        let lock = self.lock_list(patience)?;
+        let lock = self.lock_list(lock_timeout)?;
         self.locked(lock)
     }
 
@@ -276,7 +276,7 @@ impl Addition {
         debug_assert!(inputs.len() >= 2, "one table alone is merged already");
         let mut merged = NewTable::under_lock(&self.stack, min, max);
         let written =
-            write_merged(&merge(inputs)?, self.stack.options().write, (min, max), start == 0, None, &mut merged);
+            write_merged(&merge(inputs)?, self.stack.options().write, min..=max, start == 0, None, &mut merged);
         let written = written.and_then(|summary| {
             if has_records(summary) {
                 merged.write_out()?;

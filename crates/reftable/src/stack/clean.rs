@@ -63,13 +63,13 @@ impl Stack {
     /// Removes the [leftovers](Self::leftovers) that are older than [`LEFTOVER_AGE`], and returns them. The locks of
     /// listed tables stay.
     ///
-    /// This locks the list, waiting as `patience` says.
+    /// This locks the list, waiting for the time of `lock_timeout` at most.
     ///
     /// # Errors
     ///
     /// If the list cannot be locked or read, or a file cannot be removed.
-    pub fn clean(&self, patience: LockTimeout) -> Result<Vec<Leftover>, StackError> {
-        let lock = self.lock_list(patience)?;
+    pub fn clean(&self, lock_timeout: LockTimeout) -> Result<Vec<Leftover>, StackError> {
+        let lock = self.lock_list(lock_timeout)?;
         let mut removed = Vec::new();
         for leftover in self.leftovers()? {
             if leftover.age > LEFTOVER_AGE {

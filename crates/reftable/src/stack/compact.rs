@@ -1,7 +1,7 @@
 use super::{Listed, NewTable, Snapshot, Stack, StackError, TableName, options::NEW_FILE_MODE, snapshot::merge};
 use crate::{LogFit, LogRecord, LogValue, Merged, Sink, Summary, TableWriter, WriteOptions};
 use refdb_vfs::{Lock, LockError, LockTimeout, interrupt};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// The maximum number of compactions by other processes that are waited for, one after the other.
 const WAITS_MAX: usize = 100;
@@ -75,17 +75,17 @@ pub(super) enum Claim {
 impl Stack {
     /// Merges the tables in `scope` into one.
     ///
-    /// The list is locked at the beginning and at the end, each time waiting as `patience` says; in between other
+    /// The list is locked at the beginning and at the end, each time waiting for the time of `lock_timeout` at most; in between other
     /// processes can add tables. With [`Scope::All`] compactions by other processes are waited for.
     ///
     /// # Errors
     ///
     /// If a lock cannot be acquired, a table cannot be read or written, or a ref does not fit into a block
     /// ([`StackError::RefsTooLarge`]). The stack is unchanged then, except after [`StackError::NotDurable`].
-    pub fn compact(&self, scope: Scope, patience: LockTimeout) -> Result<Compacted, StackError> {
-        match self.claim_compaction(scope, patience)? {
+    pub fn compact(&self, scope: Scope, lock_timeout: LockTimeout) -> Result<Compacted, StackError> {
+        match self.claim_compaction(scope, lock_timeout)? {
             None => Ok(Compacted::NotNeeded),
-            Some(compaction) => compaction.run(patience),
+            Some(compaction) => compaction.run(lock_timeout),
         }
     }
 
@@ -109,14 +109,14 @@ impl Stack {
         Ok((snapshot, range))
     }
 
-    fn claim_compaction(&self, scope: Scope, patience: LockTimeout) -> Result<Option<Compaction>, StackError> {
+    fn claim_compaction(&self, scope: Scope, lock_timeout: LockTimeout) -> Result<Option<Compaction>, StackError> {
         let unwritable = match scope {
             Scope::All(None) => self.single_unwritable()?,
             _ => None,
         };
         let mut waits_left = WAITS_MAX;
         loop {
-            let list_lock = self.lock_list(patience)?;
+            let list_lock = self.lock_list(lock_timeout)?;
             let snapshot = self.reload()?;
             let tables = snapshot.tables();
             let claimed = match scope {
@@ -142,7 +142,7 @@ impl Stack {
             // again.
             let table = path.with_extension("");
             list_lock.release()?;
-            Lock::acquire(self.fs(), &table, NEW_FILE_MODE, patience)?.release()?;
+            Lock::acquire(self.fs(), &table, NEW_FILE_MODE, lock_timeout)?.release()?;
         }
     }
 
@@ -216,23 +216,23 @@ impl Compaction {
         Ok(Some(Compaction { stack: stack.clone(), inputs, with_oldest: start == 0, expiry: None, locks }))
     }
 
-    /// Merges the tables, then locks the list, waiting as `patience` says, and replaces them with the new table.
+    /// Merges the tables, then locks the list, waiting for the time of `lock_timeout` at most, and replaces them with the new table.
     ///
     /// # Errors
     ///
     /// As for [`Stack::compact`].
-    pub fn run(self, patience: LockTimeout) -> Result<Compacted, StackError> {
+    pub fn run(self, lock_timeout: LockTimeout) -> Result<Compacted, StackError> {
         let Compaction { stack, inputs, with_oldest, expiry, locks } = self;
         let (min, max) = limits(&inputs);
         let mut output = NewTable::without_lock(&stack, min, max);
         let write = stack.options().write;
-        let summary = write_merged(&merge(&inputs)?, write, (min, max), with_oldest, expiry, &mut output)?;
+        let summary = write_merged(&merge(&inputs)?, write, min..=max, with_oldest, expiry, &mut output)?;
         let mut output = (summary.refs + summary.logs > 0).then_some(output);
         if let Some(output) = &mut output {
             output.write_out()?;
         }
 
-        let list_lock = stack.lock_list(patience)?;
+        let list_lock = stack.lock_list(lock_timeout)?;
         let mut tables = stack.reload()?.tables().to_vec();
         let Some(at) = find(&inputs, &tables).filter(|&at| at == 0 || !with_oldest) else {
             return Ok(Compacted::Overtaken);
@@ -290,12 +290,12 @@ pub(super) fn limits(tables: &[Listed]) -> (u64, u64) {
 pub(super) fn write_merged(
     merged: &Merged,
     options: WriteOptions,
-    (min, max): (u64, u64),
+    update_indexes: RangeInclusive<u64>,
     with_oldest: bool,
     expiry: Option<LogExpiry>,
     sink: &mut impl Sink,
 ) -> Result<Summary, StackError> {
-    let mut writer = TableWriter::new(options, min, max, sink)?;
+    let mut writer = TableWriter::new(options, *update_indexes.start(), *update_indexes.end(), sink)?;
     let mut refs = merged.refs();
     let mut checkpoint = Checkpoint::default();
     while let Some(record) = refs.next_with_tombstones()? {

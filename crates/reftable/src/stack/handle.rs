@@ -95,8 +95,8 @@ impl Stack {
         if known.list().is_current(self.fs(), self.list_path())? { Ok(known) } else { self.reload() }
     }
 
-    pub(super) fn lock_list(&self, patience: LockTimeout) -> Result<Lock, StackError> {
-        Ok(Lock::acquire(self.fs(), self.list_path(), NEW_FILE_MODE, patience)?)
+    pub(super) fn lock_list(&self, lock_timeout: LockTimeout) -> Result<Lock, StackError> {
+        Ok(Lock::acquire(self.fs(), self.list_path(), NEW_FILE_MODE, lock_timeout)?)
     }
 
     /// Writes the new list into the lock file, renames that into place, and publishes `tables` to the readers of this

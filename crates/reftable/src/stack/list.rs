@@ -6,6 +6,7 @@ pub(super) const LIST_FILE: &str = "tables.list";
 
 /// What is wrong with a `tables.list`. The line is counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ListFault {
     /// The line contains a slash or a NUL byte, or is `.` or `..`.
     #[error("line {0} cannot name a table")]

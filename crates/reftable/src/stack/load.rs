@@ -36,6 +36,14 @@ fn read_start(file: &File, bytes: &mut [u8]) -> Result<usize, Error> {
     Ok(len)
 }
 
+/// What became of the tables of a list.
+enum Opened {
+    /// They are open.
+    All(Vec<Listed>),
+    /// The file of this one does not exist.
+    Missing(TableName),
+}
+
 impl Stack {
     /// Reads the list and opens those of its tables that `known` does not have.
     ///
@@ -56,30 +64,25 @@ impl Stack {
             let names = list::table_names(&file.content)
                 .map_err(|fault| StackError::List { list: self.list_path().to_owned(), fault })?;
             match self.open_all(names, &mut opened)? {
-                Ok(tables) => {
+                Opened::All(tables) => {
                     let merged = merge(&tables)?;
                     return Ok(Snapshot::new(sequence, file, tables, merged));
                 }
-                Err(table)
+                Opened::Missing(table)
                     if before.as_ref() == Some(&file.content)
                         || since.get_or_insert_with(Instant::now).elapsed() >= CHANGING_MAX =>
                 {
                     return Err(StackError::MissingTable { list: self.list_path().to_owned(), table });
                 }
-                Err(_) => before = Some(file.content),
+                Opened::Missing(_) => before = Some(file.content),
             }
             // The list changes faster than its tables can be opened. The pause lets the running compaction finish.
             std::thread::sleep(Duration::from_micros(50));
         }
     }
 
-    /// Returns the named tables, from `opened` where they are there; tables that have to be opened are added to it. The
-    /// inner error is the name of a table whose file does not exist.
-    fn open_all(
-        &self,
-        names: Vec<TableName>,
-        opened: &mut Vec<Listed>,
-    ) -> Result<Result<Vec<Listed>, TableName>, StackError> {
+    /// Returns the named tables, from `opened` where they are there; tables that have to be opened are added to it.
+    fn open_all(&self, names: Vec<TableName>, opened: &mut Vec<Listed>) -> Result<Opened, StackError> {
         let mut tables = Vec::with_capacity(names.len());
         for (at, name) in names.into_iter().enumerate() {
             // Most tables keep their position in the list.
@@ -94,14 +97,14 @@ impl Stack {
                         opened.push(Listed { name: name.clone(), table: Arc::clone(&table) });
                         Listed { name, table }
                     }
-                    Err(OpenError::Vanished) => return Ok(Err(name)),
+                    Err(OpenError::Vanished) => return Ok(Opened::Missing(name)),
                     Err(OpenError::Failed(error)) => return Err(error),
                 },
             };
             debug_assert!(listed.table.name().ends_with(listed.name.as_bstr()), "a table is the file of its name");
             tables.push(listed);
         }
-        Ok(Ok(tables))
+        Ok(Opened::All(tables))
     }
 
     fn open_table(&self, name: &TableName) -> Result<Arc<Table>, OpenError> {

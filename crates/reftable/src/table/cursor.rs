@@ -1,4 +1,4 @@
-use super::{Block, BlockLoader, Table};
+use super::{Block, BlockLoader, Loaded, Table};
 use crate::{
     Error, Fault, Result,
     block::{first_key, restart_from, restart_offset},
@@ -239,7 +239,7 @@ impl<R: Records> Cursor<R> {
     /// Moves to the first record of the block at `position`. Returns `false`, and is at the end, if the section ends
     /// there.
     fn enter(&mut self, position: u64) -> Result<bool> {
-        if self.load(position)?.is_err() {
+        if self.load(position)?.is_some() {
             self.be(At::End);
             return Ok(false);
         }
@@ -293,7 +293,7 @@ impl<R: Records> Cursor<R> {
             }
         }
         if low == block.layout.restart_count {
-            let next = self.loader.load_if(&self.table, block.next, R::BLOCK)?.and_then(Result::ok);
+            let next = self.loader.load_if(&self.table, block.next, R::BLOCK)?.and_then(Loaded::block);
             return next.map_or(Ok(()), |next| self.check_begins_behind(&next));
         }
         let offset = offset_of(low).unwrap_or(self.after);
@@ -304,25 +304,25 @@ impl<R: Records> Cursor<R> {
         }
     }
 
-    /// Makes the block at `position` the current one, without a current record. If that block has another kind, the
-    /// inner error is its kind, or 0 if there is no block, and the position is unknown.
-    pub(super) fn load(&mut self, position: u64) -> Result<Result<(), u8>> {
+    /// Makes the block at `position` the current one, without a current record. If that block has another kind,
+    /// returns it, or 0 if there is no block, and the position is unknown.
+    pub(super) fn load(&mut self, position: u64) -> Result<Option<u8>> {
         self.loader.recycle(self.block.take());
         self.be(At::Lost);
         match self.loader.load_if(&self.table, position, R::BLOCK)? {
-            Some(Ok(block)) => {
+            Some(Loaded::Block(block)) => {
                 self.stand_before(block);
-                Ok(Ok(()))
+                Ok(None)
             }
-            Some(Err(kind)) => Ok(Err(kind as u8)),
-            None => Ok(Err(0)),
+            Some(Loaded::Other(kind)) => Ok(Some(kind as u8)),
+            None => Ok(Some(0)),
         }
     }
 
     /// Moves to the first record of the block at `position`; fails if there is no block of this kind.
     pub(crate) fn step_into(&mut self, position: u64) -> Result<bool> {
         self.floor_is_set = false;
-        if let Err(found) = self.load(position)? {
+        if let Some(found) = self.load(position)? {
             return Err(wrong_kind(&self.table, position, R::BLOCK, found));
         }
         self.key.clear();
@@ -364,7 +364,7 @@ impl<R: Records> Cursor<R> {
                 };
             }
             let position = self.block.as_ref().map_or(u64::MAX, |block| block.next);
-            let next = self.loader.load_if(&self.table, position, R::BLOCK)?.and_then(Result::ok);
+            let next = self.loader.load_if(&self.table, position, R::BLOCK)?.and_then(Loaded::block);
             match next {
                 Some(next) if self.begins_at_or_before(&next, wanted)? => {
                     if hops == 0 {

@@ -1,5 +1,5 @@
 use super::{
-    BlockLoader, Table,
+    BlockLoader, Loaded, Table,
     cursor::{Cursor, wrong_kind},
 };
 use crate::{Fault, Result, format::BlockKind, record::IndexRecords};
@@ -27,13 +27,13 @@ impl IndexWalk {
         if ahead && self.index.is_on_record() && (self.index.key() >= wanted || self.index.search_block(wanted)?) {
             return Ok(Some(self.index.value().position));
         }
-        if let Err(found) = self.index.load(root)? {
+        if let Some(found) = self.index.load(root)? {
             return Err(wrong_kind(&self.table, root, BlockKind::Index, found));
         }
         // C git can leave several root blocks.
         while !self.index.search_block(wanted)? {
             let next = self.index.block().map_or(u64::MAX, |block| block.next);
-            if self.index.load(next)?.is_err() {
+            if self.index.load(next)?.is_some() {
                 return Ok(None);
             }
         }
@@ -41,12 +41,10 @@ impl IndexWalk {
             debug_assert!(self.index.is_on_record() && self.index.key() >= wanted, "the entry leads to the wanted key");
             let position = self.index.value().position;
             match self.loader.load_if(&self.table, position, BlockKind::Index)? {
-                Some(Err(found)) if found == kind => return Ok(Some(position)),
-                Some(Ok(below)) => self.index.stand_before(below),
-                other => {
-                    let found = other.and_then(|block| block.err()).map_or(0, |kind| kind as u8);
-                    return Err(wrong_kind(&self.table, position, kind, found));
-                }
+                Some(Loaded::Other(found)) if found == kind => return Ok(Some(position)),
+                Some(Loaded::Block(below)) => self.index.stand_before(below),
+                Some(Loaded::Other(found)) => return Err(wrong_kind(&self.table, position, kind, found as u8)),
+                None => return Err(wrong_kind(&self.table, position, kind, 0)),
             }
             if !self.index.search_block(wanted)? {
                 return Err(self.table.corrupt(position, Fault::IndexPromise));

@@ -64,6 +64,24 @@ impl Block {
     }
 }
 
+/// What lies at a position where a block of some kind was asked for.
+pub(crate) enum Loaded<B> {
+    /// A block of that kind.
+    Block(B),
+    /// A block of this other kind, which was not read.
+    Other(BlockKind),
+}
+
+impl<B> Loaded<B> {
+    /// The block, if it is of the kind that was asked for.
+    pub(crate) fn block(self) -> Option<B> {
+        match self {
+            Loaded::Block(block) => Some(block),
+            Loaded::Other(_) => None,
+        }
+    }
+}
+
 impl BlockLoader {
     /// Takes back the memory of a block that is no longer needed.
     pub(crate) fn recycle(&mut self, block: Option<Block>) {
@@ -72,14 +90,8 @@ impl BlockLoader {
         }
     }
 
-    /// Reads the block at `position`. Returns its kind instead if that is not `kind`, and `None` if the blocks end
-    /// there.
-    pub(crate) fn load_if(
-        &mut self,
-        table: &Table,
-        position: u64,
-        kind: BlockKind,
-    ) -> Result<Option<Result<Block, BlockKind>>> {
+    /// Reads the block at `position` if it is of this kind. Returns `None` if the blocks end there.
+    pub(crate) fn load_if(&mut self, table: &Table, position: u64, kind: BlockKind) -> Result<Option<Loaded<Block>>> {
         if position >= table.blocks_end {
             return Ok(None);
         }
@@ -88,7 +100,7 @@ impl BlockLoader {
             Source::Mapped(_) | Source::Memory(_) => self.load_mapped(table, position, kind),
         };
         debug_assert!(
-            !matches!(&loaded, Ok(Ok(block)) if block.layout.kind != kind || block.next <= position),
+            !matches!(&loaded, Ok(Loaded::Block(block)) if block.layout.kind != kind || block.next <= position),
             "a block is of the kind asked for, and the next one lies behind it"
         );
         loaded.map(Some)
@@ -102,14 +114,14 @@ impl BlockLoader {
         if let Source::Paged(paged) = &table.source {
             // If an index block is asked for, a block of any kind is read and kept.
             let cached = match self.cached(table, paged, position, BlockKind::Index)? {
-                Ok(cached) => cached,
-                Err(kind) => return self.load_if(table, position, kind).map(|block| block.and_then(Result::ok)),
+                Loaded::Block(cached) => cached,
+                Loaded::Other(kind) => return Ok(self.load_if(table, position, kind)?.and_then(Loaded::block)),
             };
             return Ok(Some(Block { layout: cached.layout, position, next: cached.next, data: Data::Cached(cached) }));
         }
         match self.load_mapped(table, position, BlockKind::Ref)? {
-            Ok(block) => Ok(Some(block)),
-            Err(kind) => self.load_mapped(table, position, kind).map(Result::ok),
+            Loaded::Block(block) => Ok(Some(block)),
+            Loaded::Other(kind) => self.load_mapped(table, position, kind).map(Loaded::block),
         }
     }
 
@@ -118,20 +130,20 @@ impl BlockLoader {
         self.has_read
     }
 
-    fn load_mapped(&mut self, table: &Table, position: u64, kind: BlockKind) -> Result<Result<Block, BlockKind>> {
+    fn load_mapped(&mut self, table: &Table, position: u64, kind: BlockKind) -> Result<Loaded<Block>> {
         let bytes = table.source.whole().unwrap_or_default();
         let bytes = &bytes[position as usize..table.blocks_end as usize];
         let fail = |fault| table.corrupt(position, fault);
         let at = table.header_at(position);
         let (found, len) = peek(bytes, at).map_err(fail)?;
         if found != kind {
-            return Ok(Err(found));
+            return Ok(Loaded::Other(found));
         }
         if kind == BlockKind::Log {
             let mut out = std::mem::take(&mut self.spare);
             let inflated = inflate(table, position, len, bytes, &mut self.inflater, &mut out).map_err(fail)?;
             let (layout, next) = inflated.ok_or_else(|| fail(Fault::Inflate))?;
-            return Ok(Ok(Block { layout, position, next, data: Data::Own(out) }));
+            return Ok(Loaded::Block(Block { layout, position, next, data: Data::Own(out) }));
         }
         let (layout, next) = plain(table, position, kind, len, bytes).map_err(fail)?;
         let range = position as usize..position as usize + len;
@@ -140,7 +152,7 @@ impl BlockLoader {
             Source::Memory(bytes) => Data::Memory(bytes.clone(), range),
             Source::Paged(_) => return Err(fail(Fault::BlockLen(len as u32))),
         };
-        Ok(Ok(Block { layout, position, next, data }))
+        Ok(Loaded::Block(Block { layout, position, next, data }))
     }
 
     fn load_paged(
@@ -149,13 +161,13 @@ impl BlockLoader {
         paged: &PagedFile,
         position: u64,
         kind: BlockKind,
-    ) -> Result<Result<Block, BlockKind>> {
+    ) -> Result<Loaded<Block>> {
         let cached = match self.cached(table, paged, position, kind)? {
-            Ok(cached) if cached.layout.kind != kind => return Ok(Err(cached.layout.kind)),
-            Ok(cached) => cached,
-            Err(found) => return Ok(Err(found)),
+            Loaded::Block(cached) if cached.layout.kind != kind => return Ok(Loaded::Other(cached.layout.kind)),
+            Loaded::Block(cached) => cached,
+            Loaded::Other(found) => return Ok(Loaded::Other(found)),
         };
-        Ok(Ok(Block { layout: cached.layout, position, next: cached.next, data: Data::Cached(cached) }))
+        Ok(Loaded::Block(Block { layout: cached.layout, position, next: cached.next, data: Data::Cached(cached) }))
     }
 
     /// Returns the block at `position` from the cache, or reads it and adds it to the cache. A block that has to be
@@ -166,20 +178,18 @@ impl BlockLoader {
         paged: &PagedFile,
         position: u64,
         kind: BlockKind,
-    ) -> Result<Result<Arc<CachedBlock>, BlockKind>> {
+    ) -> Result<Loaded<Arc<CachedBlock>>> {
         if let Some(cached) = paged.cache.get(paged.number, position) {
-            return Ok(Ok(cached));
+            return Ok(Loaded::Block(cached));
         }
         self.has_read = true;
-        Ok(self.read_paged(table, paged, position, kind)?.map(|read| {
-            let read = Arc::new(read);
-            debug_assert!(
-                read.layout.restarts_at <= read.bytes.len() && position < read.next,
-                "a kept block was checked"
-            );
-            paged.cache.insert(paged.number, position, Arc::clone(&read));
-            read
-        }))
+        let read = match self.read_paged(table, paged, position, kind)? {
+            Loaded::Block(read) => Arc::new(read),
+            Loaded::Other(found) => return Ok(Loaded::Other(found)),
+        };
+        debug_assert!(read.layout.restarts_at <= read.bytes.len() && position < read.next, "a kept block was checked");
+        paged.cache.insert(paged.number, position, Arc::clone(&read));
+        Ok(Loaded::Block(read))
     }
 
     fn read_paged(
@@ -188,7 +198,7 @@ impl BlockLoader {
         paged: &PagedFile,
         position: u64,
         kind: BlockKind,
-    ) -> Result<Result<CachedBlock, BlockKind>> {
+    ) -> Result<Loaded<CachedBlock>> {
         let fail = |fault| table.corrupt(position, fault);
         let left = (table.blocks_end - position) as usize;
         let read = |want: usize| -> Result<Vec<u8>> {
@@ -205,7 +215,7 @@ impl BlockLoader {
         let (found, len) = peek(&bytes, table.header_at(position)).map_err(fail)?;
         // A walk down an index that asked for an index block will ask for this one next.
         if found != kind && kind != BlockKind::Index {
-            return Ok(Err(found));
+            return Ok(Loaded::Other(found));
         }
         if found != BlockKind::Log {
             if len > left {
@@ -216,13 +226,13 @@ impl BlockLoader {
             }
             let (layout, next) = plain(table, position, found, len, &bytes).map_err(fail)?;
             bytes.truncate(len);
-            return Ok(Ok(CachedBlock { layout, next, bytes: bytes.into() }));
+            return Ok(Loaded::Block(CachedBlock { layout, next, bytes: bytes.into() }));
         }
         loop {
             let mut out = std::mem::take(&mut self.spare);
             let inflated = inflate(table, position, len, &bytes, &mut self.inflater, &mut out).map_err(fail)?;
             match inflated {
-                Some((layout, next)) => return Ok(Ok(CachedBlock { layout, next, bytes: out.into() })),
+                Some((layout, next)) => return Ok(Loaded::Block(CachedBlock { layout, next, bytes: out.into() })),
                 None if bytes.len() == left => return Err(fail(Fault::Inflate)),
                 None => {
                     self.spare = out;

@@ -1,4 +1,4 @@
-use super::{Block, BlockLoader, Table};
+use super::{Block, BlockLoader, Loaded, Table};
 use crate::{
     Fault, Result,
     format::BlockKind,
@@ -39,13 +39,13 @@ impl BlockScan {
         }
         let kind = match self.loader.load_if(&self.table, self.position, BlockKind::Index)? {
             None => return Ok(None),
-            Some(Ok(block)) => {
+            Some(Loaded::Block(block)) => {
                 self.position = block.next;
                 return Ok(Some(block));
             }
-            Some(Err(kind)) => kind,
+            Some(Loaded::Other(kind)) => kind,
         };
-        let block = self.loader.load_if(&self.table, self.position, kind)?.and_then(|block| block.ok());
+        let block = self.loader.load_if(&self.table, self.position, kind)?.and_then(Loaded::block);
         let next = block.as_ref().map_or(self.table.blocks_end, |block| block.next);
         debug_assert!(next > self.position, "a scan only goes forward: {next}");
         self.position = next;

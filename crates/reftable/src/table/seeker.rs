@@ -100,7 +100,7 @@ impl<R: Records> Seeker<R> {
         if self.cursor.block.as_ref().is_some_and(|block| block.position == position) {
             self.cursor.restart = 0;
             self.cursor.be(At::Start);
-        } else if let Err(found) = self.cursor.load(position)? {
+        } else if let Some(found) = self.cursor.load(position)? {
             return Err(wrong_kind(self.cursor.table(), position, R::BLOCK, found));
         }
         self.cursor.search_blocks(wanted, usize::MAX).map(drop)

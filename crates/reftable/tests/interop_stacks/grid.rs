@@ -2,7 +2,7 @@
 
 use crate::{
     common::{OwnLog, OwnRef, OwnValue, write},
-    others::{Content, Others, PATIENCE, replace},
+    others::{Content, LOCK_TIMEOUT, Others, replace},
 };
 use bstr::BString;
 use refdb_testkit::{Rng, every};
@@ -86,7 +86,7 @@ fn names_up_to_the_limit_git_and_jgit_list_and_rewrite_without_a_loss() {
 /// Adds a table with all of these to the stack.
 fn add(others: &Others, options: &StackOptions, content: &Content) -> Result<(), StackError> {
     let stack = Stack::open(Fs::real(), &others.folder(), options.clone()).unwrap();
-    let mut addition = stack.lock(PATIENCE).unwrap();
+    let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
     addition.add_table::<StackError>(1..=1, 0, |writer| {
         for (name, value) in &content.refs {
             let OwnValue::Direct(id) = value else { panic!("{value:?}") };

@@ -2,7 +2,7 @@
 
 use crate::{
     common::{OwnRef, OwnValue, write},
-    others::{Content, Others, PATIENCE, replace},
+    others::{Content, LOCK_TIMEOUT, Others, replace},
 };
 use bstr::BString;
 use refdb_testkit::exercise::mend_checksum;
@@ -85,7 +85,7 @@ fn a_table_of_the_old_writer_hides_refs_from_git_and_a_compaction_of_all_tables_
     assert_ne!(others.repo.git(["for-each-ref"]).lines().count(), content.refs.len(), "there is nothing to repair");
 
     let stack = Stack::open(Fs::real(), &others.folder(), options.clone()).unwrap();
-    assert_eq!(stack.compact(Scope::All(None), PATIENCE).unwrap(), Compacted::Done(1));
+    assert_eq!(stack.compact(Scope::All(None), LOCK_TIMEOUT).unwrap(), Compacted::Done(1));
     others.list(&options, &content, "compacted");
 }
 
@@ -96,7 +96,7 @@ fn a_compaction_that_cannot_keep_to_the_block_size_names_the_refs_and_leaves_the
     let stack = Stack::open(Fs::real(), &others.folder(), options).unwrap();
     let long: Vec<BString> = [1, 2].map(|at| format!("refs/heads/{at}{}", "n".repeat(5000)).into()).into();
     for name in long.iter().chain(&["refs/heads/main".into()]) {
-        let mut addition = stack.lock(PATIENCE).unwrap();
+        let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
         let index = addition.next_update_index();
         let record = OwnRef { name: name.clone(), update_index: index, value: OwnValue::Direct(others.commits[0]) };
         addition.add_table::<StackError>(index..=index, 0, |writer| writer.add_ref(&record.record())).unwrap();
@@ -104,7 +104,7 @@ fn a_compaction_that_cannot_keep_to_the_block_size_names_the_refs_and_leaves_the
     }
     let list = fs::read(others.folder().join("tables.list")).unwrap();
     let stack = Stack::open(Fs::real(), &others.folder(), StackOptions::new(WriteOptions::default())).unwrap();
-    let refused = stack.compact(Scope::All(None), PATIENCE).unwrap_err();
+    let refused = stack.compact(Scope::All(None), LOCK_TIMEOUT).unwrap_err();
     assert!(refused.is_too_large());
     let text = refused.to_string();
     assert!(long.iter().all(|name| text.contains(&name.to_string())), "{text}");

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-pub(crate) const PATIENCE: LockTimeout = LockTimeout::For(Duration::from_secs(60));
+pub(crate) const LOCK_TIMEOUT: LockTimeout = LockTimeout::For(Duration::from_secs(60));
 
 /// The branches that git and JGit add, so that there is something to compact.
 const ADDED: [&str; 2] = ["refs/heads/gits", "refs/heads/jgits"];

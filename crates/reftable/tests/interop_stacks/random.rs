@@ -3,7 +3,7 @@
 
 use crate::{
     common::{OwnLog, OwnRef, OwnValue},
-    others::{Content, Others, PATIENCE},
+    others::{Content, LOCK_TIMEOUT, Others},
 };
 use bstr::BString;
 use refdb_testkit::{Rng, rounds};
@@ -81,7 +81,7 @@ fn written(others: &Others, mut rng: Rng, write: WriteOptions, has_noise: bool) 
 impl Case<'_> {
     /// One transaction: a table with refs and log entries, which may stand in for older tables.
     fn add(&mut self, stack: &Stack, is_first: bool) {
-        let mut addition = stack.lock(PATIENCE).unwrap();
+        let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
         let first = addition.next_update_index();
         let last = first + self.rng.below(3) as u64;
         let (refs, logs) = self.records(first, last, is_first);
@@ -94,7 +94,7 @@ impl Case<'_> {
             .unwrap();
         let committed = addition.commit().unwrap();
         if let Some(compaction) = committed.compaction.filter(|_| !self.rng.one_in(3)) {
-            compaction.run(PATIENCE).unwrap();
+            compaction.run(LOCK_TIMEOUT).unwrap();
         }
         for (name, record) in refs {
             match record.value {

@@ -9,7 +9,7 @@ use reftable::{
 };
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-pub(crate) const PATIENCE: LockTimeout = LockTimeout::For(Duration::from_secs(300));
+pub(crate) const LOCK_TIMEOUT: LockTimeout = LockTimeout::For(Duration::from_secs(300));
 
 /// The name of a ref and its new value; `None` deletes it.
 pub(crate) type Edit<'a> = (&'a str, Option<ObjectId>);
@@ -62,10 +62,10 @@ pub(crate) fn write(stack: &Stack, edits: &[Edit<'_>]) {
 }
 
 pub(crate) fn try_write(stack: &Stack, edits: &[Edit<'_>]) -> Result<(), StackError> {
-    let mut addition = stack.lock(PATIENCE)?;
+    let mut addition = stack.lock(LOCK_TIMEOUT)?;
     add_expecting(&mut addition, 0, edits)?;
     if let Some(compaction) = addition.commit()?.compaction {
-        compaction.run(PATIENCE)?;
+        compaction.run(LOCK_TIMEOUT)?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 
 /// The reason why the object database could not answer. A missing object is not an error.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ObjectError {
     /// The caller asked for an id of another hash than the repository's.
     #[error("'{id}' is no object id of this repository, whose ids are of {}", hash.name())]

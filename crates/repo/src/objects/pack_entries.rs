@@ -23,6 +23,7 @@ pub struct PackEntry {
 
 /// The reason why the entries of a pack cannot be determined.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PackError {
     /// The index names an object twice, so that the base of a delta depends on which of the two a reader picks.
     #[error("the pack contains object {0} twice; repack the objects and push again")]

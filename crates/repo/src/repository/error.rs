@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 /// The reason why there is no repository to work with. Git exits with status 128 for each of these.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RepositoryError {
     /// There is no repository in the current folder or above it.
     #[error("not a git repository (or any of the parent directories): .git")]

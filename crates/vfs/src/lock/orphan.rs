@@ -76,7 +76,7 @@ impl StaleLock {
 pub(super) fn create(
     fs: &Fs,
     path: &Path,
-    patience: LockTimeout,
+    lock_timeout: LockTimeout,
     id: BatchId,
     sync: bool,
 ) -> std::result::Result<Option<File>, LockError> {
@@ -86,7 +86,7 @@ pub(super) fn create(
         return Ok(None);
     }
     file.write_all(line.as_bytes())?;
-    wait::wait_for(fs, path, patience, || fs.name(&file))?;
+    wait::wait_for(fs, path, lock_timeout, || fs.name(&file))?;
     if let Err(error) = fs.tell_named(&file, line.as_bytes(), sync) {
         let _ = fs.remove_file(path);
         return Err(error.into());

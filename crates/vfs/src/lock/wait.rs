@@ -13,12 +13,12 @@ const HOLDERS_TIMES: u32 = 60;
 /// ...but not before this time, because with a timeout of milliseconds it would otherwise hardly wait at all.
 const HOLDERS_MIN: Duration = Duration::from_secs(60);
 
-/// Repeats `attempt` until nobody holds the lock at `path`, as long as `patience` says. A lock whose owner is dead is
-/// removed.
+/// Repeats `attempt` until nobody holds the lock at `path`, for the time of `lock_timeout` at most. A lock whose
+/// owner is dead is removed.
 pub(super) fn wait_for<T>(
     fs: &Fs,
     path: &Path,
-    patience: LockTimeout,
+    lock_timeout: LockTimeout,
     mut attempt: impl FnMut() -> Result<T, Error>,
 ) -> Result<T, LockError> {
     let mut wait: Option<Wait> = None;
@@ -34,12 +34,12 @@ pub(super) fn wait_for<T>(
             continue;
         }
         let holder = || fs.stat_link(path).ok();
-        if patience == LockTimeout::None {
+        if lock_timeout == LockTimeout::None {
             return Err(held(path, holder()));
         }
         let wait = wait.get_or_insert_with(|| Wait::new(holder()));
         // Who holds it is asked no more often than it matters: the attempts alone keep the file system busy.
-        if let LockTimeout::For(limit) = patience
+        if let LockTimeout::For(limit) = lock_timeout
             && wait.since.elapsed() >= limit
             && let holder = holder()
             && wait.is_over(holder, limit, Instant::now())

@@ -11,7 +11,7 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// The number of times that a directory is created again after other processes have removed it.
-const PATIENCE: usize = 100;
+const ATTEMPTS_MAX: usize = 100;
 
 /// What an error says that a pack of the same name and other content causes.
 const REPLACE: &str = "replace by another file of its name";
@@ -109,7 +109,7 @@ impl Release<'_> {
     }
 
     fn file(&self, from: &Folder, name: &OsStr, to: &Path) -> Result<()> {
-        for _ in 0..PATIENCE {
+        for _ in 0..ATTEMPTS_MAX {
             let done = match from.hard_link(name, to) {
                 Err(error) if error.is_exists() => self.same(from, name, to),
                 linked => linked,

@@ -2,7 +2,7 @@
 
 use crate::{Batch, Outcome, Result, group::Groups};
 use refdb::{
-    Change, Edit, Precondition, Reason, RefName, Store, Target, Undecided,
+    Change, Edit, Precondition, RefName, RejectionClass, Store, Target, Undecided,
     global::{Arbiter, GlobalRef, Mark, Verdict},
 };
 use refdb_testkit::{RefFormat, Repo};
@@ -160,7 +160,7 @@ fn a_member_that_depends_on_anothers_change_waits_for_the_next_group() {
     assert_eq!(*undecided(&outcomes[1]), Undecided::NotAgreed);
     let error = outcomes[2].as_ref().unwrap().as_ref().unwrap_err();
     assert!(
-        matches!(error.store(), Some(refdb::Error::Rejected(why)) if why.reason() == Reason::NameConflict),
+        matches!(error.store(), Some(refdb::Error::Rejected(why)) if why.class() == RejectionClass::NameConflict),
         "{error}"
     );
     assert_eq!(group_of(&outcomes[0]), 1);

@@ -37,8 +37,10 @@ pub(crate) struct JournalFile {
     used: usize,
 }
 
-/// Why an existing journal file cannot be used.
-enum Missed {
+/// What became of an attempt to take an existing journal file.
+enum Attempt {
+    /// It is ours.
+    Taken(JournalFile),
     /// Another batch owns it at present.
     Busy,
     /// It holds an entry, is also the lock of a ref, or is not a journal file.
@@ -65,34 +67,34 @@ impl JournalFile {
         for _ in 0..tries {
             let Some(id) = journal_files.free().pop_front() else { break };
             match Self::take_one(store, id)? {
-                Ok(taken) => return Ok(Some(taken)),
-                Err(Missed::Busy) => journal_files.free().push_back(id),
-                Err(Missed::Unfit) => {}
+                Attempt::Taken(taken) => return Ok(Some(taken)),
+                Attempt::Busy => journal_files.free().push_back(id),
+                Attempt::Unfit => {}
             }
         }
         Self::make(store)
     }
 
-    fn take_one(store: &Arc<Store>, id: BatchId) -> Result<std::result::Result<Self, Missed>> {
+    fn take_one(store: &Arc<Store>, id: BatchId) -> Result<Attempt> {
         let fs = &store.options.fs;
         // It has been removed, or it belongs to another user.
-        let Ok(file) = fs.open_to_overwrite(&journal::path(store, id)) else { return Ok(Err(Missed::Unfit)) };
+        let Ok(file) = fs.open_to_overwrite(&journal::path(store, id)) else { return Ok(Attempt::Unfit) };
         let stat = file.stat()?;
         if !stat.is_file() || stat.len_bytes > FILE_LEN_MAX_BYTES {
-            return Ok(Err(Missed::Unfit));
+            return Ok(Attempt::Unfit);
         }
         if !file.try_lock()? {
-            return Ok(Err(Missed::Busy));
+            return Ok(Attempt::Busy);
         }
         let bytes = file.read_len(stat.len_bytes)?;
         if !is_alone_in_place(store, &file, &stat)? || entry_in_journal_file(&bytes).is_some() {
-            return Ok(Err(Missed::Unfit));
+            return Ok(Attempt::Unfit);
         }
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| (last + 1).saturating_sub(ENTRY_AT));
         let mut taken = JournalFile { store: Arc::clone(store), id, file: Some(file), used };
         taken.wipe()?;
         taken.sign(&bytes)?;
-        Ok(Ok(taken))
+        Ok(Attempt::Taken(taken))
     }
 
     fn make(store: &Arc<Store>) -> Result<Option<Self>> {
@@ -211,7 +213,7 @@ fn make_names_durable(store: &Store) -> Result<()> {
 /// Removes the journal files that have no entry and that no process owns.
 pub(crate) fn remove_free(store: &Arc<Store>) -> Result<()> {
     for id in journal::files(store)? {
-        if let Ok(file) = JournalFile::take_one(store, id)? {
+        if let Attempt::Taken(file) = JournalFile::take_one(store, id)? {
             store.options.fs.remove_file(file.path())?;
         }
     }

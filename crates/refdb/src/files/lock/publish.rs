@@ -1,7 +1,7 @@
 //! Renames the new content of a loose ref into place, and makes such renames durable.
 
 use crate::files::store::Store;
-use crate::{Rejection, Result, Why};
+use crate::{Rejection, RejectionReason, Result};
 use bstr::BStr;
 use refdb_vfs::Lock;
 use std::{
@@ -16,7 +16,9 @@ pub(crate) fn publish_ref(store: &Store, name: &BStr, lock: &mut Lock) -> Result
     match lock.publish() {
         Err(error) if matches!(error.source.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty) => {
             if !store.options.fs.remove_empty_tree(lock.target())? {
-                return Err(Rejection::of_claim(name, Why::Folder { path: lock.target().to_owned() }).into());
+                return Err(
+                    Rejection::of_claim(name, RejectionReason::Folder { path: lock.target().to_owned() }).into()
+                );
             }
             Ok(lock.publish()?)
         }

@@ -6,7 +6,7 @@
 
 use crate::files::{loose::folders, store::Store, strategy::WritePlan};
 use crate::{
-    Error, Result, Why,
+    Error, RejectionReason, Result,
     backend::{Claim, Claims},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -105,7 +105,7 @@ enum Stop {
 }
 
 /// Locks, and the claims that were refused.
-pub(crate) type Locked = (Locks, Vec<(usize, Why)>);
+pub(crate) type Locked = (Locks, Vec<(usize, RejectionReason)>);
 
 /// Locks every claim that can be locked, and refuses the others. For a small batch `journal_file` is its journal file;
 /// `None` is returned if a lock cannot be a link to it.
@@ -118,7 +118,7 @@ pub(crate) fn lock(
     let mut refused = BTreeMap::new();
     let mut starts_left = STARTS_MAX;
     loop {
-        let (claim, target, held) = match attempt(store, claims, (plan, journal_file), &mut refused) {
+        let (claim, target, held) = match attempt(store, claims, plan, journal_file, &mut refused) {
             Ok(locks) => {
                 debug_assert!(refused.keys().all(|at| locks.held(*at) == Held::No), "a refused claim is not locked");
                 return Ok(Some((locks, refused.into_iter().collect())));
@@ -137,7 +137,7 @@ pub(crate) fn lock(
         match (waited, claim) {
             (Ok(()), _) => {}
             (Err(LockError::Held { path, age_seconds, uid, .. }), Some(at)) => {
-                refused.insert(at, Why::Locked { path: absolute(&path), age_seconds, uid });
+                refused.insert(at, RejectionReason::Locked { path: absolute(&path), age_seconds, uid });
             }
             (Err(error), _) => return Err(error.into()),
         }
@@ -147,8 +147,9 @@ pub(crate) fn lock(
 fn attempt(
     store: &Arc<Store>,
     claims: &dyn Claims,
-    (plan, journal_file): (WritePlan, Option<&Path>),
-    refused: &mut BTreeMap<usize, Why>,
+    plan: WritePlan,
+    journal_file: Option<&Path>,
+    refused: &mut BTreeMap<usize, RejectionReason>,
 ) -> std::result::Result<Locks, Stop> {
     let mut locks = Locks {
         store: Arc::clone(store),
@@ -186,7 +187,12 @@ fn attempt(
 
 impl Locks {
     /// Locks one claim, or returns why it is refused.
-    fn take(&mut self, at: usize, claim: &Claim<'_>, plan: WritePlan) -> std::result::Result<Option<Why>, Stop> {
+    fn take(
+        &mut self,
+        at: usize,
+        claim: &Claim<'_>,
+        plan: WritePlan,
+    ) -> std::result::Result<Option<RejectionReason>, Stop> {
         debug_assert!(self.packed.is_none(), "the lock of packed-refs is the last");
         debug_assert!(self.held[at] == Held::No, "a ref is locked once");
         debug_assert!(
@@ -200,7 +206,7 @@ impl Locks {
         }
         let Some(path) = self.store.layout.ref_path(claim.name) else {
             // Names of edits are checked before; a symbolic ref leads to this one.
-            return Ok(Some(Why::BadTarget { target: claim.name.to_owned() }));
+            return Ok(Some(RejectionReason::BadTarget { target: claim.name.to_owned() }));
         };
         let timeout = self.lock_timeout(self.store.options.ref_lock_timeout);
         let locked = if links { self.link(&path, timeout).map(Held::Linked) } else { self.create(&path, timeout) };
@@ -216,19 +222,24 @@ impl Locks {
     }
 
     /// Decides what a lock that could not be taken means: the claim is refused, or the attempt ends.
-    fn refuse(&self, at: usize, path: &Path, error: LockError) -> std::result::Result<Why, Stop> {
+    fn refuse(&self, at: usize, path: &Path, error: LockError) -> std::result::Result<RejectionReason, Stop> {
         Ok(match error {
             LockError::Held { .. } if let Some(own) = self.twin(path) => {
-                Why::LockedBySelf { path: absolute(&Lock::path_of(path)), other: own.to_owned() }
+                RejectionReason::LockedBySelf { path: absolute(&Lock::path_of(path)), other: own.to_owned() }
             }
             LockError::Held { .. } if self.any => return Err(Stop::Blocked(Some(at), path.to_owned(), error)),
-            LockError::Held { path, age_seconds, uid, .. } => Why::Locked { path: absolute(&path), age_seconds, uid },
+            LockError::Held { path, age_seconds, uid, .. } => {
+                RejectionReason::Locked { path: absolute(&path), age_seconds, uid }
+            }
             LockError::Io(error) if error.source.kind() == io::ErrorKind::Interrupted => {
                 return Err(Stop::Fatal(error.into()));
             }
             LockError::Io(error) => match self.blocker(path) {
-                Some(blocker) => Why::Conflict { with: blocker, is_new: false, prevents_lock: true },
-                None => Why::NoLock { path: absolute(&Lock::path_of(path)), said: without_number(&error.source) },
+                Some(blocker) => RejectionReason::Conflict { with: blocker, is_new: false, prevents_lock: true },
+                None => RejectionReason::NoLock {
+                    path: absolute(&Lock::path_of(path)),
+                    said: without_number(&error.source),
+                },
             },
         })
     }

@@ -1,7 +1,7 @@
 //! Creates and removes the folders of loose refs. git removes empty ones at any time, so a writer that needs a folder
 //! retries.
 
-use crate::files::Sharing;
+use refdb_repo::config::SharedRepository;
 use refdb_vfs::Fs;
 use std::{
     io,
@@ -16,7 +16,7 @@ const ATTEMPTS: usize = 32;
 pub(crate) fn with_parents<T, E: From<refdb_vfs::Error>>(
     fs: &Fs,
     path: &Path,
-    sharing: Sharing,
+    sharing: SharedRepository,
     made: &mut Vec<PathBuf>,
     is_missing: impl Fn(&E) -> bool,
     mut act: impl FnMut() -> std::result::Result<T, E>,
@@ -32,7 +32,7 @@ pub(crate) fn with_parents<T, E: From<refdb_vfs::Error>>(
 
 /// Creates the missing folders above `path`, without recursion: a name can have two thousand folders, and the threads
 /// of servers have small stacks.
-fn make_parents(fs: &Fs, path: &Path, sharing: Sharing, made: &mut Vec<PathBuf>) -> refdb_vfs::Result<()> {
+fn make_parents(fs: &Fs, path: &Path, sharing: SharedRepository, made: &mut Vec<PathBuf>) -> refdb_vfs::Result<()> {
     let mut missing: Vec<&Path> = path.parent().into_iter().collect();
     for _ in 0..ATTEMPTS * path.components().count() {
         let Some(folder) = missing.last().copied() else { return Ok(()) };
@@ -54,8 +54,8 @@ fn make_parents(fs: &Fs, path: &Path, sharing: Sharing, made: &mut Vec<PathBuf>)
 }
 
 /// Gives a created file or folder the permissions that `core.sharedRepository` asks for.
-pub(crate) fn share(fs: &Fs, path: &Path, sharing: Sharing, is_folder: bool) -> refdb_vfs::Result<()> {
-    if sharing == Sharing::Umask {
+pub(crate) fn share(fs: &Fs, path: &Path, sharing: SharedRepository, is_folder: bool) -> refdb_vfs::Result<()> {
+    if sharing == SharedRepository::Umask {
         return Ok(());
     }
     let Some(mode) = sharing.adjust(fs.stat(path)?.mode, is_folder) else { return Ok(()) };
@@ -104,7 +104,8 @@ mod tests {
             let path = dir.path().join("a/".repeat(1500)).join("ref");
             let missing = |error: &refdb_vfs::Error| error.is_not_found();
             let mut made = Vec::new();
-            with_parents(&fs, &path, Sharing::Umask, &mut made, missing, || fs.create_new(&path, 0o666)).unwrap();
+            with_parents(&fs, &path, SharedRepository::Umask, &mut made, missing, || fs.create_new(&path, 0o666))
+                .unwrap();
             assert_eq!(made.len(), 1500);
             fs.remove_file(&path).unwrap();
             assert!(fs.remove_empty_tree(&dir.path().join("a")).unwrap());
@@ -137,7 +138,7 @@ mod tests {
         let mut made = Vec::new();
         let missing = |error: &refdb_vfs::Error| error.is_not_found();
         let create = || fs.create_new(&path, 0o666);
-        with_parents(&fs, &path, Sharing::AtLeast(0o660), &mut made, missing, create).unwrap();
+        with_parents(&fs, &path, SharedRepository::AtLeast(0o660), &mut made, missing, create).unwrap();
         assert_eq!(made, [dir.path().join("a"), dir.path().join("a/b")]);
         assert_eq!(fs.stat(&dir.path().join("a")).unwrap().mode & 0o2770, 0o2770);
         assert_eq!(file_in_the_way(&fs, dir.path(), &path.join("d/e")), Some(path));

@@ -20,6 +20,7 @@ use bstr::ByteSlice;
 use refdb_vfs::{Lock, LockError, LockTimeout};
 use std::{
     collections::BTreeSet,
+    fmt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -32,6 +33,12 @@ pub struct BackgroundPackOptions<'a> {
     /// Called between steps that take a while, with what was done so far. If it returns `false`, the packing ends
     /// there, and what was done stays.
     pub goes_on: &'a dyn Fn(&BackgroundPacked) -> bool,
+}
+
+impl fmt::Debug for BackgroundPackOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackgroundPackOptions").field("from", &self.from).finish_non_exhaustive()
+    }
 }
 
 /// What a background pack-refs has done.
@@ -227,7 +234,7 @@ fn remove_portion(store: &Store, seed: &Path, folders: &[&[Loose]], portion: usi
     let next = Mutex::new((0, 0));
     let take = || {
         let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
-        let refs = folders.get(next.0).filter(|_| has_room(portion, *next, begun.elapsed()))?;
+        let refs = folders.get(next.0).filter(|_| has_room(portion, next.0, next.1, begun.elapsed()))?;
         *next = (next.0 + 1, next.1 + refs.len());
         Some(*refs)
     };
@@ -255,11 +262,11 @@ fn remove_portion(store: &Store, seed: &Path, folders: &[&[Loose]], portion: usi
     Ok((taken, removed))
 }
 
-/// Whether a portion may include one more folder. `taken` counts its folders and their refs. The first folder is always
+/// Whether a portion may include one more folder. `folders` and `refs` count what it has. The first folder is always
 /// included, because otherwise a packing for which opening packed-refs takes long would make no progress while it holds
 /// the lock.
-fn has_room(portion: usize, taken: (usize, usize), took: Duration) -> bool {
-    taken.0 == 0 || taken.1 < portion && took < PORTION
+fn has_room(portion: usize, folders: usize, refs: usize, took: Duration) -> bool {
+    folders == 0 || refs < portion && took < PORTION
 }
 
 /// The lock of packed-refs, and when it was taken.
@@ -287,9 +294,9 @@ mod tests {
 
     #[test]
     fn a_portion_gets_on_however_late_it_is() {
-        assert!(has_room(1, (0, 0), PORTION * 10), "the first folder");
-        assert!(has_room(8, (2, 7), PORTION / 2));
-        assert!(!has_room(8, (2, 8), PORTION / 2), "enough");
-        assert!(!has_room(8, (1, 1), PORTION), "long enough");
+        assert!(has_room(1, 0, 0, PORTION * 10), "the first folder");
+        assert!(has_room(8, 2, 7, PORTION / 2));
+        assert!(!has_room(8, 2, 8, PORTION / 2), "enough");
+        assert!(!has_room(8, 1, 1, PORTION), "long enough");
     }
 }

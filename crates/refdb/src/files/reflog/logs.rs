@@ -1,7 +1,6 @@
 //! Reads, appends to, removes and lists the reflogs of a store by the names of their refs.
 
 use crate::files::{
-    Sharing,
     loose::{
         folders,
         listing::{self, Rivals},
@@ -9,8 +8,9 @@ use crate::files::{
     reflog::line::{encode, parse},
     store::Store,
 };
-use crate::{Rejection, Result, Why, backend::LogLine};
+use crate::{Rejection, RejectionReason, Result, backend::LogLine};
 use bstr::{BStr, BString, ByteSlice};
+use refdb_repo::config::SharedRepository;
 use refdb_types::{LogEntry, RefName, Scope, qualified_name};
 use refdb_vfs::File;
 use std::{
@@ -211,7 +211,7 @@ impl<'s> Writer<'s> {
             Err(error) if error.is_folder() => {
                 if !self.store.options.fs.remove_empty_tree(&path)? {
                     let name = RefName::new_safe(name.to_vec()).expect("claims were names when they came in");
-                    return Err(Rejection::of(name, Why::LogsBelow { path }).into());
+                    return Err(Rejection::of(name, RejectionReason::LogsBelow { path }).into());
                 }
                 self.open(&path)?
             }
@@ -225,7 +225,7 @@ impl<'s> Writer<'s> {
         let options = &self.store.options;
         let mut created = false;
         let open = || {
-            if self.track || options.sharing != Sharing::Umask {
+            if self.track || options.sharing != SharedRepository::Umask {
                 match options.fs.create_new(path, 0o666) {
                     Err(error) if error.is_exists() => {}
                     file => {

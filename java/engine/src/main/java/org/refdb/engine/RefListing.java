@@ -8,13 +8,13 @@ public final class RefListing implements AutoCloseable {
   /** Of what follows them; null if nothing does. */
   private final Handle handle;
 
-  private final boolean hasUntold;
+  private final boolean hasUnreported;
   private final long version;
 
-  private RefListing(RefRows first, Handle handle, boolean hasUntold, long version) {
+  private RefListing(RefRows first, Handle handle, boolean hasUnreported, long version) {
     this.first = first;
     this.handle = handle;
-    this.hasUntold = hasUntold;
+    this.hasUnreported = hasUnreported;
     this.version = version;
   }
 
@@ -23,10 +23,10 @@ public final class RefListing implements AutoCloseable {
     int end = answer.length - 3 * Long.BYTES;
     Unpacker numbers = new Unpacker(answer, end, answer.length);
     long version = numbers.i64();
-    boolean hasUntold = numbers.i64() != 0;
+    boolean hasUnreported = numbers.i64() != 0;
     long rest = numbers.i64();
     Handle handle = rest == 0 ? null : new Handle(rest, RefNatives::listClose);
-    return new RefListing(end == 0 ? null : new RefRows(answer, end), handle, hasUntold, version);
+    return new RefListing(end == 0 ? null : new RefRows(answer, end), handle, hasUnreported, version);
   }
 
   /** The view's version when the list was made, with all changes counted that were found meanwhile. */
@@ -34,9 +34,11 @@ public final class RefListing implements AutoCloseable {
     return version;
   }
 
-  /** Whether {@link RefView#takeUnreportedBroken} or {@link RefView#takeUnsortedPackedRefs} has something to log. */
-  public boolean hasUntold() {
-    return hasUntold;
+  /**
+   * Whether {@link EngineView#takeUnreportedBroken} or {@link EngineView#takeUnsortedPackedRefs} has something to log.
+   */
+  public boolean hasUnreported() {
+    return hasUnreported;
   }
 
   /**

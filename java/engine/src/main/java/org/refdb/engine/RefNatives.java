@@ -44,7 +44,7 @@ final class RefNatives {
 
   static native byte[] conflicting(long view, byte[] name) throws EngineException;
 
-  static native byte[] broken(long view, boolean untold) throws EngineException;
+  static native byte[] broken(long view, boolean unreported) throws EngineException;
 
   static native byte[] takeDisorder(long view) throws EngineException;
 

@@ -19,11 +19,11 @@ final class Cluster implements AutoCloseable {
   private static final String SMALL = "--quota-backend-bytes=" + (16 << 20);
 
   private static final String LARGE = "--quota-backend-bytes=" + (256 << 20);
-  private static final Duration PATIENCE = Duration.ofSeconds(2);
+  private static final Duration TIMEOUT = Duration.ofSeconds(2);
   private static final int TRIES = 60;
 
   private final List<EtcdServer> members;
-  private final HttpClient client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).connectTimeout(PATIENCE).build();
+  private final HttpClient client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).connectTimeout(TIMEOUT).build();
 
   Cluster() throws IOException, InterruptedException {
     members = EtcdServer.startCluster(3, SMALL);
@@ -55,7 +55,7 @@ final class Cluster implements AutoCloseable {
   /** The answer; null if there is none, or an error. */
   private JsonObject ask(EtcdServer member, String path, String body) throws InterruptedException {
     HttpRequest request =
-        HttpRequest.newBuilder(URI.create(member.url() + path)).timeout(PATIENCE).POST(HttpRequest.BodyPublishers.ofString(body)).build();
+        HttpRequest.newBuilder(URI.create(member.url() + path)).timeout(TIMEOUT).POST(HttpRequest.BodyPublishers.ofString(body)).build();
     try {
       HttpResponse<String> response = client.send(request, HttpResponse.BodyHandlers.ofString());
       return response.statusCode() == 200 ? JsonParser.parseString(response.body()).getAsJsonObject() : null;

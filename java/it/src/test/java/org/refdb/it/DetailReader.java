@@ -32,7 +32,7 @@ final class DetailReader {
           "&o=", "ALL_COMMITS", "ALL_REVISIONS", "CHANGE_ACTIONS", "DETAILED_LABELS", "DOWNLOAD_COMMANDS", "MESSAGES",
           "PARENTS", "REVIEWER_UPDATES", "SKIP_DIFFSTAT", "SUBMITTABLE", "SUBMIT_REQUIREMENTS", "WEB_LINKS");
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration TIMEOUT = Duration.ofMinutes(3);
   private static final long SEED = 20;
   private static final long NEVER = Long.MIN_VALUE;
 
@@ -158,7 +158,7 @@ final class DetailReader {
   }
 
   private HttpResponse<String> ask(String path) throws IOException {
-    HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(url + path)).timeout(PATIENCE);
+    HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(url + path)).timeout(TIMEOUT);
     if (!cookie.isEmpty()) {
       request.header("Cookie", cookie);
     }

@@ -14,7 +14,7 @@ import java.util.Base64;
 
 /** Gerrit's REST API, as one user. */
 final class Rest {
-  private static final Duration PATIENCE = Duration.ofMinutes(10);
+  private static final Duration TIMEOUT = Duration.ofMinutes(10);
 
   private final HttpClient client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
   private final String base;
@@ -60,7 +60,7 @@ final class Rest {
   }
 
   private HttpRequest.Builder request(String path) {
-    return HttpRequest.newBuilder(URI.create(base + path)).header("Authorization", authorization).timeout(PATIENCE);
+    return HttpRequest.newBuilder(URI.create(base + path)).header("Authorization", authorization).timeout(TIMEOUT);
   }
 
   private Answer answer(HttpRequest.Builder request) throws IOException {

@@ -19,7 +19,7 @@ import org.refdb.it.History.Outcome;
  * clients at random beside trouble. In the end nothing that was acknowledged is lost, and all agree.
  */
 final class TwoGerrits {
-  private static final Duration PATIENCE = Duration.ofSeconds(90);
+  private static final Duration TIMEOUT = Duration.ofSeconds(90);
   private static final String GIT = System.getProperty("refdb.git", "git");
 
   private final Path scratch;
@@ -67,10 +67,10 @@ final class TwoGerrits {
   }
 
   static void await(String what, Callable<Boolean> isSo) throws Exception {
-    long deadline = System.nanoTime() + PATIENCE.toNanos();
+    long deadline = System.nanoTime() + TIMEOUT.toNanos();
     while (!isSo.call()) {
       if (System.nanoTime() > deadline) {
-        throw new AssertionError(what + " did not come within " + PATIENCE.toSeconds() + " s");
+        throw new AssertionError(what + " did not come within " + TIMEOUT.toSeconds() + " s");
       }
       Thread.sleep(100);
     }

@@ -3,7 +3,7 @@ package org.refdb.jgit;
 import java.io.IOException;
 import org.refdb.engine.BatchResult;
 import org.refdb.engine.RefBatch;
-import org.refdb.engine.RefView;
+import org.refdb.engine.EngineView;
 
 /** Makes the batches of one repository: by itself, or by the word of others. */
 @FunctionalInterface
@@ -13,5 +13,5 @@ public interface BatchCommitter {
    *
    * @throws NotAgreedException if others whose word counts did not agree: nothing was changed
    */
-  BatchResult commit(RefView view, RefBatch batch) throws IOException;
+  BatchResult commit(EngineView view, RefBatch batch) throws IOException;
 }

@@ -35,8 +35,8 @@ import org.refdb.engine.EngineException;
 import org.refdb.engine.Planted;
 import org.refdb.engine.RefBatch;
 import org.refdb.engine.RefListing;
-import org.refdb.engine.RefView;
-import org.refdb.engine.RefViews;
+import org.refdb.engine.EngineView;
+import org.refdb.engine.EngineViews;
 import org.refdb.engine.Unpacker;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -65,7 +65,7 @@ public final class RefdbDatabase extends RefDatabase {
   private static final int LOOK_BACK_MAX = 32;
 
   private final Repository repository;
-  private final RefView view;
+  private final EngineView view;
   /** The cache of the calling thread's request; supplies null outside of one. */
   private final Supplier<RequestRefCache> request;
   /** Number of changes made through this database. */
@@ -79,7 +79,7 @@ public final class RefdbDatabase extends RefDatabase {
   private final BatchCommitter committer;
 
   private RefdbDatabase(
-      Repository repository, RefView view, Supplier<RequestRefCache> request, BatchCommitter committer) {
+      Repository repository, EngineView view, Supplier<RequestRefCache> request, BatchCommitter committer) {
     this.repository = repository;
     this.view = view;
     this.request = request;
@@ -94,7 +94,7 @@ public final class RefdbDatabase extends RefDatabase {
    * @param repository lies in a folder; it may give its refs to anyone else than this method's caller
    * @throws EngineException if the engine does not understand the repository
    */
-  public static RefdbDatabase open(RefViews views, Repository repository) throws EngineException {
+  public static RefdbDatabase open(EngineViews views, Repository repository) throws EngineException {
     return open(views, repository, () -> null);
   }
 
@@ -103,9 +103,9 @@ public final class RefdbDatabase extends RefDatabase {
    *
    * @param request supplies the cache of the calling thread's request, or null if there is none
    */
-  public static RefdbDatabase open(RefViews views, Repository repository, Supplier<RequestRefCache> request)
+  public static RefdbDatabase open(EngineViews views, Repository repository, Supplier<RequestRefCache> request)
       throws EngineException {
-    return open(views, repository, request, RefView::commit);
+    return open(views, repository, request, EngineView::commit);
   }
 
   /**
@@ -114,17 +114,17 @@ public final class RefdbDatabase extends RefDatabase {
    * @param committer commits each batch
    */
   public static RefdbDatabase open(
-      RefViews views, Repository repository, Supplier<RequestRefCache> request, BatchCommitter committer)
+      EngineViews views, Repository repository, Supplier<RequestRefCache> request, BatchCommitter committer)
       throws EngineException {
     Path folder = repository.getDirectory().toPath().toAbsolutePath();
-    RefView view = views.open(folder, ViewSettings.of(repository.getConfig()));
+    EngineView view = views.open(folder, ViewSettings.of(repository.getConfig()));
     RefdbDatabase refs = new RefdbDatabase(repository, view, request, committer);
     refs.logPackingByGit();
     return refs;
   }
 
   /** The engine's view of these refs: statistics, verification. */
-  public RefView view() {
+  public EngineView view() {
     return view;
   }
 
@@ -299,7 +299,7 @@ public final class RefdbDatabase extends RefDatabase {
     }
     try (RefListing listing = view.list(prefixes, excluded)) {
       noteVersion(listing.version());
-      if (listing.hasUntold()) {
+      if (listing.hasUnreported()) {
         logProblems();
       }
       List<Ref> refs = new RowList(head, rows(prefixes, excluded, listing));

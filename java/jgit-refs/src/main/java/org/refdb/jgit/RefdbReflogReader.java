@@ -6,14 +6,14 @@ import java.util.List;
 import org.eclipse.jgit.lib.ReflogEntry;
 import org.eclipse.jgit.lib.ReflogReader;
 import org.refdb.engine.LogEntry;
-import org.refdb.engine.RefView;
+import org.refdb.engine.EngineView;
 
 /** Reads a ref's reflog as it is when it is asked. */
 final class RefdbReflogReader implements ReflogReader {
-  private final RefView view;
+  private final EngineView view;
   private final String name;
 
-  RefdbReflogReader(RefView view, String name) {
+  RefdbReflogReader(EngineView view, String name) {
     this.view = view;
     this.name = name;
   }

@@ -6,7 +6,7 @@ import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.BaseRepositoryBuilder;
 import org.eclipse.jgit.lib.RefDatabase;
 import org.eclipse.jgit.storage.file.FileRepositoryBuilder;
-import org.refdb.engine.RefViews;
+import org.refdb.engine.EngineViews;
 
 /**
  * A repository on disk whose refs are the engine's.
@@ -16,7 +16,7 @@ import org.refdb.engine.RefViews;
 public final class RefdbRepository extends FileRepository {
   private final RefdbDatabase refs;
 
-  private RefdbRepository(BaseRepositoryBuilder<?, ?> options, RefViews views) throws IOException {
+  private RefdbRepository(BaseRepositoryBuilder<?, ?> options, EngineViews views) throws IOException {
     super(options);
     super.getRefDatabase().close();
     refs = RefdbDatabase.open(views, this);
@@ -27,7 +27,7 @@ public final class RefdbRepository extends FileRepository {
    *
    * @param gitDir its folder
    */
-  public static RefdbRepository open(File gitDir, RefViews views) throws IOException {
+  public static RefdbRepository open(File gitDir, EngineViews views) throws IOException {
     return new RefdbRepository(new FileRepositoryBuilder().setGitDir(gitDir).setMustExist(true).setup(), views);
   }
 

@@ -13,7 +13,7 @@ import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.Repository;
 import org.refdb.engine.Planted;
 import org.refdb.engine.PointingRefs;
-import org.refdb.engine.RefView;
+import org.refdb.engine.EngineView;
 import org.refdb.engine.Unpacker;
 
 /**
@@ -21,7 +21,7 @@ import org.refdb.engine.Unpacker;
  *
  * @param saw is told each version of the refs that an answer was made from
  */
-record Tips(Repository repository, RefView view, LongConsumer saw) {
+record Tips(Repository repository, EngineView view, LongConsumer saw) {
   /**
    * Returns the refs for each object, in the objects' order.
    *

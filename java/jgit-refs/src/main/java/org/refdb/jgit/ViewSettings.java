@@ -6,9 +6,9 @@ import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.CoreConfig;
 import org.eclipse.jgit.lib.CoreConfig.TrustStat;
 import org.refdb.engine.Planted;
-import org.refdb.engine.RefViewSettings;
-import org.refdb.engine.RefViewSettings.Sync;
-import org.refdb.engine.RefViewSettings.Trust;
+import org.refdb.engine.EngineViewSettings;
+import org.refdb.engine.EngineViewSettings.Sync;
+import org.refdb.engine.EngineViewSettings.Trust;
 
 /**
  * What a repository's configuration, as JGit reads it, means for the engine.
@@ -44,9 +44,9 @@ final class ViewSettings {
 
   private ViewSettings() {}
 
-  static RefViewSettings of(Config config) {
+  static EngineViewSettings of(Config config) {
     CoreConfig core = config.get(CoreConfig.KEY);
-    return new RefViewSettings(
+    return new EngineViewSettings(
         trust(core.getTrustPackedRefsStat()),
         trust(core.getTrustLooseRefStat()),
         trust(core.getTrustTablesListStat()),

@@ -30,7 +30,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.refdb.engine.RefListing;
-import org.refdb.engine.RefViews;
+import org.refdb.engine.EngineViews;
 
 /**
  * What ref caches for Gerrit are known to get wrong. Each fault is a test that fails on a cache with it. The numbers
@@ -355,7 +355,7 @@ class KnownFaultsTest {
   @EnumSource
   void fault19WhatOneNodeWritesTheOtherSeesWithoutAnyWordBetweenThem(Lab.Format format) throws Exception {
     try (RefdbRepository one = open(format);
-        RefViews elsewhere = RefViews.open(1 << 20, 0);
+        EngineViews elsewhere = EngineViews.open(1 << 20, 0);
         RefdbRepository two = RefdbRepository.open(gitDir.toFile(), elsewhere)) {
       for (int i = 0; i < commits.size(); i++) {
         RefdbRepository writer = i % 2 == 0 ? one : two;

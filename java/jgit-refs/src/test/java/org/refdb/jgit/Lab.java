@@ -25,7 +25,7 @@ import org.eclipse.jgit.storage.file.FileBasedConfig;
 import org.eclipse.jgit.util.FS;
 import org.eclipse.jgit.util.SystemReader;
 import org.refdb.engine.EngineLoadException;
-import org.refdb.engine.RefViews;
+import org.refdb.engine.EngineViews;
 
 /** Repositories for tests, with objects in them, and a configuration that is not this machine's. */
 final class Lab {
@@ -33,7 +33,7 @@ final class Lab {
       new PersonIdent(
           "A U Thor", "author@example.com", Instant.ofEpochSecond(1_700_000_000L), ZoneOffset.ofHours(1));
 
-  private static RefViews views;
+  private static EngineViews views;
 
   static {
     SystemReader.setInstance(new CleanSystem(SystemReader.getInstance()));
@@ -42,9 +42,9 @@ final class Lab {
   private Lab() {}
 
   /** The engine of this JVM. */
-  static synchronized RefViews views() throws EngineLoadException {
+  static synchronized EngineViews views() throws EngineLoadException {
     if (views == null) {
-      views = RefViews.open(64 << 20, 0);
+      views = EngineViews.open(64 << 20, 0);
     }
     return views;
   }

@@ -44,7 +44,7 @@ class OddFilesTest {
       assertEquals(0, refs.view().stats().unsorted());
       Lab.write(gitDir.resolve("packed-refs"), HEADER + id + " refs/heads/z\n" + id + " refs/heads/y\n");
       try (org.refdb.engine.RefListing listing = refs.view().list(List.of("refs/"), List.of())) {
-        assertTrue(listing.hasUntold());
+        assertTrue(listing.hasUnreported());
       }
       String told = refs.view().takeUnsortedPackedRefs().orElseThrow();
       assertTrue(told.contains(gitDir.resolve("packed-refs") + " says that it is sorted, but refs/heads/y at byte "),

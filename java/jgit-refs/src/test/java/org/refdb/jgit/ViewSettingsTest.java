@@ -17,7 +17,7 @@ import org.eclipse.jgit.revwalk.RevWalk;
 import org.eclipse.jgit.transport.ReceiveCommand;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import org.refdb.engine.RefView;
+import org.refdb.engine.EngineView;
 
 class ViewSettingsTest {
   @TempDir Path folder;
@@ -49,7 +49,7 @@ class ViewSettingsTest {
       assertTrue(isLoose(repository, commit, "first"));
       Files.writeString(gitDir.resolve("config"), "[gc]\n\tpackRefs = true\n", StandardOpenOption.APPEND);
       assertFalse(isLoose(repository, commit, "second"));
-      RefView view = ((RefdbDatabase) repository.getRefDatabase()).view();
+      EngineView view = ((RefdbDatabase) repository.getRefDatabase()).view();
       assertEquals("gc.packRefs", view.stats().settingsOfGit());
       assertEquals(1, view.stats().gitPacks());
       String told = view.takeGitPacks().orElseThrow();
@@ -68,7 +68,7 @@ class ViewSettingsTest {
         StandardOpenOption.APPEND);
     Files.createFile(gitDir.resolve("packed-refs.lock"));
     try (RefdbRepository repository = Lab.open(gitDir)) {
-      RefView view = ((RefdbDatabase) repository.getRefDatabase()).view();
+      EngineView view = ((RefdbDatabase) repository.getRefDatabase()).view();
       Optional<String> told = Optional.empty();
       for (int i = 0; told.isEmpty() && i < 1000; i++) {
         assertTrue(isLoose(repository, commit, "stuck" + i));

@@ -21,10 +21,10 @@ final class DiskTier<K, V> {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
   /** How long a value waits for room. */
-  private static final Duration PATIENCE = Duration.ofMillis(200);
+  private static final Duration PUT_TIMEOUT = Duration.ofMillis(200);
 
   /** The same, of a cache whose changes are durable. */
-  private static final Duration DURABLE_PATIENCE = Duration.ofSeconds(30);
+  private static final Duration DURABLE_PUT_TIMEOUT = Duration.ofSeconds(30);
   private static final Duration REST = Duration.ofMillis(1);
   private static final String CANNOT_STORE = "Cannot store an entry of cache %s";
 
@@ -191,7 +191,7 @@ final class DiskTier<K, V> {
    */
   private void finish(K key, Entry entry, long tick, Store.Placed first) {
     Store.Placed placed = first;
-    long end = System.nanoTime() + (durable ? DURABLE_PATIENCE : PATIENCE).toNanos();
+    long end = System.nanoTime() + (durable ? DURABLE_PUT_TIMEOUT : PUT_TIMEOUT).toNanos();
     boolean waits = true;
     while (placed == Store.Placed.NO_ROOM && waits) {
       synchronized (clock.lockOf(key)) {

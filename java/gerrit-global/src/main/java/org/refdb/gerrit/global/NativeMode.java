@@ -25,7 +25,7 @@ import org.refdb.engine.ClosedHandleException;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.GlobalIntent;
 import org.refdb.engine.RefBatch;
-import org.refdb.engine.RefView;
+import org.refdb.engine.EngineView;
 import org.refdb.gerrit.global.disk.StoredRefs;
 import org.refdb.gerrit.global.etcd.Generation;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
@@ -52,7 +52,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   private static final int ATTEMPTS_MAX = 5;
 
   /** An intent of this process that is to be settled. */
-  private record Open(String project, RefView view) {}
+  private record Open(String project, EngineView view) {}
 
   private final GlobalRefs refs;
   private final StoredRefs stored;
@@ -114,7 +114,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   }
 
   private BatchResult commit(
-      String project, RefView view, RefBatch batch, Consumer<EtcdArbiter.Ahead> ahead)
+      String project, EngineView view, RefBatch batch, Consumer<EtcdArbiter.Ahead> ahead)
       throws IOException {
     for (int attempt = 1; ; attempt++) {
       EtcdArbiter arbiter = new EtcdArbiter(refs, project, storedOf(project), intents::begin);
@@ -146,7 +146,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
    * Releases the resources of a batch. An intent that remains is settled in the background, as soon as etcd and the
    * disk allow it.
    */
-  private void end(String project, RefView view, EtcdArbiter arbiter) {
+  private void end(String project, EngineView view, EtcdArbiter arbiter) {
     String id = arbiter.intentId();
     if (id != null) {
       // Before the slot is returned, because the next batch that uses it may have an intent of the same name.
@@ -158,7 +158,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
     }
   }
 
-  private static boolean isThere(RefView view, String id) {
+  private static boolean isThere(EngineView view, String id) {
     try {
       return view.globalIntents().stream().anyMatch(intent -> intent.id().equals(id));
     } catch (EngineException e) {
@@ -166,7 +166,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
     }
   }
 
-  private void settleMet(String project, RefView view, String id, EngineException met) throws IOException {
+  private void settleMet(String project, EngineView view, String id, EngineException met) throws IOException {
     try {
       for (GlobalIntent intent : view.globalIntents()) {
         if (intent.id().equals(id)) {
@@ -180,7 +180,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
 
   /** Leaves the intents of this node to the background, so that readers do not wait for etcd. */
   @Override
-  public void opened(String project, RefView view) throws IOException {
+  public void opened(String project, EngineView view) throws IOException {
     for (GlobalIntent intent : view.globalIntents()) {
       if (intents.isOfThisNode(intent)) {
         open.putIfAbsent(intent.id(), new Open(project, view));
@@ -215,7 +215,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   }
 
   @Override
-  public GlobalSettled settle(String project, RefView view, boolean isDry, Consumer<String> said) throws IOException {
+  public GlobalSettled settle(String project, EngineView view, boolean isDry, Consumer<String> said) throws IOException {
     int settled = 0;
     int underWay = 0;
     int failed = 0;

@@ -18,7 +18,7 @@ import org.eclipse.jgit.revwalk.RevWalk;
 import org.eclipse.jgit.transport.ReceiveCommand;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.EngineLoadException;
-import org.refdb.engine.RefViews;
+import org.refdb.engine.EngineViews;
 import org.refdb.gerrit.global.disk.StoredRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.refs.GlobalCounts;
@@ -31,7 +31,7 @@ final class NativeNode implements AutoCloseable {
   private static final long MEMORY_BYTES = 16 << 20;
 
   private final Path folder;
-  private final RefViews views;
+  private final EngineViews views;
   private final NativeMode mode;
   private final FileRepository repository;
   final RefdbDatabase refs;
@@ -39,7 +39,7 @@ final class NativeNode implements AutoCloseable {
   NativeNode(Path folder, GlobalRefs global) throws IOException, EngineLoadException {
     this.folder = folder;
     mode = new NativeMode(global, new StoredRefs(new Config()));
-    views = RefViews.open(MEMORY_BYTES, 0);
+    views = EngineViews.open(MEMORY_BYTES, 0);
     repository = new FileRepository(folder.toFile());
     repository.getConfig().setString("refdb", null, "global", "etcd");
     repository.getConfig().save();

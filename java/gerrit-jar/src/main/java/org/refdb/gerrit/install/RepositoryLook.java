@@ -7,9 +7,9 @@ import java.util.List;
 import org.refdb.engine.BrokenRef;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.EngineLoadException;
-import org.refdb.engine.RefView;
-import org.refdb.engine.RefViewSettings;
-import org.refdb.engine.RefViews;
+import org.refdb.engine.EngineView;
+import org.refdb.engine.EngineViewSettings;
+import org.refdb.engine.EngineViews;
 import org.refdb.engine.SiteLibrary;
 
 /**
@@ -22,14 +22,14 @@ public final class RepositoryLook implements Repositories.Visitor {
   private static final long MEMORY_BYTES = 4 << 20;
   private static final int FILES_MAX = 64;
 
-  private final RefViews views;
+  private final EngineViews views;
   private final PrintStream out;
   private int repositories;
   private int refs;
   private int refused;
   private int unreadable;
 
-  private RepositoryLook(RefViews views, PrintStream out) {
+  private RepositoryLook(EngineViews views, PrintStream out) {
     this.views = views;
     this.out = out;
   }
@@ -49,7 +49,7 @@ public final class RepositoryLook implements Repositories.Visitor {
   }
 
   static void at(List<Path> roots, PrintStream out) throws EngineLoadException, IOException {
-    try (RefViews views = RefViews.open(MEMORY_BYTES, FILES_MAX)) {
+    try (EngineViews views = EngineViews.open(MEMORY_BYTES, FILES_MAX)) {
       RepositoryLook look = new RepositoryLook(views, out);
       Repositories.visit(roots, look);
       look.sum(roots);
@@ -59,7 +59,7 @@ public final class RepositoryLook implements Repositories.Visitor {
   @Override
   public void repository(Path folder) {
     repositories++;
-    try (RefView view = views.open(folder, RefViewSettings.defaults())) {
+    try (EngineView view = views.open(folder, EngineViewSettings.defaults())) {
       List<BrokenRef> broken = view.broken();
       for (BrokenRef ref : broken) {
         refs++;

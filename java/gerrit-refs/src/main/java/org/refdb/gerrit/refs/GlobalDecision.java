@@ -4,7 +4,7 @@ import java.io.IOException;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 import org.eclipse.jgit.lib.Repository;
-import org.refdb.engine.RefView;
+import org.refdb.engine.EngineView;
 import org.refdb.jgit.BatchCommitter;
 
 /**
@@ -22,7 +22,7 @@ public interface GlobalDecision {
    * Settles the updates that an earlier process of this node left undecided in a repository that is being opened. Does
    * not wait for the database.
    */
-  void opened(String project, RefView refs) throws IOException;
+  void opened(String project, EngineView refs) throws IOException;
 
   /**
    * Settles the undecided updates of any node in a project, except those that a process is still running.
@@ -30,7 +30,7 @@ public interface GlobalDecision {
    * @param isDry whether to report only what would be done
    * @param said receives a line for each update
    */
-  default GlobalSettled settle(String project, RefView refs, boolean isDry, Consumer<String> said) throws IOException {
+  default GlobalSettled settle(String project, EngineView refs, boolean isDry, Consumer<String> said) throws IOException {
     return GlobalSettled.NONE;
   }
 

@@ -18,7 +18,7 @@ import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.storage.file.FileBasedConfig;
 import org.eclipse.jgit.util.FS;
-import org.refdb.engine.RefView;
+import org.refdb.engine.EngineView;
 import org.refdb.engine.SiteLibrary;
 import org.refdb.jgit.BatchCommitter;
 import org.refdb.jgit.NotAgreedException;
@@ -147,7 +147,7 @@ final class GlobalMode {
     }
 
     @Override
-    public void opened(String project, RefView refs) {}
+    public void opened(String project, EngineView refs) {}
 
     @Override
     public void removed(String project) {}

@@ -16,7 +16,7 @@ import org.refdb.engine.EngineException;
 import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.RefHoldings;
 import org.refdb.engine.RefStats;
-import org.refdb.engine.RefViews;
+import org.refdb.engine.EngineViews;
 import org.refdb.engine.VerifyReport;
 import org.refdb.jgit.RefdbDatabase;
 import org.refdb.jgit.RequestRefCache;
@@ -25,14 +25,14 @@ import org.refdb.jgit.RequestRefCache;
 final class NativeEngine implements RefEngine {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
-  private final RefViews views;
+  private final EngineViews views;
   private final Supplier<RequestRefCache> request;
 
   private final Optional<GlobalDecision> global;
 
   NativeEngine(Settings settings, Optional<GlobalDecision> global) throws EngineLoadException {
     this.global = global;
-    this.views = RefViews.open(settings.memoryBytes(), settings.openFiles());
+    this.views = EngineViews.open(settings.memoryBytes(), settings.openFiles());
     this.request = settings.perRequest() ? RequestScope::refs : () -> null;
     long openFilesMax = views.holdings().openFilesMax();
     if (settings.openFiles() > openFilesMax) {

@@ -31,7 +31,7 @@ final class Verifier implements LifecycleListener {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
   private static final int REST = 100;
   private static final int LOGGED_MAX = 20;
-  private static final Duration STOP_PATIENCE = Duration.ofSeconds(5);
+  private static final Duration STOP_TIMEOUT = Duration.ofSeconds(5);
 
   /** How often the thread looks for a project whose turn it is, unless the interval is shorter. */
   private static final Duration LOOK = Duration.ofSeconds(10);
@@ -66,7 +66,7 @@ final class Verifier implements LifecycleListener {
     }
     thread.interrupt();
     try {
-      thread.join(STOP_PATIENCE); // a running comparison ends by itself and does no harm
+      thread.join(STOP_TIMEOUT); // a running comparison ends by itself and does no harm
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }

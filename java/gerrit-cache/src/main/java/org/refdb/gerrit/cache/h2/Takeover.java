@@ -102,7 +102,7 @@ public final class Takeover {
     try {
       file.forEach(driver, file.importing(), (version, key, value, created) -> {
         if (version == spec.version()) {
-          taken[0] += takeWithPatience(store, key, value, created) ? 1 : 0;
+          taken[0] += takeWithRetries(store, key, value, created) ? 1 : 0;
         }
         return store.isImporting() && !stopping;
       });
@@ -124,7 +124,7 @@ public final class Takeover {
   }
 
   /** The store refuses what it cannot write at once; an import can wait. A too large entry it always refuses. */
-  private static boolean takeWithPatience(ImportingStore store, byte[] key, byte[] value, long created) {
+  private static boolean takeWithRetries(ImportingStore store, byte[] key, byte[] value, long created) {
     for (int i = 0; i < RETRIES; i++) {
       if (store.importEntry(key, value, created)) {
         return true;

@@ -17,7 +17,7 @@ import org.refdb.engine.EngineException;
 import org.refdb.engine.GlobalIntent;
 import org.refdb.engine.GlobalRef;
 import org.refdb.engine.RefBatch;
-import org.refdb.engine.RefView;
+import org.refdb.engine.EngineView;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
 
 /**
@@ -80,7 +80,7 @@ public final class Intents {
    * of its refs as long as its intent may change, so none is running if its refs could be locked while the intent
    * existed.
    */
-  public Optional<String> underWay(RefView view, GlobalIntent intent) throws IOException {
+  public Optional<String> underWay(EngineView view, GlobalIntent intent) throws IOException {
     if (isOfThisNode(intent)) {
       return live.contains(intent.id()) ? Optional.of("this Gerrit is running it") : Optional.empty();
     }
@@ -125,7 +125,7 @@ public final class Intents {
    * @throws GlobalRefException if etcd refuses or does not answer
    * @throws IOException if the refs cannot be written
    */
-  public Outcome settle(String project, RefView view, GlobalIntent intent, Predicate<String> isStored)
+  public Outcome settle(String project, EngineView view, GlobalIntent intent, Predicate<String> isStored)
       throws GlobalRefException, IOException {
     if (live.contains(intent.id())) {
       return Outcome.UNDER_WAY;
@@ -153,7 +153,7 @@ public final class Intents {
     return value.isPresent() && (ref.newId() == null ? Values.isDeleted(value.get()) : value.get().equals(ref.newId()));
   }
 
-  private static void finish(RefView view, List<GlobalRef> agreed) throws IOException {
+  private static void finish(EngineView view, List<GlobalRef> agreed) throws IOException {
     RefBatch batch = new RefBatch(false, false).agreed();
     batch.committer("refdb", "refdb@localhost", Instant.now().getEpochSecond(), 0);
     for (GlobalRef ref : agreed) {

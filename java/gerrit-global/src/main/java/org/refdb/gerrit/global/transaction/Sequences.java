@@ -13,7 +13,7 @@ import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.ObjectInserter;
 import org.eclipse.jgit.lib.Repository;
 import org.refdb.engine.RefBatch;
-import org.refdb.engine.RefView;
+import org.refdb.engine.EngineView;
 
 /**
  * Gerrit's sequences, whose objects contain a number as text. If nodes have a disk each, one that lags behind need not
@@ -35,7 +35,7 @@ public final class Sequences {
   }
 
   /** Sets a sequence on this disk to the value in etcd. One whose number is not found is left to be fetched. */
-  public static void catchUp(Repository repository, RefView view, EtcdArbiter.Ahead ahead) {
+  public static void catchUp(Repository repository, EngineView view, EtcdArbiter.Ahead ahead) {
     if (!is(ahead.ref()) || ahead.here() == null) {
       return;
     }
@@ -78,7 +78,7 @@ public final class Sequences {
   /**
    * Sets the ref; if it has been updated since, here or in etcd, the edit is rejected or the disk lags behind again.
    */
-  private static void set(RefView view, EtcdArbiter.Ahead ahead) throws IOException {
+  private static void set(EngineView view, EtcdArbiter.Ahead ahead) throws IOException {
     RefBatch batch = new RefBatch(true, false).agreed();
     batch.committer("refdb", "refdb@localhost", Instant.now().getEpochSecond(), 0);
     batch

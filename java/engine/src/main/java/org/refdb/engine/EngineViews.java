@@ -9,13 +9,13 @@ import java.util.Optional;
 /**
  * The refs of a process's repositories, and the memory that caches of them may use. A server has one.
  *
- * <p>All {@link RefView}s of a repository share its cache, which goes with the last of them. When too many files are
+ * <p>All {@link EngineView}s of a repository share its cache, which goes with the last of them. When too many files are
  * open, those of views that were not used for the longest time are closed. They are opened again when they are used.
  */
-public final class RefViews implements AutoCloseable {
+public final class EngineViews implements AutoCloseable {
   private final Handle handle;
 
-  private RefViews(Handle handle) {
+  private EngineViews(Handle handle) {
     this.handle = handle;
   }
 
@@ -26,9 +26,9 @@ public final class RefViews implements AutoCloseable {
    * @param openFiles how many files all repositories together may keep open, at most half of the process's limit. 0
    *     stands for a quarter of it
    */
-  public static RefViews open(long memoryBytes, int openFiles) throws EngineLoadException {
+  public static EngineViews open(long memoryBytes, int openFiles) throws EngineLoadException {
     NativeLibrary.load();
-    return new RefViews(new Handle(RefNatives.viewsOpen(memoryBytes, openFiles), RefNatives::viewsClose));
+    return new EngineViews(new Handle(RefNatives.viewsOpen(memoryBytes, openFiles), RefNatives::viewsClose));
   }
 
   /**
@@ -38,10 +38,10 @@ public final class RefViews implements AutoCloseable {
    * @param settings count where the repository is not open yet in this process
    * @throws EngineException if it is no repository, or one that the engine does not understand
    */
-  public RefView open(Path gitDir, RefViewSettings settings) throws EngineException {
+  public EngineView open(Path gitDir, EngineViewSettings settings) throws EngineException {
     Packer request = new Packer().bytes(pathBytes(gitDir));
     settings.pack(request);
-    return new RefView(new Handle(handle.call(id -> RefNatives.open(id, request.toByteArray())), RefNatives::close));
+    return new EngineView(new Handle(handle.call(id -> RefNatives.open(id, request.toByteArray())), RefNatives::close));
   }
 
   /**
@@ -74,7 +74,7 @@ public final class RefViews implements AutoCloseable {
     return in.u8() == 0 ? Optional.empty() : Optional.of(RefStats.unpack(in));
   }
 
-  /** As {@link RefView#hint}, for the views of a repository; false if there are none. */
+  /** As {@link EngineView#hint}, for the views of a repository; false if there are none. */
   public boolean hint(Path gitDir) {
     return handle.call(id -> RefNatives.hintAt(id, pathBytes(gitDir)));
   }

@@ -12,7 +12,7 @@ import java.util.Optional;
  * look-ups, as the library's file {@code refs/answer.rs} describes them. {@link RefRows} has the rows of a list. As a
  * record a kept row would take 156 bytes in place of 60. A walk would take up to twice the time (decision 0073).
  */
-public final class RefView implements AutoCloseable {
+public final class EngineView implements AutoCloseable {
   /** How {@link #optimize(boolean)} goes about it. */
   private static final int ALL = 1;
 
@@ -20,7 +20,7 @@ public final class RefView implements AutoCloseable {
 
   private final Handle handle;
 
-  RefView(Handle handle) {
+  EngineView(Handle handle) {
     this.handle = handle;
   }
 
@@ -109,8 +109,8 @@ public final class RefView implements AutoCloseable {
     return text.length == 0 ? Optional.empty() : Optional.of(new String(text, StandardCharsets.UTF_8));
   }
 
-  private List<BrokenRef> broken(boolean untold) throws EngineException {
-    Unpacker answer = new Unpacker(handle.call(id -> RefNatives.broken(id, untold)));
+  private List<BrokenRef> broken(boolean unreported) throws EngineException {
+    Unpacker answer = new Unpacker(handle.call(id -> RefNatives.broken(id, unreported)));
     answer.u8();
     return BrokenRef.unpack(answer);
   }

@@ -13,7 +13,7 @@ import java.util.List;
  * @param sync whether refs are on stable storage when a commit returns
  * @param config settings {@code key=value} that outrank the repository's configuration
  */
-public record RefViewSettings(
+public record EngineViewSettings(
     Trust packedRefs, Trust looseRefs, Trust tablesList, long believeMillis, Sync sync, List<String> config) {
 
   /** What attributes of a file say of its content; JGit's {@code core.trustStat}. */
@@ -37,8 +37,8 @@ public record RefViewSettings(
   }
 
   /** As a server wants it: attributes are trusted, and commits are on stable storage. */
-  public static RefViewSettings defaults() {
-    return new RefViewSettings(Trust.ALWAYS, Trust.ALWAYS, Trust.ALWAYS, 0, Sync.YES, List.of());
+  public static EngineViewSettings defaults() {
+    return new EngineViewSettings(Trust.ALWAYS, Trust.ALWAYS, Trust.ALWAYS, 0, Sync.YES, List.of());
   }
 
   void pack(Packer request) {

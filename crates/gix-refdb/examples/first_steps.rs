@@ -1,0 +1,32 @@
+//! Tags what HEAD leads to, and lists all refs, in loose refs as in reftables: `first_steps GIT_DIR TAG`.
+
+use gix_refdb::{
+    ReferenceExt, Store,
+    gix_ref::transaction::{PreviousValue, RefEdit},
+};
+use std::{error::Error, path::Path};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, git_dir, tag] = arguments.as_slice() else { return Err("usage: first_steps GIT_DIR TAG".into()) };
+    for line in run(Path::new(git_dir), tag)? {
+        println!("{line}");
+    }
+    Ok(())
+}
+
+/// Makes the tag, which must not exist yet. Returns a line for each ref.
+pub fn run(git_dir: &Path, tag: &str) -> Result<Vec<String>, Box<dyn Error>> {
+    let refs = Store::at(git_dir)?;
+    let id = refs.find("HEAD")?.follow_to_object(&refs)?;
+    let name = format!("refs/tags/{tag}");
+    let edit = RefEdit::update(name.as_str().try_into()?, id, PreviousValue::MustNotExist, "");
+    refs.edit_references([edit], None)?;
+
+    let mut lines = Vec::new();
+    for found in refs.iter()?.all()? {
+        let found = found?;
+        lines.push(format!("{} {}", found.target, found.name.shorten()));
+    }
+    Ok(lines)
+}
