@@ -11,6 +11,7 @@
 // - `strategy` (how a transaction writes), `lock` (what it locks), `packing` (new packed-refs files), `batch` (a few
 //   loose refs, atomically), `nested` (a name below another) and `transaction` (all of it together);
 // - `log_edit` (entries that are dropped), and `backend` in front of everything;
+// - `storage` (where it may not write);
 // - `own` and `fresh` (one worktree's refs, and a store written anew, for a migration).
 mod backend;
 mod batch;
@@ -29,6 +30,7 @@ mod packing;
 mod probe;
 mod reflog;
 mod snapshot;
+mod storage;
 mod store;
 mod strategy;
 mod transaction;
@@ -43,6 +45,8 @@ pub use budget::{Charge, PageBudget};
 pub(crate) use fresh::{FreshFiles, Lines};
 pub use loose::file::{At as AtLoosePath, LooseRef, parse as parse_loose, read as read_loose};
 pub(crate) use loose::folders::share;
+#[doc(hidden)]
+pub use loose::listing::Rivals;
 pub use options::{CommitObserver, FilesOptions, PackedAccess};
 pub(crate) use own::Walked;
 pub use packed::{

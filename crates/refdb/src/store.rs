@@ -388,6 +388,7 @@ pub(crate) fn files_options(
         loose_batches_from: settings.loose_batches.then_some(LOOSE_BATCHES_FROM),
         loose_max: settings.loose_batches.then_some(settings.loose_refs).flatten(),
         commit_observer: None,
+        may_be_unsafe: settings.may_be_unsafe,
         sync,
         format: repository.format_watch().cloned(),
         objects,

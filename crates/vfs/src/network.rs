@@ -11,13 +11,13 @@
 //! So a file that it returns had its name, and a name that it does not find was absent, at some time since the call
 //! began. It is as exact as the server's time stamps where these, and no counter, show that a folder has changed (NFS 3).
 
-use crate::{Error, Fs, Result, Stat};
+use crate::{Error, Fs, Lock, Result, Stat};
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{AtFlags, CWD, Mode, OFlags, StatxFlags},
     io::Errno,
 };
-use std::{io, os::fd::AsRawFd, path::Path};
+use std::{io, os::fd::AsRawFd, path::Path, time::Duration};
 
 /// How often a name is looked up anew while others keep replacing its file.
 const ATTEMPTS_MAX: usize = 16;
@@ -57,6 +57,28 @@ impl Fs {
             Err(error) if is_absent(&error) => Ok(None),
             Err(error) => Err(Error::new("identify", path, error)),
         }
+    }
+
+    /// The options of the mount that `path` is on, as `/proc/self/mountinfo` has them, with the kind of file system in
+    /// front: `nfs4,rw,vers=4.2,...`. `None` if the system does not tell.
+    pub fn mount_options(&self, path: &Path) -> Option<String> {
+        let stat = rustix::fs::stat(path).ok()?;
+        let device = format!("{}:{}", rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+        mounts.lines().find_map(|line| options_of(line, &device))
+    }
+
+    /// Whether a name that was found absent may be about to lead to a file again: its lock exists, so that another
+    /// machine may be replacing the file. If a program of that machine has the old file open, the machine gives it
+    /// another name first and only then renames the new file, so that for a moment the server has neither.
+    ///
+    /// Pauses for 2 ms if so. Never on a local file system.
+    pub fn is_being_replaced(&self, path: &Path) -> bool {
+        let is_locked = self.asks_server() && rustix::fs::lstat(Lock::path_of(path)).is_ok();
+        if is_locked {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        is_locked
     }
 
     /// Opens something by its name. On a network file system the result had that name during the call, and an error
@@ -171,6 +193,16 @@ impl Fs {
             }
         }
     }
+}
+
+/// The kind and the options of the mount that a line of mountinfo is about, if it is of this device.
+fn options_of(line: &str, device: &str) -> Option<String> {
+    let (own, rest) = line.split_once(" - ")?;
+    let mut own = own.split(' ');
+    let (here, options) = (own.nth(2)?, own.nth(2)?);
+    let mut rest = rest.split(' ');
+    let (kind, more) = (rest.next()?, rest.nth(1)?);
+    (here == device).then(|| format!("{kind},{options},{more}"))
 }
 
 /// Whether a file that was opened by a name has any name left on the server.
@@ -318,6 +350,16 @@ mod tests {
         };
         network().asking(&path, true, gone).unwrap();
         assert_eq!(names.get(), 2);
+    }
+
+    #[test]
+    fn a_mount_is_known_by_its_device() {
+        let line = "67 28 0:41 / /srv/git rw,relatime shared:9 - nfs4 filer:/git rw,vers=4.2,lookupcache=none,hard";
+        let options = options_of(line, "0:41").unwrap();
+        assert_eq!(options, "nfs4,rw,relatime,rw,vers=4.2,lookupcache=none,hard");
+        assert_eq!(options_of(line, "0:4"), None);
+        assert_eq!(options_of("67 28 0:41", "0:41"), None);
+        assert!(Fs::real().mount_options(Path::new("/proc")).unwrap().starts_with("proc,"));
     }
 
     #[test]

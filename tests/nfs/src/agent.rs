@@ -70,7 +70,8 @@ impl Engines {
             let git = refdb_testkit::Git::find().program();
             let get = |key: &str| execute(Command::new(git).args(["-C", git_dir, "config", key]), "").ok();
             let trust = TrustSettings::from_config(&get).map_err(|error| error.to_string())?;
-            let settings = ViewSettings { trust, ..ViewSettings::default() };
+            let mut settings = ViewSettings::default();
+            settings.trust = trust;
             let view = views.open(Path::new(git_dir), &settings).map_err(|error| error.to_string())?;
             self.views.insert(git_dir.to_owned(), view);
         }
@@ -100,7 +101,8 @@ fn by_view(view: &View, operation: &str, arguments: &[&str]) -> Answer {
             outcome(view.commit(&Batch::atomic(edits.ok_or("a bad id")?)))
         }
         ("pack", []) => {
-            let all = OptimizeOptions { all: true, prune: true, auto: false, include: vec![], exclude: vec![] };
+            let mut all = OptimizeOptions::default();
+            (all.all, all.prune) = (true, true);
             view.optimize(&all).map(|_| String::new()).map_err(text)
         }
         _ => Err(format!("a view cannot {operation}")),

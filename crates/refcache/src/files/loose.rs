@@ -3,7 +3,7 @@ use crate::{Result, Trust, broken::broken_ref, name_cache::Loose};
 use bstr::BStr;
 use refdb::{
     BrokenRef, Target,
-    files::{AtLoosePath, read_loose},
+    files::{AtLoosePath, Rivals, read_loose},
 };
 use refdb_types::is_root_ref;
 use refdb_vfs::{Stat, now_nanos};
@@ -59,7 +59,7 @@ impl FilesReader {
     }
 
     fn read(&self, name: &BStr, path: &Path) -> Result<Option<Target>> {
-        let read = match read_loose(&self.fs, self.hash, path, &mut Vec::new())? {
+        let read = match read_loose(&self.fs, self.hash, path, Rivals::Possible, &mut Vec::new())? {
             AtLoosePath::Ref(content) => content.to_target(),
             AtLoosePath::Broken(_) if !can_only_be_ref(name) => return Ok(None),
             AtLoosePath::Broken(why) => Err(why),

@@ -44,6 +44,17 @@ pub enum Misuse {
         /// What `refdb.global` says.
         value: BString,
     },
+    /// On this network file system an update could be lost.
+    #[error(
+        "refusing to write refs of '{}': {why}; refdb.unsafeStorage=true writes nevertheless, and can lose updates",
+        folder.display()
+    )]
+    UnsafeStorage {
+        /// The repository.
+        folder: PathBuf,
+        /// What is wrong with the mount, and the remedy.
+        why: &'static str,
+    },
     /// A setting that writers need has a value that cannot be used.
     #[error(transparent)]
     Setting(refdb_repo::config::BadSetting),

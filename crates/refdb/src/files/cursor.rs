@@ -229,7 +229,7 @@ impl<'s> FilesCursor<'s> {
     fn read(&mut self, name: &BStr) -> Result<Content> {
         let options = &self.store.options;
         let Some(path) = self.store.layout.ref_path(name) else { return Ok(Content::Gone) };
-        let len = match loose::read(&options.fs, options.hash, &path, &mut self.buffer)? {
+        let len = match loose::read(&options.fs, options.hash, &path, Rivals::Possible, &mut self.buffer)? {
             At::Ref(LooseRef::Direct(id)) => return Ok(Content::Direct(id)),
             At::Ref(LooseRef::Symbolic(target)) => {
                 let target = target.to_vec();
@@ -332,7 +332,7 @@ impl<'s> FilesCursor<'s> {
             let Some(path) = self.store.layout.ref_path(misplaced.0.as_bstr()) else { continue };
             let options = &self.store.options;
             let mut buffer = Vec::new();
-            let loose = loose::read(&options.fs, options.hash, &path, &mut buffer);
+            let loose = loose::read(&options.fs, options.hash, &path, Rivals::Possible, &mut buffer);
             if matches!(loose, Ok(At::Missing | At::Folder)) {
                 self.left_out.push_back(misplaced);
             }

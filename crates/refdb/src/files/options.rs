@@ -38,6 +38,9 @@ pub struct FilesOptions {
     pub loose_max: Option<usize>,
     /// Told when small batches begin and end, so that the readers of this process do not show a part of one.
     pub commit_observer: Option<Arc<dyn CommitObserver>>,
+    /// Whether refs are written on a network file system whose client may miss other machines' changes
+    /// (`refdb.unsafeStorage`).
+    pub may_be_unsafe: bool,
     /// Whether refs are synced to stable storage (`core.fsync`).
     pub sync: bool,
     /// Notices, once locks are held, that the refs were migrated to another format.
@@ -72,6 +75,7 @@ impl FilesOptions {
             loose_batches_from: None,
             loose_max: None,
             commit_observer: None,
+            may_be_unsafe: false,
             sync: false,
             format: None,
             objects,

@@ -125,7 +125,7 @@ impl Prober<'_> {
     fn open_for(&mut self, probe: &Probe<'_>, path: Option<&Path>) -> Result<()> {
         let options = &self.store.options;
         let at = match path {
-            Some(path) => loose::read(&options.fs, options.hash, path, &mut self.buffer)?,
+            Some(path) => loose::read(&options.fs, options.hash, path, self.rivals, &mut self.buffer)?,
             None => At::Missing,
         };
         let is_folder = matches!(at, At::Folder);
@@ -220,7 +220,7 @@ pub(super) fn first_below(store: &Store, folder: &Path, name: &BStr) -> Result<O
     let options = &store.options;
     while let Some((path, prefix)) = pending.pop() {
         if prefix.last() != Some(&b'/') {
-            match loose::read(&options.fs, options.hash, &path, &mut Vec::new())? {
+            match loose::read(&options.fs, options.hash, &path, Rivals::LockedOut, &mut Vec::new())? {
                 At::Ref(_) | At::Broken(_) => return Ok(Some(prefix)),
                 At::Missing | At::Folder => continue,
             }

@@ -29,7 +29,7 @@ impl Snapshot for FilesSnapshot {
     fn get(&self, name: &BStr) -> Result<Option<Target>> {
         let Some(path) = self.store.layout.ref_path(name) else { return Ok(None) };
         let options = &self.store.options;
-        match loose::read(&options.fs, options.hash, &path, &mut Vec::new())? {
+        match loose::read(&options.fs, options.hash, &path, self.rivals, &mut Vec::new())? {
             At::Ref(content) => match content.to_target() {
                 Ok(target) => Ok(Some(target)),
                 Err(why) => Err(BrokenRef { name: name.to_owned(), path, why }.into()),

@@ -11,7 +11,7 @@ use std::{
     collections::VecDeque,
     fmt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicBool},
 };
 
 /// The most symbolic links that are followed from packed-refs to its file; Linux itself follows 40.
@@ -24,6 +24,8 @@ pub(super) struct Store {
     pub(super) cache: PackedCache,
     /// Journal files for small batches.
     pub(super) journal_files: FreeJournalFiles,
+    /// See [`Store::check_storage`].
+    pub(super) storage_fault: OnceLock<Option<&'static str>>,
 }
 
 impl fmt::Debug for Store {
@@ -36,7 +38,8 @@ impl Store {
     pub(super) fn new(options: FilesOptions) -> Self {
         let layout = Layout { git_dir: options.git_dir.clone(), common_dir: options.common_dir.clone() };
         let cache = PackedCache::new(layout.packed_path());
-        Store { options, layout, cache, journal_files: FreeJournalFiles::default() }
+        let journal_files = FreeJournalFiles::default();
+        Store { options, layout, cache, journal_files, storage_fault: OnceLock::new() }
     }
 
     /// Another one of the same repository, on which dead batches are left alone.

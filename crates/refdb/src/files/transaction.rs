@@ -58,6 +58,7 @@ pub(super) struct FilesLocked {
 
 impl FilesLocked {
     pub(super) fn lock(store: &Arc<Store>, claims: &dyn Claims) -> Result<Self> {
+        store.check_storage()?;
         if claims.atomic_visibility() {
             nested::pack_outer(store, claims)?;
         }

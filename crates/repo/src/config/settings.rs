@@ -25,6 +25,8 @@ pub struct Settings {
     /// `refdb.smallBatches`: whether atomic batches of a few refs may be written as loose files, if refs are stored as
     /// files.
     pub loose_batches: bool,
+    /// `refdb.unsafeStorage`: whether files are written on a network file system that may lose updates.
+    pub may_be_unsafe: bool,
     /// The settings that let git pack refs on its own, if they are the reason why `refdb.smallBatches=auto` does not
     /// write loose files.
     pub git_packs: Option<GitPacks>,
@@ -112,6 +114,7 @@ impl Settings {
             files_ref_lock_timeout: None,
             packed_refs_timeout: None,
             loose_batches: false,
+            may_be_unsafe: false,
             git_packs: None,
             loose_refs: None,
             reftable: ReftableSettings {
@@ -158,6 +161,7 @@ impl Settings {
             settings.loose_batches = settings.small_batches(config, is_bare);
             settings.loose_refs = settings.loose_refs(config.last("refdb.looserefs"));
             settings.packed_refs_timeout = settings.timeout(config.last("core.packedrefstimeout"));
+            settings.may_be_unsafe = settings.may_be_unsafe(config.last("refdb.unsafestorage"));
         }
         if sync.0 {
             settings.fsync = sync.1;
@@ -184,6 +188,14 @@ impl Settings {
                 false
             }
         }
+    }
+
+    fn may_be_unsafe(&mut self, value: Option<Value<'_>>) -> bool {
+        let Some(value) = value else { return false };
+        value.boolean().unwrap_or_else(|error| {
+            self.note_bad(&value, error.to_string());
+            false
+        })
     }
 
     fn loose_refs(&mut self, value: Option<Value<'_>>) -> Option<usize> {

@@ -1,7 +1,8 @@
+use super::listing::Rivals;
 use crate::{LooseError, Result, TargetView};
 use bstr::{BStr, ByteSlice};
 use refdb_types::{FormatOptions, HashKind, ObjectId, RefName, Target, check_format};
-use refdb_vfs::Fs;
+use refdb_vfs::{File, Fs};
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
 /// The content of a loose ref's file.
@@ -66,13 +67,28 @@ pub enum At<'a> {
 const CONTENT_LEN_MAX: usize = 8192;
 const CONTENT_LEN_USUAL: usize = 512;
 
+/// How often a file is looked for again that another machine may be replacing. Each look comes 2 ms after the last.
+pub(crate) const REPLACED_LOOKS_MAX: usize = 50;
+
+/// Opens a loose ref's file. A writer of the ref holds its lock, so that only other readers have to wait for the file
+/// that replaces it.
+fn open(fs: &Fs, path: &Path, rivals: Rivals) -> refdb_vfs::Result<File> {
+    let mut looks_left = if rivals == Rivals::Possible { REPLACED_LOOKS_MAX } else { 0 };
+    loop {
+        match fs.open_no_follow(path) {
+            Err(error) if error.is_not_found() && looks_left > 0 && fs.is_being_replaced(path) => looks_left -= 1,
+            opened => return opened,
+        }
+    }
+}
+
 /// Reads what exists at a loose ref's path. `buffer` is working memory that can be reused for the next call.
 ///
 /// # Errors
 ///
 /// An I/O error that does not concern this file alone; a file that may not be read is [`At::Broken`].
-pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, buffer: &'a mut Vec<u8>) -> Result<At<'a>> {
-    let file = match fs.open_no_follow(path) {
+pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, rivals: Rivals, buffer: &'a mut Vec<u8>) -> Result<At<'a>> {
+    let file = match open(fs, path, rivals) {
         Ok(file) => file,
         // A name that is too long for a file has no ref. A writer is told so when it creates the lock.
         Err(error) if error.is_not_found() || error.is_too_long() => return Ok(At::Missing),

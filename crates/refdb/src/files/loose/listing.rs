@@ -22,7 +22,7 @@ impl Entry {
 
 /// What is known about other writers in a folder that is listed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Rivals {
+pub enum Rivals {
     /// Other processes may be writing.
     Possible,
     /// The caller holds the locks of all names that it asks for.

@@ -1,6 +1,7 @@
 use crate::Result;
 use crate::files::{
     Charge, FilesOptions, Packed, PackedAccess,
+    loose::file::REPLACED_LOOKS_MAX,
     packed::{
         disorder::Disorder,
         far_reads::FarReads,
@@ -187,7 +188,13 @@ impl PackedCache {
     }
 
     fn get_identified(&self, options: &FilesOptions, look: Look) -> Result<PackedFile> {
-        let found = options.fs.identify(&self.path)?.map(|(stat, handle)| Found { stat, handle });
+        let mut found = options.fs.identify(&self.path)?;
+        let mut looks_left = REPLACED_LOOKS_MAX;
+        while found.is_none() && looks_left > 0 && options.fs.is_being_replaced(&self.path) {
+            looks_left -= 1;
+            found = options.fs.identify(&self.path)?;
+        }
+        let found = found.map(|(stat, handle)| Found { stat, handle });
         let mut latest = self.latest();
         if latest.first_seen.as_ref().is_none_or(|(seen, _)| *seen != found) {
             latest.first_seen = Some((found.clone(), Instant::now()));

@@ -8,7 +8,7 @@
 use crate::Result;
 use crate::files::{
     lock::stale,
-    loose::{self, At, LooseRef},
+    loose::{self, At, LooseRef, listing::Rivals},
     packed::cache::PackedFile,
     packing::{
         optimize::{self, Loose, Pruning},
@@ -186,7 +186,7 @@ fn is_packed(old: &PackedFile, from: usize, loose: &Loose) -> Result<(usize, boo
 /// Whether the loose file still has the value that was read.
 fn holds(store: &Store, Loose { name, id, .. }: &Loose, buffer: &mut Vec<u8>) -> Result<bool> {
     let Some(path) = store.layout.ref_path(name.as_bstr()) else { return Ok(false) };
-    let now = loose::read(&store.options.fs, store.options.hash, &path, buffer)?;
+    let now = loose::read(&store.options.fs, store.options.hash, &path, Rivals::LockedOut, buffer)?;
     Ok(matches!(now, At::Ref(LooseRef::Direct(now)) if now == *id))
 }
 

@@ -3,7 +3,7 @@
 use crate::files::{
     cursor,
     lock::{set::packed_lock_timeout, stale},
-    loose::{self, At, LooseRef, folders},
+    loose::{self, At, LooseRef, folders, listing::Rivals},
     packed::cache::PackedFile,
     packing::write::{self, PackedEdit},
     store::Store,
@@ -25,6 +25,7 @@ use std::{
 
 /// See [`Backend::optimize`](crate::Backend::optimize).
 pub(crate) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<Optimized> {
+    store.check_storage()?;
     let choice = Choice::new(options);
     if options.auto {
         let (count, optimized) = count_loose(store, &choice)?;
@@ -187,7 +188,7 @@ fn for_each_loose(store: &Arc<Store>, act: &mut dyn FnMut(&BStr, ObjectId) -> Re
             return Ok(());
         }
         let Some(path) = store.layout.ref_path(name) else { return Ok(()) };
-        match loose::read(&options.fs, options.hash, &path, &mut buffer)? {
+        match loose::read(&options.fs, options.hash, &path, Rivals::Possible, &mut buffer)? {
             At::Ref(LooseRef::Direct(id)) if !id.is_null() => act(name, id),
             At::Ref(_) | At::Broken(_) | At::Missing | At::Folder => Ok(()),
         }
@@ -238,7 +239,7 @@ impl<'s> Pruning<'s> {
             Err(LockError::Io(error)) if error.is_not_found() => return Ok(false),
             Err(error) => return Err(error.into()),
         };
-        let is_removable = match loose::read(&options.fs, options.hash, &path, &mut self.buffer)? {
+        let is_removable = match loose::read(&options.fs, options.hash, &path, Rivals::LockedOut, &mut self.buffer)? {
             At::Ref(LooseRef::Direct(now)) => now == *id,
             // The target of a symbolic link was pruned before it; git would not find the packed value through the link.
             At::Missing => options.fs.read_link(&path).is_ok(),

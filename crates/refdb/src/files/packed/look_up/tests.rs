@@ -1,7 +1,10 @@
 use super::*;
 use crate::files::{
     PageBudget,
-    packed::pages::{PAGE_LEN, Shed},
+    packed::{
+        pages::{PAGE_LEN, Shed},
+        source::PackedSource,
+    },
 };
 use refdb_vfs::Fs;
 use std::{fmt::Write, path::Path, sync::Arc};
