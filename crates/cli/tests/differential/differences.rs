@@ -1,8 +1,8 @@
 //! Every difference from git that is meant, with its reason. The differential test accepts these and no others.
 
 use crate::logs::{
-    is_log, log_of_a_file, log_of_head, log_of_nothing, log_of_pseudo, log_of_rejected, log_of_symbolic,
-    log_of_the_end, log_of_the_missing, log_of_verified, peeled_lies,
+    is_log, log_of_a_file, log_of_head, log_of_mains_pseudo, log_of_nothing, log_of_pseudo, log_of_rejected,
+    log_of_symbolic, log_of_the_end, log_of_the_missing, log_of_verified, peeled_lies, pseudo_of_main,
 };
 use crate::{lists_and_logs::*, mistakes::*, surroundings::*, unify::*, warnings::*};
 use refdb_testkit::differential::{Changed, Difference, Left, Said, Step};
@@ -33,9 +33,19 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_ALIKE,
     },
     Difference {
-        why: "refdb reads the committer's date where it writes an entry of a reflog, git in each transaction",
+        why: "refdb reads the committer's date where it prepares an entry of a reflog, git where it commits, in each transaction",
         unify: unread_dates,
         left: |step, changed, left| LEFT_BY_GIT(step, changed, left) || LEFT_BY_REFDB(step, changed, left),
+    },
+    Difference {
+        why: "a condition on the branch makes git open the refs, with the settings above it; refdb logs as all settings say",
+        unify: SAID_ALIKE,
+        left: log_behind_a_condition,
+    },
+    Difference {
+        why: "where HEAD is in no table, git migrates to files that are no repository; refdb leaves HEAD as it is beside tables",
+        unify: SAID_ALIKE,
+        left: head_that_was_gone,
     },
     Difference {
         why: "of the root refs of a worktree, refs verify names all that have a fault; git stops at the first that it finds",
@@ -345,6 +355,11 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: log_of_pseudo,
     },
     Difference {
+        why: "in a linked worktree git takes MERGE_HEAD and FETCH_HEAD of the main worktree for the old values there; refdb reads its own",
+        unify: pseudo_of_main,
+        left: |step, changed, left| log_of_mains_pseudo(step, changed, left) || LEFT_BY_REFDB(step, changed, left),
+    },
+    Difference {
         why: "where the reflog of a ref that is gone is in the way of another's folder, git and the system have their own words; git fails also where no reflog is wanted",
         unify: log_in_the_way,
         left: LEFT_BY_GIT,
@@ -375,7 +390,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_ALIKE,
     },
     Difference {
-        why: "git's reflog reads core.fsync after its command line, refdb before",
+        why: "git's reflog reads core.fsync after its command line, its lists after their own settings; refdb before",
         unify: fsync_behind_words,
         left: LEFT_ALIKE,
     },

@@ -97,7 +97,9 @@ pub(crate) fn forms_of_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
 }
 
 pub(crate) fn fsync_behind_words(step: &Step, git: &mut Said, refdb: &mut Said) {
-    if ["reflog", "refs"].contains(&step.command) && without_fsync(&refdb.err) == git.err {
+    // Others read it first too where another setting ends them.
+    let is_ended = git.code == 128 && git.err.contains_str("fatal: bad config variable '");
+    if (["reflog", "refs"].contains(&step.command) || is_ended) && without_fsync(&refdb.err) == git.err {
         refdb.err.clone_from(&git.err);
     }
 }

@@ -1,7 +1,7 @@
 //! Which differences of reflogs are meant.
 
 use bstr::{BStr, BString, ByteSlice};
-use refdb_testkit::differential::{Changed, Difference, Left, Step};
+use refdb_testkit::differential::{Changed, Difference, Left, Place, Said, Step};
 
 pub(crate) fn is_log(changed: &Changed) -> bool {
     let name = &changed.name;
@@ -126,6 +126,29 @@ pub(crate) fn log_of_pseudo(step: &Step, changed: &Changed, left: Left<'_>) -> b
     let is_of_table = changed.name.contains_str("log of ");
     let are_alike = git.len() == refdb.len() && git.iter().zip(&refdb).all(is_alike);
     is_of_table && step.changes() && are_alike && leads_to_one()
+}
+
+/// A value of `MERGE_HEAD` or `FETCH_HEAD` that a linked worktree has not.
+pub(crate) fn pseudo_of_main(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_missing = |name: &str| refdb.err.contains_str(format!("unable to resolve reference '{name}'\n"));
+    let is_missed = ["MERGE_HEAD", "FETCH_HEAD"].into_iter().any(is_missing);
+    if matches!(step.place, Place::Tree(_)) && is_missed && (git.code == 0 || git.err.contains_str("': is at ")) {
+        refdb.clone_from(git);
+    }
+}
+
+/// Entries of a ref that led to `MERGE_HEAD` or `FETCH_HEAD`. From a linked worktree, git's begin with what the main
+/// worktree has there, and one is there for the end of such a value.
+pub(crate) fn log_of_mains_pseudo(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
+    let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
+    let mains = ["MERGE_HEAD", "FETCH_HEAD"].map(|name| left.before.get(name.into()));
+    let is_mains =
+        |entry: &[BString]| entry.first().is_some_and(|old| mains.iter().flatten().any(|value| value.starts_with(old)));
+    let is_alike =
+        |(git, refdb): (&Vec<BString>, &Vec<BString>)| git == refdb || is_mains(git) && git.get(1..) == refdb.get(1..);
+    let are_alike = git.len() == refdb.len() && git.iter().zip(&refdb).all(is_alike);
+    let is_linked = matches!(step.place, Place::Tree(_));
+    is_linked && step.changes() && is_log(changed) && (are_alike || are_more(&git, &refdb, is_mains))
 }
 
 /// What git takes for damaged has no peeled value in its tables.

@@ -18,6 +18,8 @@ pub(crate) fn settings_before_words(_: &Step, git: &mut Said, refdb: &mut Said) 
         let is_bad = |line: &[u8]| {
             line.starts_with(b"fatal: bad config variable ")
                 || line.starts_with(b"fatal: bad config line ")
+                || line.starts_with(b"fatal: exceeded maximum include depth ")
+                || line == b"fatal: unable to parse command-line config"
                 || line.starts_with(b"warning: unknown repository extension found")
         };
         said.err.lines().any(is_bad) || bad_setting(said).is_some()
@@ -30,7 +32,7 @@ pub(crate) fn settings_before_words(_: &Step, git: &mut Said, refdb: &mut Said) 
 }
 
 /// Git's words for a ref that lacks the expected value, cannot hold the new one, or has no room.
-const VALUES_SAID: &[&str] = &[
+pub(crate) const VALUES_SAID: &[&str] = &[
     " but expected ",
     ": reference already exists",
     ": unable to resolve reference ",
@@ -197,10 +199,11 @@ pub(crate) fn log_in_the_way(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Git's messages end after 4095 bytes.
+/// Each of git's messages ends after 4095 bytes.
 pub(crate) fn long_messages(_: &Step, git: &mut Said, refdb: &mut Said) {
-    let cut = git.err.trim_end();
-    if git.err.len() >= 4095 && refdb.err.starts_with(cut) && refdb.err.lines().count() == 1 {
+    let is_same = |(git, refdb): (&[u8], &[u8])| git == refdb || git.len() >= 4094 && refdb.starts_with(git);
+    let are_as_many = git.err.lines().count() == refdb.err.lines().count();
+    if are_as_many && git.err.lines().zip(refdb.err.lines()).all(is_same) {
         refdb.err.clone_from(&git.err);
     }
 }

@@ -1,6 +1,6 @@
 //! What each difference looks like: makes both answers one if it is the difference between them.
 
-use crate::lists_and_logs::without_fsync;
+use crate::{lists_and_logs::without_fsync, mistakes::VALUES_SAID};
 use bstr::{BString, ByteSlice};
 use refdb_testkit::{
     Git,
@@ -127,16 +127,21 @@ pub(crate) fn lying_tags(step: &Step, git: &mut Said, refdb: &mut Said) {
         words.iter().any(|words| said.err.contains_str(words))
     };
     // Of two mistakes refdb tells the one that needs no look at an object.
-    let tells_twice = |line: &[u8]| line.starts_with(b"fatal: ") && line.contains_str("multiple updates for ");
+    let tells_value = |line: &[u8]| {
+        let words = VALUES_SAID.iter().chain(&["multiple updates for "]);
+        line.starts_with(b"fatal: ") && words.into_iter().any(|words| line.contains_str(words))
+    };
+    // Nor does it look at objects for a reflog that is not there.
+    let is_unfound = step.command == "reflog" && refdb.err.contains_str("error: reflog could not be found: ");
     // In a batch git rejects that request alone, and changes the ref by the other.
     let is_batch = git.code == 0 && git.out.starts_with(b"rejected ");
-    let is_twice = refdb.err.lines().any(tells_twice) && (refdb.code == git.code || is_batch);
+    let is_other = refdb.err.lines().any(tells_value) && (refdb.code == git.code || is_batch);
     // Where another request ends both, git has told of the lie before, and refdb took that object.
     let is_among = |part: &BString, all: &BString| part.lines().all(|line| all.lines().any(|other| other == line));
     let is_less = refdb.code == git.code && is_among(&refdb.err, &git.err) && is_among(&refdb.out, &git.out);
     if git.err.lines().any(|line| is_bad(line) || is_told(line))
         && is_refused(git)
-        && (refdb.code == 0 || is_refused(refdb) || is_twice || is_less)
+        && (refdb.code == 0 || is_refused(refdb) || is_other || is_unfound || is_less)
         && (step.command == "update-ref" || refdb.out.starts_with(&git.out))
         || refdb.err.lines().any(is_bad) && is_refused(refdb) && (is_refused(git) || git.err.lines().any(is_bad))
     {
@@ -175,7 +180,9 @@ pub(crate) fn loops(step: &Step, git: &mut Said, refdb: &mut Said) {
             && refdb.code == 128
     };
     // Of a loop through HEAD git logs an update that changes nothing, and deletes HEAD for the branch.
-    let is_twice = git.code == 0 && refdb.code != 0 && refdb.err.contains_str("multiple updates for '");
+    let is_prepared = git.out.contains_str("prepare: ok") && refdb.err.contains_str("fatal: prepare: ");
+    let is_twice =
+        (git.code == 0 || is_prepared) && refdb.code != 0 && refdb.err.contains_str("multiple updates for '");
     // The two names that refdb tells are in one request only.
     let is_one_request = || {
         let names: Vec<&[u8]> = refdb.err.split_str("'").skip(1).step_by(2).collect();
@@ -405,7 +412,7 @@ pub(crate) fn other_kinds(_: &Step, git: &mut Said, refdb: &mut Said) {
 
 /// Of a command that a signal has ended nothing can be expected.
 pub(crate) fn crashes(_: &Step, git: &mut Said, refdb: &mut Said) {
-    if git.code > 1000 {
+    if git.code > Said::SIGNALS {
         refdb.clone_from(git);
     }
 }
