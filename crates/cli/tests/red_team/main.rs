@@ -19,8 +19,8 @@ const MORE_MILLIS: u64 = 50;
 const MORE_KIB: u64 = 20 << 10;
 const MORE_PROCESSES: usize = 4;
 
-/// How much slower our code is where the compiler does not optimise it, as hashing is.
-const SLOWER: u64 = if cfg!(debug_assertions) { 10 } else { 1 };
+/// How much slower our code is where the compiler does not optimise it.
+const SLOWER: u64 = if cfg!(debug_assertions) { 5 } else { 1 };
 
 /// The limit in seconds that refdb puts on the processor time of each of git's programs. The large cases need more of
 /// it.
