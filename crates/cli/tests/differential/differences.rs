@@ -5,7 +5,7 @@ use crate::logs::{
     log_of_symbolic, log_of_the_end, log_of_the_missing, log_of_verified, peeled_lies, pseudo_of_main,
 };
 use crate::{lists_and_logs::*, mistakes::*, surroundings::*, unify::*, warnings::*};
-use refdb_testkit::differential::{Changed, Difference, Left, Said, Step};
+use refdb_testkit::differential::{Changed, Difference, Left, Part, Said, Step};
 
 const LEFT_ALIKE: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_ALIKE;
 const LEFT_BY_GIT: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_BY_GIT;
@@ -16,7 +16,9 @@ const LEFT_BY_LONG_NAMES: fn(&Step, &Changed, Left<'_>) -> bool = |step, changed
         is_log(changed) && is_long_name(&changed.name) || changed.name.starts_with(b"main-worktree/")
     };
     let leads_there = || left.all.iter().any(is_there);
-    (left.met || has_long_name(step) || leads_there()) && is_elsewhere
+    let is_link = |part: &Part| matches!(part, Part::Symbolic(_, target) if is_long_name(target));
+    let is_linked = || left.plan.parts.iter().any(is_link);
+    (left.met || has_long_name(step) || leads_there() || is_linked()) && is_elsewhere
 };
 const LEFT_BY_REFDB: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_BY_OTHER;
 const SAID_ALIKE: fn(&Step, &mut Said, &mut Said) = Difference::SAID_ALIKE;
@@ -221,7 +223,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_ALIKE,
     },
     Difference {
-        why: "where HEAD's branch is symbolic itself, or becomes so, git logs zeros for HEAD; refdb logs what HEAD leads to",
+        why: "where HEAD's branch is symbolic itself, or a ref becomes so, git logs zeros or nothing for what leads there; refdb logs what it leads to",
         unify: SAID_ALIKE,
         left: log_of_head,
     },
@@ -387,6 +389,16 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "git refs has the forms create, delete, update and rename from 2.56 on, and settle is refdb's own",
         unify: forms_of_refs,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git reflog write does not read advice.ignoredHook; refdb obeys it wherever a hook is looked for",
+        unify: unread_advice,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git leaves empty folders of refs behind, and takes their names for paths in a bare repository; refdb removes them",
+        unify: folders_as_paths,
         left: LEFT_ALIKE,
     },
     Difference {

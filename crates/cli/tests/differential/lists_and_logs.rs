@@ -96,6 +96,27 @@ pub(crate) fn forms_of_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
+/// Advice about a hook that is not executable, which was switched off.
+pub(crate) fn unread_advice(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_advice = |line: &[u8]| {
+        line.starts_with(b"hint: ")
+            && (line.contains_str("hook was ignored") || line.contains_str("advice.ignoredHook"))
+    };
+    let rest: Vec<&[u8]> = git.err.lines_with_terminator().filter(|line| !is_advice(line)).collect();
+    if is(step, "reflog", "write") && rest.concat() == refdb.err[..] {
+        refdb.err.clone_from(&git.err);
+    }
+}
+
+/// The name of a reflog that is the name of a folder too.
+pub(crate) fn folders_as_paths(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_path =
+        git.err.starts_with(b"fatal: your current branch '") && git.err.contains_str("' does not have any commits");
+    if step.command == "reflog" && is_path && refdb.err.starts_with(b"fatal: ambiguous argument 'refs/") {
+        refdb.clone_from(git);
+    }
+}
+
 pub(crate) fn fsync_behind_words(step: &Step, git: &mut Said, refdb: &mut Said) {
     // Others read it first too where another setting ends them.
     let is_ended = git.code == 128 && git.err.contains_str("fatal: bad config variable '");

@@ -43,7 +43,8 @@ pub(crate) fn log_of_rejected(_: &Step, changed: &Changed, left: Left<'_>) -> bo
     left.met && is_log(changed) && are_more(&git, &refdb, |_| true)
 }
 
-/// As many entries of HEAD, some of which have zeros in git. Or git lacks one where a symbolic ref leads nowhere now.
+/// As many entries of HEAD, some of which have zeros in git. Or git lacks one where a symbolic ref leads nowhere now, or
+/// where it leads to what the same transaction creates.
 pub(crate) fn log_of_head(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
     let is_alike = |git: &[BString], refdb: &[BString]| {
@@ -53,7 +54,7 @@ pub(crate) fn log_of_head(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let is_heads = changed.name.ends_with(b"logs/HEAD") || changed.name.ends_with(b"log of HEAD");
     let are_alike = || git.len() == refdb.len() && git.iter().zip(&refdb).all(|(git, refdb)| is_alike(git, refdb));
     let leads_on = step.input.iter().any(|line| line.starts_with(b"symref-"));
-    let is_lost = || leads_on && are_more(&refdb, &git, |entry| entry.get(1).is_some_and(is_zeros));
+    let is_lost = || leads_on && are_more(&refdb, &git, |entry| entry.iter().take(2).any(is_zeros));
     step.changes() && is_log(changed) && (is_heads && are_alike() || is_lost())
 }
 

@@ -32,9 +32,10 @@ pub(crate) fn settings_before_words(_: &Step, git: &mut Said, refdb: &mut Said) 
 }
 
 /// Git's words for a ref that lacks the expected value, cannot hold the new one, or has no room.
-pub(crate) const VALUES_SAID: &[&str] = &[
+const VALUES_SAID: &[&str] = &[
     " but expected ",
     ": reference already exists",
+    ": dangling symref already exists",
     ": unable to resolve reference ",
     "trying to write ref ",
     "trying to write non-commit object ",
@@ -146,7 +147,7 @@ pub(crate) fn twice_left(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
     let name = ref_of(&changed.name);
     let is_told = || left.said.iter().any(|said| said.out.contains_str(name) || said.err.contains_str(name));
     let is_one_sided = changed.git == changed.before || changed.other == changed.before;
-    let gives_up = || left.said[0].err.contains_str(GIVES_UP) && changed.git == changed.before;
+    let gives_up = || left.said[0].code != 0 && changed.git == changed.before;
     let took_others = left.said.iter().all(|said| said.err.contains_str("error: multiple updates for "));
     let loses_log = || {
         let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
@@ -194,7 +195,8 @@ pub(crate) fn file_in_the_way(_: &Step, git: &mut Said, refdb: &mut Said) {
 pub(crate) fn log_in_the_way(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = git.err.contains_str("': unable to append to '") && git.err.ends_with(b"': Not a directory\n");
     let is_told_too = refdb.err.ends_with(b"': Not a directory (os error 20)\n") && git.code == refdb.code;
-    if is_told && (is_told_too || refdb.code == 0) {
+    let is_done = refdb.code == 0 || refdb.out.contains_str("commit: ok\n");
+    if is_told && (is_told_too || is_done) {
         refdb.clone_from(git);
     }
 }

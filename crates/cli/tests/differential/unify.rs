@@ -1,6 +1,6 @@
 //! What each difference looks like: makes both answers one if it is the difference between them.
 
-use crate::{lists_and_logs::without_fsync, mistakes::VALUES_SAID};
+use crate::lists_and_logs::without_fsync;
 use bstr::{BString, ByteSlice};
 use refdb_testkit::{
     Git,
@@ -126,16 +126,13 @@ pub(crate) fn lying_tags(step: &Step, git: &mut Said, refdb: &mut Said) {
         ];
         words.iter().any(|words| said.err.contains_str(words))
     };
-    // Of two mistakes refdb tells the one that needs no look at an object.
-    let tells_value = |line: &[u8]| {
-        let words = VALUES_SAID.iter().chain(&["multiple updates for "]);
-        line.starts_with(b"fatal: ") && words.into_iter().any(|words| line.contains_str(words))
-    };
+    // Refdb took that object, and may meet another mistake behind it.
+    let tells_twice = |line: &[u8]| line.starts_with(b"fatal: ") && line.contains_str("multiple updates for ");
     // Nor does it look at objects for a reflog that is not there.
     let is_unfound = step.command == "reflog" && refdb.err.contains_str("error: reflog could not be found: ");
     // In a batch git rejects that request alone, and changes the ref by the other.
     let is_batch = git.code == 0 && git.out.starts_with(b"rejected ");
-    let is_other = refdb.err.lines().any(tells_value) && (refdb.code == git.code || is_batch);
+    let is_other = step.input.len() > 1 && refdb.code == git.code || is_batch && refdb.err.lines().any(tells_twice);
     // Where another request ends both, git has told of the lie before, and refdb took that object.
     let is_among = |part: &BString, all: &BString| part.lines().all(|line| all.lines().any(|other| other == line));
     let is_less = refdb.code == git.code && is_among(&refdb.err, &git.err) && is_among(&refdb.out, &git.out);
@@ -233,7 +230,10 @@ pub(crate) fn long_names(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_gone = git.code == 128 && git.err.ends_with(b"reftable: transaction prepare: I/O error\n");
     // The name by which a symbolic ref calls its target.
     let is_short = git.err.replace("'main-worktree/", "'") == refdb.err[..];
-    if waits_for_itself || has_long_name(step) && is_gone && refdb.code == 128 || is_short && git.code == refdb.code {
+    // Git takes two names of one ref for two refs.
+    let is_one_ref = has_long_name(step) && refdb.code == 128 && refdb.err.ends_with(b"' is the same ref\n");
+    let is_stopped = has_long_name(step) && is_gone && refdb.code == 128;
+    if waits_for_itself || is_stopped || is_one_ref || is_short && git.code == refdb.code {
         refdb.clone_from(git);
     }
 }
@@ -473,7 +473,9 @@ pub(crate) fn dangerous_names(step: &Step, git: &mut Said, refdb: &mut Said) {
     let begin = [b"fatal: git show-ref: bad ref ", name, b" (00000"].concat();
     let warning = [b"warning: ignoring ref with broken name ", name].concat();
     let is_shown = step.does() == "show-ref" && git.code == refdb.code && refdb.err.starts_with(&begin);
-    if is_shown || step.does() == "for-each-ref" && refdb.err.lines().any(|line| line == warning) {
+    let in_the_way = [b"'", name, b"' exists; cannot create '"].concat();
+    let is_refused = git.code == refdb.code && refdb.err.contains_str(in_the_way);
+    if is_shown || is_refused || step.does() == "for-each-ref" && refdb.err.lines().any(|line| line == warning) {
         refdb.clone_from(git);
     }
 }
