@@ -5,7 +5,8 @@ use crate::logs::{
     log_of_symbolic, log_of_the_end, log_of_the_missing, log_of_verified, peeled_lies, pseudo_of_main,
 };
 use crate::{lists_and_logs::*, mistakes::*, surroundings::*, unify::*, warnings::*};
-use refdb_testkit::differential::{Changed, Difference, Left, Part, Said, Step};
+use bstr::BStr;
+use refdb_testkit::differential::{Changed, Difference, Left, Said, Step};
 
 const LEFT_ALIKE: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_ALIKE;
 const LEFT_BY_GIT: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_BY_GIT;
@@ -16,8 +17,8 @@ const LEFT_BY_LONG_NAMES: fn(&Step, &Changed, Left<'_>) -> bool = |step, changed
         is_log(changed) && is_long_name(&changed.name) || changed.name.starts_with(b"main-worktree/")
     };
     let leads_there = || left.all.iter().any(is_there);
-    let is_link = |part: &Part| matches!(part, Part::Symbolic(_, target) if is_long_name(target));
-    let is_linked = || left.plan.parts.iter().any(is_link);
+    let is_link = |value: &BStr| value.strip_prefix(b"ref: ").is_some_and(|target| is_long_name(&target.into()));
+    let is_linked = || left.before.values().any(is_link);
     (left.met || has_long_name(step) || leads_there() || is_linked()) && is_elsewhere
 };
 const LEFT_BY_REFDB: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_BY_OTHER;
@@ -28,6 +29,11 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         why: "git runs transactions inside others, or to pack and to migrate, and calls the reference-transaction hook for them; refdb calls it for what was asked",
         unify: heard_while_stored,
         left: |step, changed, left| more_calls(step, changed, left) || LEFT_BY_GIT(step, changed, left),
+    },
+    Difference {
+        why: "in a bare repository git runs hooks where it was called; refdb in the repository, as githooks(5) says",
+        unify: SAID_ALIKE,
+        left: called_in_a_bare_repository,
     },
     Difference {
         why: "git ends a whole list at a date before 1970 or behind the years of its system; refdb shows the other refs",
@@ -392,6 +398,11 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_ALIKE,
     },
     Difference {
+        why: "where messages of reflogs have no room in a table, or entries no values, both lose them when refs are migrated; refdb says so",
+        unify: cut_messages,
+        left: LEFT_ALIKE,
+    },
+    Difference {
         why: "git reflog write does not read advice.ignoredHook; refdb obeys it wherever a hook is looked for",
         unify: unread_advice,
         left: LEFT_ALIKE,
@@ -440,11 +451,6 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "git refs verify stops at a symbolic link into no folder, and takes the target for an absolute path in a linked worktree",
         unify: links_that_lead_nowhere,
-        left: LEFT_ALIKE,
-    },
-    Difference {
-        why: "where messages of reflogs have no room in a table, or entries no values, both lose them when refs are migrated; refdb says so",
-        unify: cut_messages,
         left: LEFT_ALIKE,
     },
     Difference {
@@ -503,7 +509,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_BY_GIT,
     },
     Difference {
-        why: "git fails half-way where reftables have empty folders below refs/, and leaves no refs; refdb migrates",
+        why: "git fails half-way where empty folders are below refs/ or in the place of root refs beside reftables, and leaves no refs; refdb migrates",
         unify: folder_of_a_stub,
         left: |_, _, left| left.met,
     },

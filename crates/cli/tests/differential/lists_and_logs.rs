@@ -111,8 +111,8 @@ pub(crate) fn unread_advice(step: &Step, git: &mut Said, refdb: &mut Said) {
 /// The name of a reflog that is the name of a folder too.
 pub(crate) fn folders_as_paths(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_path =
-        git.err.starts_with(b"fatal: your current branch '") && git.err.contains_str("' does not have any commits");
-    if step.command == "reflog" && is_path && refdb.err.starts_with(b"fatal: ambiguous argument 'refs/") {
+        git.err.contains_str("fatal: your current branch '") && git.err.contains_str("' does not have any commits");
+    if step.command == "reflog" && is_path && refdb.err.contains_str("fatal: ambiguous argument '") {
         refdb.clone_from(git);
     }
 }
@@ -347,7 +347,9 @@ pub(crate) fn log_of_a_loop(step: &Step, git: &mut Said, refdb: &mut Said) {
 
 /// An empty folder keeps git from migrating, and its new refs stay beside the repository, where nobody reads them.
 pub(crate) fn folder_of_a_stub(step: &Step, git: &mut Said, refdb: &mut Said) {
-    if is(step, "refs", "migrate") && git.err.starts_with(b"error: could not delete refs directory: ") {
+    let is_of_refs = git.err.starts_with(b"error: could not delete refs directory: ");
+    let is_of_root = git.err.starts_with(b"error: could not link file ") && git.err.contains_str("': Is a directory\n");
+    if is(step, "refs", "migrate") && (is_of_refs || is_of_root) {
         refdb.clone_from(git);
     }
 }

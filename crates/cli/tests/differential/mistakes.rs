@@ -20,13 +20,14 @@ pub(crate) fn settings_before_words(_: &Step, git: &mut Said, refdb: &mut Said) 
                 || line.starts_with(b"fatal: bad config line ")
                 || line.starts_with(b"fatal: exceeded maximum include depth ")
                 || line == b"fatal: unable to parse command-line config"
+                || line.ends_with(b"' must be removed; aborting.")
                 || line.starts_with(b"warning: unknown repository extension found")
         };
         said.err.lines().any(is_bad) || bad_setting(said).is_some()
     };
     let are_others =
         bad_setting(git).is_some() && bad_setting(refdb).is_some() && bad_setting(git) != bad_setting(refdb);
-    if git.code >= 128 && refdb.code >= 128 && (is_setting(git) != is_setting(refdb) || are_others) {
+    if git.code >= 128 && refdb.code != 0 && (is_setting(git) != is_setting(refdb) || are_others) {
         refdb.clone_from(git);
     }
 }

@@ -44,10 +44,24 @@ pub(crate) fn heard_while_stored(step: &Step, git: &mut Said, refdb: &mut Said) 
         }
     }
     let words = ["hook", "said\n", "erred\n"];
-    let is_end_alike = refdb.code == 0 || git.code == refdb.code;
-    if is_storage(step) && is_end_alike && words.iter().any(|words| git.err.contains_str(words)) {
-        refdb.clone_from(git);
+    if is_storage(step) && words.iter().any(|words| git.err.contains_str(words)) {
+        if git.code == refdb.code || git.err.contains_str(words[0]) && refdb.code == 0 {
+            refdb.clone_from(git);
+        } else {
+            // It ends for another reason.
+            let is_other = |line: &&[u8]| !matches!(line.trim_end(), b"said" | b"erred");
+            git.err = git.err.lines_with_terminator().filter(is_other).collect::<Vec<_>>().concat().into();
+        }
     }
+}
+
+/// Where a hook says that it runs.
+pub(crate) fn called_in_a_bare_repository(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
+    let is_bare = left.plan.bare || left.plan.to_string().contains("bare");
+    let (Some(git), Some(refdb)) = (&changed.git, &changed.other) else { return false };
+    let is_alike = |(git, refdb): (&[u8], &[u8])| git == refdb || git.starts_with(b"/") && refdb.starts_with(b"/");
+    let are_as_many = git.lines().count() == refdb.lines().count();
+    changed.name == "CALLS" && is_bare && are_as_many && git.lines().zip(refdb.lines()).all(is_alike)
 }
 
 /// How git tells that a hook was killed or could not be started: in lines of their own, before it says what it was

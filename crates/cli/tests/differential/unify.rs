@@ -177,9 +177,7 @@ pub(crate) fn loops(step: &Step, git: &mut Said, refdb: &mut Said) {
             && refdb.code == 128
     };
     // Of a loop through HEAD git logs an update that changes nothing, and deletes HEAD for the branch.
-    let is_prepared = git.out.contains_str("prepare: ok") && refdb.err.contains_str("fatal: prepare: ");
-    let is_twice =
-        (git.code == 0 || is_prepared) && refdb.code != 0 && refdb.err.contains_str("multiple updates for '");
+    let is_twice = went_on(git, refdb) && refdb.code != 0 && refdb.err.contains_str("multiple updates for '");
     // The two names that refdb tells are in one request only.
     let is_one_request = || {
         let names: Vec<&[u8]> = refdb.err.split_str("'").skip(1).step_by(2).collect();
@@ -259,6 +257,7 @@ const SETTINGS_SAID: &[&str] = &[
     "bad numeric config value",
     "unable to parse command-line config",
     "unable to parse '",
+    "remote URLs cannot be configured in file",
 ];
 
 pub(crate) fn settings_of_check_ref_format(step: &Step, git: &mut Said, refdb: &mut Said) {
@@ -270,15 +269,24 @@ pub(crate) fn settings_of_check_ref_format(step: &Step, git: &mut Said, refdb: &
     }
 }
 
+/// Whether the first did what the second refused, though it may have failed later.
+fn went_on(one: &Said, other: &Said) -> bool {
+    one.code == 0 || one.out.len() > other.out.len() && one.out.starts_with(&other.out)
+}
+
 pub(crate) fn above_own_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
     let above =
-        ["refs/bisect", "refs/worktree", "refs/rewritten"].map(|name| format!("exists; cannot create '{name}'\n"));
-    let is_above = above.iter().any(|end| refdb.err.ends_with(end.as_bytes()));
+        ["refs/bisect", "refs/worktree", "refs/rewritten"].map(|name| format!("exists; cannot create '{name}'"));
+    let is_above = above.iter().any(|end| refdb.err.lines().any(|line| line.ends_with(end.as_bytes())));
+    // In a batch refdb refuses that request alone.
+    let is_rejected =
+        refdb.out.lines().any(|line| line.starts_with(b"rejected ") && line.ends_with(b"refname conflict"));
     let is_folder = ["bisect", "worktree", "rewritten"].iter().any(|name| {
         git.err.contains_str("there is a non-empty directory ")
             && git.err.contains_str(format!("/refs/{name}' blocking reference 'refs/{name}'"))
     });
-    if matches!(step.place, Place::Tree(_)) && (git.code == 0 || is_folder && git.code == refdb.code) && is_above {
+    let is_either = went_on(git, refdb) || is_rejected || is_folder && git.code == refdb.code;
+    if matches!(step.place, Place::Tree(_)) && is_either && is_above {
         refdb.clone_from(git);
     }
 }
