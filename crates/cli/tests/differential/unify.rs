@@ -231,7 +231,8 @@ pub(crate) fn long_names(step: &Step, git: &mut Said, refdb: &mut Said) {
     // Git takes two names of one ref for two refs.
     let is_one_ref = has_long_name(step) && refdb.code == 128 && refdb.err.ends_with(b"' is the same ref\n");
     let is_stopped = has_long_name(step) && is_gone && refdb.code == 128;
-    if waits_for_itself || is_stopped || is_one_ref || is_short && git.code == refdb.code {
+    let is_locked = has_long_name(step) && git.code == 128 && git.err.ends_with(b"fatal: cannot lock references\n");
+    if waits_for_itself || is_stopped || is_locked || is_one_ref || is_short && git.code == refdb.code {
         refdb.clone_from(git);
     }
 }
