@@ -447,6 +447,11 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         unify: order_of_verify,
         left: LEFT_ALIKE,
     },
+    Difference {
+        why: "git refs verify --verbose writes control characters of names to the terminal; refdb writes ? for them",
+        unify: names_for_terminals,
+        left: LEFT_ALIKE,
+    },
     Difference { why: "among reftables git verifies no names; refdb does", unify: names_in_tables, left: LEFT_ALIKE },
     Difference {
         why: "git refs verify stops at a symbolic link into no folder, and takes the target for an absolute path in a linked worktree",

@@ -171,6 +171,16 @@ pub(crate) fn order_of_verify(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
+/// The names of refs that are looked at, which git writes as they are.
+pub(crate) fn names_for_terminals(step: &Step, git: &mut Said, _: &mut Said) {
+    if is(step, "refs", "verify") && step.has("--verbose") {
+        git.err
+            .iter_mut()
+            .filter(|byte| byte.is_ascii_control() && !b"\t\n".contains(byte))
+            .for_each(|byte| *byte = b'?');
+    }
+}
+
 /// Among reftables, names that are none.
 pub(crate) fn names_in_tables(step: &Step, git: &mut Said, refdb: &mut Said) {
     // A name with a newline has lines of its own.
