@@ -297,7 +297,7 @@ mod tests {
     /// A question reads two numbers at its end, between which the batch may end.
     #[test]
     fn a_batch_that_ends_while_a_question_ends_is_not_missed_by_it() {
-        const ROUNDS: usize = 20_000;
+        const ROUNDS: usize = 500;
         let all = InFlightBatches::new(&Fs::real());
         let [begun, asked, ended, answered] = [const { AtomicUsize::new(0) }; 4];
         let wait = |number: &AtomicUsize, round| {
