@@ -5,6 +5,7 @@ mod cases;
 mod cost;
 #[path = "../receive_pack/crafted.rs"]
 mod crafted;
+mod honest;
 
 use cases::{Case, cases};
 use cost::{Cost, run};
