@@ -154,7 +154,7 @@ pub(crate) fn twice_left(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
         let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
         is_log(changed) && are_more(&refdb, &git, |_| true)
     };
-    let is_about = || name == "HEAD" || is_told() || gives_up();
+    let is_about = || name == "HEAD" || name == "packed-refs" || is_told() || gives_up();
     left.met && ((is_one_sided || took_others) && is_about() || loses_log())
 }
 
