@@ -2,7 +2,8 @@
 
 use crate::logs::{
     is_log, log_of_a_file, log_of_head, log_of_mains_pseudo, log_of_nothing, log_of_pseudo, log_of_rejected,
-    log_of_symbolic, log_of_the_end, log_of_the_missing, log_of_verified, peeled_lies, pseudo_of_main,
+    log_of_symbolic, log_of_the_clock, log_of_the_end, log_of_the_missing, log_of_verified, peeled_lies,
+    pseudo_of_main,
 };
 use crate::{lists_and_logs::*, mistakes::*, surroundings::*, unify::*, warnings::*};
 use bstr::BStr;
@@ -406,6 +407,16 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         why: "git reflog write does not read advice.ignoredHook; refdb obeys it wherever a hook is looked for",
         unify: unread_advice,
         left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "where HEAD's branch is broken, git's reflog says so; refdb names its file and what is wrong with it",
+        unify: broken_current_branch,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "without a committer's date entries have the time of the clock, which goes on between git and refdb",
+        unify: SAID_ALIKE,
+        left: log_of_the_clock,
     },
     Difference {
         why: "git leaves empty folders of refs behind, and takes their names for paths in a bare repository; refdb removes them",

@@ -108,6 +108,14 @@ pub(crate) fn unread_advice(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
+/// A branch that HEAD leads to and that is broken.
+pub(crate) fn broken_current_branch(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_told = git.err.ends_with(b"fatal: your current branch appears to be broken\n");
+    if step.command == "reflog" && is_told && git.code == refdb.code && refdb.err.contains_str(": reference broken: ") {
+        refdb.clone_from(git);
+    }
+}
+
 /// The name of a reflog that is the name of a folder too.
 pub(crate) fn folders_as_paths(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_path =

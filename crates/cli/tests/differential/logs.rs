@@ -129,6 +129,20 @@ pub(crate) fn log_of_pseudo(step: &Step, changed: &Changed, left: Left<'_>) -> b
     is_of_table && step.changes() && are_alike && leads_to_one()
 }
 
+/// Entries with the time of the clock, which git and refdb read one after the other.
+pub(crate) fn log_of_the_clock(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
+    let has_clock = step.environment.iter().any(|word| word == "GIT_COMMITTER_DATE=");
+    let words = |log: &Option<BString>| -> Vec<BString> {
+        log.iter().flat_map(|log| log.split_str(" ").map(BString::from).collect::<Vec<_>>()).collect()
+    };
+    let is_near = |(git, refdb): (&BString, &BString)| {
+        let seconds = |word: &BString| word.to_str().ok()?.parse::<u64>().ok();
+        git == refdb || seconds(git).zip(seconds(refdb)).is_some_and(|(git, refdb)| git.abs_diff(refdb) < 600)
+    };
+    let (git, refdb) = (words(&changed.git), words(&changed.other));
+    has_clock && is_log(changed) && git.len() == refdb.len() && git.iter().zip(&refdb).all(is_near)
+}
+
 /// A value of `MERGE_HEAD` or `FETCH_HEAD` that a linked worktree has not.
 pub(crate) fn pseudo_of_main(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_missing = |name: &str| refdb.err.contains_str(format!("unable to resolve reference '{name}'\n"));

@@ -484,7 +484,8 @@ pub(crate) fn dangerous_names(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_shown = step.does() == "show-ref" && git.code == refdb.code && refdb.err.starts_with(&begin);
     let in_the_way = [b"'", name, b"' exists; cannot create '"].concat();
     let is_refused = git.code == refdb.code && refdb.err.contains_str(in_the_way);
-    if is_shown || is_refused || step.does() == "for-each-ref" && refdb.err.lines().any(|line| line == warning) {
+    let lists = ["for-each-ref", "branch", "tag"].contains(&step.does());
+    if is_shown || is_refused || lists && refdb.err.lines().any(|line| line == warning) {
         refdb.clone_from(git);
     }
 }
