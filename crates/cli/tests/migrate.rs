@@ -177,6 +177,20 @@ fn from_a_linked_worktree_the_main_ones_bad_head_is_named() {
     }
 }
 
+/// Git leaves no HEAD then, and what is left is no repository.
+#[test]
+fn what_had_no_head_among_reftables_is_still_a_repository_when_it_is_migrated_to_files() {
+    let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs([("refs/heads/main", id)]);
+    repo.git_with_input(["update-ref", "--stdin"], "option no-deref\nsymref-delete HEAD\n");
+    let output = migrate(&repo, RefFormat::Files);
+    assert!(output.status.success(), "{}", output.stderr.as_bstr());
+    assert_eq!(repo.git(["rev-parse", "refs/heads/main"]), id.to_string());
+    repo.git(["symbolic-ref", "HEAD", "refs/heads/main"]);
+    assert_eq!(repo.git(["rev-parse", "HEAD"]), id.to_string());
+}
+
 #[test]
 fn who_may_not_write_changes_nothing() {
     if rustix::process::geteuid().as_raw() != 0 {

@@ -55,8 +55,8 @@ pub struct Settings {
 /// Git's default for `core.maxTreeDepth`.
 const TREE_DEPTH: i32 = 2048;
 
-/// High enough that index-pack and rev-list stay below them for ordinary repositories, and low enough that a crafted
-/// pack cannot keep a server busy for days.
+/// Several times what the largest honest pushes took that were measured (docs/operating/receive-pack.md), and low enough
+/// that a crafted pack cannot keep a server busy for days.
 const WORK_LIMITS: WorkLimits = WorkLimits { memory_bytes: 8 << 30, seconds: 4 * 60 * 60 };
 
 /// Commits and tags of more than some MiB are hardly ever honest. A tree of this size has a million entries.

@@ -166,11 +166,25 @@ pub(crate) struct Span<'u> {
 }
 
 impl Span<'_> {
+    /// Whether no batch was in flight at any time since the question began.
+    ///
+    /// The batches are counted before the steps: a batch whose end the first number shows has taken its step before that,
+    /// which the second one shows. In the other order a batch that ends between the two looks would be missed.
+    fn is_undisturbed(&self) -> bool {
+        let in_flight = self.in_flight;
+        if refdb_vfs::planted("refcache-span") {
+            let is_same_step = in_flight.steps() == self.began;
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            return is_same_step && in_flight.is_idle();
+        }
+        in_flight.is_idle() && in_flight.steps() == self.began
+    }
+
     /// The old values, in order of name, of all refs that batches have changed since the question began or are changing
     /// now. `None` if some are not known any more, so that the question has to be repeated.
     pub(crate) fn old_values(self) -> Option<Vec<OldValue>> {
         let in_flight = self.in_flight;
-        if in_flight.steps() == self.began && in_flight.is_idle() {
+        if self.is_undisturbed() {
             return Some(Vec::new());
         }
         let mut state = in_flight.state();
@@ -278,6 +292,48 @@ mod tests {
         all.end(third, None);
         let state = all.state();
         assert!(state.ended.is_empty() && state.spans.is_empty() && state.refs.is_empty() && state.ended_refs == 0);
+    }
+
+    /// A question reads two numbers at its end, between which the batch may end.
+    #[test]
+    fn a_batch_that_ends_while_a_question_ends_is_not_missed_by_it() {
+        const ROUNDS: usize = 500;
+        let all = InFlightBatches::new(&Fs::real());
+        let [begun, asked, ended, answered] = [const { AtomicUsize::new(0) }; 4];
+        let wait = |number: &AtomicUsize, round| {
+            while number.load(SeqCst) < round {
+                std::thread::yield_now();
+            }
+        };
+        let missed = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in (1..=ROUNDS).take_while(|round| answered.load(SeqCst) < *round) {
+                    let batch = all.begin(refs(&["a"], Some(1)));
+                    begun.store(round, SeqCst);
+                    wait(&asked, round);
+                    // So that it ends a little earlier or later than the question.
+                    (0..round % 64).for_each(|_| std::hint::spin_loop());
+                    all.end(batch, None);
+                    ended.store(round, SeqCst);
+                    wait(&answered, round);
+                }
+            });
+            let is_missed = |round: &usize| {
+                wait(&begun, *round);
+                let question = all.begin_span();
+                asked.store(*round, SeqCst);
+                (0..round / 64 % 64).for_each(|_| std::hint::spin_loop());
+                let old = question.old_values();
+                wait(&ended, *round);
+                answered.store(*round, SeqCst);
+                old != Some(refs(&["a"], Some(1)))
+            };
+            let missed = (1..=ROUNDS).find(is_missed);
+            answered.store(ROUNDS, SeqCst);
+            asked.store(ROUNDS, SeqCst);
+            missed
+        });
+        assert_eq!(missed, None, "no round misses its batch");
     }
 
     #[test]

@@ -68,14 +68,13 @@ fn show(invocation: &Invocation<'_>) -> Result<Option<u8>> {
     if !is_plain(config) || session.store.repository().is_partial_clone() {
         return Ok(None);
     }
-    let form = match (&wish.date, config.last("log.date")) {
-        (Some(form), _) => form.clone(),
-        (None, None) => DateForm::DEFAULT,
-        (None, Some(value)) => match value.raw.map(|form| DateForm::parse(form)) {
-            Some(Ok(form)) => form,
-            _ => return Ok(None),
-        },
+    // A form that git does not know ends its command even where another is asked for.
+    let configured = match config.last("log.date").map(|value| value.raw.map(|form| DateForm::parse(form))) {
+        None => DateForm::DEFAULT,
+        Some(Some(Ok(form))) => form,
+        Some(_) => return Ok(None),
     };
+    let form = wish.date.clone().unwrap_or(configured);
     let clock = Clock::of(session.store.environment());
     let snapshot = session.store.snapshot()?;
     if wish.loads_notes && has_notes(&session, &*snapshot) {

@@ -1,10 +1,12 @@
 //! Every difference from git that is meant, with its reason. The differential test accepts these and no others.
 
 use crate::logs::{
-    is_log, log_of_a_file, log_of_head, log_of_nothing, log_of_pseudo, log_of_rejected, log_of_symbolic,
-    log_of_the_end, log_of_the_missing, log_of_verified, peeled_lies,
+    is_log, log_of_a_file, log_of_head, log_of_mains_pseudo, log_of_nothing, log_of_pseudo, log_of_rejected,
+    log_of_symbolic, log_of_the_clock, log_of_the_end, log_of_the_missing, log_of_verified, peeled_lies,
+    pseudo_of_main,
 };
 use crate::{lists_and_logs::*, mistakes::*, surroundings::*, unify::*, warnings::*};
+use bstr::BStr;
 use refdb_testkit::differential::{Changed, Difference, Left, Said, Step};
 
 const LEFT_ALIKE: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_ALIKE;
@@ -16,7 +18,9 @@ const LEFT_BY_LONG_NAMES: fn(&Step, &Changed, Left<'_>) -> bool = |step, changed
         is_log(changed) && is_long_name(&changed.name) || changed.name.starts_with(b"main-worktree/")
     };
     let leads_there = || left.all.iter().any(is_there);
-    (left.met || has_long_name(step) || leads_there()) && is_elsewhere
+    let is_link = |value: &BStr| value.strip_prefix(b"ref: ").is_some_and(|target| is_long_name(&target.into()));
+    let is_linked = || left.before.values().any(is_link);
+    (left.met || has_long_name(step) || leads_there() || is_linked()) && is_elsewhere
 };
 const LEFT_BY_REFDB: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_BY_OTHER;
 const SAID_ALIKE: fn(&Step, &mut Said, &mut Said) = Difference::SAID_ALIKE;
@@ -28,14 +32,29 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: |step, changed, left| more_calls(step, changed, left) || LEFT_BY_GIT(step, changed, left),
     },
     Difference {
+        why: "in a bare repository git runs hooks where it was called; refdb in the repository, as githooks(5) says",
+        unify: SAID_ALIKE,
+        left: called_in_a_bare_repository,
+    },
+    Difference {
         why: "git ends a whole list at a date before 1970 or behind the years of its system; refdb shows the other refs",
         unify: dates_that_end_git,
         left: LEFT_ALIKE,
     },
     Difference {
-        why: "refdb reads the committer's date where it writes an entry of a reflog, git in each transaction",
+        why: "refdb reads the committer's date where it prepares an entry of a reflog, git where it commits, in each transaction",
         unify: unread_dates,
         left: |step, changed, left| LEFT_BY_GIT(step, changed, left) || LEFT_BY_REFDB(step, changed, left),
+    },
+    Difference {
+        why: "a condition on the branch makes git open the refs, with the settings above it; refdb logs as all settings say",
+        unify: SAID_ALIKE,
+        left: log_behind_a_condition,
+    },
+    Difference {
+        why: "where HEAD is in no table, git migrates to files that are no repository; refdb leaves HEAD as it is beside tables",
+        unify: SAID_ALIKE,
+        left: head_that_was_gone,
     },
     Difference {
         why: "of the root refs of a worktree, refs verify names all that have a fault; git stops at the first that it finds",
@@ -211,7 +230,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_ALIKE,
     },
     Difference {
-        why: "where HEAD's branch is symbolic itself, or becomes so, git logs zeros for HEAD; refdb logs what HEAD leads to",
+        why: "where HEAD's branch is symbolic itself, or a ref becomes so, git logs zeros or nothing for what leads there; refdb logs what it leads to",
         unify: SAID_ALIKE,
         left: log_of_head,
     },
@@ -345,6 +364,11 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: log_of_pseudo,
     },
     Difference {
+        why: "in a linked worktree git takes MERGE_HEAD and FETCH_HEAD of the main worktree for the old values there; refdb reads its own",
+        unify: pseudo_of_main,
+        left: |step, changed, left| log_of_mains_pseudo(step, changed, left) || LEFT_BY_REFDB(step, changed, left),
+    },
+    Difference {
         why: "where the reflog of a ref that is gone is in the way of another's folder, git and the system have their own words; git fails also where no reflog is wanted",
         unify: log_in_the_way,
         left: LEFT_BY_GIT,
@@ -375,7 +399,32 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_ALIKE,
     },
     Difference {
-        why: "git's reflog reads core.fsync after its command line, refdb before",
+        why: "where messages of reflogs have no room in a table, or entries no values, both lose them when refs are migrated; refdb says so",
+        unify: cut_messages,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git reflog write does not read advice.ignoredHook; refdb obeys it wherever a hook is looked for",
+        unify: unread_advice,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "where HEAD's branch is broken, git's reflog says so; refdb names its file and what is wrong with it",
+        unify: broken_current_branch,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "without a committer's date entries have the time of the clock, which goes on between git and refdb",
+        unify: SAID_ALIKE,
+        left: log_of_the_clock,
+    },
+    Difference {
+        why: "git leaves empty folders of refs behind, and takes their names for paths in a bare repository; refdb removes them",
+        unify: folders_as_paths,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git's reflog reads core.fsync after its command line, its lists after their own settings; refdb before",
         unify: fsync_behind_words,
         left: LEFT_ALIKE,
     },
@@ -409,15 +458,15 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         unify: order_of_verify,
         left: LEFT_ALIKE,
     },
+    Difference {
+        why: "git refs verify --verbose writes control characters of names to the terminal; refdb writes ? for them",
+        unify: names_for_terminals,
+        left: LEFT_ALIKE,
+    },
     Difference { why: "among reftables git verifies no names; refdb does", unify: names_in_tables, left: LEFT_ALIKE },
     Difference {
         why: "git refs verify stops at a symbolic link into no folder, and takes the target for an absolute path in a linked worktree",
         unify: links_that_lead_nowhere,
-        left: LEFT_ALIKE,
-    },
-    Difference {
-        why: "where messages of reflogs have no room in a table, or entries no values, both lose them when refs are migrated; refdb says so",
-        unify: cut_messages,
         left: LEFT_ALIKE,
     },
     Difference {
@@ -476,7 +525,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_BY_GIT,
     },
     Difference {
-        why: "git fails half-way where reftables have empty folders below refs/, and leaves no refs; refdb migrates",
+        why: "git fails half-way where empty folders are below refs/ or in the place of root refs beside reftables, and leaves no refs; refdb migrates",
         unify: folder_of_a_stub,
         left: |_, _, left| left.met,
     },

@@ -96,8 +96,39 @@ pub(crate) fn forms_of_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
+/// Advice about a hook that is not executable, which was switched off.
+pub(crate) fn unread_advice(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_advice = |line: &[u8]| {
+        line.starts_with(b"hint: ")
+            && (line.contains_str("hook was ignored") || line.contains_str("advice.ignoredHook"))
+    };
+    let rest: Vec<&[u8]> = git.err.lines_with_terminator().filter(|line| !is_advice(line)).collect();
+    if is(step, "reflog", "write") && rest.concat() == refdb.err[..] {
+        refdb.err.clone_from(&git.err);
+    }
+}
+
+/// A branch that HEAD leads to and that is broken.
+pub(crate) fn broken_current_branch(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_told = git.err.ends_with(b"fatal: your current branch appears to be broken\n");
+    if step.command == "reflog" && is_told && git.code == refdb.code && refdb.err.contains_str(": reference broken: ") {
+        refdb.clone_from(git);
+    }
+}
+
+/// The name of a reflog that is the name of a folder too.
+pub(crate) fn folders_as_paths(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_path =
+        git.err.contains_str("fatal: your current branch '") && git.err.contains_str("' does not have any commits");
+    if step.command == "reflog" && is_path && refdb.err.contains_str("fatal: ambiguous argument '") {
+        refdb.clone_from(git);
+    }
+}
+
 pub(crate) fn fsync_behind_words(step: &Step, git: &mut Said, refdb: &mut Said) {
-    if ["reflog", "refs"].contains(&step.command) && without_fsync(&refdb.err) == git.err {
+    // Others read it first too where another setting ends them.
+    let is_ended = git.code == 128 && git.err.contains_str("fatal: bad config variable '");
+    if (["reflog", "refs"].contains(&step.command) || is_ended) && without_fsync(&refdb.err) == git.err {
         refdb.err.clone_from(&git.err);
     }
 }
@@ -145,6 +176,16 @@ pub(crate) fn order_of_verify(step: &Step, git: &mut Said, refdb: &mut Said) {
         let mut lines: Vec<&[u8]> = said.err.lines().filter(|line| !is_table(line)).collect();
         lines.sort_unstable();
         said.err = bstr::join("\n", lines).into();
+    }
+}
+
+/// The names of refs that are looked at, which git writes as they are.
+pub(crate) fn names_for_terminals(step: &Step, git: &mut Said, _: &mut Said) {
+    if is(step, "refs", "verify") && step.has("--verbose") {
+        git.err
+            .iter_mut()
+            .filter(|byte| byte.is_ascii_control() && !b"\t\n".contains(byte))
+            .for_each(|byte| *byte = b'?');
     }
 }
 
@@ -324,7 +365,9 @@ pub(crate) fn log_of_a_loop(step: &Step, git: &mut Said, refdb: &mut Said) {
 
 /// An empty folder keeps git from migrating, and its new refs stay beside the repository, where nobody reads them.
 pub(crate) fn folder_of_a_stub(step: &Step, git: &mut Said, refdb: &mut Said) {
-    if is(step, "refs", "migrate") && git.err.starts_with(b"error: could not delete refs directory: ") {
+    let is_of_refs = git.err.starts_with(b"error: could not delete refs directory: ");
+    let is_of_root = git.err.starts_with(b"error: could not link file ") && git.err.contains_str("': Is a directory\n");
+    if is(step, "refs", "migrate") && (is_of_refs || is_of_root) {
         refdb.clone_from(git);
     }
 }

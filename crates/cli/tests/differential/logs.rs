@@ -1,7 +1,7 @@
 //! Which differences of reflogs are meant.
 
 use bstr::{BStr, BString, ByteSlice};
-use refdb_testkit::differential::{Changed, Difference, Left, Step};
+use refdb_testkit::differential::{Changed, Difference, Left, Place, Said, Step};
 
 pub(crate) fn is_log(changed: &Changed) -> bool {
     let name = &changed.name;
@@ -43,7 +43,8 @@ pub(crate) fn log_of_rejected(_: &Step, changed: &Changed, left: Left<'_>) -> bo
     left.met && is_log(changed) && are_more(&git, &refdb, |_| true)
 }
 
-/// As many entries of HEAD, some of which have zeros in git. Or git lacks one where a symbolic ref leads nowhere now.
+/// As many entries of HEAD, some of which have zeros in git. Or git lacks one where a symbolic ref leads nowhere now, or
+/// where it leads to what the same transaction creates.
 pub(crate) fn log_of_head(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
     let is_alike = |git: &[BString], refdb: &[BString]| {
@@ -53,7 +54,7 @@ pub(crate) fn log_of_head(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let is_heads = changed.name.ends_with(b"logs/HEAD") || changed.name.ends_with(b"log of HEAD");
     let are_alike = || git.len() == refdb.len() && git.iter().zip(&refdb).all(|(git, refdb)| is_alike(git, refdb));
     let leads_on = step.input.iter().any(|line| line.starts_with(b"symref-"));
-    let is_lost = || leads_on && are_more(&refdb, &git, |entry| entry.get(1).is_some_and(is_zeros));
+    let is_lost = || leads_on && are_more(&refdb, &git, |entry| entry.iter().take(2).any(is_zeros));
     step.changes() && is_log(changed) && (is_heads && are_alike() || is_lost())
 }
 
@@ -126,6 +127,43 @@ pub(crate) fn log_of_pseudo(step: &Step, changed: &Changed, left: Left<'_>) -> b
     let is_of_table = changed.name.contains_str("log of ");
     let are_alike = git.len() == refdb.len() && git.iter().zip(&refdb).all(is_alike);
     is_of_table && step.changes() && are_alike && leads_to_one()
+}
+
+/// Entries with the time of the clock, which git and refdb read one after the other.
+pub(crate) fn log_of_the_clock(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
+    let has_clock = step.environment.iter().any(|word| word == "GIT_COMMITTER_DATE=");
+    let words = |log: &Option<BString>| -> Vec<BString> {
+        log.iter().flat_map(|log| log.split_str(" ").map(BString::from).collect::<Vec<_>>()).collect()
+    };
+    let is_near = |(git, refdb): (&BString, &BString)| {
+        let seconds = |word: &BString| word.to_str().ok()?.parse::<u64>().ok();
+        git == refdb || seconds(git).zip(seconds(refdb)).is_some_and(|(git, refdb)| git.abs_diff(refdb) < 600)
+    };
+    let (git, refdb) = (words(&changed.git), words(&changed.other));
+    has_clock && is_log(changed) && git.len() == refdb.len() && git.iter().zip(&refdb).all(is_near)
+}
+
+/// A value of `MERGE_HEAD` or `FETCH_HEAD` that a linked worktree has not.
+pub(crate) fn pseudo_of_main(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_missing = |name: &str| refdb.err.contains_str(format!("unable to resolve reference '{name}'\n"));
+    let is_missed = ["MERGE_HEAD", "FETCH_HEAD"].into_iter().any(is_missing);
+    if matches!(step.place, Place::Tree(_)) && is_missed && (git.code == 0 || git.err.contains_str("': is at ")) {
+        refdb.clone_from(git);
+    }
+}
+
+/// Entries of a ref that led to `MERGE_HEAD` or `FETCH_HEAD`. From a linked worktree, git's begin with what the main
+/// worktree has there, and one is there for the end of such a value.
+pub(crate) fn log_of_mains_pseudo(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
+    let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
+    let mains = ["MERGE_HEAD", "FETCH_HEAD"].map(|name| left.before.get(name.into()));
+    let is_mains =
+        |entry: &[BString]| entry.first().is_some_and(|old| mains.iter().flatten().any(|value| value.starts_with(old)));
+    let is_alike =
+        |(git, refdb): (&Vec<BString>, &Vec<BString>)| git == refdb || is_mains(git) && git.get(1..) == refdb.get(1..);
+    let are_alike = git.len() == refdb.len() && git.iter().zip(&refdb).all(is_alike);
+    let is_linked = matches!(step.place, Place::Tree(_));
+    is_linked && step.changes() && is_log(changed) && (are_alike || are_more(&git, &refdb, is_mains))
 }
 
 /// What git takes for damaged has no peeled value in its tables.

@@ -18,13 +18,16 @@ pub(crate) fn settings_before_words(_: &Step, git: &mut Said, refdb: &mut Said) 
         let is_bad = |line: &[u8]| {
             line.starts_with(b"fatal: bad config variable ")
                 || line.starts_with(b"fatal: bad config line ")
+                || line.starts_with(b"fatal: exceeded maximum include depth ")
+                || line == b"fatal: unable to parse command-line config"
+                || line.ends_with(b"' must be removed; aborting.")
                 || line.starts_with(b"warning: unknown repository extension found")
         };
         said.err.lines().any(is_bad) || bad_setting(said).is_some()
     };
     let are_others =
         bad_setting(git).is_some() && bad_setting(refdb).is_some() && bad_setting(git) != bad_setting(refdb);
-    if git.code >= 128 && refdb.code >= 128 && (is_setting(git) != is_setting(refdb) || are_others) {
+    if git.code >= 128 && refdb.code != 0 && (is_setting(git) != is_setting(refdb) || are_others) {
         refdb.clone_from(git);
     }
 }
@@ -33,6 +36,7 @@ pub(crate) fn settings_before_words(_: &Step, git: &mut Said, refdb: &mut Said) 
 const VALUES_SAID: &[&str] = &[
     " but expected ",
     ": reference already exists",
+    ": dangling symref already exists",
     ": unable to resolve reference ",
     "trying to write ref ",
     "trying to write non-commit object ",
@@ -144,13 +148,13 @@ pub(crate) fn twice_left(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
     let name = ref_of(&changed.name);
     let is_told = || left.said.iter().any(|said| said.out.contains_str(name) || said.err.contains_str(name));
     let is_one_sided = changed.git == changed.before || changed.other == changed.before;
-    let gives_up = || left.said[0].err.contains_str(GIVES_UP) && changed.git == changed.before;
+    let gives_up = || left.said[0].code != 0 && changed.git == changed.before;
     let took_others = left.said.iter().all(|said| said.err.contains_str("error: multiple updates for "));
     let loses_log = || {
         let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
         is_log(changed) && are_more(&refdb, &git, |_| true)
     };
-    let is_about = || name == "HEAD" || is_told() || gives_up();
+    let is_about = || name == "HEAD" || name == "packed-refs" || is_told() || gives_up();
     left.met && ((is_one_sided || took_others) && is_about() || loses_log())
 }
 
@@ -192,15 +196,17 @@ pub(crate) fn file_in_the_way(_: &Step, git: &mut Said, refdb: &mut Said) {
 pub(crate) fn log_in_the_way(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = git.err.contains_str("': unable to append to '") && git.err.ends_with(b"': Not a directory\n");
     let is_told_too = refdb.err.ends_with(b"': Not a directory (os error 20)\n") && git.code == refdb.code;
-    if is_told && (is_told_too || refdb.code == 0) {
+    let is_done = refdb.code == 0 || refdb.out.contains_str("commit: ok\n");
+    if is_told && (is_told_too || is_done) {
         refdb.clone_from(git);
     }
 }
 
-/// Git's messages end after 4095 bytes.
+/// Each of git's messages ends after 4095 bytes.
 pub(crate) fn long_messages(_: &Step, git: &mut Said, refdb: &mut Said) {
-    let cut = git.err.trim_end();
-    if git.err.len() >= 4095 && refdb.err.starts_with(cut) && refdb.err.lines().count() == 1 {
+    let is_same = |(git, refdb): (&[u8], &[u8])| git == refdb || git.len() >= 4094 && refdb.starts_with(git);
+    let are_as_many = git.err.lines().count() == refdb.err.lines().count();
+    if are_as_many && git.err.lines().zip(refdb.err.lines()).all(is_same) {
         refdb.err.clone_from(&git.err);
     }
 }

@@ -1,5 +1,6 @@
 //! Differences around hooks, settings, dates and names that are too long for tables.
 
+use crate::logs::is_log;
 use bstr::{BString, ByteSlice};
 use refdb_testkit::differential::{Changed, Left, Said, Step};
 
@@ -44,8 +45,23 @@ pub(crate) fn heard_while_stored(step: &Step, git: &mut Said, refdb: &mut Said) 
     }
     let words = ["hook", "said\n", "erred\n"];
     if is_storage(step) && words.iter().any(|words| git.err.contains_str(words)) {
-        refdb.clone_from(git);
+        if git.code == refdb.code || git.err.contains_str(words[0]) && refdb.code == 0 {
+            refdb.clone_from(git);
+        } else {
+            // It ends for another reason.
+            let is_other = |line: &&[u8]| !matches!(line.trim_end(), b"said" | b"erred");
+            git.err = git.err.lines_with_terminator().filter(is_other).collect::<Vec<_>>().concat().into();
+        }
     }
+}
+
+/// Where a hook says that it runs.
+pub(crate) fn called_in_a_bare_repository(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
+    let is_bare = left.plan.bare || left.plan.to_string().contains("bare");
+    let (Some(git), Some(refdb)) = (&changed.git, &changed.other) else { return false };
+    let is_alike = |(git, refdb): (&[u8], &[u8])| git == refdb || git.starts_with(b"/") && refdb.starts_with(b"/");
+    let are_as_many = git.lines().count() == refdb.lines().count();
+    changed.name == "CALLS" && is_bare && are_as_many && git.lines().zip(refdb.lines()).all(is_alike)
 }
 
 /// How git tells that a hook was killed or could not be started: in lines of their own, before it says what it was
@@ -83,10 +99,12 @@ pub(crate) fn dates_that_end_git(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// A committer's date that is none, where no entry of a reflog is written.
+/// A committer's date that is none, where no entry of a reflog is written, or where it is not committed.
 pub(crate) fn unread_dates(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_bad = |said: &Said| said.code != 0 && said.err.contains_str("fatal: invalid date format: ");
-    if is_bad(git) || git.code != 0 && is_bad(refdb) {
+    let is_prepared =
+        git.out.contains_str("prepare: ok") && refdb.err.contains_str("fatal: prepare: invalid date format: ");
+    if is_bad(git) || git.code != 0 && is_bad(refdb) || is_prepared {
         refdb.clone_from(git);
     }
 }
@@ -113,6 +131,34 @@ pub(crate) fn unseen_root_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
 pub(crate) fn messages_cut_for_blocks(_: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let is_shorter = || Some(changed.other.as_ref()?.len() < changed.git.as_ref()?.len());
     changed.name.contains_str("log of ") && is_shorter() == Some(true)
+}
+
+/// A reflog that git begins or leaves out by the settings above a condition on the branch.
+pub(crate) fn log_behind_a_condition(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
+    let has_condition = |text: &BString| text.to_ascii_lowercase().contains_str("onbranch:");
+    let is_conditional =
+        step.environment.iter().chain(&step.globals).any(has_condition) || left.plan.to_string().contains("onbranch:");
+    is_conditional
+        && step.changes()
+        && is_log(changed)
+        && (changed.git == changed.before || changed.other == changed.before)
+}
+
+/// A HEAD that was in no table, only in the file that stands for it beside tables. Its reflog may be left.
+pub(crate) fn head_that_was_gone(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
+    const STANDS_FOR_HEAD: &[u8] = b"ref: refs/heads/.invalid\n";
+    let lead = |end: &[u8]| changed.name.strip_suffix(end);
+    let was_gone = |lead: &[u8]| {
+        let head = left.before.get([lead, b"HEAD"].concat().as_bstr());
+        head.is_none_or(|head| head == STANDS_FOR_HEAD)
+    };
+    let is_left = match lead(b"logs/HEAD") {
+        Some(lead) => was_gone(lead) && changed.other.as_ref().is_some_and(|log| log.is_empty()),
+        None => {
+            lead(b"HEAD").is_some_and(was_gone) && changed.other.as_ref().is_some_and(|head| head == STANDS_FOR_HEAD)
+        }
+    };
+    step.command == "refs" && step.has("migrate") && changed.git.is_none() && is_left
 }
 
 /// A reflog of a symbolic ref that leads to itself.

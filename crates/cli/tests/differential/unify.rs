@@ -126,17 +126,19 @@ pub(crate) fn lying_tags(step: &Step, git: &mut Said, refdb: &mut Said) {
         ];
         words.iter().any(|words| said.err.contains_str(words))
     };
-    // Of two mistakes refdb tells the one that needs no look at an object.
+    // Refdb took that object, and may meet another mistake behind it.
     let tells_twice = |line: &[u8]| line.starts_with(b"fatal: ") && line.contains_str("multiple updates for ");
+    // Nor does it look at objects for a reflog that is not there.
+    let is_unfound = step.command == "reflog" && refdb.err.contains_str("error: reflog could not be found: ");
     // In a batch git rejects that request alone, and changes the ref by the other.
     let is_batch = git.code == 0 && git.out.starts_with(b"rejected ");
-    let is_twice = refdb.err.lines().any(tells_twice) && (refdb.code == git.code || is_batch);
+    let is_other = step.input.len() > 1 && refdb.code == git.code || is_batch && refdb.err.lines().any(tells_twice);
     // Where another request ends both, git has told of the lie before, and refdb took that object.
     let is_among = |part: &BString, all: &BString| part.lines().all(|line| all.lines().any(|other| other == line));
     let is_less = refdb.code == git.code && is_among(&refdb.err, &git.err) && is_among(&refdb.out, &git.out);
     if git.err.lines().any(|line| is_bad(line) || is_told(line))
         && is_refused(git)
-        && (refdb.code == 0 || is_refused(refdb) || is_twice || is_less)
+        && (refdb.code == 0 || is_refused(refdb) || is_other || is_unfound || is_less)
         && (step.command == "update-ref" || refdb.out.starts_with(&git.out))
         || refdb.err.lines().any(is_bad) && is_refused(refdb) && (is_refused(git) || git.err.lines().any(is_bad))
     {
@@ -175,7 +177,7 @@ pub(crate) fn loops(step: &Step, git: &mut Said, refdb: &mut Said) {
             && refdb.code == 128
     };
     // Of a loop through HEAD git logs an update that changes nothing, and deletes HEAD for the branch.
-    let is_twice = git.code == 0 && refdb.code != 0 && refdb.err.contains_str("multiple updates for '");
+    let is_twice = went_on(git, refdb) && refdb.code != 0 && refdb.err.contains_str("multiple updates for '");
     // The two names that refdb tells are in one request only.
     let is_one_request = || {
         let names: Vec<&[u8]> = refdb.err.split_str("'").skip(1).step_by(2).collect();
@@ -226,7 +228,11 @@ pub(crate) fn long_names(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_gone = git.code == 128 && git.err.ends_with(b"reftable: transaction prepare: I/O error\n");
     // The name by which a symbolic ref calls its target.
     let is_short = git.err.replace("'main-worktree/", "'") == refdb.err[..];
-    if waits_for_itself || has_long_name(step) && is_gone && refdb.code == 128 || is_short && git.code == refdb.code {
+    // Git takes two names of one ref for two refs.
+    let is_one_ref = has_long_name(step) && refdb.code == 128 && refdb.err.ends_with(b"' is the same ref\n");
+    let is_stopped = has_long_name(step) && is_gone && refdb.code == 128;
+    let is_locked = has_long_name(step) && git.code == 128 && git.err.ends_with(b"fatal: cannot lock references\n");
+    if waits_for_itself || is_stopped || is_locked || is_one_ref || is_short && git.code == refdb.code {
         refdb.clone_from(git);
     }
 }
@@ -252,6 +258,7 @@ const SETTINGS_SAID: &[&str] = &[
     "bad numeric config value",
     "unable to parse command-line config",
     "unable to parse '",
+    "remote URLs cannot be configured in file",
 ];
 
 pub(crate) fn settings_of_check_ref_format(step: &Step, git: &mut Said, refdb: &mut Said) {
@@ -263,15 +270,24 @@ pub(crate) fn settings_of_check_ref_format(step: &Step, git: &mut Said, refdb: &
     }
 }
 
+/// Whether the first did what the second refused, though it may have failed later.
+fn went_on(one: &Said, other: &Said) -> bool {
+    one.code == 0 || one.out.len() > other.out.len() && one.out.starts_with(&other.out)
+}
+
 pub(crate) fn above_own_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
     let above =
-        ["refs/bisect", "refs/worktree", "refs/rewritten"].map(|name| format!("exists; cannot create '{name}'\n"));
-    let is_above = above.iter().any(|end| refdb.err.ends_with(end.as_bytes()));
+        ["refs/bisect", "refs/worktree", "refs/rewritten"].map(|name| format!("exists; cannot create '{name}'"));
+    let is_above = above.iter().any(|end| refdb.err.lines().any(|line| line.ends_with(end.as_bytes())));
+    // In a batch refdb refuses that request alone.
+    let is_rejected =
+        refdb.out.lines().any(|line| line.starts_with(b"rejected ") && line.ends_with(b"refname conflict"));
     let is_folder = ["bisect", "worktree", "rewritten"].iter().any(|name| {
         git.err.contains_str("there is a non-empty directory ")
             && git.err.contains_str(format!("/refs/{name}' blocking reference 'refs/{name}'"))
     });
-    if matches!(step.place, Place::Tree(_)) && (git.code == 0 || is_folder && git.code == refdb.code) && is_above {
+    let is_either = went_on(git, refdb) || is_rejected || is_folder && git.code == refdb.code;
+    if matches!(step.place, Place::Tree(_)) && is_either && is_above {
         refdb.clone_from(git);
     }
 }
@@ -405,7 +421,7 @@ pub(crate) fn other_kinds(_: &Step, git: &mut Said, refdb: &mut Said) {
 
 /// Of a command that a signal has ended nothing can be expected.
 pub(crate) fn crashes(_: &Step, git: &mut Said, refdb: &mut Said) {
-    if git.code > 1000 {
+    if git.code > Said::SIGNALS {
         refdb.clone_from(git);
     }
 }
@@ -466,7 +482,10 @@ pub(crate) fn dangerous_names(step: &Step, git: &mut Said, refdb: &mut Said) {
     let begin = [b"fatal: git show-ref: bad ref ", name, b" (00000"].concat();
     let warning = [b"warning: ignoring ref with broken name ", name].concat();
     let is_shown = step.does() == "show-ref" && git.code == refdb.code && refdb.err.starts_with(&begin);
-    if is_shown || step.does() == "for-each-ref" && refdb.err.lines().any(|line| line == warning) {
+    let in_the_way = [b"'", name, b"' exists; cannot create '"].concat();
+    let is_refused = git.code == refdb.code && refdb.err.contains_str(in_the_way);
+    let lists = ["for-each-ref", "branch", "tag"].contains(&step.does());
+    if is_shown || is_refused || lists && refdb.err.lines().any(|line| line == warning) {
         refdb.clone_from(git);
     }
 }

@@ -70,26 +70,36 @@ pub(crate) fn run(server: &Repo, program: &Path, request: &[u8], endless_seconds
     cost
 }
 
-fn descendants(program: u32) -> Vec<u32> {
+pub(crate) fn descendants(program: u32) -> Vec<u32> {
     let list = fs::read_to_string(format!("/proc/{program}/task/{program}/children")).unwrap_or_default();
     let children = list.split_whitespace().filter_map(|pid| pid.parse().ok());
     children.flat_map(|child| [vec![child], descendants(child)].concat()).collect()
 }
 
-fn memory_kib(process: u32) -> u64 {
+pub(crate) fn memory_kib(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse().ok()).unwrap_or(0)
 }
 
 /// In `/proc`, Linux counts in hundredths of a second on every machine.
-const TICKS_PER_SECOND: u64 = 100;
+pub(crate) const TICKS_PER_SECOND: u64 = 100;
 
 /// The processor time of a process and of its children that have ended.
 fn processor_ticks(process: u32) -> u64 {
+    times(process, 4)
+}
+
+/// The processor time of a process alone.
+pub(crate) fn own_processor_ticks(process: u32) -> u64 {
+    times(process, 2)
+}
+
+/// The sum of the first of these fields: user and system time, and both of the children that have ended.
+fn times(process: u32, fields: usize) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let Some((_, fields)) = stat.rsplit_once(')') else { return 0 };
-    fields.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum()
+    let Some((_, all)) = stat.rsplit_once(')') else { return 0 };
+    all.split_whitespace().skip(11).take(fields).filter_map(|field| field.parse::<u64>().ok()).sum()
 }
 
 fn bytes_below(folder: &Path) -> u64 {

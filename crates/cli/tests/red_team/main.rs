@@ -5,6 +5,7 @@ mod cases;
 mod cost;
 #[path = "../receive_pack/crafted.rs"]
 mod crafted;
+mod honest;
 
 use cases::{Case, cases};
 use cost::{Cost, run};
@@ -19,8 +20,8 @@ const MORE_MILLIS: u64 = 50;
 const MORE_KIB: u64 = 20 << 10;
 const MORE_PROCESSES: usize = 4;
 
-/// How much slower our code is where the compiler does not optimise it, as hashing is.
-const SLOWER: u64 = if cfg!(debug_assertions) { 10 } else { 1 };
+/// How much slower our code is where the compiler does not optimise it.
+const SLOWER: u64 = if cfg!(debug_assertions) { 5 } else { 1 };
 
 /// The limit in seconds that refdb puts on the processor time of each of git's programs. The large cases need more of
 /// it.

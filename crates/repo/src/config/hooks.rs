@@ -32,33 +32,30 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As in git, a hook without a command is an error, even if it is for another event.
+    /// As in git, a hook without a command is an error, even if it is for another event, and so is any variable of a hook
+    /// without a value.
     pub fn hooks(&self, event: &str) -> Result<Vec<ConfiguredHook>, ConfigError> {
         let mut names: Vec<&BStr> = Vec::new();
         let mut in_use: Vec<&BStr> = Vec::new();
         for value in self.iter() {
             let Some((name, variable)) = split(value.key) else { continue };
-            match variable {
-                b"event" => {
-                    let text = value.text()?;
-                    if text.is_empty() {
-                        // An empty value clears the events of this hook.
-                        names.retain(|known| *known != name);
-                        in_use.retain(|known| *known != name);
-                    } else {
-                        if !in_use.contains(&name) {
-                            in_use.push(name);
-                        }
-                        if text == event {
-                            names.retain(|known| *known != name);
-                            names.push(name);
-                        }
-                    }
-                }
-                b"command" => {
-                    value.text()?;
-                }
-                _ => {}
+            // Git refuses any variable of a hook without a value, also one that it does not know.
+            let text = value.text()?;
+            if variable != b"event" {
+                continue;
+            }
+            if text.is_empty() {
+                // An empty value clears the events of this hook.
+                names.retain(|known| *known != name);
+                in_use.retain(|known| *known != name);
+                continue;
+            }
+            if !in_use.contains(&name) {
+                in_use.push(name);
+            }
+            if text == event {
+                names.retain(|known| *known != name);
+                names.push(name);
             }
         }
         if let Some(name) =
@@ -141,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_refuses_is_refused() {
+    fn what_git_refuses_is_refused_also_a_variable_of_a_hook_without_a_value() {
         for (settings, report) in [
             (
                 &["hook.a.event=reference-transaction"][..],
@@ -154,6 +151,14 @@ mod tests {
             (
                 &["hook.a.event=reference-transaction", "hook.a.command"],
                 "error: missing value for 'hook.a.command'\nfatal: unable to parse 'hook.a.command' from command-line config\n",
+            ),
+            (
+                &["hook.a.enabled"],
+                "error: missing value for 'hook.a.enabled'\nfatal: unable to parse 'hook.a.enabled' from command-line config\n",
+            ),
+            (
+                &["hook.a.unknown"],
+                "error: missing value for 'hook.a.unknown'\nfatal: unable to parse 'hook.a.unknown' from command-line config\n",
             ),
             (
                 &["hook.update.event=reference-transaction", "hook.update.command=x"],

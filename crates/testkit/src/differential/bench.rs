@@ -94,13 +94,14 @@ impl Bench {
             };
             let is_alike = git == other && left.is_empty();
             let is_meant = is_alike
-                || self.is_meant(step, [&git, &other], (&left, &before), &mut ran.met)
+                || self.is_meant(plan, step, [&git, &other], (&left, &before), &mut ran.met)
                 || left.is_empty() && self.tells_other_mistakes(plan, turn, &git, &other);
             if !is_meant {
                 ran.divergence = Some(Divergence { step: turn, said: [git, other], left });
                 return ran;
             }
-            if !left.is_empty() {
+            // A git that crashed may have left other things half done, which are not compared.
+            if !left.is_empty() || git.code > Said::SIGNALS {
                 return ran;
             }
             if let [Some(state), _] = states {
@@ -116,14 +117,21 @@ impl Bench {
     }
 
     /// Whether all that differs is meant.
-    fn is_meant(&self, step: &Step, said: [&Said; 2], (left, state): (&[Changed], &State), met: &mut [usize]) -> bool {
+    fn is_meant(
+        &self,
+        plan: &Plan,
+        step: &Step,
+        said: [&Said; 2],
+        (left, state): (&[Changed], &State),
+        met: &mut [usize],
+    ) -> bool {
         let [mut git, mut other] = said.map(Clone::clone);
         let mut unexplained: Vec<&Changed> = left.iter().collect();
         for (difference, met) in self.differences.iter().zip(met) {
             let before = (git.clone(), other.clone(), unexplained.len());
             (difference.unify)(step, &mut git, &mut other);
             let is_met = before.0 != git || before.1 != other;
-            let all = Left { met: is_met, all: left, said, before: state };
+            let all = Left { met: is_met, all: left, said, before: state, plan };
             unexplained.retain(|changed| !(difference.left)(step, changed, all));
             *met += usize::from(before != (git.clone(), other.clone(), unexplained.len()));
         }
@@ -380,7 +388,7 @@ impl Maker<'_> {
 
 impl From<Output> for Said {
     fn from(output: Output) -> Self {
-        let code = output.status.code().or(output.status.signal().map(|signal| 1000 + signal));
+        let code = output.status.code().or(output.status.signal().map(|signal| Said::SIGNALS + signal));
         Said { out: output.stdout.into(), err: output.stderr.into(), code: code.unwrap_or(-1) }
     }
 }

@@ -1,4 +1,4 @@
-use super::{Changed, State, Step};
+use super::{Changed, Plan, State, Step};
 use bstr::BString;
 
 /// What a program said, and how it ended.
@@ -8,8 +8,13 @@ pub struct Said {
     pub out: BString,
     /// Standard error.
     pub err: BString,
-    /// The exit code, or a signal's number and 1000.
+    /// The exit code, or a signal's number and [`Said::SIGNALS`].
     pub code: i32,
+}
+
+impl Said {
+    /// What is added to the number of a signal.
+    pub const SIGNALS: i32 = 1000;
 }
 
 /// All that a step left otherwise, beside the piece of it that is judged.
@@ -23,6 +28,8 @@ pub struct Left<'a> {
     pub said: [&'a Said; 2],
     /// The repository before the step.
     pub before: &'a State,
+    /// How the repository was made.
+    pub plan: &'a Plan,
 }
 
 /// A difference that is meant.

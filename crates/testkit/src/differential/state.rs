@@ -45,6 +45,11 @@ impl State {
         self.0.get(name.as_bytes()).map(|value| value.as_bstr())
     }
 
+    /// What all of them hold.
+    pub fn values(&self) -> impl Iterator<Item = &BStr> {
+        self.0.values().map(|value| value.as_bstr())
+    }
+
     /// What git's copy (`self`) has and the other has not, or has otherwise; `before` is what both had.
     pub fn differences(&self, other: &State, before: &State) -> Vec<Changed> {
         let names: BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();
