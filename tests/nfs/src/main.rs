@@ -31,6 +31,7 @@ fn main() {
             println!("{bad} went wrong");
             assert_eq!(bad, 0, "all scenes end as expected");
         }),
+        ["boot", rest @ ..] => on_cluster(rest, |_, _| ()),
         ["load", mount, history, format, trust, engines, seconds, seed] => on_cluster(&[mount], |cluster, _| {
             let number = |word: &str| word.parse().expect("a number");
             let engines = engines.split(',').collect();

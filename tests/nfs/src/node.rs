@@ -103,6 +103,7 @@ impl Cluster {
         command.args([format!("nfs.number={}", number + 1), format!("nfs.lines={lines}")]);
         command.arg(format!("nfs.agent={}", own.display())).arg(format!("nfs.mount={}", self.options.mount));
         command.arg(format!("nfs.git={}", refdb_testkit::Git::find().program().display()));
+        command.args(std::env::var("REFDB_PLANTED_FAULT").map(|fault| format!("nfs.fault={fault}")));
         command.args(self.options.delay.iter().filter(|_| number > 0).map(|delay| format!("nfs.delay={delay}")));
         command.args(more);
         let log = File::create(folder.join("console")).expect("a log");

@@ -16,10 +16,10 @@ fn fault_of(options: &str) -> Option<&'static str> {
         return Some("the mount option nocto keeps the client from asking the server about a file that is opened");
     }
     // NFS 4 counts the changes of a folder, so that none is missed.
-    if !version("vers=4") && !has("lookupcache=none") {
+    if !version("vers=4") {
         return Some(
             "NFS 3 shows changes of a folder by its time stamp alone, so that a change within the same tick of the \
-             server's clock is missed; mount it with lookupcache=none or as NFS 4, or keep refs in reftables",
+             server's clock is missed; mount it as NFS 4, or keep refs in reftables",
         );
     }
     None
@@ -52,7 +52,6 @@ mod tests {
         for safe in [
             "nfs4,rw,vers=4.2,hard",
             "nfs4,rw,vers=4.0,noac",
-            "nfs,rw,vers=3,lookupcache=none,nolock",
             "ext4,rw,relatime",
             "fuse.sshfs,rw",
         ] {
@@ -60,7 +59,7 @@ mod tests {
         }
         for (options, word) in [
             ("nfs,rw,vers=3,hard", "tick"),
-            ("nfs,rw,vers=3,lookupcache=pos,noac", "tick"),
+            ("nfs,rw,vers=3,lookupcache=none,noac", "tick"),
             ("nfs4,rw,vers=4.2,nocto", "nocto"),
             ("nfs,rw,nocto,vers=3,lookupcache=none", "nocto"),
         ] {
