@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Makes the tag, which must not exist yet. Returns a line for each ref.
+/// Makes the tag, unless it is there already; another tag of that name is an error. Returns a line for each ref.
 pub fn run(git_dir: &Path, tag: &str) -> Result<Vec<String>, Box<dyn Error>> {
     let refs = Store::at(git_dir)?;
     let id = refs.find("HEAD")?.follow_to_object(&refs)?;

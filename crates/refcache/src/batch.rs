@@ -9,6 +9,7 @@ use std::{cell::Cell, collections::BTreeMap};
 
 /// Edits that are checked and applied in one transaction.
 #[derive(Clone, Debug, Default)]
+#[must_use = "edits that are not committed change nothing"]
 pub struct Batch {
     /// The edits, each of another ref.
     pub edits: Vec<Edit>,
@@ -36,7 +37,6 @@ impl Batch {
     }
 
     /// Adds the type of a new object, so that the object need not be read.
-    #[must_use]
     pub fn knowing(mut self, id: ObjectId, class: ObjectClass) -> Self {
         self.known.insert(id, class);
         self

@@ -70,8 +70,7 @@ impl Engines {
             let git = refdb_testkit::Git::find().program();
             let get = |key: &str| execute(Command::new(git).args(["-C", git_dir, "config", key]), "").ok();
             let trust = TrustSettings::from_config(&get).map_err(|error| error.to_string())?;
-            let mut settings = ViewSettings::default();
-            settings.trust = trust;
+            let settings = ViewSettings::new().trust(trust);
             let view = views.open(Path::new(git_dir), &settings).map_err(|error| error.to_string())?;
             self.views.insert(git_dir.to_owned(), view);
         }
@@ -87,8 +86,7 @@ fn by_view(view: &View, operation: &str, arguments: &[&str]) -> Answer {
             Ok(found.and_then(|found| found.target.id()).map_or_else(|| "none".into(), |id| id.to_string()))
         }
         ("list", [prefix]) => {
-            let mut options = refdb_refcache::ListOptions::default();
-            options.prefixes = vec![(*prefix).into()];
+            let options = refdb_refcache::ListOptions::new().prefixes(vec![(*prefix).into()]);
             let mut listing = view.list(&options).map_err(text)?;
             let mut lines = Vec::new();
             while let Some(row) = listing.next().map_err(text)? {
@@ -101,8 +99,7 @@ fn by_view(view: &View, operation: &str, arguments: &[&str]) -> Answer {
             outcome(view.commit(&Batch::atomic(edits.ok_or("a bad id")?)))
         }
         ("pack", []) => {
-            let mut all = OptimizeOptions::default();
-            (all.all, all.prune) = (true, true);
+            let all = OptimizeOptions::new().all(true);
             view.optimize(&all).map(|_| String::new()).map_err(text)
         }
         _ => Err(format!("a view cannot {operation}")),

@@ -4,6 +4,7 @@ use refdb_types::ObjectId;
 
 /// Writes the ref advertisement, with which the server begins: its refs, and its capabilities after the first of them.
 #[derive(Debug)]
+#[must_use = "the client waits for the end of the advertisement"]
 pub struct Advertisement {
     null: ObjectId,
     /// The capabilities that follow the first ref. Empty once they are written.

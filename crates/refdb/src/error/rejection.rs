@@ -3,7 +3,7 @@
 use super::LooseError;
 use bstr::{BStr, BString};
 use refdb_types::{ObjectId, RefName, Target};
-use std::{fmt, path::PathBuf};
+use std::{fmt, io, path::PathBuf};
 
 /// Why one edit of a transaction is rejected. Its text is git's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +109,9 @@ pub enum RejectionReason {
     NoLock {
         /// The lock file.
         path: PathBuf,
-        /// What the system says.
+        /// What kind of failure it is.
+        kind: io::ErrorKind,
+        /// The system's words for it.
         said: String,
     },
 }
@@ -297,7 +299,7 @@ impl fmt::Display for Rejection {
                  file",
                 path.display()
             ),
-            RejectionReason::NoLock { path, said } => write!(f, "Unable to create '{}': {said}", path.display()),
+            RejectionReason::NoLock { path, said, .. } => write!(f, "Unable to create '{}': {said}", path.display()),
         }
     }
 }

@@ -40,6 +40,7 @@ impl PageBudget {
 
 /// A number of bytes that is counted in a [`PageBudget`] until this is dropped.
 #[derive(Debug)]
+#[must_use = "the bytes are counted until this is dropped"]
 pub struct Charge {
     budget: Arc<PageBudget>,
     bytes: usize,

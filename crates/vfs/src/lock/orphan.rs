@@ -11,6 +11,7 @@ use std::{ffi::OsStr, path::Path};
 
 /// A lock of a batch whose process is gone. As long as this value exists, nobody else can take the lock over.
 #[derive(Debug)]
+#[must_use = "others can take the lock over when this is dropped"]
 pub struct StaleLock {
     suspect: Suspect,
     id: BatchId,

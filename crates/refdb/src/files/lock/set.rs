@@ -238,6 +238,7 @@ impl Locks {
                 Some(blocker) => RejectionReason::Conflict { with: blocker, is_new: false, prevents_lock: true },
                 None => RejectionReason::NoLock {
                     path: absolute(&Lock::path_of(path)),
+                    kind: error.source.kind(),
                     said: without_number(&error.source),
                 },
             },
