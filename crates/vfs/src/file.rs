@@ -1,4 +1,4 @@
-use crate::{Error, Op, Result, Stat, Verdict, io_hooks::IoHooks, network};
+use crate::{Error, Op, Result, ServerHandle, Stat, Verdict, io_hooks::IoHooks};
 use std::{
     io::{self, Read, Write},
     os::unix::fs::{FileExt, PermissionsExt},
@@ -58,8 +58,8 @@ impl File {
 
     /// The handle by which the server of a network file system knows the open file; see
     /// [`Fs::identify`](crate::Fs::identify). `None` if the file system does not tell it.
-    pub fn server_handle(&self) -> Option<Box<[u8]>> {
-        network::server_handle(&self.inner)
+    pub fn server_handle(&self) -> Option<ServerHandle> {
+        ServerHandle::of(&self.inner)
     }
 
     /// The number of names (hard links) of the open file.

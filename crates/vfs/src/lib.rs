@@ -23,6 +23,7 @@ mod network;
 mod op;
 mod path;
 mod planted;
+mod server_handle;
 mod signature;
 mod stat;
 mod syncs;
@@ -44,5 +45,6 @@ pub use op::{IoHook, Op, Verdict};
 pub use path::plain_path;
 #[doc(hidden)]
 pub use planted::planted;
+pub use server_handle::ServerHandle;
 pub use signature::{BatchId, boot_id, slot_line};
 pub use stat::{Stat, now_nanos};

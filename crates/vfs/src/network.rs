@@ -2,22 +2,24 @@
 //!
 //! An NFS client believes a name that it has looked up, and also that a name is absent, until it sees that the folder
 //! has changed, for which it asks the server once or twice a minute. Opening a file asks the server about that file
-//! alone. A name that another machine has replaced therefore leads to the old file as long as somebody, on any machine,
-//! holds that file open, and to "stale file handle" (`ESTALE`) otherwise. The number of names (`st_nlink`) does not tell
-//! either: if a program on the other machine had the file open, that machine gave it a hidden name (`.nfs...`).
+//! alone. A name that another machine has replaced therefore leads to the old file as long as somebody, on any
+//! machine, holds that file open, and to "stale file handle" (`ESTALE`) otherwise. The number of names (`st_nlink`)
+//! does not tell either: if a program on the other machine had the file open, that machine gave it a hidden name
+//! (`.nfs...`).
 //!
 //! Opening a folder, however, asks the server for its attributes, and if the folder has changed, the client looks its
 //! names up again. A [`Fs`] for a folder on a network file system (see [`Fs::at`]) opens the folder of each file first.
 //! So a file that it returns had its name, and a name that it does not find was absent, at some time since the call
-//! began. It is as exact as the server's time stamps where these, and no counter, show that a folder has changed (NFS 3).
+//! began. It is as exact as the server's time stamps where these, and no counter, show that a folder has changed
+//! (NFS 3).
 
-use crate::{Error, Fs, Lock, Result, Stat, planted};
+use crate::{Error, Fs, Lock, Result, ServerHandle, Stat, planted};
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{AtFlags, CWD, Mode, OFlags, StatxFlags},
     io::Errno,
 };
-use std::{io, os::fd::AsRawFd, path::Path, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 /// How often a name is looked up anew while others keep replacing its file.
 const ATTEMPTS_MAX: usize = 16;
@@ -44,10 +46,10 @@ impl Fs {
     /// # Errors
     ///
     /// If the name cannot be looked up.
-    pub fn identify(&self, path: &Path) -> Result<Option<(Stat, Option<Box<[u8]>>)>> {
+    pub fn identify(&self, path: &Path) -> Result<Option<(Stat, Option<ServerHandle>)>> {
         let look = || {
             let opened = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-            let handle = server_handle(&opened);
+            let handle = ServerHandle::of(&opened);
             let flags =
                 if handle.is_some() { AtFlags::EMPTY_PATH } else { AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC };
             let raw = rustix::fs::statx(&opened, c"", flags, StatxFlags::BASIC_STATS)?;
@@ -219,14 +221,14 @@ impl Name {
 }
 
 /// Device, inode and, if the client tells it, the server's handle.
-type Identity = (u64, u64, Option<Box<[u8]>>);
+type Identity = (u64, u64, Option<ServerHandle>);
 
 /// Which file this is, and how many names it has.
 fn identity(file: &OwnedFd) -> io::Result<(Identity, u32)> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
     let stat = rustix::fs::statx(file, c"", flags, StatxFlags::BASIC_STATS)?;
     let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
-    Ok(((device, stat.stx_ino, server_handle(file)), stat.stx_nlink))
+    Ok(((device, stat.stx_ino, ServerHandle::of(file)), stat.stx_nlink))
 }
 
 fn is_stale(error: &io::Error) -> bool {
@@ -267,38 +269,6 @@ fn open_folder(folder: &Path) -> io::Result<Option<OwnedFd>> {
     let opened = rustix::fs::open(folder, flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&opened)?;
     Ok((stat.st_nlink > 0).then_some(opened))
-}
-
-/// The handle by which the server of a network file system knows a file. Unlike an inode number it is never reused.
-/// `None` if the file system does not tell it.
-pub(crate) fn server_handle(file: &impl AsFd) -> Option<Box<[u8]>> {
-    /// `struct file_handle` with room for the largest handle (`MAX_HANDLE_SZ`).
-    #[repr(C)]
-    struct Handle {
-        len_bytes: libc::c_uint,
-        kind: libc::c_int,
-        bytes: [u8; 128],
-    }
-    let mut handle = Handle { len_bytes: 128, kind: 0, bytes: [0; 128] };
-    let mut mount: libc::c_int = 0;
-    // SAFETY: the descriptor is open as long as `file` is borrowed, and the empty path ends with a NUL. `Handle` begins
-    // with the fields of `file_handle`, in their order and with C's layout, and behind them has the 128 bytes that its
-    // first field promises, into which alone the kernel writes. `mount` is a C int of our own.
-    #[expect(unsafe_code, reason = "no crate offers this call")]
-    let result = unsafe {
-        libc::name_to_handle_at(
-            file.as_fd().as_raw_fd(),
-            c"".as_ptr(),
-            (&raw mut handle).cast(),
-            &raw mut mount,
-            libc::AT_EMPTY_PATH,
-        )
-    };
-    if result != 0 {
-        return None;
-    }
-    let bytes = handle.bytes.get(..handle.len_bytes as usize)?;
-    Some([&handle.kind.to_ne_bytes(), bytes].concat().into())
 }
 
 #[cfg(test)]

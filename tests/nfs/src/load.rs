@@ -73,10 +73,11 @@ fn make(cluster: &Cluster, git: &str, plan: &Plan<'_>, path: &str) -> Vec<String
                    +0000\"; echo data 0; echo; done"
         .replace('%', &VALUES.to_string());
     let set = format!(
-        "{git} init -q --bare --ref-format={format} {path} && cd {path} && rm -rf hooks && ({commits}) | {git} fast-import \
-         --quiet && {git} rev-list refs/heads/values >/mnt/values && {git} update-ref -d refs/heads/values && {git} \
-         config user.name n && {git} config user.email e && {git} config reftable.autoRefresh true && {git} config \
-         core.trustStat {trust} && {git} config gc.auto 0 && {git} pack-refs --all",
+        "{git} init -q --bare --ref-format={format} {path} && cd {path} && rm -rf hooks && ({commits}) | \
+         {git} fast-import --quiet && {git} rev-list refs/heads/values >/mnt/values && \
+         {git} update-ref -d refs/heads/values && {git} config user.name n && {git} config user.email e && \
+         {git} config reftable.autoRefresh true && {git} config core.trustStat {trust} && \
+         {git} config gc.auto 0 && {git} pack-refs --all",
         trust = plan.trust,
         format = plan.format,
     );

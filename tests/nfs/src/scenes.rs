@@ -13,7 +13,7 @@ pub(crate) fn run(cluster: &Cluster, chosen: &[&str]) -> usize {
     let git = refdb_testkit::Git::find().program().display().to_string();
     let ids = template(cluster, &git);
     let engines = ["view", "jgit", &git];
-    let played = thread::scope(|scope| {
+    thread::scope(|scope| {
         let players = engines.iter().enumerate().map(|(at, engine)| {
             let (ids, git) = (&ids, &git);
             scope.spawn(move || {
@@ -23,8 +23,7 @@ pub(crate) fn run(cluster: &Cluster, chosen: &[&str]) -> usize {
         });
         let players: Vec<_> = players.collect();
         players.into_iter().map(|player| player.join().expect("a player ends")).sum()
-    });
-    played
+    })
 }
 
 /// Makes a repository of each format, of which each scene takes a copy; the ids of its commits.
@@ -33,9 +32,10 @@ fn template(cluster: &Cluster, git: &str) -> Vec<String> {
     for format in ["files", "reftable"] {
         let path = format!("/mnt/share/{format}.git");
         let set = format!(
-            "{git} init -q --bare --ref-format={format} {path} && cd {path} && rm -rf hooks && {git} config user.name n \
-             && {git} config user.email e && {git} config reftable.autoRefresh true && t=$({git} mktree </dev/null) && \
-             for i in 0 1 2 3 4 5 6 7 8 9; do GIT_COMMITTER_DATE='1700000000 +0000' GIT_AUTHOR_DATE='1700000000 +0000' {git} commit-tree -m $i $t; done"
+            "{git} init -q --bare --ref-format={format} {path} && cd {path} && rm -rf hooks && {git} config user.name \
+             n && {git} config user.email e && {git} config reftable.autoRefresh true && \
+             t=$({git} mktree </dev/null) && export GIT_COMMITTER_DATE='1700000000 +0000' GIT_AUTHOR_DATE='1700000000 +0000' && \
+             for i in 0 1 2 3 4 5 6 7 8 9; do {git} commit-tree -m $i $t; done"
         );
         ids = cluster.shell(1, &set).split(" | ").map(str::to_owned).collect();
         cluster.shell(1, &format!("cd {path} && {git} update-ref {NAME} {} && {git} pack-refs --all", ids[1]));
@@ -130,12 +130,14 @@ impl Stage<'_> {
 const SCENES: &[(&str, &str, &str)] = &[
     (
         "A",
-        "1 get refs/heads/main; 2 set refs/heads/main 1 5; wait; 1 get refs/heads/main; 2 pack; wait; 1 get refs/heads/main",
+        "1 get refs/heads/main; 2 set refs/heads/main 1 5; wait; 1 get refs/heads/main; 2 pack; wait; \
+         1 get refs/heads/main",
         "1, done, .., 5, ok, .., 5",
     ),
     (
         "B",
-        "1 get refs/heads/main; wait; 2 set refs/heads/main 1 5; 2 pack; wait; 1 set refs/heads/main 1 9; 2 get refs/heads/main",
+        "1 get refs/heads/main; wait; 2 set refs/heads/main 1 5; 2 pack; wait; 1 set refs/heads/main 1 9; \
+         2 get refs/heads/main",
         "1, .., done, ok, .., refused, 5",
     ),
     (

@@ -49,12 +49,7 @@ mod tests {
 
     #[test]
     fn mounts_on_which_a_client_misses_changes_are_named() {
-        for safe in [
-            "nfs4,rw,vers=4.2,hard",
-            "nfs4,rw,vers=4.0,noac",
-            "ext4,rw,relatime",
-            "fuse.sshfs,rw",
-        ] {
+        for safe in ["nfs4,rw,vers=4.2,hard", "nfs4,rw,vers=4.0,noac", "ext4,rw,relatime", "fuse.sshfs,rw"] {
             assert_eq!(fault_of(safe), None, "{safe}");
         }
         for (options, word) in [

@@ -1,7 +1,7 @@
 //! The file from which packed-refs is read: held open, or opened when it is needed.
 
 use crate::Result;
-use refdb_vfs::{File, Fs, Stat};
+use refdb_vfs::{File, Fs, ServerHandle, Stat};
 use std::{
     path::PathBuf,
     sync::{Arc, OnceLock},
@@ -12,7 +12,7 @@ use std::{
 pub(crate) struct Found {
     pub(crate) stat: Stat,
     /// On a network file system: its server's handle of the file, which no other file ever has, if the client tells it.
-    pub(crate) handle: Option<Box<[u8]>>,
+    pub(crate) handle: Option<ServerHandle>,
 }
 
 /// The file of a packed-refs.
