@@ -1,6 +1,6 @@
 //! Proves refdb on a real NFS, whose server and clients are kernels of User Mode Linux on this machine.
 //!
-//! `nfs-tests scenes MOUNT-OPTIONS [SCENE...]` plays what is known to go wrong, step by step. `nfs-tests load
+//! `nfs-tests scenes MOUNT-OPTIONS ENGINE,... [SCENE...]` plays what is known to go wrong, step by step. `nfs-tests load
 //! MOUNT-OPTIONS HISTORY FORMAT TRUST ENGINE,... SECONDS SEED` writes down the history of a load. `nfs-tests talk
 //! [MOUNT-OPTIONS]` passes lines of stdin, `NODE LINE WORD...`, to the agents of the nodes. `nfs-tests agent` is what
 //! the nodes run.
@@ -28,7 +28,8 @@ fn main() {
             }
         }),
         ["scenes", rest @ ..] => on_cluster(rest, |cluster, rest| {
-            let bad = scenes::run(cluster, rest);
+            let (engines, chosen) = rest.split_first().expect("engines");
+            let bad = scenes::run(cluster, engines, chosen);
             println!("{bad} went wrong");
             assert_eq!(bad, 0, "all scenes end as expected");
         }),

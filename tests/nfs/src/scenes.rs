@@ -8,11 +8,11 @@ const LATER: Duration = Duration::from_millis(1200);
 const NAME: &str = "refs/heads/main";
 const NOTHING: &str = "0000000000000000000000000000000000000000";
 
-/// Plays all scenes, the engines at once. Returns how many did not end as they must.
-pub(crate) fn run(cluster: &Cluster, chosen: &[&str]) -> usize {
+/// Plays all scenes, or the chosen ones, with engines (`view`, `jgit`, `git`) at once. Returns how many did not end as they must.
+pub(crate) fn run(cluster: &Cluster, engines: &str, chosen: &[&str]) -> usize {
     let git = refdb_testkit::Git::find().program().display().to_string();
     let ids = template(cluster, &git);
-    let engines = ["view", "jgit", &git];
+    let engines: Vec<&str> = engines.split(',').map(|engine| if engine == "git" { &git } else { engine }).collect();
     thread::scope(|scope| {
         let players = engines.iter().enumerate().map(|(at, engine)| {
             let (ids, git) = (&ids, &git);
