@@ -47,7 +47,7 @@ pub fn every_order<W: Explorable>(world: &W, fault: W::Fault) -> Result<(usize, 
 struct Search<W: Explorable> {
     fault: W::Fault,
     states: HashSet<W>,
-    /// The events that led to the present state.
+    /// The events that led to the current state.
     path: Vec<W::Event>,
     seen: W::Seen,
 }
