@@ -103,7 +103,7 @@ impl Advertiser<'_, '_> {
             TargetView::Direct(id) => id,
             TargetView::Symbolic(target) => match follow(self.snapshot, target)? {
                 Some(id) => id,
-                // It is an unborn branch, or a mistake of its maker: no client needs to hear of it.
+                // The ref is an unborn branch or malformed, and clients need not know of it.
                 None => return Ok(Advertised::One),
             },
         };

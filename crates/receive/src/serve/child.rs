@@ -185,7 +185,7 @@ impl Program {
                 excess = Some(met);
             }
             Err(error) => {
-                // It is not waited for: it may ignore the signal.
+                // The process is not waited for, because it may ignore the signal.
                 let _ = kill_process(pid, Signal::TERM);
                 return Err(error);
             }

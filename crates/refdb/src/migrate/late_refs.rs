@@ -41,7 +41,7 @@ pub(super) fn late_refs(old: &FilesBackend, base: &Base<'_>) -> Result<Vec<LateR
     Ok(late)
 }
 
-/// The same where packed-refs has not changed: only refs that were loose, or are, can have.
+/// Finds late refs if packed-refs has not changed. Only refs that were or are loose can have changed then.
 fn among_loose(old: &FilesBackend, base: &Merged, walked: &Walked) -> Result<Vec<LateRef>> {
     let (snapshot, mut late) = (old.snapshot()?, Vec::new());
     let mut before = walked.loose.iter().peekable();

@@ -178,7 +178,8 @@ impl<'s> Site<'s> {
     }
 }
 
-/// Who writes one table, or ends a transaction, keeps a lock no longer than this.
+/// The lock timeout for locks that others hold only while they write a table or end a transaction, which takes no
+/// longer than this.
 const LONG: LockTimeout = LockTimeout::For(std::time::Duration::from_secs(15));
 
 /// What HEAD says beside reftables, for programs that look only whether this is a repository.

@@ -27,7 +27,7 @@ pub(super) fn all(store: &Store) -> Result<Vec<BString>> {
     }
 }
 
-/// The same, if the refs have this format.
+/// Returns the stray refs beside refs of this format.
 pub(super) fn of(site: &Site<'_>, format: RefFormat) -> Result<Vec<BString>> {
     let mut found = Vec::new();
     for place in &site.places {
