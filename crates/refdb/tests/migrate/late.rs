@@ -117,7 +117,7 @@ fn no_writer_finds_room_for_a_branch_while_the_old_ones_are_moved_away() {
     repo.verify();
 }
 
-/// A network file system may not support RENAME_EXCHANGE.
+/// A network file system may not support `RENAME_EXCHANGE`.
 #[test]
 fn refs_migrate_where_two_paths_cannot_change_places() {
     struct Without;
