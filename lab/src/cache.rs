@@ -22,14 +22,17 @@ use crate::{options::CacheOptions, progress::progress};
 /// The purpose of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// The build stays as it is; several labs may hold this.
+    /// The build is used but not changed, so several labs may hold the lock.
     Use,
-    /// It is made or removed.
+    /// The build is created or removed.
     Change,
 }
 
-/// Locks the folder `home`, which is made if it is not there. It fails if others hold the lock longer than `timeout`,
-/// or by a signal.
+/// Locks the folder `home`, which is created if it does not exist.
+///
+/// # Errors
+///
+/// If other labs hold the lock for longer than `timeout`, if a signal arrives, or if the folder cannot be used.
 pub fn lock(home: &Path, access: Access, timeout: Duration) -> Result<File> {
     if let Some(file) = try_lock(home, access)? {
         return Ok(file);
@@ -40,7 +43,7 @@ pub fn lock(home: &Path, access: Access, timeout: Duration) -> Result<File> {
         if let Some(file) = try_lock(home, access)? {
             return Ok(file);
         }
-        // A wait in the kernel would neither end nor notice a signal.
+        // The lock is polled, because a wait in the kernel would neither time out nor notice a signal.
         interrupt::check()?;
         ensure!(
             start.elapsed() < timeout,
@@ -52,7 +55,7 @@ pub fn lock(home: &Path, access: Access, timeout: Duration) -> Result<File> {
     }
 }
 
-/// The same without waiting; absent if another lab has it.
+/// Tries to lock the folder `home` without waiting. Returns `None` if another lab holds the lock.
 fn try_lock(home: &Path, access: Access) -> Result<Option<File>> {
     let operation = match access {
         Access::Use => FlockOperation::NonBlockingLockShared,
@@ -63,7 +66,7 @@ fn try_lock(home: &Path, access: Access) -> Result<Option<File>> {
         fs::create_dir_all(home).with_context(|| format!("cannot make '{}'", home.display()))?;
         let path = home.join("lock");
         let Ok(file) = OpenOptions::new().create(true).append(true).open(&path) else {
-            // It went between the two steps, or we may not write here: the next round tells.
+            // The folder was removed between the two steps, or is not writable; the next iteration shows which.
             File::create(&path).with_context(context)?;
             continue;
         };
@@ -71,7 +74,7 @@ fn try_lock(home: &Path, access: Access) -> Result<Option<File>> {
             Err(Errno::WOULDBLOCK) => return Ok(None),
             done => done.with_context(context)?,
         }
-        // Another lab may have removed the folder meanwhile; then this lock keeps nobody out.
+        // Another lab may have removed the folder in the meantime, in which case this lock excludes nobody.
         let (ours, there) = (file.metadata().with_context(context)?, fs::metadata(&path));
         if there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
             return Ok(Some(file));
@@ -86,7 +89,7 @@ struct Kept {
     unused: Duration,
 }
 
-/// Lists the builds, the last used first. Those that the options name are removed, unless they are in use.
+/// Lists the builds, the most recently used first, and removes those that the options select unless they are in use.
 pub fn run(options: &CacheOptions, out: &mut impl Write) -> Result<()> {
     let cache = options.folder.cache()?;
     let (mut count, mut bytes) = (0, 0);
@@ -119,7 +122,7 @@ fn builds(cache: &Path) -> Result<Vec<Kept>> {
     let Ok(entries) = fs::read_dir(cache) else { return Ok(found) };
     for entry in entries {
         let home = entry?.path();
-        // Other folders are none of ours.
+        // Folders without a lock were not created by the lab.
         let Ok(lock) = fs::metadata(home.join("lock")) else { continue };
         let unused = SystemTime::now().duration_since(lock.modified()?).unwrap_or_default();
         found.push(Kept { bytes: size(&home)?, home, unused });
@@ -128,7 +131,7 @@ fn builds(cache: &Path) -> Result<Vec<Kept>> {
     Ok(found)
 }
 
-/// The blocks of all files below a folder, in bytes.
+/// Returns the disk space of all files below a folder, in bytes.
 fn size(folder: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder).with_context(|| format!("cannot list '{}'", folder.display()))? {
@@ -139,7 +142,7 @@ fn size(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Removes a build, unless a lab uses it.
+/// Removes a build, unless a lab is using it. Returns whether it was removed.
 fn remove(home: &Path) -> Result<bool> {
     let Some(_lock) = try_lock(home, Access::Change)? else { return Ok(false) };
     fs::remove_dir_all(home).with_context(|| format!("cannot remove '{}'", home.display()))?;

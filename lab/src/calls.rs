@@ -4,20 +4,21 @@ use std::{ffi::OsString, fs, path::Path};
 
 use anyhow::{Context, Result};
 
-/// The words that come before a command, so that its table ends up in the file `log`.
+/// Returns the arguments that precede a command to count its system calls, with the result in the file `log`.
 pub fn words(log: &Path) -> Vec<OsString> {
     let start = ["strace", "-f", "-qq", "-c", "-o"].into_iter().map(OsString::from);
     start.chain([log.into(), OsString::from("--")]).collect()
 }
 
-/// The calls in the table `log`, which is removed.
+/// Returns the number of calls in the table in the file `log`, and removes the file.
 pub fn take_total(log: &Path) -> Result<u64> {
     let text = fs::read_to_string(log).with_context(|| log.display().to_string())?;
     fs::remove_file(log)?;
     total(&text).with_context(|| format!("strace counted nothing: {}", text.trim()))
 }
 
-/// The sum at the end of strace's table: percent, seconds, usecs/call, calls, maybe errors, and the word total.
+/// Returns the total number of calls at the end of strace's table, whose columns are percent, seconds, usecs/call,
+/// calls, possibly errors, and the word `total`.
 fn total(table: &str) -> Option<u64> {
     let line = table.lines().rev().find(|line| line.trim_end().ends_with("total"))?;
     line.split_whitespace().nth(3)?.parse().ok()

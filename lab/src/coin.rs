@@ -2,24 +2,24 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// A stream of random numbers (SplitMix64, of Steele, Lea and Flood, OOPSLA 2014).
+/// A random number generator (SplitMix64, by Steele, Lea and Flood, OOPSLA 2014).
 #[derive(Debug, Clone)]
 pub struct Coin {
     state: u64,
 }
 
 impl Coin {
-    /// The stream that begins with `seed`.
+    /// Creates a generator from `seed`.
     pub fn new(seed: u64) -> Coin {
         Coin { state: seed }
     }
 
-    /// A stream that nobody can foresee, as the keys of hash maps are.
+    /// Creates a generator from an unpredictable seed, like the keys of hash maps.
     pub fn unforeseen() -> Coin {
         Coin::new(RandomState::new().build_hasher().finish())
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
@@ -28,7 +28,7 @@ impl Coin {
         mixed ^ (mixed >> 31)
     }
 
-    /// Heads or tails.
+    /// Returns a random boolean.
     pub fn toss(&mut self) -> bool {
         self.bits() >> 63 == 1
     }

@@ -1,5 +1,5 @@
 //! Runs two sides until the answer is certain. They run in pairs, in random order, and each pair gives one log ratio.
-//! docs/decisions/0080-the-lab-bets.md says why the order is random, and why that makes the answer exact.
+//! docs/decisions/0080-the-lab-bets.md explains why the order is random, and why that makes the answer exact.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -13,33 +13,33 @@ use crate::{
 /// One of the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Which {
-    /// The side that the other is compared with.
+    /// The side with which the other is compared.
     A,
     /// The side that is judged.
     B,
 }
 
-/// How sure is sure, and when to give up.
+/// How certain a verdict must be, and when to give up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
-    /// At most this part of comparisons of equal sides may end with a verdict.
+    /// The maximum fraction of comparisons of equal sides that end with a verdict.
     pub rate: f64,
-    /// Sides that differ by less than this part are equal enough to stop.
+    /// The difference, as a fraction, below which both sides count as equal and the comparison ends.
     pub tolerance: f64,
-    /// Pairs after which one cannot tell.
+    /// The number of pairs after which the comparison ends without a verdict.
     pub pairs_max: usize,
-    /// The value that decides.
+    /// The measure that decides.
     pub judge: Measure,
 }
 
 impl Rules {
-    /// How often verdicts by these rules may be wrong.
+    /// Returns how often verdicts by these rules may be wrong.
     pub fn odds(&self) -> Odds {
         Odds::new(self.rate, self.pairs_max)
     }
 }
 
-/// What a comparison ends with, seen from B.
+/// The verdict of a comparison, from the point of view of B.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -47,35 +47,35 @@ pub enum Verdict {
     Better,
     /// B costs more.
     Worse,
-    /// No difference is sure.
+    /// No difference is certain.
     CannotTell,
 }
 
-/// All that was measured of two sides.
+/// All measurements of two sides.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Comparison {
-    /// The runs of A, in their order.
+    /// The runs of A, in order.
     pub a: Vec<Sample>,
-    /// The runs of B.
+    /// The runs of B, in order.
     pub b: Vec<Sample>,
-    /// The logarithm of B's value over A's, of each pair.
+    /// The logarithm of B's value divided by A's, for each pair.
     pub differences: Vec<f64>,
 }
 
-/// The knowledge after the last pair.
+/// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Outcome {
     /// Better, worse, or neither.
     pub verdict: Verdict,
-    /// B's cost over A's: the median of the pairs.
+    /// B's cost divided by A's: the median of the pairs.
     pub ratio: f64,
-    /// Where that ratio lies, but for the rate of false alarms.
+    /// The confidence interval of the ratio, at the rate of false alarms.
     pub interval: Interval,
     /// Whether both sides are known to be equal within the tolerance.
     pub equal: bool,
 }
 
-/// Which side is dearer, as far as `differences` show.
+/// Returns which side costs more, according to `differences`.
 pub fn verdict(differences: &[f64], odds: &Odds) -> Verdict {
     if stats::is_above(differences, 0.0, odds) {
         Verdict::Worse
@@ -86,13 +86,13 @@ pub fn verdict(differences: &[f64], odds: &Odds) -> Verdict {
     }
 }
 
-/// Whether B is known to cost neither more nor less than A by the tolerance.
+/// Returns whether B is known to cost neither more nor less than A by the tolerance or more.
 fn is_equal(differences: &[f64], rules: &Rules, odds: &Odds) -> bool {
     let margin = rules.tolerance.ln_1p();
     stats::is_below(differences, margin, odds) && stats::is_above(differences, -margin, odds)
 }
 
-/// Says when more runs would change nothing, or are too many.
+/// Decides when to stop: more runs would change nothing, or there are too many.
 #[derive(Debug)]
 pub struct Referee {
     pairs_max: usize,
@@ -100,12 +100,12 @@ pub struct Referee {
     seen: usize,
     worse: Bets,
     better: Bets,
-    /// That B costs more than A less the tolerance, and less than A and the tolerance.
+    /// The bets that B costs more than A minus the tolerance, and less than A plus the tolerance.
     equal: [Bets; 2],
 }
 
 impl Referee {
-    /// A referee who goes by `rules`.
+    /// Creates a referee with these rules.
     pub fn new(rules: Rules) -> Referee {
         let margin = rules.tolerance.ln_1p();
         Referee {
@@ -118,7 +118,7 @@ impl Referee {
         }
     }
 
-    /// Looks at the differences that came since it was asked last.
+    /// Considers the differences since the last call. Returns whether to stop.
     pub fn is_settled(&mut self, differences: &[f64]) -> bool {
         let [low, high] = &mut self.equal;
         for difference in &differences[self.seen..] {
@@ -132,7 +132,7 @@ impl Referee {
     }
 }
 
-/// What the runs of `comparison` say.
+/// Returns the result of the runs of `comparison`.
 pub fn outcome(comparison: &Comparison, rules: &Rules) -> Outcome {
     let (differences, odds) = (&comparison.differences, rules.odds());
     Outcome {
@@ -143,12 +143,12 @@ pub fn outcome(comparison: &Comparison, rules: &Rules) -> Outcome {
     }
 }
 
-/// The side that the coin lets begin.
+/// Returns the side that runs first, as the coin decides.
 pub fn first(coin: &mut Coin) -> Which {
     if coin.toss() { Which::B } else { Which::A }
 }
 
-/// One run of each side, one after the other, in the order that the coin gives.
+/// Runs each side once, one after the other, in the order that the coin decides.
 pub fn pair<T>(coin: &mut Coin, mut run: impl FnMut(Which) -> Result<T>) -> Result<[T; 2]> {
     match first(coin) {
         Which::A => Ok([run(Which::A)?, run(Which::B)?]),
@@ -159,7 +159,7 @@ pub fn pair<T>(coin: &mut Coin, mut run: impl FnMut(Which) -> Result<T>) -> Resu
     }
 }
 
-/// Runs pairs until `settled` says that they suffice. `both` runs one of each side, and asks the coin who is first.
+/// Runs pairs until `settled` returns true. `both` runs each side once, and asks the coin which is first.
 pub fn compare(
     judge: Measure,
     coin: &mut Coin,

@@ -7,14 +7,14 @@ use crate::{emulator, measure::Measure, perf};
 pub enum Counter {
     /// The processor counts what runs in user space and in the kernel.
     Processor,
-    /// An emulator counts what runs in user space, in a run of its own. That takes long.
+    /// An emulator counts what runs in user space. It needs a run of its own, which takes long.
     Emulator,
-    /// Nothing does.
+    /// Nothing counts instructions.
     Nothing,
 }
 
 impl Counter {
-    /// The processor where it may; else the emulator, but only if instructions decide.
+    /// Returns the processor if its counters are accessible, else the emulator, but only if instructions decide.
     pub fn find(judge: Measure) -> Counter {
         if perf::works() {
             Counter::Processor
@@ -25,7 +25,7 @@ impl Counter {
         }
     }
 
-    /// The sentence of a report about it, if there is something to say.
+    /// Returns the sentence about the counter in a report, or an empty string.
     pub fn words(self) -> &'static str {
         match self {
             Counter::Emulator => "instructions: those in user space, emulated by valgrind\n",

@@ -7,12 +7,12 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process::output;
 
-/// How callgrind counts. The file of a program has no abbreviations, and one line a function ([`crate::profile`] reads
-/// it). A process that forks leaves what it has counted in a file, and both go on from nothing. Else it would count
-/// twice in a child that starts no other program.
+/// The options of callgrind. Its output has no abbreviations, and one line for each function, for [`crate::profile`].
+/// A process that forks writes its counts to a file first, and both processes continue from zero; otherwise, a child
+/// that executes no other program would count the work of its parent again.
 const OPTIONS: [&str; 9] = [
     "--quiet",
-    // A command that fails is to be heard first.
+    // Messages of valgrind must not hide those of a command that fails.
     "--log-file=/dev/null",
     "--tool=callgrind",
     "--vgdb=no",
@@ -23,14 +23,15 @@ const OPTIONS: [&str; 9] = [
     "--dump-line=no",
 ];
 
-/// The emulator with its version, as it calls itself; absent where it cannot run a program.
+/// Returns the name and version of the emulator; `None` if it cannot run a program.
 pub fn version() -> Option<String> {
     let said = |words: &[&str]| Some(output(Command::new("valgrind").args(words)).ok()?.trim().to_owned());
     said(&["-q", "--tool=callgrind", "--callgrind-out-file=/dev/null", "true"])?;
     said(&["--version"])
 }
 
-/// The words that come before a command, so that its counts end up in the empty folder `counts`.
+/// Returns the arguments that precede a command to count its instructions, with the results in the empty folder
+/// `counts`.
 pub fn words(counts: &Path) -> Vec<OsString> {
     let mut file = OsString::from("--callgrind-out-file=");
     file.push(counts.join("%p"));
@@ -38,7 +39,7 @@ pub fn words(counts: &Path) -> Vec<OsString> {
     start.chain([file, OsString::from("--")]).collect()
 }
 
-/// The instructions that all files in `counts` name together.
+/// Returns the sum of the instructions in all files in `counts`.
 pub fn total(counts: &Path) -> Result<f64> {
     let mut sum = 0;
     for entry in fs::read_dir(counts)? {
@@ -51,7 +52,7 @@ pub fn total(counts: &Path) -> Result<f64> {
     Ok(sum as f64)
 }
 
-/// The sum at the end of a file of callgrind's.
+/// Returns the total at the end of a file of callgrind.
 fn parse(text: &str) -> Option<u64> {
     text.lines().rev().find_map(|line| line.strip_prefix("totals: ")).and_then(|total| total.trim().parse().ok())
 }
@@ -66,7 +67,7 @@ mod tests {
         assert_eq!(parse("events: Ir\nsummary: 6\n"), None);
     }
 
-    /// What `sh` costs that runs `script`.
+    /// Returns the number of instructions that `sh` takes to run `script`.
     fn cost(script: &str) -> f64 {
         let folder = tempfile::tempdir().unwrap();
         let words = words(folder.path());

@@ -1,4 +1,4 @@
-//! Holds a finished comparison: what was compared, by which rules, and all runs. Reports are made from it.
+//! Holds a finished comparison: what was compared, by which rules, and all runs. Reports are generated from it.
 
 use std::path::PathBuf;
 
@@ -9,36 +9,36 @@ use crate::{
     work::Work,
 };
 
-/// One side: a revision as the caller calls it, and where it was built.
+/// One side: a revision, and the folder in which it was built.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Side {
-    /// The revision in the caller's words.
+    /// The name by which the caller referred to the revision.
     pub name: String,
-    /// Its commit.
+    /// The id of the commit.
     pub commit: String,
     /// The folder that it was built into.
     pub build: PathBuf,
 }
 
-/// A comparison of two sides that is over.
+/// A finished comparison of two sides.
 #[derive(Debug)]
 pub struct Finished<'a> {
     /// The scenario.
     pub scenario: &'a Scenario,
-    /// The parameters.
+    /// The values of the parameters.
     pub values: &'a Values,
-    /// A and B.
+    /// The sides A and B.
     pub sides: [&'a Side; 2],
-    /// The rules it went by.
+    /// The rules of the comparison.
     pub rules: Rules,
-    /// What counted instructions.
+    /// The means by which instructions were counted.
     pub counter: Counter,
     /// Whether both runs of a pair happened at the same time.
     pub side_by_side: bool,
     /// All runs.
     pub comparison: Comparison,
-    /// What they say.
+    /// The result of the runs.
     pub outcome: Outcome,
-    /// The work of A and of B, or why it is not known.
+    /// The work of A and of B, or the reason why it is not known.
     pub work: std::result::Result<[Work; 2], String>,
 }

@@ -26,20 +26,24 @@ use record::{History, Record};
 /// The ratio to the last record beyond which a job is worse.
 const LIMIT: f64 = 1.03;
 
-/// The same of the last release.
+/// The ratio to the last release beyond which a job is worse.
 const RELEASE_LIMIT: f64 = 1.05;
 
-/// Counts, judges, and records if the options say so. It fails if a job is worse and no commit accepts that.
+/// Counts instructions, compares them with the records, and records them if the options say so.
+///
+/// # Errors
+///
+/// If a job is worse and no commit accepts that, or if something cannot be run, read or written.
 pub fn run(options: &GateOptions, out: &mut impl Write) -> Result<()> {
     let scenario = options.chosen.scenario()?;
     let history = History::read(&options.history)?;
     let Some(tool) = emulator::version() else {
-        // Nothing could be recorded either.
+        // Without valgrind, nothing can be recorded either.
         ensure!(!options.record, "there is no valgrind, which counts the instructions");
         writeln!(out, "cannot tell: there is no valgrind, which counts the instructions")?;
         return Ok(());
     };
-    // Scripts run in folders of their own.
+    // The path must be absolute, because scripts run in other folders.
     let build = fs::canonicalize(&options.build).with_context(|| format!("no build '{}'", options.build.display()))?;
     let now = Record {
         time: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs(),
@@ -59,7 +63,7 @@ pub fn run(options: &GateOptions, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// The instructions of each combination of the parameters.
+/// Counts the instructions of each combination of the parameters.
 fn count(scenario: &Scenario, build: &Path, place: &Path) -> Result<BTreeMap<String, u64>> {
     let mut counts = BTreeMap::new();
     for values in scenario.combinations() {
@@ -73,15 +77,16 @@ fn count(scenario: &Scenario, build: &Path, place: &Path) -> Result<BTreeMap<Str
     Ok(counts)
 }
 
-/// A job's name: the values of the parameters that have several, or all of them.
+/// Returns the name of a job: the values of the parameters that have several, or the name of the scenario if there are
+/// none.
 fn key(scenario: &Scenario, values: &Values) -> String {
     let varies = |name: &String| scenario.parameters.get(name).is_some_and(|values| values.len() > 1);
     let named: Vec<&str> = values.iter().filter(|(name, _)| varies(name)).map(|(_, value)| value.as_str()).collect();
     if named.is_empty() { scenario.name.clone() } else { named.join("/") }
 }
 
-/// Says how `now` compares with the records. The last record is held against the one before, since it may
-/// hide a slowdown of its own commit. The number of slowdowns that nobody accepts.
+/// Reports how `now` compares with the records. The last record is also compared with the one before, because it may
+/// hide a slowdown of its own commit. Returns the number of slowdowns that no commit accepts.
 fn compare(history: &History, now: &Record, out: &mut impl Write) -> Result<usize> {
     let Some(last) = history.records.last() else {
         writeln!(out, "cannot tell: nothing is recorded yet")?;
@@ -100,7 +105,7 @@ fn compare(history: &History, now: &Record, out: &mut impl Write) -> Result<usiz
     Ok(worse)
 }
 
-/// Writes what one comparison says, in full or only if it says worse.
+/// Writes the result of one comparison, in full or only if it is worse.
 fn say(
     before: &Record,
     after: &Record,

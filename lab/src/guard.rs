@@ -15,15 +15,15 @@ use rustix::{
     process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, waitpid},
 };
 
-/// Whether all descendants of this process are the lab's.
+/// Whether all descendants of this process belong to the lab.
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 
-/// Does `work` as the only work of this process. SIGINT, SIGTERM and SIGHUP make it fail. Folders go on the way out.
-/// Processes that it started end, also those that left their parents. Then the signal ends this process. SIGKILL cannot
-/// be caught: it leaves folders called `refdb-lab.*`.
+/// Does `work` as the only work of this process. SIGINT, SIGTERM and SIGHUP make `work` fail, so that its folders are
+/// removed on the way out. Then all processes that it started are ended, including those that have left their parents,
+/// and the signal ends this process. SIGKILL cannot be caught, and leaves folders called `refdb-lab.*`.
 pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     interrupt::catch_signals().context("cannot catch signals")?;
-    // The system gives us the children of programs that ended before them.
+    // The system makes this process the parent of the children of programs that have ended.
     set_child_subreaper(Some(rustix::process::getpid())).context("cannot adopt processes")?;
     ADOPTS.store(true, Ordering::Relaxed);
     let done = work();
@@ -34,18 +34,21 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     done
 }
 
-/// Ends all processes that descend from this one, if [`guarded`] runs. There must be none that is still wanted. It
-/// fails if one does not end within a minute.
+/// Ends all descendants of this process, if [`guarded`] is running. None of them may still be needed.
+///
+/// # Errors
+///
+/// If one of them does not end within a minute.
 pub fn end_strays() -> Result<()> {
     let end = Instant::now() + TIMEOUT;
     while ADOPTS.load(Ordering::Relaxed) {
         let children = children()?;
         for child in &children {
-            // It may have ended meanwhile.
+            // The process may have ended in the meantime.
             kill_process(*child, Signal::KILL).ok();
         }
-        // One that waits for a disk, or that is another user's, may outlive its signal. So nothing here waits in the
-        // kernel.
+        // Nothing here waits in the kernel, because a process that waits for a disk, or that belongs to another user,
+        // may outlive its signal.
         match waitpid(None, WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(Errno::INTR) => {}
             Ok(None) => {
@@ -59,17 +62,17 @@ pub fn end_strays() -> Result<()> {
     Ok(())
 }
 
-/// How long processes may take to end once they were told to.
+/// Maximum time that processes may take to end after they were killed.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The complaint about processes that stay.
+/// Returns the error message about processes that did not end.
 fn undying(children: &[Pid]) -> String {
     let numbers: Vec<String> = children.iter().map(|child| child.as_raw_nonzero().to_string()).collect();
     let seconds = TIMEOUT.as_secs();
     format!("stray processes did not end within {seconds} s: see why, and end them by hand: {}", numbers.join(", "))
 }
 
-/// The processes that this one is the parent of.
+/// Returns the children of this process.
 fn children() -> Result<Vec<Pid>> {
     let mut found = Vec::new();
     for thread in fs::read_dir("/proc/self/task").context("cannot list threads")? {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::Usage;
 
-/// A value that runs are compared by.
+/// A measure by which runs are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measure {
@@ -18,18 +18,18 @@ pub enum Measure {
     User,
     /// Processor seconds in the kernel.
     System,
-    /// Processor seconds, both together.
+    /// Processor seconds in user space and in the kernel.
     Cpu,
-    /// The largest resident set in bytes.
+    /// The maximum resident set size, in bytes.
     Peak,
-    /// Instructions, user space and kernel; in user space only, where they are emulated.
+    /// Instructions in user space and in the kernel; in user space only if they are emulated.
     Instructions,
-    /// The number that the command itself writes into the file that `$COST` names.
+    /// The number that the command itself writes to the file that `$COST` names.
     Reported,
 }
 
 impl Measure {
-    /// Its name on the command line, in scenarios and in results.
+    /// Returns the name on the command line, in scenarios and in results.
     pub fn name(self) -> &'static str {
         match self {
             Measure::Wall => "wall",
@@ -42,7 +42,7 @@ impl Measure {
         }
     }
 
-    /// The same in a sentence: "B takes 2.1 times the WORDS of A".
+    /// Returns the name in a sentence: "B takes 2.1 times the WORDS of A".
     pub fn words(self) -> &'static str {
         match self {
             Measure::Wall => "wall time",
@@ -55,7 +55,7 @@ impl Measure {
         }
     }
 
-    /// All of them.
+    /// All measures.
     pub const ALL: [Measure; 7] = [
         Measure::Wall,
         Measure::User,
@@ -79,7 +79,7 @@ impl FromStr for Measure {
     }
 }
 
-/// What one run used.
+/// The resources that one run used.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Seconds from start to exit.
@@ -88,16 +88,16 @@ pub struct Sample {
     pub user: f64,
     /// Processor seconds in the kernel.
     pub system: f64,
-    /// The largest resident set, in bytes.
+    /// The maximum resident set size, in bytes.
     pub peak: u64,
-    /// Instructions, where they are counted.
+    /// The number of instructions, if they were counted.
     pub instructions: Option<f64>,
-    /// The cost that the command reports, if it does.
+    /// The cost that the command reported, if it did.
     pub reported: Option<f64>,
 }
 
 impl Sample {
-    /// The sample of what the system says.
+    /// Creates a sample from what the system measured.
     pub fn new(usage: Usage, instructions: Option<f64>, reported: Option<f64>) -> Sample {
         let seconds = |time: Duration| time.as_secs_f64();
         Sample {
@@ -110,7 +110,7 @@ impl Sample {
         }
     }
 
-    /// The value by `measure`; absent if nothing counted it.
+    /// Returns the value of `measure`; `None` if it was not measured.
     pub fn value(&self, measure: Measure) -> Option<f64> {
         match measure {
             Measure::Wall => Some(self.wall),
@@ -123,7 +123,11 @@ impl Sample {
         }
     }
 
-    /// The value that a ratio can be formed with.
+    /// Returns the value of `measure` for a ratio.
+    ///
+    /// # Errors
+    ///
+    /// If the value was not measured, or no ratio can be formed with it.
     pub fn deciding(&self, measure: Measure) -> Result<f64> {
         let Some(value) = self.value(measure) else {
             bail!(match measure {

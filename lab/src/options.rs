@@ -19,7 +19,7 @@ pub struct Options {
     pub action: Action,
 }
 
-/// The work of one call.
+/// The action of one call.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Compares two revisions
@@ -34,7 +34,7 @@ pub enum Action {
     Report(ReportOptions),
 }
 
-/// The options of a page.
+/// The options of `report`.
 #[derive(Debug, Args)]
 pub struct ReportOptions {
     /// Files that `run --history` wrote
@@ -45,28 +45,28 @@ pub struct ReportOptions {
     #[arg(long, num_args = 2, value_names = ["NAME", "HISTORY"], action = clap::ArgAction::Append)]
     pub peer: Vec<String>,
 
-    /// A history of the same scenarios with the least that could do it; repeatable
+    /// A history of the same scenarios with the least that could do the work; repeatable
     #[arg(long, num_args = 2, value_names = ["NAME", "HISTORY"], action = clap::ArgAction::Append)]
     pub floor: Vec<String>,
 
-    /// Where the page goes [default: standard output]
+    /// The file to write the page to [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
-/// The options that say which builds go.
+/// The options of `cache`, which select the builds to remove.
 #[derive(Debug, Args)]
 pub struct CacheOptions {
     /// The folder of the builds
     #[command(flatten)]
     pub folder: CacheFolder,
 
-    /// Removes builds that no lab used for so long; 0 removes all that are not in use
+    /// Removes builds that no lab has used for this many days; 0 removes all that are not in use
     #[arg(long, value_name = "DAYS")]
     pub remove_unused: Option<u64>,
 }
 
-/// Where builds are kept.
+/// The option that selects the folder of the builds.
 #[derive(Debug, Args)]
 pub struct CacheFolder {
     /// Where builds are kept [default: ~/.cache/refdb/lab]
@@ -75,7 +75,7 @@ pub struct CacheFolder {
 }
 
 impl CacheFolder {
-    /// The folder, also when none was named.
+    /// Returns the folder, or the default one if none was named.
     pub fn cache(&self) -> Result<PathBuf> {
         if let Some(cache) = &self.cache {
             return Ok(cache.clone());
@@ -88,10 +88,10 @@ impl CacheFolder {
     }
 }
 
-/// The options of a comparison.
+/// The options of `run`.
 #[derive(Debug, Args)]
 pub struct RunOptions {
-    /// Those that every action has
+    /// The options that `run` and `bisect` have in common
     #[command(flatten)]
     pub common: Common,
 
@@ -100,14 +100,14 @@ pub struct RunOptions {
     pub exports: Exports,
 }
 
-/// Where results go besides standard output.
+/// The options that write results to files besides standard output.
 #[derive(Debug, Default, Args)]
 pub struct Exports {
     /// Writes JSON as hyperfine 1 does
     #[arg(long, value_name = "FILE")]
     pub export_hyperfine: Option<PathBuf>,
 
-    /// Writes Bencher Metric Format, of B
+    /// Writes the results of B in Bencher Metric Format
     #[arg(long, value_name = "FILE")]
     pub export_bencher: Option<PathBuf>,
 
@@ -115,12 +115,12 @@ pub struct Exports {
     #[arg(long, value_name = "FILE")]
     pub export_otava: Option<PathBuf>,
 
-    /// Adds a line of JSON for each comparison
+    /// Appends a line of JSON for each comparison
     #[arg(long, value_name = "FILE")]
     pub history: Option<PathBuf>,
 }
 
-/// The options of a comparison with what was recorded.
+/// The options of `gate`.
 #[derive(Debug, Args)]
 pub struct GateOptions {
     /// The scenario
@@ -135,15 +135,15 @@ pub struct GateOptions {
     #[arg(long, value_name = "FILE")]
     pub history: PathBuf,
 
-    /// Something else that must be the same in records to compare; repeatable
+    /// Something else that must be the same for records to be comparable; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, action = clap::ArgAction::Append)]
     pub with: Vec<(String, String)>,
 
-    /// Adds the counts to the file
+    /// Appends the counts to the file
     #[arg(long)]
     pub record: bool,
 
-    /// Records them as those of this release
+    /// Records the counts as those of this release
     #[arg(long, value_name = "NAME", requires = "record")]
     pub release: Option<String>,
 }
@@ -153,14 +153,14 @@ fn pair(text: &str) -> std::result::Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// A scenario, and what a caller changes of it.
+/// The options that select a scenario and change it.
 #[derive(Debug, Args)]
 pub struct Chosen {
     /// A scenario file, or the name of a scenario that comes with the lab
     #[arg(value_name = "SCENARIO")]
     pub scenario: String,
 
-    /// Values of a parameter with commas between them, instead of those in the scenario; repeatable
+    /// Comma-separated values of a parameter, instead of those in the scenario; repeatable
     #[arg(long, num_args = 2, value_names = ["NAME", "VALUES"], action = clap::ArgAction::Append)]
     pub parameter_list: Vec<String>,
 
@@ -168,13 +168,17 @@ pub struct Chosen {
     #[arg(long)]
     pub automatic_maintenance: bool,
 
-    /// Where the runs happen [default: memory, where it can be had]
+    /// The folder in which runs happen [default: a file system in memory, if there is one]
     #[arg(long, value_name = "FOLDER")]
     pub place: Option<PathBuf>,
 }
 
 impl Chosen {
-    /// The scenario, with the values chosen here.
+    /// Returns the scenario with the chosen values.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such scenario, or it has no such parameter.
     pub fn scenario(&self) -> Result<Scenario> {
         let mut scenario = Scenario::find(&self.scenario)?;
         for pair in self.parameter_list.chunks_exact(2) {
@@ -184,7 +188,7 @@ impl Chosen {
         Ok(scenario)
     }
 
-    /// Where runs happen.
+    /// Returns the folder in which runs happen.
     pub fn place(&self) -> PathBuf {
         let memory = Path::new("/dev/shm");
         self.place.clone().unwrap_or_else(|| if memory.is_dir() { memory.to_owned() } else { env::temp_dir() })
@@ -198,32 +202,32 @@ pub struct Common {
     #[command(flatten)]
     pub chosen: Chosen,
 
-    /// The repository, and its two revisions with a comma between them
+    /// The repository, and two revisions of it with a comma between them
     #[arg(long, num_args = 2, value_names = ["REPO", "A,B"], required = true)]
     pub revisions: Vec<String>,
 
-    /// The value that decides: wall, user, system, cpu, peak, instructions or reported
+    /// The measure that decides: wall, user, system, cpu, peak, instructions or reported
     #[arg(long, value_name = "MEASURE")]
     pub judge: Option<Measure>,
 
-    /// At most this part of comparisons of equal revisions ends with a verdict
+    /// Maximum fraction of comparisons of equal revisions that end with a verdict
     #[arg(long, value_name = "PART", default_value_t = 0.01)]
     pub false_alarms: f64,
 
-    /// Revisions that surely differ by less than this part are equal enough to stop
+    /// Difference, as a fraction, below which revisions count as equal and the comparison ends
     #[arg(long, value_name = "PART", default_value_t = 0.01)]
     pub tolerance: f64,
 
-    /// Runs of each side after which one cannot tell
+    /// Number of runs of each side after which the comparison ends without a verdict
     #[arg(long, value_name = "COUNT", default_value_t = 60)]
     pub runs_max: usize,
 
-    /// Runs both of a pair at the same time, which a loaded machine disturbs alike. Not for programs that need all
-    /// processors
+    /// Runs both sides of a pair at the same time, so that a loaded machine disturbs both alike. Not for programs that
+    /// need all processors
     #[arg(long)]
     pub side_by_side: bool,
 
-    /// The order of the runs follows from this number; without it nobody can foresee it
+    /// Makes the order of the runs repeatable; without it, the order is unpredictable
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 
@@ -233,7 +237,11 @@ pub struct Common {
 }
 
 impl Common {
-    /// The repository and the two revisions.
+    /// Returns the repository and the two revisions.
+    ///
+    /// # Errors
+    ///
+    /// If the revisions are not two names with a comma between them.
     pub fn revisions(&self) -> Result<(&Path, &str, &str)> {
         let [repository, pair] = self.revisions.as_slice() else { unreachable!("clap wants two values") };
         let (a, b) = pair.split_once(',').unwrap_or_default();
@@ -244,7 +252,11 @@ impl Common {
         Ok((Path::new(repository), a, b))
     }
 
-    /// When to stop.
+    /// Returns the rules that say when to stop.
+    ///
+    /// # Errors
+    ///
+    /// If an option is out of range.
     pub fn rules(&self, scenario: &Scenario) -> Result<Rules> {
         let rate = self.false_alarms;
         ensure!(rate > 0.0 && rate <= 0.5, "--false-alarms is more than 0 and at most 0.5, not {rate}");

@@ -32,7 +32,8 @@ pub fn write(exports: &Exports, finished: &[Finished<'_>]) -> Result<()> {
     }
     if let Some(file) = &exports.history {
         let mut lines = history(finished, now);
-        // A lab that was killed may have left a part of a line. It becomes a line of its own, which `report` names.
+        // A lab that was killed may have left a part of a line. A line feed separates it from the new lines, and
+        // `report` names it.
         if fs::read(file).is_ok_and(|before| before.last().is_some_and(|last| *last != b'\n')) {
             lines.insert(0, '\n');
         }
@@ -43,7 +44,7 @@ pub fn write(exports: &Exports, finished: &[Finished<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// Both sides of a comparison with their runs.
+/// Returns both sides of a comparison with their runs.
 fn sides<'a>(finished: &'a Finished<'_>) -> [(&'a Side, &'a [Sample]); 2] {
     [(finished.sides[0], &finished.comparison.a), (finished.sides[1], &finished.comparison.b)]
 }
@@ -52,7 +53,8 @@ fn values(samples: &[Sample], measure: Measure) -> Vec<f64> {
     samples.iter().filter_map(|sample| sample.value(measure)).collect()
 }
 
-/// As `hyperfine --export-json` of version 1 writes it: an entry a side, in seconds and bytes.
+/// Returns the results in the format of `hyperfine --export-json` of version 1: an entry for each side, in seconds and
+/// bytes.
 pub fn hyperfine(finished: &[Finished<'_>]) -> String {
     let result = |finished: &Finished<'_>, side: &Side, samples: &[Sample]| {
         let walls = values(samples, Measure::Wall);
@@ -81,8 +83,8 @@ pub fn hyperfine(finished: &[Finished<'_>]) -> String {
     format!("{:#}\n", json!({ "results": results }))
 }
 
-/// Bencher Metric Format: the medians of B, with the least and largest value as bounds. `latency` is in nanoseconds, as
-/// Bencher has it.
+/// Returns the results in Bencher Metric Format: the medians of B, with the least and largest values as bounds.
+/// `latency` is in nanoseconds, as Bencher defines it; other times are in seconds.
 pub fn bencher(finished: &[Finished<'_>]) -> String {
     let mut benchmarks = Map::new();
     for finished in finished {
@@ -105,8 +107,9 @@ pub fn bencher(finished: &[Finished<'_>]) -> String {
     format!("{:#}\n", Value::Object(benchmarks))
 }
 
-/// A table for Apache Otava: `time_column: time`, `attributes: [commit, benchmark]`, and the measures as metrics. A row
-/// is the median of a side. Times are those of this run, one second apart, since Otava orders by them.
+/// Returns a table for Apache Otava: `time_column: time`, `attributes: [commit, benchmark]`, and the measures as
+/// metrics. Each row has the medians of one side. The times of the rows are those of this run, one second apart,
+/// because Otava orders rows by them.
 pub fn otava(finished: &[Finished<'_>], now: u64) -> String {
     let mut text = "time,commit,benchmark".to_owned();
     Measure::ALL.iter().for_each(|measure| text += &format!(",{}", measure.name()));
@@ -124,7 +127,7 @@ pub fn otava(finished: &[Finished<'_>], now: u64) -> String {
     text
 }
 
-/// A line of JSON for each comparison, with every run.
+/// Returns a line of JSON for each comparison, with every run.
 pub fn history(finished: &[Finished<'_>], now: u64) -> String {
     let line = |finished: &Finished<'_>| {
         let [a, b] = sides(finished)
@@ -149,7 +152,7 @@ pub fn history(finished: &[Finished<'_>], now: u64) -> String {
     finished.iter().map(|finished| line(finished) + "\n").collect()
 }
 
-/// The name of a benchmark without its revision.
+/// Returns the name of a benchmark without its revision.
 fn title(finished: &Finished<'_>) -> String {
     match describe(finished.values) {
         values if values.is_empty() => finished.scenario.name.clone(),
@@ -157,7 +160,7 @@ fn title(finished: &Finished<'_>) -> String {
     }
 }
 
-/// A field of a CSV file (RFC 4180).
+/// Encodes a field of a CSV file (RFC 4180).
 fn cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }

@@ -17,18 +17,18 @@ use history::{Line, Series, read, series};
 
 use crate::options::ReportOptions;
 
-/// Series measured with something else, which stand beside ours.
+/// Series that were measured with another program and are shown beside ours.
 #[derive(Debug)]
 pub struct Beside {
-    /// How a reader knows it: `git 2.55`.
+    /// The name that readers know, such as `git 2.55`.
     pub name: String,
-    /// `peer` or `floor`.
+    /// The kind, `peer` or `floor`.
     pub kind: &'static str,
-    /// All of it.
+    /// The series.
     pub series: Vec<Series>,
 }
 
-/// Writes the page that the options ask for.
+/// Writes the page that the options request.
 pub fn run(options: &ReportOptions, out: &mut impl Write) -> Result<()> {
     let ours = series(&lines(&options.histories)?);
     ensure!(!ours.is_empty(), "there is no comparison in the histories, so there is nothing to show");
@@ -60,7 +60,7 @@ fn one(file: &Path) -> Result<Vec<Line>> {
     read(&text).with_context(|| format!("'{}'", file.display()))
 }
 
-/// The whole page.
+/// Returns the whole page.
 pub fn page(ours: &[Series], beside: &[Beside]) -> String {
     let mut scenarios: BTreeMap<(&str, &str), Vec<&Series>> = BTreeMap::new();
     for series in ours {
@@ -90,7 +90,7 @@ pub fn page(ours: &[Series], beside: &[Beside]) -> String {
 
 const STYLE: &str = include_str!("page/style.css");
 
-/// Text as it stands in HTML, in attributes too.
+/// Escapes text for HTML, including attributes.
 pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -100,7 +100,7 @@ pub fn escaped(text: &str) -> String {
             '>' => safe += "&gt;",
             '"' => safe += "&quot;",
             '\'' => safe += "&#39;",
-            // No control character may stand in HTML, but for a few that mean a space.
+            // HTML permits no control characters except a few that mean a space.
             control if control.is_control() => safe.push(' '),
             other => safe.push(other),
         }

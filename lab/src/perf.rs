@@ -4,22 +4,22 @@ use std::{ffi::OsString, path::Path, process::Command};
 
 use crate::process::finish;
 
-/// The event: user space and kernel.
+/// The event that is counted: instructions in user space and in the kernel.
 const EVENT: &str = "instructions:uk";
 
-/// The words that come before a command, so that its count ends up in the file `log`.
+/// Returns the arguments that precede a command to count its instructions, with the result in the file `log`.
 pub fn words(log: &Path) -> Vec<OsString> {
     let start = ["perf", "stat", "-x,", "-e", EVENT, "-o"].into_iter().map(OsString::from);
     start.chain([log.into(), OsString::from("--")]).collect()
 }
 
-/// Whether perf may count user and kernel instructions here.
+/// Returns whether perf can count instructions in user space and in the kernel on this machine.
 pub fn works() -> bool {
     let ended = finish(Command::new("perf").args(["stat", "-x,", "-e", EVENT, "true"]));
     ended.is_ok_and(|ended| parse(&ended.said).is_some())
 }
 
-/// The number of instructions, from perf's comma-separated output; absent when there is no counter.
+/// Parses the number of instructions from perf's comma-separated output; `None` if there is no counter.
 pub fn parse(text: &str) -> Option<f64> {
     let line = text.lines().find(|line| line.contains(EVENT))?;
     line.split(',').next()?.parse().ok()

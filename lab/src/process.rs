@@ -22,22 +22,23 @@ use wait4::Wait4;
 
 use crate::guard::end_strays;
 
-/// What a finished command used.
+/// The resources that a finished command used.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Usage {
-    /// From start to exit.
+    /// The time from start to exit.
     pub wall: Duration,
     /// CPU time in user space.
     pub user: Duration,
     /// CPU time in the kernel.
     pub system: Duration,
-    /// The largest resident set, in bytes.
+    /// The maximum resident set size, in bytes.
     pub peak: u64,
-    /// Whether it was ended at the limit, so that it would have used more than this.
+    /// Whether the command was ended at its limit of CPU time, so that it would have used more.
     pub cut: bool,
 }
 
-/// What keeps the machine's and the user's configuration out, and idents and dates the same in every run.
+/// The clean environment, which excludes the configuration of the machine and of the user, and gives every run the
+/// same idents and dates.
 pub const ENVIRONMENT: [(&str, &str); 14] = [
     ("PATH", "/usr/bin:/bin"),
     ("HOME", "/nonexistent"),
@@ -56,6 +57,10 @@ pub const ENVIRONMENT: [(&str, &str); 14] = [
 ];
 
 /// Gives `command` the clean environment and the input.
+///
+/// # Errors
+///
+/// If the input cannot be opened.
 pub fn clean(command: &mut Command, input: Option<&Path>) -> Result<()> {
     command.env_clear().envs(ENVIRONMENT);
     command.stdin(match input {
@@ -65,22 +70,26 @@ pub fn clean(command: &mut Command, input: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// When a command is ended, in seconds.
+/// The limits at which a command is ended, in seconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// CPU time of one process.
+    /// The CPU time of one process.
     pub cpu: u64,
-    /// From the start on.
+    /// The time since the start.
     pub wall: u64,
 }
 
-/// Runs `command` to its end, or until it has used all the CPU time that it may. Standard output is thrown away; an
-/// error tells how the command complained. What it started in the background may still run afterwards.
+/// Runs `command` to its end, or until it has used its CPU time. Standard output is discarded. Programs that it
+/// started in the background may still be running when this returns.
+///
+/// # Errors
+///
+/// The first message of the command if it fails, or how it ended.
 pub fn run(command: Command, limits: Limits) -> Result<Usage> {
     run_into(command, Stdio::null(), limits)
 }
 
-/// The same with standard output in `output`.
+/// Runs `command` like [`run`], but writes its standard output to `output`.
 pub fn run_into(command: Command, output: Stdio, limits: Limits) -> Result<Usage> {
     let done = start(command, output)?.finish(limits);
     if done.is_err() {
@@ -89,14 +98,14 @@ pub fn run_into(command: Command, output: Stdio, limits: Limits) -> Result<Usage
     done
 }
 
-/// A command that was started and is measured.
+/// A running command that is being measured.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
     start: Instant,
 }
 
-/// Starts `command`; its clock runs from now on.
+/// Starts `command`, and the measurement of its time.
 pub fn start(mut command: Command, output: Stdio) -> Result<Running> {
     command.stdout(output).stderr(Stdio::piped());
     let start = Instant::now();
@@ -105,15 +114,15 @@ pub fn start(mut command: Command, output: Stdio) -> Result<Running> {
 }
 
 impl Running {
-    /// Waits for its end, at which it must have succeeded or used all the CPU time that it may. If that fails, programs
-    /// that it started may go on.
+    /// Waits until the command ends, which must have succeeded or used all of its CPU time. If this fails, programs
+    /// that the command started may still be running.
     pub fn finish(mut self, limits: Limits) -> Result<Usage> {
         let said = limit(&self.child, limits.cpu).and_then(|()| listen(&mut self.child, limits.wall, true));
         if said.is_err() {
             end(&mut self.child)?;
         }
         let said = said?;
-        // It has ended, so this does not wait.
+        // The command has ended, so this does not wait.
         let used = self.child.wait4()?;
         let wall = self.start.elapsed();
         let cut = was_cut(used.status);
@@ -122,9 +131,9 @@ impl Running {
     }
 }
 
-/// Waits until `child` ends, and does not reap it. What it wrote to its standard error is returned, if that is a pipe,
-/// up to its first 64 KiB. After `seconds`, or when this process is told to stop, the child and all stray processes are
-/// ended.
+/// Waits until `child` ends, without reaping it. Returns the first 64 KiB of its standard error, if that is a pipe.
+/// After `seconds`, or when this process receives a signal to stop, the child and all stray processes are ended, and
+/// this fails.
 pub fn wait(child: &mut Child, seconds: u64) -> Result<String> {
     let said = listen(child, seconds, true);
     if said.is_err() {
@@ -134,7 +143,7 @@ pub fn wait(child: &mut Child, seconds: u64) -> Result<String> {
     said
 }
 
-/// Ends a child that is not wanted any more.
+/// Ends a child that is no longer needed.
 fn end(child: &mut Child) -> Result<()> {
     child.kill().ok();
     let start = Instant::now();
@@ -145,10 +154,14 @@ fn end(child: &mut Child) -> Result<()> {
     Ok(())
 }
 
-/// How long a process may take to end once it was told to. One that waits for a disk may take for ever.
+/// Maximum time that a process may take to end after it was killed. A process that waits for a disk may never end.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a child says until it ends. It fails after `seconds`, or, if it heeds them, by a signal.
+/// Returns what a child writes to its standard error until it ends.
+///
+/// # Errors
+///
+/// After `seconds` or, if `heeds_signals` is set, when a signal arrives.
 fn listen(child: &mut Child, seconds: u64, heeds_signals: bool) -> Result<String> {
     let end = Instant::now() + Duration::from_secs(seconds);
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a child has a number")?;
@@ -164,7 +177,7 @@ fn listen(child: &mut Child, seconds: u64, heeds_signals: bool) -> Result<String
         }
         let left = end.saturating_duration_since(Instant::now());
         ensure!(!left.is_zero(), "it did not end within {seconds} s");
-        // A signal may come between the check and the wait: it is seen a little later then.
+        // A signal that arrives between the check and the wait is noticed a little later.
         let pause = Timespec::try_from(left.min(Duration::from_millis(200)))?;
         let mut fds = Vec::from([PollFd::new(&ended, PollFlags::IN)]);
         fds.extend(pipe.iter().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
@@ -173,7 +186,7 @@ fn listen(child: &mut Child, seconds: u64, heeds_signals: bool) -> Result<String
             Err(error) => return Err(error).context("cannot wait for a process"),
         }
         let is_over = !fds[0].revents().is_empty();
-        // What it left in the background may hold the pipe open, so its end is not waited for.
+        // Programs that the child left in the background may hold the pipe open, so this does not wait for its end.
         if pipe.as_mut().map(|pipe| take_in(pipe, &mut said)).transpose()? == Some(true) {
             pipe = None;
         }
@@ -183,8 +196,8 @@ fn listen(child: &mut Child, seconds: u64, heeds_signals: bool) -> Result<String
     }
 }
 
-/// Reads all that is there, and keeps the first of it. Says whether that was the end. A program may write as fast as
-/// this reads, so it stops after a while.
+/// Reads what is in the pipe, and keeps the beginning. Returns whether the pipe has ended. It stops after a while,
+/// because a program may write as fast as this reads.
 fn take_in(pipe: &mut impl Read, said: &mut Vec<u8>) -> Result<bool> {
     let mut piece = [0; 4096];
     for _ in 0..PIECES_MAX {
@@ -199,18 +212,18 @@ fn take_in(pipe: &mut impl Read, said: &mut Vec<u8>) -> Result<bool> {
     Ok(false)
 }
 
-/// Pieces that are read at once. A pipe holds sixteen of them.
+/// Maximum number of pieces that are read at once. A pipe holds sixteen.
 const PIECES_MAX: usize = 32;
 
-/// Bytes of a complaint that are kept.
+/// Maximum number of bytes of standard error that are kept.
 const SAID_MAX: usize = 64 << 10;
 
-/// Runs a helper program that must succeed.
+/// Runs a helper program, which must succeed.
 pub fn tool(command: &mut Command) -> Result<()> {
     output(command).map(drop)
 }
 
-/// The standard output of a helper program that must succeed.
+/// Returns the standard output of a helper program, which must succeed.
 pub fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let finished = finish(command)?;
@@ -218,27 +231,27 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&finished.output).into_owned())
 }
 
-/// A helper program that has ended.
+/// The result of a helper program.
 #[derive(Debug)]
 pub struct Ended {
-    /// How.
+    /// The exit status.
     pub status: ExitStatus,
-    /// Its standard output.
+    /// The standard output.
     pub output: Vec<u8>,
-    /// The first 64 KiB of its standard error.
+    /// The first 64 KiB of the standard error.
     pub said: String,
 }
 
-/// Runs a helper program to its end. Programs that it leaves in the background are not waited for. Signals do not
-/// end it, since folders are tidied up after them, but it may take ten minutes at most.
+/// Runs a helper program to its end, for at most ten minutes. Programs that it leaves in the background are not waited
+/// for. Signals do not end it, because folders are removed by helper programs after a signal.
 pub fn finish(command: &mut Command) -> Result<Ended> {
     finish_within(command, HELPER_LIMIT, false)
 }
 
-/// The same of a program that may take `seconds`, and that may heed signals.
+/// Runs a helper program like [`finish`], for at most `seconds`. A signal ends it if `heeds_signals` is set.
 pub fn finish_within(command: &mut Command, seconds: u64, heeds_signals: bool) -> Result<Ended> {
     let name = command.get_program().to_string_lossy().into_owned();
-    // A pipe would be full at some time, and may be held open by others.
+    // Output goes to a file, because a pipe would fill up, and other processes may hold it open.
     let mut file = tempfile::tempfile().context("cannot make a temporary file")?;
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot run {name}"))?;
@@ -254,7 +267,7 @@ pub fn finish_within(command: &mut Command, seconds: u64, heeds_signals: bool) -
     Ok(Ended { status, output, said })
 }
 
-/// Seconds that a helper program may take.
+/// Maximum number of seconds that a helper program may take.
 const HELPER_LIMIT: u64 = 600;
 
 /// Sets the limit of CPU time for a running child.
@@ -262,18 +275,18 @@ pub fn limit(child: &Child, seconds: u64) -> Result<()> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let limit = Rlimit { current: Some(seconds), maximum: Some(seconds.saturating_add(1)) };
     match prlimit(pid, Resource::Cpu, limit) {
-        // A short command may be over already.
+        // A short command may have ended already.
         Ok(_) | Err(rustix::io::Errno::SRCH) => Ok(()),
         Err(error) => Err(error).context("cannot limit a command's CPU time"),
     }
 }
 
-/// Whether a command ended at the limit.
+/// Returns whether a command was ended at its limit of CPU time.
 pub fn was_cut(status: ExitStatus) -> bool {
     status.signal() == Some(Signal::XCPU.as_raw())
 }
 
-/// The first thing a failed command said, else how it ended.
+/// Returns the first line that a failed command wrote, or how it ended.
 fn failure(said: &str, status: ExitStatus) -> String {
     said.lines().find(|line| !line.trim().is_empty()).map_or_else(|| status.to_string(), str::to_owned)
 }

@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::work::grouped;
 
-/// The number of functions that are named at most.
+/// Maximum number of functions that are named.
 const FUNCTIONS_MAX: usize = 8;
 
-/// Instructions in user space by function, of all programs of a run together.
+/// Instructions in user space by function, for all programs of a run together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Profile {
     functions: BTreeMap<String, u64>,
 }
 
 impl Profile {
-    /// Adds the file that callgrind wrote of one program. Lines that it does not know change nothing.
+    /// Adds a file that callgrind wrote for one program. Unknown lines are ignored.
     pub fn add(&mut self, text: &str) {
         let (mut object, mut function) = ("", String::new());
         let mut is_call = false;
@@ -27,7 +27,7 @@ impl Profile {
             } else if line.starts_with("calls=") {
                 is_call = true;
             } else if line.starts_with(|first: char| first.is_ascii_digit()) && !function.is_empty() {
-                // The line after a call has the cost of what was called, which its own function has already.
+                // The line after a call has the cost of the called function, which is already counted there.
                 let cost = line.split(' ').nth(1).and_then(|cost| cost.parse::<u64>().ok());
                 if let (Some(cost), false) = (cost, is_call) {
                     let sum = self.functions.entry(function.clone()).or_default();
@@ -38,7 +38,7 @@ impl Profile {
         }
     }
 
-    /// All instructions.
+    /// Returns the number of all instructions.
     pub fn total(&self) -> u64 {
         self.functions.values().fold(0, |sum, cost| sum.saturating_add(*cost))
     }
@@ -52,10 +52,10 @@ impl Profile {
     }
 }
 
-/// How a function without a name begins.
+/// The description with which a function without a name begins.
 const UNNAMED: &str = "a function without a name in ";
 
-/// The function's name without a suffix of recursion; functions without a name are one in each file.
+/// Returns the name of a function without the suffix for recursion. All functions without a name in a file are one.
 fn named(name: &str, object: &str) -> String {
     if name.is_empty() || name.starts_with("0x") || name.starts_with("???") {
         return format!("{UNNAMED}{object}");
@@ -63,7 +63,8 @@ fn named(name: &str, object: &str) -> String {
     name.split('\'').next().unwrap_or(name).to_owned()
 }
 
-/// How two profiles differ: the totals, then the functions that changed most in the direction of the whole.
+/// Describes how two profiles differ: the totals, and then the functions that changed most in the direction of the
+/// total.
 pub fn changes(a: (&str, &Profile), b: (&str, &Profile)) -> Vec<String> {
     let (in_a, in_b) = (a.1.total(), b.1.total());
     let millions = |count: u64| format!("{}.{:03} M", grouped(count / 1_000_000), count / 1000 % 1000);
@@ -74,7 +75,7 @@ pub fn changes(a: (&str, &Profile), b: (&str, &Profile)) -> Vec<String> {
         millions(in_b),
         b.0
     )];
-    // A thousandth is noise of addresses and hash seeds.
+    // Differences of up to a thousandth are noise from addresses and hash seeds.
     let whole = in_b.abs_diff(in_a);
     if whole.saturating_mul(1000) <= in_a {
         said.push("  these are as many, so the difference is in the kernel, or in waiting".to_owned());
@@ -115,7 +116,7 @@ mod tests {
         profile
     }
 
-    /// As callgrind 3.19 writes it.
+    /// A file as callgrind 3.19 writes it.
     const FILE: &str = "# callgrind format\nversion: 1\npositions: line\nevents: Ir\nsummary: 3000500\n\n\
         ob=/usr/bin/git\nfl=refs.c\nfn=main\n0 500\ncob=/usr/lib/libc.so.6\ncfi=x.c\ncfn=0x0000000000012340\ncalls=4 \
         0\n0 2000000\n\

@@ -1,21 +1,22 @@
-//! Tests paired differences by signed ranks, once, after the last run. This detects more than the bets of
-//! [`crate::stats`], which pay for being valid at any moment. See docs/decisions/0080-the-lab-bets.md.
+//! Tests paired differences by signed ranks, once, after the last run. This detects smaller differences than the bets
+//! of [`crate::stats`], which pay for being valid at any moment. See docs/decisions/0080-the-lab-bets.md.
 
 use std::cmp::Reverse;
 
-/// The score of the larger half of the differences. Ranks beyond it count no more, so that outliers decide nothing.
+/// The score of each difference in the larger half. Ranks above the middle do not count more, so that outliers decide
+/// nothing.
 const SCORE_MAX: usize = 30;
 
-/// The score of a rank, from 1 on, among `count`. It never falls as the rank rises.
+/// Returns the score of a rank among `count`, where ranks begin at 1. It never falls as the rank rises.
 fn score(rank: usize, count: usize) -> usize {
     assert!((1..=count).contains(&rank), "a rank is one of those there are");
     (2 * SCORE_MAX * rank).div_ceil(count).min(SCORE_MAX)
 }
 
-/// The sum of scores that `count` differences reach by chance in at most `rate` of cases. Each is as likely positive as
-/// negative. None if even their highest sum is not that rare.
+/// Returns the sum of scores that `count` differences reach by chance in at most `rate` of all cases, if each is as
+/// likely positive as negative; `None` if even the highest sum is not that rare.
 pub fn needed(count: usize, rate: f64) -> Option<usize> {
-    // The chance of each sum, one difference after the other.
+    // The chance of each sum, after adding one difference after the other.
     let mut chances = vec![1.0];
     for rank in 1..=count {
         let score = score(rank, count);
@@ -34,8 +35,9 @@ pub fn needed(count: usize, rate: f64) -> Option<usize> {
     chances.iter().enumerate().rev().take_while(rare).last().map(|(sum, _)| sum)
 }
 
-/// The sum of the scores of those differences that exceed `level`, by their distance from it. It never rises with the
-/// level. Of two equal distances the one above has the lower rank, and the level itself is not above.
+/// Returns the sum of the scores of the differences that exceed `level`, ranked by their distance from it. The sum
+/// never rises with the level. Of two equal distances, the one above has the lower rank, and a difference equal to the
+/// level does not count as above.
 pub fn sum_above(differences: &[f64], level: f64) -> usize {
     let mut excess: Vec<f64> = differences.iter().map(|difference| difference - level).collect();
     excess.sort_by(|a, b| a.abs().total_cmp(&b.abs()).then(Reverse(*a > 0.0).cmp(&Reverse(*b > 0.0))));

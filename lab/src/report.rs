@@ -1,4 +1,4 @@
-//! Writes what a comparison found, in the style of hyperfine, with the verdict below.
+//! Writes the result of a comparison in the style of hyperfine, with the verdict below.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::{
     work::{differences, grouped},
 };
 
-/// The report of one comparison.
+/// Returns the report of one comparison.
 pub fn run(finished: &Finished<'_>) -> String {
     let mut text = String::new();
     let values = describe(finished.values);
@@ -32,7 +32,7 @@ pub fn run(finished: &Finished<'_>) -> String {
     text
 }
 
-/// The lines of one side, as hyperfine has them, and one more with what else was measured.
+/// Returns the lines of one side as hyperfine writes them, and a line with the other measures.
 fn figures(samples: &[Sample], judge: Measure) -> String {
     let of = |measure: Measure| -> Vec<f64> { samples.iter().filter_map(|sample| sample.value(measure)).collect() };
     let walls = of(Measure::Wall);
@@ -61,7 +61,7 @@ fn figures(samples: &[Sample], judge: Measure) -> String {
     text
 }
 
-/// The verdict in a sentence or two.
+/// Returns the verdict in a sentence or two.
 fn verdict([a, b]: [&Side; 2], outcome: &Outcome, rules: &Rules, runs: usize) -> String {
     let words = rules.judge.words();
     let sure = format!("{} % sure", 100.0 * (1.0 - rules.rate));
@@ -87,7 +87,7 @@ fn verdict([a, b]: [&Side; 2], outcome: &Outcome, rules: &Rules, runs: usize) ->
     }
 }
 
-/// Whether both sides did the same work, and else how it differs.
+/// Returns sentences that say whether both sides did the same work and, if not, how it differs.
 fn same_work(finished: &Finished<'_>) -> String {
     let [a, b] = finished.sides;
     let [of_a, of_b] = match &finished.work {
@@ -104,7 +104,7 @@ fn same_work(finished: &Finished<'_>) -> String {
     differences.iter().fold(start, |text, difference| format!("{text}  {difference}\n"))
 }
 
-/// The interval of a ratio in words.
+/// Returns the interval of a ratio in words.
 pub fn interval(known: Interval) -> String {
     match (known.low > 0.0, known.high.is_finite()) {
         (true, true) => format!("{:.3} to {:.3}", known.low, known.high),
@@ -114,26 +114,26 @@ pub fn interval(known: Interval) -> String {
     }
 }
 
-/// The unit that suits seconds, and its number in a second.
+/// Returns the unit for a number of seconds, and the number of these units in a second.
 fn unit(seconds: f64) -> (&'static str, f64) {
     if seconds < 1.0 { ("ms", 1000.0) } else { ("s", 1.0) }
 }
 
-/// Mean, standard deviation of a sample, and range.
+/// The mean, standard deviation and range of a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
     /// The mean.
     pub mean: f64,
-    /// The standard deviation; 0 of a single value.
+    /// The standard deviation; 0 for a single value.
     pub deviation: f64,
-    /// The least value.
+    /// The smallest value.
     pub least: f64,
-    /// The largest.
+    /// The largest value.
     pub most: f64,
 }
 
 impl Spread {
-    /// The spread of `values`; zeros if there are none.
+    /// Returns the spread of `values`; all zeros if there are none.
     pub fn of(values: &[f64]) -> Spread {
         let count = values.len() as f64;
         let mean = if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / count };

@@ -22,26 +22,26 @@ use crate::{
     scenario::Scenario,
 };
 
-/// How often a revision is built before it counts as one that does not build: a build may be flaky.
+/// The number of attempts before a revision counts as one that does not build, because a build may be flaky.
 const ATTEMPTS: usize = 2;
 
-/// Where revisions come from and how they are built.
+/// The repository from which revisions come, and how they are built.
 #[derive(Debug)]
 pub struct Builds {
     repository: PathBuf,
     cache: PathBuf,
     recipe: String,
-    /// Seconds.
+    /// The maximum duration of a build, in seconds.
     limit: u64,
-    /// The locks of builds in use, which nobody may remove.
+    /// The locks of the builds in use, which keep others from removing them.
     in_use: RefCell<Vec<File>>,
 }
 
-/// A revision that was built, or the end of its complaints.
+/// The folder of a revision that was built, or the end of the output of a failed build.
 pub type Built = std::result::Result<PathBuf, String>;
 
 impl Builds {
-    /// Builds revisions of `repository` as `scenario` says; `cache` keeps them.
+    /// Prepares to build revisions of `repository` as `scenario` says. The builds are kept in `cache`.
     pub fn new(repository: &Path, cache: &Path, scenario: &Scenario) -> Result<Builds> {
         let repository = fs::canonicalize(repository)
             .with_context(|| format!("cannot find the repository '{}'", repository.display()))?;
@@ -51,7 +51,8 @@ impl Builds {
         Ok(Builds { repository, cache, recipe, limit, in_use: RefCell::default() })
     }
 
-    /// git in the repository, whatever repository the caller's environment names.
+    /// Returns a git command for the repository, regardless of the repository that the environment of the caller
+    /// names.
     pub fn git(&self) -> Command {
         let mut git = Command::new("git");
         for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"] {
@@ -61,7 +62,7 @@ impl Builds {
         git
     }
 
-    /// The id of the commit that `revision` names.
+    /// Returns the id of the commit that `revision` names.
     pub fn commit(&self, revision: &str) -> Result<String> {
         let name = format!("{revision}^{{commit}}");
         let id = output(self.git().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]))
@@ -69,11 +70,11 @@ impl Builds {
         Ok(id.trim().to_owned())
     }
 
-    /// The folder that `commit` was built into, now or before.
+    /// Returns the folder of a build of `commit`, which is built now unless it was built before.
     pub fn build(&self, commit: &str) -> Result<Built> {
         let home = self.home(commit);
         let (built, recipe) = (home.join("built"), home.join("recipe"));
-        // The recipe is written last, so a build that was interrupted begins again.
+        // The recipe is written last, so that an interrupted build begins again.
         let is_built = || fs::read_to_string(&recipe).is_ok_and(|known| known == self.recipe) && built.is_dir();
         loop {
             let lock = cache::lock(&home, Access::Use, self.timeout())?;
@@ -84,7 +85,7 @@ impl Builds {
             }
             drop(lock);
             let lock = cache::lock(&home, Access::Change, self.timeout())?;
-            // Another lab may have built it meanwhile.
+            // Another lab may have built it in the meantime.
             if !is_built() {
                 match self.attempts(commit, &home, &built) {
                     Ok(Ok(())) => fs::write(&recipe, &self.recipe)?,
@@ -102,12 +103,13 @@ impl Builds {
         }
     }
 
-    /// How long another lab may hold the lock of a build. It may build so long, and makes its worktree in some minutes.
+    /// Returns the maximum time for which another lab may hold the lock of a build: the limits of all its attempts,
+    /// and some minutes to create worktrees.
     fn timeout(&self) -> Duration {
         Duration::from_secs(self.limit.saturating_mul(ATTEMPTS as u64).saturating_add(600))
     }
 
-    /// Builds, once more if that fails.
+    /// Builds a commit, and tries once more if that fails.
     fn attempts(&self, commit: &str, home: &Path, built: &Path) -> Result<std::result::Result<(), String>> {
         let mut complaint = String::new();
         for attempt in 1..=ATTEMPTS {
@@ -120,7 +122,7 @@ impl Builds {
         Ok(Err(complaint))
     }
 
-    /// One build from a fresh worktree, which goes afterwards.
+    /// Builds a commit once, in a fresh worktree that is removed afterwards.
     fn attempt(&self, commit: &str, home: &Path, built: &Path) -> Result<std::result::Result<(), String>> {
         let (tree, log) = (home.join("tree"), home.join("log"));
         remove(built)?;
@@ -143,7 +145,7 @@ impl Builds {
         Ok(Err(format!("{last} ({how}; all of it is in '{}')", log.display())))
     }
 
-    /// Runs the script that builds, with all it says in `log`. The inner error says that it did not end.
+    /// Runs the build script, with its output in the file `log`. The inner error says that it did not end in time.
     fn script(&self, tree: &Path, built: &Path, log: &Path) -> Result<std::result::Result<ExitStatus, String>> {
         let output = File::create(log).with_context(|| format!("cannot write '{}'", log.display()))?;
         let mut child = Command::new("sh")
@@ -164,21 +166,22 @@ impl Builds {
         Ok(Ok(status))
     }
 
-    /// Removes a worktree with its entry in the repository, also one that a killed build left.
+    /// Removes a worktree and its entry in the repository, even if it is left over from a build that was killed.
     fn drop_tree(&self, tree: &Path) -> Result<()> {
         remove(tree)?;
         tool(self.git().args(["worktree", "prune", "--expire=now"]))
     }
 
-    /// The folder of a commit built by this recipe. Another recipe with the same hash is noticed, and built anew.
+    /// Returns the folder of a commit that is built by this recipe. If two recipes have the same hash, this is noticed
+    /// and the commit is built again.
     fn home(&self, commit: &str) -> PathBuf {
         let mut hasher = DefaultHasher::new();
         self.recipe.hash(&mut hasher);
         self.cache.join(format!("{commit}-{:016x}", hasher.finish()))
     }
 
-    /// The commits that may be the first bad one: those that `bad` has and none of `goods`. The best to try comes
-    /// first, as `git bisect` chooses it. `bad` itself is among them.
+    /// Returns the commits that may be the first bad one: those that `bad` has and none of `goods` has. The best one
+    /// to try comes first, as in `git bisect`. `bad` itself is among them.
     pub fn suspects(&self, bad: &str, goods: &[String]) -> Result<Vec<String>> {
         let mut git = self.git();
         git.args(["rev-list", "--bisect-all", bad]).args(goods.iter().map(|good| format!("^{good}")));
@@ -186,20 +189,20 @@ impl Builds {
         Ok(list.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
     }
 
-    /// Refuses a good commit that is no ancestor of the bad one: no way leads from one to the other.
+    /// Refuses a good commit that is not an ancestor of the bad one, since no path leads from one to the other.
     pub fn check_order(&self, good: &str, bad: &str) -> Result<()> {
         let asked = finish(self.git().args(["merge-base", "--is-ancestor", good, bad]))?;
         ensure!(asked.status.success(), "the good commit {good} is no ancestor of the bad one, {bad}");
         Ok(())
     }
 
-    /// The first line of a commit's message.
+    /// Returns the first line of the message of a commit.
     pub fn subject(&self, commit: &str) -> Result<String> {
         Ok(output(self.git().args(["show", "-s", "--format=%s", commit]))?.trim().to_owned())
     }
 }
 
-/// Removes a folder, if it is there.
+/// Removes a folder, if it exists.
 fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {

@@ -1,5 +1,5 @@
-//! Reads a scenario, a TOML file that says how to build a revision, how to make a state, and which command is measured
-//! on it. docs/lab.md describes each key.
+//! Reads a scenario: a TOML file that says how to build a revision, how to create a state, and which command to
+//! measure in it. docs/lab.md describes each key.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -15,53 +15,53 @@ const SHIPPED: [(&str, &str); 3] = [
     ("receive", include_str!("../scenarios/receive.toml")),
 ];
 
-/// The content of a scenario file. All texts are scripts for `sh -e`.
+/// The content of a scenario file. Except for `about`, all texts are scripts for `sh -e`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
-    /// Its name in reports: that of the file, without `.toml`.
+    /// The name in reports, which is that of the file without `.toml`.
     #[serde(skip)]
     pub name: String,
-    /// One sentence for people.
+    /// A sentence that describes the scenario.
     #[serde(default)]
     pub about: String,
-    /// Values of each parameter; every combination is a comparison of its own.
+    /// The values of each parameter. Every combination is a separate comparison.
     #[serde(default)]
     pub parameters: BTreeMap<String, Vec<String>>,
-    /// By parameter and value: more variables that its scripts see where it has that value.
+    /// Additional variables that scripts see when a parameter has a certain value, by parameter and value.
     #[serde(default)]
     pub cases: BTreeMap<String, BTreeMap<String, Values>>,
-    /// Makes the revision in the current folder into `$BUILD`.
+    /// The script that builds the revision in the current folder into `$BUILD`.
     pub build: String,
-    /// Makes the state that each run starts from, once for each side.
+    /// The script that creates the state from which each run starts, once for each side.
     #[serde(default)]
     pub setup: String,
-    /// Runs before each measured run, in a fresh copy of that state.
+    /// The script that runs before each measured run, in a fresh copy of that state.
     #[serde(default)]
     pub prepare: String,
     /// The measured command, in the same copy.
     pub command: String,
-    /// Fails if something does not hold afterwards.
+    /// The script that fails if something does not hold after a run.
     #[serde(default)]
     pub check: String,
-    /// The value that decides, unless the caller names another.
+    /// The measure that decides, unless the caller names another.
     #[serde(default)]
     pub judge: Measure,
     /// Whether git's automatic maintenance is measured too.
     #[serde(default)]
     pub automatic_maintenance: bool,
-    /// CPU seconds after which a run has failed.
+    /// CPU seconds after which a process is ended and its run has failed.
     #[serde(default = "five_minutes")]
     pub cpu_limit: u64,
-    /// Seconds after which a run, a set-up or a check has failed, whether it uses CPU time or not.
+    /// Seconds after which a run, a set-up or a check is ended and has failed, whether it computes or waits.
     #[serde(default = "ten_minutes")]
     pub wall_limit: u64,
-    /// Seconds after which a build has failed.
+    /// Seconds after which a build is ended and has failed.
     #[serde(default = "one_hour")]
     pub build_limit: u64,
 }
 
-/// The largest limit, in seconds: a year and more.
+/// Maximum value of each limit, in seconds: about three years.
 const LIMIT_MAX: u64 = 100_000_000;
 
 /// One value for each parameter.
@@ -80,7 +80,11 @@ fn one_hour() -> u64 {
 }
 
 impl Scenario {
-    /// The scenario in the file `name`, or the shipped one of this name.
+    /// Reads the scenario in the file `name`, or the shipped scenario of this name.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or is not a scenario.
     pub fn find(name: &str) -> Result<Scenario> {
         if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
             return Scenario::parse(name, text);
@@ -94,7 +98,11 @@ impl Scenario {
         Scenario::parse(&stem, &text).with_context(|| format!("scenario '{name}'"))
     }
 
-    /// Reads the text of a scenario file.
+    /// Parses the text of a scenario file.
+    ///
+    /// # Errors
+    ///
+    /// If it is not a scenario, or a key has an invalid value.
     pub fn parse(name: &str, text: &str) -> Result<Scenario> {
         let mut scenario: Scenario = toml::from_str(text)?;
         name.clone_into(&mut scenario.name);
@@ -112,7 +120,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Refuses variables of a parameter or a value that is not there, which nobody would see.
+    /// Refuses variables for a parameter or a value that does not exist, because they would never take effect.
     fn check_cases(&self) -> Result<()> {
         for (parameter, cases) in &self.cases {
             let values = self.parameters.get(parameter);
@@ -131,13 +139,17 @@ impl Scenario {
         Ok(())
     }
 
-    /// The variables of the cases that these values are.
+    /// Returns the additional variables for these values.
     pub fn variables(&self, values: &Values) -> Values {
         let of = |(parameter, value): (&String, &String)| self.cases.get(parameter)?.get(value);
         values.iter().filter_map(of).flatten().map(|(name, text)| (name.clone(), text.clone())).collect()
     }
 
-    /// Takes these values of a parameter instead of those in the file.
+    /// Replaces the values of a parameter in the file.
+    ///
+    /// # Errors
+    ///
+    /// If the scenario has no such parameter, or a value is invalid.
     pub fn choose(&mut self, name: &str, values: Vec<String>) -> Result<()> {
         check_parameter(name, &values)?;
         let known: Vec<&str> = self.parameters.keys().map(String::as_str).collect();
@@ -150,7 +162,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Every combination of the parameters' values; one without values if there are no parameters.
+    /// Returns every combination of the values of the parameters, or a single empty one if there are no parameters.
     pub fn combinations(&self) -> Vec<Values> {
         let mut all = vec![Values::new()];
         for (name, values) in &self.parameters {
@@ -165,12 +177,13 @@ impl Scenario {
     }
 }
 
-/// The values in hyperfine's words: `refcount = 10000, refformat = files`.
+/// Returns the values in the style of hyperfine: `refcount = 10000, refformat = files`.
 pub fn describe(values: &Values) -> String {
     values.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// A parameter is a variable of the scripts. Lower case keeps it apart from those that mean something already.
+/// Checks the name and the values of a parameter. Because scripts see parameters as variables, their names must be in
+/// lower case, which distinguishes them from existing variables.
 fn check_parameter(name: &str, values: &[String]) -> Result<()> {
     let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     ensure!(

@@ -39,11 +39,12 @@ const NO_MAINTENANCE: [(&str, &str); 7] = [
     ("GIT_CONFIG_VALUE_2", "false"),
 ];
 
-/// How much slower a command may be under strace, and in the emulator. Its limits are as much larger.
+/// The factors by which a command may be slower under strace and in the emulator, and by which its limits are
+/// multiplied.
 const STRACE_SLOWS: u64 = 3;
 const EMULATOR_SLOWS: u64 = 100;
 
-/// A built revision with the state that its runs start from. The state goes with the value.
+/// A built revision, and the state from which its runs start. The state is removed when this value is dropped.
 #[derive(Debug)]
 pub struct Stage<'a> {
     scenario: &'a Scenario,
@@ -54,7 +55,7 @@ pub struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Sets the scenario up for one side, below the folder `place`.
+    /// Sets up the scenario for one side, below the folder `place`.
     pub fn new<'a>(
         scenario: &'a Scenario,
         values: &'a Values,
@@ -72,7 +73,7 @@ impl Stage<'_> {
         Ok(stage)
     }
 
-    /// One run, measured.
+    /// Runs the command once, and returns the measurements.
     pub fn sample(&self) -> Result<Sample> {
         let emulated = self.emulated_first()?;
         let words = self.counting();
@@ -80,28 +81,29 @@ impl Stage<'_> {
         self.run(&before, 1, |usage| self.sampled(usage, emulated))
     }
 
-    /// The instructions by the emulator, if it counts. It slows everything, so it has a run of its own.
+    /// Returns the number of instructions that the emulator counts, if it is the counter. It has a run of its own,
+    /// because it slows everything down.
     fn emulated_first(&self) -> Result<Option<f64>> {
         if self.counter == Counter::Emulator { self.emulated(emulator::total).map(Some) } else { Ok(None) }
     }
 
-    /// The words that come before a measured command.
+    /// Returns the arguments that precede a measured command.
     fn counting(&self) -> Vec<OsString> {
         if self.counter == Counter::Processor { perf::words(&self.counted()) } else { Vec::new() }
     }
 
-    /// The sample of a run that is over.
+    /// Returns the sample of a finished run.
     fn sampled(&self, usage: Usage, emulated: Option<f64>) -> Result<Sample> {
         let by_processor = self.counter == Counter::Processor;
         let counted = if by_processor { perf::parse(&fs::read_to_string(self.counted())?) } else { None };
         Ok(Sample::new(usage, counted.or(emulated), self.reported()?))
     }
 
-    /// One run of the command, started by the program and arguments in `before` if there are any. These make it at most
-    /// `slower` times as slow. `then` sees the usage, and the folder before the next run replaces it.
+    /// Runs the command once, started by the program and arguments in `before` if there are any, which may make it up
+    /// to `slower` times as slow. `then` receives the usage, and can read the folder before the next run replaces it.
     fn run<T>(&self, before: &[&OsStr], slower: u64, then: impl FnOnce(Usage) -> Result<T>) -> Result<T> {
         let done = self.run_once(before, slower).and_then(then);
-        // What still runs in the background would disturb the next run, also after one that failed.
+        // Programs that still run in the background would disturb the next run, even after a failed run.
         end_strays()?;
         done
     }
@@ -112,7 +114,7 @@ impl Stage<'_> {
         self.check(self.start(before)?.finish(limits), limits)
     }
 
-    /// A fresh copy of the state, prepared.
+    /// Makes a fresh copy of the state, and runs `prepare` in it.
     fn make_ready(&self) -> Result<()> {
         let work = self.work();
         if work.exists() {
@@ -129,7 +131,7 @@ impl Stage<'_> {
         start(self.command(words, &self.work())?, Stdio::null()).context("'command' failed")
     }
 
-    /// Whether a run that is over ended well, and left what it should.
+    /// Checks that a run succeeded and left what it should.
     fn check(&self, done: Result<Usage>, limits: Limits) -> Result<Usage> {
         let usage = done.context("'command' failed")?;
         ensure!(!usage.cut, "'command' took more than the {} s of 'cpu-limit'", limits.cpu);
@@ -137,8 +139,8 @@ impl Stage<'_> {
         Ok(usage)
     }
 
-    /// The work of one run, traced, and the system calls of another. Tracing slows both, so nothing else is measured
-    /// meanwhile.
+    /// Returns the work of one traced run, and the system calls of another. Nothing else is measured in them, because
+    /// tracing slows them down.
     pub fn traced(&self) -> Result<Work> {
         let log = self.folder.path().join("trace");
         let words = calls::words(&log);
@@ -162,7 +164,7 @@ impl Stage<'_> {
         })
     }
 
-    /// The instructions of one run by function.
+    /// Returns the instructions of one run, by function.
     pub fn profiled(&self) -> Result<Profile> {
         self.emulated(|counts| {
             let mut profile = Profile::default();
@@ -173,7 +175,7 @@ impl Stage<'_> {
         })
     }
 
-    /// One run in the emulator. `then` sees the folder with its counts.
+    /// Runs the command once in the emulator. `then` receives the folder with the counts.
     pub fn emulated<T>(&self, then: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
         let counts = tempfile::Builder::new().prefix("counts.").tempdir_in(self.folder.path())?;
         let words = emulator::words(counts.path());
@@ -181,7 +183,8 @@ impl Stage<'_> {
         self.run(&before, EMULATOR_SLOWS, |_| then(counts.path()))
     }
 
-    /// The folder of the current run. Copies have one name, so that both sides see paths of one length.
+    /// Returns the folder of the current run. All copies have the same name, so that both sides see paths of the same
+    /// length.
     fn work(&self) -> PathBuf {
         self.folder.path().join("work")
     }
@@ -190,7 +193,7 @@ impl Stage<'_> {
         self.folder.path().join("state")
     }
 
-    /// Where perf leaves its count.
+    /// Returns the file to which perf writes its count.
     fn counted(&self) -> PathBuf {
         self.folder.path().join("perf")
     }
@@ -210,7 +213,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// The limits of a program that is `slower` times as slow as by itself.
+    /// Returns the limits of a program that runs `slower` times as slow as normally.
     fn limits(&self, slower: u64) -> Limits {
         Limits { cpu: self.scenario.cpu_limit * slower, wall: self.scenario.wall_limit * slower }
     }
@@ -231,7 +234,7 @@ impl Stage<'_> {
         Ok(command)
     }
 
-    /// The number that the command left, if it left one.
+    /// Returns the number that the command reported, if it did.
     fn reported(&self) -> Result<Option<f64>> {
         let Ok(text) = fs::read_to_string(self.cost()) else { return Ok(None) };
         let number =
@@ -240,8 +243,8 @@ impl Stage<'_> {
     }
 }
 
-/// One run of each side at the same time; the one that `first` names is started first. Each has its own result, so that
-/// a failure is put down to its side.
+/// Runs both sides once at the same time, starting with the one that `first` names. Each has its own result, so that a
+/// failure is attributed to its side.
 pub fn together(sides: [&Stage<'_>; 2], first: Which) -> Result<[Result<Sample>; 2]> {
     let samples = run_together(sides, first);
     end_strays()?;
@@ -265,7 +268,7 @@ fn run_together([a, b]: [&Stage<'_>; 2], first: Which) -> Result<[Result<Sample>
         let of_b = started(b)?;
         (started(a)?, of_b)
     };
-    // Each side has a thread that waits, so that neither end is noticed late.
+    // A thread waits for each side, so that neither end is noticed late.
     let (limits_a, limits_b) = (a.limits(1), b.limits(1));
     let (of_a, of_b) = thread::scope(|scope| {
         let waiting = scope.spawn(move || of_b.finish(limits_b));
@@ -277,7 +280,7 @@ fn run_together([a, b]: [&Stage<'_>; 2], first: Which) -> Result<[Result<Sample>
     Ok([over(a, of_a, limits_a, emulated[0]), over(b, of_b, limits_b, emulated[1])])
 }
 
-/// Whether strace is there and may trace.
+/// Returns whether strace is installed and permitted to trace.
 pub fn traces() -> bool {
     tool(Command::new("strace").args(["-qq", "-c", "true"])).is_ok()
 }

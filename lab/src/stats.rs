@@ -6,84 +6,92 @@ use serde::Serialize;
 
 use crate::ranks;
 
-/// How steeply a bet rises with a difference: one over the size from which differences count in full.
+/// The steepness with which the payoff of a bet rises with a difference: one over the size from which differences
+/// count in full.
 const STEEPNESS: [f64; 4] = [8.0, 64.0, 512.0, 4096.0];
 
-/// The part of the wealth that is staked at most. The larger one is sooner sure; the smaller one survives outliers.
+/// The maximum fraction of the wealth that is staked. The larger one reaches certainty sooner, and the smaller one
+/// survives outliers.
 const STAKES: [f64; 2] = [0.6, 0.97];
 
-/// The part of false answers that the bets may give, and that of the ranks at the last difference. The
-/// rest is slack: a measured rate is to stay below with its upper bound.
+/// The fractions of the rate of false answers that are allotted to the bets, and to the ranks at the last difference.
+/// The rest is slack, so that a measured rate stays below the limit together with its upper bound.
 const EARLY: f64 = 0.1;
 const LATE: f64 = 0.8;
 
-/// How often answers may be false, and how many differences there are at most.
+/// How often answers may be false, and the maximum number of differences.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Odds {
-    /// The part of sequences with a false answer, in either direction.
+    /// The fraction of sequences with a false answer, in either direction.
     rate: f64,
     last: usize,
-    /// The sum of ranks that is sure at the last difference, if any is.
+    /// The sum of ranks that is certain at the last difference, if there is one.
     needed: Option<usize>,
 }
 
 impl Odds {
-    /// At most `rate` of sequences give a false answer, and each has `last` differences at most.
+    /// Creates odds by which at most `rate` of all sequences give a false answer, where each sequence has at most
+    /// `last` differences.
+    ///
+    /// # Panics
+    ///
+    /// If `rate` is not between 0 and 1, or `last` exceeds [`LAST_MAX`].
     pub fn new(rate: f64, last: usize) -> Odds {
         assert!(rate > 0.0 && rate < 1.0, "a rate of false alarms lies between 0 and 1");
         assert!(last <= LAST_MAX, "the chances of more ranks take too long to count");
         Odds { rate, last, needed: ranks::needed(last, LATE * rate / 2.0) }
     }
 
-    /// The logarithm of the wealth at which a better is believed. Each of the two directions may fail half as often.
+    /// Returns the logarithm of the wealth at which the bets are believed. Each of the two directions may fail half as
+    /// often.
     fn wanted(&self) -> f64 {
         (2.0 / (EARLY * self.rate)).ln()
     }
 }
 
-/// The most differences that they may be for.
+/// Maximum number of differences that [`Odds`] support.
 pub const LAST_MAX: usize = 10_000;
 
-/// Where the centre lies, but for the rate of false alarms.
+/// The confidence interval of the centre, at the rate of false alarms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
-    /// No less than this; minus infinity when too little is known.
+    /// The lower bound; minus infinity if too little is known.
     pub low: f64,
-    /// No more than this; infinity when too little is known.
+    /// The upper bound; infinity if too little is known.
     pub high: f64,
 }
 
 impl Interval {
-    /// The same interval of a ratio, when this one is of its logarithm.
+    /// Returns the interval of a ratio, where this one is that of its logarithm.
     pub fn of_ratio(self) -> Interval {
         Interval { low: self.low.exp(), high: self.high.exp() }
     }
 }
 
-/// Betters who began with a wealth of 1 in all. They bet that differences exceed a level, or that they fall short.
+/// Bettors who began with a total wealth of 1, and who bet that differences lie above a level, or below it.
 ///
-/// A difference multiplies the part of each better by `1 + stake * tanh(steepness * excess)`. Differences that are as
-/// likely above as below by as much change none of their parts on average.
+/// A difference multiplies the wealth of each bettor by `1 + stake * tanh(steepness * excess)`. If differences are as
+/// likely to lie above the level as below it by the same amount, the expected wealth does not change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bets {
     level: f64,
     direction: f64,
-    /// The logarithm of each better's part, had they begun with 1 each.
+    /// The logarithm of the wealth of each bettor, as if each had begun with 1.
     parts: [[f64; STAKES.len()]; STEEPNESS.len()],
 }
 
 impl Bets {
-    /// Bets that the centre lies above `level`.
+    /// Creates bets that the centre lies above `level`.
     pub fn above(level: f64) -> Bets {
         Bets { level, direction: 1.0, parts: [[0.0; STAKES.len()]; STEEPNESS.len()] }
     }
 
-    /// Bets that it lies below.
+    /// Creates bets that the centre lies below `level`.
     pub fn below(level: f64) -> Bets {
         Bets { direction: -1.0, ..Bets::above(level) }
     }
 
-    /// Pays for one more difference.
+    /// Pays out the bets on one more difference.
     pub fn add(&mut self, difference: f64) {
         for (parts, steepness) in self.parts.iter_mut().zip(STEEPNESS) {
             let won = (steepness * self.direction * (difference - self.level)).tanh();
@@ -93,8 +101,8 @@ impl Bets {
         }
     }
 
-    /// Whether they won so much that they are to be believed. They are falsely believed in at most their part of
-    /// sequences, however often one asks (Ville's inequality).
+    /// Returns whether the bets have won so much that they are believed. They are falsely believed in at most their
+    /// fraction of sequences, however often this is called (Ville's inequality).
     pub fn are_won(&self, odds: &Odds) -> bool {
         mean_of(self.parts.as_flattened()) >= odds.wanted()
     }
@@ -105,7 +113,7 @@ impl Bets {
     }
 }
 
-/// Whether the centre of `differences` is known to lie above `level`.
+/// Returns whether the centre of `differences` is known to lie above `level`.
 pub fn is_above(differences: &[f64], level: f64, odds: &Odds) -> bool {
     assert!(differences.len() <= odds.last, "no more differences than the odds are for");
     let by_ranks = |needed: usize| ranks::sum_above(differences, level) >= needed;
@@ -113,28 +121,30 @@ pub fn is_above(differences: &[f64], level: f64, odds: &Odds) -> bool {
         || (differences.len() == odds.last && odds.needed.is_some_and(by_ranks))
 }
 
-/// Whether the centre of `differences` is known to lie below `level`.
+/// Returns whether the centre of `differences` is known to lie below `level`.
 pub fn is_below(differences: &[f64], level: f64, odds: &Odds) -> bool {
     is_above(&mirrored(differences, -1.0), -level, odds)
 }
 
-/// The differences as they are, or with the other sign.
+/// Returns the differences multiplied by `direction`, which is 1 or -1.
 pub fn mirrored(differences: &[f64], direction: f64) -> Vec<f64> {
     differences.iter().map(|difference| difference * direction).collect()
 }
 
-/// The interval that both answers together leave. It holds the centre at all times of all sequences but for the odds.
+/// Returns the interval that both answers together leave. Except for the rate of the odds, it contains the centre at
+/// all times in all sequences.
 pub fn interval(differences: &[f64], odds: &Odds) -> Interval {
     let below = |direction: f64| last_below(&mirrored(differences, direction), odds);
     Interval { low: below(1.0), high: -below(-1.0) }
 }
 
-/// The median: the middle of the differences, which outliers do not move. Zero if there are none.
+/// Returns the median of the differences, which outliers do not affect; 0 if there are none.
 pub fn centre(differences: &[f64]) -> f64 {
     quantile(differences, 0.5).unwrap_or_default()
 }
 
-/// The value below which this part of `values` lies, between two of them if need be. There is none without values.
+/// Returns the value below which a fraction `part` of `values` lies, interpolated if necessary; `None` if there are no
+/// values.
 pub fn quantile(values: &[f64], part: f64) -> Option<f64> {
     assert!((0.0..=1.0).contains(&part), "a part lies between 0 and 1");
     let mut sorted = values.to_vec();
@@ -144,23 +154,25 @@ pub fn quantile(values: &[f64], part: f64) -> Option<f64> {
     Some(below + (above - below) * place.fract())
 }
 
-/// The logarithm of the mean of numbers whose logarithms are given.
+/// Returns the logarithm of the mean of numbers whose logarithms are given.
 fn mean_of(logarithms: &[f64]) -> f64 {
     let most = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = logarithms.iter().map(|part| (part - most).exp()).sum();
     most + (sum / logarithms.len() as f64).ln()
 }
 
-/// The fewest differences that can be sure at this rate, if no more may come: none contradicts.
+/// Returns the smallest number of differences that can be certain at this rate if no more may follow, which is when
+/// all of them agree.
 pub fn fewest(rate: f64) -> usize {
     (1..LAST_MAX).find(|count| Odds::new(rate, *count).needed.is_some()).unwrap_or(LAST_MAX)
 }
 
-/// The highest level that the centre is known to exceed. Wealth and ranks fall as the level rises, so halving finds it.
+/// Returns the highest level that the centre is known to exceed. Bisection finds it, because wealth and ranks fall as
+/// the level rises.
 fn last_below(differences: &[f64], odds: &Odds) -> f64 {
     let least = differences.iter().copied().fold(f64::INFINITY, f64::min);
     let most = differences.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    // The gentlest bet is won in full that far below the least of them.
+    // At this distance below the smallest difference, even the least steep bet is won in full.
     let (mut known, mut open) = (least - 4.0, most);
     if differences.is_empty() || !is_above(differences, known, odds) {
         return f64::NEG_INFINITY;
@@ -172,8 +184,8 @@ fn last_below(differences: &[f64], odds: &Odds) -> f64 {
     known
 }
 
-/// The highest rate at which `events` or fewer of `trials` have still a chance of one in twenty. This is the upper
-/// bound of Clopper and Pearson (Biometrika 26, 1934) at 95 %.
+/// Returns the highest rate at which `events` or fewer in `trials` still have a chance of one in twenty. This is the
+/// upper bound of Clopper and Pearson (Biometrika 26, 1934) at 95 %.
 pub fn upper_bound(events: u32, trials: u32) -> f64 {
     assert!(events <= trials && trials > 0, "no more events than trials");
     let (mut low, mut high) = (f64::from(events) / f64::from(trials), 1.0);
@@ -184,7 +196,7 @@ pub fn upper_bound(events: u32, trials: u32) -> f64 {
     high
 }
 
-/// The chance of `events` or fewer in `trials` independent trials, each with the chance `rate`.
+/// Returns the chance of `events` or fewer in `trials` independent trials, each of which has the chance `rate`.
 fn chance_of_at_most(events: u32, trials: u32, rate: f64) -> f64 {
     if rate >= 1.0 {
         return if events == trials { 1.0 } else { 0.0 };

@@ -12,19 +12,19 @@ use anyhow::{Context, Result};
 /// The refs and objects of one repository.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stock {
-    /// Files below `refs/`, without locks. None of a repository of reftables.
+    /// Files below `refs/`, except for locks. A repository with reftables has none.
     pub loose_refs: u64,
     /// Refs in `packed-refs`.
     pub packed_refs: u64,
     /// Tables in `reftable/tables.list`.
     pub tables: u64,
-    /// Packs of objects.
+    /// Pack files.
     pub packs: u64,
-    /// Objects in files of their own.
+    /// Loose objects.
     pub loose_objects: u64,
 }
 
-/// The repositories below `root`, by their paths from there. Symbolic links are not followed.
+/// Returns the repositories below `root`, by their relative paths. Symbolic links are not followed.
 pub fn below(root: &Path) -> Result<BTreeMap<String, Stock>> {
     let mut found = BTreeMap::new();
     walk(root, root, &mut found).with_context(|| format!("cannot count refs and packs below '{}'", root.display()))?;
@@ -45,7 +45,7 @@ fn walk(root: &Path, folder: &Path, found: &mut BTreeMap<String, Stock>) -> Resu
     Ok(())
 }
 
-/// The stock of one repository.
+/// Returns the stock of one repository.
 fn of(repository: &Path) -> Result<Stock> {
     let tables = repository.join("reftable/tables.list");
     let is_reftable = tables.exists();
@@ -65,7 +65,7 @@ fn of(repository: &Path) -> Result<Stock> {
     Ok(stock)
 }
 
-/// How many files below a folder have such a name.
+/// Returns the number of files below a folder whose names `counts` accepts.
 fn files(folder: &Path, counts: fn(&str) -> bool) -> Result<u64> {
     let mut count = 0;
     for entry in entries(folder)? {
@@ -78,7 +78,7 @@ fn files(folder: &Path, counts: fn(&str) -> bool) -> Result<u64> {
     Ok(count)
 }
 
-/// How many lines of a file count. A file that is not there has none.
+/// Returns the number of lines of a file that `counts` accepts. A file that does not exist has none.
 fn lines(file: &Path, counts: fn(&[u8]) -> bool) -> Result<u64> {
     let mut open = match File::open(file) {
         Ok(open) => BufReader::new(open),
@@ -93,7 +93,8 @@ fn lines(file: &Path, counts: fn(&[u8]) -> bool) -> Result<u64> {
     Ok(count)
 }
 
-/// The entries of a folder. One that is not there has none: a program of the run may still tidy up.
+/// Returns the entries of a folder. A folder that does not exist has none, because a program of the run may still be
+/// removing files.
 fn entries(folder: &Path) -> Result<Vec<DirEntry>> {
     match fs::read_dir(folder) {
         Ok(entries) => Ok(entries.collect::<std::io::Result<_>>()?),

@@ -4,31 +4,31 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::work::Work;
 
-/// The system calls that are looked at, for `strace -e trace=`.
+/// The system calls that are traced, for `strace -e trace=`.
 pub const CALLS: &str = "execve,execveat,clone,clone3,fork,vfork,openat,open,creat,rename,renameat,renameat2,link,\
                          linkat,\
 unlink,unlinkat,write,writev,pwrite64,pwritev,sendfile,copy_file_range,splice,fsync,fdatasync";
 
-/// Lines of one run, read one by one.
+/// The state of reading the trace of one run line by line.
 #[derive(Debug, Default)]
 pub struct Trace {
     work: Work,
-    /// The beginnings of calls that other processes interrupted, by process.
+    /// The beginnings of calls that were interrupted by those of other processes, by process.
     begun: BTreeMap<String, String>,
     /// Bytes written to each file since it was last synced.
     unsynced: BTreeMap<String, u64>,
-    /// All processes and threads, by the numbers that stand at the beginning of lines.
+    /// All processes and threads, by the numbers at the beginning of lines.
     processes: BTreeSet<String>,
-    /// The process that started another.
+    /// The parent of each process.
     parents: BTreeMap<String, String>,
-    /// The command line that a process runs.
+    /// The command line of each process.
     running: BTreeMap<String, String>,
-    /// Processes that replaced `packed-refs`, with what they ran then.
+    /// Processes that replaced `packed-refs`, with their command lines at that time.
     packers: Vec<(String, Option<String>)>,
 }
 
 impl Trace {
-    /// Takes in a line of `strace -f -y`.
+    /// Reads a line of the output of `strace -f -y`.
     pub fn add(&mut self, line: &str) {
         let Some((process, rest)) = line.trim_end().split_once(' ') else { return };
         let rest = rest.trim_start();
@@ -44,8 +44,8 @@ impl Trace {
         }
     }
 
-    /// All that the lines said. In command lines each of `names` stands for its path, and `PID` for the number of a
-    /// process. So two runs of the same program have the same.
+    /// Returns the work of the run. In command lines, each of `names` replaces its path, and `PID` replaces the number
+    /// of a process, so that two runs of the same program have the same command lines.
     pub fn finish(mut self, names: &[(&str, &str)]) -> Work {
         let named = |line: &str| {
             let line = names.iter().fold(line.to_owned(), |line, (path, name)| line.replace(path, name));
@@ -62,10 +62,10 @@ impl Trace {
         Work { programs, packers, ..std::mem::take(&mut self.work) }
     }
 
-    /// The command lines of a process and of those that started it, the first starter first.
+    /// Returns the command lines of the ancestors of a process and of the process itself, the first ancestor first.
     fn starters<'a>(&'a self, process: &'a str, line: Option<&'a str>) -> Vec<&'a str> {
         let mut lines = Vec::from_iter(line);
-        // A number may be given to a second process: none is asked twice.
+        // Because process numbers are reused, no process is visited twice.
         let mut asked = BTreeSet::from([process]);
         let mut process = process;
         while let Some(parent) = self.parents.get(process).filter(|parent| asked.insert(parent)) {
@@ -89,12 +89,12 @@ impl Trace {
         text + rest
     }
 
-    /// A whole call: `NAME(ARGUMENTS) = RESULT`.
+    /// Reads a complete call: `NAME(ARGUMENTS) = RESULT`.
     fn call(&mut self, process: &str, text: &str) {
         let Some((name, rest)) = text.split_once('(') else { return };
         let Some((arguments, result)) = rest.rsplit_once(") = ").or_else(|| rest.rsplit_once(" = ")) else { return };
         let number: String = result.chars().take_while(char::is_ascii_digit).collect();
-        // A failed call gives a negative number, or a question mark when the process ended in it.
+        // The result of a failed call is a negative number, or a question mark if the process ended during the call.
         let Ok(number) = number.parse::<u64>() else { return };
         let work = &mut self.work;
         match name {
@@ -121,7 +121,7 @@ impl Trace {
             "link" | "linkat" => work.linked += 1,
             "unlink" | "unlinkat" => work.removed += 1,
             "write" | "writev" | "pwrite64" | "pwritev" | "sendfile" | "copy_file_range" | "splice" => {
-                // The last two name the file that is read first.
+                // The last two of these calls name the file that they read first.
                 let is_second = matches!(name, "copy_file_range" | "splice");
                 let arguments =
                     if is_second { arguments.split_once('>').map_or("", |(_, rest)| rest) } else { arguments };
@@ -140,7 +140,8 @@ impl Trace {
     }
 }
 
-/// The file of the first argument, `5</path>`; absent for pipes, sockets and devices. Files in `/dev/shm` are files.
+/// Returns the file of the first argument, `5</path>`; `None` for pipes, sockets and devices. Files in `/dev/shm`
+/// count as files.
 fn file(arguments: &str) -> Option<&str> {
     let (_, rest) = arguments.split_once('<')?;
     let (path, _) = rest.split_once('>')?;
@@ -148,7 +149,7 @@ fn file(arguments: &str) -> Option<&str> {
     (path.starts_with('/') && !is_device).then_some(path)
 }
 
-/// The strings in double quotes, with the escapes of quotes and backslashes undone.
+/// Returns the strings in double quotes, with escaped quotes and backslashes decoded.
 fn quoted(text: &str) -> Vec<String> {
     let (mut strings, mut open, mut escaped) = (Vec::new(), None::<String>, false);
     for letter in text.chars() {
@@ -170,7 +171,7 @@ fn quoted(text: &str) -> Vec<String> {
     strings
 }
 
-/// The command line of `execve("/usr/bin/git", ["git", "push"], ...)`, its program without folders.
+/// Returns the command line of `execve("/usr/bin/git", ["git", "push"], ...)`, with the program name without folders.
 fn words(arguments: &str) -> String {
     let list = arguments.split_once(", [").map_or("", |(_, list)| list);
     let mut words = quoted(list);

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::stock::Stock;
 
-/// All that one run did.
+/// The work of one run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Work {
-    /// How often each command line was started.
+    /// The number of times that each command line was started.
     pub programs: BTreeMap<String, u64>,
     /// Threads started.
     pub threads: u64,
@@ -17,9 +17,9 @@ pub struct Work {
     pub synced: u64,
     /// Calls of fsync and fdatasync.
     pub syncs: u64,
-    /// Files opened to be created.
+    /// Files created.
     pub created: u64,
-    /// Those of them whose name ends with `.lock`.
+    /// Created files whose names end with `.lock`.
     pub locked: u64,
     /// Files renamed.
     pub renamed: u64,
@@ -27,16 +27,16 @@ pub struct Work {
     pub linked: u64,
     /// Files removed.
     pub removed: u64,
-    /// Which programs replaced `packed-refs`: the command line of each with those that started it, the first starter
-    /// first.
+    /// The programs that replaced `packed-refs`: the command line of each, preceded by those of its ancestors, the
+    /// first ancestor first.
     pub packers: BTreeSet<Vec<String>>,
-    /// System calls, which differ a little from run to run where threads wait for each other.
+    /// System calls, whose number differs a little from run to run if threads wait for each other.
     pub calls: u64,
-    /// The repositories that the run left, by their paths.
+    /// The repositories that the run left, by path.
     pub repositories: BTreeMap<String, Stock>,
 }
 
-/// A figure of the work, and its name.
+/// The name of a figure of the work, and the function that returns it.
 type Figure = (&'static str, fn(&Work) -> u64);
 
 const BYTES: [Figure; 2] = [("bytes written", |work| work.written), ("bytes synced", |work| work.synced)];
@@ -51,7 +51,7 @@ const COUNTS: [Figure; 7] = [
     ("files removed", |work| work.removed),
 ];
 
-/// A figure of a repository, and its name.
+/// The name of a figure of a repository, and the function that returns it.
 type Holding = (&'static str, fn(&Stock) -> u64);
 
 const HOLDINGS: [Holding; 5] = [
@@ -62,17 +62,18 @@ const HOLDINGS: [Holding; 5] = [
     ("loose objects", |stock| stock.loose_objects),
 ];
 
-/// A side: its name and its work.
+/// The name of a side, and its work.
 type Side<'a> = (&'a str, &'a Work);
 
-/// The work that B did and A did not, and the other way round, in sentences. There are none if both did the same.
-/// Bytes may differ by a hundredth.
+/// Describes the work that only one of the sides did, in sentences. The list is empty if both did the same. Numbers of
+/// bytes may differ by one per cent.
 pub fn differences(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     let mut said = programs(a, b);
     let mut count = |name: &str, in_a: u64, in_b: u64| {
         said.push(format!("{name}: {} in {}, {} in {}", grouped(in_a), a.0, grouped(in_b), b.0));
     };
-    // Numbers of processes and times are written too, in more or fewer digits.
+    // A difference of one per cent is allowed, because the number of digits of process ids and times in the output
+    // varies.
     let few = |in_a: u64, in_b: u64| in_a.abs_diff(in_b) * 100 <= in_a.max(in_b);
     for (name, figure) in BYTES {
         if !few(figure(a.1), figure(b.1)) {
@@ -96,7 +97,7 @@ pub fn differences(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     said
 }
 
-/// Programs that one side started more often.
+/// Describes the programs that one side started more often.
 fn programs(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     let mut said = Vec::new();
     let fresh = |one: &Work, other: &Work, program: &str| {
@@ -104,13 +105,14 @@ fn programs(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     };
     for program in union(&a.1.programs, &b.1.programs) {
         let count = |work: &Work| work.programs.get(program).copied().unwrap_or_default();
-        // Of the programs that only one side has, the first starter is the one to blame for the packing.
+        // Among the programs that only one side ran, the first ancestor is held responsible for the packing.
         let packed = |one: &Work, other: &Work| {
             let place = |chain: &Vec<String>| chain.iter().position(|line| fresh(one, other, line));
             let blamed = |chain: &&Vec<String>| place(chain).and_then(|place| chain.get(place)) == Some(program);
             let more = packed_refs(one).saturating_sub(packed_refs(other));
             let Some(chain) = one.packers.iter().find(blamed).filter(|_| more > 0) else { return String::new() };
-            // Both sides ran what started it. The measured command, the first of all, goes without saying.
+            // Both sides ran the program that started it. The measured command, which is the first of all, is not
+            // mentioned.
             let starter = place(chain).and_then(|place| place.checked_sub(1)).filter(|place| *place > 0);
             let from = starter.map_or_else(String::new, |place| format!(" from `{}`", chain[place]));
             format!("{from}, which packed {} refs", grouped(more))
@@ -141,7 +143,7 @@ fn times(count: u64) -> String {
     if count == 1 { String::new() } else { format!(" {} times", grouped(count)) }
 }
 
-/// A number with a comma before each three digits.
+/// Formats a number with a comma before each group of three digits.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! `refdb-lab bisect`: made-up histories by the score, and one real one with real processes.
+//! Tests `refdb-lab bisect` with many simulated histories, and with a real one and real processes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod common;
@@ -19,7 +19,7 @@ use refdb_lab::{
 
 const RULES: Rules = Rules { rate: 0.01, tolerance: 0.01, pairs_max: 200, judge: Measure::Wall };
 
-/// A line of commits, called by their numbers.
+/// A simulated line of commits, whose ids are their numbers.
 struct Line {
     costs: Vec<f64>,
     broken: Vec<usize>,
@@ -28,19 +28,19 @@ struct Line {
 }
 
 impl Line {
-    /// A history of some length where all costs are equal, as `seed` will have it.
+    /// Returns a history of random length in which all costs are equal.
     fn level(seed: u64, noise: f64) -> Line {
         let mut luck = Coin::new(seed);
         let length = 20 + luck.bits() as usize % 80;
         Line { costs: vec![100.0; length], broken: Vec::new(), noise, luck }
     }
 
-    /// A place that is neither good nor the first.
+    /// Returns the index of a random commit other than the good one.
     fn place(&mut self) -> usize {
         1 + self.luck.bits() as usize % (self.costs.len() - 1)
     }
 
-    /// Multiplies the cost from a commit on.
+    /// Multiplies the costs of a commit and all later ones.
     fn plant(&mut self, place: usize, ratio: f64) {
         self.costs[place..].iter_mut().for_each(|cost| *cost *= ratio);
     }
@@ -77,7 +77,7 @@ impl Commits for Line {
     }
 }
 
-/// The costs of wall time, and of counted instructions.
+/// The noise of wall time, and of counted instructions.
 const WALL: f64 = 0.03;
 const COUNTED: f64 = 0.001;
 
@@ -111,7 +111,7 @@ fn commits_that_do_not_build_are_passed_over_and_beside_the_bad_one_give_a_range
         let mut line = Line::level(seed, COUNTED);
         let place = line.place().clamp(4, line.costs.len() - 2);
         line.plant(place, 1.1);
-        // Elsewhere they only cost a try.
+        // Broken commits elsewhere only cost an attempt.
         line.broken =
             (1..line.costs.len() - 1).filter(|commit| commit % 7 == 0 && commit.abs_diff(place) > 1).collect();
         let found = line.find(seed).unwrap();
@@ -138,7 +138,7 @@ fn a_slowdown_in_many_small_steps_is_gradual() {
     }
 }
 
-/// The slowdown comes in by a merge; around it are commits that do not build.
+/// The slowdown is introduced by a merge, with commits around it that do not build.
 #[test]
 fn in_a_real_repository_the_commit_of_the_merged_branch_is_named() {
     let planted = Synthetic::new("cat \"$BUILD/cost\" >\"$COST\"", "judge = 'reported'");
@@ -169,7 +169,8 @@ fn in_a_real_repository_the_commit_of_the_merged_branch_is_named() {
     assert!(ends.starts_with(&format!("refdb-lab: {broken} cannot be judged: it does not build: no rule")), "{ends}");
 }
 
-/// A C program with a function that became slower. With symbols the function is named; that there are none is said.
+/// A C program with a function that became slower. If the build has symbols, the report names the function; otherwise,
+/// it says that there are none.
 #[test]
 fn the_report_names_the_function_whose_share_grew() {
     let program = |rounds: u32| {

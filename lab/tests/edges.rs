@@ -1,4 +1,4 @@
-//! Programs that hang or stay behind, labs that are stopped, and builds that are no longer wanted.
+//! Tests programs that hang or stay behind, labs that are stopped, and builds that are no longer needed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod common;
@@ -16,12 +16,12 @@ use common::{Synthetic, end, finish};
 
 const REPORT: &str = "cat \"$BUILD/cost\" >\"$COST\"";
 
-/// A number of seconds to sleep that no other process sleeps, so that it is its name.
+/// Returns a number of seconds that no other process sleeps, so that it identifies a process.
 fn name(number: u32) -> String {
     format!("{}.{number}", 100_000 + std::process::id())
 }
 
-/// Whether a process sleeps that long.
+/// Returns whether a process sleeps for this number of seconds.
 fn sleeps(name: &str) -> bool {
     let wanted = format!("sleep\0{name}\0");
     fs::read_dir("/proc").unwrap().any(|entry| {
@@ -30,7 +30,7 @@ fn sleeps(name: &str) -> bool {
     })
 }
 
-/// Waits until something holds, for a minute at most. A process that was ended may take its time on a loaded machine.
+/// Waits until `holds` returns true, for at most a minute. On a loaded machine, a killed process may take time to end.
 fn eventually(what: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();
     while !holds() {
@@ -44,7 +44,7 @@ fn a_command_a_setup_and_a_build_that_hang_end_at_their_limits() {
     let hang = format!("sleep {}", name(1));
     for (command, more, complaint) in [
         (hang.as_str(), String::new(), "'command' failed: it did not end within 1 s"),
-        // It complains faster than the lab reads.
+        // The command writes messages faster than the lab reads them.
         ("exec yes >&2", String::new(), "'command' failed: it did not end within 1 s"),
         ("true", format!("setup = '{hang}'"), "'setup' failed: it did not end within 1 s"),
         ("true", format!("check = 'setsid {hang} & {hang}'"), "'check' does not hold: it did not end within 1 s"),
@@ -64,7 +64,7 @@ fn a_command_a_setup_and_a_build_that_hang_end_at_their_limits() {
 
 #[test]
 fn what_a_run_leaves_in_the_background_neither_delays_it_nor_lives_on() {
-    // It holds standard error open, has left its parent, and is in a session of its own.
+    // The program holds standard error open, has left its parent, and is in a session of its own.
     let command = format!("(setsid sleep {} &); {REPORT}", name(2));
     let planted = Synthetic::new(&command, "judge = 'reported'\nwall-limit = 1");
     planted.commit("cost", "10");
@@ -77,7 +77,7 @@ fn what_a_run_leaves_in_the_background_neither_delays_it_nor_lives_on() {
     eventually("it was ended", || !sleeps(&name(2)));
 }
 
-/// A lab that works in the folder `place`.
+/// Returns a lab that runs in the folder `place`.
 fn lab(planted: &Synthetic, place: &Path) -> Command {
     let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
     lab.arg("run").arg(planted.scenario()).arg("--revisions").arg(planted.repository()).arg("HEAD,HEAD");

@@ -1,4 +1,4 @@
-//! `refdb-lab gate` with a real program that becomes slower, and a real history of commits.
+//! Tests `refdb-lab gate` with a real program that becomes slower, and a real history of commits.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod common;
@@ -10,13 +10,13 @@ use std::{
 
 use common::{Synthetic, finish};
 
-/// A repository with a build in it, and a scenario that runs its program.
+/// A repository that contains a build, and a scenario that runs its program.
 struct Gate {
     synthetic: Synthetic,
 }
 
 impl Gate {
-    /// A program that counts to `turns`.
+    /// Writes a program that counts to `turns`.
     fn program(&self, turns: u32) {
         let text = format!("#!/bin/sh\ni=0; while [ $i -lt {turns} ]; do i=$((i+1)); done\n");
         fs::write(self.synthetic.repository().join("program"), text).unwrap();
@@ -74,7 +74,7 @@ fn a_planted_slowdown_fails_until_a_commit_accepts_it() {
         "{other}"
     );
 
-    // To record the slowdown does not hide it.
+    // Recording the slowdown does not hide it.
     gate.passes(&["--record"]);
     gate.commit("Record");
     assert!(gate.fails().starts_with("worse: "));

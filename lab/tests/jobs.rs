@@ -1,4 +1,5 @@
-//! The scenario `jobs` at a tiny size, so that no job of it rots. Git does each, and the check holds.
+//! Runs each job of the scenario `jobs` at a tiny size with git, and its check, so that no job stops working
+//! unnoticed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 use std::{os::unix::fs::symlink, path::Path};

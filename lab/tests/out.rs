@@ -1,4 +1,4 @@
-//! Results for other tools, held against the formats that those tools publish.
+//! Checks results for other tools against the formats that those tools publish.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod common;
@@ -8,7 +8,7 @@ use std::fs;
 use common::Synthetic;
 use serde_json::Value;
 
-/// The numbers of a list.
+/// Returns the numbers in a list.
 fn numbers(list: &Value) -> Vec<f64> {
     list.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
 }
@@ -42,7 +42,7 @@ fn each_format_has_the_fields_that_its_tool_wants() {
     }
 }
 
-/// The fields of hyperfine's `BenchmarkResult`, and the sums that its own scripts make of them.
+/// Checks the fields of the `BenchmarkResult` of hyperfine, and the sums that its own scripts compute from them.
 fn is_hyperfine(json: &Value) {
     let results = json["results"].as_array().unwrap();
     assert_eq!(results.len(), 4);
@@ -63,7 +63,7 @@ fn is_hyperfine(json: &Value) {
     assert_eq!(results[3]["parameters"]["revision"], "HEAD");
 }
 
-/// Bencher's schema: objects of objects with the number `value`, and perhaps two bounds.
+/// Checks the schema of Bencher: objects of objects with the number `value`, and optionally two bounds.
 fn is_bencher(json: &Value) {
     let benchmarks = json.as_object().unwrap();
     assert_eq!(benchmarks.len(), 2);
@@ -80,7 +80,7 @@ fn is_bencher(json: &Value) {
     }
 }
 
-/// One header, and as many fields in each row; the comma in a value is quoted.
+/// Checks that there is one header, that each row has as many fields, and that a value with a comma is quoted.
 fn is_otava(text: &str, commits: &[String; 2]) {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "time,commit,benchmark,wall,user,system,cpu,peak,instructions,reported");

@@ -1,4 +1,5 @@
-//! `refdb-lab report`: the page is whole, harmless and needs nothing else. In a real browser it fits a phone.
+//! Tests `refdb-lab report`: the page is well formed, escapes hostile names, and needs no other files. In a real
+//! browser it fits a phone.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod common;
@@ -13,10 +14,10 @@ use common::finish;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A name that would do harm if it stood in the page as it is.
+/// A name that would inject a script if the page contained it without escaping.
 const HOSTILE: &str = "</title><script>alert('x')</script>&\" onload=\"x\u{7}";
 
-/// A comparison as `--history` writes it.
+/// Returns a comparison as `--history` writes it.
 fn line(time: u64, a: (&str, f64), b: (&str, f64), refformat: &str) -> Value {
     let side = |(name, wall): (&str, f64)| {
         let run =
@@ -39,7 +40,7 @@ fn line(time: u64, a: (&str, f64), b: (&str, f64), refformat: &str) -> Value {
     })
 }
 
-/// A history of seven commits in two formats and one hostile scenario, with a peer and a floor.
+/// Writes a history of seven commits in two formats and one hostile scenario, with a peer and a floor.
 fn histories() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let costs = [("a", 0.182), ("b", 0.184), ("c", 0.183), ("d", 0.485), ("e", 0.47), ("f", 0.186), ("0", 0.17)];
@@ -63,7 +64,7 @@ fn histories() -> TempDir {
     folder
 }
 
-/// The page of these histories, in a file beside them.
+/// Writes the page of these histories to a file beside them, and returns its path.
 fn page(folder: &Path) -> PathBuf {
     let file = |name: &str| folder.join(name);
     let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
@@ -74,10 +75,10 @@ fn page(folder: &Path) -> PathBuf {
     file("page.html")
 }
 
-/// Elements that have no end tag in HTML, and those of SVG that end themselves.
+/// Elements without an end tag in HTML.
 const EMPTY: [&str; 1] = ["meta"];
 
-/// The names of all elements, if each begins and ends where it may and text is escaped.
+/// Returns the names of all elements. Checks that elements are nested correctly and that text is escaped.
 fn elements(page: &str) -> Vec<String> {
     let (mut names, mut open) = (Vec::new(), Vec::new());
     let mut rest = page.strip_prefix("<!DOCTYPE html>").unwrap();
@@ -145,7 +146,8 @@ fn histories_that_are_none_are_named_with_their_lines() {
     assert!(complaint(&folder.path().join("none")).contains("cannot read '"));
 }
 
-/// The value of `script` in Chromium, where `d` is the page in a frame of this width. A picture is taken if wanted.
+/// Returns the value of `script` in Chromium, where `d` is the document of the page in a frame of this width. Takes a
+/// picture if `REFDB_PICTURES` is set.
 fn browsed(folder: &Path, width: u32, dark: bool, script: &str) -> String {
     let page = fs::read_to_string(page(folder)).unwrap();
     let srcdoc = page.replace('&', "&amp;").replace('"', "&quot;");
@@ -176,7 +178,7 @@ fn browsed(folder: &Path, width: u32, dark: bool, script: &str) -> String {
     dom.split_once("<title>").unwrap().1.split_once("</title>").unwrap().0.to_owned()
 }
 
-/// `make test-long`, since Chromium is large. REFDB_PICTURES names a folder for pictures to look at.
+/// Runs in `make test-long`, because Chromium is large. `REFDB_PICTURES` names a folder for screenshots.
 #[test]
 #[ignore = "needs Chromium"]
 fn in_chromium_the_page_fits_a_phone_in_both_schemes() {

@@ -1,6 +1,6 @@
-//! The whole path on random histories with planted changes: real commits, builds and runs, from `bisect` to its report.
-//! Twenty histories of each kind by `make test-long`, one of some kinds by `make test`. The last two tests repeat the
-//! cases for which the lab was made.
+//! Tests `bisect` as a whole on random histories with planted changes: real commits, builds and runs, up to the
+//! report. `make test-long` runs twenty histories of each kind, and `make test` one of some kinds. The last two tests
+//! repeat the cases for which the lab was written.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod common;
@@ -13,13 +13,14 @@ use common::{
 };
 use refdb_testkit::{Git, rounds};
 
-/// The number of histories of each kind.
+/// Returns the number of histories of each kind.
 fn histories() -> u64 {
     rounds(1, 20) as u64
 }
 
-/// A program whose cost is in its build, with noise of at most `millionths`, the next of a sequence. It writes down
-/// the sequence's state outside of the folders of runs, so the whole test can be repeated. All numbers have ten digits.
+/// Returns a program whose cost is in its build, with noise of at most `millionths` from a pseudo-random sequence. The
+/// state of the sequence is kept outside of the folders of runs, so that the whole test is repeatable. All numbers
+/// have ten digits.
 fn noisy(millionths: u32) -> (Synthetic, String) {
     let planted = Synthetic::new("@COMMAND@", "judge = 'reported'");
     let state = planted.folder_of_luck().join("state");
@@ -38,11 +39,11 @@ fn noisy(millionths: u32) -> (Synthetic, String) {
     (planted, draw)
 }
 
-/// The noise of wall time, 3 % in both directions, and that of counted instructions.
+/// The noise of wall time, which is 3 % in both directions, and that of counted instructions.
 const WALL: u32 = 30_000;
 const COUNTED: u32 = 2_000;
 
-/// The files of commits that cost so much without and with the change.
+/// Returns the files of commits that cost `before` without the change, and `after` with it.
 fn costs(before: u32, after: u32) -> impl Fn(bool) -> Files {
     move |is_changed| Files::from([("cost", format!("{}\n", if is_changed { after } else { before }))])
 }
@@ -51,7 +52,7 @@ fn bisect(planted: &Synthetic, history: &History) -> String {
     planted.said("bisect", &format!("{},{}", history.good, history.bad), &[])
 }
 
-/// Whether the report names the planted commit, or a range with it among commits that do not build.
+/// Returns whether the report names the planted commit, or a range that contains it because commits do not build.
 fn names(said: &str, history: &History) -> bool {
     match said.split_once("the first bad commit is one of these ") {
         Some((before, range)) => before.contains("skipped: it does not build") && range.contains(&history.planted),
@@ -118,7 +119,7 @@ fn builds_that_fail_now_and_then_hide_no_commit_for_good() {
         let (planted, draw) = noisy(WALL);
         planted.build_more(&format!("{draw}test $(( state / 32768 % 4 )) -gt 0\n"));
         let history = make(&planted, seed, None, costs(2000, 2400));
-        // The ends must build; another call tries anew those that did not.
+        // Both ends must build; another call retries builds that failed.
         let revisions = format!("{},{}", history.good, history.bad);
         let tries = (0..5).map(|_| planted.lab("bisect", &revisions, &[])).find(|output| output.status.success());
         let said = String::from_utf8(tries.expect("one of five calls builds the ends").stdout).unwrap();
@@ -126,7 +127,7 @@ fn builds_that_fail_now_and_then_hide_no_commit_for_good() {
     }
 }
 
-/// The commit is no slower by itself: another program runs within the measured command, in the background.
+/// The commit is not slower by itself, but starts another program in the background of the measured command.
 #[test]
 fn an_artefact_of_background_maintenance_is_named_as_one() {
     let git = "#!/bin/sh\ncat refs/heads/* >packed-refs.lock\nrm refs/heads/*\nmv packed-refs.lock packed-refs\n";
@@ -152,7 +153,7 @@ fn an_artefact_of_background_maintenance_is_named_as_one() {
     }
 }
 
-/// By real wall time: a program that makes refs starts a thread for each from one commit on.
+/// By real wall time: from one commit on, a program that creates refs starts a thread for each.
 #[test]
 fn a_thread_started_for_each_ref_is_found_by_wall_time() {
     if rounds(0, 1) == 0 {
@@ -182,7 +183,7 @@ fn a_thread_started_for_each_ref_is_found_by_wall_time() {
     }
 }
 
-/// By real wall time and with real git: from one commit on a fetch also runs maintenance.
+/// By real wall time, with real git: from one commit on, a fetch also runs maintenance.
 #[test]
 fn packing_by_maintenance_within_a_fetch_is_found_by_wall_time_and_named() {
     if rounds(0, 1) == 0 {

@@ -1,4 +1,5 @@
-//! How often the lab is wrong, and how often it finds a difference: thousands of comparisons with made-up noise.
+//! Measures how often the lab is wrong, and how often it finds a difference, in thousands of comparisons with
+//! simulated noise.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 use refdb_lab::{
@@ -9,22 +10,22 @@ use refdb_lab::{
 };
 use refdb_testkit::rounds;
 
-/// What disturbs a run. Parts of its cost.
+/// The disturbances of a run, as fractions of its cost.
 #[derive(Clone, Copy)]
 struct Noise {
-    /// The usual deviation.
+    /// The standard deviation.
     usual: f64,
-    /// One run in twenty takes up to so much more.
+    /// The maximum by which one run in twenty is slower.
     outlier: f64,
-    /// Each run is dearer than the one before by this.
+    /// The amount by which each run is slower than the one before.
     drift: f64,
-    /// Every other run is dearer by this, on whichever side it falls.
+    /// The amount by which every other run is slower, regardless of its side.
     beat: f64,
 }
 
 const QUIET: Noise = Noise { usual: 0.02, outlier: 0.2, drift: 0.0, beat: 0.0 };
 const LOADED: Noise = Noise { usual: 0.05, outlier: 2.0, drift: 0.002, beat: 0.05 };
-/// Of counted instructions, repeated.
+/// The noise of counted instructions in repeated runs.
 const COUNTED: Noise = Noise { usual: 0.001, outlier: 0.004, drift: 0.0, beat: 0.0 };
 
 const RULES: Rules = Rules { rate: 0.01, tolerance: 0.01, pairs_max: 60, judge: Measure::Wall };
@@ -35,7 +36,7 @@ fn uniform(coin: &mut Coin) -> f64 {
 
 impl Noise {
     fn factor(self, slot: usize, coin: &mut Coin) -> f64 {
-        // The sum of twelve uniform numbers is near enough to a normal one, and cheap.
+        // The sum of twelve uniform numbers is a cheap and sufficient approximation of a normal one.
         let normal = (0..12).map(|_| uniform(coin)).sum::<f64>() - 6.0;
         let outlier = if uniform(coin) < 0.05 { self.outlier * uniform(coin) } else { 0.0 };
         let beat = if slot % 2 == 1 { self.beat } else { 0.0 };
@@ -43,7 +44,7 @@ impl Noise {
     }
 }
 
-/// All runs of one comparison of a side with another that costs `ratio` times as much.
+/// Returns all runs of a comparison of two sides, of which B costs `ratio` times as much as A.
 fn one(noise: Noise, ratio: f64, rules: &Rules, seed: u64) -> Comparison {
     let (mut coin, mut disturbance) = (Coin::new(seed), Coin::new(!seed));
     let mut slot = 0;
@@ -57,7 +58,7 @@ fn one(noise: Noise, ratio: f64, rules: &Rules, seed: u64) -> Comparison {
     compare(rules.judge, &mut coin, |known| referee.is_settled(known), |coin| pair(coin, &mut run)).unwrap()
 }
 
-/// How many of `trials` comparisons end with `verdict`.
+/// Returns how many of `trials` comparisons end with `verdict`.
 fn count(noise: Noise, ratio: f64, rules: &Rules, trials: u32, verdict: Verdict) -> u32 {
     let odds = rules.odds();
     let found = |trial: u32| compare::verdict(&one(noise, ratio, rules, u64::from(trial)).differences, &odds);
@@ -67,7 +68,7 @@ fn count(noise: Noise, ratio: f64, rules: &Rules, trials: u32, verdict: Verdict)
 #[test]
 fn of_equal_sides_no_more_are_told_apart_than_the_rate_allows() {
     for (name, noise) in [("quiet", QUIET), ("loaded", LOADED), ("counted", COUNTED)] {
-        // `make test-long` has enough of them to hold the upper bound against the rate.
+        // `make test-long` runs enough comparisons for the upper bound to stay below the rate.
         let trials = u32::try_from(rounds(10_000, 40_000)).unwrap();
         let alarms = trials - count(noise, 1.0, &RULES, trials, Verdict::CannotTell);
         let bound = upper_bound(alarms, trials);

@@ -1,5 +1,5 @@
-//! How often the lab is wrong on samples of a real machine, and how often it finds a planted difference.
-//! `tests/samples/` has the runs of one command, one after the other; docs/benchmarking.md says how they were taken.
+//! Measures how often the lab is wrong on samples of a real machine, and how often it finds a planted difference.
+//! `tests/samples/` contains consecutive runs of one command; docs/benchmarking.md says how they were recorded.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 use refdb_lab::{
@@ -10,23 +10,24 @@ use refdb_lab::{
 };
 use refdb_testkit::rounds;
 
-/// Microseconds of each run, in the order of time.
+/// The microseconds of each run, in chronological order.
 const QUIET: &str = include_str!("samples/quiet.txt");
 const BUSY: &str = include_str!("samples/busy.txt");
 const LOADED: &str = include_str!("samples/loaded.txt");
-/// Two runs at the same time in each line.
+/// Two simultaneous runs in each line.
 const TOGETHER: &str = include_str!("samples/together.txt");
-/// Instructions in user space.
+/// The instructions of each run in user space.
 const COUNTED: &str = include_str!("samples/counted.txt");
 
 const RULES: Rules = Rules { rate: 0.01, tolerance: 0.01, pairs_max: 60, judge: Measure::Wall };
 
-/// The numbers of a file of samples; lines that begin with `#` say what they are.
+/// Returns the numbers in a file of samples. Lines that begin with `#` are comments.
 fn numbers(text: &str) -> Vec<f64> {
     text.lines().filter(|line| !line.starts_with('#')).map(|line| line.parse().unwrap()).collect()
 }
 
-/// One comparison of stretches of real pairs. Of each the coin gives one run to B, which costs `ratio` times as much.
+/// Returns a comparison of consecutive pairs of real runs. The coin assigns one run of each pair to B, which costs
+/// `ratio` times as much.
 fn one(pairs: &[[f64; 2]], ratio: f64, pairs_max: usize, seed: u64) -> Comparison {
     let mut coin = Coin::new(seed);
     let mut slot = Coin::new(!seed).bits() as usize % pairs.len();
@@ -42,7 +43,7 @@ fn one(pairs: &[[f64; 2]], ratio: f64, pairs_max: usize, seed: u64) -> Compariso
     compare(RULES.judge, &mut coin, |known| referee.is_settled(known), both).unwrap()
 }
 
-/// The pairs of a file of samples: each line has both runs, or they are two that follow each other.
+/// Returns the pairs of a file of samples: both runs of each line, or two consecutive runs.
 fn pairs(text: &str) -> Vec<[f64; 2]> {
     let together = |line: &str| {
         let (a, b) = line.split_once(' ')?;
@@ -53,14 +54,14 @@ fn pairs(text: &str) -> Vec<[f64; 2]> {
         Some(pairs) => pairs,
         None => {
             let runs = numbers(text);
-            // From the first run on, and from the second on.
+            // Pairs that begin at the first run, and those that begin at the second.
             let each = runs.chunks_exact(2).chain(runs[1..].chunks_exact(2));
             each.map(|both| [both[0], both[1]]).collect()
         }
     }
 }
 
-/// How many of `trials` comparisons do not end with `wanted`, and the bound of that rate.
+/// Returns how many of `trials` comparisons do not end with `wanted`, and the upper bound of that rate.
 fn others(text: &str, ratio: f64, pairs_max: usize, trials: u32, wanted: Verdict) -> (u32, f64) {
     let pairs = pairs(text);
     let odds = Rules { pairs_max, ..RULES }.odds();
@@ -69,8 +70,8 @@ fn others(text: &str, ratio: f64, pairs_max: usize, trials: u32, wanted: Verdict
     (count, upper_bound(count, trials))
 }
 
-/// How many comparisons `make test` replays for a rate, where chance may add a little. `make test-long` replays enough
-/// to hold the upper bound against it.
+/// Returns the number of comparisons. `make test` replays fewer, so that chance may exceed the rate a little; `make
+/// test-long` replays enough for the upper bound to stay below it.
 fn trials() -> u32 {
     u32::try_from(rounds(10_000, 40_000)).unwrap()
 }
@@ -101,8 +102,8 @@ fn ten_percent_by_wall_and_two_by_instructions_are_found() {
     }
 }
 
-/// Beside much other work sixty runs a side in turn are too few for ten percent now and then. Then the lab cannot tell;
-/// it never says the contrary. More runs find it, or runs at the same time.
+/// Beside much other work, sixty runs of each side in turn are sometimes too few to detect ten per cent. The lab then
+/// reports that it cannot tell, and never the opposite. More runs detect it, and so do simultaneous runs.
 #[test]
 fn beside_much_other_work_ten_percent_take_more_runs_in_turn() {
     let (missed, bound) = others(LOADED, 1.1, 60, 1000, Verdict::Worse);

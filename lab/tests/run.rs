@@ -1,4 +1,4 @@
-//! `refdb-lab run` with real processes on small synthetic repositories.
+//! Tests `refdb-lab run` with real processes on small synthetic repositories.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod common;
@@ -9,10 +9,10 @@ use common::{Synthetic, files_named};
 use refdb_lab::scenario::Scenario;
 use refdb_testkit::Git;
 
-/// The command reports the cost that its revision holds.
+/// A command that reports the cost that its revision contains.
 const REPORT: &str = "cat \"$BUILD/cost\" >\"$COST\"";
 
-/// How the line of the verdict begins.
+/// The beginnings of the line with the verdict.
 const VERDICTS: [&str; 3] = ["worse: ", "better: ", "cannot tell: "];
 
 #[test]
@@ -48,7 +48,7 @@ fn ten_percent_more_is_worse_ten_percent_less_is_better_and_equal_costs_are_equa
     assert_eq!(planted.git(&["worktree", "list"]).lines().count(), 1, "no worktree stays");
 }
 
-/// Each command waits a second for the other one. By itself, as in turn, it waits in vain and reports 1.
+/// Each command waits a second for the other one. When they run in turn, it waits in vain and reports 1.
 #[test]
 fn side_by_side_both_runs_of_a_pair_happen_at_once_and_failures_have_their_side() {
     let meet = "me=$(cat \"$BUILD/cost\") other=$BUILD/../../here-$((3 - me)) tries=0\n: >\"$BUILD/../../here-$me\"\n\
@@ -82,7 +82,7 @@ fn each_combination_of_parameters_is_compared_by_itself() {
 
 #[test]
 fn every_run_starts_from_the_state_and_the_check_sees_its_end() {
-    // A run that met the last one's folder would fail at mkdir.
+    // A run that found the folder of the previous run would fail at mkdir.
     let more = "judge = 'reported'\nsetup = 'echo state >state'\nprepare = 'cp state prepared'\ncheck = 'test -d made'";
     let planted = Synthetic::new(&format!("mkdir made; cmp state prepared; {REPORT}"), more);
     planted.commit("cost", "10");
@@ -151,7 +151,7 @@ fn a_build_that_fails_once_is_tried_again() {
     assert!(planted.said("run", "HEAD~1,HEAD", &[]).contains("worse"));
 }
 
-/// The case that the lab was made for: the command is as quick as before, but more runs in it.
+/// The case for which the lab was written: the command is as fast as before, but another program runs in it.
 #[test]
 fn a_slowdown_by_another_process_is_shown_as_one() {
     let planted = Synthetic::new(
@@ -173,7 +173,7 @@ fn a_slowdown_by_another_process_is_shown_as_one() {
     assert!(same.contains("same work: as many programs, threads, bytes, syncs, files, refs and packs\n"), "{same}");
 }
 
-/// Real git packs refs in one revision only, started by another program of that revision alone.
+/// In one of the revisions, real git packs refs, started by another program that only this revision runs.
 #[test]
 fn packing_by_maintenance_is_named_with_the_refs_it_packed() {
     let git = Git::find().program().display().to_string();
@@ -200,7 +200,7 @@ fn packing_by_maintenance_is_named_with_the_refs_it_packed() {
     assert!(said.contains("  bytes written: 2 in HEAD~1, "), "{said}");
 }
 
-/// The shipped scenarios are for git's own sources. Here a Makefile takes the place of git's, and installs real git.
+/// The shipped scenarios build git from source. Here, a Makefile replaces git's own, and installs real git.
 #[test]
 fn the_shipped_scenarios_work_with_real_git() {
     let planted = Synthetic::new("true", "");

@@ -346,7 +346,7 @@ pub fn tell_existence(session: &Session, name: &BStr) -> Result<u8> {
         Err(refdb::Error::BrokenRef(broken)) => {
             let why = match broken.why {
                 LooseError::Unreadable(_) => broken.why.words(),
-                // It is a symbolic ref, whatever its target is.
+                // The ref is symbolic, whatever its target is.
                 LooseError::Target(_) => return Ok(0),
                 _ => "Invalid argument".into(),
             };

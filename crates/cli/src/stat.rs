@@ -48,8 +48,9 @@ struct Refs {
     dangling: u64,
     /// Annotated tags whose targets the store knows.
     peeled: u64,
-    /// Refs whose files are broken, which lists omit: the first of them with their faults.
+    /// The number of refs whose files are broken, which listings omit.
     broken: u64,
+    /// The first [`BROKEN_NAMED_MAX`] broken refs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     broken_refs: Vec<BrokenFile>,
     with_reflog: u64,
@@ -63,7 +64,7 @@ struct BrokenFile {
     why: String,
 }
 
-/// The greatest number of broken refs that are named.
+/// Maximum number of broken refs that are listed by name.
 const BROKEN_NAMED_MAX: usize = 100;
 
 /// Runs the command.
@@ -163,7 +164,7 @@ impl BrokenFile {
     }
 }
 
-/// Returns `refs/heads/` for `refs/heads/a/b`.
+/// Returns the first two components of a name: `refs/heads/` for `refs/heads/a/b`.
 fn prefix_of(name: &BStr) -> &str {
     let end = name.find_iter("/").nth(1).map_or(name.len(), |slash| slash + 1);
     name[..end].to_str().unwrap_or("(not UTF-8)")

@@ -1,4 +1,4 @@
-//! Tags what HEAD leads to, and lists all refs, in loose refs as in reftables: `first_steps GIT_DIR TAG`.
+//! Tags the commit of HEAD and lists all refs, in either storage format: `first_steps GIT_DIR TAG`.
 
 use gix_refdb::{
     ReferenceExt, Store,
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Makes the tag, unless it is there already; another tag of that name is an error. Returns a line for each ref.
+/// Creates the tag if it does not exist; another tag of that name is an error. Returns a line for each ref.
 pub fn run(git_dir: &Path, tag: &str) -> Result<Vec<String>, Box<dyn Error>> {
     let refs = Store::at(git_dir)?;
     let id = refs.find("HEAD")?.follow_to_object(&refs)?;

@@ -1,19 +1,19 @@
-//! What a program like onefetch asks of a repository's refs, in either format: `summary .git`.
+//! Summarises the refs of a repository as a program like onefetch does, in either storage format: `summary .git`.
 
 use gix_object::{CommitRefIter, Find, Kind};
 use gix_refdb::{ReferenceExt, Store};
 use std::{error::Error, path::Path};
 
-/// What it found.
+/// The summary of a repository.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The branch that is checked out; the object, if none is.
+    /// The branch that is checked out, or the object if HEAD is detached.
     pub head: String,
-    /// Remote-tracking branches, without `origin/HEAD` and its like.
+    /// The number of remote-tracking branches, without symbolic ones such as `origin/HEAD`.
     pub branches: usize,
-    /// Tags.
+    /// The number of tags.
     pub tags: usize,
-    /// The tag whose commit is the newest.
+    /// The tag with the newest commit.
     pub version: Option<String>,
 }
 
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Asks the repository in this folder.
+/// Summarises the repository in this folder.
 pub fn run(git_dir: &Path) -> Result<Summary, Box<dyn Error>> {
     let refs = Store::at(git_dir)?;
     let objects = gix_odb::at(refs.refdb().repository().common_dir().join("objects"), refs.object_hash())?;

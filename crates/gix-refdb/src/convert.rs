@@ -1,4 +1,4 @@
-//! refdb's values as gix-ref's, and the reverse.
+//! Converts values between refdb and gix-ref.
 
 use crate::{Error, Result};
 use bstr::{BStr, BString, ByteSlice};
@@ -20,7 +20,8 @@ pub(crate) fn name_for_gix(name: &BStr) -> Result<FullName> {
     FullName::try_from(name).map_err(|source| Error::StoredName { name: name.to_owned(), source })
 }
 
-/// gix-ref's rules for names allow no name that is unsafe as a path. Refdb checks the rest when it is written.
+/// Converts a name. The rules of gix-ref already exclude names that would be unsafe as paths; refdb checks the rest
+/// when the name is written.
 pub(crate) fn name_for_refdb(name: &FullNameRef) -> Result<RefName> {
     let bad = || refdb::Misuse::BadName(name.as_bstr().to_owned());
     Ok(RefName::new_safe(name.as_bstr().to_vec()).ok_or_else(bad).map_err(refdb::Error::from)?)

@@ -16,14 +16,15 @@ use gix_ref::{
 use refdb::{Edit, Ident, LogOptions, Precondition, RejectionReason, Snapshot, TargetView, TransactionOptions};
 use std::fmt;
 
-/// Where a transaction begins: the store, and who commits.
+/// A transaction that has no edits yet: the store, and the committer for the reflogs.
 #[must_use = "it changes nothing before edits are prepared and committed"]
 pub struct Transaction<'s> {
     store: &'s Store,
     committer: Box<dyn Fn() -> refdb::Result<Ident> + 's>,
 }
 
-/// Edits whose refs are locked and whose expectations hold. Dropping it leaves all refs as they were.
+/// Edits that are ready to commit: their refs are locked, and their expectations hold. Dropping this value leaves all
+/// refs unchanged and releases the locks.
 #[derive(Debug)]
 #[must_use = "dropping it gives the edits up"]
 pub struct Prepared<'t> {
@@ -38,10 +39,19 @@ impl fmt::Debug for Transaction<'_> {
 }
 
 impl Store {
-    /// Makes all edits or none. Returns them as gix-ref does: symbolic refs followed, and the values that were there
-    /// filled in.
+    /// Prepares and commits the edits in one transaction. Returns them as gix-ref does: with symbolic refs followed,
+    /// and with the previous values filled in.
     ///
-    /// Without a committer, environment and configuration name one, as for git.
+    /// Without a committer, it is taken from the environment and the configuration, as in git. The call waits for the
+    /// locks of other processes as long as the configuration of the repository says.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Transaction::prepare`], after which no ref has changed, and those of [`Prepared::commit`].
+    ///
+    /// # Atomicity
+    ///
+    /// See [`Prepared::commit`].
     pub fn edit_references<'a>(
         &self,
         edits: impl IntoIterator<Item = RefEdit>,
@@ -50,7 +60,12 @@ impl Store {
         self.transaction(committer)?.prepare(edits)?.commit()
     }
 
-    /// For edits between whose preparation and commit the caller decides. See [`Store::edit_references`].
+    /// Begins a transaction whose edits are prepared and committed in separate calls, so that the caller can decide in
+    /// between. See [`Store::edit_references`] for the committer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Time`] if the time of the committer cannot be stored in a reflog.
     pub fn transaction<'a>(&self, committer: impl Into<Option<SignatureRef<'a>>>) -> Result<Transaction<'_>> {
         let given = committer.into().map(ident_for_refdb).transpose()?;
         let own = self.refdb().context().committer;
@@ -59,11 +74,19 @@ impl Store {
 }
 
 impl Transaction<'_> {
-    /// Locks the refs, checks what the edits expect, and stages the new values.
+    /// Locks the refs, checks what the edits expect, and stages the new values. On an error, no ref has changed and no
+    /// lock is held.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfDate`], [`Error::MustNotExist`] or [`Error::NotFound`] if a ref does not have the value that its
+    /// edit expects, [`Error::LogOnly`] or [`Error::DeletesNothing`] if an edit is not supported, [`Error::Depth`] if
+    /// symbolic refs form a circle, [`Error::StoredName`] if a symbolic ref leads to a name that gix-ref does not
+    /// allow, and [`Error::Refdb`] otherwise.
     pub fn prepare(&self, edits: impl IntoIterator<Item = RefEdit>) -> Result<Prepared<'_>> {
         let mut edits: Vec<RefEdit> = edits.into_iter().collect();
         let inner = self.locked(&edits).map_err(|error| self.in_words_of_gix(&edits, error))?;
-        // The refs are locked: the values read now are those that the commit will replace.
+        // Because the refs are locked, the values read now are those that the commit will replace.
         let checked = self.store.refdb().snapshot().map_err(Error::from).and_then(|now| check(&mut edits, &*now));
         match checked {
             Ok(()) => Ok(Prepared { inner, edits }),
@@ -76,7 +99,7 @@ impl Transaction<'_> {
 
     fn locked(&self, edits: &[RefEdit]) -> Result<refdb::Prepared<'_>> {
         let context = refdb::transaction::Context { committer: &*self.committer, ..self.store.refdb().context() };
-        // As in gix-ref, a ref whose file is no good may be replaced.
+        // As in gix-ref, a ref whose file is corrupt may be replaced.
         let options = TransactionOptions::new().allow_broken(true);
         let mut transaction = refdb::Transaction::new(context, options);
         for edit in edits {
@@ -85,7 +108,7 @@ impl Transaction<'_> {
         Ok(transaction.prepare()?)
     }
 
-    /// gix-ref's error where it has one, with the value that the ref holds now.
+    /// Converts a rejection to the error of gix-ref if it has one, with the current value of the ref.
     fn in_words_of_gix(&self, edits: &[RefEdit], error: Error) -> Error {
         let Error::Refdb(refdb::Error::Rejected(rejection)) = &error else { return error };
         let is_value = matches!(
@@ -113,18 +136,33 @@ impl Transaction<'_> {
 }
 
 impl Prepared<'_> {
-    /// The edits as they will happen.
+    /// Returns the edits as they will be committed: with symbolic refs followed, and with the previous values filled
+    /// in.
     pub fn edits(&self) -> &[RefEdit] {
         &self.edits
     }
 
-    /// Makes the new values visible and gives up the locks. Returns the edits.
+    /// Makes the new values visible and releases the locks. Returns the edits. Where refs are synced (`core.fsync`),
+    /// the new values are on stable storage when it returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refdb`] if the values cannot be written, or if all refs have changed but the hook could not be run.
+    ///
+    /// # Atomicity
+    ///
+    /// That of [`refdb::Prepared::commit`]: with the files backend, an I/O error, a kill or a loss of power during the
+    /// commit can leave some refs changed and others not.
     pub fn commit(self) -> Result<Vec<RefEdit>> {
         self.inner.commit()?;
         Ok(self.edits)
     }
 
-    /// Gives up the locks, leaves all refs as they were and tells the hook.
+    /// Leaves all refs unchanged, releases the locks, and runs the reference-transaction hook in the state `aborted`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refdb`] if the hook cannot be run.
     pub fn abort(self) -> Result<()> {
         Ok(self.inner.abort()?)
     }
@@ -148,7 +186,7 @@ fn edit_for_refdb(edit: &RefEdit) -> Result<Edit> {
     let (change, expected, log) = match change {
         Change::Update { log: LogChange { force_create_reflog, message, .. }, expected, new } => {
             let expected = match expected {
-                // gix-ref lets a ref pass that holds the new value already.
+                // gix-ref accepts a ref that already has the new value.
                 PreviousValue::MustNotExist => Precondition::ExistingMustMatch(target_for_refdb(new)?),
                 other => precondition(other)?,
             };
@@ -175,7 +213,8 @@ fn precondition(expected: &PreviousValue) -> Result<Precondition> {
 }
 
 /// Follows symbolic refs as gix-ref does, and compares the values of the refs with those that the edits expect. Refdb
-/// has checked that too, but unlike gix-ref it takes a symbolic ref for its object, as git does.
+/// has already compared them, but it compares the object to which a symbolic ref leads, as git does, where gix-ref
+/// compares the symbolic ref itself.
 fn check(edits: &mut Vec<RefEdit>, now: &dyn Snapshot) -> Result<()> {
     let given = edits.len();
     let mut unread = None;
@@ -202,7 +241,7 @@ fn check_one(edit: &mut RefEdit, now: &dyn Snapshot) -> Result<()> {
         Change::Update { expected, new, log } => (expected, Some(&*new), log.mode),
         Change::Delete { expected, log } => (expected, None, *log),
     };
-    // A symbolic ref that was followed is left as it is; the expected value concerns the last ref.
+    // A symbolic ref that was followed is not changed, and the expected value is that of the last ref.
     if mode == RefLog::AndReference {
         match expected {
             PreviousValue::MustNotExist if new != Some(&actual) => {
@@ -218,7 +257,7 @@ fn check_one(edit: &mut RefEdit, now: &dyn Snapshot) -> Result<()> {
     Ok(())
 }
 
-/// What the ref holds; nothing if its file is no good.
+/// Returns the value of the ref; `None` if it does not exist or its file is corrupt.
 fn value(now: &dyn Snapshot, name: &FullNameRef) -> Result<Option<Target>> {
     match now.get(name.as_bstr()) {
         Ok(target) => target.as_ref().map(|target| target_for_gix(TargetView::from(target))).transpose(),

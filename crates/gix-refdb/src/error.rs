@@ -5,40 +5,40 @@ use gix_ref::file::{
     transaction::prepare::{MustNotExist, ReferenceOutOfDate},
 };
 
-/// What the calls of this crate return.
+/// The result of a call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a call failed. Where gix-ref has a type for the reason, it is that type.
+/// The reason why a call failed. Where gix-ref has a type for the reason, that type is used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The given name is no refname.
+    /// The given name is not a valid refname.
     #[error(transparent)]
     Name(#[from] gix_ref::name::Error),
-    /// A name that is stored is no refname for gix-ref.
+    /// A name that is stored in the repository is not a valid refname for gix-ref.
     #[error("'{name}' is stored as a refname, but gitoxide allows no such name; refdb itself can read it")]
     StoredName {
         /// The name.
         name: BString,
-        /// Its fault.
+        /// The rule that the name breaks.
         source: gix_ref::name::Error,
     },
-    /// There is no such ref, or a symbolic ref leads to none.
+    /// The ref does not exist, or a symbolic ref leads to one that does not exist.
     #[error(transparent)]
     NotFound(NotFound),
     /// The ref has another value than the edit expects.
     #[error(transparent)]
     OutOfDate(ReferenceOutOfDate),
-    /// The ref exists with another value, and the edit expects that it does not exist.
+    /// The ref exists with a value other than the new one, although the edit expects that it does not exist.
     #[error(transparent)]
     MustNotExist(MustNotExist),
-    /// Symbolic refs lead on for more than four steps, or in a circle.
+    /// A chain of symbolic refs is longer than four steps, or circular.
     #[error("'{name}' leads through too many symbolic refs; point it at its object's ref")]
     Depth {
-        /// The ref where the chain began.
+        /// The ref at which the chain begins.
         name: BString,
     },
-    /// The object that a ref holds, or that its tag names, is not there.
+    /// The object to which a ref or its tag points does not exist.
     #[error("'{name}' cannot be peeled: there is no object {id}")]
     NoObject {
         /// The ref.
@@ -53,25 +53,25 @@ pub enum Error {
         name: BString,
         /// The object.
         id: ObjectId,
-        /// What the object database says.
+        /// The error of the object database.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The edit asks for a change of the reflog alone, which refdb does not make.
+    /// The edit would change only the reflog, which refdb does not support.
     #[error("'{name}': an edit of the reflog alone (RefLog::Only) is not supported; use RefLog::AndReference")]
     LogOnly {
         /// The ref.
         name: BString,
     },
-    /// A deletion expects that there is no ref.
+    /// A deletion expects that the ref does not exist.
     #[error("'{name}': a deletion cannot expect that there is no ref (PreviousValue::MustNotExist)")]
     DeletesNothing {
         /// The ref.
         name: BString,
     },
-    /// The committer's time is no time that a reflog can hold.
+    /// The committer's time cannot be stored in a reflog: it is not a number of seconds since 1970 with an offset.
     #[error("the committer's time '{0}' is not 'SECONDS +HHMM' since 1970")]
     Time(String),
-    /// Anything else that refdb says: a lock that is held, a name conflict, an object that is missing.
+    /// Any other error of refdb, such as a lock that another process holds, a name conflict or a missing object.
     #[error(transparent)]
     Refdb(#[from] refdb::Error),
 }

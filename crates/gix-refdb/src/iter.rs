@@ -7,12 +7,14 @@ use gix_ref::Reference;
 use refdb::{Cursor, Snapshot};
 use std::fmt;
 
-/// A state of the refs, from which iterators are made. In reftables it is a point in time.
+/// A state of the refs from which iterators are created. With reftables it is a snapshot of one point in time; with
+/// files, each ref is read when the iterator reaches it, so that two refs may be seen at different times.
 pub struct Platform {
     pub(crate) snapshot: Box<dyn Snapshot>,
 }
 
-/// References in order of name. A ref that cannot be read is an error among them; the others follow.
+/// An iterator over references in order of name. A ref that cannot be read yields an error, after which the iteration
+/// continues.
 #[must_use]
 pub struct Iter<'p> {
     cursor: Box<dyn Cursor + 'p>,
@@ -39,32 +41,56 @@ impl fmt::Debug for Iter<'_> {
 }
 
 impl Platform {
-    /// All refs below `refs/`.
+    /// Iterates over all refs below `refs/`.
+    ///
+    /// # Errors
+    ///
+    /// If the refs cannot be read.
     pub fn all(&self) -> Result<Iter<'_>> {
         self.below(b"refs/")
     }
 
-    /// The refs whose names begin with `prefix`: `refs/heads/`, or `refs/heads/feature-`.
+    /// Iterates over the refs whose names begin with `prefix`, such as `refs/heads/` or `refs/heads/feature-`.
+    ///
+    /// # Errors
+    ///
+    /// If the refs cannot be read.
     pub fn prefixed(&self, prefix: &RelativePath) -> Result<Iter<'_>> {
         self.below(prefix.as_ref())
     }
 
-    /// The tags.
+    /// Iterates over the tags.
+    ///
+    /// # Errors
+    ///
+    /// If the refs cannot be read.
     pub fn tags(&self) -> Result<Iter<'_>> {
         self.below(b"refs/tags/")
     }
 
-    /// The branches.
+    /// Iterates over the local branches.
+    ///
+    /// # Errors
+    ///
+    /// If the refs cannot be read.
     pub fn local_branches(&self) -> Result<Iter<'_>> {
         self.below(b"refs/heads/")
     }
 
-    /// The remote-tracking branches.
+    /// Iterates over the remote-tracking branches.
+    ///
+    /// # Errors
+    ///
+    /// If the refs cannot be read.
     pub fn remote_branches(&self) -> Result<Iter<'_>> {
         self.below(b"refs/remotes/")
     }
 
-    /// The root refs, `HEAD` and `ORIG_HEAD` for instance, as `git for-each-ref --include-root-refs` has them.
+    /// Iterates over the root refs, such as `HEAD` and `ORIG_HEAD`, like `git for-each-ref --include-root-refs`.
+    ///
+    /// # Errors
+    ///
+    /// If the refs cannot be read.
     pub fn pseudo(&self) -> Result<Iter<'_>> {
         Ok(Iter { cursor: self.snapshot.cursor(true)?, kept: Kept::Root, ended: false })
     }
@@ -77,8 +103,8 @@ impl Platform {
 }
 
 impl Kept {
-    /// Root refs come before all others, and those with one prefix stand together. So the first one that is not kept
-    /// ends the list.
+    /// Returns whether a name belongs to the list. Root refs sort before all others, and refs with a common prefix are
+    /// adjacent, so the first name that does not belong to the list ends it.
     fn has(&self, name: &[u8]) -> bool {
         match self {
             Kept::Prefix(prefix) => name.starts_with(prefix),

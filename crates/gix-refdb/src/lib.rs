@@ -14,7 +14,7 @@ mod store;
 
 /// The types of refs, names and edits.
 pub use gix_ref;
-/// The engine, whose [`Store`](refdb::Store) is below each [`Store`] of this crate.
+/// The engine. Each [`Store`] of this crate wraps a [`refdb::Store`].
 pub use refdb;
 
 pub use bstr;

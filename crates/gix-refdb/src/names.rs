@@ -3,7 +3,7 @@
 use bstr::{BStr, BString, ByteSlice};
 use gix_ref::PartialNameRef;
 
-/// The full names to try, first match wins: `main` may be `refs/tags/main` or `refs/heads/main`.
+/// Returns the full names to try, in order of priority: `main` may be `refs/tags/main` or `refs/heads/main`.
 pub(crate) fn candidates(partial: &PartialNameRef) -> Vec<BString> {
     let name = partial.as_bstr();
     let full = [&b"refs/"[..], b"main-worktree/", b"worktrees/"].iter().any(|prefix| name.starts_with(prefix));

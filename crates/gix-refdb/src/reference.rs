@@ -7,22 +7,44 @@ use gix_object::{Find, Kind, TagRefIter};
 use gix_ref::{Reference, Target, file::find::NotFound};
 use refdb::{Snapshot, TargetView};
 
-/// Symbolic refs that may follow one another: one more than the steps between them. The limit is git's and gix-ref's.
+/// Maximum number of refs in a chain of symbolic refs, which is one more than the number of steps between them. Git
+/// and gix-ref have the same limit.
 const CHAIN_MAX: usize = 5;
 
-/// What `gix_ref::file::ReferenceExt` does with a file store, with this one.
+/// Follows and peels references with a [`Store`], like `gix_ref::file::ReferenceExt` with a file store.
 pub trait ReferenceExt {
-    /// The ref that a symbolic ref leads to, one step on; `None` if this ref is not symbolic.
+    /// Returns the ref to which this symbolic ref points, one step further; `None` if this ref is not symbolic.
+    ///
+    /// # Errors
+    ///
+    /// The inner result is [`Error::NotFound`] if the target does not exist, and an error if it cannot be read or its
+    /// name is not valid for gix-ref.
     fn follow(&self, store: &Store) -> Option<Result<Reference>>;
 
-    /// Becomes the ref at the end of the chain of symbolic refs. Returns the object that it holds.
+    /// Replaces this reference by the one at the end of its chain of symbolic refs. Returns the object to which that
+    /// one points.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] if the chain leads to a ref that does not exist, [`Error::Depth`] if it is longer than four
+    /// steps or circular, and an error if a ref cannot be read.
     fn follow_to_object(&mut self, store: &Store) -> Result<ObjectId>;
 
-    /// As [`follow_to_object`](ReferenceExt::follow_to_object); then follows annotated tags, and remembers in
-    /// [`Reference::peeled`] the object that they lead to.
+    /// Follows symbolic refs and then annotated tags, and returns the object to which they lead. Symbolic refs are
+    /// followed as by [`follow_to_object`](ReferenceExt::follow_to_object), and the peeled object is stored in
+    /// [`Reference::peeled`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of `follow_to_object`, [`Error::NoObject`] if an object does not exist, and [`Error::Object`] if one
+    /// cannot be read.
     fn peel_to_id(&mut self, store: &Store, objects: &dyn Find) -> Result<ObjectId>;
 
-    /// Whether the ref has a reflog.
+    /// Returns whether the ref has a reflog, which may be empty.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read.
     fn log_exists(&self, store: &Store) -> Result<bool>;
 }
 
@@ -65,7 +87,7 @@ impl ReferenceExt for Reference {
     }
 }
 
-/// The object behind annotated tags. `name` is for messages.
+/// Follows annotated tags from `id` to the object that they finally tag. `name` is for error messages.
 fn follow_tags(name: &BStr, mut id: ObjectId, objects: &dyn Find) -> Result<ObjectId> {
     let mut buffer = Vec::new();
     loop {
@@ -79,7 +101,7 @@ fn follow_tags(name: &BStr, mut id: ObjectId, objects: &dyn Find) -> Result<Obje
     }
 }
 
-/// The ref that the symbolic ref `from` names.
+/// Returns the ref that the symbolic ref `from` names.
 fn step(from: &Reference, snapshot: &dyn Snapshot) -> Result<Reference> {
     let name = from.target.try_name().expect("the caller has a symbolic ref").to_owned();
     match snapshot.get(name.as_bstr())? {

@@ -10,7 +10,8 @@ use gix_ref::{FullNameRef, PartialNameRef, Reference, file::find::NotFound};
 use refdb::{HashKind, Snapshot, TargetView};
 use std::{ops::ControlFlow, path::Path};
 
-/// A repository's refs, in whichever format they are. It caches none: every call looks at the disk again.
+/// The refs of a repository, in either storage format. Nothing is cached: every call reads from disk, and blocks while
+/// it does.
 #[derive(Debug)]
 pub struct Store {
     inner: refdb::Store,
@@ -23,20 +24,25 @@ impl From<refdb::Store> for Store {
 }
 
 impl Store {
-    /// Opens the refs of the repository in this very folder: gix's `Repository::git_dir()`.
+    /// Opens the refs of the repository in exactly this folder, which is `Repository::git_dir()` in gix.
     ///
-    /// As in git, the folder must belong to this user or be named in `safe.directory`. For other ways to open it, see
-    /// [`refdb::StoreBuilder`] and `Store::from`.
+    /// As in git, the folder must belong to the current user or be named in `safe.directory`. For other ways to open a
+    /// repository, see [`refdb::StoreBuilder`] and `Store::from`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refdb`] if the folder is not a repository, is not trusted, has an unsupported format, or cannot be
+    /// read.
     pub fn at(git_dir: impl AsRef<Path>) -> Result<Self> {
         Ok(refdb::Store::open(git_dir)?.into())
     }
 
-    /// The store below.
+    /// Returns the wrapped store.
     pub fn refdb(&self) -> &refdb::Store {
         &self.inner
     }
 
-    /// The kind of all object ids.
+    /// Returns the hash function of the object ids.
     pub fn object_hash(&self) -> Kind {
         match self.inner.hash() {
             HashKind::Sha1 => Kind::Sha1,
@@ -44,7 +50,13 @@ impl Store {
         }
     }
 
-    /// The ref that a full or partial name stands for; `None` if there is none. Symbolic refs are not followed.
+    /// Returns the ref for which a full or partial name stands; `None` if there is none. Symbolic refs are not
+    /// followed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Name`] if the name is not valid, [`Error::StoredName`] if gix-ref does not allow the name that is
+    /// found, and [`Error::Refdb`] if the refs cannot be read.
     pub fn try_find<'a, Name, E>(&self, partial: Name) -> Result<Option<Reference>>
     where
         Name: TryInto<&'a PartialNameRef, Error = E>,
@@ -54,7 +66,11 @@ impl Store {
         find_in(&*self.inner.snapshot()?, partial)
     }
 
-    /// As [`try_find`](Store::try_find), but a ref that is not there is an error.
+    /// Returns the ref for which a full or partial name stands. Symbolic refs are not followed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] if there is no such ref, and the errors of [`try_find`](Store::try_find).
     pub fn find<'a, Name, E>(&self, partial: Name) -> Result<Reference>
     where
         Name: TryInto<&'a PartialNameRef, Error = E>,
@@ -65,17 +81,30 @@ impl Store {
         find_in(&*self.inner.snapshot()?, partial)?.ok_or_else(missing)
     }
 
-    /// The present state, for lists.
+    /// Returns the current state of the refs, which can be iterated.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refdb`] if the refs cannot be read.
     pub fn iter(&self) -> Result<Platform> {
         Ok(Platform { snapshot: self.inner.snapshot()? })
     }
 
-    /// Whether the ref has a reflog, be it empty.
+    /// Returns whether the ref has a reflog, which may be empty.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refdb`] if the refs cannot be read.
     pub fn reflog_exists(&self, name: &FullNameRef) -> Result<bool> {
         Ok(self.inner.snapshot()?.has_log(name.as_bstr())?)
     }
 
-    /// The entries of a ref's reflog, newest first; `None` if it has none.
+    /// Returns the entries of a ref's reflog, newest first; `None` if the ref has no reflog. All entries are held in
+    /// memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refdb`] if the reflog cannot be read.
     pub fn reflog_rev(&self, name: &FullNameRef) -> Result<Option<Vec<gix_ref::log::Line>>> {
         let mut lines = Vec::new();
         let exists = self.inner.snapshot()?.log(name.as_bstr(), &mut |entry| {

@@ -1,4 +1,4 @@
-//! What this crate does where gix-ref has no file store to compare with, or does it otherwise.
+//! The behaviour of this crate where gix-ref has no file store to compare with, or where it differs on purpose.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 #![allow(dead_code, unreachable_pub, reason = "the example is a program of its own")]
@@ -221,7 +221,7 @@ fn an_edit_replaced_a_hook_as_if_it_were_a_broken_ref() {
         }
         for name in kept {
             let outcome = store.edit_references([update(name, id)], None);
-            // In reftables `foo/bar` is a ref beside the file.
+            // With reftables, `foo/bar` is a ref that can exist beside the file of that name.
             assert!(outcome.is_err() || (repo.format() == RefFormat::Reftable && name == "foo/bar"), "{name}");
             assert_eq!(std::fs::read(repo.git_dir().join(name)).unwrap(), b"kept\n", "{name}");
         }

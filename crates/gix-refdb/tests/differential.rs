@@ -1,5 +1,5 @@
-//! Random edits on gix-ref's own file store and on this crate. The results and the refs are the same, also for real
-//! git.
+//! Applies random edits to gix-ref's own file store and to this crate. The results and the refs must be the same, and
+//! so must the refs that real git sees.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
@@ -12,10 +12,10 @@ use gix_ref::{
 use gix_refdb::{Error, ReferenceExt, Store};
 use refdb_testkit::{RefFormat, Repo, Rng};
 
-// Left out on purpose are edits that gix-ref lets pass and refdb refuses, as git does. They have missing objects, or
-// `a` beside `a/b`. Left out too is HEAD's reflog, which git continues when its branch moves and gix-ref does not. The
-// rest are HEAD beside other edits, and deletions through a symbolic ref that expect a value. Gix-ref refuses all such
-// deletions.
+// Some edits are left out on purpose. gix-ref accepts edits with missing objects, or with `a` beside `a/b`, which
+// refdb refuses as git does. When a branch moves, git continues the reflog of HEAD, and gix-ref does not. HEAD beside
+// other edits is left out, and so are deletions through a symbolic ref that expect a value, all of which gix-ref
+// refuses.
 const DIRECT: [&str; 7] = [
     "refs/heads/a",
     "refs/heads/c/d",
@@ -85,7 +85,7 @@ impl Sides {
                 None => PreviousValue::MustExistAndMatch(self.value(rng, name, false)),
             },
         };
-        // Without HEAD, git knows no repository.
+        // Git does not recognise a repository without HEAD.
         let head = || self.gix.try_find("HEAD").unwrap().is_some_and(|head| head.target.try_name().is_some());
         let may_go = name != "HEAD" || deref && head();
         if rng.one_in(4) && expected != PreviousValue::MustNotExist && may_go {

@@ -23,9 +23,9 @@ impl<const LEN: usize> Lent<LEN> {
     /// The content of the buffer.
     pub(crate) fn bytes(&mut self) -> Result<&mut [u8], Failure> {
         let start = NonNull::new(self.0 as *mut u8).ok_or(Failure::Malformed("no buffer"))?;
-        // SAFETY: `Exchange.java` and `LookupBuffer.java` pass a result of `address_of`, which made sure of the length.
-        // Java has initialised the buffer, and no other thread has it. They keep it alive until the call returns, and
-        // no borrow of the call's argument is longer than that.
+        // SAFETY: `Exchange.java` and `LookupBuffer.java` pass a result of `address_of`, which has verified the
+        // length. Java has initialised the buffer, and no other thread uses it. Both classes keep the buffer alive
+        // until the call returns, and no borrow of the argument of the call lasts longer.
         Ok(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), LEN) })
     }
 }

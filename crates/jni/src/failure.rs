@@ -164,7 +164,7 @@ impl<T: Default> ErrorPolicy<T, Failure> for Throw {
             _ => "no reason given",
         };
         let message = format!("a bug in refdb's engine: {what}; please report it with the log around this");
-        // Dropping the payload of a panic may panic again, so that it is leaked.
+        // Dropping the payload of a panic may panic again, so the payload is leaked.
         std::mem::forget(payload);
         // The panic is reported in place of an exception that was pending before.
         env.exception_clear();

@@ -1,4 +1,4 @@
-//! What a cache promises to one user, on a real disk.
+//! The promises of a cache to a single user, on a real disk.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn value_of(cache: &Cache, key: &[u8]) -> Option<Vec<u8>> {
     cache.get(key).map(|found| found.value)
 }
 
-/// Bytes of all segments. The worker may delete and make some meanwhile.
+/// Returns the total size of all segments in bytes. The worker may delete and create segments at the same time.
 fn seg_bytes(dir: &Path) -> u64 {
     let files = std::fs::read_dir(dir).expect("it is there").filter_map(Result::ok);
     let segments = files.filter(|file| file.path().extension().is_some_and(|ext| ext == "seg"));
@@ -124,7 +124,7 @@ fn the_limit_holds_while_twice_as_much_is_put_and_what_is_read_stays() {
         }
     }
     let stats = cache.stats();
-    // A segment that was deleted and its successor may both have been counted.
+    // A deleted segment and its successor may both have been counted.
     assert!(largest <= limit + limit / 64, "{largest}");
     assert!(stats.evicted > 10_000 && stats.corrupt == 0, "{stats:?}");
     assert_eq!(stats.refused, 0, "{stats:?}");
@@ -146,13 +146,13 @@ fn overwriting_lets_the_files_grow_to_half_of_the_limit() {
             assert!(cache.stats().compacted == 0 && seg_bytes(dir.path()) > 16 * MIB, "there is room for more");
         }
     }
-    // Beside the segments in flight.
+    // The rest are segments that are being written or compacted.
     let is_half = || seg_bytes(dir.path()) <= 32 * MIB + 3 * MIB;
     eventually(is_half, || format!("{} bytes: {:?}", seg_bytes(dir.path()), cache.stats()));
     for i in 0..5_000u32 {
         assert_eq!(value_of(&cache, &i.to_le_bytes()), Some(vec![19; 600]), "{i}");
     }
-    // Every third entry is dead, and so no segment is wholly.
+    // Every third entry is dead, so no segment is entirely dead.
     for i in (0..5_000u32).step_by(3) {
         cache.remove(&i.to_le_bytes()).unwrap();
     }
@@ -160,8 +160,8 @@ fn overwriting_lets_the_files_grow_to_half_of_the_limit() {
     let before = cache.stats().compacted;
     cache.compact().unwrap();
     assert!(cache.stats().compacted - before > 1000, "{before} before: {:?}", cache.stats());
-    // Two thirds live. A tenth of each segment may be dead. Where the removals' marks are decides how many of them
-    // stay.
+    // Two thirds of the entries are live, a tenth of each segment may be dead, and some tombstones remain, depending
+    // on where they are.
     assert!(seg_bytes(dir.path()) < payload * 9 / 10, "{} bytes of {payload}", seg_bytes(dir.path()));
     drop(cache);
     let cache = open(dir.path(), 64 * MIB);
@@ -190,7 +190,8 @@ fn a_cleared_cache_is_empty_and_stays_so() {
     assert_eq!(value_of(&cache, b"new").unwrap(), b"value");
 }
 
-/// A cleared cache is one segment that has a header only. So may the last one be where a process was killed.
+/// A cleared cache is a single segment that consists of a header. The last segment may look like that after a process
+/// was killed.
 #[test]
 fn a_segment_without_records_takes_nothing_along_and_is_no_harm() {
     const HEADER: u64 = 64;
@@ -335,7 +336,7 @@ fn an_encrypted_cache_tells_nothing_and_opens_with_its_key_only() {
 #[test]
 fn a_cache_opens_in_a_folder_that_is_named_from_here() {
     let dir = tempfile::tempdir().unwrap();
-    // The other tests use whole paths.
+    // The other tests use absolute paths.
     std::env::set_current_dir(dir.path()).unwrap();
     let cache = Cache::open("cache", Options::new(MIB)).unwrap();
     put_one(&cache);

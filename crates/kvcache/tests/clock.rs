@@ -26,7 +26,7 @@ fn aging(dir: &Path) -> (Cache, Arc<AtomicU64>) {
     aging_at(dir, START_MS)
 }
 
-/// The same at another time.
+/// Opens the cache with a clock that shows `now_ms`.
 fn aging_at(dir: &Path, now_ms: u64) -> (Cache, Arc<AtomicU64>) {
     let now = Arc::new(AtomicU64::new(now_ms));
     let clock = now.clone();

@@ -115,7 +115,7 @@ fn a_removed_value_stays_so_where_the_folder_was_away_when_its_segment_was_to_go
     }
 }
 
-/// They were called durable in a file that had no name any more.
+/// Such writes were once reported as durable, although the file no longer had a name.
 #[test]
 fn a_durable_write_to_a_folder_that_was_deleted_is_refused() {
     let temp = tempfile::tempdir().unwrap();

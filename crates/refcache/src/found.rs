@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 pub struct Found {
     /// The ref's value. A symbolic ref is not followed.
     pub target: Target,
-    /// What is recorded of the object that an annotated tag leads to.
+    /// The peeled object of an annotated tag, as far as it is recorded with the ref.
     pub peeled: Peeled,
-    /// Where it is kept.
+    /// Where the value is stored.
     pub storage: Storage,
     /// The update index of the transaction that wrote it; 0 where the format has none.
     pub update_index: u64,
@@ -44,7 +44,7 @@ impl Found {
         Found { target, peeled: Peeled::Unknown, storage: Storage::Loose, update_index: 0 }
     }
 
-    /// A ref of another worktree, or a pseudo-ref such as `FETCH_HEAD`, which is read each time.
+    /// Returns a ref of another worktree, or a pseudo-ref such as `FETCH_HEAD`, which is read from disk each time.
     pub(crate) fn of_other_place(target: Target) -> Self {
         Self::loose(target)
     }

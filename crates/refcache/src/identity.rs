@@ -131,7 +131,7 @@ mod tests {
         std::fs::write(folder.join("new"), "[core]\n").unwrap();
         std::fs::rename(folder.join("new"), folder.join("config")).unwrap();
         assert_eq!(identity.check(&fs).unwrap(), Verdict::Same);
-        // Of the same length, in place, and maybe within one tick of the clock.
+        // The new content has the same length and is written in place, maybe within the same tick of the clock.
         std::fs::write(folder.join("config"), "[eroc]\n").unwrap();
         assert_eq!(identity.check(&fs).unwrap(), Verdict::Changed);
         std::fs::write(folder.join("config"), "[core]\n").unwrap();

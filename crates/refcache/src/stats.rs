@@ -53,7 +53,7 @@ pub struct Stats {
 /// What all views of a process hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Holdings {
-    /// Views that somebody holds.
+    /// Views that are in use.
     pub views: u64,
     /// Views that have files open.
     pub open_views: u64,
@@ -69,7 +69,7 @@ pub struct Holdings {
     pub bytes_max: u64,
     /// How often loose refs were moved to packed-refs in the background.
     pub background_packs: u64,
-    /// How often that failed. It is retried after a pause.
+    /// How often packing loose refs in the background failed. It is retried after a pause.
     pub failed_background_packs: u64,
 }
 

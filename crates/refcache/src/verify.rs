@@ -5,7 +5,7 @@ use bstr::{BString, ByteSlice};
 use refdb::{BrokenRef, Store, Target, files::FilesBackend};
 use std::{cmp::Ordering, collections::BTreeSet};
 
-/// A ref for which a view was wrong, also when it was looked at again.
+/// A ref for which a view was wrong even when it was compared again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
     /// The full name of the ref.
@@ -27,15 +27,19 @@ pub struct Report {
     pub broken: Vec<BrokenRef>,
 }
 
-/// How often a ref that others keep changing is compared before the view counts as wrong about it.
+/// Maximum number of comparisons of a ref that others keep changing, before the view counts as wrong about it.
 const LOOKS_MAX: usize = 5;
 
-/// So much of packed-refs is in memory for the disk's side while both are walked through.
+/// Maximum number of bytes of packed-refs that the side of the disk holds in memory during the walk.
 const DISK_BYTES: usize = 1 << 20;
 
 impl View {
-    /// Compares the view with the disk, without stopping readers or writers. Reads all refs from disk, with little
-    /// memory.
+    /// Compares the view with the disk, without stopping readers or writers. It reads all refs from the disk, and
+    /// holds about 1 MiB of packed-refs in memory at a time.
+    ///
+    /// # Errors
+    ///
+    /// If the refs cannot be read. Broken refs are part of the report.
     pub fn verify(&self) -> Result<Report> {
         let report = verify(self)?;
         count(&self.counters().verifications, 1);
@@ -44,12 +48,13 @@ impl View {
     }
 }
 
-/// Looks at the names for which memory may be wrong. Then walks the view's listing and the disk's side by side. It
-/// looks again at the names on which they differ, since another process may have changed them meanwhile.
+/// Compares first the names for which the cached values may be wrong, and then walks the listing of the view and that
+/// of the disk side by side. Names on which they differ are compared again, since another process may have changed
+/// them in the meantime.
 fn verify(view: &View) -> Result<Report> {
     let disk = view.disk()?;
     let mut report = Report::default();
-    // First, since a listing looks at the disk and learns.
+    // These come first, because a listing reads from disk and updates the cache.
     for name in view.questionable(&disk)? {
         report.differences.extend(look_again(view, &disk, name)?);
     }
@@ -60,14 +65,14 @@ fn verify(view: &View) -> Result<Report> {
     Ok(report)
 }
 
-/// The names on which the view's listing and the disk's differ. Counts those that were compared, and takes down what
-/// the disk has broken.
+/// Returns the names on which the listing of the view and that of the disk differ. Counts the names that were
+/// compared, and adds the refs that are broken on disk to `report`.
 fn walk(view: &View, disk: &Store, report: &mut Report) -> Result<BTreeSet<BString>> {
     let mut doubtful = BTreeSet::new();
     let snapshot = disk.snapshot()?;
     let mut listing = view.list(&crate::ListOptions { root_refs: true, ..Default::default() })?;
     let mut ours = listing.next()?;
-    // No name before this is still to be compared.
+    // All names before this one have been compared.
     let mut from = BString::default();
     'from: loop {
         let mut cursor = snapshot.cursor(true)?;
@@ -116,7 +121,7 @@ fn walk(view: &View, disk: &Store, report: &mut Report) -> Result<BTreeSet<BStri
     }
 }
 
-/// Compares one ref again. The view is wrong if its value was on disk neither before nor after it was asked.
+/// Compares one ref again. The view is wrong if its value was on disk neither before nor after the view was asked.
 fn look_again(view: &View, disk: &Store, name: BString) -> Result<Option<Difference>> {
     let on_disk = || match disk.get(name.as_ref()) {
         Err(refdb::Error::BrokenRef(_)) => Ok(None),
@@ -125,7 +130,7 @@ fn look_again(view: &View, disk: &Store, name: BString) -> Result<Option<Differe
     let mut last = None;
     for _ in 0..LOOKS_MAX {
         let steps = view.batch_steps(name.as_ref());
-        // Whether it is broken, and if not, what it holds.
+        // The value on disk; `None` if the ref is broken.
         let before = on_disk()?;
         let ours = match view.get(name.as_ref()) {
             Err(error) if error.broken_ref().is_some() => None,
@@ -135,7 +140,7 @@ fn look_again(view: &View, disk: &Store, name: BString) -> Result<Option<Differe
         if ours == before || ours == after {
             return Ok(None);
         }
-        // The disk shows a batch in part, and the view does not.
+        // A batch was in progress, of which the disk shows a part and the view shows nothing.
         if steps.is_none() || view.batch_steps(name.as_ref()) != steps {
             continue;
         }
@@ -170,11 +175,11 @@ mod tests {
         let disk = view.disk().unwrap();
         let mut report = Report::default();
         assert_eq!(walk(&view, &disk, &mut report).unwrap(), BTreeSet::new());
-        // HEAD's branch is not born, but HEAD is there.
+        // The listing includes HEAD, although its branch is unborn.
         assert_eq!(report.refs, REFS as u64 + 1);
         let held = disk.backend_as::<FilesBackend>().unwrap().loaded_bytes();
         assert!(held < 2 * DISK_BYTES && text.len() > 3 * DISK_BYTES, "{held} of {} bytes", text.len());
-        // Pages that are in memory say something else than the disk.
+        // The pages in memory now differ from the disk.
         for at in 0..REFS {
             assert!(view.get(format!("refs/changes/{at:06}/meta").as_str().into()).unwrap().is_some());
         }

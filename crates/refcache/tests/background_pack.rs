@@ -308,7 +308,7 @@ fn where_it_is_auto_small_batches_are_loose_unless_git_may_pack_by_itself() {
     assert_eq!((told(&view), view.unreported()), (None, 0));
     write(&view, 0, 0, ids[0]);
     assert_eq!(loose(repo.git_dir()), 0);
-    // It is not said again of each repository.
+    // This is not reported again for each repository.
     drop(view);
     assert_eq!(told(&open(&views, &[AUTO, NO[0]])), None);
 

@@ -107,7 +107,8 @@ fn a_packed_refs_changed_in_place_is_read_again() {
     let view = open(&repo);
     let ids = repo.commits(3);
     assert_eq!(direct(&view, &all[0]), Some(ids[0]));
-    // Of the same length, in the same inode, and at once. Only the recent time stamp tells that it may lie.
+    // The new content has the same length and is written immediately to the same inode, so that only the recent
+    // timestamp says that the file may have changed.
     let path = repo.git_dir().join("packed-refs");
     let changed = String::from_utf8(fs::read(&path).unwrap()).unwrap();
     let changed = changed.replacen(&ids[0].to_string(), &ids[2].to_string(), 1);

@@ -1,4 +1,5 @@
-//! The disk has no room. Alone in its process, since the limit that plays this holds for all of it.
+//! Behaviour on a full disk. This test has a process of its own, because the resource limit that simulates the full
+//! disk applies to the whole process.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -33,7 +34,7 @@ fn a_batch_that_finds_no_room_has_the_few_loose_refs_folded() {
     let views = Views::new(&ViewsSettings::default());
     let view = views.open(repo.git_dir(), &settings).unwrap();
     (0..5).for_each(|at| write(&view, at, id).unwrap());
-    // A write beyond the limit shall fail, and not end the process.
+    // A write beyond the limit must fail, but not end the process.
     refdb_vfs::interrupt::catch_signals().unwrap();
     let limit = getrlimit(Resource::Fsize);
     let until = Instant::now() + Duration::from_secs(60);

@@ -53,7 +53,7 @@ impl<T> Precondition<T> {
         }
     }
 
-    /// The same condition with its value kept in another way.
+    /// Converts the value of the condition to another type.
     pub(crate) fn try_map<U>(&self, convert: impl FnOnce(&T) -> Result<U>) -> Result<Precondition<U>> {
         Ok(match self {
             Precondition::Any => Precondition::Any,

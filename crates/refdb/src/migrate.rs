@@ -1,11 +1,14 @@
-//! Brings a repository's refs into the other format, beside writers, so that a crash loses nothing (decision 0074).
+//! Migrates the refs of a repository to the other format while writers continue, such that a crash loses nothing
+//! (decision 0074).
 //!
-//! Read in the order of the modules, which is that of the work.
+//! The modules are best read in the order of the work, which the comment below gives.
 
-// `steps` has the order of all, and the answer to a crash. `place` knows whose refs there are, and where they lie meanwhile.
-// `to_reftable` and `to_files` copy, `switch` does the steps, `retire` moves the old files away. `late` finds the changes that
-// others made meanwhile, `late_refs` those of refs and `late_logs` those of reflogs. `leftover` ends an earlier run. `levels`
-// finds refs below others, `strays` files where no ref should be. `in_two` lets a second thread help with very many files.
+// `steps` defines the order of the steps and the response to a crash. `place` knows which worktrees have refs, and
+// where the refs are before, during and after a migration. `to_reftable` and `to_files` copy, `switch` runs the steps,
+// and `retire` moves the old files away. `late` finds the changes that others made in the meantime, with `late_refs`
+// for refs and `late_logs` for reflogs. `leftover` finishes or undoes an earlier run. `levels` finds refs below
+// others, and `strays` finds files where no ref should be. `in_two` divides work on very many files between two
+// threads.
 mod in_two;
 mod late;
 mod late_logs;
@@ -30,20 +33,21 @@ use refdb_vfs::interrupt;
 use std::path::PathBuf;
 use switch::Switch;
 
-/// What to do.
+/// The options of a migration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct MigrateOptions {
-    /// The format that the refs shall have.
+    /// The format to which the refs are migrated.
     pub to: RefFormat,
-    /// Whether reflogs are kept. Otherwise they are gone.
+    /// Whether reflogs are kept. If not, they are deleted.
     pub reflogs: bool,
-    /// Only writes the refs in the new format beside the repository, and changes nothing of it.
+    /// Whether this is a dry run, which only writes the refs in the new format beside the repository, and changes
+    /// nothing else.
     pub dry_run: bool,
 }
 
 impl MigrateOptions {
-    /// The options for this format: with reflogs, and not as a dry run.
+    /// Returns the options for a migration to this format, with reflogs, and not as a dry run.
     pub fn new(to: RefFormat) -> Self {
         MigrateOptions { to, reflogs: true, dry_run: false }
     }
@@ -63,43 +67,49 @@ impl MigrateOptions {
     }
 }
 
-/// What was done.
+/// The result of a migration.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Migrated {
-    /// Where the result of a dry run is.
+    /// The folder with the result of a dry run.
     pub folder: Option<PathBuf>,
-    /// What became of an earlier migration that did not end.
+    /// What happened to an earlier migration that was interrupted, if there was one.
     pub recovered: Option<Recovered>,
-    /// Refs that writers of the old format changed meanwhile: they have the changed value.
+    /// Refs that writers of the old format changed during the migration, and that have the changed value.
     pub taken_over: Vec<BString>,
-    /// Refs that were changed in both formats. They have the new format's value.
+    /// Refs that were changed in both formats, and that have the value of the new format.
     pub conflicts: Vec<Conflict>,
-    /// The folder that keeps the old files because of them.
+    /// The folder in which the old files are kept if there are conflicts.
     pub kept: Option<PathBuf>,
-    /// What was written to the old place too late to be taken over, by its path from the repository's folder.
+    /// Files that were written to the old place too late to be taken over, by their paths relative to the repository.
     pub strays: Vec<BString>,
-    /// Reflogs without their refs, which such programs left before. They are gone, but for a dry run.
+    /// Reflogs without refs, which programs of the old format had left, by their paths. They are removed except in a
+    /// dry run.
     pub lone_logs: Vec<BString>,
-    /// Lines of reflogs that were no entries, or lacked both values, and were left out.
+    /// The number of lines of reflogs that were left out, because they were malformed or had neither an old nor a new
+    /// value.
     pub lines_left_out: u64,
-    /// Entries of reflogs that were cut, since no block of a table has room for them.
+    /// The number of reflog entries whose messages were shortened to fit into a block of a table.
     pub entries_cut: u64,
 }
 
-/// Called with the number of refs and reflog entries done so far.
+/// A function that is called with the number of refs and reflog entries that are done so far.
 pub type OnProgress<'p> = &'p mut dyn FnMut(u64);
 
-/// Between two calls of [`OnProgress`], and two looks for a signal.
+/// The number of refs and entries between two calls of [`OnProgress`], and between two checks for a signal.
 const DONE_BETWEEN_LOOKS: u64 = 4096;
 
-/// Counts the refs and entries that are done, tells their number, and heeds signals.
+/// Counts the refs and entries that are done, reports their number, and checks for signals.
 pub(crate) struct Ticker<'p> {
     done: u64,
     tell: OnProgress<'p>,
 }
 
 impl Ticker<'_> {
-    /// One more is done.
+    /// Counts one more ref or entry.
+    ///
+    /// # Errors
+    ///
+    /// If a signal to stop has arrived.
     #[inline]
     fn pass(&mut self) -> Result<()> {
         self.done += 1;
@@ -113,14 +123,20 @@ impl Ticker<'_> {
 }
 
 impl Store {
-    /// Brings all refs and reflogs, those of every worktree too, into the other format.
+    /// Migrates all refs and reflogs, including those of every worktree, to the other format.
     ///
-    /// Writers of either format may go on meanwhile. They wait, or fail, or their change is in the new format too. A store
-    /// that was opened before refuses to write afterwards, and has to be opened again. The new files are on stable storage
-    /// before the old ones go, whatever `core.fsync` says. A run that ends half-way leaves the refs whole, in the old format
-    /// or in the new one. The next run takes its remains away. A full disk ends it with an error before anything has changed.
+    /// Writers of either format may continue during the migration: they wait, or fail, or their change is taken over
+    /// into the new format. A store that was opened before the migration refuses to write afterwards, and has to be
+    /// opened again. The new files are on stable storage before the old ones are removed, regardless of `core.fsync`.
     ///
-    /// A table takes some 20 bytes of memory a ref while it is written. The names of all reflogs are in memory besides.
+    /// Writing a table takes about 20 bytes of memory for each ref, and the names of all reflogs are held in memory as
+    /// well.
+    ///
+    /// # Errors
+    ///
+    /// [`MigrateError`] if the refs cannot be migrated, or another error if files cannot be read or written. A run
+    /// that fails or is interrupted leaves all refs intact, in the old format or in the new one, and the next run
+    /// finishes or undoes it. If the disk is full, the run fails before anything has changed.
     pub fn migrate(&self, options: &MigrateOptions, progress: OnProgress<'_>) -> Result<Migrated> {
         if !self.backend().is_on_disk() {
             return Err(MigrateError::InMemory.into());
@@ -132,7 +148,7 @@ impl Store {
         migrated.recovered = leftover::recover(site, options.to, &mut migrated, &mut ticker)?;
         let now = site.format_on_disk()?;
         if let Some(files) = self.backend_as::<FilesBackend>().filter(|_| now == RefFormat::Files && !options.dry_run) {
-            // In the other format nobody would know of its record.
+            // The journal of small batches is recovered first, because the other format does not know it.
             files.recover_all()?;
         }
         if now == options.to {
@@ -152,8 +168,12 @@ impl Store {
         Ok(migrated)
     }
 
-    /// Names the files that lie where the other format has its refs, by their paths from the repository's folder. A program
-    /// that opened the repository before it was migrated may have written them.
+    /// Returns the files that lie where the other format has its refs, by their paths relative to the repository. A
+    /// program that opened the repository before it was migrated may have written them.
+    ///
+    /// # Errors
+    ///
+    /// If the folders cannot be read.
     pub fn strays(&self) -> Result<Vec<BString>> {
         if self.backend().is_on_disk() { strays::all(self) } else { Ok(Vec::new()) }
     }

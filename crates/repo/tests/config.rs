@@ -1,4 +1,4 @@
-//! The values of configuration, and the messages where it is broken: as real git, file by file.
+//! Configuration values, and the messages about broken configuration, are the same as with real git, file by file.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 use refdb_repo::{Environment, Repository, config::Level};
@@ -7,7 +7,7 @@ use refdb_vfs::Fs;
 use std::{fs, path::PathBuf};
 use tempfile::TempDir;
 
-/// A repository whose configuration files can be written, and comparisons in it.
+/// A repository with configuration files to write, which compares the results with those of git.
 struct Place {
     temp: TempDir,
     variables: Vec<(&'static str, String)>,
@@ -37,7 +37,7 @@ impl Place {
         fs::write(self.path(file), content).unwrap_or_else(|error| panic!("{file}: {error}"));
     }
 
-    /// Appends to the repository's own file.
+    /// Writes the configuration file of the repository: the usual header, and `content`.
     fn local(&self, content: &str) {
         let head = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n";
         self.write("repo/.git/config", &format!("{head}{content}"));
@@ -45,7 +45,7 @@ impl Place {
 
     fn git(&self, args: &[&str], dir: &str) -> Result<String, String> {
         let mut command = Git::find().command(&self.path(dir));
-        // The kit's clean environment has no global file; here HOME decides.
+        // The clean environment of the test kit has no global configuration file; here, HOME determines it.
         command.env_remove("GIT_CONFIG_GLOBAL").args(args);
         let output = command.envs(self.variables.iter().map(|(name, value)| (*name, value))).output().unwrap();
         if output.status.success() {
@@ -327,7 +327,7 @@ fn values_are_converted_as_git_does() {
                 .output()
                 .unwrap();
             match output.status.code() {
-                // An optional path that is not there: nothing is said.
+                // git prints nothing for an optional path that does not exist.
                 Some(1) => Ok("".to_owned()),
                 _ if output.status.success() => {
                     Ok(String::from_utf8(output.stdout).unwrap().trim_end_matches('\n').to_owned())

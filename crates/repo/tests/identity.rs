@@ -1,4 +1,4 @@
-//! Who the reflog says it was: as real git writes it.
+//! The committer in the reflog is the same as with real git.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 

@@ -3,13 +3,15 @@
 
 use std::{process::Command, time::Duration};
 
-/// What runs programs of another processor, if these tests are such: `scripts/build/for-aarch64` names it.
+/// The environment variable with the emulator for test programs of another processor, which
+/// `scripts/build/for-aarch64` sets.
 const RUNNER: &str = "REFDB_TEST_RUNNER";
 
-/// An emulator needs some ten times as long, and other programs may run beside it.
+/// The factor by which time limits grow under an emulator, which takes about ten times as long and may share the
+/// machine with other programs.
 const EMULATED_SLOWNESS: u32 = 20;
 
-/// This program again. The test that it is to run, and its environment, are for the caller to add.
+/// Returns a command that runs this test program again. The caller adds the test to run and the environment.
 pub fn this_program() -> Command {
     let program = std::env::current_exe().expect("a test knows its path");
     let runner = std::env::var(RUNNER).unwrap_or_default();
@@ -20,13 +22,13 @@ pub fn this_program() -> Command {
     command
 }
 
-/// Whether these tests are another processor's. The emulator's `posix_spawn` then does not tell that a program did not
-/// start.
+/// Returns whether these tests run under an emulator. The emulator's `posix_spawn` does not report that a program
+/// failed to start.
 pub fn is_emulated() -> bool {
     std::env::var(RUNNER).is_ok_and(|runner| !runner.trim().is_empty())
 }
 
-/// The longest time that something may take: `time` on a processor, more under an emulator.
+/// Returns the longest time that an operation may take: `time` on a processor, and more under an emulator.
 pub fn at_most(time: Duration) -> Duration {
     if is_emulated() { time * EMULATED_SLOWNESS } else { time }
 }

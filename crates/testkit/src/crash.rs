@@ -14,16 +14,16 @@ pub use stop::{kill_everywhere, refuse_everywhere};
 
 use std::fmt;
 
-/// How a run ended whose remains are checked.
+/// The way in which a run was interrupted, and what the workload claimed.
 #[derive(Clone, Debug)]
 pub struct Crash {
-    /// How many operations were done before.
+    /// The number of operations that were done before the crash.
     pub at: usize,
-    /// The operation that came next, in words.
+    /// A description of the operation that came next.
     pub next: String,
-    /// What was done to it.
+    /// What happened to that operation.
     pub how: String,
-    /// Whether the workload said that it succeeded. Then everything it did must be there.
+    /// Whether the workload reported success, so that everything it did must have survived.
     pub claimed: bool,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Crash {
     }
 }
 
-/// Says which crash was looked at when a check panics.
+/// Prints the crash that was being checked if the check panics.
 struct Context<'a>(&'a Crash);
 
 impl Drop for Context<'_> {

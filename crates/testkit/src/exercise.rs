@@ -1,12 +1,12 @@
-//! Calls every function on arbitrary bytes, for fuzz targets and corruption tests, which demand that none of them
+//! Calls every function on arbitrary bytes, for fuzz targets and corruption tests, which require that none of them
 //! panics.
 
 use refdb_types::{HashKind, ObjectId};
 use reftable::{Merged, Source, Table, WriteOptions};
 use std::sync::Arc;
 
-/// Treats `bytes` as a reftable: opens it, walks it, seeks in it, looks objects up, checks and dumps it. Errors are
-/// fine. Returns how many records there were before the first error, and whether there was none.
+/// Treats `bytes` as a reftable: opens it, walks it, seeks in it, looks up objects, checks it and dumps it. Errors are
+/// expected. Returns the number of records before the first error, and whether there was no error.
 pub fn reftable(bytes: &[u8]) -> (usize, bool) {
     let faults = reftable::check(Source::Memory(bytes.into()), "fuzzed").expect("memory can be read");
     let Ok(table) = Table::open(Source::Memory(bytes.into()), "fuzzed") else {
@@ -22,8 +22,9 @@ pub fn reftable(bytes: &[u8]) -> (usize, bool) {
     (refs.len() + logs, fine)
 }
 
-/// As [`reftable()`], for blocks alone. It builds a file around them whose header and footer are sound, so that a
-/// fuzzer need not find checksums. The first bytes choose version, block size and the places of the sections.
+/// Treats `bytes` as the blocks of a reftable, and calls [`reftable()`] with a file that has a valid header and footer
+/// around them, so that a fuzzer does not have to guess checksums. The first 12 bytes select the version, the block
+/// size and the positions of the sections.
 pub fn reftable_blocks(bytes: &[u8]) -> (usize, bool) {
     let Some((choices, blocks)) = bytes.split_at_checked(12) else { return (0, false) };
     let hash = if choices[0] & 1 == 0 { HashKind::Sha1 } else { HashKind::Sha256 };
@@ -45,7 +46,8 @@ pub fn reftable_blocks(bytes: &[u8]) -> (usize, bool) {
     reftable(&file)
 }
 
-/// Treats `bytes` as the content of a stack's `tables.list`. Returns how many tables it names.
+/// Treats `bytes` as the content of the `tables.list` of a stack. Returns the number of tables that it names, or 0 if
+/// it is malformed.
 pub fn tables_list(bytes: &[u8]) -> usize {
     let Ok(names) = reftable::stack::table_names(bytes) else { return 0 };
     for name in &names {
@@ -54,7 +56,7 @@ pub fn tables_list(bytes: &[u8]) -> usize {
     names.len()
 }
 
-/// Makes a reftable's footer right again after a change: the header in it, and the checksum.
+/// Repairs the footer of a reftable after a change: the copy of the header in it, and the checksum.
 pub fn mend_checksum(file: &mut [u8]) {
     let (header_len, footer_len) = if file.get(4) == Some(&2) { (28, 72) } else { (24, 68) };
     let Some(footer) = file.len().checked_sub(footer_len).filter(|footer| *footer >= header_len) else { return };
@@ -64,7 +66,7 @@ pub fn mend_checksum(file: &mut [u8]) {
     file[end..].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// The names in the table, as far as they can be read.
+/// Returns the names in the table up to the first error, and whether there was no error.
 fn walk_refs(table: &Arc<Table>) -> (Vec<Vec<u8>>, bool) {
     let (mut cursor, mut names) = (table.refs(), Vec::new());
     loop {

@@ -1,6 +1,6 @@
 use std::{fs, io, path::Path};
 
-/// The files below a folder, by their paths from there, sorted.
+/// Returns the sorted paths of the files below a folder, relative to it.
 pub fn files_below(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut pending = vec![dir.to_owned()];
@@ -20,7 +20,11 @@ pub fn files_below(dir: &Path) -> Vec<String> {
     found
 }
 
-/// Copies a folder with all that is in it. Panics if that is not possible.
+/// Copies a folder with everything in it.
+///
+/// # Panics
+///
+/// If that is not possible.
 pub(crate) fn copy_tree(from: &Path, to: &Path) {
     copy(from, to).unwrap_or_else(|error| panic!("cannot copy '{}': {error}", from.display()));
 }

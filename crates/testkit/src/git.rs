@@ -6,18 +6,21 @@ use std::{
     sync::OnceLock,
 };
 
-/// The git that is the oracle, and the clean environment everything is run in.
+/// Real git, which is the oracle of tests, in the clean environment that all tests use.
 #[derive(Debug)]
 pub struct Git {
     program: PathBuf,
 }
 
-/// Every object and reflog line made in tests carries this time, so that ids are the same in every run.
+/// The time of every object and reflog entry that tests create, so that ids are the same in every run.
 const DATE: &str = "1700000000 +0000";
 
 impl Git {
-    /// Real git: `REFDB_GIT` if set, else the one `scripts/setup/install-git` builds. Panics if there is none, because
-    /// a test that cannot ask its oracle proves nothing.
+    /// Returns real git: the one that `REFDB_GIT` names, or else the one that `scripts/setup/install-git` has built.
+    ///
+    /// # Panics
+    ///
+    /// If there is none, because a test without its oracle proves nothing.
     pub fn find() -> &'static Git {
         static FOUND: OnceLock<Git> = OnceLock::new();
         FOUND.get_or_init(|| {
@@ -27,12 +30,12 @@ impl Git {
         })
     }
 
-    /// The git binary.
+    /// Returns the path of the git binary.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Its version, major and minor number. What git changed between versions, tests ask here.
+    /// Returns the major and minor version of git, for tests of behaviour that differs between versions.
     pub fn version(&self) -> (u32, u32) {
         static FOUND: OnceLock<(u32, u32)> = OnceLock::new();
         *FOUND.get_or_init(|| {
@@ -43,7 +46,7 @@ impl Git {
         })
     }
 
-    /// A helper of git's own test suite (`t/helper/test-tool`), for what no command prints.
+    /// Returns a helper program of git's own test suite (`t/helper/test-tool`), which prints what no command does.
     pub fn test_tool(&self) -> PathBuf {
         let source = self.program.ancestors().nth(3).expect("git lies in SOURCE/built/bin");
         let tool = source.join("t/helper/test-tool");
@@ -55,7 +58,7 @@ impl Git {
         tool
     }
 
-    /// A git command in the folder `dir`.
+    /// Returns a git command that runs in the folder `dir`, in the clean environment.
     pub fn command(&self, dir: &Path) -> Command {
         let mut command = Command::new(&self.program);
         clean(&mut command, dir);
@@ -63,8 +66,8 @@ impl Git {
     }
 }
 
-/// The cache outside the tree that the scripts share: `REFDB_CACHE`, else `XDG_CACHE_HOME/refdb`, else
-/// `~/.cache/refdb`.
+/// Returns the cache outside of the source tree that the scripts share: `REFDB_CACHE`, else `XDG_CACHE_HOME/refdb`,
+/// else `~/.cache/refdb`.
 fn cache() -> PathBuf {
     let var = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     var("REFDB_CACHE")
@@ -73,15 +76,15 @@ fn cache() -> PathBuf {
         .expect("HOME is set")
 }
 
-/// Makes `command` run in `dir` and see nothing of this machine's or user's configuration. Idents and dates are fixed,
-/// and no locale and no `GIT_*` are inherited.
+/// Makes `command` run in `dir` without any configuration of the machine or the user. Idents and dates are fixed, and
+/// neither a locale nor `GIT_*` variables are inherited.
 pub(crate) fn clean(command: &mut Command, dir: &Path) {
     let git = Git::find().program.parent().expect("a file has a folder");
     let mut path = git.as_os_str().to_owned();
     path.push(OsStr::new(":"));
     path.push(env::var_os("PATH").unwrap_or_default());
     command.current_dir(dir).env_clear();
-    // Instrumented builds (coverage, valgrind) need their own settings; git and refdb know none of these.
+    // Instrumented builds (coverage, valgrind) need settings of their own, which git and refdb ignore.
     command.envs(env::vars_os().filter(|(name, _)| ["TMPDIR", "LLVM_PROFILE_FILE"].iter().any(|keep| name == keep)));
     command
         .env("PATH", path)
@@ -98,7 +101,7 @@ pub(crate) fn clean(command: &mut Command, dir: &Path) {
         .env("GIT_COMMITTER_DATE", DATE);
 }
 
-/// Runs a command with `input` on its stdin and waits for it. Output and input may both be large.
+/// Runs a command to its end with `input` on its standard input. Input and output may both be large.
 pub(crate) fn run(mut command: Command, input: &[u8]) -> Output {
     let mut child = command
         .stdin(Stdio::piped())
@@ -109,14 +112,18 @@ pub(crate) fn run(mut command: Command, input: &[u8]) -> Output {
     let mut stdin = child.stdin.take().expect("stdin is piped");
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // A command that fails early closes its stdin; its exit status and stderr tell the story.
+            // A command that fails early closes its standard input; its exit status and its messages say why.
             let _ = std::io::Write::write_all(&mut stdin, input);
         });
         child.wait_with_output().unwrap_or_else(|error| panic!("cannot wait for {command:?}: {error}"))
     })
 }
 
-/// As [`run`], and panics with what the command said if it fails.
+/// Runs a command to its end with `input` on its standard input, and returns its standard output.
+///
+/// # Panics
+///
+/// If the command fails, with its output.
 pub(crate) fn run_ok(command: Command, input: &[u8]) -> Vec<u8> {
     let shown = format!("{command:?}");
     let output = run(command, input);

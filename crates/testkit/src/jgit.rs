@@ -9,8 +9,8 @@ use std::{
 
 /// A Java process in which JGit holds one repository open, with `reftable.autoRefresh` on.
 ///
-/// JGit knows SHA-1 only. An `Err` holds what JGit's exception said; a result is JGit's own word for it: `NEW`,
-/// `LOCK_FAILURE`, `REJECTED_OTHER_REASON`.
+/// JGit supports only SHA-1. An `Err` contains the message of the exception in JGit; a result is the name that JGit
+/// gives it, such as `NEW`, `LOCK_FAILURE` or `REJECTED_OTHER_REASON`.
 #[derive(Debug)]
 pub struct JGit {
     child: Child,
@@ -19,19 +19,27 @@ pub struct JGit {
 }
 
 impl JGit {
-    /// Starts JGit on a repository. Panics if the driver was not built.
+    /// Starts JGit on a repository.
+    ///
+    /// # Panics
+    ///
+    /// If the driver was not built.
     pub fn open(repo: &Repo) -> Self {
         Self::open_with_ssh(repo, None)
     }
 
-    /// The same with a program to call in place of its own ssh.
+    /// Starts JGit on a repository, with a program that it calls instead of its own ssh.
+    ///
+    /// # Panics
+    ///
+    /// If the driver was not built.
     pub fn open_with_ssh(repo: &Repo, ssh: Option<&Path>) -> Self {
         assert_eq!(repo.hash(), HashKind::Sha1, "JGit knows SHA-1 only");
         repo.config("reftable.autoRefresh", "true");
         Self::start(repo.git_dir(), ssh, &|java| repo.command(java))
     }
 
-    /// Starts JGit on a repository that is not the testkit's own, with its configuration as it is.
+    /// Starts JGit on a repository that was not created by the testkit, without changing its configuration.
     pub fn open_dir(git_dir: &Path) -> Self {
         Self::start(git_dir, None, &|java| Command::new(java))
     }
@@ -39,10 +47,10 @@ impl JGit {
     fn start(git_dir: &Path, ssh: Option<&Path>, command: &dyn Fn(&str) -> Command) -> Self {
         let driver = driver();
         let java = std::fs::read_to_string(driver.join("java")).expect("the driver names its java");
-        // JGit measures the file system's clock for seconds, once for each home.
+        // JGit spends seconds on measuring the clock of the file system, once for each home folder.
         let home = driver.join("home");
         let mut command = command(java.trim());
-        // A quick start is worth more than a quick run: tests ask a few thousand questions at most.
+        // A fast start matters more than a fast run, because tests ask at most a few thousand questions.
         command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]);
         command.arg(format!("-Duser.home={}", home.display())).env("HOME", &home).env("XDG_CONFIG_HOME", &home);
         command.envs(ssh.map(|ssh| ("GIT_SSH", ssh)));
@@ -53,19 +61,19 @@ impl JGit {
         JGit { child, stdin, stdout }
     }
 
-    /// One ref, if it is there.
+    /// Returns a ref, if it exists.
     pub fn get(&mut self, name: &str) -> Result<Option<Listed>, String> {
         Ok(self.ask(&["get", name], &[])?.first().map(|line| listed(line)))
     }
 
-    /// The refs whose names begin so, sorted.
+    /// Returns the refs whose names begin with `prefix`, sorted.
     pub fn list(&mut self, prefix: &str) -> Result<Vec<Listed>, String> {
         let mut refs: Vec<_> = self.ask(&["list", prefix], &[])?.iter().map(|line| listed(line)).collect();
         refs.sort();
         Ok(refs)
     }
 
-    /// The names of the refs that point at an object, or whose tag does.
+    /// Returns the names of the refs that point to an object, directly or through an annotated tag.
     pub fn points_at(&mut self, oid: ObjectId) -> Result<Vec<BString>, String> {
         let lines = self.ask(&["points-at", &oid.to_string()], &[])?;
         let mut names: Vec<_> = lines.iter().map(|line| listed(line).name).collect();
@@ -73,7 +81,8 @@ impl JGit {
         Ok(names)
     }
 
-    /// Sets a ref, forced. `old` must match if it is given; the null id stands for "must not exist".
+    /// Sets a ref, even if that is not a fast-forward. If `old` is given, it must match; the null id means that the
+    /// ref must not exist.
     pub fn update(
         &mut self,
         name: &str,
@@ -85,17 +94,18 @@ impl JGit {
         self.ask_word(&["update", name, &new.to_string(), &old, message])
     }
 
-    /// Deletes a ref whatever its value.
+    /// Deletes a ref regardless of its value.
     pub fn delete(&mut self, name: &str) -> Result<String, String> {
         self.ask_word(&["delete", name])
     }
 
-    /// Makes `name` a symbolic ref.
+    /// Makes `name` a symbolic ref that points to `target`.
     pub fn link(&mut self, name: &str, target: &str) -> Result<String, String> {
         self.ask_word(&["link", name, target])
     }
 
-    /// Changes many refs, `(name, old, new)`; the null id stands for "no ref". Returns a result for each, in order.
+    /// Changes many refs, each given as `(name, old, new)`, where the null id means that there is no ref. Returns a
+    /// result for each, in order.
     pub fn batch(&mut self, atomic: bool, edits: &[(&str, ObjectId, ObjectId)]) -> Result<Vec<String>, String> {
         let mut lines: Vec<String> = edits.iter().map(|(name, old, new)| format!("{name}\t{old}\t{new}")).collect();
         lines.push(".".into());
@@ -104,18 +114,18 @@ impl JGit {
         Ok(answer.iter().map(word).collect())
     }
 
-    /// A reflog, oldest entry first, in the form [`Repo::reflog`] has. That one joins the lines of a reftable's log
-    /// that JGit wrote. JGit leaves out the newline that git ends a message with.
+    /// Returns a reflog, oldest entry first, in the same form as [`Repo::reflog`]. That function joins the lines of a
+    /// log that JGit wrote to a reftable, because JGit omits the newline with which git ends a message.
     pub fn reflog(&mut self, name: &str) -> Result<Vec<BString>, String> {
         Ok(self.ask(&["reflog", name], &[])?.into_iter().rev().map(BString::from).collect())
     }
 
-    /// Does what JGit's own `pack-refs --all` does.
+    /// Packs all refs like `pack-refs --all` of JGit.
     pub fn pack(&mut self) -> Result<(), String> {
         self.ask(&["pack"], &[]).map(drop)
     }
 
-    /// Pushes `SOURCE:REF...`; what came of each, and what the server said, in lines.
+    /// Pushes `SOURCE:REF...`. Returns the result of each update and the messages of the server, as lines.
     pub fn push(&mut self, url: &str, specs: &[String]) -> Result<Vec<String>, String> {
         let specs: Vec<&str> = specs.iter().map(String::as_str).collect();
         self.ask(&[&["push", url], &specs[..]].concat(), &[])
@@ -149,7 +159,7 @@ impl JGit {
             if let Some(data) = line.strip_prefix('=') {
                 answer.push(data.to_owned());
             } else if line.is_empty() && !answer.is_empty() {
-                // A message of git's or refdb's ends with a newline, and JGit gives it as it is stored.
+                // A message that git or refdb wrote ends with a newline, and JGit returns it as it is stored.
             } else if let Some(reason) = line.strip_prefix("error ") {
                 return Err(reason.to_owned());
             } else {
@@ -162,13 +172,14 @@ impl JGit {
 
 impl Drop for JGit {
     fn drop(&mut self) {
-        // It holds nothing that needs a clean end; killing it is what tests of crashes want as well.
+        // The process has nothing to clean up, and tests of crashes need it killed anyway.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The folder `scripts/build/build-jgit-driver` fills: `jgit-driver` in cargo's target folder, in which tests lie too.
+/// Returns the folder `jgit-driver`, which `scripts/build/build-jgit-driver` creates in the target folder of cargo,
+/// above the test programs.
 fn driver() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its path");
     let found = test.ancestors().map(|dir| dir.join("jgit-driver")).find(|dir| dir.join("java").is_file());

@@ -2,14 +2,15 @@ use crate::{RefFormat, Rng, names};
 use refdb_types::{ObjectId, RefName, Target, is_below};
 use std::collections::BTreeMap;
 
-/// A ref store in memory with git's rules for transactions: what both backends are compared with.
+/// A ref store in memory with git's rules for transactions, with which both backends are compared.
 ///
-/// Edits are of the named ref itself (`--no-deref`), a new direct value under `refs/heads/` is logged.
+/// Edits apply to the named ref itself (`--no-deref`), and a new direct value below `refs/heads/` is logged.
 #[derive(Clone, Debug)]
 pub struct Model {
     refs: BTreeMap<RefName, Target>,
     logs: BTreeMap<RefName, Vec<(Option<ObjectId>, ObjectId)>>,
-    /// A deleted symbolic ref's reflog stays in a reftable; in files it goes, as every other ref's does.
+    /// Whether the reflog of a deleted symbolic ref is kept, as in reftables. In files it is deleted, as for every
+    /// other ref.
     keeps_symref_logs: bool,
 }
 
@@ -18,67 +19,72 @@ pub struct Model {
 pub struct ModelEdit {
     /// The ref.
     pub name: RefName,
-    /// What it becomes.
+    /// The change to make.
     pub change: ModelChange,
-    /// What it must be before.
+    /// The value that the ref must have before.
     pub old: Old,
 }
 
-/// What an edit does.
+/// The change that an edit makes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ModelChange {
-    /// It gets this value.
+    /// The ref gets this value.
     Set(Target),
-    /// It goes away.
+    /// The ref is deleted.
     Delete,
-    /// It stays; only the old value is checked.
+    /// The ref is not changed; only the old value is checked.
     Verify,
 }
 
-/// What a ref must be for an edit to happen.
+/// The value that a ref must have for an edit to be applied.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Old {
-    /// Anything.
+    /// Any value, or none.
     Any,
-    /// Not there.
+    /// The ref must not exist.
     Missing,
-    /// This.
+    /// The ref must have this value.
     Is(Target),
 }
 
-/// Why an edit is refused.
+/// The reason why an edit is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// Two edits of one ref.
+    /// Another edit names the same ref.
     Duplicate,
-    /// It should not exist.
+    /// The ref exists but should not.
     Exists,
-    /// It should exist.
+    /// The ref does not exist but should.
     Missing,
-    /// It has another value.
+    /// The ref has another value than expected.
     Mismatch,
-    /// A ref exists, or another edit names one, that is a folder of this one or lies in it.
+    /// An existing ref, or one that another edit names, is a folder of this one or lies below it.
     NameConflict,
 }
 
 impl Model {
-    /// An empty store of this format.
+    /// Creates an empty store of this format.
     pub fn new(format: RefFormat) -> Self {
         let keeps_symref_logs = format == RefFormat::Reftable;
         Model { refs: BTreeMap::new(), logs: BTreeMap::new(), keeps_symref_logs }
     }
 
-    /// The refs, sorted by name.
+    /// Returns the refs, sorted by name.
     pub fn refs(&self) -> &BTreeMap<RefName, Target> {
         &self.refs
     }
 
-    /// A ref's reflog, oldest first: old (none where the ref was new) and new value.
+    /// Returns a ref's reflog, oldest entry first: the old value, which is `None` if the ref was new, and the new
+    /// value.
     pub fn log(&self, name: &RefName) -> &[(Option<ObjectId>, ObjectId)] {
         self.logs.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Does all edits, or none and says what was wrong with each that could not be done.
+    /// Applies all edits, or none of them.
+    ///
+    /// # Errors
+    ///
+    /// The index of each edit that is refused, with the reason.
     pub fn apply(&mut self, edits: &[ModelEdit]) -> Result<(), Vec<(usize, Refusal)>> {
         let refused: Vec<_> = (0..edits.len()).filter_map(|at| Some((at, self.refusal(edits, at)?))).collect();
         if !refused.is_empty() {
@@ -103,8 +109,8 @@ impl Model {
         if now.is_some() {
             return None;
         }
-        // Git looks even if a missing ref is only verified or deleted. Every name in the transaction counts, also of a
-        // ref that goes away.
+        // Git checks for conflicts even if a missing ref is only verified or deleted, and considers every name in the
+        // transaction, including those of deleted refs.
         let others = edits.iter().map(|other| &other.name);
         let taken =
             self.refs.keys().chain(others).any(|other| is_below(&edit.name, other) || is_below(other, &edit.name));
@@ -133,7 +139,8 @@ impl Model {
 }
 
 impl ModelEdit {
-    /// An edit that is often right and sometimes wrong for the refs of `model`. `ids` are the values it may use.
+    /// Generates an edit that is usually valid and sometimes not for the refs of `model`. Its values are taken from
+    /// `ids`.
     pub fn random(rng: &mut Rng, model: &Model, ids: &[ObjectId]) -> Self {
         let existing = model.refs.keys().nth(rng.below(model.refs.len().max(1)));
         let fresh = RefName::new(names::quarrelsome(rng)).expect("the name is valid");
@@ -154,7 +161,7 @@ impl ModelEdit {
         ModelEdit { name, change, old }
     }
 
-    /// The edit as `git update-ref -z --stdin` reads it; `None` if git has no command for it.
+    /// Returns the edit in the form that `git update-ref -z --stdin` reads; `None` if git has no command for it.
     pub fn for_git(&self) -> Option<String> {
         let name = &self.name;
         let text = match (&self.change, &self.old) {
@@ -187,8 +194,8 @@ impl ModelEdit {
 
 fn random_target(rng: &mut Rng, ids: &[ObjectId]) -> Target {
     if rng.one_in(8) {
-        // Into a folder of their own. Git's reftable backend refuses to change a symbolic ref (itself, not its target)
-        // whose target could not be created. Its files backend does not.
+        // Symbolic refs point into a folder of their own, because git's reftable backend, unlike its files backend,
+        // refuses to change a symbolic ref itself if its target could not be created.
         let target = rng.pick(&["refs/targets/a", "refs/targets/b"]);
         Target::Symbolic(RefName::new(*target).expect("the name is valid"))
     } else {

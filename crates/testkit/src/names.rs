@@ -3,12 +3,12 @@
 use crate::Rng;
 use bstr::BString;
 
-/// Valid names that careless code trips over. They have bytes that sort around the slash, options and revisions in
-/// disguise, or bytes that are no UTF-8. Some are long and deep. All can stand beside each other.
+/// Returns valid names that careless code mishandles: names with bytes that sort around the slash, names that look
+/// like options or revisions, names that are not UTF-8, and long and deep names. They can all exist at the same time.
 pub fn nasty() -> Vec<BString> {
     let mut names: Vec<BString> = [
-        // '-', '.' and '!' sort before '/', '0' after it: a listing by folders comes in another order than one by
-        // names.
+        // '-', '.' and '!' sort before '/', and '0' sorts after it, so a listing folder by folder has another order
+        // than one by names.
         "refs/heads/a/b",
         "refs/heads/a-b",
         "refs/heads/a.b",
@@ -36,14 +36,14 @@ pub fn nasty() -> Vec<BString> {
     .map(BString::from)
     .into();
     names.push(b"refs/heads/\x80\xfe\xff".into());
-    // The longest component that leaves room for ".lock" in a file's name.
+    // The longest component for which the file name with ".lock" is not too long.
     names.push(format!("refs/heads/{}", "n".repeat(250)).into());
     names.push(format!("refs/heads/{}end", "deep/".repeat(60)).into());
     names.sort();
     names
 }
 
-/// Names that `git check-ref-format` refuses, for any place that takes a name.
+/// Returns names that `git check-ref-format` rejects, for every place that takes a name.
 pub fn invalid() -> Vec<BString> {
     let mut names: Vec<BString> = [
         "",
@@ -78,7 +78,7 @@ pub fn invalid() -> Vec<BString> {
     names
 }
 
-/// A name out of a small family in which many cannot stand beside each other. One may be a folder of the other.
+/// Returns a name from a small family in which many pairs conflict, because one is a folder of the other.
 pub fn quarrelsome(rng: &mut Rng) -> BString {
     let mut name = BString::from("refs/heads");
     for _ in 0..=rng.below(3) {

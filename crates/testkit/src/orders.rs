@@ -2,29 +2,40 @@
 
 use std::{collections::HashSet, fmt::Debug, hash::Hash};
 
-/// A world that is small enough to go through all of its states.
+/// A model of a protocol that is small enough to explore all of its states.
 pub trait Explorable: Clone + Eq + Hash {
     /// Something that may happen next.
     type Event: Copy + Debug;
-    /// Where the protocol is broken on purpose.
+    /// A deliberate fault in the protocol.
     type Fault: Copy;
-    /// What happened on the way. It shows that the exploration comes to where it matters.
+    /// Statistics of the events, which show that the exploration reached the states that matter.
     type Seen: Default;
 
-    /// All that may happen next.
+    /// Returns all events that may happen next.
     fn events(&self, fault: Self::Fault) -> Vec<Self::Event>;
 
-    /// Has it happen, or says which promise that breaks.
+    /// Applies an event.
+    ///
+    /// # Errors
+    ///
+    /// The promise that the event breaks.
     fn happen(&mut self, event: Self::Event, fault: Self::Fault, seen: &mut Self::Seen) -> Result<(), String>;
 
-    /// Says which promise a state breaks in which no more than these events can follow.
+    /// Checks a state after which no more than these events can follow.
+    ///
+    /// # Errors
+    ///
+    /// The promise that the state breaks.
     fn look(&self, _events: &[Self::Event]) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// Goes through every order of events. Returns the number of states, and what happened on the way. If a promise is
-/// broken, it returns the events up to there, and the promise.
+/// Explores every order of events. Returns the number of states and the statistics.
+///
+/// # Errors
+///
+/// The events that led to a broken promise, followed by that promise.
 pub fn every_order<W: Explorable>(world: &W, fault: W::Fault) -> Result<(usize, W::Seen), Vec<String>> {
     let mut search = Search { fault, states: HashSet::new(), path: Vec::new(), seen: W::Seen::default() };
     match search.visit(world) {
@@ -36,7 +47,7 @@ pub fn every_order<W: Explorable>(world: &W, fault: W::Fault) -> Result<(usize, 
 struct Search<W: Explorable> {
     fault: W::Fault,
     states: HashSet<W>,
-    /// The events that led to the present state.
+    /// The events that led to the current state.
     path: Vec<W::Event>,
     seen: W::Seen,
 }

@@ -9,7 +9,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Which of git's ref storage formats a repository uses.
+/// The ref storage format of a repository.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RefFormat {
     /// Loose refs and packed-refs.
@@ -19,10 +19,10 @@ pub enum RefFormat {
 }
 
 impl RefFormat {
-    /// Both.
+    /// Both formats.
     pub const ALL: [RefFormat; 2] = [RefFormat::Files, RefFormat::Reftable];
 
-    /// The name `git init --ref-format` takes.
+    /// Returns the name of the format for `git init --ref-format`.
     pub fn name(self) -> &'static str {
         match self {
             RefFormat::Files => "files",
@@ -31,7 +31,7 @@ impl RefFormat {
     }
 }
 
-/// A repository made by real git in a temporary folder, gone when this is dropped.
+/// A repository that real git created in a temporary folder, which is removed when this value is dropped.
 #[derive(Debug)]
 pub struct Repo {
     temp: TempDir,
@@ -44,16 +44,16 @@ pub struct Repo {
 /// A ref as `git for-each-ref` lists it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Listed {
-    /// Full name.
+    /// The full name.
     pub name: BString,
-    /// The object it leads to, symbolic refs resolved.
+    /// The object to which the ref points, with symbolic refs resolved.
     pub oid: ObjectId,
-    /// The ref it points at, if it is symbolic.
+    /// The ref to which it points, if it is symbolic.
     pub symref: Option<BString>,
 }
 
 impl Repo {
-    /// Every combination of ref format and hash.
+    /// Every combination of ref format and hash function.
     pub const KINDS: [(RefFormat, HashKind); 4] = [
         (RefFormat::Files, HashKind::Sha1),
         (RefFormat::Files, HashKind::Sha256),
@@ -61,12 +61,12 @@ impl Repo {
         (RefFormat::Reftable, HashKind::Sha256),
     ];
 
-    /// A bare repository, as servers have. Without reflogs, unless `core.logAllRefUpdates` is set.
+    /// Creates a bare repository, as servers have them. It has no reflogs unless `core.logAllRefUpdates` is set.
     pub fn bare(format: RefFormat, hash: HashKind) -> Self {
         Self::init(format, hash, true)
     }
 
-    /// A repository with a worktree, and so with reflogs.
+    /// Creates a repository with a worktree, and therefore with reflogs.
     pub fn with_worktree(format: RefFormat, hash: HashKind) -> Self {
         Self::init(format, hash, false)
     }
@@ -83,44 +83,54 @@ impl Repo {
         Repo { temp, dir, git_dir, format, hash }
     }
 
-    /// The folder commands run in: the top of the worktree, or the bare repository.
+    /// Returns the folder in which commands run: the top of the worktree, or the bare repository.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The repository itself: `.git`, or the bare repository.
+    /// Returns the repository itself: `.git`, or the bare repository.
     pub fn git_dir(&self) -> &Path {
         &self.git_dir
     }
 
-    /// A folder beside the repository that goes with it, for whatever a test needs.
+    /// Returns the folder that contains the repository, for whatever else a test needs. It is removed with the
+    /// repository.
     pub fn scratch(&self) -> &Path {
         self.temp.path()
     }
 
-    /// The ref format.
+    /// Returns the ref storage format.
     pub fn format(&self) -> RefFormat {
         self.format
     }
 
-    /// The hash function.
+    /// Returns the hash function.
     pub fn hash(&self) -> HashKind {
         self.hash
     }
 
-    /// `program` in this repository and in the clean environment git is run in too: for comparing the two.
+    /// Returns a command that runs `program` in this repository, in the same clean environment as git, so that both
+    /// can be compared.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         git::clean(&mut command, &self.dir);
         command
     }
 
-    /// Runs git; returns what it printed without the last newline. Panics if it fails.
+    /// Runs git, and returns its standard output without the last newline.
+    ///
+    /// # Panics
+    ///
+    /// If git fails.
     pub fn git<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
         self.git_with_input(args, "")
     }
 
-    /// As [`Repo::git`], with something on stdin.
+    /// Runs git with `input` on its standard input, and returns its standard output without the last newline.
+    ///
+    /// # Panics
+    ///
+    /// If git fails.
     pub fn git_with_input<S: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = S>,
@@ -135,12 +145,12 @@ impl Repo {
         text
     }
 
-    /// Runs git and returns whatever comes of it: exit status, stdout and stderr.
+    /// Runs git, and returns its exit status, standard output and standard error, even if it fails.
     pub fn try_git<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>, input: impl AsRef<[u8]>) -> Output {
         self.try_run(Git::find().program(), args, input)
     }
 
-    /// Runs any program (refdb, for instance) as [`Repo::try_git`] runs git.
+    /// Runs any program, for example refdb, in the same way as [`Repo::try_git`] runs git.
     pub fn try_run<S: AsRef<OsStr>>(
         &self,
         program: impl AsRef<OsStr>,
@@ -157,7 +167,8 @@ impl Repo {
         self.git(["config", key, value]);
     }
 
-    /// Writes `count` commits, each the parent of the next; no ref points at them. The same in every run.
+    /// Writes `count` commits, each the parent of the next, to which no ref points. Their ids are the same in every
+    /// run.
     pub fn commits(&self, count: usize) -> Vec<ObjectId> {
         let mut script = String::from("feature done\n");
         for mark in 1..=count {
@@ -169,8 +180,8 @@ impl Repo {
         for mark in 1..=count {
             let _ = writeln!(script, "get-mark :{mark}");
         }
-        // fast-import updates the branches it was told of, even if told to drop them. The branch is made in a
-        // repository of its own, so that this one sees objects only.
+        // fast-import updates its branches even if told to drop them, so it runs in a repository of its own, and this
+        // one only sees the objects.
         script.push_str("done\n");
         let other = self.temp.path().join("fast-import");
         let mut init = Git::find().command(self.temp.path());
@@ -187,7 +198,7 @@ impl Repo {
         oids
     }
 
-    /// One commit.
+    /// Writes one commit, as [`Repo::commits`] does.
     pub fn commit(&self) -> ObjectId {
         self.commits(1)[0]
     }
@@ -197,7 +208,7 @@ impl Repo {
         self.oid(self.git_with_input(["hash-object", "-w", "--stdin"], content).as_bytes())
     }
 
-    /// Writes an annotated tag object; no ref points at it.
+    /// Writes an annotated tag, to which no ref points.
     pub fn tag_object(&self, target: ObjectId, name: &str) -> ObjectId {
         let kind = self.git(["cat-file", "-t", &target.to_string()]);
         let tag =
@@ -205,7 +216,11 @@ impl Repo {
         self.oid(self.git_with_input(["mktag"], tag).as_bytes())
     }
 
-    /// Creates refs in one transaction of git's. Fails if one exists.
+    /// Creates refs in one transaction of git.
+    ///
+    /// # Panics
+    ///
+    /// If one of them exists.
     pub fn create_refs<N: AsRef<[u8]>>(&self, refs: impl IntoIterator<Item = (N, ObjectId)>) {
         let mut input = Vec::new();
         for (name, oid) in refs {
@@ -218,9 +233,9 @@ impl Repo {
         self.git_with_input(["update-ref", "-z", "--stdin"], input);
     }
 
-    /// Fills a repository that has no packed refs yet with `count` branches `refs/heads/load/NNN/NNNNNN` which take
-    /// turns over `commits`. Where git would write a file for each (100,000 in six seconds), packed-refs is written
-    /// here.
+    /// Adds `count` branches `refs/heads/load/NNN/NNNNNN`, which point to `commits` in turn, to a repository without
+    /// packed refs. Returns their names. In the files format this writes packed-refs directly, because git would write
+    /// a file for each ref, which takes six seconds for 100,000.
     pub fn fill(&self, count: usize, commits: &[ObjectId]) -> Vec<BString> {
         let names: Vec<BString> =
             (0..count).map(|i| format!("refs/heads/load/{:03}/{i:06}", i / 1000).into()).collect();
@@ -230,7 +245,7 @@ impl Repo {
             RefFormat::Files => {
                 let path = self.git_dir.join("packed-refs");
                 assert!(!path.exists(), "fill is for repositories without packed refs");
-                // The names of up to a million refs come out sorted: the numbers have a fixed width.
+                // The names of up to a million refs are sorted, because the numbers have a fixed width.
                 let mut text = b"# pack-refs with: peeled fully-peeled sorted \n".to_vec();
                 for (name, oid) in refs {
                     oid.write_hex(&mut text);
@@ -244,12 +259,16 @@ impl Repo {
         names
     }
 
-    /// The object a revision names, as git resolves it. Panics if there is none.
+    /// Returns the object that a revision names, as git resolves it.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
     pub fn rev_parse(&self, revision: &str) -> ObjectId {
         self.oid(self.git(["rev-parse", "--verify", "--end-of-options", revision]).as_bytes())
     }
 
-    /// Every ref, root refs such as HEAD included, as git lists them.
+    /// Returns all refs as git lists them, including root refs such as HEAD.
     pub fn refs(&self) -> Vec<Listed> {
         let mut command = self.command(Git::find().program());
         command.args(["for-each-ref", "--include-root-refs", "--format=%(refname) %(objectname) %(symref)"]);
@@ -265,22 +284,27 @@ impl Repo {
             .collect()
     }
 
-    /// As git lists them, with what it says of those whose objects are missing.
+    /// Returns the output of git when it lists all refs, including its messages about refs whose objects are missing.
     pub fn refs_or_broken(&self) -> Vec<u8> {
         let words = ["for-each-ref", "--include-root-refs", "--format=%(refname) %(symref) %(objectname)"];
         let output = self.try_git(words, "");
         [output.stdout, output.stderr].concat()
     }
 
-    /// A ref's reflog, oldest entry first, as `OLD NEW IDENT TIME ZONE<tab>MESSAGE` lines; empty if there is none.
+    /// Returns a ref's reflog, oldest entry first, as lines `OLD NEW IDENT TIME ZONE<tab>MESSAGE`. The list is empty
+    /// if the ref has no reflog.
     pub fn reflog(&self, name: &str) -> Vec<BString> {
         let mut command = self.command(Git::find().test_tool());
         command.args(["ref-store", "main", "for-each-reflog-ent", name]);
-        // It exits 1 both for a ref without a reflog and for a ref that is not there.
+        // The exit status is 1 for a ref without a reflog and for a ref that does not exist.
         git::run(command, b"").stdout.lines().map(BString::from).collect()
     }
 
-    /// Lets git check the whole ref database; panics with what it found.
+    /// Lets git verify the whole ref database.
+    ///
+    /// # Panics
+    ///
+    /// If git reports anything.
     pub fn verify(&self) {
         let output = self.try_git(["refs", "verify", "--strict"], "");
         let said = [output.stdout, output.stderr].concat();

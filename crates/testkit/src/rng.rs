@@ -1,14 +1,14 @@
-/// A small seeded generator (SplitMix64): the same seed gives the same run on every machine.
+/// A small seeded random number generator (SplitMix64). The same seed gives the same numbers on every machine.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A generator that starts from `seed`. Tests print the seed when they fail.
+    /// Creates a generator from `seed`. Tests print the seed when they fail.
     pub fn new(seed: u64) -> Self {
         Rng(seed)
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = self.0;
@@ -17,22 +17,34 @@ impl Rng {
         x ^ (x >> 31)
     }
 
-    /// A number below `end`. Panics if `end` is 0.
+    /// Returns a number below `end`.
+    ///
+    /// # Panics
+    ///
+    /// If `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.bits() % end as u64) as usize
     }
 
-    /// True once in `n` times on average.
+    /// Returns true once in `n` times on average.
+    ///
+    /// # Panics
+    ///
+    /// If `n` is 0.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// One of these. Panics if there is none.
+    /// Returns one of these items.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }
 
-    /// Puts `items` in a random order.
+    /// Shuffles `items`.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (2..=items.len()).rev() {
             items.swap(end - 1, self.below(end));

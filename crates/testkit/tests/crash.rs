@@ -1,17 +1,17 @@
-//! The crash explorer finds the faults it is made to find, and accepts right states.
+//! The crash explorer finds planted faults, and accepts correct states.
 
 use refdb_testkit::crash::{Crash, Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere};
 use refdb_vfs::{Error, Fs};
 use std::{cell::Cell, path::Path};
 
-/// A folder with one file `list` that reads "old".
+/// Returns a folder with a single file `list` that contains "old".
 fn start() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(dir.path().join("list"), "old").expect("a file in it");
     dir
 }
 
-/// Replaces `list` the right way, but for the steps left out.
+/// Replaces `list` correctly, except for the syncs that are left out.
 fn replace(fs: &Fs, dir: &Path, sync_file: bool, sync_dir: bool) -> Result<(), Error> {
     let (temp, list) = (dir.join("list.lock"), dir.join("list"));
     let written = (|| {
@@ -43,7 +43,7 @@ fn a_replacement_by_rename_survives_being_killed_everywhere() {
         looked.set(looked.get() + 1);
         old_or_new(dir, crash);
     });
-    // Create, two writes with three tears each, sync, rename, sync of the folder, and the end.
+    // Create, two writes that are torn in three ways each, sync, rename, sync of the folder, and the end.
     assert_eq!(looked.get(), 6 + 2 * 3 + 1);
 }
 

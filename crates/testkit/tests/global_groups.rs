@@ -1,6 +1,6 @@
-//! The rules of docs/decisions/0092 for a group, before its code. One thread holds the lock of a disk, and each member
-//! asks etcd for itself. Every order of events is tried: of the threads, the network, a thread that hangs and a crash.
-//! Each fault that one would make first is planted, and found.
+//! A model of the rules of docs/decisions/0092 for a group, written before the code. One thread holds the lock of a
+//! disk, and each member asks etcd by itself. Every order of the events of the threads, the network, a hanging thread
+//! and a crash is tried, and each likely fault is planted and found.
 
 #[path = "global_groups/member.rs"]
 mod member;
@@ -10,30 +10,30 @@ mod world;
 use member::{Change, Ref};
 use world::{Budget, Explored, World, explore};
 
-/// Where the rules are broken on purpose.
+/// A deliberate fault in the rules.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Fault {
-    /// Nowhere.
+    /// No fault.
     None,
-    /// A member is checked against the disk as the members before it would leave it.
+    /// A member is checked against the disk as the previous members would leave it.
     CheckedAgainstAnother,
-    /// The table has all members, refused ones too.
+    /// The table contains all members, including refused ones.
     RefusedInTheTable,
-    /// Intents go before the table is in the list.
+    /// Intents are removed before the table is listed.
     IntentGoesBeforeTheList,
-    /// A member whose answer is lost, or that says nothing, is made.
+    /// A member counts as agreed if its answer is lost, or if it does not report.
     UndecidedIsAgreed,
-    /// The leader waits for ever.
+    /// The leader waits without a bound.
     NoBound,
-    /// A member takes etcd's word for its own, though the leader has gone on without it.
+    /// A member reports the result of etcd to its caller, although the leader has continued without it.
     LateWordCounts,
-    /// A member does not look whether the leader has gone on before it asks.
+    /// A member asks etcd without checking whether the leader has continued without it.
     AsksAfterTheLeader,
-    /// An open intent bars its own refs alone, not those that cannot stand beside them.
+    /// An open intent blocks only its own refs, and not those that conflict with them.
     IntentBarsItsNamesAlone,
 }
 
-/// Each with a member that depends on another's change, and one that does not.
+/// Explores groups in which one member depends on the change of another, and one does not.
 fn every_group(fault: Fault) -> Result<Explored, String> {
     let budget = Budget { lost: 1, unknown: 1, hangs: 1, leaders_bounds: 1, crashes: 1, foreign: 1 };
     let (create, delete) = (|name| Change { name, creates: true }, |name| Change { name, creates: false });
@@ -53,12 +53,12 @@ fn every_group(fault: Fault) -> Result<Explored, String> {
 fn no_order_of_events_makes_a_member_that_was_not_agreed_or_loses_one_that_was() {
     let all = every_group(Fault::None).unwrap_or_else(|trace| panic!("{trace}"));
     println!("{all:?}");
-    // The exploration is no proof if it does not come to where it matters.
+    // The exploration proves nothing unless it reaches the states that matter.
     assert!(all.states > 100_000, "{all:?}");
     assert!(all.together > 0 && all.partly > 0 && all.late_words > 0 && all.finished > 0 && all.barred > 0, "{all:?}");
 }
 
-/// The promises that a fault may break.
+/// Checks that the planted fault is found because it breaks one of the promises in `broken`.
 fn finds(fault: Fault, broken: &[&str]) {
     let trace = every_group(fault).expect_err("the planted fault was not found");
     println!("{fault:?}:\n  {trace}");

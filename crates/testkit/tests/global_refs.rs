@@ -1,5 +1,6 @@
-//! The protocol of docs/decisions/0090 between two Gerrits and etcd, before its code. Every order of events is tried:
-//! of two nodes, the network, a lease and a crash. Each fault that one would make first is planted, and found.
+//! A model of the protocol of docs/decisions/0090 between two Gerrit servers and etcd, written before the code. Every
+//! order of the events of two nodes, the network, a lease and a crash is tried, and each likely fault is planted and
+//! found.
 
 #[path = "global_refs/etcd.rs"]
 mod etcd;
@@ -10,28 +11,29 @@ mod node;
 
 use explorer::{Budget, Explored, World, explore};
 
-/// Where the protocol is broken on purpose.
+/// A deliberate fault in the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Fault {
-    /// Nowhere.
+    /// No fault.
     None,
-    /// A put does not compare the revision of its holder's lock.
+    /// A put does not compare the revision of the lock of its holder.
     NoFencing,
-    /// A put does not compare the ref's value.
+    /// A put does not compare the value of the ref.
     PutWithoutCompare,
-    /// No answer in time is taken for success.
+    /// A missing answer counts as success.
     LostAnswerIsSuccess,
-    /// After a timeout the mark is read, not closed.
+    /// After a timeout, the mark is read but not closed.
     PlainReadOfTheMark,
     /// A transaction does not compare its mark.
     MarkNotCompared,
-    /// A mark has no number: a later transaction leaves it as an earlier one found it.
+    /// A mark has no number, so a later transaction leaves it as an earlier one found it.
     MarkWithoutNumber,
-    /// A node that starts again leaves its marks as they are.
+    /// A node that restarts does not claim its marks.
     MarksNotClaimed,
 }
 
-/// With and without locks; where both have none, two puts after each other, so that each mark is used again.
+/// Explores pairs of nodes with and without locks. If neither uses locks, one of them makes two puts in a row, so that
+/// its mark is reused.
 fn every_pair_of_nodes(fault: Fault) -> Result<Explored, String> {
     let budget = Budget { lost: 1, twice: 1, timeouts: 2, crashes: 1, leases: 1 };
     let mut all = Explored::default();
@@ -45,13 +47,13 @@ fn every_pair_of_nodes(fault: Fault) -> Result<Explored, String> {
 fn no_order_of_events_loses_or_invents_an_update() {
     let all = every_pair_of_nodes(Fault::None).unwrap_or_else(|trace| panic!("{trace}"));
     println!("{all:?}");
-    // The exploration is no proof if it does not come to where it matters.
+    // The exploration proves nothing unless it reaches the states that matter.
     assert!(all.states > 100_000, "{all:?}");
     assert!(all.successes > 0 && all.refusals > 0 && all.fenced > 0, "{all:?}");
     assert!(all.told_by_the_mark > 0 && all.closed_in_time > 0 && all.late_requests > 0, "{all:?}");
 }
 
-/// The promises that a fault may break.
+/// Checks that the planted fault is found because it breaks one of the promises in `broken`.
 fn finds(fault: Fault, broken: &[&str]) {
     let trace = every_pair_of_nodes(fault).expect_err("the planted fault was not found");
     println!("{fault:?}:\n  {trace}");

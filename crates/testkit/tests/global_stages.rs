@@ -1,6 +1,6 @@
-//! The rules of docs/decisions/0093 for batches that etcd does not take at once, before their code. Two nodes change
-//! the same two refs, of which each is a part of a batch. Every order of events is tried: of the nodes, the network,
-//! cleaners, and a crash. Each fault that one would make first is planted, and found.
+//! A model of the rules of docs/decisions/0093 for batches that are too large for one etcd transaction, written before
+//! the code. Two nodes change the same two refs, each of which is a part of a batch. Every order of the events of the
+//! nodes, the network, cleaners and a crash is tried, and each likely fault is planted and found.
 
 #[path = "global_stages/etcd.rs"]
 mod etcd;
@@ -12,14 +12,14 @@ mod world;
 use node::Kind;
 use world::{Budget, Explored, World, explore};
 
-/// Where the rules are broken on purpose.
+/// A deliberate fault in the rules.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Fault {
-    /// Nowhere.
+    /// No fault.
     None,
-    /// A stage is put whatever the ref has.
+    /// A stage is put regardless of the value of the ref.
     StageWithoutCompare,
-    /// A stage is put over another batch's, which is not decided.
+    /// A stage is put over a stage of another batch that is not decided.
     StageOverStage,
     /// A later part does not compare the deciding key.
     StageWithoutDecider,
@@ -27,29 +27,29 @@ enum Fault {
     FirstPartWithoutMark,
     /// The decision does not compare the deciding key.
     DecisionWithoutDecider,
-    /// The decision does not compare which deciding key of its name that is.
+    /// The decision does not compare the token that distinguishes successive deciding keys of the same name.
     DecisionWithoutToken,
     /// The decision does not compare its mark.
     DecisionWithoutMark,
-    /// No answer to the decision in time is taken for success.
+    /// A missing answer to the decision counts as success.
     LostAnswerIsSuccess,
-    /// After a timeout the deciding key is read, and nothing is closed.
+    /// After a timeout, the deciding key is read but nothing is closed.
     PlainRead,
-    /// A node that starts again drops an intent whose deciding key it finds open.
+    /// A node that restarts drops an intent although its deciding key is open.
     DroppedWhileOpen,
-    /// A stage of a node that seems dead is cleared, and its deciding key stays open.
+    /// A stage of a node that seems dead is cleared without closing its deciding key.
     VoidIsGuessed,
-    /// A deciding key is closed as void, whatever it has become.
+    /// A deciding key is closed as void without comparing its state.
     VoidWithoutCompare,
-    /// A stage is turned into a value, whatever the ref has by now.
+    /// A stage is turned into a value without comparing the current value of the ref.
     ClearedWithoutCompare,
-    /// The deciding key goes while there are stages.
+    /// The deciding key is removed while there are stages.
     DeciderGoesFirst,
-    /// A put that compares nothing is made over a stage.
+    /// A put without comparison overwrites a stage.
     PutOverStage,
 }
 
-/// Two batches, and a batch beside updates of one ref.
+/// Explores two batches, and one batch beside updates of single refs.
 fn every_pair(fault: Fault) -> Result<Explored, String> {
     let mut all = Explored::default();
     for (kinds, budget) in [
@@ -66,12 +66,12 @@ fn every_pair(fault: Fault) -> Result<Explored, String> {
 fn no_order_of_events_divides_a_batch_or_loses_an_update() {
     let all = every_pair(Fault::None).unwrap_or_else(|trace| panic!("{trace}"));
     println!("{all:?}");
-    // The exploration is no proof if it does not come to where it matters.
+    // The exploration proves nothing unless it reaches the states that matter.
     assert!(all.states > 100_000, "{all:?}");
     assert!(all.decided > 0 && all.voided > 0 && all.staged_over > 0 && all.settled > 0 && all.removed > 0, "{all:?}");
 }
 
-/// The promises that a fault may break.
+/// Checks that the planted fault is found because it breaks one of the promises in `broken`.
 fn finds(fault: Fault, broken: &[&str]) {
     let trace = every_pair(fault).expect_err("the planted fault was not found");
     println!("{fault:?}:\n  {trace}");

@@ -42,7 +42,8 @@ fn what_jgit_writes_git_sees() {
         let log = jgit.reflog("refs/heads/a").unwrap();
         assert_eq!(log.len(), 2);
         assert!(log[1].starts_with(format!("{} {} J Git <", commits[0], commits[1]).as_bytes()), "{}", log[1]);
-        // Not the messages: git takes the last letter for the newline that JGit leaves out of a reftable.
+        // Messages are not compared, because git strips the last letter in place of the newline that JGit omits in a
+        // reftable.
         let seen = repo.git(["reflog", "show", "--format=%H", "refs/heads/a"]);
         assert_eq!(seen, format!("{}\n{}", commits[1], commits[0]));
         assert_eq!(jgit.delete("refs/heads/a").unwrap(), "FORCED");

@@ -1,4 +1,4 @@
-//! The model has git's rules: random transactions are accepted and refused by both alike and leave the same.
+//! The model has git's rules: both accept and refuse the same random transactions, with the same result.
 
 use refdb_testkit::{Model, ModelEdit, RefFormat, Repo, Rng, names};
 use refdb_types::{HashKind, ObjectId, RefName, Target};
@@ -14,7 +14,7 @@ fn random_transactions_end_in_the_model_as_they_end_in_git() {
         let mut accepted = 0;
         for turn in 0..300 {
             let count = 1 + rng.below(3);
-            // What git's commands cannot say is left to tests of the library.
+            // Edits that git's commands cannot express are left to the tests of the library.
             let edits = (0..count).map(|_| ModelEdit::random(&mut rng, &model, &commits));
             let (edits, input): (Vec<_>, Vec<_>) =
                 edits.filter_map(|edit| edit.for_git().map(|text| (edit, text))).unzip();

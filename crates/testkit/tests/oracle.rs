@@ -1,4 +1,4 @@
-//! The drivers of real git do what their documentation says.
+//! The drivers of real git behave as their documentation says.
 
 use refdb_testkit::{RefFormat, Repo};
 

@@ -170,7 +170,7 @@ impl Components {
     #[inline]
     fn check_byte(&mut self, name: &[u8], at: usize) -> Result<(), NameError> {
         let byte = name[at];
-        // A component starts behind a slash, and so does the name as a whole.
+        // A component starts after a slash, and so does the name as a whole, as if a slash preceded it.
         let before = || at.checked_sub(1).map_or(b'/', |before| name[before]);
         match CLASS[byte as usize] {
             PLAIN => {}

@@ -26,7 +26,7 @@ use crate::{
     work::differences,
 };
 
-/// Commits, and the stages of those that are being run.
+/// The commits of a repository, and the stages of those that are being run.
 struct Repository<'a> {
     builds: &'a Builds,
     scenario: &'a Scenario,
@@ -86,7 +86,7 @@ impl Commits for Repository<'_> {
     }
 
     fn prepare(&mut self, commit: &str, beside: Option<&str>) -> Result<Result<(), String>> {
-        // The states of earlier commits would fill the memory.
+        // The states of earlier commits are dropped, because together they would fill the memory.
         self.stages.retain(|known, _| known == commit || Some(known.as_str()) == beside);
         if self.stages.contains_key(commit) {
             return Ok(Ok(()));

@@ -10,83 +10,86 @@ use crate::{
     stats::{self, Interval, Odds, interval, is_above, is_below, mirrored},
 };
 
-/// Where the commits of a search come from, and their costs.
+/// A source of the commits of a search, and of their costs.
 pub trait Commits {
-    /// The commits of `bad` that none of `goods` has, the most telling first, `bad` among them.
+    /// Returns the commits that `bad` has and none of `goods` has, the most informative first. `bad` itself is among
+    /// them.
     fn suspects(&mut self, bad: &str, goods: &[String]) -> Result<Vec<String>>;
 
-    /// The first parent of a commit.
+    /// Returns the first parent of a commit.
     fn parent(&mut self, commit: &str) -> Result<String>;
 
-    /// Builds a commit and makes it ready to run in turn with the one beside it. No others need to stay ready. The
-    /// inner error says why it cannot be judged.
+    /// Builds a commit and sets it up, so that it can be run in turn with the one in `beside`. No other commit needs
+    /// to stay ready. The inner error says why the commit cannot be judged.
     fn prepare(&mut self, commit: &str, beside: Option<&str>) -> Result<Result<(), String>>;
 
-    /// Runs a commit that was made ready.
+    /// Runs a commit that was prepared.
     fn sample(&mut self, commit: &str) -> Result<Sample>;
 
-    /// Runs two commits that were made ready, in the order that the coin gives or at the same time.
+    /// Runs two commits that were prepared, in the order that the coin decides, or at the same time.
     fn both(&mut self, commits: [&str; 2], coin: &mut Coin) -> Result<[Sample; 2]> {
         pair(coin, |which| self.sample(commits[usize::from(which == Which::B)]))
     }
 
-    /// How the work and the instructions of two commits differ that are both ready, in sentences.
+    /// Describes in sentences how the work and the instructions of two prepared commits differ.
     fn work(&mut self, _a: &str, _b: &str) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
 
-    /// Hears what was learnt of a commit after some runs of each side.
+    /// Is told the verdict on a commit, and the number of runs of each side that it took.
     fn hear(&mut self, _commit: &str, _answer: &Answer, _runs: usize) {}
 }
 
-/// The difference of two commits.
+/// The difference between the costs of two commits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// How many times the cost of the one the other has: the median.
+    /// The cost of the second commit divided by that of the first: the median of all pairs.
     pub ratio: f64,
-    /// Where that ratio lies.
+    /// The confidence interval of the ratio.
     pub interval: Interval,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
-    /// The bad commit beside the good one.
+    /// The difference between the good commit and the bad one.
     pub whole: Step,
     /// How the search ended.
     pub end: End,
-    /// The first bad commit beside its parent, when there is one and the parent can be run.
+    /// The difference between the parent of the first bad commit and that commit, if there is one and the parent can
+    /// be run.
     pub step: Option<Step>,
-    /// How the work and the instructions of both differ.
+    /// Sentences about how the work and the instructions of these two differ.
     pub work: Vec<String>,
-    /// Whether that step surely is less than half of the whole, so that others carry the rest.
+    /// Whether that step is certainly less than half of the whole difference, so that other commits account for the
+    /// rest.
     pub gradual: bool,
-    /// Each commit that was judged.
+    /// The commits that were judged.
     pub judged: Vec<Judged>,
 }
 
 /// A commit that was judged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// Its id.
+    /// The id of the commit.
     pub commit: String,
-    /// What it turned out to be.
+    /// The verdict on the commit.
     pub answer: Answer,
-    /// The runs of each side that this took.
+    /// The number of runs of each side that the verdict took.
     pub runs: usize,
 }
 
-/// A search under way.
+/// A search in progress.
 struct Search<'a, C> {
     commits: &'a mut C,
     rules: Rules,
     coin: &'a mut Coin,
-    /// How many verdicts there were.
+    /// The number of verdicts so far.
     verdicts: u32,
 }
 
-/// Searches for the first commit that is dearer, or cheaper, as `bad` is beside `good`. No answer is wrong in more
-/// than `rules.rate` of searches.
+/// Searches for the first commit that is slower than `good`, or faster if `bad` is faster. The result is wrong in at
+/// most `rules.rate` of all searches.
 pub fn search<C: Commits>(commits: &mut C, good: &str, bad: &str, rules: Rules, coin: &mut Coin) -> Result<Found> {
     let mut search = Search { commits, rules, coin, verdicts: 0 };
     for (end, beside) in [(good, None), (bad, Some(good))] {
@@ -104,7 +107,7 @@ pub fn search<C: Commits>(commits: &mut C, good: &str, bad: &str, rules: Rules, 
         "good and bad cannot be told apart in {} runs of each: there is nothing to search for",
         whole.len()
     );
-    // A search for the first commit that is cheaper sees everything in a mirror.
+    // A search for the first faster commit is the same search with all signs reversed.
     let direction = if known.low > 0.0 { 1.0 } else { -1.0 };
     let slowdown = stats::centre(&whole) * direction;
     let (end, judged) = search.narrow(good, bad, slowdown, direction)?;
@@ -130,7 +133,7 @@ impl<C: Commits> Search<'_, C> {
         Odds::new(rate_of(self.verdicts, self.rules.rate), self.rules.pairs_max)
     }
 
-    /// Log ratios of `b` over `a`, until there are enough or too many.
+    /// Returns log ratios of `b` to `a`, measured until there are enough or the maximum is reached.
     fn differences(&mut self, a: &str, b: &str, enough: impl Fn(&[f64]) -> bool) -> Result<Vec<f64>> {
         let (most, commits) = (self.rules.pairs_max, &mut *self.commits);
         let settled = |known: &[f64]| known.len() >= most || enough(known);
@@ -152,7 +155,7 @@ impl<C: Commits> Search<'_, C> {
         }
     }
 
-    /// Judges a commit beside the good one.
+    /// Judges a commit in comparison with the good one.
     fn answer(&mut self, good: &str, commit: &str, slowdown: f64, direction: f64) -> Result<(Answer, usize)> {
         if let Err(why) = self.commits.prepare(commit, Some(good))? {
             return Ok((Answer::Skipped(why), 0));
@@ -163,7 +166,7 @@ impl<C: Commits> Search<'_, C> {
         Ok((said(&differences).unwrap_or(Answer::Unsure), differences.len()))
     }
 
-    /// Compares the first bad commit with its parent: it should carry the slowdown, or half of it at least.
+    /// Compares the first bad commit with its parent. It should account for the slowdown, or at least for half of it.
     fn look_at_step(&mut self, first: &str, slowdown: f64, direction: f64, found: &mut Found) -> Result<()> {
         let parent = self.commits.parent(first)?;
         for (commit, name, beside) in [(parent.as_str(), "its parent", None), (first, "it", Some(parent.as_str()))] {

@@ -4,33 +4,34 @@ use std::collections::BTreeMap;
 
 use crate::stats::{Odds, is_above, is_below};
 
-/// What a commit turned out to be.
+/// The verdict on a commit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// It costs less than the middle between good and bad.
+    /// The commit costs less than the middle between good and bad.
     Good,
-    /// It costs more than the middle.
+    /// The commit costs more than the middle between good and bad.
     Bad,
-    /// It surely lies apart from both, in the middle half: no single commit carries it all.
+    /// The cost certainly lies in the middle half between good and bad, so no single commit accounts for the whole
+    /// difference.
     Between,
-    /// All runs did not tell.
+    /// The permitted number of runs was not enough for a verdict.
     Unsure,
-    /// It does not build, or the scenario fails with it: why.
+    /// The commit does not build, or the scenario fails with it, for this reason.
     Skipped(String),
 }
 
-/// How the search ends.
+/// The end of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub enum End {
-    /// This commit is bad, and all that it has of the others is good.
+    /// This commit is bad, and all of its ancestors that were suspects are good.
     First(String),
-    /// One of these commits is the first bad one. All but the last could not be judged.
+    /// One of these commits is the first bad one. All but the last of them could not be judged.
     Range(Vec<String>),
     /// This commit lies in the middle between good and bad.
     Gradual(String),
 }
 
-/// What to do next.
+/// The next action of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
     /// Judge this commit.
@@ -39,10 +40,10 @@ pub enum Next {
     Over(End),
 }
 
-/// All that a search has learnt.
+/// The knowledge of a search.
 #[derive(Debug, Clone)]
 pub struct State {
-    /// Commits that are good, and so is all before them.
+    /// Commits that are good, as are all of their ancestors.
     pub goods: Vec<String>,
     /// The earliest commit that is known to be bad.
     pub bad: String,
@@ -52,12 +53,12 @@ pub struct State {
 }
 
 impl State {
-    /// A search between a good commit and a bad one.
+    /// Begins a search between a good commit and a bad one.
     pub fn new(good: String, bad: String) -> State {
         State { goods: vec![good], bad, aside: BTreeMap::new(), between: None }
     }
 
-    /// Takes in what a commit turned out to be.
+    /// Records the verdict on a commit.
     pub fn learn(&mut self, commit: String, answer: Answer) {
         match answer {
             Answer::Good => self.goods.push(commit),
@@ -69,7 +70,8 @@ impl State {
         }
     }
 
-    /// What to do, when `suspects` are the commits of `bad` that no good one has, the most telling first.
+    /// Returns the next action, where `suspects` are the commits of `bad` that no good commit has, the most
+    /// informative first.
     pub fn next(&self, suspects: &[String]) -> Next {
         assert!(suspects.contains(&self.bad), "a bad commit is itself a suspect");
         if let Some(between) = &self.between {
@@ -87,8 +89,8 @@ impl State {
     }
 }
 
-/// What `differences` from the good commit say of a commit, when the bad one differs by `slowdown`. Both are
-/// logarithms. They say nothing yet when more runs are needed.
+/// Returns the verdict on a commit from its `differences` to the good one, where the bad one differs by `slowdown`.
+/// Both are logarithms of ratios. Returns `None` if more runs are needed.
 pub fn judge(differences: &[f64], slowdown: f64, odds: &Odds) -> Option<Answer> {
     assert!(slowdown > 0.0, "the bad commit costs more");
     let above = |part: f64| is_above(differences, slowdown * part, odds);
@@ -104,8 +106,8 @@ pub fn judge(differences: &[f64], slowdown: f64, odds: &Odds) -> Option<Answer> 
     }
 }
 
-/// The rate for the verdict of this number, from 1 on. However many there are, all together keep to `rate`, since
-/// 1/2 + 1/6 + 1/12 and so on is 1.
+/// Returns the rate of false answers for the verdict of this number, counted from 1. All verdicts together keep to
+/// `rate`, however many there are, because 1/2 + 1/6 + 1/12 + ... is 1.
 pub fn rate_of(number: u32, rate: f64) -> f64 {
     rate / (f64::from(number) * f64::from(number + 1))
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{compare::Rules, report::interval};
 
-/// The whole report; `subject` tells the first line of a commit's message.
+/// Returns the whole report. `subject` returns the first line of the message of a commit.
 pub fn report(found: &Found, rules: &Rules, subject: impl Fn(&str) -> Result<String>) -> Result<String> {
     let (words, sure) = (rules.judge.words(), format!("{} % sure in all", 100.0 * (1.0 - rules.rate)));
     let named = |commit: &str| -> Result<String> { Ok(format!("{commit} {}", subject(commit)?)) };
@@ -49,7 +49,7 @@ pub fn report(found: &Found, rules: &Rules, subject: impl Fn(&str) -> Result<Str
     Ok(text)
 }
 
-/// What became of one commit.
+/// Returns the verdict on a commit in words.
 pub fn answer(answer: &Answer, runs: usize) -> String {
     let told = match answer {
         Answer::Good => "good",

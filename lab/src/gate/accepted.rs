@@ -6,15 +6,15 @@ use anyhow::Result;
 
 use crate::process::output;
 
-/// What the messages of some commits accept.
+/// The slowdowns that the messages of some commits accept.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Accepted {
-    /// Names of jobs, or the beginnings of such, each with a reason.
+    /// Names of jobs, or their first parts, each with a reason.
     entries: Vec<(String, String)>,
 }
 
 impl Accepted {
-    /// Reads values of the trailer, one a line. Those without a reason accept nothing.
+    /// Parses values of the trailer, one on each line. Those without a reason accept nothing.
     pub fn parse(values: &str) -> Accepted {
         let mut entries = Vec::new();
         for (jobs, reason) in values.lines().filter_map(|line| line.split_once(':')) {
@@ -24,18 +24,19 @@ impl Accepted {
         Accepted { entries }
     }
 
-    /// Why `job` may be slower, if it may. The part before a slash stands for all jobs that begin with it.
+    /// Returns the reason why `job` may be slower, if it may. The part of a name before a slash stands for all jobs
+    /// that begin with it.
     pub fn reason(&self, job: &str) -> Option<&str> {
         let means = |word: &str| job.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         self.entries.iter().find(|(word, _)| means(word)).map(|(_, reason)| reason.as_str())
     }
 }
 
-/// What commits accept that came after the one that added `line` to `file`.
+/// Returns what the commits accept that came after the one which added `line` to `file`.
 pub fn since(file: &Path, line: &str) -> Result<Accepted> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let added = git(file, &["log", "-1", "--format=%H", &format!("-S{line}"), "--", &name]).unwrap_or_default();
-    // A line that is not committed yet is younger than all messages.
+    // A line that is not committed yet is newer than all commits.
     if added.trim().is_empty() {
         return Ok(Accepted::default());
     }
@@ -44,7 +45,8 @@ pub fn since(file: &Path, line: &str) -> Result<Accepted> {
     Ok(Accepted::parse(&values.unwrap_or_default()))
 }
 
-/// What git says in the folder of `file`; nothing if that is no repository.
+/// Returns the output of git in the folder of `file`; `None` if git fails, for example because the folder is in no
+/// repository.
 pub fn git(file: &Path, words: &[&str]) -> Option<String> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     output(Command::new("git").arg("-C").arg(folder).args(words)).ok()

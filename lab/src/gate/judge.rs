@@ -2,28 +2,28 @@
 
 use super::record::Record;
 
-/// What two records say.
+/// The result of comparing two records.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// They were not made alike: how.
+    /// The records are not comparable, because of these differences.
     CannotTell(Vec<String>),
-    /// The jobs of both that changed by more than the limit.
+    /// The jobs in both records that changed by more than the limit.
     Told(Vec<Change>),
 }
 
 /// A job that changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// The job.
+    /// The name of the job.
     pub job: String,
-    /// The instructions after, over those before.
+    /// The instructions after the change divided by those before it.
     pub ratio: f64,
-    /// Whether it costs more.
+    /// Whether the job takes more instructions.
     pub is_worse: bool,
 }
 
-/// Compares `after` with `before`. A job is worse beyond the ratio `limit`, and better below one over it. Jobs that
-/// only one of them has are passed over.
+/// Compares `after` with `before`. A job is worse if its ratio exceeds `limit`, and better if it is below 1 / `limit`.
+/// Jobs that only one of the records has are ignored.
 pub fn judge(before: &Record, after: &Record, limit: f64) -> Verdict {
     assert!(limit > 1.0, "a limit is a ratio that is worse");
     let names = before.machine.keys().chain(after.machine.keys().filter(|name| !before.machine.contains_key(*name)));
@@ -43,12 +43,12 @@ pub fn judge(before: &Record, after: &Record, limit: f64) -> Verdict {
     Verdict::Told(ratios(before, after).filter_map(change).collect())
 }
 
-/// The largest ratio of a job, with its name.
+/// Returns the largest ratio of a job, with the name of the job.
 pub fn most<'a>(before: &'a Record, after: &'a Record) -> Option<(f64, &'a str)> {
     ratios(before, after).map(|(job, ratio)| (ratio, job)).max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// The ratio of each job that both have.
+/// Returns the ratio of each job that both records have.
 fn ratios<'a>(before: &'a Record, after: &'a Record) -> impl Iterator<Item = (&'a str, f64)> {
     let both = after.counts.iter().filter_map(|(job, now)| before.counts.get(job).map(|then| (job, *then, *now)));
     both.filter(|(_, then, _)| *then > 0).map(|(job, then, now)| (job.as_str(), now as f64 / then as f64))

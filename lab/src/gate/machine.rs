@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, env, fs, process::Command};
 
 use crate::process::output;
 
-/// The parts of a processor that valgrind shows to programs, which choose their code by them. Its maker and speed it
-/// hides.
+/// The processor features that valgrind shows to programs, which select their code by them. It hides the vendor and
+/// the speed.
 const SHOWN: [&str; 10] = ["abm", "avx", "avx2", "bmi1", "f16c", "fma", "rdrand", "rdseed", "rdtscp", "ssse3"];
 
-/// Tool, C library and processor, and the names and values of the caller's.
+/// Returns the tool, the C library and the processor, and the names and values that the caller adds.
 pub fn find(tool: &str, more: &[(String, String)]) -> BTreeMap<String, String> {
     let libc = output(Command::new("ldd").arg("--version")).unwrap_or_default();
     let libc = libc.lines().next().unwrap_or("unknown").to_owned();

@@ -15,14 +15,14 @@ use super::accepted::{self, Accepted};
 /// The counts of one build.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// When it was made, in seconds since 1970.
+    /// The time of the record, in seconds since 1970.
     pub time: u64,
     /// The commit that was checked out, with a `+` if the files differed from it.
     pub commit: String,
-    /// The release that it is, if it is one.
+    /// The name of the release, if the build is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
-    /// All that must be the same, or counts cannot be compared.
+    /// Everything that must be the same for counts to be comparable.
     pub machine: BTreeMap<String, String>,
     /// The instructions of each job.
     pub counts: BTreeMap<String, u64>,
@@ -40,12 +40,12 @@ pub struct Line {
 #[derive(Debug)]
 pub struct History {
     file: PathBuf,
-    /// The latest is the last.
+    /// The records, with the latest last.
     pub records: Vec<Line>,
 }
 
 impl History {
-    /// Reads a file; one that is not there has no records.
+    /// Reads a file. A file that does not exist has no records.
     pub fn read(file: &Path) -> Result<History> {
         let text = match fs::read_to_string(file) {
             Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
@@ -60,20 +60,20 @@ impl History {
         Ok(History { file: file.to_owned(), records })
     }
 
-    /// The slowdowns that commits accept since `line` was added to the file.
+    /// Returns the slowdowns that commits accept since `line` was added to the file.
     pub fn accepted(&self, line: &Line) -> Result<Accepted> {
         accepted::since(&self.file, &line.text)
     }
 }
 
-/// Adds a record.
+/// Appends a record to the file.
 pub fn append(file: &Path, record: &Record) -> Result<()> {
     let open = fs::OpenOptions::new().append(true).create(true).open(file);
     let mut open = open.with_context(|| format!("cannot open '{}'", file.display()))?;
     writeln!(open, "{}", serde_json::to_string(record)?).with_context(|| format!("cannot write '{}'", file.display()))
 }
 
-/// The commit checked out where `file` lies. Changes of the file itself do not count as changes.
+/// Returns the id of the commit that is checked out where `file` lies, followed by `+` if other files differ from it.
 pub fn head(file: &Path) -> String {
     let Some(commit) = accepted::git(file, &["rev-parse", "HEAD"]) else { return "no commit".to_owned() };
     let changes = accepted::git(file, &["status", "--porcelain", "--untracked-files=no"]).unwrap_or_default();

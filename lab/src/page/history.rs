@@ -12,10 +12,10 @@ use crate::{
     stats::centre,
 };
 
-/// One comparison, as `--history` writes it.
+/// A comparison, as `--history` writes it.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Line {
-    /// Seconds since 1970.
+    /// The time, in seconds since 1970.
     pub time: u64,
     scenario: String,
     parameters: Values,
@@ -28,7 +28,7 @@ pub struct Line {
     high: Option<f64>,
 }
 
-/// One side of it.
+/// One side of a comparison.
 #[derive(Debug, Clone, Deserialize)]
 struct Half {
     revision: String,
@@ -47,49 +47,53 @@ impl Half {
 pub struct Series {
     /// The scenario's name.
     pub scenario: String,
-    /// Its parameters in words; empty if there are none.
+    /// The values of the parameters in words; empty if there are none.
     pub parameters: String,
-    /// The measure.
+    /// The measure that decides.
     pub judge: Measure,
-    /// The commits, in the order of measuring.
+    /// The commits, in the order in which they were measured.
     pub points: Vec<Point>,
 }
 
 /// A commit in a series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// Its id.
+    /// The id of the commit.
     pub commit: String,
-    /// As the caller named it last.
+    /// The name by which the caller last referred to the commit.
     pub revision: String,
-    /// When it was measured last, in seconds since 1970.
+    /// The time of the last measurement, in seconds since 1970.
     pub time: u64,
-    /// The median of the last runs.
+    /// The median of the runs of the last measurement.
     pub value: f64,
-    /// How many runs these were.
+    /// The number of these runs.
     pub runs: usize,
     /// The cost as a multiple of the first commit's.
     pub level: f64,
-    /// How it compared with another commit, unless it was only the other one.
+    /// The comparison with another commit; `None` if the commit was only ever the one compared with.
     pub step: Option<Step>,
 }
 
-/// How a commit compared with another one.
+/// The comparison of a commit with another one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     /// The other commit.
     pub before: String,
-    /// The verdict on this one.
+    /// The verdict on the later commit.
     pub verdict: Verdict,
-    /// How many times the other one's cost this one has.
+    /// The cost of the later commit divided by that of the other.
     pub ratio: f64,
-    /// Where that ratio lies, as far as known.
+    /// The lower bound of the ratio, if known.
     pub low: Option<f64>,
-    /// Where that ratio lies, as far as known.
+    /// The upper bound of the ratio, if known.
     pub high: Option<f64>,
 }
 
-/// Reads the text of a history; an error says which line.
+/// Parses the text of a history.
+///
+/// # Errors
+///
+/// The number of the first line that is malformed.
 pub fn read(text: &str) -> Result<Vec<Line>> {
     let line = |(number, line): (usize, &str)| {
         serde_json::from_str(line).with_context(|| format!("line {} is no comparison of a history", number + 1))
@@ -97,7 +101,7 @@ pub fn read(text: &str) -> Result<Vec<Line>> {
     text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(line).collect()
 }
 
-/// The series of all lines, which come in the order of their times.
+/// Returns the series of all lines, which must be in order of time.
 pub fn series(lines: &[Line]) -> Vec<Series> {
     let mut all: BTreeMap<(String, String, &str), Series> = BTreeMap::new();
     for line in lines {
@@ -121,7 +125,7 @@ impl Series {
         };
         let value = line.a.median(line.judge);
         let first = self.points.first().map_or(value, |first| first.value);
-        // A commit that was compared with none of ours has only its own cost to go by.
+        // A commit that was compared with no known commit is placed by its own cost.
         let level_a = level(self, &line.a.commit).unwrap_or(if first > 0.0 { value / first } else { 1.0 });
         if level(self, &line.a.commit).is_none() {
             self.put(&line.a, line, level_a, None);
@@ -148,7 +152,7 @@ impl Series {
 pub(super) mod tests {
     use super::*;
 
-    /// A line with one run a side.
+    /// Returns a line with one run for each side.
     pub(crate) fn line(time: u64, a: (&str, f64), b: (&str, f64), refformat: &str) -> String {
         let side = |(name, wall): (&str, f64)| {
             serde_json::json!({ "revision": name, "commit": name, "runs": [Sample {
@@ -168,7 +172,7 @@ pub(super) mod tests {
     fn levels_follow_the_ratios_and_a_commit_measured_again_keeps_its_place() {
         let text = [
             line(1, ("a", 1.0), ("b", 1.5), "files"),
-            // The machine is twice as slow now.
+            // From here on, the machine is half as fast.
             line(2, ("b", 3.0), ("c", 3.3), "files"),
             line(3, ("a", 2.0), ("b", 3.2), "files"),
             line(4, ("x", 5.0), ("x", 5.0), "files"),

@@ -9,13 +9,13 @@ use super::{
     table::{short, verdict},
 };
 
-/// The series that one plot holds at most; the style has as many colours.
+/// Maximum number of series in one plot; the style has this many colours.
 pub const SERIES_MAX: usize = 6;
 
-/// The height in pixels, as the style has it.
+/// The height in pixels, which is also in the style.
 const HEIGHT: f64 = 220.0;
 
-/// The figure of a few series of one scenario.
+/// Returns the figure of a few series of one scenario.
 pub fn figure(few: &[&Series]) -> String {
     let commits = commits(few);
     let scale = Scale::of(few);
@@ -47,17 +47,17 @@ pub fn figure(few: &[&Series]) -> String {
     )
 }
 
-/// A series in the legend.
+/// Returns the name of a series in the legend.
 fn name(series: &Series) -> &str {
     if series.parameters.is_empty() { &series.scenario } else { &series.parameters }
 }
 
-/// All commits of the series, in the order of measuring.
+/// Returns all commits of the series, in the order in which they were measured.
 fn commits<'a>(few: &[&'a Series]) -> Vec<&'a str> {
     let mut all: Vec<&Point> = few.iter().flat_map(|series| &series.points).collect();
     all.sort_by_key(|point| point.time);
     let mut names: Vec<&str> = Vec::new();
-    // Those of one series keep its order, since a commit may be measured again.
+    // The commits of the longest series keep their order, since a commit may have been measured again.
     for point in few.iter().max_by_key(|series| series.points.len()).iter().flat_map(|series| &series.points) {
         names.push(&point.commit);
     }
@@ -98,21 +98,22 @@ fn line(series: &Series, number: usize, commits: &[&str], scale: &Scale) -> Stri
     svg + "</g>\n"
 }
 
-/// The interval of a point's level, if both of its ends are known.
+/// Returns the interval of the level of a point, if both ends are known.
 fn bar(point: &Point) -> Option<(f64, f64)> {
     let step = point.step.as_ref()?;
     let of_one = point.level / step.ratio;
     Some((step.low? * of_one, step.high? * of_one)).filter(|(low, high)| low.is_finite() && high.is_finite())
 }
 
-/// From levels to pixels.
+/// The scale that maps levels to pixels.
 struct Scale {
     low: f64,
     high: f64,
 }
 
 impl Scale {
-    /// All points with their bars, and a little air. Bars that would press the points together end at the edge.
+    /// Returns a scale for all points with their bars, and some margin. Bars that would press the points together are
+    /// cut off at the edge.
     fn of(few: &[&Series]) -> Scale {
         let levels =
             || few.iter().flat_map(|series| &series.points).map(|point| point.level).filter(|level| level.is_finite());
@@ -126,7 +127,7 @@ impl Scale {
         HEIGHT * (self.high - level) / (self.high - self.low)
     }
 
-    /// The distance of ticks: 1, 2 or 5 of a power of ten, for four ticks or a few more.
+    /// Returns the distance between ticks: 1, 2 or 5 times a power of ten, for four ticks or a few more.
     fn step(&self) -> f64 {
         let wanted = (self.high - self.low) / 4.0;
         let power = 10_f64.powf(wanted.log10().floor());
@@ -139,7 +140,7 @@ impl Scale {
         (0..20).map(|number| (first + f64::from(number)) * step).take_while(|tick| *tick <= self.high).collect()
     }
 
-    /// The digits behind the point that tell two ticks apart.
+    /// Returns the number of decimals that distinguish two ticks.
     fn digits(&self) -> usize {
         (-self.step().log10().floor()).clamp(0.0, 9.0) as usize
     }

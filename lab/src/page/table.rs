@@ -1,11 +1,11 @@
-//! Writes the table of a series, with the rivals and the lower bounds below it.
+//! Writes the table of a series, with peers and floors below it.
 
 use std::fmt::Write;
 
 use super::{Beside, escaped, history::Series};
 use crate::{compare::Verdict, measure::Measure};
 
-/// The table of one series; its commits come the last first.
+/// Returns the table of one series, with the latest commit first.
 pub fn table(series: &Series, beside: &[Beside]) -> String {
     let title = if series.parameters.is_empty() { &series.scenario } else { &series.parameters };
     let mut rows = String::new();
@@ -46,7 +46,7 @@ pub fn table(series: &Series, beside: &[Beside]) -> String {
     )
 }
 
-/// The table of peers and floors, beside the last commit.
+/// Returns the table of peers and floors in comparison with the last commit.
 fn neighbours(series: &Series, beside: &[Beside]) -> String {
     let Some(last) = series.points.last() else { return String::new() };
     let mut rows = String::new();
@@ -77,7 +77,7 @@ fn neighbours(series: &Series, beside: &[Beside]) -> String {
     )
 }
 
-/// A value with its unit.
+/// Formats a value with its unit.
 fn amount(value: f64, judge: Measure) -> String {
     match judge {
         Measure::Peak => format!("{:.1} MiB", value / f64::from(1 << 20)),
@@ -88,7 +88,7 @@ fn amount(value: f64, judge: Measure) -> String {
     }
 }
 
-/// The verdict in a word or two.
+/// Returns the verdict in a word or two.
 pub(super) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Better => "better",
@@ -97,7 +97,7 @@ pub(super) fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The first ten letters of a commit's id.
+/// Returns the first ten characters of the id of a commit.
 pub(super) fn short(commit: &str) -> &str {
     commit.char_indices().nth(10).map_or(commit, |(end, _)| &commit[..end])
 }

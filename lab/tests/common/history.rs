@@ -1,4 +1,5 @@
-//! Random histories with branches and merges, in which one commit has a change. They are made by one `git fast-import`.
+//! Random histories with branches and merges, in which one commit has a change. A single `git fast-import` creates
+//! them.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +11,7 @@ use refdb_lab::coin::Coin;
 
 use super::{Synthetic, end};
 
-/// A commit before it is one.
+/// A commit that is still to be created.
 struct Plan {
     parents: Vec<usize>,
     is_changed: bool,
@@ -20,17 +21,17 @@ struct Plan {
 pub(crate) struct History {
     /// The first commit.
     pub(crate) good: String,
-    /// The last one.
+    /// The last commit.
     pub(crate) bad: String,
-    /// The one with the change.
+    /// The commit with the change.
     pub(crate) planted: String,
 }
 
 /// The files of a commit, by name.
 pub(crate) type Files = BTreeMap<&'static str, String>;
 
-/// Makes a history that `seed` decides. `files` gives the files of a commit without and with the change. A part of the
-/// others do not build, one in `broken`.
+/// Creates a history that `seed` determines. `files` returns the files of a commit without or with the change. If
+/// `broken` is given, one in that many of the other commits does not build.
 pub(crate) fn make(planted: &Synthetic, seed: u64, broken: Option<u64>, files: impl Fn(bool) -> Files) -> History {
     let mut luck = Coin::new(seed);
     let mut plans = topology(&mut luck);
@@ -68,7 +69,7 @@ pub(crate) fn make(planted: &Synthetic, seed: u64, broken: Option<u64>, files: i
     History { good: named(0), bad: named(last), planted: named(place) }
 }
 
-/// A line of commits, from which branches part and come back.
+/// Returns a line of commits with branches that are merged back.
 fn topology(luck: &mut Coin) -> Vec<Plan> {
     let plan = |parents: Vec<usize>| Plan { parents, is_changed: false };
     let mut plans = vec![plan(Vec::new())];

@@ -1,4 +1,4 @@
-//! Synthetic repositories, whose commits hold the cost of their builds.
+//! Synthetic repositories, in which each commit contains the cost of its own build.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test that cannot go on shall panic, and needs no manual")]
 #![allow(dead_code, reason = "each test program uses a part")]
 
@@ -14,12 +14,12 @@ use std::{
 
 use tempfile::TempDir;
 
-/// A repository whose history is made by the test, a scenario for it, and a cache of its own.
+/// A repository whose history the test creates, with a scenario and a cache for it.
 pub(crate) struct Synthetic {
     folder: TempDir,
 }
 
-/// Builds copy the folder; a folder with the file `broken` does not build.
+/// The build script, which copies the folder. A folder that contains the file `broken` does not build.
 const BUILD: &str = "if test -e broken; then echo 'no rule to make it' >&2; exit 2; fi; cp -R . \"$BUILD\"\n";
 
 impl Synthetic {
@@ -41,7 +41,7 @@ impl Synthetic {
         self.folder.path().join("planted.toml")
     }
 
-    /// An empty folder, where builds leave word that they were tried.
+    /// Creates an empty folder, in which builds record that they were attempted.
     pub(crate) fn folder_of_luck(&self) -> PathBuf {
         let folder = self.folder.path().join("luck");
         fs::create_dir(&folder).unwrap();
@@ -64,26 +64,26 @@ impl Synthetic {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// Commits the file `name` with `content`; its id.
+    /// Commits the file `name` with `content`. Returns the id of the commit.
     pub(crate) fn commit(&self, name: &str, content: &str) -> String {
         fs::write(self.repository().join(name), content).unwrap();
         self.commit_all(&format!("{name}: {content}"))
     }
 
-    /// Commits the folder as it is.
+    /// Commits the current content of the folder. Returns the id of the commit.
     pub(crate) fn commit_all(&self, subject: &str) -> String {
         self.git(&["add", "-A"]);
         self.git(&["commit", "-q", "--allow-empty", "-m", subject]);
         self.git(&["rev-parse", "HEAD"])
     }
 
-    /// Adds lines to the script that builds.
+    /// Adds lines to the build script.
     pub(crate) fn build_more(&self, lines: &str) {
         let text = fs::read_to_string(self.scenario()).unwrap();
         fs::write(self.scenario(), text.replacen(BUILD, &format!("{BUILD}{lines}"), 1)).unwrap();
     }
 
-    /// The lab with these revisions.
+    /// Runs the lab with these revisions.
     pub(crate) fn lab(&self, action: &str, revisions: &str, more: &[&str]) -> Output {
         let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
         lab.arg(action).arg(self.scenario()).arg("--revisions").arg(self.repository()).arg(revisions);
@@ -91,14 +91,14 @@ impl Synthetic {
         finish(&mut lab)
     }
 
-    /// What the lab says when it succeeds.
+    /// Runs the lab, which must succeed, and returns its output.
     pub(crate) fn said(&self, action: &str, revisions: &str, more: &[&str]) -> String {
         let output = self.lab(action, revisions, more);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The last line of a complaint.
+    /// Runs the lab, which must fail, and returns the last line of its error message.
     pub(crate) fn complaint(&self, action: &str, revisions: &str, more: &[&str]) -> String {
         let output = self.lab(action, revisions, more);
         assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
@@ -106,8 +106,8 @@ impl Synthetic {
     }
 }
 
-/// The end of `program`, which must come within four minutes, whatever hangs in it. Its output goes to files: a pipe
-/// that a stray process holds open would be waited for.
+/// Runs `program` to its end, which must come within four minutes even if something in it hangs. Its output goes to
+/// files, because a pipe that a stray process holds open would delay the end.
 pub(crate) fn finish(program: &mut Command) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let (out, err) = (folder.path().join("out"), folder.path().join("err"));
@@ -116,7 +116,7 @@ pub(crate) fn finish(program: &mut Command) -> Output {
     Output { status, stdout: fs::read(out).unwrap(), stderr: fs::read(err).unwrap() }
 }
 
-/// The same of a program that was started.
+/// Waits until a program that was started has ended, within four minutes.
 pub(crate) fn end(mut child: Child) -> ExitStatus {
     let start = Instant::now();
     loop {
@@ -131,7 +131,7 @@ pub(crate) fn end(mut child: Child) -> ExitStatus {
     }
 }
 
-/// How many files lie below a folder.
+/// Returns the number of subfolders that contain an entry called `name`.
 pub(crate) fn files_named(folder: &Path, name: &str) -> usize {
     let entries = fs::read_dir(folder).unwrap();
     entries.filter(|entry| entry.as_ref().unwrap().path().join(name).exists()).count()

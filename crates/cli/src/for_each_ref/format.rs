@@ -15,7 +15,7 @@ use bstr::{BStr, BString, ByteSlice};
 pub struct Format {
     /// The pieces, in order.
     pub pieces: Vec<Piece>,
-    /// The same pieces in a cheaper form, if all of them are common.
+    /// The pieces in a cheaper form, if all of them are common.
     pub usual: Option<Vec<Usual>>,
     /// Whether the output may leave the terminal colored.
     pub colored: bool,

@@ -10,7 +10,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 
-/// Appends what a field shows of a person's line.
+/// Appends the part of a person's line that a field shows.
 pub fn show(line: &BStr, part: &Part, clock: &Clock<'_>, out: &mut Vec<u8>) -> Result<()> {
     match part {
         Part::Whole => out.extend_from_slice(line),

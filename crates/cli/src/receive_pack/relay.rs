@@ -1,5 +1,5 @@
-//! git's answer on its way to the client. Because git does not know the limits under which it works, refdb says in
-//! between which one ended a program.
+//! Passes git's answer on to the client. Because git does not know the limits that refdb enforces, refdb inserts a
+//! message when a limit has ended a program.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -8,10 +8,10 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// Length of the hexadecimal length that begins a packet.
+/// Number of hexadecimal digits of the length with which a packet begins.
 const LENGTH_BYTES: usize = 4;
 
-/// A thread that passes on what git says.
+/// A thread that copies the output of git to the client.
 #[derive(Debug)]
 pub(super) struct Relay {
     message: Arc<Mutex<Vec<u8>>>,
@@ -19,25 +19,26 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Passes on what git says until git closes its end or the client leaves. `is_advertised` says that git does not
-    /// begin with the list of refs.
+    /// Copies the output of git until git closes its end or the client disconnects. `is_advertised` says that the
+    /// output does not begin with the list of refs.
     pub(super) fn start(git: ChildStdout, is_advertised: bool) -> Relay {
         let message = Arc::<Mutex<Vec<u8>>>::default();
         let ours = Arc::clone(&message);
         let pass = move || {
-            // An error says that the client has left. Then git's end of the pipe is closed, of which git hears.
+            // An error means that the client has disconnected. Dropping the reader closes the pipe, so that git
+            // notices.
             let _ = pass_on(&mut BufReader::new(git), &mut io::stdout(), is_advertised, &ours);
         };
         Relay { message, thread: thread::spawn(pass) }
     }
 
-    /// Tells the user an error before git's next packet of the side band, if the client has one.
+    /// Sends an error message to the user before git's next packet, if the client has requested a side band.
     pub(super) fn tell(&self, error: &str) {
         let mut message = self.message.lock().unwrap_or_else(PoisonError::into_inner);
         message.extend_from_slice(format!("error: {error}\n").as_bytes());
     }
 
-    /// Waits until everything is passed on.
+    /// Waits until all output has been copied.
     pub(super) fn join(self) {
         let _ = self.thread.join();
     }
@@ -68,14 +69,14 @@ fn pass_on(
         client.write_all(&packet)?;
         client.flush()?;
     }
-    // What is no packet passes as it is.
+    // Anything that is not a packet is copied unchanged.
     client.write_all(&packet)?;
     io::copy(git, client)?;
     client.flush()
 }
 
-/// The length of a packet, its first four bytes included; 0 for a packet that ends a list. `None` if these bytes begin
-/// no packet.
+/// Returns the length of a packet in bytes, including the four of the length itself, or 0 for a packet that ends a
+/// list. Returns `None` if these bytes do not begin a packet.
 fn packet_length(start: &[u8]) -> Option<usize> {
     if start.len() < LENGTH_BYTES || !start.iter().all(u8::is_ascii_hexdigit) {
         return None;

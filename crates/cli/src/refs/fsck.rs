@@ -7,8 +7,8 @@ use refdb::{
     verify::{Check, Level},
 };
 
-/// The only check whose severity may be followed by a number: the greatest length of a path in bytes, `warn:4096`. Git
-/// reads the number before the severity.
+/// Returns the severity in `wanted` without the number that may follow it. Only `largePathname` has such a number, the
+/// maximum length of a path in bytes: `warn:4096`. Git reads the number before the severity.
 fn without_length<'a>(id: &BStr, wanted: &'a BStr, value: &Value<'_>) -> Result<&'a BStr> {
     let (true, Some((word, length))) = (id == "largepathname", wanted.split_once_str(":")) else { return Ok(wanted) };
     if (Value { raw: Some(length.as_bstr()), ..*value }).long().is_err() {
@@ -35,10 +35,10 @@ const OTHERS: &str = "badDate badDateOverflow badEmail badFilemode badGpgsig bad
     missingTagEntry missingTaggerEntry missingTree missingType missingTypeEntry multipleAuthors nulInCommit nulInHeader \
     nullSha1 treeNotSorted unknownType unterminatedHeader zeroPaddedDate zeroPaddedFilemode";
 
-/// Checks whose severity git lets nobody reduce.
+/// Checks whose severity git does not allow to be reduced, in lower case.
 const FATAL: [&str; 2] = ["nulinheader", "unterminatedheader"];
 
-/// All settings.
+/// The configured severities, and whether `--strict` raises warnings to errors.
 #[derive(Debug)]
 pub(super) struct Levels {
     set: Vec<(Check, Severity)>,
@@ -59,7 +59,7 @@ impl Levels {
         Ok(levels)
     }
 
-    /// `id` is in lower case, like the keys of the configuration.
+    /// Adds the setting `fsck.ID`. `id` is in lower case, like all keys of the configuration.
     fn set(&mut self, id: &BStr, wanted: &BStr) -> Result<()> {
         let check = Check::ALL.into_iter().find(|check| id.eq_ignore_ascii_case(check.name().as_bytes()));
         if check.is_none() && !OTHERS.split(' ').any(|other| id.eq_ignore_ascii_case(other.as_bytes())) {
@@ -78,7 +78,7 @@ impl Levels {
         Ok(())
     }
 
-    /// The last setting counts.
+    /// Returns the severity of a check: that of its last setting, or else its default.
     pub(super) fn severity(&self, check: Check) -> Severity {
         let set = self.set.iter().rev().find(|(other, _)| *other == check).map(|(_, severity)| *severity);
         set.unwrap_or(match check.level() {

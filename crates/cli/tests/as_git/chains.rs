@@ -124,7 +124,7 @@ fn a_symbolic_ref_to_a_ref_that_goes_away_with_it_logs_the_value_from_before() {
     }
 }
 
-/// Who writes through such a symbolic ref makes the file. Git does not read it either.
+/// Writing through such a symbolic ref creates the file, and git does not read it either.
 #[test]
 fn a_symbolic_ref_to_a_bad_name_has_no_value_to_compare_with() {
     for target in ["refs/heads/bad..name", "refs/heads/a*b", "refs/heads/a b"] {

@@ -18,7 +18,7 @@ fn sizes_are_sorted_as_numbers() {
     }
 }
 
-/// Of an empty color too, which is why nothing may be left out of a quoted line.
+/// Even an empty color is quoted, which is why nothing may be left out of a quoted line.
 #[test]
 fn colors_are_quoted_as_every_value_is() {
     let repo = repo(RefFormat::Files, HashKind::Sha1);

@@ -263,7 +263,7 @@ fn no_entry_is_called_whole_where_a_ref_is_broken() {
     twins.same(&["reflog", "expire", "--stale-fix", "--all"], b"");
 }
 
-/// Who looks for the refs of an object believes the table.
+/// A lookup of the refs of an object trusts the table.
 #[test]
 fn a_ref_that_takes_a_tag_from_its_reflog_has_what_the_tag_leads_to() {
     let twins = Twins::new(RefFormat::Reftable, &|repo| {

@@ -176,7 +176,7 @@ fn a_packed_refs_by_another_hand_is_shown_as_git_shows_it() {
             with(20, format!("{} {}.lock\n", ids[0], name(20))),
             with(20, format!("{} {}\n^{}\n", ids[0], name(20), ids[1])),
         ];
-        // Of a longer line that is wrong git shows less.
+        // Git prints less of a longer line that is malformed.
         if hash == HashKind::Sha1 {
             bodies.extend([
                 with(20, format!("{} {}\n^{}\n", ids[0], name(20), &ids[1][1..])),

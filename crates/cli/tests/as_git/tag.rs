@@ -131,7 +131,7 @@ fn settings_of_lists_are_heard() {
     }
 }
 
-/// Of a mistake git tells itself, with its warnings: refdb had told them before.
+/// Git itself reports a mistake with its warnings, which refdb used to print before delegating.
 #[test]
 fn an_ambiguous_name_is_warned_of_no_more_often_than_by_git() {
     let repo = repo(RefFormat::Files, HashKind::Sha1);

@@ -242,7 +242,7 @@ fn a_name_that_no_file_can_have_ends_a_batch_as_with_git() {
                         (git(twins.git.dir(), options, session.as_bytes()), &twins.git),
                         (refdb(twins.refdb.dir(), options, session.as_bytes()), &twins.refdb),
                     ];
-                    // They differ in the repository's path.
+                    // The outputs differ in the path of the repository.
                     let [git, refdb] = ended.map(|(output, repo)| {
                         let said =
                             String::from_utf8_lossy(&output.stderr).replace(repo.dir().to_str().unwrap(), "REPO");

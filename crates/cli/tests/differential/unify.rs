@@ -354,7 +354,8 @@ pub(crate) fn below_a_file(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// The same where a packed ref lies below a file: git's look-up of one ref does not get to packed-refs.
+/// Unifies the case that a packed ref lies below a file, where the look-up of a single ref in git does not reach
+/// packed-refs.
 pub(crate) fn packed_below_a_file(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_hidden = git.err.starts_with(b"fatal: '") && git.err.ends_with(b"' - not a valid ref\n");
     let is_silent = (step.has("-q") || step.has("--quiet")) && git.err.is_empty() && git.code == 1;
@@ -419,7 +420,7 @@ pub(crate) fn other_kinds(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Of a command that a signal has ended nothing can be expected.
+/// Nothing can be expected of a command that a signal has ended.
 pub(crate) fn crashes(_: &Step, git: &mut Said, refdb: &mut Said) {
     if git.code > Said::SIGNALS {
         refdb.clone_from(git);

@@ -23,7 +23,7 @@ fn shown(server: &Repo, program: &Path) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // Of the first line the length differs, too.
+    // The length of the first line differs, too.
     let lines: Vec<_> = text.lines().map(|line| line.split('\0').next().unwrap()).collect();
     lines.iter().enumerate().map(|(at, line)| if at == 0 { &line[4..] } else { line }).collect::<Vec<_>>().join("\n")
 }

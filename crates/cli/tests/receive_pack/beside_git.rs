@@ -1,4 +1,5 @@
-//! The same pushes to git's receive-pack and to refdb's: the same report, refs, reflogs, objects and calls of hooks.
+//! Sends the same pushes to the receive-pack of git and to that of refdb, and compares the reports, refs, reflogs,
+//! objects and calls of hooks.
 
 use crate::common::{Client, NAMES, NOTE, Servers, hook, shown};
 use refdb_testkit::{Git, Repo, Rng, rounds};
@@ -90,7 +91,7 @@ fn push_words(rng: &mut Rng, client: &Client, options: bool) -> Vec<String> {
     rng.shuffle(&mut names);
     for name in &names[..1 + rng.below(4)] {
         words.push(match rng.below(4) {
-            // Of a dangling symbolic ref, git logs the deletion of a missing ref.
+            // Dangling symbolic refs are left out, because git logs the deletion of a missing ref for them.
             0 if !name.ends_with("link") => format!(":{name}"),
             1 => format!("{}:{name}", rng.pick(&client.commits)),
             _ => format!("+{}:{name}", rng.pick(&client.commits)),

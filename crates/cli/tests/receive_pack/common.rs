@@ -36,7 +36,7 @@ impl Client {
         push.arg(server.dir()).args(words).output().unwrap()
     }
 
-    /// The same with refdb, which must succeed.
+    /// Pushes to refdb, which must succeed.
     pub(crate) fn push_ok(&self, server: &Repo, words: &[String]) -> Output {
         let output = self.push(server, true, words);
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -57,7 +57,7 @@ fn a_hook_that_is_killed_refuses_and_one_that_writes_a_gigabyte_costs_no_memory(
     hook(&server, "pre-receive", "head -c 1073741824 /dev/zero");
     let (bytes, _) = request(&client, "report-status side-band-64k");
     let mut command = server.command("sh");
-    // Of address space, 300 MB, in units of 1024 bytes.
+    // The limit on the address space is 300 MB, in units of 1024 bytes.
     command.args(["-c", "ulimit -v 300000; exec \"$0\" receive-pack --stateless-rpc \"$1\"", REFDB]).arg(server.dir());
     command.env("REFDB_GIT", Git::find().program()).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -250,7 +250,7 @@ fn kills_at_any_moment_of_refdb_alone_or_with_the_programs_it_runs_leave_no_ref_
             let server = make();
             let mut child = started(&server, &bytes);
             std::thread::sleep(whole * at / KILLS);
-            // Of the whole group, or of refdb alone, whose programs go on for a while.
+            // Kills either the whole process group, or only refdb, whose programs then continue for a while.
             let target = if at % 2 == 0 { format!("-{}", child.id()) } else { child.id().to_string() };
             let _ = std::process::Command::new("kill").args(["-KILL", "--", &target]).stderr(Stdio::null()).status();
             child.wait().unwrap();

@@ -164,7 +164,7 @@ fn what_is_left_to_git_before_the_advertisement_works_as_with_git() {
                 assert_eq!(said[1], said[0], "{format:?}, {what}: {words:?}");
                 servers.assert_same(&format!("{format:?}, {what}: {words:?}"));
             }
-            // It is git that answers, but for what only the client's words show.
+            // Git answers, except for what only the arguments of the client show.
             let mut show = client.repo.command(crate::common::REFDB);
             show.env("REFDB_GIT", refdb_testkit::Git::find().program());
             let shown =

@@ -1,4 +1,4 @@
-//! What the system allows a push: sizes of files, permissions of those that a group shares.
+//! Limits that the system imposes on a push: file sizes, and permissions of files that a group shares.
 
 use crate::{
     common::{REFDB, quarantines, refs},
@@ -8,7 +8,7 @@ use crate::{
 use refdb_testkit::{RefFormat, Repo, files_below};
 use std::{os::unix::fs::PermissionsExt, path::Path, process::Output};
 
-/// receive-pack by a shell that first says this.
+/// Runs receive-pack in a shell that executes `words` first.
 fn feed_after(server: &Repo, words: &str, bytes: &[u8]) -> Output {
     let script = server.scratch().join("limited");
     std::fs::write(&script, format!("#!/bin/sh\n{words}\nexec '{REFDB}' \"$@\"\n")).unwrap();
@@ -63,7 +63,8 @@ fn one_push_of_long_names_may_not_hide_all_refs_of_a_reftable_repository_from_gi
     }
 }
 
-/// The permissions of all that is in the repository, by names that do not differ by chance.
+/// Returns the permissions of all files and folders in the repository, under names from which random parts are
+/// removed.
 fn modes(server: &Repo) -> Vec<String> {
     let folder = server.git_dir();
     let files = files_below(folder);

@@ -240,7 +240,7 @@ fn a_signal_ends_a_push_whose_client_reads_nothing() {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let theirs = if by_socket { std::os::fd::OwnedFd::from(theirs).into() } else { Stdio::piped() };
         let mut child = command.stdout(theirs).spawn().unwrap();
-        // It is in the middle of more than any buffer takes.
+        // The server is sending more than any buffer holds.
         std::thread::sleep(Duration::from_millis(500));
         assert!(child.try_wait().unwrap().is_none(), "it has not shown everything to a client who reads nothing");
         let pid = rustix::process::Pid::from_child(&child);

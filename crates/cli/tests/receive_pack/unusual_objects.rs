@@ -163,7 +163,7 @@ fn data_behind_a_pack_is_not_accepted_where_index_pack_reads_it() {
     }
 }
 
-/// The same request of a client that knows the side band. Its first packet is the only command.
+/// Returns the same request for a client that supports the side band. Its first packet must be the only command.
 pub(crate) fn with_side_band(bytes: &[u8]) -> Vec<u8> {
     let line_len = usize::from_str_radix(str::from_utf8(&bytes[..4]).unwrap(), 16).unwrap();
     let line = [&bytes[4..line_len], b" side-band-64k"].concat();

@@ -14,6 +14,8 @@ use refdb_refcache::{Batch, Trust, TrustSettings, ViewSettings};
 use refdb_types::{HashKind, Ident, ObjectId};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+/// Decodes the settings of a view. The numbers are lengths in bytes.
+///
 /// ```text
 /// trust of packed-refs, of loose refs, of tables.list   1 each
 /// how long a proof is believed, in ms; 0 for not at all 8
@@ -47,7 +49,7 @@ fn trust(request: &mut Request<'_>) -> Result<Trust, Failure> {
 /// Decodes a list of names, which follow their number.
 pub(super) fn names<'a>(request: &mut Request<'a>) -> Result<Vec<&'a BStr>, Failure> {
     let count = request.u32()?;
-    // Nothing is allocated for a number that may be wrong.
+    // The count is not used to allocate memory, because it may be wrong.
     let mut names = Vec::new();
     for _ in 0..count {
         names.push(request.bytes()?.as_bstr());
@@ -70,6 +72,8 @@ fn id(bytes: &[u8]) -> Result<ObjectId, Failure> {
     kind.and_then(|kind| ObjectId::from_bytes(kind, bytes)).ok_or(Failure::Malformed("an object id"))
 }
 
+/// Decodes a batch of edits. The numbers are lengths in bytes, and a field may repeat.
+///
 /// ```text
 /// flags: 1 atomic, 2 parents may be replaced by children,
 ///   4 broken refs may be replaced,
@@ -174,6 +178,8 @@ fn ref_name(name: &[u8]) -> Result<RefName, Failure> {
     })
 }
 
+/// Decodes the options of an optimisation. The numbers are lengths in bytes.
+///
 /// ```text
 /// flags: 1 all refs, 2 prune, 4 only if worth while   1
 /// patterns of refs, none for all that the flags say   names

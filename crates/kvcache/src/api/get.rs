@@ -12,7 +12,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// How often a get looks again when the record is being moved.
+/// Maximum number of attempts of a get whose record keeps being moved.
 const ATTEMPTS: usize = 8;
 
 /// A value that was found.
@@ -36,13 +36,14 @@ pub enum Get<T> {
     None,
 }
 impl Cache {
-    /// The value of a key, in memory of its own. See [`Cache::get_with`].
+    /// Returns a copy of the value of a key, or `None` as [`Cache::get_with`] does.
     pub fn get(&self, key: &[u8]) -> Option<Found> {
         self.get_with(key, |value, created_ms| Found { value: value.to_vec(), created_ms })
     }
 
-    /// Calls `take` with the value of a key, without copying it, and with the time of its creation in milliseconds since 1970.
-    /// Returns what `take` returns, or `None` if the key has no value, if the value has expired, or if its record is damaged.
+    /// Calls `take` with the value of a key, without copying it, and with the time of its creation in milliseconds
+    /// since 1970. Returns what `take` returns, or `None` if the key has no value, if the value has expired, or if its
+    /// record is damaged.
     ///
     /// A get never waits for a writer; it may wait for the disk until the pages of the record are in memory.
     pub fn get_with<T>(&self, key: &[u8], take: impl FnOnce(&[u8], u64) -> T) -> Option<T> {
@@ -52,8 +53,9 @@ impl Cache {
         }
     }
 
-    /// [`Cache::get_with`] for callers with a buffer of `most_bytes`. If the value is longer, only its length is returned, which is
-    /// not verified and does not count as a get, so that the caller can provide a larger buffer and ask again.
+    /// Calls `take` like [`Cache::get_with`], but only if the value has at most `most_bytes`, the size of the buffer
+    /// of the caller. If the value is longer, only its length is returned, which is not verified and does not count as
+    /// a get, so that the caller can provide a larger buffer and ask again.
     #[doc(hidden)]
     pub fn get_up_to<T>(&self, key: &[u8], most_bytes: usize, take: impl FnOnce(&[u8], u64) -> T) -> Get<T> {
         let (counters, simulations) = (&self.store.view.counters, &self.reclaim.simulations);
@@ -105,7 +107,8 @@ impl Cache {
                     return Lookup::Found(take(value, created_ms));
                 }
                 Read::OtherKey => return Lookup::None,
-                // The segment may have been deleted since the index was read, so this is damage only if it happens twice.
+                // The segment may have been deleted since the index was read, so this is damage only if it happens
+                // twice.
                 Read::Damaged => failed = Some(place),
                 Read::Gone => yield_now(),
             }
@@ -137,7 +140,8 @@ impl Cache {
         Read::Value(&bytes[value_at..value_at + value_len], header.created_ms)
     }
 
-    /// Drops a record that failed its checks twice, and writes a tombstone, because an older value must not take its place.
+    /// Drops a record that failed its checks twice, and writes a tombstone, because an older value must not take its
+    /// place.
     fn discard(&self, hash: u64, place: Place) {
         self.store.view.counters.corrupt.add(1);
         let mut log = self.store.log();
@@ -146,7 +150,8 @@ impl Cache {
         }
     }
 
-    /// Whether a key has a value that has not expired, without reading the value; a damaged record counts as present.
+    /// Returns whether a key has a value that has not expired, without reading the value. A damaged record counts as
+    /// present.
     pub fn contains(&self, key: &[u8]) -> bool {
         let Store { view, ages, .. } = &*self.store;
         let Some(place) = view.index.get(self.sealer.hash(key)) else { return false };
@@ -154,12 +159,12 @@ impl Cache {
             let slot = view.slots[usize::from(place.slot())].load();
             let head =
                 |segment: &Arc<Segment>| with_scratch(|scratch| segment.record_header(place, &mut scratch.record));
-            // A record that was moved meanwhile had not expired then.
+            // If the segment is gone, the record has been moved since the index was read, and counts as present.
             slot.as_ref().and_then(head).is_none_or(|header| !ages.is_expired(header.created_ms))
         }
     }
 
-    /// When the value of a key was created, in milliseconds since 1970. This does not count as a get.
+    /// Returns when the value of a key was created, in milliseconds since 1970. This does not count as a get.
     pub(crate) fn created_ms(&self, key: &[u8]) -> Option<u64> {
         let hash = self.sealer.hash(key);
         match with_scratch(|scratch| self.look_up(hash, key, usize::MAX, scratch, |_, created_ms| created_ms)) {

@@ -29,7 +29,7 @@ impl Rate {
         f32::from(self.0 & READS) / UNIT
     }
 
-    /// The same of a record that was copied when it was the oldest.
+    /// Returns the rate of a record that was copied when it was the oldest.
     pub(crate) fn carried(self) -> Self {
         Rate(self.0 | CARRIED)
     }

@@ -14,18 +14,19 @@ use std::{
     sync::{Arc, OnceLock, PoisonError},
 };
 
-/// Maximum number of bytes in one write: a huge page of the processor, because file systems keep such a write in one page.
+/// Maximum number of bytes in one write: a huge page of the processor, because file systems keep such a write in one
+/// page.
 const PIECE_BYTES: usize = 2 << 20;
 /// Maximum length of a record that is prefetched as a whole.
 const PREFETCHED_BYTES: usize = 4 << 10;
-/// Number of bytes that are prefetched of a longer record. The processor then fetches the rest by itself, which more requests would
-/// hinder.
+/// Number of bytes that are prefetched of a longer record. The processor then fetches the rest by itself, and more
+/// requests would hinder that.
 const PREFETCHED_START_BYTES: usize = 1 << 10;
 
 /// One file of the log, and its image in memory as long as the file is incomplete.
 ///
-/// Bytes are read from the mapping of the file if there is one, else from the image if the segment is not sealed, else from the file.
-/// Readers never wait for the writer.
+/// Bytes are read from the mapping of the file if there is one, else from the image if the segment is not sealed, else
+/// from the file. Readers never wait for the writer.
 pub(crate) struct Segment {
     pub(crate) seq: u64,
     /// Slot in the cache's table of segments; reused after the segment is deleted.
@@ -49,7 +50,7 @@ pub(crate) fn file_name(seq: u64) -> String {
     format!("{seq:016x}.seg")
 }
 
-/// The largest number of a segment that is accepted, so that later segments still find numbers.
+/// The largest segment number that is accepted from a file name, so that numbers remain for later segments.
 const MOST_SEQ: u64 = u64::MAX >> 1;
 
 /// The number of the segment in a file with this name.
@@ -91,8 +92,8 @@ impl Segment {
         self.flushed.load(Ordering::Acquire)
     }
 
-    /// The bytes of the record at `place`, borrowed from memory or read into `buffer`. `None` if they are not there any more, because
-    /// another segment has the slot, or if the file cannot be read.
+    /// Returns the bytes of the record at `place`, borrowed from memory or read into `buffer`. Returns `None` if the
+    /// bytes are no longer there, because another segment has the slot, or if the file cannot be read.
     pub(crate) fn record<'a>(&'a self, place: Place, buffer: &'a mut RecordBuffer) -> Option<&'a [u8]> {
         debug_assert_eq!(place.slot(), self.slot, "the place lies in this segment");
         let (start, end) = (place.offset(), place.offset() + place.len());
@@ -143,7 +144,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Appends to the file the bytes of the image up to `end`. With `map` readers use a mapping of the file from then on.
+    /// Appends the bytes of the image up to `end` to the file. If `map` is set, readers use a mapping of the file from
+    /// then on.
     pub(crate) fn flush(&self, fs: &Fs, image: &Image, end: usize, map: bool) -> refdb_vfs::Result<()> {
         debug_assert!(!holds_log(), "no disk access happens under the log's lock");
         let bytes = image.get(0..end).expect("records lie in the image");
@@ -191,8 +193,9 @@ impl Segment {
         Ok(file)
     }
 
-    /// Syncs the bytes in the file; false if all of them were synced already. After one failure it always fails, because the
-    /// operating system may have dropped the unwritten pages and reports that only once: the next `fsync` would succeed.
+    /// Syncs the bytes in the file; returns false if all of them were already synced. After one failure it always
+    /// fails, because the operating system may have dropped the unwritten pages and reports that only once: the next
+    /// `fsync` would succeed.
     pub(crate) fn sync(&self, fs: &Fs) -> refdb_vfs::Result<bool> {
         debug_assert!(!holds_log(), "no disk access happens under the log's lock");
         let mut lost = self.lost();

@@ -1,10 +1,11 @@
-//! Removal of expired entries that the clock does not show as expired any more.
+//! Removes entries that had expired before the clock was set back and no longer look expired.
 
 use super::steps::Reclaim;
 use crate::{error::Result, log::scratch::with_scratch};
 
 impl Reclaim {
-    /// Removes the entries that have expired, that had at `seen_ms`, or that come from the future.
+    /// Removes the entries that have expired now, that had expired at `seen_ms`, or whose time of creation lies in the
+    /// future.
     pub(crate) fn drop_expired(&self, seen_ms: u64) {
         let (view, ages) = (&self.store.view, &self.store.ages);
         let mut expired = Vec::new();
@@ -23,8 +24,9 @@ impl Reclaim {
         }
     }
 
-    /// Trusts the clock again after it was set back. First the entries that had expired by the time before are removed, and then those
-    /// that were put with that time. Without this, everything that is put with the right time would have expired at once.
+    /// Trusts the clock again after it was set back. First the entries that had expired by the earlier time are
+    /// removed, and then those that were put with that time. Without this, everything that is put with the right time
+    /// would expire at once.
     pub(super) fn follow_clock(&self) -> Result<()> {
         let (store, ages) = (&self.store, &self.store.ages);
         if !ages.is_set_back() {

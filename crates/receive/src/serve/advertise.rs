@@ -103,7 +103,7 @@ impl Advertiser<'_, '_> {
             TargetView::Direct(id) => id,
             TargetView::Symbolic(target) => match follow(self.snapshot, target)? {
                 Some(id) => id,
-                // It is an unborn branch, or a mistake of its maker: no client needs to hear of it.
+                // The ref is an unborn branch or malformed, and clients need not know of it.
                 None => return Ok(Advertised::One),
             },
         };
@@ -134,12 +134,12 @@ impl Advertiser<'_, '_> {
 /// too deeply.
 fn follow(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<ObjectId>, ServeError> {
     let Ok(mut name) = RefName::new(target.to_vec()) else { return Ok(None) };
-    // The first of them was the symbolic ref itself.
+    // The first step was the symbolic ref itself.
     for _ in 1..SYMREF_DEPTH_MAX {
         match snapshot.get(name.as_bstr()) {
             Ok(Some(Target::Direct(id))) => return Ok(Some(id)),
             Ok(Some(Target::Symbolic(next))) => name = next,
-            // What cannot be read leads nowhere.
+            // A ref that cannot be read leads nowhere.
             Ok(None) | Err(refdb::Error::BrokenRef(_)) => return Ok(None),
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! Programs that are run for a push, and what they say on the way to the client.
+//! Runs programs for a push, and passes their output on to the client.
 
 use super::channel::Channel;
 use crate::watch::{self, Excess, Watch, WorkLimits};
@@ -19,56 +19,57 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A program and its surroundings.
+/// A program, with everything that is needed to run it.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
-    /// What it is called where it fails.
+    /// The name of the program in error messages.
     pub(super) name: OsString,
     pub(super) path: OsString,
     pub(super) arguments: Vec<OsString>,
     pub(super) directory: PathBuf,
-    /// Variables to set, or to unset.
+    /// Environment variables to set, or to unset if the value is `None`.
     pub(super) variables: Vec<(OsString, Option<OsString>)>,
-    /// A program that takes longer is killed, and counts as one that failed.
+    /// The time after which the program is killed and counts as failed.
     pub(super) timeout: Option<Duration>,
-    /// A program that takes more, with all that it starts, is killed, and the user is told.
+    /// The resources that the program and everything that it starts may use. If it exceeds them, it is killed, and the
+    /// user is told.
     pub(super) limits: Option<WorkLimits>,
 }
 
-/// What a program reads.
+/// The standard input of a program.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Input<'a> {
     Nothing,
-    /// What the client sends.
+    /// The data that the client sends.
     Client(BorrowedFd<'a>),
     Bytes(&'a [u8]),
 }
 
-/// What becomes of a program's output.
+/// The destination of the output of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Output {
-    /// It goes where its errors go: to the user.
+    /// Standard output and standard error both go to the user.
     ToUser,
-    /// Nobody wants it: what follows a small pack, for instance. Its errors go to the user.
+    /// Standard output is discarded, for example whatever follows a small pack, and standard error goes to the user.
     ErrorsToUser,
-    /// It goes where its errors go: to our standard error, even if there is a side band.
+    /// Standard output and standard error both go to the standard error of the server, even if there is a side band.
     ToLog,
-    /// Nobody wants it, nor its errors.
+    /// Standard output and standard error are both discarded.
     Nowhere,
-    /// We want it. It is short: more than [`OUTPUT_BYTES_MAX`] is an error.
+    /// Standard output is returned. More than [`OUTPUT_BYTES_MAX`] bytes are an error.
     Wanted,
 }
 
-/// When the client is told that we are alive, while the program says nothing.
+/// When keepalive packets are sent to the client while the program is silent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Alive {
     Always,
-    /// After the program has written a zero byte to its errors, which is not passed on. Index-pack does so when it has
-    /// read all.
+    /// After the program has written a zero byte to its standard error, which is not passed on. Index-pack does so
+    /// when it has read everything.
     AfterNul,
 }
 
-/// How a program ended.
+/// The result of running a program.
 #[derive(Debug)]
 pub(super) struct Ended {
     is_success: bool,
@@ -78,12 +79,13 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Whether there was such a program. Git runs no further hooks of an event after one that is not.
+    /// Returns whether the program could be started. Git runs no further hooks of an event after one that could not
+    /// be.
     pub(super) fn started(&self) -> bool {
         self.is_started
     }
 
-    /// Whether it was killed because it met a limit.
+    /// Returns whether the program was killed because it exceeded a limit.
     pub(super) fn is_excessive(&self) -> bool {
         self.is_excessive
     }
@@ -93,14 +95,14 @@ impl Ended {
     }
 }
 
-/// How much output of a program is wanted at most.
+/// Maximum number of bytes of output that are returned.
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
 
-/// How long a wait lasts before it is looked whether a signal came.
+/// Maximum duration of a wait before a check for signals.
 const PAUSE: Duration = Duration::from_millis(200);
 
 impl Program {
-    /// `git` with these words.
+    /// Adds arguments.
     pub(super) fn words(&mut self, words: impl IntoIterator<Item = impl AsRef<OsStr>>) {
         self.arguments.extend(words.into_iter().map(|word| word.as_ref().to_owned()));
     }
@@ -108,7 +110,8 @@ impl Program {
     fn command(&self, by_shell: bool) -> Command {
         let mut command = if by_shell { Command::new(SHELL) } else { Command::new(&self.path) };
         command.args(by_shell.then_some(&self.path)).args(&self.arguments);
-        // In a folder of its own, a child begins as a copy of our memory. In ours, it borrows it, which costs less.
+        // The directory is set only if necessary: with a directory of its own, a child is started by fork, which
+        // copies the page tables, and otherwise by a cheaper call that borrows our memory.
         if self.directory != Path::new(".") {
             command.current_dir(&self.directory);
         }
@@ -121,9 +124,12 @@ impl Program {
         command
     }
 
-    /// Runs it to its end. What it tells the user goes to the client while it comes.
+    /// Runs the program to its end. Its messages for the user are sent to the client as they arrive. A program that
+    /// cannot be run counts as failed.
     ///
-    /// An error of the way to the client, or a signal, ends the program. One that cannot be run counts as one that failed.
+    /// # Errors
+    ///
+    /// If the connection to the client fails, or a signal arrives; both end the program.
     pub(super) fn run(
         &self,
         input: Input<'_>,
@@ -133,15 +139,15 @@ impl Program {
     ) -> io::Result<Ended> {
         const EXEC_FORMAT: i32 = 8;
         let started = match self.start(false, input, output, channel) {
-            // A script without its `#!` line. The shell is the interpreter then, as for execvp(3).
+            // A script without a `#!` line is run by the shell, as in execvp(3).
             Err(error) if error.raw_os_error() == Some(EXEC_FORMAT) => self.start(true, input, output, channel),
             started => started,
         };
         self.attend(started, output, alive, channel)
     }
 
-    /// Runs it as [`run`](Self::run) does, but `start` starts it, with nothing to read. All that it says is for the
-    /// user.
+    /// Runs the program like [`run`](Self::run), but `start` starts it, with an empty standard input. All of its
+    /// output is for the user.
     pub(super) fn run_by(
         &self,
         start: impl FnOnce(BorrowedFd<'_>) -> io::Result<Pid>,
@@ -185,7 +191,7 @@ impl Program {
                 excess = Some(met);
             }
             Err(error) => {
-                // It is not waited for: it may ignore the signal.
+                // The process is not waited for, because it may ignore the signal.
                 let _ = kill_process(pid, Signal::TERM);
                 return Err(error);
             }
@@ -203,7 +209,7 @@ impl Program {
         Ok(Ended { is_success, is_started: true, is_excessive, output: pipes.taken })
     }
 
-    /// To the user, and to the log if that is another place.
+    /// Reports a limit that was exceeded to the user, and to the log if that is another destination.
     fn tell_excess(&self, excess: Excess, channel: &mut Channel<'_>) -> io::Result<()> {
         let text = format!("git {} {excess}", self.name.display());
         if channel.has_side_band() {
@@ -212,7 +218,8 @@ impl Program {
         channel.error(text.as_bytes())
     }
 
-    /// In git's words: it looks for a program in `PATH` itself, and leaves a path to the child.
+    /// Reports why the program was not started, in the same words as git, which searches `PATH` itself and leaves a
+    /// path to the child.
     fn tell_why_not_started(&self, error: &io::Error, channel: &mut Channel<'_>) -> io::Result<()> {
         let why = error.to_string();
         let why = why.split_once(" (os error").map_or(&why[..], |(why, _)| why);
@@ -244,7 +251,7 @@ impl Program {
         });
         command.stderr(user);
         let mut child = command.spawn()?;
-        // Our copies of the writing ends go, so that reading ends with the program.
+        // Dropping the command closes our copies of the writing ends, so that reading ends when the program does.
         drop(command);
         let mut pipes = Pipes::new(child.stdin.take().map(OwnedFd::from), relay, child.stdout.take())?;
         if let Input::Bytes(bytes) = input {
@@ -254,7 +261,7 @@ impl Program {
     }
 }
 
-/// Where a program's errors go, and our end of it if we pass on what comes.
+/// Returns the destination of the standard error of a program, and our end of the pipe if the output is relayed.
 fn way_to_user(output: Output, channel: &Channel<'_>) -> io::Result<(OwnedFd, Option<PipeReader>)> {
     if output == Output::Nowhere {
         Ok((std::fs::OpenOptions::new().write(true).open("/dev/null")?.into(), None))
@@ -266,7 +273,8 @@ fn way_to_user(output: Output, channel: &Channel<'_>) -> io::Result<(OwnedFd, Op
     }
 }
 
-/// Whether git tells of a program that died of this signal. It keeps quiet where a user or a reader ended the program.
+/// Returns whether git reports that a program died of this signal. It does not if a user or a reader ended the
+/// program.
 fn is_told(signal: i32) -> bool {
     ![Signal::INT, Signal::QUIT, Signal::PIPE].map(Signal::as_raw).contains(&signal)
 }
@@ -281,13 +289,13 @@ fn wait(pid: Pid) -> io::Result<WaitStatus> {
     ended.map(|(_, status)| status).ok_or_else(|| io::Error::other("the system waited for nothing"))
 }
 
-/// How a program was attended.
+/// The outcome of serving the pipes of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Attended {
     ToItsEnd,
-    /// It took longer than it may.
+    /// The program exceeded its time limit.
     TooLong,
-    /// It took more than it may.
+    /// The program exceeded its resource limits.
     Excessive(Excess),
 }
 
@@ -325,8 +333,8 @@ impl Pipes<'_> {
             if self.to_write.is_empty() {
                 self.feed = None;
             }
-            // A program that the hook left behind may still hold the way to the user. It is heard to its end, as by
-            // git.
+            // A program that the hook left running may still hold the pipe for messages to the user, which is read to
+            // its end, as by git.
             if has_ended && self.relay.is_none() && self.wanted.is_none() {
                 return Ok(Attended::ToItsEnd);
             }
@@ -396,7 +404,7 @@ impl Pipes<'_> {
         Ok(())
     }
 
-    /// Passes on what the program says. Whether it said something.
+    /// Passes on the output of the program. Returns whether there was any.
     fn pass_on(&mut self, channel: &mut Channel<'_>) -> io::Result<bool> {
         let Some(relay) = &mut self.relay else { return Ok(false) };
         let mut buffer = [0; 8 << 10];
@@ -436,7 +444,7 @@ impl Pipes<'_> {
     }
 }
 
-/// Which ends of pipes can be used, and whether the program has ended.
+/// The ends of pipes that are ready, and whether the program has ended.
 struct Ready {
     feed: bool,
     relay: bool,

@@ -32,33 +32,34 @@ use std::{
 };
 use trees::{Bounds, Trees};
 
-/// For how long git may walk against a few tips before it is asked to walk against all.
+/// Maximum time that git may spend on a walk against a few tips before it is asked to walk against all.
 const TIMEOUT: Duration = Duration::from_millis(300);
 
-/// What came of the walk in process.
+/// The result of the walk in this process.
 enum Walked {
-    /// All is there.
+    /// All objects exist.
     Connected,
-    /// Git is to be asked. Commits that refs hold, near those that are new.
+    /// Git must be asked. Contains the commits near the new ones that refs point to.
     Open(Vec<ObjectId>),
 }
 
-/// What git's own check says of some ids.
+/// The result of the check by git for some ids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
     Connected,
     Disconnected,
-    /// It was ended at a limit.
+    /// The check was ended because it exceeded a limit.
     Ended,
 }
 
-/// How often git is asked which ids are at fault. That is enough for one among a million, and for each of 33.
+/// Maximum number of times that git is asked which ids are at fault, which suffices for one among a million, or for
+/// each of 33.
 const ASKED_MAX: usize = 64;
 
 const BEYOND_LIMIT: &str = "the check of its objects met a limit";
 
 impl Session<'_, '_> {
-    /// Refuses the commands whose new ids lead to something that is missing.
+    /// Refuses the commands from whose new ids a missing object is reachable.
     pub(super) fn check_connected(&mut self) -> Result<(), ServeError> {
         let new: Vec<_> = self.request.commands.iter().map(|command| command.new).filter(|id| !id.is_null()).collect();
         let distinct: HashSet<_> = new.iter().copied().collect();
@@ -87,12 +88,12 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Finds the ids that are at fault where at least one of them is, and says why they are refused. Git is asked about
-    /// half of the ids, then about half of those at fault, and so on, but not again and again: where many ids are at
-    /// fault, those that share a half with them are refused too. It is asked about each of the others alone, because it
-    /// writes into the server's log what is missing.
+    /// Returns the ids that are at fault, of which there is at least one, and the reason why they are refused. Git is
+    /// asked about half of the ids, then about half of those at fault, and so on, up to a limit: if many ids are at
+    /// fault, those that share a half with them are refused too. Git is asked about each of the others individually,
+    /// because it writes the missing objects to the log of the server.
     fn find_disconnected(&mut self, ids: HashSet<ObjectId>) -> Result<(HashSet<ObjectId>, &'static str), ServeError> {
-        // Each with whether git was asked about it.
+        // Groups of ids, each with whether git was asked about it.
         let mut groups = vec![(Vec::from_iter(ids.iter().copied()), false)];
         let mut at_fault = HashSet::new();
         let mut asked = 0;
@@ -114,7 +115,7 @@ impl Session<'_, '_> {
                 let mut lines = Vec::new();
                 add_lines(&half, "", &mut lines);
                 match self.is_connected(&lines, Output::ToLog)? {
-                    // What was at fault among others stays so when it is asked about alone.
+                    // An id that was at fault in a group stays so, even if git accepts it alone.
                     Answer::Connected if !is_alone => others_are_connected = true,
                     Answer::Connected | Answer::Disconnected => groups.push((half, true)),
                     Answer::Ended => return Ok((ids, BEYOND_LIMIT)),
@@ -124,7 +125,7 @@ impl Session<'_, '_> {
         Ok((at_fault, "missing necessary objects"))
     }
 
-    /// Walks from the new ids to what refs hold.
+    /// Walks from the new ids to objects to which refs point.
     fn walk(&self, new: &HashSet<ObjectId>) -> Result<Walked, ServeError> {
         let snapshot = self.store.snapshot()?;
         let near = self.near_tips(&*snapshot)?;
@@ -159,13 +160,13 @@ impl Session<'_, '_> {
         if trees.are_whole(&reached.roots, &reached.blobs) { Ok(Walked::Connected) } else { open(&near) }
     }
 
-    /// Whether an object of the server's is too large to be read here.
+    /// Returns whether an object of the server is too large to be read in this process.
     fn is_too_large(&self, id: &ObjectId) -> Result<bool, ServeError> {
         let header = self.objects.header(id).map_err(refdb::Error::from)?;
         Ok(header.is_some_and(|header| header.size_bytes > self.settings.read_max_bytes))
     }
 
-    /// The commits at the boundary: one for each edge that a ref holds now, and that is there.
+    /// Returns the commits at the boundary: one for each edge that exists and to which a ref currently points.
     fn boundary(
         &self,
         snapshot: &dyn Snapshot,
@@ -190,7 +191,8 @@ impl Session<'_, '_> {
         Ok(commits)
     }
 
-    /// Git's check against these tips, if it does not take long. That it fails says nothing.
+    /// Returns whether git confirms within a short time that the ids are connected to these tips. `false` proves
+    /// nothing.
     fn is_connected_to(&mut self, lines: &[u8], tips: &[ObjectId]) -> Result<bool, ServeError> {
         if tips.is_empty() {
             return Ok(false);
@@ -203,7 +205,7 @@ impl Session<'_, '_> {
         Ok(git.run(Input::Bytes(&lines), Output::Nowhere, Alive::Always, &mut self.channel)?.success())
     }
 
-    /// Git's own check, of all that is new.
+    /// Lets git check everything that is new.
     fn is_connected(&mut self, lines: &[u8], output: Output) -> Result<Answer, ServeError> {
         let mut git = self.limited_git("rev-list");
         git.words([
@@ -226,7 +228,7 @@ impl Session<'_, '_> {
         })
     }
 
-    /// Whether history is replaced, grafted, cut off or promised by a remote.
+    /// Returns whether history is changed by replacements or grafts, shallow, or promised by a remote.
     pub(super) fn is_history_changed(&self) -> Result<bool, ServeError> {
         let repository = self.store.repository();
         for file in ["info/grafts", "shallow"] {

@@ -1,4 +1,4 @@
-//! pre-receive, update, post-receive and post-update: githooks(5).
+//! Runs the hooks pre-receive, update, post-receive and post-update, as githooks(5) describes them.
 
 use super::{
     ServeError,
@@ -12,7 +12,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 impl Session<'_, '_> {
-    /// What runs for an event. Found once a push: nothing of it depends on a ref.
+    /// Returns the programs that run for an event. This is called once for each push, because the programs do not
+    /// depend on a ref.
     pub(super) fn programs(&self, event: &str) -> Result<Vec<Program>, ServeError> {
         let programs = self.store.hooks().programs(event).map_err(refdb::Error::from)?;
         self.advise_of_ignored(event);
@@ -27,8 +28,8 @@ impl Session<'_, '_> {
             .collect())
     }
 
-    /// Prints git's advice if an event's hook file is not executable. As git's, it goes to the server's own standard
-    /// error.
+    /// Prints git's advice if the hook file of an event is not executable. Like git, it writes to the standard error
+    /// of the server, not to the client.
     pub(super) fn advise_of_ignored(&self, event: &str) {
         if let Some(advice) = self.store.hooks().ignored(event) {
             // If standard error is closed, nobody can be told.
@@ -36,7 +37,8 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Runs the pre-receive or post-receive hook with the commands that `wanted` chooses. Whether it succeeded.
+    /// Runs the pre-receive or post-receive hook with the commands that `wanted` selects. Returns whether every
+    /// program succeeded.
     pub(super) fn receive_hook(
         &mut self,
         event: &str,
@@ -65,10 +67,10 @@ impl Session<'_, '_> {
         self.run_all(&programs, &[], Input::Bytes(&lines))
     }
 
-    /// The push options, as variables.
+    /// Returns the environment variables that pass the push options to a hook.
     fn option_variables(&self) -> Vec<(OsString, Option<OsString>)> {
         let options = &self.request.options;
-        // githooks(5) would have none without push options; git counts to zero.
+        // According to githooks(5), there would be no variables without push options, but git sets the count to zero.
         let mut variables = vec![("GIT_PUSH_OPTION_COUNT".into(), Some(options.len().to_string().into()))];
         variables.extend(options.iter().enumerate().map(|(at, option)| {
             let value = OsString::from_vec(option.to_vec());
@@ -77,13 +79,14 @@ impl Session<'_, '_> {
         variables
     }
 
-    /// The update hook's programs, each with what all its starts have in common.
+    /// Returns the programs of the update hook, each with a spawner that prepares what all of its runs have in common.
     pub(super) fn update_programs(&self) -> Result<Vec<(Program, Option<Spawner>)>, ServeError> {
         let programs = self.programs("update")?.into_iter();
         programs.map(|program| Spawner::new(&program).map(|spawner| (program, spawner)).map_err(Into::into)).collect()
     }
 
-    /// Asks the update hook for one command. Whether it agrees.
+    /// Runs the update hook for the command at index `at`. Returns whether every program succeeded, so that the ref
+    /// may be updated.
     pub(super) fn update_hook(
         &mut self,
         programs: &[(Program, Option<Spawner>)],
@@ -123,7 +126,8 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Runs all programs, even if one fails; but none after one that cannot be started.
+    /// Runs all programs, even if one of them fails, but none after one that cannot be started. Returns whether all
+    /// succeeded.
     fn run_all(&mut self, programs: &[Program], words: &[OsString], input: Input<'_>) -> Result<bool, ServeError> {
         let mut all_succeeded = true;
         for program in programs {

@@ -1,4 +1,4 @@
-//! Decides by the settings whether a command is refused, with git's reasons. All decisions are pure functions.
+//! Decides whether the settings refuse a command, with the same reasons as git. All decisions are pure functions.
 
 use crate::{
     settings::{Deny, Settings},
@@ -10,11 +10,11 @@ use refdb_types::{FormatOptions, check_format};
 /// The result of applying a rule to a command.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Judgement {
-    /// What the user is told.
+    /// Error messages for the user.
     pub(super) errors: Vec<BString>,
-    /// What the user is warned of.
+    /// Warnings for the user.
     pub(super) warnings: Vec<&'static str>,
-    /// Why the command does not happen.
+    /// The reason why the command is refused; `None` if it is not.
     pub(super) refusal: Option<&'static str>,
 }
 

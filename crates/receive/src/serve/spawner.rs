@@ -31,7 +31,8 @@ pub(super) struct Spawner {
 }
 
 impl Spawner {
-    /// `None` for a program in another folder, or one that is looked for in `PATH`: [`std::process`] can do these.
+    /// Creates a spawner. Returns `None` for a program that runs in another directory or is searched in `PATH`, which
+    /// [`std::process`] can start.
     pub(super) fn new(program: &Program) -> io::Result<Option<Self>> {
         if program.directory != Path::new(".") || !program.path.as_bytes().contains(&b'/') {
             return Ok(None);
@@ -46,8 +47,8 @@ impl Spawner {
         }))
     }
 
-    /// Starts it with further arguments. Whatever it says goes to `user`. A script without its `#!` line is one for the
-    /// shell, as for execvp(3).
+    /// Starts the program with additional arguments. All of its output goes to `user`. A script without a `#!` line is
+    /// run by the shell, as in execvp(3).
     pub(super) fn start(&self, further: &[OsString], user: BorrowedFd<'_>) -> io::Result<Pid> {
         let further = further.iter().map(|word| text(word)).collect::<io::Result<Vec<_>>>()?;
         let mut words: Vec<&CString> = self.words.iter().chain(&further).collect();
@@ -67,7 +68,7 @@ impl Spawner {
     }
 }
 
-/// Our environment with these changes.
+/// Returns our environment with these changes.
 fn environment(changes: &[(OsString, Option<OsString>)]) -> io::Result<Vec<CString>> {
     let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     for (name, value) in changes {

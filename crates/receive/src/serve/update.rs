@@ -38,7 +38,7 @@ impl Session<'_, '_> {
         let (Resolved::Object { name: head, .. } | Resolved::Missing(head)) = self.store.resolve(&head_name())?;
         let context = PushContext {
             head,
-            // Without a setting a repository that is named by its folder is bare, for git.
+            // Without a setting, git treats a repository that is named by its folder as bare.
             is_checked_out: self
                 .store
                 .config()
@@ -99,7 +99,7 @@ impl Session<'_, '_> {
         let options = TransactionOptions::new().mode(Mode::PerEdit);
         let mut transaction = self.store.transaction();
         transaction.options(options);
-        // Which command each edit comes from.
+        // The index of the command of each edit.
         let mut commands = Vec::new();
         for at in 0..self.outcomes.len() {
             if !self.outcomes[at].is_open() || self.request.commands.get(at).deletes() != deletions {
@@ -130,7 +130,7 @@ impl Session<'_, '_> {
             }
             Err(error) => {
                 self.report_error(error)?;
-                // Nothing follows, as with git; what was deleted before is deleted.
+                // As in git, no further transaction follows, and refs that were already deleted stay deleted.
                 for at in 0..self.outcomes.len() {
                     if deletions || !self.request.commands.get(at).deletes() {
                         self.refuse(at, "failed to update refs");
@@ -141,8 +141,8 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Refuses all commands for these names, as git does. Those of another kind are among them: if they are still to
-    /// come, they do not happen.
+    /// Refuses all commands for these names, as git does. This includes commands of the other kind, deletions or
+    /// updates, which are then not executed if they are still to come.
     fn refuse_names(&mut self, reasons: &HashMap<BString, &str>) {
         if reasons.is_empty() {
             return;

@@ -145,7 +145,8 @@ fn a_member_that_leads_into_another_worktree_is_made_alone_or_fails_alone() {
 fn each_member_is_checked_against_those_before_it() {
     let (repo, id) = repo();
     let view = open(repo.git_dir());
-    // The same name, a folder and what would be in it: one of each can be made, whichever comes first.
+    // Two edits of the same name, and names of which one is a folder of the other: one of each pair can be made,
+    // whichever comes first.
     let names = ["refs/heads/a", "refs/heads/a", "refs/heads/b", "refs/heads/b/c", "refs/heads/d/e", "refs/heads/d"];
     let outcomes = together(&repo, &view, names.iter().map(|name| Batch::atomic(vec![create(name, id)])).collect());
     for pair in outcomes.chunks(2) {

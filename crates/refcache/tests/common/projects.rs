@@ -41,7 +41,7 @@ pub(crate) fn id(project: usize, turn: usize) -> ObjectId {
     ObjectId::from_bytes(HashKind::Sha1, &bytes).unwrap()
 }
 
-/// Who writes.
+/// Returns the configuration of the committer.
 pub(crate) fn config() -> Vec<BString> {
     vec!["user.name=a".into(), "user.email=a@b".into()]
 }

@@ -10,10 +10,10 @@ const NAMED_MAX: usize = 10;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {
-    /// They have that format already.
+    /// The refs have that format already.
     #[error("repository already uses '{0}' format")]
     SameFormat(&'static str),
-    /// They are not on disk.
+    /// The refs are in memory and not on disk.
     #[error("refs in memory have no format that could be migrated")]
     InMemory,
     /// `extensions.refStorage` or `GIT_REFERENCE_BACKEND` says that the refs lie in another folder.

@@ -92,7 +92,7 @@ pub enum Undecided {
     Open {
         /// The ref.
         name: RefName,
-        /// Who began the transaction, as the intent's mark names it.
+        /// The process that began the transaction, as the mark of the intent names it.
         owner: BString,
         /// The intent.
         path: PathBuf,

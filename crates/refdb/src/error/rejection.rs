@@ -24,7 +24,7 @@ pub enum RejectionReason {
     Missing,
     /// The ref exists, and the edit expects that it does not.
     Exists {
-        /// It is a symbolic ref that leads to nothing.
+        /// Whether the ref is symbolic and leads to a ref that does not exist.
         is_dangling: bool,
     },
     /// The ref has another value than the edit expects.

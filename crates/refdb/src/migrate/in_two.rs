@@ -1,13 +1,14 @@
-//! Work on very many files, by two threads: a system call on each is what moving 100,000 reflogs costs.
+//! Divides work on very many files between two threads, because moving 100,000 reflogs mostly costs a system call for
+//! each.
 
 use crate::Result;
 use std::{panic::resume_unwind, thread};
 
-/// Less is not worth a thread.
+/// The number of items from which a second thread is worthwhile.
 const LEN_MIN: usize = 128;
 
-/// What `work` makes of each item, in order. The items are divided among this thread and another one, and each begins with
-/// a value that `begin` makes.
+/// Returns the result of `work` for each item, in order. The items are divided between this thread and another one,
+/// each of which has a state that `begin` creates.
 pub(super) fn in_two<T: Sync, S, R: Send>(
     items: &[T],
     begin: impl Fn() -> S + Sync,
@@ -22,7 +23,7 @@ pub(super) fn in_two<T: Sync, S, R: Send>(
     }
     let (here, there) = items.split_at(items.len() / 2);
     let (done, rest) = thread::scope(|scope| {
-        // A system that has no thread for us has time.
+        // If no thread can be created, this thread does all of the work.
         let Ok(other) = thread::Builder::new().spawn_scoped(scope, || all(there)) else {
             return (all(here), all(there));
         };

@@ -1,5 +1,5 @@
-//! What was written to the old files between their copy and the moment when they were moved away. It is put on top of the
-//! new tables, under the lock that keeps writers of those out.
+//! Takes over what was written to the old files between their copy and the moment when they were moved away. It is
+//! added to the new tables, under the lock that excludes their writers.
 
 use super::{
     Migrated,
@@ -17,13 +17,13 @@ use std::collections::BTreeSet;
 /// A ref that was changed in the old files after their copy, and in the new tables too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Conflict {
-    /// Its name, as the main worktree calls it.
+    /// The name, as seen from the main worktree.
     pub name: BString,
-    /// What the old files say: nothing if the ref was deleted, or cannot be read.
+    /// The value in the old files; `None` if the ref was deleted there, or cannot be read.
     pub old_place: Option<Target>,
 }
 
-/// Looks at one worktree's old files, and adds to its stack what they have gained.
+/// Compares the old files of one worktree with their copy, and adds what has changed to its stack.
 pub(super) fn take_over(
     site: &Site<'_>,
     root: &Root,
@@ -51,7 +51,7 @@ pub(super) fn take_over(
     }
     write(&old, &mut addition, &refs, &logs, &current)?;
     if let Some(due) = addition.commit()?.compaction {
-        // As for any writer: the next one tries again.
+        // If the compaction fails, the next writer tries again, as after any write.
         let _ = due.run(site.stack_lock_timeout());
     }
     migrated.taken_over.extend(refs.iter().map(|late| shown(&late.name)));
@@ -62,15 +62,15 @@ fn old_target(old: &FilesBackend, name: &BStr) -> Option<Target> {
     old.snapshot().ok()?.get(name).ok()?
 }
 
-/// Leaves in `refs` the changes that can be taken over. Returns the names of refs that were changed in the tables as well,
-/// or cannot stand beside the refs there.
+/// Keeps those changes in `refs` that can be taken over. Returns the names of the refs that were changed in the tables
+/// as well, or that conflict with refs there.
 fn sort_out(refs: &mut Vec<LateRef>, current: &Merged) -> Result<BTreeSet<BString>> {
     let mut conflicts = BTreeSet::new();
     let mut kept = Vec::new();
     for late in refs.drain(..) {
         let now = current.get(&late.name, |record| target_of(&record))?.flatten();
         if now == late.now && !late.is_broken {
-            // An earlier run, or someone else, did it.
+            // An earlier run, or another program, has already made this change.
             continue;
         }
         if late.is_broken || now != late.was || late.was.is_none() && stands_in_the_way(current, late.name.as_bstr())? {
@@ -84,7 +84,7 @@ fn sort_out(refs: &mut Vec<LateRef>, current: &Merged) -> Result<BTreeSet<BStrin
     Ok(conflicts)
 }
 
-/// Whether there is a ref `a` or `a/b/c` beside which `a/b` cannot be.
+/// Returns whether a ref such as `a` or `a/b/c` exists, beside which `a/b` cannot exist.
 fn stands_in_the_way(current: &Merged, name: &BStr) -> Result<bool> {
     for end in name.find_iter("/") {
         if current.get(&name[..end], |_| ())?.is_some() {
@@ -98,7 +98,7 @@ fn stands_in_the_way(current: &Merged, name: &BStr) -> Result<bool> {
     Ok(cursor.next()?.is_some_and(|record| record.name.starts_with(&below)))
 }
 
-/// Adds a table with the changes.
+/// Writes a table with the changes.
 fn write(
     old: &FilesBackend,
     addition: &mut Addition,

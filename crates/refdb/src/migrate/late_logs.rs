@@ -1,5 +1,5 @@
-//! What others did to the reflogs between their copy and the moment when the old files were moved away. Entries are compared,
-//! not counted: a reflog does not only grow, it may be expired or made anew as well.
+//! Finds what others did to the reflogs between their copy and the moment when the old files were moved away. Entries
+//! are compared rather than counted, because a reflog does not only grow: it may also be expired or recreated.
 
 use super::{
     in_two::in_two,
@@ -10,14 +10,14 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{LogEntry, ObjectId, RefName};
 use reftable::{LogRecord, LogValue, Merged, MergedLogCursor, WriteOptions, stack::AdditionWriter};
 
-/// What makes a reflog of the tables that of the file.
+/// The changes that make a reflog in the tables equal to the one in the file.
 pub(super) struct LateLog {
     pub(super) name: BString,
-    /// What the file has and the tables have not, the newest first.
+    /// The entries that the file has and the tables do not, newest first.
     entries: Vec<LogEntry>,
-    /// The records that the file has no more, by their update indexes, the greatest first.
+    /// The update indexes of the records that the file no longer has, greatest first.
     gone: Vec<u64>,
-    /// Whether the file is there, while no record would say so.
+    /// Whether the file exists but no record would say that the reflog does.
     needs_marker: bool,
 }
 
@@ -35,7 +35,7 @@ impl Kept {
     }
 }
 
-/// Finds the reflogs that the old files have otherwise than the copy, or than the tables that count.
+/// Finds the reflogs in which the old files differ from the copy, or from the current tables.
 pub(super) fn late_logs(old: &FilesBackend, base: &Base<'_>, current: &Merged) -> Result<Vec<LateLog>> {
     let mut names = old.own_log_names()?;
     names.retain(|name| RefName::new_safe(name.to_vec()).is_some());
@@ -52,10 +52,10 @@ pub(super) fn late_logs(old: &FilesBackend, base: &Base<'_>, current: &Merged) -
     Ok(late)
 }
 
-/// Called with a reflog's name, its records in the copy, and whether its file is there.
+/// A function that is called with the name of a reflog, its records in the copy, and whether its file exists.
 type Compare<'c> = dyn FnMut(BString, &[Kept], bool) -> Result<()> + 'c;
 
-/// Reads those reflogs only that look otherwise than when they were copied.
+/// Compares only those reflogs whose files look different from when they were copied.
 fn compare_changed(
     old: &FilesBackend,
     base: &Merged,
@@ -82,7 +82,7 @@ fn compare_changed(
     names.try_for_each(|made| compare(made, &[], true))
 }
 
-/// Reads all reflogs of the copy and of the files.
+/// Compares all reflogs of the copy and of the files.
 fn compare_all(base: &Merged, names: Vec<BString>, compare: &mut Compare<'_>) -> Result<()> {
     let mut names = names.into_iter().peekable();
     let mut copies = Copies { cursor: base.logs(), head: None };
@@ -96,7 +96,7 @@ fn compare_all(base: &Merged, names: Vec<BString>, compare: &mut Compare<'_>) ->
     names.try_for_each(|made| compare(made, &[], true))
 }
 
-/// The reflogs of the copy, each with its records, the newest first.
+/// An iterator over the reflogs of the copy, each with its records, newest first.
 struct Copies {
     cursor: MergedLogCursor,
     head: Option<(BString, Vec<Kept>)>,
@@ -120,7 +120,7 @@ impl Copies {
     }
 }
 
-/// All entries of a reflog that readers of tables would be shown, the newest first.
+/// Returns all entries of a reflog that readers of tables would see, newest first.
 fn entries(old: &FilesBackend, name: &BStr) -> Result<Vec<LogEntry>> {
     let mut entries = Vec::new();
     old.for_each_entry(name, None, &mut |entry| {
@@ -132,7 +132,7 @@ fn entries(old: &FilesBackend, name: &BStr) -> Result<Vec<LogEntry>> {
     Ok(entries)
 }
 
-/// The records that tables have for a reflog, the newest first.
+/// Returns the records of a reflog in tables, newest first.
 fn records(tables: &Merged, name: &BStr) -> Result<Vec<Kept>> {
     let mut records = Vec::new();
     let mut cursor = tables.logs();
@@ -147,11 +147,11 @@ fn records(tables: &Merged, name: &BStr) -> Result<Vec<Kept>> {
 }
 
 fn has(records: &[Kept], wanted: &Kept) -> bool {
-    // The greatest index stands first.
+    // The records are in descending order of their indexes.
     records.binary_search_by(|record| wanted.index.cmp(&record.index)).is_ok_and(|at| records[at] == *wanted)
 }
 
-/// A reflog, as it was copied.
+/// A reflog in the state in which it was copied.
 struct Log<'l> {
     name: BString,
     copied: &'l [Kept],
@@ -159,10 +159,10 @@ struct Log<'l> {
 }
 
 impl Log<'_> {
-    /// `None` if there is nothing to do.
+    /// Compares the reflog with its file. Returns `None` if nothing has to change.
     ///
-    /// The tables may have more than the copy where an earlier run ended half-way. That run put it there, or others wrote
-    /// since. All of it stays.
+    /// The tables may have more records than the copy if an earlier run was interrupted: either that run added them,
+    /// or others have written since. All of them are kept.
     fn compare(self, file: Option<Vec<LogEntry>>, current: &Merged) -> Result<Option<LateLog>> {
         let is_there = file.is_some();
         let (gone, entries) = match file {
@@ -174,7 +174,8 @@ impl Log<'_> {
         }
         let now = records(current, self.name.as_bstr())?;
         let mut gone: Vec<u64> = gone.into_iter().filter(|gone| has(&now, gone)).map(|gone| gone.index).collect();
-        // One table removes records and adds the rest. While the records are there, no earlier run added that.
+        // A single table removes records and adds entries, so if the records still exist, no earlier run has added the
+        // entries.
         let entries = if gone.is_empty() { self.without_known(entries, &now) } else { entries };
         let entries = self.mixed(entries, &now, &mut gone);
         let needs_marker = is_there && entries.is_empty() && now.len() == gone.len();
@@ -184,15 +185,15 @@ impl Log<'_> {
         Ok(Some(LateLog { name: self.name, entries, gone, needs_marker }))
     }
 
-    /// The records that the file has no more, and the entries that are not in the copy. Both begin with the newest.
+    /// Returns the records that the file no longer has, and the entries that are not in the copy, both newest first.
     ///
-    /// Records stay as long as they follow each other in the file as well. So a reflog that only grew, or only lost
-    /// entries, is not written anew.
+    /// Records are kept as long as they follow one another in the file as well, so that a reflog that only grew, or
+    /// only lost entries, is not rewritten.
     fn difference(&self, mut file: Vec<LogEntry>) -> (Vec<&Kept>, Vec<LogEntry>) {
         let mut left = file.len();
         let mut gone = Vec::new();
         for record in self.copied.iter().rev() {
-            // One without an entry is not shown: it may stay.
+            // A record without an entry is not shown, and may be kept.
             let Some(entry) = &record.entry else { continue };
             if left > 0 && self.is_same(entry, &file[left - 1]) {
                 left -= 1;
@@ -205,7 +206,8 @@ impl Log<'_> {
         (gone, file)
     }
 
-    /// An entry that is too long for a table was cut there.
+    /// Returns whether two entries are the same, although the message of one that is too long for a table was
+    /// shortened there.
     fn is_same(&self, kept: &LogEntry, entry: &LogEntry) -> bool {
         let key =
             |entry: &LogEntry| (entry.old, entry.new, entry.committer.time_seconds, entry.committer.offset_decimal);
@@ -217,8 +219,9 @@ impl Log<'_> {
         kept == entry || key(kept) == key(entry) && is_start() && is_too_long(self.write, self.name.as_bstr(), entry)
     }
 
-    /// Where an earlier run ended half-way, the new format may have gained entries that are newer than late ones. Those are
-    /// added anew among the late ones, by their times, and their records go.
+    /// Merges late entries with newer ones in the tables. If an earlier run was interrupted, the new format may have
+    /// received entries that are newer than late ones. They are added again among the late ones, in order of time, and
+    /// their old records are removed.
     fn mixed(&self, late: Vec<LogEntry>, now: &[Kept], gone: &mut Vec<u64>) -> Vec<LogEntry> {
         let gained = now.iter().filter(|record| !has(self.copied, record));
         let mut gained = gained.filter_map(|record| Some((record.index, record.entry.as_ref()?))).peekable();
@@ -237,8 +240,8 @@ impl Log<'_> {
         mixed
     }
 
-    /// Drops entries that an earlier run put on top of the copy: one for each record that is there. Entries that equal
-    /// older ones are no reason to drop any.
+    /// Drops the entries that an earlier run has added to the copy, one for each existing record. Other entries that
+    /// are equal to older ones are kept.
     fn without_known(&self, mut entries: Vec<LogEntry>, now: &[Kept]) -> Vec<LogEntry> {
         let later = now.iter().filter(|record| !has(self.copied, record));
         for kept in later.filter_map(|record| record.entry.as_ref()) {
@@ -251,12 +254,12 @@ impl Log<'_> {
 }
 
 impl LateLog {
-    /// How many update indexes it needs.
+    /// Returns the number of update indexes that the entries need.
     pub(super) fn len(&self) -> u64 {
         self.entries.len() as u64
     }
 
-    /// Adds its records, from the update index `first` on.
+    /// Writes the records, with update indexes from `first` on.
     pub(super) fn write(&self, writer: &mut AdditionWriter<'_>, first: u64, null: ObjectId) -> Result<()> {
         let name = self.name.as_bstr();
         for (index, entry) in (first..first.saturating_add(self.len())).rev().zip(&self.entries) {

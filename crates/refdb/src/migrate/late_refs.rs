@@ -1,4 +1,4 @@
-//! What others did to the refs between their copy and the moment when the old files were moved away.
+//! Finds what others did to the refs between their copy and the moment when the old files were moved away.
 
 use super::to_reftable::Base;
 use crate::{
@@ -9,7 +9,7 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{RefName, Target};
 use reftable::{Merged, RefRecord, RefValue};
 
-/// A change of one ref. Objects behind tags are found again when it is written.
+/// A change of one ref. Tags are peeled again when it is written.
 pub(super) struct LateRef {
     pub(super) name: BString,
     pub(super) was: Option<Target>,
@@ -18,20 +18,20 @@ pub(super) struct LateRef {
 }
 
 impl LateRef {
-    /// A ref that the files have; `None` if it cannot be read.
+    /// Creates the change of a ref that the files have, where `now` is `None` if the ref cannot be read.
     fn new(name: &BStr, was: Option<Target>, now: Option<TargetView<'_>>) -> Self {
         let now = now.and_then(TargetView::to_target);
         let is_broken = now.is_none() || RefName::new_safe(name.to_vec()).is_none();
         LateRef { name: name.to_owned(), was, now, is_broken }
     }
 
-    /// A ref that the files have no more.
+    /// Creates the change of a ref that the files no longer have.
     fn gone(name: &BStr, was: Option<Target>) -> Self {
         LateRef { name: name.to_owned(), was, now: None, is_broken: false }
     }
 }
 
-/// Finds the refs that the old files have otherwise than the copy, in order of name.
+/// Returns the refs in which the old files differ from the copy, in order of name.
 pub(super) fn late_refs(old: &FilesBackend, base: &Base<'_>) -> Result<Vec<LateRef>> {
     let late = match base.copied.and_then(|copied| copied.refs.as_ref()) {
         Some(walked) if old.has_packed_of(walked)? => among_loose(old, base.merged, walked)?,
@@ -41,11 +41,11 @@ pub(super) fn late_refs(old: &FilesBackend, base: &Base<'_>) -> Result<Vec<LateR
     Ok(late)
 }
 
-/// The same where packed-refs has not changed: only refs that were loose, or are, can have.
+/// Finds late refs if packed-refs has not changed. Only refs that were or are loose can have changed then.
 fn among_loose(old: &FilesBackend, base: &Merged, walked: &Walked) -> Result<Vec<LateRef>> {
     let (snapshot, mut late) = (old.snapshot()?, Vec::new());
     let mut before = walked.loose.iter().peekable();
-    // A ref that is loose no more may be packed.
+    // A ref that is no longer loose may be packed.
     let look_behind = |name: &BString| match snapshot.get(name.as_bstr()) {
         Ok(packed) => late_ref(base, name.as_bstr(), packed.as_ref().map(TargetView::from)),
         Err(error) => Err(error),
@@ -71,7 +71,7 @@ fn among_loose(old: &FilesBackend, base: &Merged, walked: &Walked) -> Result<Vec
     Ok(late)
 }
 
-/// A ref, if the copy has it otherwise than it is now.
+/// Returns the change of a ref, if its current value differs from that in the copy.
 fn late_ref(base: &Merged, name: &BStr, now: Option<TargetView<'_>>) -> Result<Option<LateRef>> {
     let was = in_copy(base, name)?;
     Ok(match now {
@@ -85,7 +85,7 @@ fn in_copy(base: &Merged, name: &BStr) -> Result<Option<Target>> {
     Ok(base.get(name, |record| target_of(&record))?.flatten())
 }
 
-/// Both are sorted: one walk over each.
+/// Finds late refs by walking over the files and the copy side by side, since both are sorted.
 fn among_all(old: &FilesBackend, base: &Merged) -> Result<Vec<LateRef>> {
     let mut late = Vec::new();
     let mut cursor = base.refs();

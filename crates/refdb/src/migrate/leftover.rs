@@ -1,4 +1,4 @@
-//! Ends what an earlier run could not end.
+//! Finishes or undoes an earlier run that was interrupted.
 
 use super::{
     MigrateOptions, Migrated, Ticker,
@@ -10,16 +10,16 @@ use super::{
 use crate::{RefFormat, Result};
 use refdb_vfs::Lock;
 
-/// What became of an earlier migration that did not end.
+/// What happened to an earlier migration that was interrupted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recovered {
-    /// The new format counted already. What remained to be done was done.
+    /// The new format was already in effect, and the rest of the migration was done.
     Finished,
-    /// The old format counted still. The new files were taken away.
+    /// The old format was still in effect, and the new files were removed.
     Undone,
 }
 
-/// Finishes or undoes each migration that did not end. `to` is the format that is asked for now.
+/// Finishes or undoes each migration that was interrupted. `to` is the format that is requested now.
 pub(super) fn recover(
     site: &Site<'_>,
     to: RefFormat,
@@ -30,7 +30,8 @@ pub(super) fn recover(
     for root in site.roots()? {
         let configured = site.format_on_disk()?;
         let Some((noted, is_done)) = root.noted(&site.fs)? else {
-            // The folder goes after its note. So an empty one may be all that is left of a migration that ended well.
+            // The folder is removed after the note in it, so an empty folder may be all that is left of a migration
+            // that succeeded.
             let was_empty = root.remove_if_bare(&site.fs)? == Some(Bare::Empty);
             recovered = recovered.or((was_empty && configured == to).then_some(Recovered::Finished));
             continue;
@@ -77,7 +78,7 @@ fn undo(site: &Site<'_>, root: &Root, to: RefFormat) -> Result<()> {
     root.remove(&site.fs)
 }
 
-/// The locks of the dead run go when they are taken; a living holder is waited for.
+/// Acquires and releases the locks, which removes those of the dead run and waits for living holders.
 fn free_locks(site: &Site<'_>, to: RefFormat) -> Result<()> {
     let names: &[&str] = if to == RefFormat::Reftable { &["config", "packed-refs"] } else { &["config"] };
     for name in names {

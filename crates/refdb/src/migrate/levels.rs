@@ -1,21 +1,22 @@
-//! Refs that lie below other refs: `a/b` cannot stand beside `a`. A repository that others wrote may have both.
+//! Finds refs that lie below other refs, such as `a/b` below `a`, which cannot exist at the same time. A repository
+//! that other programs wrote may have both.
 
 use bstr::{BStr, BString, ByteSlice};
 
-/// Sees names in order.
+/// The state of a walk over names in order.
 #[derive(Default)]
 pub(super) struct Levels {
     last: BString,
-    /// Where names end that `last` begins with.
+    /// The lengths of earlier names with which `last` begins.
     starts: Vec<usize>,
 }
 
 impl Levels {
-    /// The next name; returns the ref below which it lies.
+    /// Takes the next name. Returns the ref below which it lies, if any.
     #[inline]
     pub(super) fn pass<'n>(&mut self, name: &'n BStr) -> Option<&'n BStr> {
         let Levels { last, starts } = self;
-        // Names mostly are as long as the one before, and then do not begin with it.
+        // Most names are as long as the previous one, and therefore do not begin with it.
         if name.len() > last.len() && !last.is_empty() && name.starts_with(last) {
             starts.push(last.len());
         } else if !starts.is_empty() {

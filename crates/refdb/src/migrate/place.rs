@@ -1,4 +1,4 @@
-//! Whose refs are moved, and where they lie before, meanwhile and after.
+//! Determines which worktrees have refs, and where the refs are before, during and after a migration.
 
 use super::MigrateOptions;
 use crate::{
@@ -16,17 +16,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A worktree's own folder: that of the main one has the shared refs too.
+/// The folder of a worktree. That of the main worktree also contains the shared refs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     /// `None` is the main worktree.
     pub(super) id: Option<BString>,
-    /// Where its refs lie now.
+    /// The folder in which its refs are now.
     pub(super) dir: PathBuf,
 }
 
 impl Place {
-    /// Its folder below another one that stands for the repository's.
+    /// Returns the folder of the worktree below another folder that stands for the repository.
     pub(super) fn below(&self, folder: &Path) -> PathBuf {
         debug_assert!(self.id.as_ref().is_none_or(|id| !id.contains(&b'/')), "a worktree has one folder: {self:?}");
         match &self.id {
@@ -35,7 +35,7 @@ impl Place {
         }
     }
 
-    /// Its stack's folder.
+    /// Returns the folder of its stack.
     pub(super) fn reftable(&self) -> PathBuf {
         self.dir.join("reftable")
     }
@@ -44,11 +44,11 @@ impl Place {
 /// The repository, as a migration sees it.
 pub(super) struct Site<'s> {
     pub(super) store: &'s Store,
-    /// Locks are signed: those of a migration that was killed do not stay.
+    /// The file system, with which locks are signed, so that those of a killed migration can be removed.
     pub(super) fs: Fs,
     pub(super) common: PathBuf,
     pub(super) places: Vec<Place>,
-    /// Of the files format, and of reftables.
+    /// The settings of the files format, and those of reftables.
     settings: [Settings; 2],
 }
 
@@ -58,14 +58,15 @@ impl<'s> Site<'s> {
         let is_bare = store.repository().is_bare();
         let settings =
             [Settings::load(config, environment, is_bare, false)?, Settings::load(config, environment, is_bare, true)?];
-        // In the new format, too, all commands that write would refuse to.
+        // With a bad setting, all commands that write would refuse to do so in the new format, too.
         if let Some(what) = settings.iter().find_map(|settings| settings.bad_for_writers.clone()) {
             return Err(Misuse::Setting(what).into());
         }
         Self::with(store, settings)
     }
 
-    /// For who only looks at what lies where: settings of the other format do not matter.
+    /// Creates a site for a caller that only examines which files exist, so that the settings of the other format do
+    /// not matter.
     pub(super) fn to_look_at(store: &'s Store) -> Result<Self> {
         Self::with(store, [store.settings().clone(), store.settings().clone()])
     }
@@ -85,7 +86,7 @@ impl<'s> Site<'s> {
         Ok(Site { store, fs, common, places, settings })
     }
 
-    /// The format that the configuration names now.
+    /// Returns the format that the configuration currently names.
     pub(super) fn format_on_disk(&self) -> Result<RefFormat> {
         match Repository::at_again(&self.fs, self.store.environment(), &self.common) {
             Ok(repository) => Ok(repository.ref_format()),
@@ -96,12 +97,13 @@ impl<'s> Site<'s> {
         }
     }
 
-    /// Whether the migration was called in a linked worktree, where nobody needs the main worktree's `HEAD`.
+    /// Returns whether the migration was called in a linked worktree, which does not need the `HEAD` of the main
+    /// worktree.
     fn is_from_a_worktree(&self) -> bool {
         self.store.repository().git_dir() != self.common
     }
 
-    /// Fails if other worktrees are there than at the beginning.
+    /// Fails if worktrees have been added or removed since the beginning.
     pub(super) fn check_worktrees(&self) -> Result<()> {
         if places(self.store, &self.common)? == self.places {
             Ok(())
@@ -110,7 +112,8 @@ impl<'s> Site<'s> {
         }
     }
 
-    /// How the files of a place are read and written, below a folder that stands for the repository's.
+    /// Returns the options for reading and writing the files of a place, below a folder that stands for the
+    /// repository.
     pub(super) fn files(&self, folder: &Path, place: &Place) -> FilesOptions {
         let store = self.store;
         let objects = store.object_check();
@@ -125,7 +128,7 @@ impl<'s> Site<'s> {
         FilesOptions { git_dir, common_dir, worktree: place.id.clone(), format: None, ..options }
     }
 
-    /// The stack in a folder. Additions to it are synced.
+    /// Opens the stack in a folder. Additions to it are synced.
     pub(super) fn stack(&self, folder: &Path) -> Result<Stack> {
         Ok(Stack::open(self.fs.clone(), folder, self.stack_options())?)
     }
@@ -138,17 +141,17 @@ impl<'s> Site<'s> {
         options
     }
 
-    /// How long a stack's lock is waited for.
+    /// Returns the lock timeout for stacks.
     pub(super) fn stack_lock_timeout(&self) -> LockTimeout {
         self.settings[1].reftable.lock_timeout.unwrap_or(LONG)
     }
 
-    /// How long other locks are waited for.
+    /// Returns the lock timeout for other locks.
     pub(super) fn lock_timeout(&self) -> LockTimeout {
         self.settings[0].packed_refs_timeout.unwrap_or(LONG)
     }
 
-    /// Makes a folder of a new name for the copy.
+    /// Creates a folder with a new name for the copy.
     pub(super) fn make_root(&self) -> Result<Root> {
         const TRIES: usize = 32;
         let mut tries = 0;
@@ -162,7 +165,7 @@ impl<'s> Site<'s> {
         }
     }
 
-    /// The folders that migrations left.
+    /// Returns the folders that migrations have left.
     pub(super) fn roots(&self) -> Result<Vec<Root>> {
         let entries = self.fs.read_dir(&self.common)?;
         let is_root = |(name, kind): &(Vec<u8>, EntryKind)| {
@@ -178,7 +181,8 @@ impl<'s> Site<'s> {
     }
 }
 
-/// Who writes one table, or ends a transaction, keeps a lock no longer than this.
+/// The lock timeout for locks that others hold only while they write a table or end a transaction, which takes no
+/// longer than this.
 const LONG: LockTimeout = LockTimeout::For(std::time::Duration::from_secs(15));
 
 /// What HEAD says beside reftables, for programs that look only whether this is a repository.
@@ -186,7 +190,7 @@ pub(super) const BLANK_HEAD: &[u8] = b"ref: refs/heads/.invalid\n";
 /// The content of the file in the place of the folder `refs/heads`.
 pub(super) const BLANK_HEADS: &[u8] = b"this repository uses the reftable format\n";
 
-/// As git names such a folder.
+/// The beginning of the name of such a folder, as in git.
 const ROOT_START: &str = "ref_migration.";
 
 fn places(store: &Store, common: &Path) -> Result<Vec<Place>> {
@@ -197,7 +201,7 @@ fn places(store: &Store, common: &Path) -> Result<Vec<Place>> {
         .collect())
 }
 
-/// Six letters or digits that differ each time: the standard library's hashers start from the system's randomness.
+/// Returns six random letters or digits. The hashers of the standard library are seeded with randomness of the system.
 fn random_letters() -> String {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let mut number = RandomState::new().build_hasher().finish();
@@ -211,12 +215,12 @@ fn random_letters() -> String {
     letters
 }
 
-/// What a running migration holds the lock of.
+/// Returns the path that a running migration locks.
 fn running(site: &Site<'_>) -> PathBuf {
     site.common.join("ref_migration")
 }
 
-/// Keeps other migrations out.
+/// Takes the lock that excludes other migrations.
 pub(super) fn hold(site: &Site<'_>) -> Result<Lock> {
     match Lock::acquire(&site.fs, &running(site), 0o666, LockTimeout::None) {
         Ok(lock) => Ok(lock),
@@ -225,12 +229,12 @@ pub(super) fn hold(site: &Site<'_>) -> Result<Lock> {
     }
 }
 
-/// Keeps writers of a place's stack out. The lock is another name of the one that [`hold`] took. So no file is held open for
-/// each worktree.
+/// Takes the lock that excludes writers of the stack of a place. It is a hard link to the lock that [`hold`] took, so
+/// that no file is held open for each worktree.
 pub(super) fn hold_stack(site: &Site<'_>, place: &Place) -> Result<Lock> {
     let (list, lock_timeout) = (Stack::list_path_in(&place.reftable()), site.stack_lock_timeout());
     let held = match Lock::acquire_linked(&site.fs, &list, &Lock::path_of(&running(site)), lock_timeout) {
-        // A file system without links, or with few for a file.
+        // The file system has no hard links, or permits only a few for each file.
         Err(LockError::Io(_)) => Lock::acquire(&site.fs, &list, 0o666, lock_timeout),
         linked => linked,
     };
@@ -262,17 +266,17 @@ impl Root {
         self.path.join("done")
     }
 
-    /// Where the old files or stacks go.
+    /// Returns the folder to which the old files or stacks are moved.
     pub(super) fn old(&self) -> PathBuf {
         self.path.join("old")
     }
 
-    /// Where the files lie that stand for others beside reftables.
+    /// Returns the folder of the placeholders that stand for other files beside reftables.
     pub(super) fn blank(&self) -> PathBuf {
         self.path.join("blank")
     }
 
-    /// Writes down which migration this is.
+    /// Writes a note that says which migration this is.
     pub(super) fn note(&self, fs: &Fs, options: &MigrateOptions) -> Result<()> {
         debug_assert!(!options.dry_run, "a dry run is nobody's leftover");
         let mut file = fs.create_new(&self.plan(), 0o666)?;
@@ -282,22 +286,22 @@ impl Root {
         Ok(fs.sync_dir(self.path.parent().unwrap_or(Path::new(".")))?)
     }
 
-    /// What was written down, and whether only the remains have to go. `None` if nothing was changed yet, or it was a dry
-    /// run.
+    /// Reads the note. Returns the options of the migration, and whether only the removal of the folder is left.
+    /// Returns `None` if nothing was changed yet, or for a dry run.
     pub(super) fn noted(&self, fs: &Fs) -> Result<Option<(MigrateOptions, bool)>> {
         for (path, is_done) in [(self.plan(), false), (self.done(), true)] {
             let text = match fs.read(&path) {
                 Err(error) if error.is_not_found() => continue,
                 text => text?,
             };
-            // A note that was cut short was not synced, so that nothing follows from it yet.
+            // A truncated note was not synced, so no step that depends on it was done.
             let options = all_options().find(|options| plan_text(options).as_bytes() == text);
             return Ok(options.map(|options| (options, is_done)));
         }
         Ok(None)
     }
 
-    /// Notes that nothing in here is needed any more, or only by people, where it has to be kept.
+    /// Records that nothing in the folder is needed any more, or, if it is kept, that only people need it.
     pub(super) fn finish(&self, fs: &Fs, is_kept: bool) -> Result<()> {
         if is_kept {
             fs.remove_file(&self.plan())?
@@ -307,7 +311,8 @@ impl Root {
         Ok(fs.sync_dir(&self.path)?)
     }
 
-    /// Removes it if nothing was written but, perhaps, a part of the note. All else without a note is a dry run's.
+    /// Removes the folder if it is empty or contains only a part of the note. Anything else without a note is the
+    /// result of a dry run.
     pub(super) fn remove_if_bare(&self, fs: &Fs) -> Result<Option<Bare>> {
         let bare = match &fs.read_dir(&self.path)?[..] {
             [] => Bare::Empty,
@@ -318,16 +323,16 @@ impl Root {
         Ok(Some(bare))
     }
 
-    /// Removes it with all that is in it.
+    /// Removes the folder with everything in it.
     pub(super) fn remove(&self, fs: &Fs) -> Result<()> {
         let name = self.path.file_name().unwrap_or_default();
         assert!(
             name.as_bytes().starts_with(ROOT_START.as_bytes()),
             "only a migration's own folder is removed: {name:?}"
         );
-        // A link in its place is none of ours, and leads to what is to stay.
+        // A symbolic link in its place was not created by a migration, and its target must not be removed.
         let folder = fs.folder_no_follow(&self.path)?;
-        // Its note goes last: until then the next run knows what this is.
+        // The note is removed last, because until then it tells the next run what the folder is.
         for (name, kind) in folder.entries()? {
             if !matches!(name.as_bytes(), b"plan" | b"done") {
                 folder.remove_tree(OsStr::from_bytes(&name), kind)?;
@@ -343,9 +348,9 @@ impl Root {
 /// What was in a folder that [`Root::remove_if_bare`] removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Bare {
-    /// Nothing: the migration had not begun, or had ended.
+    /// The folder was empty: the migration had not begun, or had ended.
     Empty,
-    /// A part of the note.
+    /// The folder contained a part of the note.
     Begun,
 }
 
@@ -359,13 +364,13 @@ fn plan_text(options: &MigrateOptions) -> String {
     format!("refs are being migrated to {}, {reflogs} reflogs\n", options.to.name())
 }
 
-/// Whether a file has this content.
+/// Returns whether a file has this content.
 pub(super) fn holds(site: &Site<'_>, path: &Path, content: &[u8]) -> bool {
     let mut text = Vec::new();
     site.fs.read_small(path, false, &mut text).is_ok() && text.trim_end() == content.trim_end()
 }
 
-/// Makes a folder that may be there, and those above it up to `base`, which is there.
+/// Creates a folder and its parents up to `base`, which must exist. Each of them may exist already.
 pub(super) fn make_folders(fs: &Fs, base: &Path, folder: &Path) -> Result<()> {
     debug_assert!(folder.starts_with(base), "{} lies below {}", folder.display(), base.display());
     let mut missing: Vec<&Path> = folder.ancestors().take_while(|above| *above != base).collect();

@@ -1,4 +1,5 @@
-//! Takes the files of one format away from where readers and writers of it look. Each part may have been taken before.
+//! Moves the files of one format away from where readers and writers expect them. Each of them may have been moved
+//! already.
 
 use super::place::{BLANK_HEAD, BLANK_HEADS, Place, Root, Site, holds, make_folders};
 use crate::{MigrateError, RefFormat, Result, files::share};
@@ -11,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// While writers of files come and go, a folder may be there again after it was moved.
+/// Maximum number of attempts to move a folder that writers may recreate after it was moved.
 const ROUNDS_MAX: usize = 8;
 
 /// Fails if a part of a place cannot be renamed to another folder of the repository.
@@ -22,7 +23,7 @@ pub(super) fn check_movable(site: &Site<'_>, place: &Place) -> Result<()> {
         let path = if name.is_empty() { place.dir.clone() } else { place.dir.join(name) };
         let Some(stat) = site.fs.find_link(&path)? else { continue };
         let is_own = |stat: Stat| stat.device == device && !stat.is_symlink();
-        // The folder of a repository itself may be reached through a link.
+        // The folder of the repository itself may be reached through a symbolic link.
         if !is_own(stat) && !name.is_empty() {
             return Err(MigrateError::NotMovable(path).into());
         }
@@ -33,7 +34,7 @@ pub(super) fn check_movable(site: &Site<'_>, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a folder of refs or of reflogs cannot be moved, or is a link. What a link leads to would be left behind
+/// Fails if a folder of refs or reflogs cannot be moved, or is a symbolic link, whose target would be left behind
 /// unread.
 pub(super) fn check_trees(site: &Site<'_>, place: &Place) -> Result<()> {
     for (top, has_links) in [("refs", true), ("logs", false)] {
@@ -49,7 +50,7 @@ pub(super) fn check_trees(site: &Site<'_>, place: &Place) -> Result<()> {
                 let is_folder = |path: &Path| site.fs.find(path).ok().flatten().is_some_and(|stat| stat.is_dir());
                 match kind {
                     EntryKind::Dir => waiting.push(path),
-                    // A link to a file is a symbolic ref.
+                    // A symbolic link to a file is a symbolic ref.
                     EntryKind::Symlink if !has_links || is_folder(&path) => {
                         return Err(MigrateError::NotMovable(path).into());
                     }
@@ -72,7 +73,7 @@ fn check_own(site: &Site<'_>, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails if something lies where a stack shall be.
+/// Fails if something exists at the path of the new stack.
 pub(super) fn check_no_stack(site: &Site<'_>, place: &Place) -> Result<()> {
     let folder = place.reftable();
     if site.fs.find_link(&folder)?.is_none() {
@@ -84,7 +85,7 @@ pub(super) fn check_no_stack(site: &Site<'_>, place: &Place) -> Result<()> {
     }
 }
 
-/// Takes the new files of a migration to `to` away, which do not count.
+/// Removes the new files of a migration to `to`, which are not in effect.
 pub(super) fn undo(site: &Site<'_>, root: &Root, to: RefFormat) -> Result<()> {
     if root.noted(&site.fs)?.is_none() {
         return Ok(());
@@ -96,7 +97,7 @@ pub(super) fn undo(site: &Site<'_>, root: &Root, to: RefFormat) -> Result<()> {
     root.finish(&site.fs, false)
 }
 
-/// Moves the stacks away, with the locks in them: who waits for one fails.
+/// Moves the stacks away together with their locks, so that a writer that waits for a lock fails.
 pub(super) fn stacks(site: &Site<'_>, root: &Root) -> Result<()> {
     assert!(site.format_on_disk()? == RefFormat::Files, "stacks that count stay where they are");
     for place in &site.places {
@@ -105,7 +106,7 @@ pub(super) fn stacks(site: &Site<'_>, root: &Root) -> Result<()> {
     sync(site)
 }
 
-/// Moves the files away and puts in their place what stands there beside reftables.
+/// Moves the files away, and puts the placeholders that stand beside reftables in their place.
 pub(super) fn files(site: &Site<'_>, root: &Root) -> Result<()> {
     assert!(site.format_on_disk()? == RefFormat::Reftable, "files that count stay where they are");
     for place in &site.places {
@@ -128,7 +129,7 @@ fn sync(site: &Site<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Moves all that is in `refs`, locks too: a writer that was about to rename its lock fails.
+/// Moves everything in `refs`, including locks, so that a writer that is about to rename its lock fails.
 fn refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let folder = place.dir.join("refs");
     let heads = folder.join("heads");
@@ -142,7 +143,7 @@ fn refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
             entries => entries?,
         };
         entries.retain(|(name, _)| !(name == b"heads" && holds(site, &heads, BLANK_HEADS)));
-        // Branches first, since only they are barred afterwards.
+        // Branches are first, because only they are barred afterwards.
         entries.sort_unstable_by_key(|(name, _)| name != b"heads");
         for (name, _) in &entries {
             if name == b"heads" {
@@ -160,8 +161,8 @@ fn refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     bar_heads(site, root, place, &heads)
 }
 
-/// Lets the folder of branches and the file that bars it change places, so that no writer finds room between. Where the file
-/// system can't, the folder stays for [`move_away`].
+/// Exchanges the folder of branches and the file that bars it, so that a writer finds no gap between the two. If the
+/// file system cannot exchange files, the folder is left to [`move_away`].
 fn swap_heads(site: &Site<'_>, root: &Root, place: &Place, heads: &Path) -> Result<()> {
     let blank = place.below(&root.blank()).join("heads");
     let is_folder = site.fs.find_link(heads)?.is_some_and(|stat| stat.is_dir());
@@ -175,7 +176,8 @@ fn swap_heads(site: &Site<'_>, root: &Root, place: &Place, heads: &Path) -> Resu
     }
 }
 
-/// Brings a folder of branches that was swapped to the other old files. An earlier run may have ended in between.
+/// Moves a folder of branches that was exchanged to the other old files, since an earlier run may have been
+/// interrupted in between.
 fn keep_swapped(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let (blank, old) = (place.below(&root.blank()).join("heads"), old_heads(root, place));
     if !site.fs.find_link(&blank)?.is_some_and(|stat| stat.is_dir()) {
@@ -190,8 +192,8 @@ fn old_heads(root: &Root, place: &Place) -> PathBuf {
     place.below(&root.old()).join("refs/heads")
 }
 
-/// Puts a file in the place of the folder of branches, unless it is there. A writer may have been quicker with a folder:
-/// that one is reported in the end.
+/// Puts a file in the place of the folder of branches, unless it is there. If a writer has recreated the folder first,
+/// that folder is reported at the end.
 fn bar_heads(site: &Site<'_>, root: &Root, place: &Place, heads: &Path) -> Result<()> {
     if holds(site, heads, BLANK_HEADS) || !make_room(site, heads)? {
         return Ok(());
@@ -202,15 +204,16 @@ fn bar_heads(site: &Site<'_>, root: &Root, place: &Place, heads: &Path) -> Resul
     }
 }
 
-/// The files of HEAD and the other root refs.
+/// Returns the files of HEAD and the other root refs.
 fn root_ref_files(site: &Site<'_>, place: &Place) -> Result<Vec<PathBuf>> {
     let mut entries = site.fs.read_dir(&place.dir)?;
     entries.retain(|(name, kind)| *kind != EntryKind::Dir && is_root_ref(name.as_bstr()));
     Ok(entries.into_iter().map(|(name, _)| place.dir.join(OsStr::from_bytes(&name))).collect())
 }
 
-/// Does what may fail at the root refs before the new format counts. A lock may have been left, or there is no room for
-/// HEAD's second name. The locks are not kept: writers of HEAD's branch need HEAD's.
+/// Tries whatever may fail for root refs before the new format takes effect: a lock may have been left, or there may
+/// be no room for the second name of HEAD. The locks are released again, because writers of the branch of HEAD need
+/// that of HEAD.
 pub(super) fn try_root_refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     for file in root_ref_files(site, place)? {
         let lock = Lock::acquire(&site.fs, &file, 0o666, site.lock_timeout())?;
@@ -224,7 +227,7 @@ pub(super) fn try_root_refs(site: &Site<'_>, root: &Root, place: &Place) -> Resu
 
 fn root_refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let mut files = root_ref_files(site, place)?;
-    // HEAD last, as when they were made.
+    // HEAD is last, as when the files were created.
     files.sort_unstable_by_key(|file| file.ends_with("HEAD"));
     for file in files {
         let lock = Lock::acquire(&site.fs, &file, 0o666, site.lock_timeout())?;
@@ -238,7 +241,7 @@ fn root_refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Keeps HEAD among the old files, under its lock.
+/// Adds HEAD to the old files, under its lock.
 pub(super) fn keep_head(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let (head, old) = (place.dir.join("HEAD"), place.below(&root.old()).join("HEAD"));
     make_folders(&site.fs, &root.path, &place.below(&root.old()).join("refs"))?;
@@ -257,7 +260,7 @@ pub(super) fn keep_head(site: &Site<'_>, root: &Root, place: &Place) -> Result<(
     }
 }
 
-/// HEAD is never missing: without it this is no repository.
+/// Replaces HEAD by its placeholder. HEAD is never missing, because without it the folder is not a repository.
 fn head(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let head = place.dir.join("HEAD");
     keep_head(site, root, place)?;
@@ -267,13 +270,13 @@ fn head(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Where files cannot have two names.
+/// Copies a file, if the file system does not support two names for it.
 fn copy(site: &Site<'_>, from: &Path, to: &Path) -> Result<()> {
     let content = site.fs.read(from)?;
     Ok(site.fs.create_afresh(to, 0o666)?.write_all(&content)?)
 }
 
-/// Moves a file or folder to the old ones, if it is there, and none of its name is there.
+/// Moves a file or folder to the old ones, if it exists and none of its name is there.
 fn move_away(site: &Site<'_>, root: &Root, place: &Place, name: &Path) -> Result<()> {
     debug_assert!(name.is_relative() && name != Path::new("HEAD"), "HEAD is never missing");
     let from = place.dir.join(name);
@@ -291,7 +294,7 @@ fn move_away(site: &Site<'_>, root: &Root, place: &Place, name: &Path) -> Result
     }
 }
 
-/// Writes the files that stand for others beside reftables, while there is nothing to lose.
+/// Writes the placeholders that stand for other files beside reftables, while there is nothing to lose.
 pub(super) fn prepare_blanks(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let folder = place.below(&root.blank());
     make_folders(&site.fs, &root.path, &folder)?;
@@ -309,7 +312,7 @@ pub(super) fn prepare_blanks(site: &Site<'_>, root: &Root, place: &Place) -> Res
     Ok(())
 }
 
-/// Moves the file that stands for the folder of branches away, so that the folder can be there.
+/// Moves the placeholder of the folder of branches away, so that the folder can be created.
 pub(super) fn take_blanks(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let heads = place.dir.join("refs/heads");
     if !holds(site, &heads, BLANK_HEADS) {
@@ -320,7 +323,7 @@ pub(super) fn take_blanks(site: &Site<'_>, root: &Root, place: &Place) -> Result
     Ok(site.fs.rename(&heads, &folder.join("heads"))?)
 }
 
-/// Removes empty folders where something shall be. Whether there is room now.
+/// Removes empty folders at a path. Returns whether the path is free now.
 pub(super) fn make_room(site: &Site<'_>, path: &Path) -> Result<bool> {
     match site.fs.find_link(path)? {
         None => Ok(true),

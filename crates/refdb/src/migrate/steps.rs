@@ -1,4 +1,5 @@
-//! The order of a migration's steps, and what the next run does if one of them was the last. Values only.
+//! Defines the order of the steps of a migration, and how the next run continues after any of them. All functions are
+//! pure.
 //!
 //! The tests below stop after each step, and let another program write between any two.
 
@@ -9,27 +10,28 @@ use crate::RefFormat;
 pub(super) enum Step {
     /// Holds off writers of the old format, as far as it has a lock for that.
     HoldOld,
-    /// Notes that what follows is a migration's.
+    /// Records that what follows belongs to a migration.
     Note,
-    /// Writes the refs in the new format into a folder where nobody looks.
+    /// Writes the refs in the new format to a folder where no reader looks.
     Build,
-    /// Puts the new files where the new format has them. Nobody reads them yet.
+    /// Moves the new files to where the new format has them. No program reads them yet.
     Install,
     /// Holds off writers of the new format.
     HoldNew,
-    /// Brings all new files to stable storage.
+    /// Syncs all new files to stable storage.
     Sync,
-    /// Replaces the configuration: from now on the new format counts.
+    /// Replaces the configuration, which makes the new format take effect.
     Commit,
-    /// Moves the old files away: a writer that was about to write them fails.
+    /// Moves the old files away, so that a writer that was about to write to them fails.
     Fence,
-    /// Looks what was written to the old files since they were copied, and takes it over.
+    /// Takes over what was written to the old files since they were copied.
     Look,
-    /// Notes that the old files hold nothing more of worth.
+    /// Records that the old files are no longer needed.
     Done,
 }
 
-/// There is no lock on all files: changes that others make while they are copied are found afterwards.
+/// The steps to reftables. Because no lock covers all files, changes that others make while the files are copied are
+/// taken over afterwards.
 const TO_REFTABLE: [Step; 10] = [
     Step::HoldOld,
     Step::Note,
@@ -43,11 +45,11 @@ const TO_REFTABLE: [Step; 10] = [
     Step::Done,
 ];
 
-/// The lock of each stack holds all writers off, from before the copy until the stack is gone.
+/// The steps to files. The lock of each stack excludes all writers from before the copy until the stack is gone.
 const TO_FILES: [Step; 8] =
     [Step::HoldOld, Step::Note, Step::Build, Step::Install, Step::Sync, Step::Commit, Step::Fence, Step::Done];
 
-/// All steps to a format, in order.
+/// Returns all steps of a migration to a format, in order.
 pub(super) fn steps(to: RefFormat) -> &'static [Step] {
     match to {
         RefFormat::Reftable => &TO_REFTABLE,
@@ -55,16 +57,16 @@ pub(super) fn steps(to: RefFormat) -> &'static [Step] {
     }
 }
 
-/// How a migration that did not end is ended.
+/// The way in which an interrupted migration is completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Remedy {
-    /// The new format counts: go on with [`Step::Fence`], and all that follows.
+    /// The new format is in effect: continue with [`Step::Fence`] and all that follows.
     Finish,
-    /// The old format counts: take the new files away.
+    /// The old format is in effect: remove the new files.
     Undo,
 }
 
-/// What the configuration says decides.
+/// Returns the remedy for a migration to `to`, which depends on the format in the configuration.
 pub(super) fn remedy(to: RefFormat, configured: RefFormat) -> Remedy {
     if configured == to { Remedy::Finish } else { Remedy::Undo }
 }

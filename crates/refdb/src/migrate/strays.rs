@@ -1,5 +1,5 @@
-//! What lies where the other format has its refs. A program that opened the repository before it was migrated may have
-//! written it there, where nobody reads it.
+//! Finds files where the other format has its refs. A program that opened the repository before it was migrated may
+//! have written them there, where no program reads them.
 
 use super::place::{BLANK_HEAD, BLANK_HEADS, Place, Site, holds};
 use crate::{MigrateError, RefFormat, Result, Store};
@@ -14,20 +14,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// An error names this number.
+/// Maximum number of files that an error names.
 const NAMED_MAX: usize = 10;
 
-/// See [`Store::strays`].
+/// Returns the stray refs of a store; see [`Store::strays`].
 pub(super) fn all(store: &Store) -> Result<Vec<BString>> {
     match Site::to_look_at(store) {
         Ok(site) => of(&site, store.repository().ref_format()),
-        // Refs elsewhere are not migrated.
+        // Refs in another place are not migrated.
         Err(crate::Error::Migrate(_)) => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }
 
-/// The same, if the refs have this format.
+/// Returns the stray refs beside refs of this format.
 pub(super) fn of(site: &Site<'_>, format: RefFormat) -> Result<Vec<BString>> {
     let mut found = Vec::new();
     for place in &site.places {
@@ -43,8 +43,8 @@ pub(super) fn of(site: &Site<'_>, format: RefFormat) -> Result<Vec<BString>> {
     Ok(found)
 }
 
-/// Refuses to go on where refs lie that would be lost. Names the reflogs whose refs were never written, which it removes
-/// unless this is a dry run.
+/// Fails if there are stray refs that would be lost. Returns the reflogs whose refs were never written, and removes
+/// them unless this is a dry run.
 pub(super) fn clear(site: &Site<'_>, dry_run: bool) -> Result<Vec<BString>> {
     let found: BTreeSet<BString> = of(site, RefFormat::Reftable)?.into_iter().collect();
     let (logs, mut refs): (Vec<_>, Vec<_>) = found.iter().cloned().partition(|path| is_lone_log(site, path, &found));
@@ -58,18 +58,19 @@ pub(super) fn clear(site: &Site<'_>, dry_run: bool) -> Result<Vec<BString>> {
     Err(MigrateError::Strays { found: refs, more }.into())
 }
 
-/// Removes a file that was found, unless a folder on the way to it is a symbolic link by now.
+/// Removes a stray file, unless a folder in its path has become a symbolic link.
 fn remove(site: &Site<'_>, path: &BStr) -> Result<()> {
     let path = Path::new(OsStr::from_bytes(path));
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { unreachable!("a reflog is in a folder") };
     Ok(site.fs.folder(&site.common)?.below(folder)?.remove_file(name)?)
 }
 
-/// Whether this is a reflog of a ref that is not there. A writer of files writes the log first: this one failed at the ref.
+/// Returns whether this is the reflog of a ref that does not exist. Writers of files write the reflog first, so this
+/// one failed at the ref.
 fn is_lone_log(site: &Site<'_>, path: &BString, found: &BTreeSet<BString>) -> bool {
     let path = site.common.join(OsStr::from_bytes(path));
     let of_log = |place: &Place| path.strip_prefix(place.dir.join("logs")).ok().map(|name| place.dir.join(name));
-    // Nobody has looked into a packed-refs that came late.
+    // The contents of a packed-refs that was written late are not known.
     let has_ref = |file: PathBuf| found.contains(&shown(site, &file)) || found.contains(BStr::new("packed-refs"));
     site.places.iter().find_map(of_log).is_some_and(|file| !has_ref(file))
 }

@@ -1,4 +1,4 @@
-//! Does the steps, for all worktrees each.
+//! Runs the steps, each for all worktrees.
 
 use super::{
     MigrateOptions, Migrated, Ticker, late,
@@ -18,18 +18,18 @@ use refdb_vfs::{EntryKind, Lock};
 use reftable::stack::StackError;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-/// A migration under way.
+/// A migration in progress.
 pub(super) struct Switch<'s> {
     site: &'s Site<'s>,
     options: MigrateOptions,
     root: Root,
-    /// Whether the new format counts.
+    /// Whether the new format is in effect.
     committed: bool,
-    /// Whether each new file was synced by itself.
+    /// Whether each new file was synced individually.
     is_synced: bool,
-    /// What the tables were copied from, in the order of the places, if this run did it.
+    /// The state of the files that the tables were copied from, in the order of the places, if this run copied them.
     copied: Vec<Copied>,
-    // In the order in which they are given up.
+    // The locks are dropped in this order.
     /// The locks of all stacks, in the order of the places. The stacks themselves are open one at a time.
     stacks: Vec<Lock>,
     config: Option<Lock>,
@@ -37,7 +37,7 @@ pub(super) struct Switch<'s> {
 }
 
 impl<'s> Switch<'s> {
-    /// Nothing is changed before all that can be known to fail was looked at.
+    /// Begins a migration, after checking everything that can be known to fail, so that nothing is changed in vain.
     pub(super) fn new(site: &'s Site<'s>, options: &MigrateOptions, migrated: &mut Migrated) -> Result<Self> {
         for place in &site.places {
             retire::check_movable(site, place)?;
@@ -53,7 +53,7 @@ impl<'s> Switch<'s> {
         Ok(Self::at(site, *options, site.make_root()?, false))
     }
 
-    /// Goes on behind [`Step::Commit`], where another run ended.
+    /// Continues a migration after [`Step::Commit`], where another run was interrupted.
     pub(super) fn resume(site: &'s Site<'s>, options: MigrateOptions, root: Root) -> Self {
         Self::at(site, options, root, true)
     }
@@ -63,7 +63,7 @@ impl<'s> Switch<'s> {
         Switch { site, options, root, committed, is_synced: true, copied, stacks, config: None, packed: None }
     }
 
-    /// Does all steps. If one fails before the new format counts, what was done is undone.
+    /// Runs all steps. If one fails before the new format takes effect, everything is undone.
     pub(super) fn run(mut self, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<()> {
         debug_assert!(!self.committed, "a migration that counts is finished, not begun");
         if self.options.dry_run {
@@ -82,7 +82,7 @@ impl<'s> Switch<'s> {
         Ok(())
     }
 
-    /// What a failure behind [`Step::Commit`] means.
+    /// Converts an error after [`Step::Commit`] to one that says that the migration is not finished.
     fn unfinished(&self, why: Error) -> Error {
         debug_assert!(self.committed, "before that, all is undone");
         match why {
@@ -102,12 +102,12 @@ impl<'s> Switch<'s> {
         Ok(())
     }
 
-    /// Does the rest once the new format counts.
+    /// Runs the remaining steps after the new format has taken effect.
     pub(super) fn finish(mut self, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<()> {
         debug_assert!(self.committed, "what does not count yet is undone");
         let hold: &[Step] = match self.options.to {
             RefFormat::Reftable => &[Step::HoldOld, Step::HoldNew],
-            // The stack may be gone already; its lock file went with it.
+            // The stack, and its lock file with it, may be gone already.
             RefFormat::Files => &[],
         };
         let rest = steps(self.options.to).iter().skip_while(|step| **step != Step::Fence);
@@ -162,7 +162,7 @@ impl<'s> Switch<'s> {
             };
             let before = (migrated.lines_left_out, migrated.entries_cut);
             copied.push(match copy(migrated, ticker) {
-                // A packed-refs that is not sorted as it says: since this was noticed it is read in order.
+                // If packed-refs is not sorted as its header claims, it is read in order from now on.
                 Err(Error::Stack(StackError::Table(reftable::Error::Order { .. }))) => {
                     (migrated.lines_left_out, migrated.entries_cut) = before;
                     copy(migrated, ticker)?
@@ -199,11 +199,12 @@ impl<'s> Switch<'s> {
 
     fn note(&mut self) -> Result<()> {
         self.root.note(&self.site.fs, &self.options)?;
-        // Whether they are needed at the end or to undo all, there may be no room for them then.
+        // The placeholders are written first, because there may be no room for them when they are needed at the end,
+        // or to undo everything.
         self.site.places.iter().try_for_each(|place| retire::prepare_blanks(self.site, &self.root, place))
     }
 
-    /// From here on the configuration and the worktrees shall stay as they are.
+    /// Locks the configuration, so that it and the worktrees stay as they are.
     fn lock_config(&mut self) -> Result<()> {
         let site = self.site;
         self.config = Some(Lock::acquire(&site.fs, &config_of(site), 0o666, site.lock_timeout())?);
@@ -218,7 +219,7 @@ impl<'s> Switch<'s> {
             let (built, folder) = (place.below(&root.path).join("reftable"), place.reftable());
             site.fs.create_dir(&folder, 0o777)?;
             share(&site.fs, &folder, site.files(&site.common, place).sharing, true)?;
-            // The copy stays where it was made: the old files are held against it later.
+            // The copy is kept, because the old files are compared with it later.
             for (name, _) in site.fs.read_dir(&built)? {
                 let name = OsStr::from_bytes(&name);
                 link_or_copy(site, &built.join(name), &folder.join(name))?;
@@ -238,7 +239,7 @@ impl<'s> Switch<'s> {
                 put(site, &built, place, &name)?;
             }
             let mut entries = site.fs.read_dir(&built)?;
-            // HEAD last: it is not missing for a moment.
+            // HEAD is last, so that it is never missing.
             entries.sort_unstable_by_key(|(name, _)| name == b"HEAD");
             for (name, kind) in entries {
                 let is_file = kind == EntryKind::File;
@@ -303,17 +304,17 @@ impl<'s> Switch<'s> {
         Ok(())
     }
 
-    /// Takes away what was made. What fails here is done by the next run.
+    /// Removes what was created. Whatever cannot be removed is left to the next run.
     fn undo(mut self) {
         self.stacks.clear();
         self.config = None;
         let _ = retire::undo(self.site, &self.root, self.options.to).and_then(|()| self.root.remove(&self.site.fs));
     }
 
-    /// Takes away what nobody needs any more; what stays is taken away by the next run.
+    /// Removes what is no longer needed. Whatever cannot be removed is left to the next run.
     fn clear(mut self, migrated: &mut Migrated) {
         self.stacks.clear();
-        // As long as the note is there, the next run looks whether this one left its locks.
+        // As long as the note exists, the next run checks whether this one left its locks.
         self.packed = None;
         if migrated.conflicts.is_empty() {
             let _ = self.root.remove(&self.site.fs);
@@ -323,7 +324,7 @@ impl<'s> Switch<'s> {
     }
 }
 
-/// The configuration itself, if someone made it a symbolic link.
+/// Returns the path of the configuration file, which may be the target of a symbolic link.
 fn config_of(site: &Site<'_>) -> std::path::PathBuf {
     let path = site.common.join("config");
     path.canonicalize().unwrap_or(path)
@@ -333,7 +334,7 @@ fn link_or_copy(site: &Site<'_>, from: &Path, to: &Path) -> Result<()> {
     if site.fs.hard_link(from, to).is_ok() {
         return Ok(());
     }
-    // A file system without links, perhaps.
+    // The file system may not support hard links.
     let source = site.fs.open(from)?;
     let stat = source.stat()?;
     let mut file = site.fs.create_new(to, 0o666)?;
@@ -341,7 +342,7 @@ fn link_or_copy(site: &Site<'_>, from: &Path, to: &Path) -> Result<()> {
     Ok(file.set_mode(stat.mode & 0o7777)?)
 }
 
-/// Moves a file or folder that was built to its place.
+/// Moves a file or folder that was built to its final place.
 fn put(site: &Site<'_>, built: &Path, place: &Place, name: &Path) -> Result<()> {
     let target = place.dir.join(name);
     if !retire::make_room(site, &target)? {

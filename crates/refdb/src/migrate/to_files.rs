@@ -11,8 +11,8 @@ use refdb_types::{Ident, OrderedNames, RefName, Scope, is_pseudo, is_root_ref};
 use reftable::{LogRecord, LogValue, Merged, RefEntry, RefValue};
 use std::ops::ControlFlow;
 
-/// Writes all refs, and the reflogs if wanted, into fresh files. Returns whether they are on stable storage. Entries without
-/// an old and a new value are counted.
+/// Writes all refs, and the reflogs if they are kept, to fresh files. Returns whether they are on stable storage.
+/// Counts the entries that are left out because they have neither an old nor a new value.
 pub(super) fn copy(
     merged: &Merged,
     place: &Place,
@@ -34,7 +34,7 @@ pub(super) fn copy(
 struct Copying<'a, 'p> {
     place: &'a Place,
     files: FreshFiles,
-    /// What no file can hold.
+    /// The refs that cannot be stored in files.
     unfit: Unfit,
     left_out: &'a mut u64,
     ticker: &'a mut Ticker<'p>,
@@ -53,7 +53,7 @@ impl Copying<'_, '_> {
 
     fn put(&mut self, entry: &RefEntry<'_>, names: &mut OrderedNames, levels: &mut Levels) -> Result<()> {
         let name = entry.name();
-        // Nearly all refs are of this kind.
+        // Almost all refs are of this kind.
         if self.place.id.is_none()
             && name.starts_with(b"refs/")
             && Scope::of(name) == Scope::Shared
@@ -106,7 +106,7 @@ impl Copying<'_, '_> {
         self.note_unfit(put, name, "")
     }
 
-    /// Writes the reflogs, one after the other: a log's entries follow one another, the newest first.
+    /// Writes the reflogs one after the other. The entries of each are consecutive, newest first.
     fn logs(&mut self, merged: &Merged) -> Result<()> {
         let mut cursor = merged.logs();
         let mut current: Option<BString> = None;
@@ -152,7 +152,7 @@ impl Copying<'_, '_> {
         }
     }
 
-    /// A name that no file can have concerns its ref only.
+    /// Notes that a name is not possible for a file, which makes only its ref unfit. Any other error ends the copy.
     fn note_unfit(&mut self, put: Result<()>, name: &BStr, of: &str) -> Result<()> {
         match put {
             Err(Error::Io(error))
@@ -166,7 +166,7 @@ impl Copying<'_, '_> {
     }
 }
 
-/// Whether a stack's record is one of its worktree.
+/// Whether a record of a stack belongs to the worktree of that stack.
 enum Belongs {
     Here,
     /// A linked worktree sees the shared refs of the main stack, not those in its own.
@@ -178,7 +178,7 @@ fn belongs(place: &Place, name: &BStr) -> Belongs {
     let is_ref = name.starts_with(b"refs/") || is_root_ref(name);
     match Scope::of(name) {
         Scope::Shared if place.id.is_some() => Belongs::Unseen,
-        // The file of this name is another thing.
+        // The file of this name is not a ref.
         Scope::Worktree if is_pseudo(name) => Belongs::Unseen,
         Scope::Shared | Scope::Worktree if is_ref => Belongs::Here,
         Scope::Worktree if !name.contains(&b'/') => Belongs::Here,
@@ -186,7 +186,7 @@ fn belongs(place: &Place, name: &BStr) -> Belongs {
     }
 }
 
-/// Adds an entry's line, unless it marks that the reflog exists. Whether nothing of it is left out.
+/// Adds the line of an entry, unless the entry only says that the reflog exists. Returns whether nothing was left out.
 fn push(record: &LogRecord<'_>, lines: &mut Lines) -> bool {
     let LogValue::Update { old, new, name, email, time_seconds, tz_offset, message } = record.value else {
         return true;

@@ -14,20 +14,22 @@ use reftable::{
     stack::{AdditionWriter, Stack, StackError},
 };
 
-/// After as many refs the memory of those that were read is given back: some MiB of packed-refs.
+/// The number of refs after which the memory of the packed-refs read so far is released: a few MiB.
 const FORGET_EVERY: u64 = 1 << 16;
 
-/// All refs have this update index. Entries of reflogs have greater ones.
+/// The update index of every ref. Entries of reflogs have greater ones.
 const FIRST_INDEX: u64 = 1;
 
-/// The newest entry of each reflog has this one. That there is room for all others of any file is known without a look.
+/// The update index of the newest entry of each reflog; older entries count down from it. A reflog has at most this
+/// many entries, so that the entries need not be counted first.
 const LAST_INDEX: u64 = 1 << 32;
 
-/// The files that a copy was made from. What looks the same later has not changed, and need not be read again.
+/// The state of the files that were copied. A file that still looks the same later has not changed, and need not be
+/// read again.
 pub(super) struct Copied {
     /// `None` where any ref may have changed.
     pub(super) refs: Option<Walked>,
-    /// The reflogs, in order, each as it looked before it was read.
+    /// The reflogs in order of name, each with its `stat` from before it was read.
     pub(super) logs: Vec<CopiedLog>,
 }
 
@@ -41,15 +43,15 @@ pub(super) struct CopiedLog {
 /// What the old files held when they were copied.
 pub(super) struct Base<'b> {
     pub(super) merged: &'b Merged,
-    /// What it was copied from, if this run did it.
+    /// The state of the files that were copied, if this run copied them.
     pub(super) copied: Option<&'b Copied>,
     /// Whether reflogs are kept.
     pub(super) reflogs: bool,
-    /// How the copy was written.
+    /// The options with which the copy was written.
     pub(super) write: WriteOptions,
 }
 
-/// Writes all refs, and the reflogs if wanted, into an empty stack: one table.
+/// Writes all refs, and the reflogs if they are kept, into an empty stack, as one table.
 pub(super) fn copy(
     files: &FilesBackend,
     stack: &Stack,
@@ -65,7 +67,7 @@ pub(super) fn copy(
     addition.add_table(FIRST_INDEX..=last_index, 0, |writer| {
         let mut copy = Copy { files, writer, unfit: Unfit::default(), ticker };
         refs = copy.refs()?;
-        // The table's end takes memory of its own.
+        // Finishing the table needs memory of its own, so that of packed-refs is released first.
         files.forget_packed();
         let (left_out, cut) = copy.logs(&names, &mut looks)?;
         copy.unfit.check()?;
@@ -123,12 +125,13 @@ impl Copy<'_, '_, '_> {
         })
     }
 
-    /// Returns how many lines were no entries, and how many entries were cut.
+    /// Copies the reflogs. Returns the number of lines that were not copied, and the number of entries whose messages
+    /// were shortened.
     fn logs(&mut self, names: &[BString], looks: &mut Vec<Option<Stat>>) -> Result<(u64, u64)> {
-        /// Of these the small ones are in memory at once.
+        /// The number of reflogs that are examined ahead. The contents of small ones are held in memory.
         const READ_AHEAD: usize = 256;
         let (mut left_out, mut cut) = (0, 0);
-        // A table that failed may be written again.
+        // If writing the table failed, it is written again from the start.
         looks.clear();
         for part in names.chunks(READ_AHEAD) {
             let (files, now) = (self.files, now_nanos());
@@ -144,7 +147,8 @@ impl Copy<'_, '_, '_> {
         Ok((left_out, cut))
     }
 
-    /// The same of one reflog, whose bytes may have been read.
+    /// Copies one reflog, from `content` if its bytes were already read. Returns the same two numbers as
+    /// [`logs`](Self::logs).
     fn log(&mut self, name: &BStr, content: Option<Vec<u8>>) -> Result<(u64, u64)> {
         let Copy { files, writer, unfit, ticker } = self;
         if RefName::new_safe(name.to_vec()).is_none() {
@@ -170,7 +174,7 @@ impl Copy<'_, '_, '_> {
                     note_too_large(unfit, failed.map(drop), "the reflog of ")?;
                 }
             }
-            // In a table it says that the reflog exists, and no more.
+            // In a table, such an entry only says that the reflog exists, so readers do not show it.
             left_out += u64::from(entry.old.is_null() && entry.new.is_null());
             next_index -= 1;
             Ok(())
@@ -182,7 +186,7 @@ impl Copy<'_, '_, '_> {
     }
 }
 
-/// A record that no block has room for concerns its ref only.
+/// Notes that a record is too large for a block, which makes only its ref unfit. Any other error ends the copy.
 fn note_too_large(unfit: &mut Unfit, added: Result<()>, of: &str) -> Result<()> {
     match added {
         Err(Error::Stack(StackError::Table(reftable::Error::TooLarge { name, block_size }))) => {
@@ -194,7 +198,7 @@ fn note_too_large(unfit: &mut Unfit, added: Result<()>, of: &str) -> Result<()> 
     }
 }
 
-/// Why a ref cannot be carried over.
+/// Returns the reason why a ref cannot be copied, as an error.
 fn fits(names: &mut OrderedNames, view: &RefView<'_>) -> std::result::Result<(), &'static str> {
     if !names.accept(view.name) {
         return Err("no ref can have that name");
@@ -208,7 +212,7 @@ fn fits(names: &mut OrderedNames, view: &RefView<'_>) -> std::result::Result<(),
     }
 }
 
-/// A ref's value for a record.
+/// Returns the value that a record of this ref has; peels the target if packed-refs does not say where it leads.
 pub(super) fn value_of<'v>(files: &FilesBackend, view: &RefView<'v>) -> Result<RefValue<'v>> {
     let known = |target: ObjectId, peeled: Option<ObjectId>| match peeled {
         Some(peeled) => RefValue::Peeled { target, peeled },
@@ -222,7 +226,7 @@ pub(super) fn value_of<'v>(files: &FilesBackend, view: &RefView<'v>) -> Result<R
     })
 }
 
-/// Adds an entry of a reflog; returns whether it was cut.
+/// Adds an entry of a reflog. Returns whether its message was shortened to fit.
 pub(super) fn add_entry(
     writer: &mut AdditionWriter<'_>,
     name: &BStr,
@@ -233,7 +237,7 @@ pub(super) fn add_entry(
     Ok(writer.add_log_cut(&record_of(name, update_index, entry, &line))? == LogFit::Cut)
 }
 
-/// Whether an entry was cut when it was copied.
+/// Returns whether an entry had to be shortened when it was copied.
 pub(super) fn is_too_long(write: &WriteOptions, name: &BStr, entry: &LogEntry) -> bool {
     let line = line_of(entry);
     write.log_fit(&record_of(name, FIRST_INDEX, entry, &line)) != LogFit::Whole
@@ -257,7 +261,7 @@ fn record_of<'e>(name: &'e BStr, update_index: u64, entry: &'e LogEntry, line: &
     LogRecord { name, update_index, value }
 }
 
-/// Says that a reflog exists, be it empty: readers do not show it.
+/// Returns the record that says that a reflog exists even if it is empty. Readers do not show it.
 pub(super) fn marker(name: &BStr, update_index: u64, null: ObjectId) -> LogRecord<'_> {
     let nobody = BStr::new("");
     let value = LogValue::Update {

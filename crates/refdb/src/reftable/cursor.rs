@@ -169,7 +169,7 @@ impl Cursor for ReftableCursor {
                 return ControlFlow::Break(());
             }
             match entry.direct() {
-                // The same as `view` would return, without decoding the whole record.
+                // This is what `view` would return, without decoding the whole record.
                 Some(id) => visit(&RefView { name, target: TargetView::Direct(id), peeled: Peeled::NotTag }),
                 None => view(&entry.record()).as_ref().map_or(ControlFlow::Continue(()), &mut *visit),
             }

@@ -13,7 +13,8 @@ pub struct Context<'s> {
     pub objects: &'s dyn ObjectCheck,
     /// The hooks, which may forbid the transaction.
     pub hooks: &'s dyn HookSource,
-    /// Who the reflog says it was. Asked once a transaction, and only if there is something to log.
+    /// Returns the committer for reflog entries. It is called once for each transaction, and only if there is
+    /// something to log.
     pub committer: &'s dyn Fn() -> Result<Ident>,
     /// Which refs get reflogs.
     pub log_policy: LogPolicy,

@@ -266,7 +266,7 @@ impl<'s> Preparation<'_, 's> {
             if item.rejected || !is_held {
                 continue;
             }
-            // Who may mend refs names what the ref itself holds, wherever that leads.
+            // A transaction that may replace broken refs gives the value of the ref itself, wherever that leads.
             if resolved.unreadable.contains(&at) && !self.options.allow_broken {
                 self.reject(at, RejectionReason::Unreadable)?;
                 continue;

@@ -50,7 +50,7 @@ fn a_copy_made_while_a_record_is_there_is_settled_as_after_a_loss_of_power() {
     assert!(with_record.get() > 10, "{}", with_record.get());
 }
 
-/// Of the copies that differ one in this number is looked at. All of them would take half a minute.
+/// Only one in this number of the copies that differ is examined, because all of them would take half a minute.
 const STEP: usize = 7;
 
 /// A folder's files at one moment, by their paths.

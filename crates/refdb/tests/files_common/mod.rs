@@ -102,7 +102,7 @@ pub(crate) fn rest(cursor: &mut dyn Cursor) -> Vec<String> {
     out
 }
 
-/// As `rest`, but with peeled tags.
+/// Returns the rest of the cursor, with peeled tags.
 pub(crate) fn peeled(cursor: &mut dyn Cursor) -> Vec<(BString, Peeled)> {
     let mut out = Vec::new();
     while let Some(view) = cursor.next().unwrap() {
@@ -191,7 +191,7 @@ pub(crate) fn transact(backend: &FilesBackend, wishes: &[Wish]) -> Result<()> {
     transact_as(backend, wishes, false)
 }
 
-/// The same, seen by readers as a whole or not at all.
+/// Commits the wishes such that readers see all of them or none.
 pub(crate) fn transact_whole(backend: &FilesBackend, wishes: &[Wish]) -> Result<()> {
     transact_as(backend, wishes, true)
 }

@@ -1,4 +1,5 @@
-//! Stopped at every operation that changes the disk, the refs are whole; the next run ends what was begun.
+//! A migration that stops at any operation that changes the disk leaves all refs intact, and the next run finishes or
+//! undoes it.
 
 use crate::common::{assert_clean, format_of, migrate, other, scene, state};
 use refdb::{Error, HashKind, MigrateError, RefFormat, Store};
@@ -11,19 +12,20 @@ use std::path::Path;
 
 const FORMATS: [RefFormat; 2] = [RefFormat::Files, RefFormat::Reftable];
 
-/// A repository whose worktree's folder has no absolute path, so that it can be copied.
+/// A repository that can be copied, because its worktree is named by a relative path.
 fn portable(format: RefFormat) -> Repo {
     let repo = scene(format, HashKind::Sha1);
     std::fs::write(repo.git_dir().join("worktrees/tree/gitdir"), "../../../nowhere/.git\n").unwrap();
     repo
 }
 
-/// The next run ends what was begun, in the one way or the other.
+/// Runs the migration again, and checks that it finishes or undoes what the crash interrupted.
 fn recover(dir: &Path, to: RefFormat, crash: &Crash) {
     let is_left = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("ref_migration.");
     let is_over =
         !std::fs::read_dir(dir).unwrap().map(Result::unwrap).any(|entry| entry.path().is_dir() && is_left(&entry));
-    // A program that another test starts has all open files of this process for a moment. A lock seems to be held then.
+    // A program that another test starts briefly inherits all open files of this process, so that a lock seems to be
+    // held.
     let mut ended = migrate(&Fs::real(), dir, to);
     for _ in 0..5 {
         if !matches!(ended, Err(Error::Migrate(MigrateError::Running(_)))) {
@@ -39,20 +41,21 @@ fn recover(dir: &Path, to: RefFormat, crash: &Crash) {
     }
     assert_eq!(format_of(dir), to);
     if crash.next.starts_with("remove ") && crash.next.ends_with(".lock") {
-        // The lock itself could not be removed. It is signed: the next writer removes it.
+        // The lock file itself could not be removed. Because it is signed, the next writer would remove it.
         remove_locks(dir);
     }
     assert_clean(dir);
 }
 
-/// What a person does after a loss of power: the kernel kept no record of who held the locks.
+/// Removes all lock files, as an administrator does after a loss of power, when the kernel no longer knows who held
+/// them.
 fn remove_locks(dir: &Path) {
     for path in refdb_testkit::files_below(dir).into_iter().filter(|path| path.ends_with(".lock")) {
         std::fs::remove_file(dir.join(path)).unwrap();
     }
 }
 
-/// Makes a ref as any writer would who comes after the crash.
+/// Creates and deletes a ref, like any writer after the crash.
 fn write(dir: &Path) {
     let store = Store::open(dir).unwrap();
     let id = store.find("refs/heads/main").unwrap().unwrap().id().unwrap();

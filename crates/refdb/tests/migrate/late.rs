@@ -1,4 +1,4 @@
-//! Writers of the old format that go on while the refs are copied.
+//! Writers that still use the old format while the refs are copied.
 
 use crate::common::{assert_clean, format_of, migrate, other, scene, state};
 use refdb::{HashKind, RefFormat, Store};
@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-/// Does something, once, before an operation that it waits for.
+/// An I/O hook that acts once, right before the first operation for which `when` returns true.
 pub(crate) struct Interloper<F> {
     pub(crate) when: fn(&Op<'_>) -> bool,
     pub(crate) act: F,
@@ -52,7 +52,8 @@ fn what_git_writes_before_the_old_files_go_is_taken_over() {
         let at = dir.clone();
         let expected = Arc::new(Mutex::new(None));
         let seen = Arc::clone(&expected);
-        // As a git does that opened the repository before the switch: it takes the refs to be files.
+        // These commands act like a git that opened the repository before the switch and still takes the refs for
+        // files.
         let act = move || {
             let run = |words: &[&str]| {
                 let output = git(&at).env("GIT_REFERENCE_BACKEND", "files").args(words).output().unwrap();
@@ -94,7 +95,8 @@ fn what_git_writes_before_the_old_files_go_is_taken_over() {
     }
 }
 
-/// There was no `refs/heads` for a moment. Git made it anew and answered that the ref was written.
+/// While `refs/heads` was moved away, there was once no such folder for a moment, so that git recreated it and
+/// reported a ref as written that was then lost.
 #[test]
 fn no_writer_finds_room_for_a_branch_while_the_old_ones_are_moved_away() {
     let repo = scene(RefFormat::Files, HashKind::Sha1);
@@ -115,7 +117,7 @@ fn no_writer_finds_room_for_a_branch_while_the_old_ones_are_moved_away() {
     repo.verify();
 }
 
-/// As on a network file system.
+/// A network file system may not support `RENAME_EXCHANGE`.
 #[test]
 fn refs_migrate_where_two_paths_cannot_change_places() {
     struct Without;
@@ -144,7 +146,7 @@ fn a_writer_with_a_lock_in_the_old_files_fails_and_what_was_written_there_afterw
     std::fs::write(&lock, format!("{id}\n")).unwrap();
     let migrated = migrate(&Fs::real(), &dir, RefFormat::Reftable).unwrap();
     assert!(migrated.strays.is_empty());
-    // The rename that would have made the ref.
+    // This is the rename that would have created the ref.
     assert!(std::fs::rename(&lock, dir.join("refs/heads/held")).is_err());
     let files = |words: &[&str]| {
         let output = git(&dir).env("GIT_REFERENCE_BACKEND", "files").args(words).output().unwrap();
@@ -157,7 +159,7 @@ fn a_writer_with_a_lock_in_the_old_files_fails_and_what_was_written_there_afterw
     let mut said = Vec::new();
     Store::open(&dir).unwrap().verify(false, &mut |verified| said.push(format!("{verified:?}"))).unwrap();
     assert!(said.iter().any(|line| line.contains("refs/tags/late") && line.contains("StrayRef")), "{said:?}");
-    // It is not lost when the refs go back.
+    // A stray ref is not lost when the repository is migrated back, because that is refused.
     let said = migrate(&Fs::real(), &dir, RefFormat::Files).unwrap_err().to_string();
     assert!(said.contains("refs/tags/late"), "{said}");
 }
@@ -167,7 +169,7 @@ fn a_change_in_both_formats_is_reported_and_the_old_files_are_kept() {
     let repo = scene(RefFormat::Files, HashKind::Sha1);
     let ids = repo.commits(6);
     let dir = repo.git_dir().to_owned();
-    // It ends right after the new format counts: the fence is refused.
+    // The migration fails right after the new format takes effect, because the hook refuses the fence.
     struct Refuse;
     impl IoHook for Refuse {
         fn before(&self, op: Op<'_>) -> Verdict {
@@ -209,7 +211,7 @@ fn git_waits_or_fails_while_stacks_become_files_and_writes_nowhere() {
     let fs = Fs::with_hook(Arc::new(Interloper { when: is_commit, act, is_done: AtomicBool::new(false) }));
     migrate(&fs, &dir, other(RefFormat::Reftable)).unwrap();
     assert_eq!(state(&dir), before);
-    // The folder of the stack is gone.
+    // The folder of the stack no longer exists.
     let output = git(&dir)
         .env("GIT_REFERENCE_BACKEND", "reftable")
         .args(["update-ref", "refs/heads/late", &new.to_string()])
@@ -222,7 +224,8 @@ fn git_waits_or_fails_while_stacks_become_files_and_writes_nowhere() {
     }
 }
 
-/// A writer that met the switch between its reflog and its ref left such a file. No later migration began.
+/// A writer that was interrupted by the switch between its reflog and its ref leaves a reflog in the old place, which
+/// once kept every later migration from starting.
 #[test]
 fn a_reflog_of_a_change_that_failed_bars_no_migration() {
     for hash in [HashKind::Sha1, HashKind::Sha256] {

@@ -191,7 +191,7 @@ fn a_dry_run_changes_nothing_and_leaves_what_git_can_read() {
         };
         let backend = format!("{}://{}", options.to.name(), folder.display());
         assert_eq!(listed(&[("GIT_REFERENCE_BACKEND", backend)]), listed(&[]));
-        // It is nobody's leftover: the next run does not touch it.
+        // The folder was not left by a migration, so the next run does not touch it.
         migrate(&Fs::real(), repo.git_dir(), options.to).unwrap();
         assert!(folder.exists());
     }

@@ -1,4 +1,4 @@
-//! Old files that look as when they were copied are not read again. Whatever was changed is found nevertheless.
+//! Old files that look the same as when they were copied are not read again, but every change to them is found.
 
 use crate::{
     common::{assert_clean, migrate, scene, state},
@@ -9,7 +9,8 @@ use refdb_testkit::Repo;
 use refdb_vfs::Fs;
 use std::{fs, path::Path, sync::atomic::AtomicBool, time::Duration};
 
-/// Loose and packed refs and reflogs, all old enough that a stat proves that they are the same.
+/// A repository with loose refs, packed refs and reflogs, all old enough for a `stat` to prove that they have not
+/// changed.
 fn settled() -> Repo {
     let repo = scene(RefFormat::Files, HashKind::Sha1);
     let ids = repo.commits(3);
@@ -20,12 +21,13 @@ fn settled() -> Repo {
     repo
 }
 
-/// Migrates; right before the new format counts `act` changes the files. The refs are then what the files had.
+/// Migrates a repository whose files `act` changes right before the new format takes effect. Checks that the refs are
+/// then those of the changed files.
 fn changed_meanwhile(act: impl Fn(&Path) + Send + Sync + 'static) -> Migrated {
     let repo = settled();
     let dir = repo.git_dir();
     let at = dir.to_owned();
-    // The same changes in a repository that stays as it is.
+    // A copy with the same changes, which is not migrated, shows the expected state.
     let twin = repo.scratch().join("twin");
     let copied = std::process::Command::new("cp").arg("-a").arg(dir).arg(&twin).status().unwrap();
     assert!(copied.success());
@@ -60,17 +62,17 @@ fn nothing_is_taken_over_where_nothing_changed() {
 fn loose_refs_that_come_go_and_change_are_found_beside_a_packed_refs_that_stays() {
     let migrated = changed_meanwhile(|dir| {
         let id = id_of(dir, "refs/heads/loose");
-        // Loose over packed: the packed value counts again.
+        // Without the loose file, the packed value counts again.
         fs::remove_file(dir.join("refs/heads/main")).unwrap();
         fs::remove_file(dir.join("refs/heads/topic")).unwrap();
-        // The last one.
+        // The last ref in order of name.
         fs::remove_file(dir.join("refs/worktree/own")).unwrap();
         fs::create_dir_all(dir.join("refs/heads/a")).unwrap();
         fs::write(dir.join("refs/heads/a/b"), format!("{id}\n")).unwrap();
         fs::write(dir.join("refs/heads/zz"), format!("{id}\n")).unwrap();
         fs::write(dir.join("refs/heads/dangling"), "ref: refs/heads/other\n").unwrap();
         fs::write(dir.join("ORIG_HEAD"), format!("{id}\n")).unwrap();
-        // The same value, loose now.
+        // The same value, now in a loose file.
         fs::write(dir.join("refs/tags/v1"), format!("{}\n", id_of(dir, "refs/tags/v1"))).unwrap();
     });
     let changed = ["heads/a/b", "heads/dangling", "heads/main", "heads/topic", "heads/zz", "worktree/own"];
@@ -86,7 +88,7 @@ fn a_packed_refs_that_was_replaced_or_edited_is_read_again() {
             let path = dir.join("packed-refs");
             let text = fs::read_to_string(&path).unwrap();
             let (from, to) = (id_of(dir, "refs/heads/a/b"), id_of(dir, "refs/heads/loose"));
-            // Of the same length.
+            // The file keeps its length.
             let text = text.replace(&format!("{from} refs/heads/a/b"), &format!("{to} refs/heads/a/b"));
             let new = if in_place { path.clone() } else { dir.join("packed-refs.new") };
             fs::write(&new, text).unwrap();
@@ -101,7 +103,7 @@ fn reflogs_that_come_go_and_change_are_found_beside_those_that_stay() {
     changed_meanwhile(|dir| {
         let log = |name: &str| dir.join("logs").join(name);
         let topic = fs::read_to_string(log("refs/heads/topic")).unwrap();
-        // Of the same length, and as long ago as the one before.
+        // The reflog keeps its length and its modification time.
         let other = topic.replacen("step 1", "STEP 1", 1);
         assert!(other != topic && other.len() == topic.len());
         let before = fs::metadata(log("refs/heads/topic")).unwrap();

@@ -130,7 +130,8 @@ impl MergedRefCursor {
         self.walk.current().map(Cursor::<RefRecords>::record)
     }
 
-    /// Moves to the next record, which may be a tombstone, and returns it. A compaction copies these.
+    /// Moves to the next record, tombstones included, and returns it. Compaction uses this, because a tombstone must
+    /// be copied as long as older tables may have the ref.
     ///
     /// # Errors
     ///

@@ -60,10 +60,10 @@ impl Stack {
         Ok(leftovers)
     }
 
-    /// Removes the [leftovers](Self::leftovers) that are older than [`LEFTOVER_AGE`], and returns them. The locks of
-    /// listed tables stay.
+    /// Removes the [leftovers](Self::leftovers) that are older than [`LEFTOVER_AGE`], and returns them. The lock files
+    /// of listed tables stay.
     ///
-    /// This locks the list, waiting for the time of `lock_timeout` at most.
+    /// This locks the list, for which it waits at most `lock_timeout`.
     ///
     /// # Errors
     ///

@@ -38,7 +38,7 @@ fn read_start(file: &File, bytes: &mut [u8]) -> Result<usize, Error> {
 
 /// What became of the tables of a list.
 enum Opened {
-    /// They are open.
+    /// All tables are open.
     All(Vec<Listed>),
     /// The file of this one does not exist.
     Missing(TableName),

@@ -1,5 +1,4 @@
-//! Random records and options: everything that a store can write is listed identically by git and JGit, and can be
-//! compacted by both.
+//! Random records and options: git and JGit list identically whatever a store can write, and both can compact it.
 
 use crate::{
     common::{OwnLog, OwnRef, OwnValue},
@@ -14,25 +13,27 @@ use reftable::{
 };
 use std::{collections::BTreeMap, env};
 
-/// The branch that symbolic refs lead to. It is always there.
+/// The branch that all symbolic refs point to, which always exists.
 const MAIN: &str = "refs/heads/main";
 
-/// Bytes in a block, from the smallest that has room for names to the largest that are usual.
+/// Block sizes in bytes, from the smallest that has room for the names to the largest in common use.
 const BLOCK_SIZES: [u32; 10] = [256, 300, 512, 1000, 1024, 2048, 4096, 5000, 16_384, 65_536];
 
-/// What one case is like.
+/// The random parameters of one case, and the stack that results from them.
 struct Case<'a> {
     rng: Rng,
     others: &'a Others,
     options: StackOptions,
     content: Content,
-    /// The length of names, at most, and what they share.
+    /// The maximum length of names, in bytes.
     name_max: usize,
+    /// A part that follows the kind in every name.
     shared: String,
-    /// How many different objects there are.
+    /// The number of different objects that refs point to.
     ids: usize,
     has_logs: bool,
-    /// Whether messages can be text that deflate does not shrink. Git compacts it to log blocks that git cannot read.
+    /// Whether messages may be text that deflate does not shrink. Git cannot read the log blocks that it writes when
+    /// it compacts such messages, so these cases are not rewritten with git.
     has_noise: bool,
 }
 
@@ -61,7 +62,7 @@ fn what_a_store_can_write_git_and_jgit_list_alike_and_compact_without_a_loss() {
     }
 }
 
-/// Writes a stack of some tables; returns what it shows.
+/// Writes a stack of up to four tables and returns its expected content.
 fn written(others: &Others, mut rng: Rng, write: WriteOptions, has_noise: bool) -> (StackOptions, Content) {
     let options = others.begin(write).auto_compact(rng.one_in(2));
     let longest = write.name_max();
@@ -79,7 +80,7 @@ fn written(others: &Others, mut rng: Rng, write: WriteOptions, has_noise: bool) 
 }
 
 impl Case<'_> {
-    /// One transaction: a table with refs and log entries, which may stand in for older tables.
+    /// Commits one transaction: a table with refs and log entries, which may absorb older tables.
     fn add(&mut self, stack: &Stack, is_first: bool) {
         let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
         let first = addition.next_update_index();
@@ -112,7 +113,7 @@ impl Case<'_> {
         }
     }
 
-    /// Refs by name, and log entries in the order of a table.
+    /// Returns random refs by name, and random log entries in the order of a table.
     fn records(
         &mut self,
         first: u64,
@@ -169,7 +170,8 @@ impl Case<'_> {
         OwnValue::Direct(self.others.commits[self.rng.below(self.ids)])
     }
 
-    /// A name that no other is a folder of: a number, and letters up to some length. It may have the shared part first.
+    /// A random name: the shared part, a number of four digits, and letters up to a random length. No such name is a
+    /// folder of another.
     fn name(&mut self, kind: &str) -> BString {
         let mut name = format!("refs/{kind}/{}{:04}", self.shared, self.rng.below(3000));
         let len = match self.rng.below(3) {
@@ -177,7 +179,7 @@ impl Case<'_> {
             1 => self.name_max.saturating_sub(self.rng.below(4)),
             _ => self.rng.below(self.name_max),
         };
-        // Letters that the number decides, so that a name can be written again.
+        // The number determines the letter, so that the same name can come up again.
         let letter = name.as_bytes()[name.len() - 1] - b'0' + b'a';
         name.extend(std::iter::repeat_n(char::from(letter), len.saturating_sub(name.len())));
         name.into()

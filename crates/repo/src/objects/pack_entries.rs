@@ -1,5 +1,5 @@
-//! Determines what each entry of the packs in a folder is. The cost is linear in the number of entries, however long
-//! chains of deltas are.
+//! Determines the kind, size and delta depth of each entry of the packs in a folder. The cost is linear in the number
+//! of entries, however long chains of deltas are.
 
 use super::database::{ObjectKind, from_gix, gix_kind};
 use gix_pack::data::{Entry, decode::header::ResolvedBase, entry::Header};
@@ -75,8 +75,13 @@ pub fn check_packs(folder: &Path, hash: HashKind) -> Result<(), PackError> {
     Ok(())
 }
 
-/// Visits the entries of all packs in this object folder. Call [`check_packs`] first, because of two entries for the
-/// same object one hides the other.
+/// Returns the entries of all packs in this object folder, by object id. Call [`check_packs`] first: if an index names
+/// an object twice, only one of the two entries is returned.
+///
+/// # Errors
+///
+/// [`PackError::Circle`] if a delta depends on itself, or [`PackError::Unreadable`] if a pack or its index cannot be
+/// read.
 pub fn pack_entries(folder: &Path, hash: HashKind) -> Result<HashMap<ObjectId, PackEntry>, PackError> {
     let mut all = HashMap::new();
     for path in indexes(folder)? {
@@ -142,9 +147,10 @@ impl Survey<'_> {
         }
     }
 
-    /// Returns the size of the content that a delta produces, which its first bytes tell.
+    /// Returns the size in bytes of the content that a delta produces, which its first bytes state.
     fn delta_result_bytes(&mut self, mut entry: Entry, base: PackEntry) -> Option<u64> {
-        // gix follows a chain of offsets to its end, but asks for a base by id, whose size is known here.
+        // For a delta by offset, gix would follow the chain to its end. For a delta by id, it asks the callback for
+        // the base, whose size is already known here.
         entry.header = Header::RefDelta { base_id: self.index.object_hash().null() };
         let known = |_: &gix_hash::oid| {
             Ok(Some(ResolvedBase::OutOfPack { kind: base.kind.into(), num_deltas: Some(base.deltas) }))

@@ -9,18 +9,19 @@ use std::{
     rc::Rc,
 };
 
-/// The assumptions about a disk and its file system when the power goes.
+/// The guarantees that a disk and its file system are assumed to give when power is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Disk {
-    /// Changes of folders reach the disk in the order they were made. Any sync brings all earlier ones with it. This is
-    /// what a journal gives: ext4, XFS, btrfs, ZFS. File content is there or not, independently of that.
+    /// Changes of folders reach the disk in the order in which they were made, and any sync makes all earlier ones
+    /// durable. Journals guarantee this in ext4, XFS, btrfs and ZFS. The content of a file is durable or not,
+    /// independently of that.
     Journaled,
-    /// Nothing is there until it was synced, in any combination. A sync of the file brings its content, a sync of the
-    /// folder its entries. This is all that POSIX promises.
+    /// Anything that was not synced may be lost, in any combination. Syncing a file makes its content durable, and
+    /// syncing a folder its entries. POSIX promises no more than this.
     Unordered,
 }
 
-/// A file, folder or link, whatever its names are.
+/// A file, folder or link, identified independently of its names.
 type Inode = usize;
 
 #[derive(Clone)]
@@ -30,7 +31,7 @@ enum Node {
     Folder(BTreeMap<OsString, Inode>),
 }
 
-/// What may be left of a file's content that was not synced.
+/// The part of the content of an unsynced file that survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rest {
     /// All of it.
@@ -39,7 +40,7 @@ pub(super) enum Rest {
     Nothing,
     /// The first half.
     Half,
-    /// Its length, but zeros for bytes. Of bytes that were written over others, the second half.
+    /// The length, but zeros instead of the bytes. If bytes were overwritten in place, the second half of them.
     Zeros,
 }
 
@@ -47,29 +48,29 @@ impl Rest {
     pub(super) const ALL: [Rest; 4] = [Rest::Nothing, Rest::Whole, Rest::Half, Rest::Zeros];
 }
 
-/// One change of the tree of names: all of it is there after a crash, or nothing.
+/// A change of the tree of names, which a crash either keeps or loses as a whole.
 #[derive(Clone, Debug)]
 struct Change {
     edits: Vec<(Inode, OsString, Option<Inode>)>,
 }
 
-/// A file system in memory that knows what of it was synced.
+/// A file system in memory that keeps track of what was synced.
 pub(super) struct Model {
     assumed: Disk,
     /// The tree as programs see it.
     nodes: Vec<Node>,
-    /// The folders as the disk has them.
+    /// The folders as they are on the disk.
     synced_folders: BTreeMap<Inode, BTreeMap<OsString, Inode>>,
-    /// Changes of folders that the disk may have or not, oldest first.
+    /// Changes of folders that may or may not have reached the disk, oldest first.
     pending: Vec<Change>,
-    /// Which inode was made at a path, for files that are written and synced after they were renamed.
+    /// The inode that was created at each path, for files that are written or synced after they were renamed.
     made: BTreeMap<PathBuf, Inode>,
 }
 
 const ROOT: Inode = 0;
 
 impl Model {
-    /// The folder `start` as it is on the disk, all synced.
+    /// Loads the folder `start`, all of which counts as synced.
     pub(super) fn load(start: &Path, assumed: Disk) -> io::Result<Self> {
         let mut model = Model {
             assumed,
@@ -104,8 +105,9 @@ impl Model {
         Ok(())
     }
 
-    /// Does what the workload did. A hook is called before an operation is tried, so some operations it saw failed. A
-    /// folder was missing, or a name was taken.
+    /// Applies an operation of the workload. Because the I/O hook is called before an operation is attempted, some
+    /// recorded operations have failed, for example because a folder was missing or a name was taken; those change
+    /// nothing.
     pub(super) fn apply(&mut self, op: &Seen) {
         if self.is_refused(op) {
             return;
@@ -153,7 +155,7 @@ impl Model {
         }
     }
 
-    /// Whether the system refuses the operation because of what names exist.
+    /// Returns whether the operating system refuses the operation because of which names exist.
     fn is_refused(&self, op: &Seen) -> bool {
         let folder_missing = |path: &Path| {
             let folder = path.parent().and_then(|parent| self.lookup(parent));
@@ -181,24 +183,24 @@ impl Model {
         }
     }
 
-    /// How many changes of folders the disk may have or not.
+    /// Returns the number of changes of folders that may or may not have reached the disk.
     pub(super) fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// Whether changes of folders may be lost in any combination, or only from some point on.
+    /// Returns whether changes of folders are lost only from some point on, rather than in any combination.
     pub(super) fn is_ordered(&self) -> bool {
         self.assumed == Disk::Journaled
     }
 
-    /// The files with content that was not synced.
+    /// Returns the files whose current content was not synced.
     pub(super) fn unsynced(&self) -> Vec<Inode> {
         let is_unsynced = |node: &Node| matches!(node, Node::File { content, synced } if content != synced);
         (0..self.nodes.len()).filter(|inode| is_unsynced(&self.nodes[*inode])).collect()
     }
 
-    /// The disk after a power loss. It kept the pending changes that `keep` says and, of the unsynced files, the parts
-    /// that `rests` says.
+    /// Returns the disk after a loss of power. `keep` says which pending changes have survived, and `rests` which
+    /// parts of the unsynced files.
     pub(super) fn image(&self, keep: impl Fn(usize) -> bool, rests: &[(Inode, Rest)]) -> Image {
         let mut folders = self.synced_folders.clone();
         for change in self.pending.iter().enumerate().filter(|(at, _)| keep(*at)).map(|(_, change)| change) {
@@ -258,7 +260,7 @@ impl Model {
         })
     }
 
-    /// What a path leads to, or led to when it was made: an open file may have been renamed.
+    /// Returns the inode at a path, or the one that was created there, because an open file may have been renamed.
     fn find(&self, path: &Path) -> Inode {
         let made = || self.made.get(path).copied();
         self.lookup(path)
@@ -300,7 +302,7 @@ impl Model {
     fn sync_folder(&mut self, path: &Path) {
         let folder = self.find(path);
         let ordered = self.is_ordered();
-        // A rename from one folder to another is one change; the folder that gains the name decides.
+        // A rename between folders is a single change, which a sync of the folder that gains the name makes durable.
         self.persist(|change| ordered || change.edits.last().is_some_and(|(of, ..)| *of == folder));
     }
 
@@ -351,7 +353,8 @@ fn what_is_left(content: &Rc<Vec<u8>>, synced: &Rc<Vec<u8>>, rest: Rest) -> Rc<V
     Rc::new(left)
 }
 
-/// The content where bytes were written over others: a half of those that differ came there.
+/// Returns the content of a file whose bytes were overwritten in place: half of the bytes that differ have reached the
+/// disk.
 fn torn(content: &[u8], mut left: Vec<u8>, rest: Rest) -> Vec<u8> {
     left.resize(content.len(), 0);
     let differs: Vec<usize> = (0..content.len()).filter(|at| content[*at] != left[*at]).collect();
@@ -365,7 +368,7 @@ fn torn(content: &[u8], mut left: Vec<u8>, rest: Rest) -> Vec<u8> {
     left
 }
 
-/// A folder's content after a power loss.
+/// The content of a folder after a loss of power.
 #[derive(Hash)]
 pub(super) struct Image(Vec<(PathBuf, Picture)>);
 
@@ -377,14 +380,14 @@ enum Picture {
 }
 
 impl Image {
-    /// Equal images have equal fingerprints.
+    /// Returns a hash of the image.
     pub(super) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
         hasher.finish()
     }
 
-    /// Puts it on the real disk, into the folder `dir`, which must exist.
+    /// Writes the image to the real disk, into the folder `dir`, which must exist.
     pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
         self.0.iter().try_for_each(|(path, picture)| match picture {
             Picture::Folder => fs::create_dir(dir.join(path)),

@@ -7,16 +7,19 @@ use crate::{Rng, every};
 use refdb_vfs::Fs;
 use std::{collections::HashSet, fmt::Debug, path::Path, sync::Arc};
 
-/// Up to this many combinations of what was kept and lost, all are tried; else a fair choice of them.
+/// Maximum number of combinations of kept and lost changes that are all tried. If there are more, a representative
+/// sample is.
 const COMBINATIONS_MAX: usize = 256;
 
-/// Up to this many disks of a workload are all looked at in `make test` too.
+/// The number of disk states of a workload that `make test` checks without leaving any out.
 const DISKS_OF_ALL: usize = 256;
 
-/// Runs `workload` once, to its end, in a copy of the folder `start`. Then, for every operation it did, builds the disk
-/// as it may be if the power goes before it. The disk is as `assumed`, and `check` sees it. At the end,
-/// [`Crash::claimed`] is set: what was reported as done must survive, whatever else is lost. `make test` looks at each
-/// third disk beyond the first 256, and at all of them at the end.
+/// Runs `workload` once, to its end, in a copy of the folder `start`. Then, for every operation, builds each state
+/// that the disk may be in if power is lost before that operation, as far as `assumed` permits it, and passes it to
+/// `check`.
+///
+/// At the end, [`Crash::claimed`] is set, because whatever was reported as done must survive. `make test` checks only
+/// every third state beyond the first 256, except for all states at the end.
 pub fn lose_power_everywhere<E: Debug>(
     start: &Path,
     assumed: Disk,
@@ -54,7 +57,7 @@ fn look(image: &Image, crash: &Crash, check: &impl Fn(&Path, &Crash)) {
     check(temp.path(), crash);
 }
 
-/// What the disk may hold now, each with words for it.
+/// Returns the states that the disk may be in now, each with a description.
 fn images(model: &Model, seed: u64) -> Vec<(String, Image)> {
     let unsynced = model.unsynced();
     let choices = choices(model.pending(), model.is_ordered(), unsynced.len(), seed);
@@ -71,7 +74,7 @@ fn images(model: &Model, seed: u64) -> Vec<(String, Image)> {
     choices.iter().map(build).collect()
 }
 
-/// Which of the pending changes are kept, and the rest of each unsynced file.
+/// Which pending changes have survived, and what remains of each unsynced file.
 struct Choice {
     keep: Vec<bool>,
     rests: Vec<Rest>,
@@ -88,7 +91,7 @@ fn choices(changes: usize, ordered: bool, files: usize, seed: u64) -> Vec<Choice
     }
 }
 
-/// The combination with this number, where all can be counted.
+/// Returns the combination with this number, if there are few enough combinations to try all.
 fn numbered(number: usize, changes: usize, ordered: bool, files: usize) -> Choice {
     let per_files = 4usize.pow(files as u32);
     let (of_changes, of_files) = (number / per_files, number % per_files);
@@ -97,7 +100,8 @@ fn numbered(number: usize, changes: usize, ordered: bool, files: usize) -> Choic
     Choice { keep, rests }
 }
 
-/// Where there are too many: all and nothing, every prefix, each change alone lost and alone kept, and random ones.
+/// Returns a sample of the combinations, if there are too many: everything, nothing, every prefix, each change alone
+/// lost or alone kept, and random ones.
 fn sampled(changes: usize, ordered: bool, files: usize, rng: &mut Rng) -> Vec<Choice> {
     let mut keeps: Vec<Vec<bool>> = (0..=changes).map(|end| (0..changes).map(|at| at < end).collect()).collect();
     if !ordered {

@@ -5,7 +5,7 @@ use std::{
     sync::Mutex,
 };
 
-/// An operation that was seen; paths are relative to the folder the workload runs in.
+/// A recorded operation. Paths are relative to the folder in which the workload runs.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
     Create(PathBuf),
@@ -50,7 +50,7 @@ impl Seen {
         }
     }
 
-    /// How many bytes the operation writes to a file.
+    /// Returns the number of bytes that the operation writes to a file.
     pub(super) fn len_bytes(&self) -> u64 {
         match self {
             Seen::Write(_, bytes) | Seen::Overwrite(_, _, bytes) => bytes.len() as u64,
@@ -87,20 +87,20 @@ impl fmt::Display for Seen {
     }
 }
 
-/// Which operation fails, and how.
+/// Which operations of the workload fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
-    /// None does: the run is only recorded.
+    /// No operation fails; the run is only recorded.
     None,
-    /// This one and every later one.
+    /// The operation with this number fails, and every later one.
     Dead(usize),
-    /// Of this one the first bytes are written, it fails, and so does every later one.
+    /// The operation with this number writes that many bytes and then fails, and so does every later one.
     DeadInside(usize, u64),
-    /// This one only.
+    /// Only the operation with this number fails.
     Once(usize),
 }
 
-/// Records what a workload does below `root`, and lets it fail as told.
+/// Records what a workload does below `root`, and makes operations fail as `fault` says.
 pub(super) struct Recorder {
     root: PathBuf,
     fault: Fault,
@@ -112,7 +112,7 @@ impl Recorder {
         Recorder { root: root.to_owned(), fault, seen: Mutex::default() }
     }
 
-    /// Every operation so far, those that failed included.
+    /// Takes all operations that were recorded so far, including those that failed.
     pub(super) fn take(&self) -> Vec<Seen> {
         std::mem::take(&mut self.seen.lock().expect("no holder panics"))
     }

@@ -5,9 +5,9 @@ use super::{
 use refdb_vfs::Fs;
 use std::{fmt::Debug, path::Path, sync::Arc};
 
-/// Runs `workload` in a fresh copy of the folder `start` once for every operation it does, and kills it there. That
-/// operation and all later ones fail, clean-up included, as if the process had died. A write is also cut short: after
-/// its first byte, in its middle, before its last byte. Then `check` sees the copy.
+/// Runs `workload` once for every operation that it does, each time in a fresh copy of the folder `start`, and kills
+/// it there. That operation and all later ones fail, including clean-up, as if the process had died. A write is also
+/// cut short after its first byte, in its middle, and before its last byte. Then `check` examines the copy.
 ///
 /// The workload is also run to its end, where it must succeed. `check` sees that as a crash after the last operation.
 pub fn kill_everywhere<E: Debug>(
@@ -29,8 +29,9 @@ pub fn kill_everywhere<E: Debug>(
     }
 }
 
-/// As [`kill_everywhere`], but only one operation fails, as on a full disk. Later ones work, so that the workload can
-/// clean up and report its failure.
+/// Runs `workload` once for every operation that it does, and makes only that operation fail, as on a full disk. Later
+/// operations succeed, so that the workload can clean up and report the failure. Otherwise this is like
+/// [`kill_everywhere`].
 pub fn refuse_everywhere<E: Debug>(
     start: &Path,
     workload: impl Fn(&Fs, &Path) -> Result<(), E>,
@@ -42,7 +43,7 @@ pub fn refuse_everywhere<E: Debug>(
     }
 }
 
-/// Lets the workload run to its end and returns what it did.
+/// Runs the workload to its end, and returns the operations that it did.
 fn whole_run<E: Debug>(
     start: &Path,
     workload: &impl Fn(&Fs, &Path) -> Result<(), E>,

@@ -18,10 +18,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Where plans are carried out, again and again.
+/// Runs plans with git and with another program, and compares the results.
 ///
-/// Both copies of a repository are used at the same path, one after the other. So nothing in it or in messages can
-/// differ by it.
+/// Both copies of a repository are used at the same path, one after the other, so that no path in a repository or in a
+/// message can cause a difference.
 pub struct Bench {
     root: TempDir,
     program: PathBuf,
@@ -29,34 +29,34 @@ pub struct Bench {
     objects: BTreeMap<HashKind, Objects>,
 }
 
-/// Where two programs went apart.
+/// A step after which the two programs differ.
 #[derive(Debug)]
 pub struct Divergence {
-    /// Which step it was, from 0.
+    /// The number of the step, from 0.
     pub step: usize,
-    /// What git and the other program said.
+    /// The output of git and of the other program.
     pub said: [Said; 2],
-    /// Which refs, reflogs or files are not the same.
+    /// The refs, reflogs and files that are not the same.
     pub left: Vec<Changed>,
 }
 
-/// A plan that was carried out.
+/// The result of running a plan.
 #[derive(Debug, Default)]
 pub struct Ran {
-    /// How many steps were done.
+    /// The number of steps that were run.
     pub steps: usize,
-    /// How many of them succeeded in git.
+    /// The number of steps that succeeded in git.
     pub succeeded: usize,
-    /// How many times each difference that is meant was met, by its place in the list.
+    /// The number of times that each intended difference occurred, by its index in the list.
     pub met: Vec<usize>,
-    /// The first difference that is not meant.
+    /// The first difference that is not intended.
     pub divergence: Option<Divergence>,
 }
 
 const COPIES: [&str; 2] = ["git", "refdb"];
 
 impl Bench {
-    /// A bench for `program`, which may differ from git as `differences` say.
+    /// Creates a bench for `program`, which may differ from git as `differences` say.
     pub fn new(program: impl Into<PathBuf>, differences: &'static [Difference]) -> Self {
         let memory = Path::new("/dev/shm");
         let mut builder = tempfile::Builder::new();
@@ -77,7 +77,7 @@ impl Bench {
         &self.objects[&hash]
     }
 
-    /// Builds the repository twice and lets git and the program do the steps, until they differ.
+    /// Builds the repository twice, and runs the steps with git and with the program until the results differ.
     pub fn run(&self, plan: &Plan) -> Ran {
         self.build(plan);
         let mut ran = Ran { met: vec![0; self.differences.len()], ..Ran::default() };
@@ -108,7 +108,7 @@ impl Bench {
                 before = state;
             }
         }
-        // Steps that only read change nothing, in either copy.
+        // Steps that only read must not change either copy.
         for copy in [0, 1] {
             let left = before.differences(&State::of(&self.copy(copy, plan)), &before);
             assert!(left.is_empty(), "{}: what only reads has changed {left:?} after\n{plan}", COPIES[copy]);
@@ -116,7 +116,7 @@ impl Bench {
         ran
     }
 
-    /// Whether all that differs is meant.
+    /// Returns whether every difference after this step is intended.
     fn is_meant(
         &self,
         plan: &Plan,
@@ -138,8 +138,8 @@ impl Bench {
         git == other && unexplained.is_empty()
     }
 
-    /// Whether both refuse the same, but for different mistakes. Without some of the requests, git says each line of
-    /// the other program too.
+    /// Returns whether both programs refuse the same step but report different mistakes in it. This is so if git, when
+    /// some of the requests are left out, reports every line that the other program has reported.
     fn tells_other_mistakes(&self, plan: &Plan, turn: usize, git: &Said, other: &Said) -> bool {
         let step = &plan.steps[turn];
         let is_refusal = git.code == other.code && git.out == other.out && !git.err.is_empty() && !other.err.is_empty();
@@ -148,7 +148,7 @@ impl Bench {
         if !is_refusal || step.input.len() < 2 || untold.is_empty() {
             return false;
         }
-        // The plan up to here, and then less than the step, each time anew.
+        // Repeats the plan up to this step in a new repository, once for each reduced form of the step.
         let [own, kept, base] = [COPIES[0], "kept", "base"].map(|name| self.root.path().join(name));
         fs::rename(&own, &kept).expect("a folder can be renamed");
         self.build_copy(0, plan);
@@ -172,7 +172,7 @@ impl Bench {
         git_dir(&self.root.path().join(COPIES[copy]), plan)
     }
 
-    /// Runs a step in a copy, which stands at the common path meanwhile.
+    /// Runs a step in a copy, which is moved to the common path for that time.
     fn say(&self, copy: usize, program: &Path, plan: &Plan, step: &Step) -> Said {
         let (own, common) = (self.root.path().join(COPIES[copy]), self.root.path().join("now"));
         fs::rename(&own, &common).expect("a folder can be renamed");
@@ -221,7 +221,7 @@ impl Bench {
         fs::rename(&common, &own).expect("a folder can be renamed");
     }
 
-    /// An empty repository with all objects, made when it is needed first.
+    /// Returns an empty repository with all objects, which is created at the first use.
     fn template(&self, plan: &Plan) -> PathBuf {
         let (format, hash) = (plan.format.name(), plan.hash.name());
         let folder = self.root.path().join(format!("template-{format}-{hash}-{}", plan.bare));
@@ -240,8 +240,8 @@ impl Bench {
     }
 }
 
-/// A command that ends when it writes more than a few megabytes into a file, if the plan has names so long that git may
-/// fill the disk with an index that never ends.
+/// Returns a command that is ended when it writes more than a few megabytes to a file, if the plan has names that are
+/// so long that git may fill the disk with an endless index.
 fn bounded(program: &Path, plan: &Plan) -> Command {
     let is_long = |step: &Step| step.words.iter().chain(&step.input).any(|word| word.contains_str(LONG));
     if !plan.steps.iter().any(is_long) {
@@ -252,7 +252,7 @@ fn bounded(program: &Path, plan: &Plan) -> Command {
     command
 }
 
-/// What names contain that may be too long for the blocks of a table.
+/// A part of every name that may be too long for the blocks of a table.
 pub(super) const LONG: &str = "nnnnnnnnnn";
 
 fn with_git_dir(text: &BString, git_dir: &Path) -> BString {
@@ -265,21 +265,21 @@ fn remove(folder: &Path) {
     }
 }
 
-/// A git that crashed while it made the repository leaves its locks. How long they are waited for, and how old they are
-/// called, depends on the machine.
+/// Removes the locks that a git which crashed left while it built the repository. How long they are waited for, and
+/// which age is reported, depends on the machine.
 fn remove_locks(git_dir: &Path, plan: &Plan) {
     let is_part = |path: &String| plan.parts.iter().any(|part| matches!(part, Part::File(name, _) if name == path));
     for lock in files_below(git_dir).iter().filter(|path| path.ends_with(".lock") && !is_part(path)) {
-        // A link to a folder shows it twice.
+        // A link to a folder lists the same lock a second time.
         let _ = fs::remove_file(git_dir.join(lock));
     }
 }
 
-/// The input with fewer requests: without one, or with one or two only.
+/// Returns reduced forms of the input: without one of the requests, or with only one or two of them.
 fn fewer(input: &[BString]) -> Vec<Vec<BString>> {
     let words = [&b"start"[..], b"prepare", b"commit", b"abort"];
     let is_no_request = |piece: &BString| words.iter().any(|word| piece.starts_with(word));
-    // An option is for the request that follows, and goes with it.
+    // An option belongs to the request that follows it, and is kept or left out with it.
     let is_option = |at: &usize| input.get(*at).is_some_and(|piece| piece.starts_with(b"option "));
     let request = |at: usize| (at..input.len()).find(|at| !is_option(at)).unwrap_or(at);
     let kept = |keeps: &dyn Fn(usize) -> bool| {
@@ -296,7 +296,7 @@ fn git_dir(folder: &Path, plan: &Plan) -> PathBuf {
     if plan.bare { folder.join("repo") } else { folder.join("repo/.git") }
 }
 
-/// Makes a repository's parts, refs that follow one another in one transaction.
+/// Creates the parts of a repository, with consecutive refs in one transaction.
 struct Maker<'a> {
     common: &'a Path,
     plan: &'a Plan,
@@ -374,7 +374,7 @@ impl Maker<'_> {
         git::run(command, input)
     }
 
-    /// Makes a ref without any check.
+    /// Creates a ref without any check.
     fn tool(&self, name: &BString, id: &BString) {
         let mut command = Command::new(Git::find().test_tool());
         git::clean(&mut command, &self.common.join("repo"));

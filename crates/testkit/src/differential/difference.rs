@@ -1,30 +1,30 @@
 use super::{Changed, Plan, State, Step};
 use bstr::BString;
 
-/// What a program said, and how it ended.
+/// The output and exit code of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Said {
     /// Standard output.
     pub out: BString,
     /// Standard error.
     pub err: BString,
-    /// The exit code, or a signal's number and [`Said::SIGNALS`].
+    /// The exit code, or [`Said::SIGNALS`] plus the number of the signal that ended the program.
     pub code: i32,
 }
 
 impl Said {
-    /// What is added to the number of a signal.
+    /// The number that is added to the number of a signal.
     pub const SIGNALS: i32 = 1000;
 }
 
-/// All that a step left otherwise, beside the piece of it that is judged.
+/// The context in which a single changed ref, reflog or file is judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
-    /// Whether `unify` met what it is for.
+    /// Whether `unify` found the difference for which it is made.
     pub met: bool,
-    /// All refs, reflogs and files that are not the same.
+    /// All refs, reflogs and files that differ after the step.
     pub all: &'a [Changed],
-    /// What git and the tested program said.
+    /// The output of git and of the tested program.
     pub said: [&'a Said; 2],
     /// The repository before the step.
     pub before: &'a State,
@@ -32,26 +32,26 @@ pub struct Left<'a> {
     pub plan: &'a Plan,
 }
 
-/// A difference that is meant.
+/// An intended difference between git and the tested program.
 #[derive(Clone, Copy, Debug)]
 pub struct Difference {
-    /// What differs, and why it is meant.
+    /// What differs, and the reason for it.
     pub why: &'static str,
-    /// Makes both alike if this is the difference between them: first git's answer, then the tested program's.
+    /// Makes both outputs equal if this is the difference between them. The output of git comes first.
     pub unify: fn(&Step, &mut Said, &mut Said),
-    /// Whether this is why a ref or a reflog differs. The plan then ends with this step.
+    /// Returns whether this is the reason why a ref or a reflog differs. If so, the plan ends with this step.
     pub left: fn(&Step, &Changed, Left<'_>) -> bool,
 }
 
 impl Difference {
-    /// For differences that leave refs and reflogs alone.
+    /// For differences that concern neither refs nor reflogs.
     pub const LEFT_ALIKE: fn(&Step, &Changed, Left<'_>) -> bool = |_, _, _| false;
-    /// For commands that git refuses for that reason: it has changed nothing.
+    /// For commands that git refuses for this reason, so that it has changed nothing.
     pub const LEFT_BY_GIT: fn(&Step, &Changed, Left<'_>) -> bool =
         |_, changed, left| left.met && changed.git == changed.before;
-    /// For commands that the tested program refuses for that reason: it has changed nothing.
+    /// For commands that the tested program refuses for this reason, so that it has changed nothing.
     pub const LEFT_BY_OTHER: fn(&Step, &Changed, Left<'_>) -> bool =
         |_, changed, left| left.met && changed.other == changed.before;
-    /// For differences of refs and reflogs only.
+    /// For differences that concern only refs and reflogs.
     pub const SAID_ALIKE: fn(&Step, &mut Said, &mut Said) = |_, _, _| {};
 }

@@ -2,7 +2,7 @@ use super::vocabulary::Vocabulary;
 use crate::Rng;
 use bstr::BString;
 
-/// Fields, and what may follow them after a colon.
+/// Fields, and the forms that may follow each after a colon.
 const FIELDS: &[(&str, &[&str])] = &[
     ("refname", NAME_FORMS),
     ("symref", NAME_FORMS),
@@ -51,7 +51,7 @@ const FIELDS: &[(&str, &[&str])] = &[
     (" refname", &[""]),
 ];
 
-/// How many fields at the end are wrong, or rare.
+/// The number of fields at the end of the list that are wrong or rare.
 const RARE: usize = 5;
 
 const NAME_FORMS: &[&str] = &[
@@ -105,7 +105,7 @@ const OPTIONS: &[&str] = &[
     "--no-points-at",
 ];
 
-/// A command line of for-each-ref, with its input.
+/// Generates the arguments and the input of `for-each-ref`.
 pub(super) fn random(rng: &mut Rng, words: &Vocabulary<'_>) -> (Vec<BString>, Vec<BString>) {
     let mut line: Vec<BString> = Vec::new();
     for option in OPTIONS {
@@ -152,11 +152,11 @@ pub(super) fn random(rng: &mut Rng, words: &Vocabulary<'_>) -> (Vec<BString>, Ve
     (line, Vec::new())
 }
 
-/// A field, mostly one that exists.
+/// Generates a field, which usually exists.
 fn atom(rng: &mut Rng) -> String {
     let known = if rng.one_in(12) { FIELDS.len() } else { FIELDS.len() - RARE };
     let (name, forms) = FIELDS[rng.below(known)];
-    // Most of the time the first forms, which are right.
+    // The first two forms, which are valid, are the most frequent.
     let form = if rng.one_in(3) { *rng.pick(forms) } else { forms[rng.below(forms.len().min(2))] };
     let star = if rng.one_in(10) { "*" } else { "" };
     match form {
@@ -165,7 +165,7 @@ fn atom(rng: &mut Rng) -> String {
     }
 }
 
-/// A format. `depth` says how many conditions it is in.
+/// Generates a format. `depth` is the number of conditions that enclose it.
 pub(super) fn format(rng: &mut Rng, depth: usize) -> Vec<u8> {
     let mut text = Vec::new();
     for _ in 0..1 + rng.below(4) {

@@ -6,7 +6,7 @@ use crate::{Repo, Rng, names};
 use bstr::BString;
 
 impl Plan {
-    /// A plan of this number of steps: the same from the same seed.
+    /// Generates a plan with this number of steps. The same seed gives the same plan.
     pub fn random(seed: u64, steps: usize, areas: Areas, bench: &Bench) -> Self {
         let rng = &mut Rng::new(seed);
         let (format, hash) = *rng.pick(&Repo::KINDS);
@@ -29,10 +29,10 @@ fn step(rng: &mut Rng, words: &Vocabulary<'_>) -> Step {
     Step { place, environment, globals, command, words: arguments, input }
 }
 
-/// A command, its words and its input.
+/// A command, and its arguments and input.
 type Line = (&'static str, (Vec<BString>, Vec<BString>));
 
-/// A command about reflogs, lists or the whole store.
+/// Generates a command about reflogs, lists or the whole store.
 fn list_or_log(rng: &mut Rng, words: &Vocabulary<'_>) -> Line {
     match rng.below(20) {
         0..9 => ("reflog", (reflogs::random(rng, words), Vec::new())),
@@ -42,7 +42,7 @@ fn list_or_log(rng: &mut Rng, words: &Vocabulary<'_>) -> Line {
     }
 }
 
-/// One of the commands that a server needs.
+/// Generates one of the commands that a server needs.
 fn host(rng: &mut Rng, words: &Vocabulary<'_>) -> Line {
     match rng.below(100) {
         0..20 => ("update-ref", (update_ref::single(rng, words), Vec::new())),
@@ -55,7 +55,7 @@ fn host(rng: &mut Rng, words: &Vocabulary<'_>) -> Line {
     }
 }
 
-/// Puts a rare word somewhere, or in place of all.
+/// Inserts a rare argument at a random place, or replaces all arguments by it.
 fn insert_odd(rng: &mut Rng, arguments: &mut Vec<BString>) {
     let odd = [
         "-h",

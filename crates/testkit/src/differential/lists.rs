@@ -5,7 +5,7 @@ use super::{
 use crate::Rng;
 use bstr::BString;
 
-/// Fields that lists are sorted by.
+/// Fields by which lists are sorted.
 const KEYS: &[&str] = &[
     "refname",
     "-refname",
@@ -18,7 +18,7 @@ const KEYS: &[&str] = &[
     "HEAD",
 ];
 
-/// What lists show of a ref.
+/// Formats in which lists show a ref.
 const FORMATS: &[&str] = &[
     "%(refname)",
     "%(refname:short)",
@@ -31,7 +31,7 @@ const FORMATS: &[&str] = &[
     "%(align:12)%(refname)%(end)|",
 ];
 
-/// A command line of `branch` that lists.
+/// Generates the arguments of a `branch` that lists.
 pub(super) fn branch(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
     if rng.one_in(15) {
         return vec!["--show-current".into()];
@@ -42,7 +42,7 @@ pub(super) fn branch(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
     line
 }
 
-/// A command line of `tag` that lists.
+/// Generates the arguments of a `tag` that lists.
 pub(super) fn tag(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
     let mut line = flags(rng, &["-n", "-n2", "-n0"], 8);
     line.extend(flags(rng, &["-nx", "-n 3"], 40));
@@ -50,7 +50,7 @@ pub(super) fn tag(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
     line
 }
 
-/// What both can be asked. With `--list` no argument makes anything.
+/// Adds options that `branch` and `tag` have in common. With `--list`, no argument creates a ref.
 fn both(rng: &mut Rng, words: &Vocabulary<'_>, line: &mut Vec<BString>) {
     line.extend(flags(rng, &["-i", "--omit-empty", "--color", "--no-color", "--color=x"], 25));
     line.extend(flags(rng, &["--column", "--no-column", "--column=row,dense", "--column=plain", "--column=x"], 20));

@@ -1,9 +1,9 @@
 use super::{Plan, Step};
 
-/// Cuts a plan down as long as `fails` says that the shorter one still fails.
+/// Reduces a plan to a smaller one for which `fails` still returns true.
 ///
-/// Delta debugging (ddmin). It leaves out halves, quarters and so on, down to single items. The steps come first, then
-/// the repository's parts, then the words and the input of the remaining steps.
+/// This is delta debugging (ddmin), which leaves out halves, then quarters and so on, down to single items. The steps
+/// are reduced first, then the parts of the repository, then the arguments and the input of the remaining steps.
 pub fn minimise(plan: &Plan, fails: &mut dyn FnMut(&Plan) -> bool) -> Plan {
     let mut plan = plan.clone();
     loop {
@@ -40,7 +40,7 @@ fn size(plan: &Plan) -> usize {
     plan.parts.len() + plan.steps.iter().map(step).sum::<usize>()
 }
 
-/// A list as short as can be of which `fails` still holds, as it does of all of it.
+/// Returns a minimal part of the list for which `fails` still returns true, as it does for the whole list.
 fn shorten<T: Clone>(items: &[T], fails: &mut dyn FnMut(&[T]) -> bool) -> Vec<T> {
     let mut kept = items.to_vec();
     let mut chunk = kept.len().div_ceil(2).max(1);

@@ -3,21 +3,21 @@ use crate::{RefFormat, Repo, Rng};
 use bstr::BString;
 use refdb_types::{HashKind, ObjectId};
 
-/// How many odd objects there are.
+/// The number of odd objects.
 const ODD: usize = 90;
 
-/// The objects that plans are about, in a repository of their own.
+/// The objects that plans use, in a repository of their own.
 #[derive(Debug)]
 pub(super) struct Objects {
     repo: Repo,
     pub(super) commits: Vec<BString>,
-    /// Tags, trees and blobs, and what only looks like it.
+    /// Tags, trees, blobs, and malformed objects that resemble them.
     pub(super) others: Vec<BString>,
     /// Commits and tags with dates, encodings and messages that git itself does not write.
     pub(super) odd: Vec<BString>,
-    /// A tag of a commit that calls it a blob.
+    /// A tag that points to a commit but calls it a blob.
     pub(super) lie: BString,
-    /// Not there.
+    /// The id of an object that does not exist.
     pub(super) missing: BString,
     pub(super) zero: BString,
 }
@@ -87,7 +87,7 @@ impl Objects {
         }
     }
 
-    /// The folder they are in.
+    /// Returns the folder that contains the objects.
     pub(super) fn folder(&self) -> std::path::PathBuf {
         self.repo.git_dir().join("objects")
     }

@@ -3,7 +3,7 @@ use crate::{RefFormat, Rng};
 use bstr::{BString, ByteSlice};
 use refdb_types::is_below;
 
-/// Settings, some of which mean nothing to refs, some of which are bad.
+/// Settings, some of which do not concern refs, and some of which are invalid.
 const SETTINGS: &[(&str, &str)] = &[
     ("core.logAllRefUpdates", "always"),
     ("core.logAllRefUpdates", "false"),
@@ -65,7 +65,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("gpg.format", "x"),
 ];
 
-/// Settings of reflogs and lists.
+/// Settings for reflogs and lists.
 const LIST_SETTINGS: &[(&str, &str)] = &[
     ("gc.reflogExpire", "2.weeks"),
     ("gc.reflogExpire", "never"),
@@ -107,13 +107,13 @@ const LIST_SETTINGS: &[(&str, &str)] = &[
     ("remote.origin.fetch", "bogus:*:"),
 ];
 
-/// When steps run, in seconds since 1970.
+/// The time at which steps run, in seconds since 1970.
 pub(super) const NOW: u64 = 1_703_000_000;
 const DAY: u64 = 24 * 60 * 60;
 
 const ROOT: &[&str] = &["ORIG_HEAD", "MERGE_HEAD", "HEAD", "refs/heads/main"];
 
-/// Makes up what a repository is made of.
+/// Generates the parts of a repository.
 pub(super) fn random(rng: &mut Rng, words: &mut Vocabulary<'_>, format: RefFormat, bare: bool) -> Vec<Part> {
     let mut parts = Vec::new();
     for _ in 0..rng.below(8).saturating_sub(5) {
@@ -164,8 +164,8 @@ pub(super) fn random(rng: &mut Rng, words: &mut Vocabulary<'_>, format: RefForma
     parts
 }
 
-/// Objects that stand for others. Each commit is older than the one that it replaces: git 2.55 does not end in a
-/// circle.
+/// Adds replacement objects. Each commit is older than the one that it replaces, because git 2.55 does not terminate
+/// if replacements form a circle.
 fn replacements(rng: &mut Rng, words: &Vocabulary<'_>, parts: &mut Vec<Part>) {
     let (commits, tags) = (&words.objects.commits, &words.objects.others[..2]);
     if !rng.one_in(5) {
@@ -183,7 +183,7 @@ fn replacements(rng: &mut Rng, words: &Vocabulary<'_>, parts: &mut Vec<Part>) {
     }
 }
 
-/// Reflogs whose entries are of all ages, and settings that lists and the expiry of reflogs read.
+/// Adds reflogs whose entries have various ages, and settings for lists and for the expiry of reflogs.
 fn logs_and_settings(rng: &mut Rng, words: &Vocabulary<'_>, parts: &mut Vec<Part>) {
     for _ in 0..rng.below(7).saturating_sub(3) {
         let (key, value) = *rng.pick(LIST_SETTINGS);
@@ -203,8 +203,8 @@ fn logs_and_settings(rng: &mut Rng, words: &Vocabulary<'_>, parts: &mut Vec<Part
     }
 }
 
-/// Leaves lines out of packed-refs that have one name for a ref and a folder of others. Git lists such refs and does
-/// not find them by their names, so there is no answer to compare with.
+/// Removes lines from packed-refs in which one name is both a ref and a folder of other refs. Git lists such refs but
+/// does not find them by name, so there is no result to compare with.
 fn keep_possible(parts: &mut [Part]) {
     let name = |part: &Part| match part {
         Part::Ref(name, _) | Part::Symbolic(name, _) | Part::File(name, _) | Part::Link(name, _) => Some(name.clone()),
@@ -234,7 +234,7 @@ fn good_id(rng: &mut Rng, words: &Vocabulary<'_>) -> BString {
     if rng.one_in(5) { rng.pick(&words.objects.others).clone() } else { rng.pick(&words.objects.commits).clone() }
 }
 
-/// A packed-refs that promises no order and has none, as other writers leave it.
+/// Generates a packed-refs file that is not sorted and does not claim to be, as other tools write it.
 fn packed_refs(rng: &mut Rng, words: &Vocabulary<'_>) -> BString {
     let mut text = BString::from(*rng.pick(&["", "", "# pack-refs with: peeled fully-peeled \n"]));
     let mut names: Vec<&BString> = words.names.iter().filter(|name| name.starts_with(b"refs/")).collect();
@@ -247,7 +247,7 @@ fn packed_refs(rng: &mut Rng, words: &Vocabulary<'_>) -> BString {
     text
 }
 
-/// What only an accident makes.
+/// Generates a broken part, as only an accident creates it.
 fn broken(rng: &mut Rng, words: &Vocabulary<'_>, format: RefFormat) -> Part {
     let name = if rng.one_in(5) { words.name(rng) } else { format!("refs/heads/broken-{}", rng.below(3)).into() };
     if format == RefFormat::Reftable || rng.one_in(3) {
@@ -271,7 +271,7 @@ fn broken(rng: &mut Rng, words: &Vocabulary<'_>, format: RefFormat) -> Part {
         5 => Part::File(name, "ref: ".into()),
         6 => Part::File(name, format!("ref:   {}  \n", words.name(rng)).into()),
         7 => Part::File("HEAD".into(), format!("{commit} rubbish\n").into()),
-        // If a link leads nowhere, git lists a packed ref there but does not find it by its name.
+        // If a symbolic link is dangling, git lists a packed ref of the same name but does not find it by name.
         8 => Part::Link(format!("refs/heads/broken-{}", rng.below(3)).into(), (*rng.pick(&targets)).into()),
         9 => Part::File("refs/heads/x.lock".into(), "".into()),
         10 => Part::File("refs/heads/README".into(), "read me\n".into()),

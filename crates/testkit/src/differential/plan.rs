@@ -3,68 +3,68 @@ use bstr::{BString, ByteSlice};
 use refdb_types::HashKind;
 use std::fmt;
 
-/// A repository and steps on it.
+/// A repository, and the steps that are run in it.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How refs are stored.
+    /// The ref storage format.
     pub format: RefFormat,
-    /// How objects are named.
+    /// The hash function of object ids.
     pub hash: HashKind,
-    /// Whether there is no worktree.
+    /// Whether the repository has no worktree.
     pub bare: bool,
-    /// What the repository is made of, in order.
+    /// The parts of the repository, in the order in which they are created.
     pub parts: Vec<Part>,
     /// The steps.
     pub steps: Vec<Step>,
 }
 
-/// A piece of a repository. A piece that cannot be made, because of one before it for instance, is left out in both
+/// A part of a repository. A part that cannot be created, for example because of an earlier one, is left out of both
 /// copies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// A ref that holds the object with this id. Neither is checked: the name may be bad, the object missing.
+    /// A ref and the id of its object. Neither is checked: the name may be invalid, and the object may be missing.
     Ref(BString, BString),
     /// A symbolic ref and its target.
     Symbolic(BString, BString),
-    /// An entry of a ref's reflog: from the one id to the other, at this time, with a message.
+    /// An entry of a ref's reflog: the old and the new id, the time in seconds since 1970, and the message.
     Log(BString, [BString; 2], u64, BString),
     /// `git pack-refs --all`.
     Pack,
     /// `git config KEY VALUE`.
     Config(BString, BString),
-    /// Lines at the end of the configuration.
+    /// Lines that are appended to the configuration.
     RawConfig(BString),
-    /// A linked worktree of this name, with this revision checked out.
+    /// A linked worktree: its name, and the revision that is checked out in it.
     Tree(BString, BString),
-    /// A file of this content, by its path in the git folder.
+    /// A file: its path in the git folder, and its content.
     File(BString, BString),
     /// An empty folder, by its path in the git folder.
     Folder(BString),
-    /// A symbolic link and what it says, by its path in the git folder.
+    /// A symbolic link: its path in the git folder, and its target.
     Link(BString, BString),
-    /// An executable file of this content, by its path in the git folder. A hook appends what it wants compared to the
-    /// file that the variable `CALLS` names.
+    /// An executable file: its path in the git folder, and its content. A hook appends whatever is to be compared to
+    /// the file that the variable `CALLS` names.
     Program(BString, BString),
 }
 
 /// A command line.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Where it runs.
+    /// The folder in which it runs.
     pub place: Place,
-    /// What the environment has besides, as `NAME=VALUE`, or has not, as `NAME`.
+    /// Changes to the environment: `NAME=VALUE` sets a variable, and `NAME` removes it.
     pub environment: Vec<BString>,
-    /// The words before the command.
+    /// The arguments before the command.
     pub globals: Vec<BString>,
     /// The command.
     pub command: &'static str,
-    /// The words after it.
+    /// The arguments after the command.
     pub words: Vec<BString>,
-    /// Standard input, in pieces that can be left out one by one.
+    /// Standard input, in pieces that can be left out individually.
     pub input: Vec<BString>,
 }
 
-/// A folder to run in.
+/// The folder in which a step runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
     /// The top of the main worktree, or the bare repository.
@@ -73,22 +73,23 @@ pub enum Place {
     GitDir,
     /// A linked worktree.
     Tree(BString),
-    /// A folder that is in no repository.
+    /// A folder outside of any repository.
     Outside,
 }
 
-/// Which kinds of repositories and commands are tried besides the usual ones.
+/// The kinds of repositories and commands that are generated besides the usual ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Areas {
-    /// Names that lead into other worktrees: `main-worktree/...`, `worktrees/...`.
+    /// Names in other worktrees: `main-worktree/...`, `worktrees/...`.
     pub worktree_names: bool,
     /// Refs that cannot be read, hold missing objects or have bad names.
     pub broken: bool,
-    /// Messages for reflogs that do not fit a block.
+    /// Reflog messages that are too long for a block.
     pub long_messages: bool,
     /// Mostly `reflog`, `refs` and the lists of `branch` and `tag`, on reflogs of different ages.
     pub lists_and_logs: bool,
-    /// Settings from every file and variable, hooks, objects that no git writes, and names too long for small blocks.
+    /// Settings from every file and variable, hooks, objects that git never writes, and names that are too long for
+    /// small blocks.
     pub surroundings: bool,
 }
 
@@ -98,21 +99,21 @@ impl Areas {
         Areas { worktree_names: true, broken: true, long_messages: true, lists_and_logs: false, surroundings: false };
     /// All kinds of repositories, mostly for the commands about reflogs, lists and whole stores.
     pub const LISTS_AND_LOGS: Areas = Areas { lists_and_logs: true, ..Areas::ALL };
-    /// Sound repositories in all surroundings, for all commands.
+    /// Valid repositories in all surroundings, for all commands.
     pub const SURROUNDINGS: Areas = Areas { broken: false, surroundings: true, ..Areas::ALL };
 }
 
-/// What stands for the git folder's path in the content of files and in the environment.
+/// A placeholder for the path of the git folder in the content of files and in the environment.
 pub(super) const GIT_DIR: &str = "@GIT_DIR@";
 
 impl Step {
-    /// The whole command line after the program's name.
+    /// Returns the whole command line after the name of the program.
     pub fn line(&self) -> Vec<BString> {
         let command = BString::from(self.command);
         self.globals.iter().cloned().chain([command]).chain(self.words.iter().cloned()).collect()
     }
 
-    /// The command whose work it is: `refs` has other names for three of them.
+    /// Returns the command that does the work, because three commands have other names as subcommands of `refs`.
     pub fn does(&self) -> &str {
         match (self.command, self.words.first().map(|word| &word[..])) {
             ("refs", Some(b"optimize")) => "pack-refs",
@@ -122,19 +123,19 @@ impl Step {
         }
     }
 
-    /// Whether it may change a repository.
+    /// Returns whether the command may change a repository.
     pub fn changes(&self) -> bool {
         !matches!(self.command, "show-ref" | "for-each-ref" | "check-ref-format")
     }
 
-    /// Whether this word is among those after the command.
+    /// Returns whether this word is among the arguments after the command.
     pub fn has(&self, word: &str) -> bool {
         self.words.iter().any(|other| other == word)
     }
 }
 
 impl fmt::Display for Plan {
-    /// A script that does the same with git.
+    /// Writes a script that does the same with git.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bare = if self.bare { " --bare" } else { "" };
         writeln!(f, "git init --ref-format={} --object-format={}{bare}", self.format.name(), self.hash.name())?;
@@ -193,7 +194,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// A word as a shell takes it, if it is not too odd.
+/// Quotes a word for a shell, unless it is too unusual.
 fn quoted(word: &BString) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.=:@,^~+".contains(byte);
     if !word.is_empty() && word.iter().all(is_plain) {

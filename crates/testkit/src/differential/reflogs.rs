@@ -2,7 +2,7 @@ use super::vocabulary::{Vocabulary, flags};
 use crate::Rng;
 use bstr::{BString, ByteSlice};
 
-/// Times that an entry may be older than. The entries of a plan are up to 120 days old.
+/// Times for the expiry of entries. The entries of a plan are up to 120 days old.
 const TIMES: &[&str] = &[
     "now",
     "all",
@@ -22,7 +22,7 @@ const TIMES: &[&str] = &[
     "1.year",
 ];
 
-/// A command line of reflog.
+/// Generates the arguments of `reflog`.
 pub(super) fn random(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
     let (subcommand, mut line): (&str, Vec<BString>) = match rng.below(20) {
         0 => ("list", if rng.one_in(12) { vec![words.name(rng)] } else { Vec::new() }),
@@ -38,13 +38,13 @@ pub(super) fn random(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
     line
 }
 
-/// Names, mostly as many as are right.
+/// Generates names, usually as many as the command expects.
 fn some(rng: &mut Rng, words: &Vocabulary<'_>, right: usize) -> Vec<BString> {
     let count = if rng.one_in(8) { rng.below(4) } else { right };
     (0..count).map(|_| name(rng, words)).collect()
 }
 
-/// A ref with a reflog, perhaps, in full or short.
+/// Generates the full or abbreviated name of a ref that may have a reflog.
 fn name(rng: &mut Rng, words: &Vocabulary<'_>) -> BString {
     let name = words.name(rng);
     match rng.below(8) {

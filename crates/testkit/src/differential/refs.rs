@@ -5,7 +5,7 @@ use super::{
 use crate::{Git, Rng};
 use bstr::BString;
 
-/// A command line of refs, with its input.
+/// Generates the arguments and the input of `refs`.
 pub(super) fn random(rng: &mut Rng, words: &Vocabulary<'_>) -> (Vec<BString>, Vec<BString>) {
     let changes = Git::find().version() >= (2, 56);
     let (subcommand, (mut line, input)) = match rng.below(if changes { 30 } else { 20 }) {
@@ -39,7 +39,7 @@ fn migrate(rng: &mut Rng) -> Vec<BString> {
     line
 }
 
-/// A name and values: as many as must be there, or one more.
+/// Generates a name and values: as many as are required, or one more.
 fn change(rng: &mut Rng, words: &Vocabulary<'_>, least: usize) -> Vec<BString> {
     let mut line = flags(rng, &["--no-deref", "--create-reflog"], 6);
     if rng.one_in(3) {
@@ -60,7 +60,7 @@ fn rename(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
     line
 }
 
-/// A command line of pack-refs.
+/// Generates the arguments of `pack-refs`.
 pub(super) fn pack_refs(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
     let mut line = flags(rng, &["--all", "--no-prune", "--auto", "--prune"], 3);
     for option in ["--include", "--exclude"] {

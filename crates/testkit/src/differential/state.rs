@@ -7,28 +7,28 @@ use std::{
     path::Path,
 };
 
-/// How files begin that have nothing to do with refs and lie beside `HEAD`.
+/// Beginnings of the names of files beside `HEAD` that have nothing to do with refs.
 const OTHER_FILES: [&str; 6] = ["config", "description", "index", "gitdir", "commondir", "locked"];
 
-/// What a repository's refs and reflogs are: of files their bytes, of reftables what they say.
+/// The refs and reflogs of a repository: the bytes of files, and the records of reftables.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct State(BTreeMap<BString, BString>);
 
-/// A ref, a reflog or a file that is not the same in both copies.
+/// A ref, reflog or file that is not the same in both copies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Changed {
-    /// Its name.
+    /// The name of the ref, reflog or file.
     pub name: BString,
-    /// What it was before the step.
+    /// The value before the step.
     pub before: Option<BString>,
-    /// What git left.
+    /// The value after the step with git.
     pub git: Option<BString>,
-    /// What the other program left.
+    /// The value after the step with the other program.
     pub other: Option<BString>,
 }
 
 impl State {
-    /// Takes down the state of a repository, all its worktrees included.
+    /// Reads the state of a repository, including all its worktrees.
     pub fn of(git_dir: &Path) -> Self {
         let mut state = State(BTreeMap::new());
         state.folder(git_dir, "");
@@ -40,17 +40,18 @@ impl State {
         state
     }
 
-    /// What a ref, a reflog or a file of this name holds.
+    /// Returns the value of the ref, reflog or file with this name.
     pub fn get(&self, name: &BStr) -> Option<&BStr> {
         self.0.get(name.as_bytes()).map(|value| value.as_bstr())
     }
 
-    /// What all of them hold.
+    /// Returns the contents of all of them.
     pub fn values(&self) -> impl Iterator<Item = &BStr> {
         self.0.values().map(|value| value.as_bstr())
     }
 
-    /// What git's copy (`self`) has and the other has not, or has otherwise; `before` is what both had.
+    /// Returns the differences between git's copy, `self`, and the other one. `before` is the state that both had
+    /// before the step.
     pub fn differences(&self, other: &State, before: &State) -> Vec<Changed> {
         let names: BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();
         let changed = names.into_iter().filter(|name| self.0.get(*name) != other.0.get(*name));
@@ -68,7 +69,8 @@ impl State {
         self.files(&dir.join("logs"), &format!("{lead}logs"));
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            // Also those that no ref may be called: git makes some of them, and finds them again.
+            // This includes names that are not allowed for refs, because git creates some of these files and finds
+            // them again.
             let is_other = OTHER_FILES.iter().any(|other| name.as_bytes().starts_with(other.as_bytes()));
             if !is_other && !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.file(&entry.path(), format!("{lead}{}", name.to_string_lossy()));
@@ -79,7 +81,7 @@ impl State {
         }
     }
 
-    /// All files below a folder; symbolic links as what they say.
+    /// Adds all files below a folder, with the targets of symbolic links as their contents.
     fn files(&mut self, dir: &Path, lead: &str) {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let mut name = BString::from(format!("{lead}/"));
@@ -146,7 +148,8 @@ fn read_stack(merged: &Merged, add: &mut impl FnMut(String, String)) {
         let LogValue::Update { old, new, name, email, time_seconds, tz_offset, message } = record.value else {
             continue;
         };
-        // What only says that there is a reflog; its message is a line feed more after git's compaction.
+        // This record only says that the reflog exists. After a compaction by git, its message has an additional line
+        // feed.
         if old.is_null() && new.is_null() && email.is_empty() {
             entries.entry(format!("log of {}", record.name)).or_default();
             continue;

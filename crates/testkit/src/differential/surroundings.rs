@@ -6,7 +6,7 @@ use crate::Rng;
 use bstr::BString;
 use refdb_types::ObjectId;
 
-/// Lines for any configuration file.
+/// Lines for configuration files of every kind.
 const LINES: &[&str] = &[
     "[core]\n\tlogAllRefUpdates = always\n",
     "[core]\n\tlogAllRefUpdates\n",
@@ -97,10 +97,10 @@ const LINES: &[&str] = &[
     "[hook \"one\"]\n\tevent =\n",
 ];
 
-/// Lines that end the reading of a file.
+/// Malformed lines, at which git stops reading a file.
 const MALFORMED: &[&str] = &["[core\n", "[a]\n\tb = \"c\n", "[a]\n\t1 = 2\n", "x\n", "[a \"b]\n", "[a]\n\tb = \\q\n"];
 
-/// Conditions of `includeIf`, of which some hold.
+/// Conditions of `includeIf`, some of which are true.
 const CONDITIONS: &[&str] = &[
     "gitdir:@GIT_DIR@",
     "gitdir:@GIT_DIR@/",
@@ -121,7 +121,7 @@ const CONDITIONS: &[&str] = &[
     "nothing:x",
 ];
 
-/// What a reference-transaction hook does.
+/// Reference-transaction hooks.
 const HOOKS: &[&str] = &[
     "#!/bin/sh\n{ echo \"$@\"; cat; } >>\"$CALLS\"\n",
     "#!/bin/sh\n{ echo \"$@\"; cat; } >>\"$CALLS\"\n",
@@ -175,7 +175,7 @@ pub(super) fn parts(rng: &mut Rng, parts: &mut Vec<Part>) {
     }
 }
 
-/// Variables that choose settings, owners, people and times.
+/// Generates environment variables that select settings, owners, people and times.
 pub(super) fn environment(rng: &mut Rng) -> Vec<BString> {
     let mut words: Vec<String> = Vec::new();
     if rng.one_in(2) {
@@ -249,7 +249,7 @@ const PEOPLE: &[&str] = &[
     "GIT_COMMITTER_NAME=\u{fc}",
 ];
 
-/// Settings in numbered variables.
+/// Generates settings in numbered environment variables.
 fn counted(rng: &mut Rng) -> Vec<String> {
     const SETTINGS: &[(&str, &str)] = &[
         ("core.abbrev", "7"),
@@ -287,7 +287,7 @@ fn counted(rng: &mut Rng) -> Vec<String> {
     words
 }
 
-/// A name near the length that no longer fits the index of a table with small blocks.
+/// Generates a name of about the length from which it no longer fits into the index of a table with small blocks.
 pub(super) fn long_name(rng: &mut Rng) -> BString {
     let block = *rng.pick(&[256, 512, 1024, 4096]);
     let length = block / 2 - 28 + rng.below(30);
@@ -300,7 +300,7 @@ pub(super) fn long_name(rng: &mut Rng) -> BString {
     name
 }
 
-/// The content of a commit that a tool other than git wrote.
+/// Generates the content of a commit as a tool other than git may write it.
 pub(super) fn commit(rng: &mut Rng, tree: ObjectId, parent: ObjectId) -> Vec<u8> {
     let mut text = format!("tree {tree}\nparent {parent}\n").into_bytes();
     text.extend(format!("author {} {}\n", rng.pick(IDENTS), time(rng)).bytes());
@@ -310,7 +310,7 @@ pub(super) fn commit(rng: &mut Rng, tree: ObjectId, parent: ObjectId) -> Vec<u8>
     text
 }
 
-/// The content of a tag that a tool other than git wrote.
+/// Generates the content of a tag as a tool other than git may write it.
 pub(super) fn tag(rng: &mut Rng, object: ObjectId) -> Vec<u8> {
     let name = rng.pick(&["v1", "odd name", "", "\u{fc}"]);
     let mut text = format!("object {object}\ntype commit\ntag {name}\n").into_bytes();

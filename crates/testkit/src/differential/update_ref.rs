@@ -2,7 +2,7 @@ use super::vocabulary::{Vocabulary, flags};
 use crate::Rng;
 use bstr::BString;
 
-/// The options that both forms have.
+/// Generates options that both forms of the command accept.
 fn options(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
     let mut line = flags(rng, &["--no-deref", "--create-reflog"], 5);
     line.extend(flags(rng, &["--deref", "--no-create-reflog"], 20));
@@ -12,7 +12,7 @@ fn options(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
     line
 }
 
-/// `update-ref REF NEW [OLD]`, `update-ref -d REF [OLD]`.
+/// Generates the arguments of `update-ref REF NEW [OLD]` or `update-ref -d REF [OLD]`.
 pub(super) fn single(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
     let mut line = options(rng, words);
     match rng.below(12) {
@@ -20,7 +20,7 @@ pub(super) fn single(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
         4..7 => line.extend([words.name(rng), words.revision(rng), words.revision(rng)]),
         7 => line.extend(["-d".into(), words.name(rng)]),
         8 => line.extend(["-d".into(), words.name(rng), words.revision(rng)]),
-        // The old value is right now and then.
+        // The old value is sometimes the right one.
         9..11 => {
             let name = words.name(rng);
             line.extend([name.clone(), words.id(rng), name]);
@@ -30,7 +30,7 @@ pub(super) fn single(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
     line
 }
 
-/// `update-ref --stdin`, with its input.
+/// Generates the arguments and the input of `update-ref --stdin`.
 pub(super) fn batch(rng: &mut Rng, words: &Vocabulary<'_>) -> (Vec<BString>, Vec<BString>) {
     let mut line = options(rng, words);
     line.push("--stdin".into());
@@ -68,7 +68,7 @@ pub(super) fn batch(rng: &mut Rng, words: &Vocabulary<'_>) -> (Vec<BString>, Vec
         }
     }
     if rng.one_in(40) {
-        // Without its last terminator.
+        // The last terminator is missing.
         if let Some(last) = input.last_mut() {
             last.pop();
         }
@@ -76,7 +76,7 @@ pub(super) fn batch(rng: &mut Rng, words: &Vocabulary<'_>) -> (Vec<BString>, Vec
     (line, input)
 }
 
-/// The fields of a request, the verb and the first one together.
+/// Generates the fields of a request, with the verb and the first field joined.
 fn request(rng: &mut Rng, words: &Vocabulary<'_>, nul: bool) -> Vec<BString> {
     let name = words.name(rng);
     let value = |rng: &mut Rng| if rng.one_in(4) { words.revision(rng) } else { words.id(rng) };
@@ -129,7 +129,7 @@ fn request(rng: &mut Rng, words: &Vocabulary<'_>, nul: bool) -> Vec<BString> {
     [first].into_iter().chain(rest).chain(extra).collect()
 }
 
-/// A field, quoted in lines where it must be and sometimes where it need not.
+/// Encodes a field, which is quoted in lines where it has to be, and sometimes where it does not.
 fn field(rng: &mut Rng, text: BString, nul: bool) -> BString {
     let must = text.iter().any(|byte| b" \n\"\t".contains(byte));
     if nul || !(must || rng.one_in(15)) || rng.one_in(30) {

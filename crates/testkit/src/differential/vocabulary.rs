@@ -2,7 +2,7 @@ use super::{Areas, objects::Objects, surroundings};
 use crate::{Rng, names};
 use bstr::{BString, ByteSlice};
 
-/// The words of one plan: few enough to meet again, odd enough to find faults.
+/// The names and values of one plan: few enough to recur, and unusual enough to reveal faults.
 pub(super) struct Vocabulary<'a> {
     pub(super) objects: &'a Objects,
     pub(super) areas: Areas,
@@ -67,7 +67,7 @@ impl<'a> Vocabulary<'a> {
         Vocabulary { objects, areas, names, trees: Vec::new() }
     }
 
-    /// The name of a ref, which may be there or not, and is mostly well formed.
+    /// Returns the name of a ref, which may or may not exist and is usually well formed.
     pub(super) fn name(&self, rng: &mut Rng) -> BString {
         let known = rng.pick(&self.names).clone();
         match rng.below(40) {
@@ -90,7 +90,7 @@ impl<'a> Vocabulary<'a> {
         }
     }
 
-    /// The id of an object, which may not be there.
+    /// Returns the id of an object, which may not exist.
     pub(super) fn id(&self, rng: &mut Rng) -> BString {
         match rng.below(20) {
             0..6 if self.areas.surroundings => rng.pick(&self.objects.odd).clone(),
@@ -102,7 +102,7 @@ impl<'a> Vocabulary<'a> {
         }
     }
 
-    /// What names an object, in some way.
+    /// Returns a revision that names an object in some way.
     pub(super) fn revision(&self, rng: &mut Rng) -> BString {
         let name = self.name(rng);
         let short = name.splitn_str(3, "/").last().unwrap_or_default();
@@ -129,7 +129,7 @@ impl<'a> Vocabulary<'a> {
         }
     }
 
-    /// What a reflog shall say.
+    /// Generates a reflog message.
     pub(super) fn message(&self, rng: &mut Rng) -> BString {
         if self.areas.long_messages && rng.one_in(6) {
             return "long ".repeat(200 + rng.below(2000)).into();
@@ -147,7 +147,7 @@ impl<'a> Vocabulary<'a> {
         (*rng.pick(&messages)).into()
     }
 
-    /// A pattern for names.
+    /// Generates a pattern for names.
     pub(super) fn pattern(&self, rng: &mut Rng) -> BString {
         let name = self.name(rng);
         match rng.below(12) {
@@ -183,7 +183,7 @@ impl<'a> Vocabulary<'a> {
     }
 }
 
-/// Adds some of these options, each of which has a word of its own.
+/// Returns some of these options, each of which is a single word. Each is chosen once in `chance` times.
 pub(super) fn flags(rng: &mut Rng, options: &[&str], chance: usize) -> Vec<BString> {
     options.iter().filter(|_| rng.one_in(chance)).map(|option| BString::from(*option)).collect()
 }

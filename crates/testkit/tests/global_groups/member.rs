@@ -1,6 +1,6 @@
-//! A member of a group: one change of one ref, by a thread of its own.
+//! A member of a group: one change of one ref, made by a thread of its own.
 
-/// The refs there are. `Child` is below `Folder`, so both cannot be there.
+/// The refs of the model. `Child` is below `Folder`, so both cannot exist at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Ref {
     Folder,
@@ -9,12 +9,12 @@ pub(crate) enum Ref {
 }
 
 impl Ref {
-    /// Whether one is the other, or they cannot stand beside each other.
+    /// Returns whether both are the same ref, or cannot exist at the same time.
     pub(crate) fn is_near(self, other: Ref) -> bool {
         (self == Ref::Other) == (other == Ref::Other)
     }
 
-    /// The one that cannot be there as well.
+    /// Returns the ref that cannot exist beside this one.
     pub(crate) fn rival(self) -> Option<Ref> {
         match self {
             Ref::Folder => Some(Ref::Child),
@@ -24,7 +24,7 @@ impl Ref {
     }
 }
 
-/// The ref is there afterwards, or it is not; before it was the other way.
+/// A change that creates or deletes a ref.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Change {
     pub(crate) name: Ref,
@@ -33,19 +33,19 @@ pub(crate) struct Change {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Stage {
-    /// In the queue.
+    /// It is in the queue.
     Waiting,
-    /// The leader has checked it. It writes its intent next.
+    /// The leader has checked it, and it writes its intent next.
     Checked,
-    /// It asks next.
+    /// It asks etcd next.
     Placed,
-    /// Its request is sent, and not answered.
+    /// Its request was sent, and there is no answer yet.
     Asked,
-    /// It has told the leader that it may be made.
+    /// It has told the leader that etcd agreed.
     Agreed,
-    /// Its thread does nothing any more, and has not said so.
+    /// Its thread hangs, and has not reported a result.
     Hangs,
-    /// Its caller was told something, or is gone.
+    /// Its caller has received a result, or no longer exists.
     Ended,
 }
 
@@ -54,11 +54,11 @@ pub(crate) enum Mark {
     Open,
     Done,
     Refused,
-    /// Closed before the request came.
+    /// The mark was closed before the request arrived.
     Void,
 }
 
-/// What a caller hears.
+/// The result that a caller receives.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Told {
     Success,
@@ -71,12 +71,12 @@ pub(crate) struct Member {
     pub(crate) change: Change,
     pub(crate) stage: Stage,
     pub(crate) has_intent: bool,
-    /// Whether its request is on its way.
+    /// Whether its request is in flight.
     pub(crate) is_sent: bool,
     pub(crate) mark: Mark,
-    /// Whether the leader still waits for its word.
+    /// Whether the leader is still waiting for its report.
     pub(crate) is_waited_for: bool,
-    /// Whether a disk has ever had its change.
+    /// Whether its change has ever been on the disk.
     pub(crate) is_made: bool,
     pub(crate) told: Option<Told>,
 }

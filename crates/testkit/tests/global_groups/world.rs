@@ -1,31 +1,31 @@
-//! A disk, etcd, and a process whose threads write in groups. Every order of events.
+//! The model: a disk, etcd, and a process whose threads write in groups. Every order of events is explored.
 
 use crate::Fault;
 use crate::member::{Change, Mark, Member, Ref, Stage, Told};
 use refdb_testkit::orders::{Explorable, every_order};
 use std::ops::AddAssign;
 
-/// How often each kind of trouble comes, at most.
+/// The maximum number of occurrences of each kind of trouble.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
-    /// An answer that gets lost.
+    /// Answers that are lost.
     pub(crate) lost: u8,
-    /// A mark that cannot be closed either.
+    /// Marks that cannot be closed after a lost answer.
     pub(crate) unknown: u8,
-    /// A thread that says nothing any more.
+    /// Threads that hang.
     pub(crate) hangs: u8,
-    /// A leader that goes on without a thread that is only slow.
+    /// Leaders that continue without a thread that is merely slow.
     pub(crate) leaders_bounds: u8,
     pub(crate) crashes: u8,
-    /// A ref that a node with another disk moves in etcd.
+    /// Refs that a node with another disk changes in etcd.
     pub(crate) foreign: u8,
 }
 
-/// What etcd has of a ref.
+/// The value of a ref in etcd.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum There {
     Known(bool),
-    /// Another node has moved it.
+    /// Another node has changed it.
     Foreign,
 }
 
@@ -36,25 +36,25 @@ pub(crate) struct World {
     members: [Member; 3],
     /// Whether a leader holds the lock.
     is_locked: bool,
-    /// Whether the table is in the list, and the leader has yet to tell of it.
+    /// Whether the table is listed and the leader has not reported that yet.
     is_listed: bool,
     is_dead: bool,
     budget: Budget,
 }
 
-/// How far it came.
+/// Statistics of the exploration.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Explored {
     pub(crate) states: usize,
     /// Tables with more than one member.
     pub(crate) together: usize,
-    /// Tables without some that the leader had checked.
+    /// Tables without some of the members that the leader had checked.
     pub(crate) partly: usize,
-    /// Etcd agreed to a member when the leader had gone on without it.
+    /// Members to which etcd agreed after the leader had continued without them.
     pub(crate) late_words: usize,
-    /// Agreed members that the disk got by their intents.
+    /// Agreed members whose changes reached the disk by way of their intents.
     pub(crate) finished: usize,
-    /// Members that met an open intent.
+    /// Members that were refused because of an open intent.
     pub(crate) barred: usize,
 }
 
@@ -71,21 +71,21 @@ impl AddAssign for Explored {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// A thread takes the lock, and checks all that wait.
+    /// A thread takes the lock, and checks all members that wait.
     Lead,
     Place(usize),
     Ask(usize),
-    /// Etcd evaluates the request. The answer arrives or not.
+    /// Etcd evaluates the request. The flag says whether the answer arrives.
     Serve(usize, bool),
-    /// No answer in time: the mark is closed.
+    /// There was no answer in time, so the mark is closed.
     Close(usize),
-    /// No answer to that either.
+    /// There was no answer to the closing of the mark either.
     GiveUp(usize),
     Hang(usize),
-    /// The leader goes on without those that have said nothing.
+    /// The leader continues without the members that have not reported.
     GoOn,
     IntentsGoFirst,
-    /// The table gets into the list, and the lock goes.
+    /// The table is listed, and the lock is released.
     List,
     IntentsGo,
     Foreign(Ref),
@@ -132,13 +132,13 @@ impl World {
                 events.push(Event::Serve(at, false));
             }
         }
-        // A live process settles no intent that its own thread is at.
+        // A live process does not recover an intent with which its own thread is still busy.
         if member.has_intent && !self.is_locked && !self.is_listed && member.stage == Stage::Ended {
             events.push(Event::Settle(at));
         }
     }
 
-    /// Checks all that wait against the disk. One that depends on another's change stays in the queue.
+    /// Checks all waiting members against the disk. A member that depends on the change of another stays in the queue.
     fn lead(&mut self, fault: Fault, explored: &mut Explored) {
         let mut disk = self.disk;
         let mut taken: Vec<Ref> = Vec::new();
@@ -196,7 +196,7 @@ impl World {
         }
     }
 
-    /// The member learns how its mark was closed.
+    /// Tells the member how its mark was closed.
     fn hear(&mut self, at: usize, fault: Fault, explored: &mut Explored) -> Result<(), String> {
         let member = &mut self.members[at];
         match member.mark {
@@ -267,7 +267,7 @@ impl World {
         Ok(())
     }
 
-    /// Closes the mark, then gives the disk what etcd has.
+    /// Recovers an intent: closes the mark, and then writes the value of etcd to the disk.
     fn settle(&mut self, at: usize, explored: &mut Explored) -> Result<(), String> {
         self.close(at);
         let Change { name, creates } = self.members[at].change;
@@ -282,7 +282,7 @@ impl World {
         self.make(at)
     }
 
-    /// What must be so when nothing happens any more.
+    /// Checks what must hold when no event can follow.
     fn at_the_end(&self) -> Result<(), String> {
         for member in &self.members {
             if !self.is_dead && matches!(member.stage, Stage::Waiting | Stage::Agreed) {
@@ -401,7 +401,7 @@ impl Explorable for World {
             }
             Event::Foreign(name) => {
                 self.budget.foreign -= 1;
-                // What a member has put there no other node has the object of yet.
+                // No other node has the object yet that a member has put there.
                 if self.etcd[name as usize] == There::Known(self.disk[name as usize]) {
                     self.etcd[name as usize] = There::Foreign;
                 }
@@ -426,7 +426,11 @@ impl Explorable for World {
     }
 }
 
-/// Goes through all that can happen. An error is the events that led to a broken promise, which comes last.
+/// Explores every order of events.
+///
+/// # Errors
+///
+/// The events that led to a broken promise, followed by that promise.
 pub(crate) fn explore(world: &World, fault: Fault) -> Result<Explored, Vec<String>> {
     let (states, seen) = every_order(world, fault)?;
     Ok(Explored { states, ..seen })

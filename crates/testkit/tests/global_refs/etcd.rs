@@ -1,17 +1,17 @@
-//! etcd as the protocol sees it: one value, one lock, a mark for each node. Each request is evaluated at one moment.
+//! etcd as the protocol sees it: one value, one lock, and a mark for each node. Each request is evaluated atomically.
 
 use crate::Fault;
 
-/// How a transaction ended, as its mark tells.
+/// The outcome of a transaction, as its mark records it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) enum Outcome {
     Done,
     Refused,
-    /// Its node closed the mark before it came: it never applies.
+    /// Its node closed the mark before it arrived, so it will never be applied.
     Void,
 }
 
-/// Names a transaction: of which start of which node, and its number there.
+/// Identifies a transaction by its node, the start of that node, and a number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct Id {
     pub(crate) node: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Id {
     pub(crate) number: u8,
 }
 
-/// The last transaction that is closed. The next one finds it open.
+/// The last transaction that was closed. The mark is open for the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Mark {
     pub(crate) start: u8,
@@ -27,11 +27,11 @@ pub(crate) struct Mark {
     pub(crate) outcome: Outcome,
 }
 
-/// The change a transaction makes.
+/// The change that a transaction makes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) enum Change {
     Lock,
-    /// `token` is the revision of the holder's lock; the value becomes the transaction's own id.
+    /// Sets the value to the id of the transaction. `token` is the revision of the lock of the holder.
     Put {
         expected: Option<Id>,
         token: Option<u8>,
@@ -41,15 +41,15 @@ pub(crate) enum Change {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) enum Request {
     Transaction(Id, Change),
-    /// Close the mark of this transaction, if it is still open.
+    /// Closes the mark of this transaction, if it is still open.
     Close(Id),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Answer {
-    /// A lock that was taken has a token.
+    /// The outcome, and the token of a lock that was taken.
     Outcome(Outcome, Option<u8>),
-    /// The mark belongs to a later transaction or start: nothing is said of this one.
+    /// The mark belongs to a later transaction or start, and says nothing about this one.
     NotTold,
 }
 
@@ -69,7 +69,7 @@ impl Etcd {
         Etcd { value: None, lock: None, locks: 0, marks: [fresh; 2] }
     }
 
-    /// The outcome of a transaction as its mark tells it.
+    /// Returns the outcome of a transaction as its mark records it.
     pub(crate) fn told(&self, id: Id) -> Answer {
         let mark = &self.marks[id.node];
         if (mark.start, mark.number) == (id.start, id.number) {
@@ -90,7 +90,7 @@ impl Etcd {
         }
     }
 
-    /// Evaluates a request. Tells its answer, and the promise that it broke.
+    /// Evaluates a request. Returns its answer, and the promise that it broke, if any.
     pub(crate) fn serve(&mut self, request: Request, fault: Fault) -> (Answer, Option<&'static str>) {
         match request {
             Request::Close(id) => {

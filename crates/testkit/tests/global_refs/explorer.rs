@@ -1,4 +1,4 @@
-//! Every order of events: steps of nodes, requests that come late or twice, answers that are lost, nodes that stop.
+//! Explores every order of events: steps of nodes, late and repeated requests, lost answers, and crashes.
 
 use crate::Fault;
 use crate::etcd::{Answer, Etcd, Id, Outcome, Request};
@@ -6,16 +6,16 @@ use crate::node::{Node, Report, Stage};
 use refdb_testkit::orders::{Explorable, every_order};
 use std::ops::AddAssign;
 
-/// How often each kind of trouble comes, at most.
+/// The maximum number of occurrences of each kind of trouble.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
-    /// An answer that gets lost.
+    /// Answers that are lost.
     pub(crate) lost: u8,
-    /// A request that is served twice: the client sent it again.
+    /// Requests that are served twice, because the client sent them again.
     pub(crate) twice: u8,
     pub(crate) timeouts: u8,
     pub(crate) crashes: u8,
-    /// A lease that runs out, which takes the lock from its holder.
+    /// Leases that expire, which takes the lock from its holder.
     pub(crate) leases: u8,
 }
 
@@ -23,14 +23,14 @@ pub(crate) struct Budget {
 pub(crate) struct World {
     etcd: Etcd,
     nodes: [Node; 2],
-    /// On their way. One that never comes is the same as one that is lost.
+    /// Requests in flight. One that never arrives is the same as one that is lost.
     sent: Vec<Request>,
     applied: Ids,
     failed: Ids,
     budget: Budget,
 }
 
-/// A set of transactions, a bit each.
+/// A set of transactions, with a bit for each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Ids(u32);
 
@@ -44,7 +44,7 @@ impl Ids {
         self.0 & Self::bit(id) != 0
     }
 
-    /// Whether it was not in yet.
+    /// Adds a transaction. Returns whether it was not in the set before.
     fn insert(&mut self, id: Id) -> bool {
         let new = !self.contains(id);
         self.0 |= Self::bit(id);
@@ -52,19 +52,19 @@ impl Ids {
     }
 }
 
-/// How far it came.
+/// Statistics of the exploration.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Explored {
     pub(crate) states: usize,
     pub(crate) successes: usize,
     pub(crate) refusals: usize,
-    /// Puts that only the lock's revision refused.
+    /// Puts that were refused only because of the revision of the lock.
     pub(crate) fenced: usize,
-    /// Transactions of which only their mark told that they were done.
+    /// Transactions whose success was known only from their marks.
     pub(crate) told_by_the_mark: usize,
-    /// Marks that were closed before their transaction came.
+    /// Marks that were closed before their transactions arrived.
     pub(crate) closed_in_time: usize,
-    /// Transactions that came after their mark was closed.
+    /// Transactions that arrived after their marks were closed.
     pub(crate) late_requests: usize,
 }
 
@@ -83,7 +83,7 @@ impl AddAssign for Explored {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     Act(usize),
-    /// A request is served; the answer arrives or not, and the request may come a second time.
+    /// A request is served. The flags say whether the answer arrives, and whether the request arrives a second time.
     Serve {
         request: Request,
         answered: bool,
@@ -101,7 +101,7 @@ impl World {
         World { etcd: Etcd::new(), nodes, sent: Vec::new(), applied: Ids::default(), failed: Ids::default(), budget }
     }
 
-    /// Puts a request on its way. In which order makes no difference.
+    /// Adds a request to those in flight, whose order makes no difference.
     fn send(&mut self, request: Option<Request>) {
         if let Some(request) = request
             && let Err(at) = self.sent.binary_search(&request)
@@ -253,7 +253,11 @@ impl Explorable for World {
     }
 }
 
-/// Goes through all that can happen. An error is the events that led to a broken promise, which comes last.
+/// Explores every order of events.
+///
+/// # Errors
+///
+/// The events that led to a broken promise, followed by that promise.
 pub(crate) fn explore(world: World, fault: Fault) -> Result<Explored, Vec<String>> {
     let (states, seen) = every_order(&world, fault)?;
     Ok(Explored { states, ..seen })

@@ -1,17 +1,17 @@
-//! A node: takes the lock or not, reads the value, puts its own, and finds out what became of it.
+//! A node: takes the lock if it uses one, reads the value, puts its own value, and finds out what became of the put.
 
 use crate::Fault;
 use crate::etcd::{Answer, Change, Etcd, Id, Outcome, Request};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Stage {
-    /// About to do the next thing.
+    /// The node takes its next step.
     Ready,
-    /// Has read this, and will put its own next.
+    /// The node has read this value, and puts its own next.
     HasRead(Option<Id>),
-    /// Waits for an answer to this transaction.
+    /// The node waits for the answer to this transaction.
     Sent(Id, Change),
-    /// Waits for an answer to the closing of its mark.
+    /// The node waits for the answer to the closing of its mark.
     Closing(Id, Change),
     Crashed,
     Ended,
@@ -28,7 +28,7 @@ pub(crate) struct Node {
     pub(crate) stage: Stage,
 }
 
-/// What a node tells its caller.
+/// The result that a node reports to its caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Report {
     Success(Id),
@@ -40,7 +40,7 @@ impl Node {
         Node { index, start: 0, number: 0, locks, puts, token: None, stage: Stage::Ready }
     }
 
-    /// Its next step, if that needs no answer: a request to send, or a read.
+    /// Takes the next step, if that does not depend on an answer: reads, or returns a request to send.
     pub(crate) fn act(&mut self, etcd: &Etcd) -> Option<Request> {
         match self.stage {
             Stage::Ready if self.puts == 0 => {
@@ -68,7 +68,7 @@ impl Node {
         Request::Transaction(id, change)
     }
 
-    /// Whether an answer to this request is waited for.
+    /// Returns whether the node waits for the answer to this request.
     pub(crate) fn waits_for(&self, request: Request) -> bool {
         match self.stage {
             Stage::Sent(id, change) => request == Request::Transaction(id, change),
@@ -77,7 +77,7 @@ impl Node {
         }
     }
 
-    /// No answer came in time.
+    /// Handles a timeout: no answer came in time.
     pub(crate) fn time_out(&mut self, etcd: &Etcd, fault: Fault) -> (Option<Request>, Option<Report>) {
         let (Stage::Sent(id, change) | Stage::Closing(id, change)) = self.stage else {
             unreachable!("waits for nothing")
@@ -108,7 +108,7 @@ impl Node {
         match (change, outcome) {
             (Change::Lock, Outcome::Done) => {
                 self.token = token;
-                // The lease may have run out before the answer came: then there is no lock to hold.
+                // If the lease expired before the answer arrived, there is no lock to hold.
                 if token.is_none() {
                     self.puts = 0;
                 }
@@ -125,7 +125,7 @@ impl Node {
         }
     }
 
-    /// Starts again after a crash: claims its mark, so that nothing of before can apply any more.
+    /// Restarts after a crash, and claims its mark, so that nothing from before the crash can be applied any more.
     pub(crate) fn start_again(&mut self, etcd: &mut Etcd, fault: Fault) {
         assert_eq!(self.stage, Stage::Crashed);
         let mark = &mut etcd.marks[self.index];
@@ -136,7 +136,7 @@ impl Node {
         (self.number, self.token, self.locks, self.stage) = (0, None, false, Stage::Ended);
     }
 
-    /// Whether a transaction is of a process that another one followed.
+    /// Returns whether a transaction belongs to a process that has been replaced.
     pub(crate) fn is_followed(&self, id: Id) -> bool {
         id.start < self.start
     }

@@ -1,15 +1,15 @@
-//! etcd as staged batches see it: two refs. For each batch there is a mark, a deciding key and the list of its parts.
+//! etcd as staged batches see it: two refs and, for each batch, a mark, a deciding key and a list of its parts.
 
 use crate::Fault;
 
-/// A value names who put it; 0 was there before all.
+/// A value, which is the number of the node that put it plus one. 0 is the initial value.
 pub(crate) type Value = u8;
 
-/// What a ref's key has.
+/// The value of the key of a ref.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Cell {
     Value(Value),
-    /// Beside the new value that a batch is going to give it, the one that it has.
+    /// The stage of a batch: the old value of the ref, and the new value that the batch gives it.
     Staged {
         batch: usize,
         old: Value,
@@ -17,7 +17,7 @@ pub(crate) enum Cell {
     },
 }
 
-/// The key that decides a batch.
+/// The state of the key that decides a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Decider {
     Absent,
@@ -26,7 +26,7 @@ pub(crate) enum Decider {
     Void,
 }
 
-/// How the last decision ended that the mark is closed for.
+/// The outcome of the last decision for which the mark was closed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) enum Outcome {
     Done,
@@ -34,14 +34,14 @@ pub(crate) enum Outcome {
     Void,
 }
 
-/// The decisions of a batch up to this number are closed.
+/// A mark, which closes the decisions of a batch up to `number`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Mark {
     pub(crate) number: u8,
     pub(crate) outcome: Outcome,
 }
 
-/// What a stage compares its ref with.
+/// The state with which a stage compares its ref.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) enum Base {
     Value(Value),
@@ -59,14 +59,14 @@ pub(crate) enum Request {
     Decide {
         batch: usize,
         number: u8,
-        /// Which creation of the deciding key the stages belong to.
+        /// The token of the deciding key to which the stages belong.
         token: u8,
     },
     CloseMark {
         batch: usize,
         number: u8,
     },
-    /// Closes both the mark and the deciding key, of a batch that was never decided.
+    /// Closes both the mark and the deciding key of a batch that was never decided.
     Withdraw {
         batch: usize,
         number: u8,
@@ -89,10 +89,10 @@ pub(crate) enum Request {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Answer {
     Applied,
-    /// The first part has applied, and made the deciding key for this time.
+    /// The first part was applied, and created the deciding key with this token.
     Begun(u8),
     Refused,
-    /// The mark is closed so.
+    /// The mark is closed with this outcome.
     Closed(Outcome),
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct Etcd {
     pub(crate) cells: [Cell; 2],
     pub(crate) revisions: [u8; 2],
     pub(crate) deciders: [Decider; 2],
-    /// How often each deciding key was created.
+    /// The number of times that each deciding key was created, which is its current token.
     pub(crate) tokens: [u8; 2],
     pub(crate) parts: [[bool; 2]; 2],
     pub(crate) marks: [Mark; 2],
@@ -119,7 +119,7 @@ impl Etcd {
         }
     }
 
-    /// What a reader takes a ref for; `None` for a stage whose deciding key is gone.
+    /// Returns the value of a ref as readers see it; `None` for a stage whose deciding key does not exist.
     pub(crate) fn effective(&self, at: usize) -> Option<Value> {
         match self.cells[at] {
             Cell::Value(value) => Some(value),
@@ -131,7 +131,7 @@ impl Etcd {
         }
     }
 
-    /// Whether a ref has a stage of a batch that is not decided.
+    /// Returns the undecided batch of which a ref has a stage, if any.
     pub(crate) fn open_stage(&self, at: usize) -> Option<usize> {
         match self.cells[at] {
             Cell::Staged { batch, .. } if self.deciders[batch] == Decider::Open => Some(batch),
@@ -148,7 +148,7 @@ impl Etcd {
         self.marks[batch].number + 1 == number
     }
 
-    /// Evaluates a request at one moment.
+    /// Evaluates a request atomically.
     pub(crate) fn serve(&mut self, request: Request, fault: Fault) -> Answer {
         match request {
             Request::Stage { batch, at, base, old } => self.stage(batch, at, base, old, fault),
@@ -233,7 +233,7 @@ impl Etcd {
     }
 }
 
-/// What a node's batch or put gives its refs.
+/// Returns the value that the batch or the put of a node gives its refs.
 pub(crate) fn value_of(node: usize) -> Value {
     u8::try_from(node).expect("two nodes") + 1
 }

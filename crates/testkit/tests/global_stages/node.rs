@@ -1,9 +1,9 @@
-//! A node: stages its batch a part at a time, decides it, and finds out what became of it. Or it puts one ref.
+//! A node: either stages its batch part by part, decides it, and finds out what became of it, or puts single refs.
 
 use crate::Fault;
 use crate::etcd::{Answer, Base, Cell, Decider, Etcd, Outcome, Request, Value};
 
-/// What a node does.
+/// The kind of work of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Kind {
     /// Changes both refs at once.
@@ -14,19 +14,19 @@ pub(crate) enum Kind {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Stage {
-    /// Has yet to see which values it is about to replace.
+    /// The node reads next which values it replaces.
     Ready,
-    /// About to stage this part as it guesses that etcd has it.
+    /// The node stages this part next, on top of the value that it expects in etcd.
     Guessing(usize),
-    /// About to look why this part was not staged.
+    /// The node finds out next why this part was not staged.
     Looking(usize),
     Deciding,
-    /// Waits for an answer.
+    /// The node waits for the answer to this request.
     Waits(Request),
-    /// No answer came to anything: the intent stays.
+    /// No request was answered, so the intent is kept.
     Unknown,
     Crashed,
-    /// A put of this ref is next, on top of this revision and value.
+    /// The node puts this ref next, on top of this revision and value.
     Putting(usize, u8, Value),
     Ended,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Node {
     token: u8,
 }
 
-/// What a node tells its caller.
+/// The result that a node reports to its caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Report {
     Success,
@@ -57,7 +57,7 @@ impl Node {
         matches!(self.stage, Stage::Ready | Stage::Guessing(_) | Stage::Looking(_) | Stage::Deciding)
     }
 
-    /// Its next step, if that needs no answer. To read is one moment.
+    /// Takes the next step, if that does not depend on an answer. A read is atomic.
     pub(crate) fn act(&mut self, etcd: &Etcd, fault: Fault) -> (Option<Request>, Option<Report>) {
         match self.stage {
             Stage::Ready => {
@@ -79,7 +79,7 @@ impl Node {
         }
     }
 
-    /// Whether it may put: on top of a value, or of a stage that is decided.
+    /// Returns the stage of a node that may put, on top of a value or of a decided stage.
     fn putting(&self, at: usize, etcd: &Etcd, fault: Fault) -> Stage {
         match etcd.effective(at) {
             Some(_) if etcd.open_stage(at).is_some() && fault != Fault::PutOverStage => Stage::Ready,
@@ -88,7 +88,7 @@ impl Node {
         }
     }
 
-    /// What follows a put that has applied, or was refused.
+    /// Continues after a put that was applied or refused.
     pub(crate) fn has_put(&mut self, at: usize, etcd: &Etcd, fault: Fault) {
         self.stage = if at == 1 { self.putting(0, etcd, fault) } else { Stage::Ended };
         if self.stage == Stage::Ready {
@@ -116,7 +116,7 @@ impl Node {
             return self.give_up();
         }
         if etcd.open_stage(at).is_some() && fault != Fault::StageOverStage {
-            // It waits. Not for ever: it may give up at any time.
+            // The node waits, but may give up at any time.
             return (None, None);
         }
         if etcd.effective(at) != Some(self.expected[at]) {
@@ -129,14 +129,14 @@ impl Node {
         if at == 0 { Stage::Guessing(1) } else { Stage::Deciding }
     }
 
-    /// Ends a batch that is not decided, and never will be. Whether this request arrives makes no difference to its
-    /// caller.
+    /// Ends a batch that is not decided and never will be. Its caller gets the same result whether or not this request
+    /// arrives.
     pub(crate) fn give_up(&mut self) -> (Option<Request>, Option<Report>) {
         self.stage = Stage::Ended;
         (Some(Request::Withdraw { batch: self.index, number: self.number }), Some(Report::Failure))
     }
 
-    /// No answer came in time.
+    /// Handles a timeout: no answer came in time.
     pub(crate) fn time_out(&mut self, etcd: &Etcd, fault: Fault) -> (Option<Request>, Option<Report>) {
         match self.stage {
             Stage::Waits(Request::Stage { at, .. }) => {
@@ -183,7 +183,7 @@ impl Node {
                 (None, Some(Report::Success))
             }
             (_, Answer::Closed(Outcome::Refused)) => {
-                // Another one has closed the deciding key.
+                // Another node has closed the deciding key.
                 self.stage = Stage::Ended;
                 (None, Some(Report::Failure))
             }
@@ -200,7 +200,8 @@ impl Node {
         }
     }
 
-    /// Settles the intent that was left: closes the mark and the deciding key, then the values say.
+    /// Recovers the intent that was left: closes the mark and the deciding key, after which the values determine the
+    /// outcome.
     pub(crate) fn settle(&mut self, etcd: &mut Etcd, fault: Fault) -> Report {
         let batch = self.index;
         if fault != Fault::DroppedWhileOpen {

@@ -1,4 +1,4 @@
-//! Every order of events: steps of nodes and cleaners, requests that come late or twice, answers that are lost.
+//! Explores every order of events: steps of nodes and cleaners, late and repeated requests, and lost answers.
 
 use crate::Fault;
 use crate::etcd::{Answer, Cell, Decider, Etcd, Request, Value, value_of};
@@ -6,15 +6,15 @@ use crate::node::{Kind, Node, Report, Stage};
 use refdb_testkit::orders::{Explorable, every_order};
 use std::ops::AddAssign;
 
-/// How often each kind of trouble comes, at most.
+/// The maximum number of occurrences of each kind of trouble.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
-    /// A request that is served twice.
+    /// Requests that are served twice.
     pub(crate) twice: u8,
-    /// Answers that are not there in time. One that comes late, or never, makes no difference then.
+    /// Answers that do not arrive in time. Whether they arrive later makes no difference.
     pub(crate) timeouts: u8,
     pub(crate) crashes: u8,
-    /// Batches that somebody else closes, since he takes their node for dead.
+    /// Batches that another process closes, because it believes that their node is dead.
     pub(crate) voids: u8,
     /// Requests of cleaners.
     pub(crate) clears: u8,
@@ -24,25 +24,25 @@ pub(crate) struct Budget {
 pub(crate) struct World {
     etcd: Etcd,
     nodes: [Node; 2],
-    /// On their way. One that never comes is the same as one that is lost.
+    /// Requests in flight. One that never arrives is the same as one that is lost.
     sent: Vec<Request>,
-    /// What the refs are, by what has applied.
+    /// The values of the refs according to what was applied.
     truth: [Value; 2],
     applied: [bool; 2],
     failed: [bool; 2],
     budget: Budget,
 }
 
-/// How far it came.
+/// Statistics of the exploration.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Explored {
     pub(crate) states: usize,
     pub(crate) decided: usize,
-    /// Decisions that came when another one had closed the deciding key.
+    /// Decisions that arrived after another node had closed the deciding key.
     pub(crate) voided: usize,
-    /// Stages on top of one that was decided and not cleared.
+    /// Stages that were put on top of a stage that was decided but not cleared.
     pub(crate) staged_over: usize,
-    /// Batches of which only their intent told, once settled, that they were done.
+    /// Batches whose success was known only from their recovered intents.
     pub(crate) settled: usize,
     /// Deciding keys that were removed.
     pub(crate) removed: usize,
@@ -67,9 +67,9 @@ pub(crate) enum Event {
     TimeOut(usize),
     Crash(usize),
     Settle(usize),
-    /// Somebody sends this, who clears up.
+    /// A cleaner sends this request.
     ClearUp(Request),
-    /// The request may come a second time.
+    /// A request is served. The flag says whether it arrives a second time.
     Serve {
         request: Request,
         again: bool,
@@ -89,7 +89,7 @@ impl World {
         }
     }
 
-    /// Puts a request on its way. In which order makes no difference.
+    /// Adds a request to those in flight, whose order makes no difference.
     fn send(&mut self, request: Option<Request>) {
         if let Some(request) = request
             && let Err(at) = self.sent.binary_search(&request)
@@ -98,7 +98,7 @@ impl World {
         }
     }
 
-    /// What anyone may do about a batch, by what he reads at this moment.
+    /// Adds what any process may do about a batch, given what it reads at this moment.
     fn clear_up(&self, fault: Fault, events: &mut Vec<Event>) {
         for batch in 0..2 {
             let decider = self.etcd.deciders[batch];
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// What readers see is what has applied.
+    /// Checks that readers see exactly what was applied.
     fn check(&self) -> Result<(), String> {
         for at in 0..2 {
             match self.etcd.effective(at) {
@@ -147,7 +147,8 @@ impl World {
         Ok(())
     }
 
-    /// An update of one ref, which compares the revision that it has read. Its lost answers are another model's.
+    /// Applies an update of one ref, which compares the revision that the node has read. Lost answers to such updates
+    /// are covered by another model.
     fn put(&mut self, node: usize, fault: Fault) -> Result<(), String> {
         let Stage::Putting(at, revision, value) = self.nodes[node].stage else { unreachable!("puts nothing") };
         if self.etcd.revisions[at] == revision {
@@ -299,7 +300,7 @@ impl Explorable for World {
                         explored.settled += 1;
                         self.told(at, (None, Some(report)))
                     }
-                    // It may have applied, and both refs have moved on.
+                    // The batch may have been applied, and both refs may have changed since.
                     Report::Failure if self.applied[at] => Ok(()),
                     Report::Failure => self.told(at, (None, Some(report))),
                 }
@@ -318,7 +319,11 @@ impl Explorable for World {
     }
 }
 
-/// Goes through all that can happen. An error is the events that led to a broken promise, which comes last.
+/// Explores every order of events.
+///
+/// # Errors
+///
+/// The events that led to a broken promise, followed by that promise.
 pub(crate) fn explore(world: World, fault: Fault) -> Result<Explored, Vec<String>> {
     let (states, seen) = every_order(&world, fault)?;
     Ok(Explored { states, ..seen })

@@ -7,14 +7,15 @@ use refdb::{
 use refdb_types::{HashKind, ObjectId};
 use std::{collections::HashMap, path::PathBuf};
 
-/// More than this are left to git, which walks many objects in less memory.
+/// Maximum number of objects that are checked here. Larger pushes are left to git, which walks many objects in less
+/// memory.
 const OBJECTS_MAX: usize = 50_000;
 
-/// Commits, trees and tags behind more deltas are left to git. Each is read from the start of its chain, so that the
-/// cost of a chain without a bound would grow with the square of its length.
+/// Maximum length of the delta chain of a commit, tree or tag; longer chains are left to git. Each object is read from
+/// the start of its chain, so the cost of an unbounded chain would grow with the square of its length.
 const DELTAS_MAX: u32 = 100;
 
-/// The objects of a quarantine. Git has just computed their ids from their content.
+/// The objects of a quarantine. Their ids are trusted, because git has just computed them from the contents.
 #[derive(Debug)]
 pub(super) struct Incoming {
     objects: Objects,
@@ -22,8 +23,9 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// The content of the folder. `None` if the walk is to be git's: there are too many objects, one that must be read
-    /// takes more than `read_max_bytes` of memory or is behind too many deltas, or one cannot be read.
+    /// Reads which objects are in the folder. Returns `None` if git has to do the walk: there are too many objects,
+    /// one that must be read takes more than `read_max_bytes` of memory or has too long a delta chain, or one cannot
+    /// be read.
     pub(super) fn of(folder: PathBuf, hash: HashKind, read_max_bytes: u64) -> Option<Self> {
         let objects = Objects::in_dir(folder.clone(), hash);
         let ids = objects.ids().ok().filter(|ids| ids.len() <= OBJECTS_MAX)?;
@@ -43,7 +45,7 @@ impl Incoming {
         Some(Incoming { objects, kinds })
     }
 
-    /// A push without objects.
+    /// Returns the empty set, for a push without objects.
     pub(super) fn nothing(hash: HashKind) -> Self {
         Incoming { objects: Objects::in_dir(PathBuf::new(), hash), kinds: HashMap::new() }
     }
@@ -52,13 +54,13 @@ impl Incoming {
         self.kinds.contains_key(id)
     }
 
-    /// What an object is. `None` if it did not come.
+    /// Returns the kind of an object; `None` if the push did not contain it.
     pub(super) fn kind(&self, id: &ObjectId) -> Option<ObjectKind> {
         self.kinds.get(id).copied()
     }
 
-    /// Shows all that an object names, and returns what it is. `None` if it did not come, or is no good. A blob names
-    /// nothing and is not read.
+    /// Passes every link of an object to `found`, and returns the kind of the object. Returns `None` if the push did
+    /// not contain the object, or if it is malformed. A blob has no links and is not read.
     pub(super) fn links(&self, id: &ObjectId, found: &mut dyn FnMut(Link<'_>)) -> Option<ObjectKind> {
         let kind = self.kind(id)?;
         if kind == ObjectKind::Blob {

@@ -1,4 +1,5 @@
-//! Which objects refs hold, as the server reads them now. What a client says of refs proves nothing.
+//! Finds the objects to which refs point, as the server reads the refs now, because claims of the client about refs
+//! prove nothing.
 
 use crate::{serve::session::Session, wire::Commands};
 use bstr::BStr;
@@ -6,14 +7,15 @@ use refdb::{RefFormat, Snapshot, Target, TargetView};
 use refdb_types::ObjectId;
 use std::{collections::HashSet, ops::ControlFlow};
 
-/// How many refs that the push changes are read one by one, and near how many tips git walks first.
+/// Maximum number of changed refs that are read individually, and of tips near which git walks first.
 pub(super) const NEAR_MAX: usize = 64;
 
-/// For how many ids a reftable's index of objects is searched. For more, all refs are read once; packed-refs has no index.
+/// Maximum number of ids that are looked up in the object index of a reftable. For more ids, and with packed-refs,
+/// which has no such index, all refs are read once.
 const SEARCHED_MAX: usize = 16;
 
 impl Session<'_, '_> {
-    /// Leaves in `wanted` only what no ref holds.
+    /// Removes from `wanted` the objects to which refs point.
     pub(super) fn remove_held(&self, snapshot: &dyn Snapshot, wanted: &mut HashSet<ObjectId>) -> refdb::Result<()> {
         let has_index = self.store.repository().ref_format() == RefFormat::Reftable;
         if has_index && wanted.len() <= SEARCHED_MAX {
@@ -23,7 +25,7 @@ impl Session<'_, '_> {
         }
     }
 
-    /// What the refs that the push changes hold now, and where HEAD leads.
+    /// Returns the current values of the refs that the push changes, and that of HEAD.
     pub(super) fn near_tips(&self, snapshot: &dyn Snapshot) -> refdb::Result<HashSet<ObjectId>> {
         let mut tips = HashSet::new();
         let commands: &Commands = &self.request.commands;
@@ -67,7 +69,7 @@ fn remove_held_by_any(snapshot: &dyn Snapshot, wanted: &mut HashSet<ObjectId>) -
         });
         match walked {
             Ok(_) => return Ok(()),
-            // It holds nothing.
+            // A broken ref points to nothing.
             Err(refdb::Error::BrokenRef(_)) => {}
             Err(error) => return Err(error),
         }

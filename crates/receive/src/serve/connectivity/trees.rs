@@ -1,4 +1,5 @@
-//! The trees of a push. The objects they name came with it, or are in the tree of a commit at its boundary.
+//! Checks the trees of a push: every object that they name must have come with the push, or be in the tree of a commit
+//! at its boundary.
 
 use super::incoming::Incoming;
 use refdb::{
@@ -11,10 +12,12 @@ use std::{
     rc::Rc,
 };
 
-/// How many of the boundary's trees are read for what stands elsewhere in them. Git is asked where that is not enough.
+/// Maximum number of trees of the boundary that are searched for objects that have moved. If that is not enough, git
+/// is asked.
 const SEARCHED_MAX: usize = 2_000;
 
-/// How many commits of the boundary are compared with, tree by tree. The others' trees are searched.
+/// Maximum number of commits of the boundary whose trees are compared tree by tree. The trees of further commits are
+/// only searched.
 const COMPARED_MAX: usize = 16;
 
 /// A tree of the boundary.
@@ -24,34 +27,35 @@ struct Old {
     folders: HashMap<Vec<u8>, ObjectId>,
 }
 
-/// The trees of a push beside those of its boundary.
+/// The trees of a push, and those of its boundary.
 pub(super) struct Trees<'a> {
     incoming: &'a Incoming,
-    /// The server's objects.
+    /// The objects of the server.
     objects: &'a Objects,
-    /// The trees of the boundary's commits.
+    /// The trees of the commits at the boundary.
     boundary: Vec<ObjectId>,
     old: HashMap<ObjectId, Option<Rc<Old>>>,
-    /// What was met, and what it was taken for.
+    /// The objects that were found, and the kind that each was assumed to have.
     seen: HashMap<ObjectId, ObjectKind>,
-    /// Entries neither among the pushed objects nor at their place in the boundary.
+    /// Entries that are neither among the pushed objects nor at the same path in the boundary.
     open: HashMap<ObjectId, ObjectKind>,
-    /// The pushed trees that were met, each with the pushed trees that it names.
+    /// The pushed trees that were found, each with the pushed trees that it names.
     nested: HashMap<ObjectId, Vec<ObjectId>>,
     bounds: Bounds,
 }
 
-/// What the walk does not go beyond; git is asked then.
+/// The limits of the walk, beyond which git is asked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// How deep a tree may be below another, `core.maxTreeDepth`.
+    /// Maximum depth of a tree below another: `core.maxTreeDepth`.
     pub(super) depth: i32,
-    /// How large a tree of the boundary may be for its content to be read.
+    /// Maximum size in bytes of a tree of the boundary that is read.
     pub(super) read_bytes: u64,
 }
 
 impl<'a> Trees<'a> {
-    /// With what the walk through the history has `met`, but trees: no tree may take that for something else.
+    /// Creates the check. `met` has the objects other than trees that the walk through the history found, which no
+    /// tree may name as another kind.
     pub(super) fn new(
         incoming: &'a Incoming,
         objects: &'a Objects,
@@ -63,7 +67,8 @@ impl<'a> Trees<'a> {
         Trees { incoming, objects, boundary, old, seen: met, open, nested, bounds }
     }
 
-    /// Whether everything below these trees, and each of these blobs, came or is in a tree of the boundary.
+    /// Returns whether everything below these trees, and each of these blobs, came with the push or is in a tree of
+    /// the boundary.
     pub(super) fn are_whole(mut self, roots: &[ObjectId], blobs: &[ObjectId]) -> bool {
         self.open.extend(blobs.iter().map(|id| (*id, ObjectKind::Blob)));
         let beside: Vec<_> = self.boundary.iter().take(COMPARED_MAX).copied().collect();
@@ -73,7 +78,7 @@ impl<'a> Trees<'a> {
         is_good && is_within(depth(&self.nested)) && self.search()
     }
 
-    /// Compares a tree with those that stand at its place in the boundary. `None`: something is no good.
+    /// Compares a tree with those at the same path in the boundary. Returns `None` if something is malformed.
     fn compare(&mut self, root: ObjectId, beside: &[ObjectId], of_boundary: &HashSet<ObjectId>) -> Option<()> {
         if !self.meet(root, ObjectKind::Tree)? {
             return Some(());
@@ -115,7 +120,8 @@ impl<'a> Trees<'a> {
         Some(())
     }
 
-    /// Whether an object is met for the first time. `None`: it was taken for something else before.
+    /// Records an object. Returns whether it is found for the first time, or `None` if it was found as another kind
+    /// before.
     fn meet(&mut self, id: ObjectId, kind: ObjectKind) -> Option<bool> {
         match self.seen.insert(id, kind) {
             None => Some(true),
@@ -123,7 +129,7 @@ impl<'a> Trees<'a> {
         }
     }
 
-    /// A tree of the server's; `None` if it has no such tree, or a broken one.
+    /// Returns a tree of the server; `None` if it does not exist or is corrupt.
     fn old(&mut self, id: &ObjectId) -> Option<Rc<Old>> {
         if let Some(known) = self.old.get(id) {
             return known.clone();
@@ -150,7 +156,8 @@ impl<'a> Trees<'a> {
         (kind == ObjectKind::Tree).then_some(old)
     }
 
-    /// Looks for open entries anywhere in the boundary's trees: a file that has moved, for instance.
+    /// Searches all trees of the boundary for open entries, for example a file that was moved. Returns whether all
+    /// were found.
     fn search(mut self) -> bool {
         let mut to_do = self.boundary.clone();
         let mut searched = HashSet::new();
@@ -174,13 +181,13 @@ impl<'a> Trees<'a> {
     }
 }
 
-/// How far the deepest tree is below one that no other names, on the longest way to it.
+/// Returns the depth of the deepest tree, along the longest path from a tree that no other names.
 fn depth(nested: &HashMap<ObjectId, Vec<ObjectId>>) -> usize {
     let mut above: HashMap<ObjectId, usize> = HashMap::new();
     nested.values().flatten().for_each(|tree| *above.entry(*tree).or_default() += 1);
     let mut level: Vec<_> = nested.keys().filter(|tree| !above.contains_key(*tree)).copied().collect();
     let mut depth = 0;
-    // A tree is at the level after the last of those that name it.
+    // A tree is one level below the deepest of the trees that name it.
     loop {
         let mut below = Vec::new();
         for tree in level.iter().filter_map(|tree| nested.get(tree)).flatten() {

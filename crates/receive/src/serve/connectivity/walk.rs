@@ -1,24 +1,24 @@
-//! The history of a push. It goes from the new ids over every commit and tag that came, to those that did not come.
+//! Walks the history of a push, from the new ids over every commit and tag that came, to those that did not.
 
 use super::incoming::Incoming;
 use refdb::objects::ObjectKind;
 use refdb_types::ObjectId;
 use std::collections::{HashMap, HashSet};
 
-/// Where the walk ended.
+/// The result of the walk.
 #[derive(Debug, Default)]
 pub(super) struct Reached {
-    /// Commits and tags that did not come, and what they must be, where one says so.
+    /// Commits and tags that did not come, with the kind that each must have, where that is known.
     pub(super) edges: HashMap<ObjectId, Option<ObjectKind>>,
-    /// The trees of the commits that came, and those that a new id or a tag leads to. They came, or not.
+    /// The trees of the commits that came, and those to which a new id or a tag points, whether or not they came.
     pub(super) roots: Vec<ObjectId>,
-    /// Blobs that did not come, though a tag that came leads to them.
+    /// Blobs that did not come although a tag that came points to them.
     pub(super) blobs: Vec<ObjectId>,
-    /// What was met but trees, and what it is, or was taken for.
+    /// All objects other than trees that were found, with their known or assumed kinds.
     pub(super) met: HashMap<ObjectId, ObjectKind>,
 }
 
-/// Walks. `None`: something is not as it should be, and git is to say what.
+/// Walks from the new ids. Returns `None` if something is malformed, so that git must be asked.
 pub(super) fn history(incoming: &Incoming, new: &HashSet<ObjectId>) -> Option<Reached> {
     let mut walk = Walk { incoming, reached: Reached::default(), seen: HashMap::new(), to_do: Vec::new() };
     walk.to_do.extend(new.iter().map(|id| (*id, None)));
@@ -26,7 +26,8 @@ pub(super) fn history(incoming: &Incoming, new: &HashSet<ObjectId>) -> Option<Re
         if incoming.has(&id) { walk.came(id, expected)? } else { walk.did_not_come(id, expected)? }
     }
     let Walk { mut reached, seen, .. } = walk;
-    // Of a new id that did not come nobody has said what it is. It is no file or folder, or the boundary will refuse it.
+    // A new id whose object did not come counts as a commit, because its kind is unknown. If it is a tree or blob, the
+    // boundary will refuse it.
     let edges = reached.edges.iter().map(|(id, kind)| (*id, kind.unwrap_or(ObjectKind::Commit)));
     let blobs = reached.blobs.iter().map(|id| (*id, ObjectKind::Blob));
     let came = seen.into_iter().filter(|(_, kind)| *kind != ObjectKind::Tree);
@@ -37,7 +38,7 @@ pub(super) fn history(incoming: &Incoming, new: &HashSet<ObjectId>) -> Option<Re
 struct Walk<'i> {
     incoming: &'i Incoming,
     reached: Reached,
-    /// What came and was met, with its kind.
+    /// The objects that came and were found, with their kinds.
     seen: HashMap<ObjectId, ObjectKind>,
     to_do: Vec<(ObjectId, Option<ObjectKind>)>,
 }

@@ -4,42 +4,45 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 
 /**
- * Decides, between prepare and commit, whether a batch happens: it speaks for a global ref database. The refs are
- * locked while it is asked. An object is for one batch and one thread, and throws nothing.
+ * Decides between prepare and commit whether a batch is committed, on behalf of a global ref database. The refs are
+ * locked while the arbiter is asked. Each object is for one batch and one thread. Its methods must not throw.
  */
 public abstract class Arbiter {
-  /** What it says of a batch. */
+  /** The decision about a batch. */
   public sealed interface Verdict {
     /** The global ref database has the new values, or does not store these refs. */
     record Agreed() implements Verdict {}
 
-    /** Nothing is changed there, and never will be by this batch. */
+    /** The global ref database has changed nothing, and never will because of this batch. */
     record Refused() implements Verdict {}
 
-    /** Nobody knows. */
+    /** It is not known whether the global ref database has the new values. */
     record Unknown() implements Verdict {}
 
     /**
-     * It is to be asked, or asked again, after an intent with this mark was written.
+     * The arbiter is to be asked, or asked again, after an intent with this mark has been written.
      *
-     * @param id the intent's name: letters, digits, dashes and underscores; the same each time
-     * @param mark one line, kept in the intent
+     * @param id the name of the intent: letters, digits, dashes and underscores; the same each time
+     * @param mark one line, which is stored in the intent
      */
     record Ask(String id, String mark) implements Verdict {}
   }
 
-  /** Hears of the changes. {@link Verdict.Agreed} here means that these refs are not its affair. */
+  /**
+   * Receives the changes of the batch. {@link Verdict.Agreed} means here that the global ref database does not store
+   * these refs.
+   */
   protected abstract Verdict begin(List<GlobalRef> refs);
 
-  /** Is asked, once the intent is on stable storage. */
+  /** Asks the global ref database, after the intent has reached stable storage. */
   protected abstract Verdict ask();
 
-  /** The library's entry. */
+  /** Calls {@link #begin(List)} for the library. */
   final byte[] begin(byte[] refs) {
     return pack(begin(GlobalRef.unpack(new Unpacker(refs))));
   }
 
-  /** The library's entry. */
+  /** Calls {@link #ask} for the library. */
   final byte[] askPacked() {
     return pack(ask());
   }

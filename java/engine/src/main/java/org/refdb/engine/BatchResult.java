@@ -4,29 +4,29 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * What came of a batch of edits.
+ * The result of a batch of edits.
  *
- * @param done whether the edits were made, but for those that were rejected; false if nothing was
+ * @param done whether the edits were made, except for the rejected ones; false if none was made
  * @param rejections the edits that could not be made
  */
 public record BatchResult(boolean done, List<Rejection> rejections) {
-  /** Why an edit could not be made: git's classes. */
+  /** The reason why an edit could not be made, in git's classes. */
   public enum Reason {
     /** A ref exists where this one needs a folder, or the reverse. */
     NAME_CONFLICT,
-    /** It should not exist yet. */
+    /** The ref exists but should not. */
     CREATE_EXISTS,
-    /** It should exist. */
+    /** The ref does not exist but should. */
     NONEXISTENT_REF,
-    /** It has another value. */
+    /** The ref has another value than expected. */
     INCORRECT_OLD_VALUE,
-    /** The new value is no good: no such object, or not a commit for a branch. */
+    /** The new value is not valid: the object does not exist, or is not a commit although the ref is a branch. */
     INVALID_NEW_VALUE,
     /** A symbolic ref was expected. */
     EXPECTED_SYMREF,
-    /** It differs from another ref in case only, on a file system that does not tell them apart. */
+    /** The name differs from that of another ref only in case, and the file system ignores case. */
     CASE_CONFLICT,
-    /** Anything else: a lock, a bad name. */
+    /** Any other reason, such as a lock or an invalid name. */
     GENERIC,
     /** The name is too long for a reftable: git could not index it. */
     TOO_LARGE
@@ -35,10 +35,10 @@ public record BatchResult(boolean done, List<Rejection> rejections) {
   /**
    * An edit that could not be made.
    *
-   * @param position of the edit in the batch; 0 where the batch was refused as a whole
+   * @param position the index of the edit in the batch; 0 if the batch was refused as a whole
    * @param reason the class of the reason
-   * @param name the ref that cannot change
-   * @param text git's sentence
+   * @param name the ref that cannot be changed
+   * @param text git's message
    */
   public record Rejection(int position, Reason reason, String name, String text) {}
 

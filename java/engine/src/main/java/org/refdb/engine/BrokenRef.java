@@ -4,13 +4,13 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A ref whose own file is no good. Lists leave it out, with what packed-refs says of it.
+ * A ref whose own file is corrupt. Lists omit it, even if packed-refs has a value for it.
  *
- * @param name its name
- * @param text its file, and the fault of that
+ * @param name the full name of the ref
+ * @param text the path of the file, and what is wrong with it
  */
 public record BrokenRef(String name, String text) {
-  /** Reads them to the end. */
+  /** Unpacks all broken refs that remain in the answer. */
   static List<BrokenRef> unpack(Unpacker in) {
     List<BrokenRef> broken = new ArrayList<>();
     while (in.hasMore()) {

@@ -12,50 +12,55 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * A persistent cache of bytes by bytes. It has a log of segments on disk, its index in native memory, and a byte limit
- * that always holds. Nothing of an entry is on Java's heap.
+ * A persistent cache that maps byte strings to byte strings. It consists of a log of segments on disk and an index in
+ * native memory, and never exceeds its limit in bytes. It keeps nothing on the Java heap.
  *
- * <p>Safe for use by any number of threads. A read never waits for a writer; a {@link Durability#BUFFERED} write never
- * waits for a disk. Each read is checked: a torn or foreign value is a miss.
+ * <p>Any number of threads may use a cache. A read never waits for a writer, and a {@link Durability#BUFFERED} write
+ * never waits for a disk. Each read is verified: a torn or foreign value is a miss.
  */
 public final class Cache implements AutoCloseable {
-  /** The smallest limit, in bytes. */
+  /** The smallest permitted limit, in bytes. */
   public static final long SMALLEST_LIMIT_BYTES = 1 << 20;
 
   private static final int STORED = 0;
   private static final Placed[] PLACED = Placed.values();
 
-  /** Beside a durability: the put waits for nothing. */
+  /** A flag that is added to a durability: the put waits for nothing. */
   private static final int AT_ONCE = 4;
 
-  /** Longer values do not come through the exchange buffer; the library says the same. */
+  /** The longest value in bytes that is returned through the exchange buffer; the library has the same constant. */
   private static final int SHORT_VALUE_BYTES = 16 << 10;
 
-  /** What stands before a value in an answer. */
+  /** The number of bytes before the value in an answer, which hold the time of its creation. */
   private static final int CREATED_BYTES = 8;
 
-  /** When a write counts as done. */
+  /** The condition under which a write returns. */
   public enum Durability {
     /**
-     * When this process's readers see it. It reaches the file within milliseconds, which {@code kill -9} may cut off.
+     * Readers in this process see the write. It reaches the file within milliseconds, so that {@code kill -9} may lose
+     * it.
      */
     BUFFERED,
-    /** When the operating system has it: it survives {@code kill -9}. Waits while the disk is behind. */
+    /**
+     * The operating system has the write, which therefore survives {@code kill -9}. The call waits while the disk
+     * falls behind.
+     */
     WRITTEN,
-    /** When stable storage has it: it survives a power cut. Waits for the disk. */
+    /** The write is on stable storage, and survives a loss of power. The call waits for the disk. */
     SYNCED
   }
 
   /**
-   * How a cache is opened.
+   * The options for opening a cache.
    *
    * @param root the folder of all caches
-   * @param name the cache; any text is one folder below root
-   * @param version of what the values mean, 0 or more; another version's values are never seen
-   * @param limitBytes the most the files take together, at least {@link #SMALLEST_LIMIT_BYTES}
-   * @param maxAge older entries are misses; null for no limit
-   * @param key 32 random bytes that entries are encrypted with; null for none
-   * @param oldKeys keys it may have been encrypted with before
+   * @param name the name of the cache; any text is mapped to a single folder below the root
+   * @param version the version of the serialisation of the values, 0 or more; values of other versions are never
+   *     returned
+   * @param limitBytes the maximum size of all files together, at least {@link #SMALLEST_LIMIT_BYTES}
+   * @param maxAge the age from which entries are misses; null for no limit
+   * @param key 32 random bytes with which entries are encrypted; null for no encryption
+   * @param oldKeys keys with which the cache may have been encrypted before
    */
   public record Options(
       Path root, String name, int version, long limitBytes, Duration maxAge, byte[] key, List<byte[]> oldKeys) {}
@@ -64,38 +69,38 @@ public final class Cache implements AutoCloseable {
    * A value that was found.
    *
    * @param value the value
-   * @param createdMillis when it was made, in milliseconds since 1970
+   * @param createdMillis when the value was created, in milliseconds since 1970
    */
   public record Found(byte[] value, long createdMillis) {}
 
   /**
-   * What a walk over all records found.
+   * The result of a walk over all records.
    *
-   * @param good whole ones
-   * @param bad harmed ones, which are misses
+   * @param good the number of intact records
+   * @param bad the number of damaged records, which are misses
    */
   public record Verified(long good, long bad) {}
 
   /**
-   * What an import did.
+   * The result of an import.
    *
-   * @param stored entries stored
-   * @param kept entries whose key has a value that is as new or newer, or was changed just then
-   * @param tooLarge entries larger than an eighth of the limit
+   * @param stored the number of entries that were stored
+   * @param kept the number of entries whose key has a value that is as new or newer, or was changed during the import
+   * @param tooLarge the number of entries that are larger than an eighth of the limit
    */
   public record Imported(long stored, long kept, long tooLarge) {}
 
-  /** Is shown the entries of a cache. */
+  /** Visits the entries of a cache. */
   @FunctionalInterface
   public interface Visitor {
     /**
-     * Takes an entry.
+     * Visits an entry.
      *
-     * @param value the value, or null if the walk goes without values
-     * @param createdMillis when it was made, in milliseconds since 1970
-     * @param uses how often it was read since it was last copied, 0 to 3
-     * @param diskBytes what it takes on disk
-     * @return whether to go on
+     * @param value the value, or null if the walk does not read values
+     * @param createdMillis when the value was created, in milliseconds since 1970
+     * @param uses the number of reads since the entry was last copied, from 0 to 3
+     * @param diskBytes the size of the entry on disk
+     * @return whether to continue
      */
     boolean visit(byte[] key, byte[] value, long createdMillis, int uses, long diskBytes);
   }
@@ -107,15 +112,15 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Opens a cache for reading and writing; makes it if there is none. One process at a time may do so.
+   * Opens a cache for reading and writing, and creates it if it does not exist. Only one process at a time may do so.
    *
-   * @throws EngineException of kind LOCKED if it is open elsewhere
+   * @throws EngineException of kind LOCKED if another process has it open
    */
   public static Cache open(Options options) throws EngineException {
     return new Cache(CacheNatives.open(request(options, false)));
   }
 
-  /** Opens a cache as it stands, for reading, also while another process writes it. */
+  /** Opens the current state of a cache for reading, even while another process writes to it. */
   public static Cache openToRead(Options options) throws EngineException {
     return new Cache(CacheNatives.open(request(options, true)));
   }
@@ -135,29 +140,35 @@ public final class Cache implements AutoCloseable {
         .i32(version);
   }
 
-  /** Deletes the other versions of a cache that nobody has open; returns how many there were. */
+  /**
+   * Deletes all versions of a cache except {@code keep} that no process has open. Returns the number of deleted
+   * versions.
+   */
   public static int cleanVersions(Path root, String name, int keep) throws EngineException {
     return CacheNatives.cleanVersions(place(root, name, keep).toByteArray());
   }
 
-  /** The value of a key, or null. */
+  /** Returns the value of a key, or null if it has none. */
   public Found get(byte[] key) throws EngineException {
     return get(key, Found::new);
   }
 
-  /** Makes something of a value that was found. */
+  /** Converts a value that was found. */
   @FunctionalInterface
   public interface Reader<T> {
     /**
-     * Takes the value.
+     * Converts the value.
      *
-     * @param value the reader's own
-     * @param createdMillis when it was made, in milliseconds since 1970
+     * @param value the value, which the reader may keep
+     * @param createdMillis when the value was created, in milliseconds since 1970
      */
     T read(byte[] value, long createdMillis);
   }
 
-  /** What a reader makes of the value of a key, or null. Nothing is allocated but the value's array. */
+  /**
+   * Returns what {@code reader} makes of the value of a key, or null if the key has no value. This allocates nothing
+   * but the array of the value.
+   */
   public <T> T get(byte[] key, Reader<T> reader) throws EngineException {
     Exchange exchange = Exchange.own();
     byte[] value;
@@ -178,7 +189,10 @@ public final class Cache implements AutoCloseable {
     return value == null ? null : reader.read(value, created);
   }
 
-  /** The value of a key that stands in the exchange buffer. A short one comes through it, others in their array. */
+  /**
+   * Returns the value of the key in the exchange buffer. A short value comes through the buffer, and a longer one in
+   * an array of its own.
+   */
   private byte[] getShort(Exchange exchange, int keyLength) throws EngineException {
     int length = CacheNatives.get(handle.id(), exchange.address, keyLength);
     if (length < 0) {
@@ -191,30 +205,31 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Puts a value.
+   * Stores a value.
    *
-   * @param createdMillis when the value was made, in milliseconds since 1970
-   * @return false if it was refused. It is larger than an eighth of the limit, or the write buffer was full.
-   *     The key has no value then
+   * @param createdMillis when the value was created, in milliseconds since 1970
+   * @return false if the value was refused, because it is larger than an eighth of the limit or the write buffer was
+   *     full; the key then has no value
    */
   public boolean put(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
     return store(key, value, createdMillis, durability.ordinal()) == STORED;
   }
 
-  /** What became of a put that waits for nothing. */
+  /** The result of a put that waits for nothing. */
   public enum Placed {
-    /** It has its place among the changes; {@link Cache#flush} waits until that is durable. */
+    /** The put has its place in the order of changes; {@link Cache#flush} waits until it is durable. */
     STORED,
-    /** The entry is larger than an eighth of the limit. The key has no value now. */
+    /** The entry is larger than an eighth of the limit, so the key now has no value. */
     TOO_LARGE,
-    /** There was no room just now. The key has no value now. */
+    /** The write buffer was full, so the key now has no value. */
     NO_ROOM
   }
 
   /**
-   * Puts a value at once or not at all, for a caller that holds a lock. It waits neither for room nor for a disk.
+   * Stores a value immediately or not at all, for a caller that holds a lock. It waits neither for room nor for a
+   * disk.
    *
-   * @param durability tells how urgent it is: a durable put may use room that other puts may not
+   * @param durability the urgency: a durable put may use room that other puts may not
    */
   public Placed place(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
     return PLACED[store(key, value, createdMillis, durability.ordinal() | AT_ONCE)];
@@ -235,22 +250,25 @@ public final class Cache implements AutoCloseable {
     }
   }
 
-  /** Removes a key. Returns whether it had a value. */
+  /** Removes the value of a key. Returns whether the key had one. */
   public boolean remove(byte[] key, Durability durability) throws EngineException {
     return handle.call(id -> CacheNatives.remove(id, key, durability.ordinal()));
   }
 
-  /** Removes everything, at the same cost however much there is. */
+  /** Removes all entries, at a cost that does not depend on their number. */
   public void clear(Durability durability) throws EngineException {
     handle.run(id -> CacheNatives.clear(id, durability.ordinal()));
   }
 
-  /** Returns when all that was written before is as durable as asked. */
+  /** Waits until everything that was written before is as durable as requested. */
   public void flush(Durability durability) throws EngineException {
     handle.run(id -> CacheNatives.flush(id, durability.ordinal()));
   }
 
-  /** The figures since it was opened by name, as the engine's documentation explains them; no scan is made for them. */
+  /**
+   * Returns statistics since the cache was opened, by name, as the documentation of the engine explains them. This
+   * does not scan the cache.
+   */
   public Map<String, Long> stats() throws EngineException {
     Unpacker unpacker = new Unpacker(handle.call(id -> CacheNatives.stats(id)));
     Map<String, Long> stats = new LinkedHashMap<>();
@@ -260,7 +278,7 @@ public final class Cache implements AutoCloseable {
     return stats;
   }
 
-  /** What was wrong with the files when it was opened, each worth a line in a log. */
+  /** Returns what was wrong with the files when the cache was opened, as messages for a log. */
   public List<String> notices() throws EngineException {
     Unpacker unpacker = new Unpacker(handle.call(id -> CacheNatives.notices(id)));
     List<String> notices = new ArrayList<>();
@@ -271,16 +289,17 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Shows every entry, in the order of the files. Entries that change meanwhile are shown old or new or not at all.
+   * Visits every entry, in the order of the files. An entry that changes during the walk is visited in its old or new
+   * form, or not at all.
    *
-   * @param values whether to show values too, which costs reading them into arrays
-   * @return what was seen until the visitor had enough
+   * @param values whether to pass the values too, which have to be read into arrays
+   * @return the numbers of intact and damaged records up to where the visitor stopped
    */
   public Verified forEach(boolean values, Visitor visitor) throws EngineException {
     return verified(handle.call(id -> CacheNatives.forEach(id, values, visitor)));
   }
 
-  /** Reads every record and checks that it is whole. Others may go on using the cache. */
+  /** Reads every record and verifies it. The cache can be used at the same time. */
   public Verified verify() throws EngineException {
     return verified(handle.call(id -> CacheNatives.verify(id)));
   }
@@ -290,32 +309,34 @@ public final class Cache implements AutoCloseable {
     return new Verified(unpacker.i64(), unpacker.i64());
   }
 
-  /** Frees the dead space in the files and waits for it; returns how many bytes they lost. */
+  /** Frees the dead space in the files, and waits for it. Returns the number of bytes by which the files shrank. */
   public long compact() throws EngineException {
     return new Unpacker(handle.call(id -> CacheNatives.compact(id))).i64();
   }
 
   /**
-   * Writes all entries, decrypted, with their ages, also while others use the cache. What the stream throws is thrown.
+   * Writes all entries to a stream, decrypted and with their ages. The cache can be used at the same time.
    *
-   * @return how many
+   * @return the number of entries
+   * @throws IOException if the stream throws it
    */
   public long exportTo(OutputStream to) throws IOException {
     return new Unpacker(handle.call(id -> CacheNatives.exportTo(id, to))).i64();
   }
 
   /**
-   * Puts all entries of an export of a cache of this name and version, also while others use the cache. What the stream
-   * throws is thrown; what was put until then stays.
+   * Stores all entries of an export of a cache of the same name and version. The cache can be used at the same time.
    *
-   * @throws EngineException of kind CORRUPT if the export is cut or harmed, of kind REFUSED if it is another cache's
+   * @throws EngineException of kind CORRUPT if the export is truncated or damaged, of kind REFUSED if it is that of
+   *     another cache
+   * @throws IOException if the stream throws it; the entries that were stored before remain
    */
   public Imported importFrom(InputStream from) throws IOException {
     Unpacker unpacker = new Unpacker(handle.call(id -> CacheNatives.importFrom(id, from)));
     return new Imported(unpacker.i64(), unpacker.i64(), unpacker.i64());
   }
 
-  /** Writes its memory to disk and lets go of the files. Closing twice does nothing. */
+  /** Writes the buffered entries to disk and closes the files. Closing a cache again does nothing. */
   @Override
   public void close() {
     handle.close();
@@ -325,7 +346,8 @@ public final class Cache implements AutoCloseable {
     try {
       CacheNatives.close(id);
     } catch (EngineException e) {
-      // What could not be written is missing at the next start, as after a crash; the disk's error was counted.
+      // Entries that could not be written are missing at the next start, as after a crash. The error of the disk has
+      // been counted.
       System.getLogger(Cache.class.getName()).log(System.Logger.Level.WARNING, e.getMessage());
     }
   }

@@ -5,7 +5,7 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.nio.ByteBuffer;
 
-/** The library's entry points of {@link Cache}; the file {@code cache.rs} is the other end. */
+/** The entry points of the library for {@link Cache}; the file {@code cache.rs} implements them. */
 final class CacheNatives {
   private CacheNatives() {}
 

@@ -1,11 +1,11 @@
 package org.refdb.engine;
 
-/** Something was used after it had been closed. */
+/** Thrown when something is used after it was closed. */
 public final class ClosedHandleException extends IllegalStateException {
   private static final long serialVersionUID = 1L;
 
   /**
-   * Made by the library too.
+   * Creates the exception; the library does so too.
    *
    * @param what the thing that is closed
    */

@@ -3,26 +3,29 @@ package org.refdb.engine;
 import java.io.IOException;
 import java.util.Optional;
 
-/** What the engine could not do, and why. The message says what can be done, and names ref and file. */
+/** An error of the engine. The message names the ref and the file, and says what can be done. */
 public final class EngineException extends IOException {
   private static final long serialVersionUID = 1L;
 
-  /** The classes of errors, by what a caller can do. */
+  /** The kinds of errors, which differ in what a caller can do about them. */
   public enum Kind {
-    /** The operating system refused; the message names operation and path. */
+    /** An operation of the operating system failed. The message names the operation and the path. */
     IO,
-    /** A lock was not had in time: try again. The message names the lock file, its age and owner. */
+    /** A lock was not acquired in time; try again. The message names the lock file, its age and its owner. */
     LOCKED,
     /**
-     * The ref's own file is no good; other refs are not concerned. The message names the file, {@link #refName} the
-     * ref.
+     * The file of the ref itself is corrupt; other refs are not affected. The message names the file, and {@link
+     * #refName} returns the ref.
      */
     BROKEN_REF,
-    /** A file is broken. The message names it and the place in it. */
+    /** A file is corrupt. The message names the file and the position in it. */
     CORRUPT,
-    /** An update cannot happen as things are: another value, a name in the way, a missing object. */
+    /**
+     * An update is not possible in the current state: a ref has another value, a name conflicts, or an object is
+     * missing.
+     */
     REJECTED,
-    /** The engine will not do this: a setting, a name or a repository that it does not accept. */
+    /** The engine does not accept a setting, a name or a repository. */
     REFUSED,
     /** The global ref database did not agree to an update, or an earlier one is not decided yet. */
     UNDECIDED,
@@ -35,12 +38,12 @@ public final class EngineException extends IOException {
   private final String path;
 
   /**
-   * Made by the library.
+   * Creates the exception; only the library does so.
    *
    * @param kind the name of a {@link Kind}
    * @param message what happened
-   * @param refName the ref it is about, or null
-   * @param path the file it is about, or null
+   * @param refName the ref that the error concerns, or null
+   * @param path the file that the error concerns, or null
    */
   EngineException(String kind, String message, String refName, String path) {
     super(message);
@@ -49,17 +52,17 @@ public final class EngineException extends IOException {
     this.path = path;
   }
 
-  /** The class of the error. */
+  /** Returns the kind of the error. */
   public Kind kind() {
     return kind;
   }
 
-  /** The ref that the error is about, where it is about one. */
+  /** Returns the ref that the error concerns, if it concerns one. */
   public Optional<String> refName() {
     return Optional.ofNullable(refName);
   }
 
-  /** The file that the error is about, where it is known apart from the message. */
+  /** Returns the file that the error concerns, if it is known separately from the message. */
   public Optional<String> path() {
     return Optional.ofNullable(path);
   }

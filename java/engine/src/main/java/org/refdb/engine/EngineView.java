@@ -6,14 +6,15 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * A repository's refs, for any number of threads.
+ * The refs of a repository, for any number of threads.
  *
- * <p>Names are full refnames. Look-ups and lists stay packed, everything else is records. An {@link Unpacker} reads
- * look-ups, as the library's file {@code refs/answer.rs} describes them. {@link RefRows} has the rows of a list. As a
- * record a kept row would take 156 bytes in place of 60. A walk would take up to twice the time (decision 0073).
+ * <p>Names are full refnames. Look-ups and lists stay in the packed form in which the library returns them, and
+ * everything else is converted to records. An {@link Unpacker} reads look-ups, whose form the file {@code
+ * refs/answer.rs} of the library describes, and {@link RefRows} contains the rows of a list. As a record, a row that
+ * is kept would take 156 bytes instead of 60, and a walk would take up to twice as long (decision 0073).
  */
 public final class EngineView implements AutoCloseable {
-  /** How {@link #optimize(boolean)} goes about it. */
+  /** Flags for {@link #optimize(boolean)}. */
   private static final int ALL = 1;
 
   private static final int PRUNE = 2;
@@ -25,9 +26,9 @@ public final class EngineView implements AutoCloseable {
   }
 
   /**
-   * Looks a ref up, symbolic refs followed.
+   * Looks up a ref and follows symbolic refs.
    *
-   * @return what was found, then the view's version; to be read before this thread makes another look-up
+   * @return the result, followed by the version of the view; it must be read before this thread makes another look-up
    */
   public Unpacker lookup(String name) throws EngineException {
     try {
@@ -39,7 +40,7 @@ public final class EngineView implements AutoCloseable {
     }
   }
 
-  /** Looks many refs up: the answers in the order of the names, then the view's version. */
+  /** Looks up several refs. Returns the results in the order of the names, followed by the version of the view. */
   public Unpacker lookupMany(Collection<String> names) throws EngineException {
     Packer request = new Packer();
     packNames(request, names);
@@ -47,10 +48,10 @@ public final class EngineView implements AutoCloseable {
   }
 
   /**
-   * Lists the refs below {@code refs/} in order of their names' bytes. These begin with one of some strings and none of
-   * others. Nothing but names under {@code refs/} is listed.
+   * Lists the refs below {@code refs/} whose names begin with one of some prefixes and with none of others, in the
+   * order of the bytes of their names.
    *
-   * @param prefixes none for all refs
+   * @param prefixes empty for all refs
    * @param excluded may be empty
    */
   public RefListing list(Collection<String> prefixes, Collection<String> excluded) throws EngineException {
@@ -126,22 +127,21 @@ public final class EngineView implements AutoCloseable {
   }
 
   /**
-   * Commits a batch of edits if an arbiter agrees, which is consulted while the refs are locked.
+   * Commits a batch of edits if an arbiter, which is asked while the refs are locked, agrees.
    *
-   * @throws EngineException of kind {@code UNDECIDED} if he does not. The path is an intent if an earlier batch of one
-   *     of
-   *     these refs is not decided yet
+   * @throws EngineException of kind {@code UNDECIDED} if the arbiter does not agree, or if an earlier batch with one
+   *     of these refs is not decided yet; in the latter case, the path is that of its intent
    */
   public BatchResult commit(RefBatch batch, Arbiter arbiter) throws EngineException {
     return BatchResult.unpack(handle.call(id -> RefNatives.commitAgreed(id, batch.pack(), arbiter)));
   }
 
-  /** What batches wrote down before the global ref database was asked, and is still there. */
+  /** Returns the intents that batches wrote before the global ref database was asked, and that still exist. */
   public List<GlobalIntent> globalIntents() throws EngineException {
     return GlobalIntent.unpack(handle.call(id -> RefNatives.globalIntents(id)));
   }
 
-  /** Removes an intent that is settled. */
+  /** Removes an intent that has been resolved. */
   public void removeGlobalIntent(String intent) throws EngineException {
     handle.run(id -> RefNatives.removeGlobalIntent(id, intent.getBytes(StandardCharsets.UTF_8)));
   }
@@ -149,9 +149,9 @@ public final class EngineView implements AutoCloseable {
   /**
    * Reads a reflog.
    *
-   * @param skip how many of the newest entries are passed over
-   * @param max how many are wanted at most
-   * @return the entries, newest first; none if there is no reflog
+   * @param skip the number of the newest entries to skip
+   * @param max the maximum number of entries to return
+   * @return the entries, newest first; empty if there is no reflog
    */
   public List<LogEntry> log(String name, int skip, int max) throws EngineException {
     byte[] bytes = name.getBytes(StandardCharsets.UTF_8);
@@ -159,15 +159,15 @@ public final class EngineView implements AutoCloseable {
   }
 
   /**
-   * Brings the refs into the form that is read fastest: packed, or in one table.
+   * Converts the refs to the form that is fastest to read: packed, or in a single table.
    *
-   * @param all also refs other than tags and those that are packed already (files only)
+   * @param all whether to pack all refs, rather than only tags and refs that are packed already (files only)
    */
   public void optimize(boolean all) throws EngineException {
     optimize(all ? ALL | PRUNE : PRUNE, List.of());
   }
 
-  /** Packs certain refs, where refs are files. */
+  /** Packs some refs in a repository that stores them in files. */
   public void pack(Collection<String> names) throws EngineException {
     optimize(PRUNE, names);
   }
@@ -178,12 +178,12 @@ public final class EngineView implements AutoCloseable {
     handle.run(id -> RefNatives.optimize(id, request.toByteArray()));
   }
 
-  /** Whether the refs are in a stack of reftables. */
+  /** Returns whether the refs are stored in a stack of reftables. */
   public boolean isReftable() throws EngineException {
     return info().u8() == 1;
   }
 
-  /** A number that has grown whenever the refs were found changed. */
+  /** Returns a number that grows whenever the refs are found to have changed. */
   public long version() throws EngineException {
     Unpacker info = info();
     info.u8();
@@ -191,27 +191,30 @@ public final class EngineView implements AutoCloseable {
     return info.i64();
   }
 
-  /** The refs may have changed: the next question looks at the disk, whatever the settings let it believe. */
+  /** Says that the refs may have changed, so that the next call reads from disk regardless of the trust settings. */
   public void hint() {
     handle.run(id -> RefNatives.hint(id));
   }
 
-  /** Drops the cache, for all views of this repository, and opens it again. */
+  /** Drops the cache for all views of this repository, and reopens the repository. */
   public void flush() throws EngineException {
     handle.run(id -> RefNatives.flush(id));
   }
 
-  /** Compares the cache with the disk, without stopping anyone. */
+  /** Compares the cache with the disk, without stopping readers or writers. */
   public VerifyReport verify() throws EngineException {
     return VerifyReport.unpack(handle.call(id -> RefNatives.verify(id)));
   }
 
-  /** What this repository's views in this process have done, as long as one of them was open. */
+  /**
+   * Returns statistics of the views of this repository in this process, for as long as at least one of them has been
+   * open.
+   */
   public RefStats stats() throws EngineException {
     return RefStats.unpack(new Unpacker(handle.call(id -> RefNatives.stats(id))));
   }
 
-  /** Closes this view. Its cache is kept as long as there is another one of the same repository. */
+  /** Closes this view. Its cache is kept as long as another view of the same repository is open. */
   @Override
   public void close() {
     handle.close();

@@ -4,39 +4,42 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 
 /**
- * The settings of a repository's view.
+ * The settings of a view of a repository.
  *
- * @param packedRefs how far packed-refs' attributes are trusted
- * @param looseRefs how far loose refs' are
- * @param tablesList how far those of a reftable stack's list are
- * @param believeMillis time that an answer is given again without a look at the disk, best 0
+ * @param packedRefs how far the file attributes of packed-refs are trusted
+ * @param looseRefs how far those of loose refs are trusted
+ * @param tablesList how far those of the list of a reftable stack are trusted
+ * @param believeMillis the time in milliseconds during which an answer is repeated without reading from disk;
+ *     preferably 0
  * @param sync whether refs are on stable storage when a commit returns
- * @param config settings {@code key=value} that outrank the repository's configuration
+ * @param config settings {@code key=value} that override the configuration of the repository
  */
 public record EngineViewSettings(
     Trust packedRefs, Trust looseRefs, Trust tablesList, long believeMillis, Sync sync, List<String> config) {
 
-  /** What attributes of a file say of its content; JGit's {@code core.trustStat}. */
+  /**
+   * How far the attributes of a file are trusted to reveal changes of its content; see {@code core.trustStat} in JGit.
+   */
   public enum Trust {
     /** Equal attributes mean equal content. */
     ALWAYS,
-    /** They do once the file has been opened. */
+    /** Equal attributes mean equal content once the file has been opened. */
     AFTER_OPEN,
-    /** They say nothing: the file is read again. */
+    /** Attributes are not trusted, and the file is read again. */
     NEVER
   }
 
-  /** Whether refs are brought to stable storage. */
+  /** Whether refs are synced to stable storage. */
   public enum Sync {
-    /** They are not. */
+    /** Refs are not synced. */
     NO,
-    /** They are. */
+    /** Refs are synced. */
     YES,
-    /** As {@code core.fsync} says. */
+    /** The setting {@code core.fsync} decides. */
     AS_CONFIGURED
   }
 
-  /** As a server wants it: attributes are trusted, and commits are on stable storage. */
+  /** Returns the settings for a server: attributes are trusted, and commits are synced. */
   public static EngineViewSettings defaults() {
     return new EngineViewSettings(Trust.ALWAYS, Trust.ALWAYS, Trust.ALWAYS, 0, Sync.YES, List.of());
   }

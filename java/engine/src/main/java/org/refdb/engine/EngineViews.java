@@ -7,10 +7,11 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The refs of a process's repositories, and the memory that caches of them may use. A server has one.
+ * The refs of all repositories of a process, and the memory for their caches. A server has a single object of this
+ * class.
  *
- * <p>All {@link EngineView}s of a repository share its cache, which goes with the last of them. When too many files are
- * open, those of views that were not used for the longest time are closed. They are opened again when they are used.
+ * <p>All {@link EngineView}s of a repository share its cache, which is dropped when the last of them is closed. If too
+ * many files are open, those of the least recently used views are closed, and are opened again when needed.
  */
 public final class EngineViews implements AutoCloseable {
   private final Handle handle;
@@ -20,11 +21,11 @@ public final class EngineViews implements AutoCloseable {
   }
 
   /**
-   * Loads the library if need be.
+   * Creates the object, and loads the library if necessary.
    *
-   * @param memoryBytes what the caches of all repositories together may take, off the Java heap
-   * @param openFiles how many files all repositories together may keep open, at most half of the process's limit. 0
-   *     stands for a quarter of it
+   * @param memoryBytes the memory that the caches of all repositories may use together, off the Java heap
+   * @param openFiles the number of files that all repositories together may keep open, at most half of the limit of
+   *     the process; 0 stands for a quarter of that limit
    */
   public static EngineViews open(long memoryBytes, int openFiles) throws EngineLoadException {
     NativeLibrary.load();
@@ -32,11 +33,11 @@ public final class EngineViews implements AutoCloseable {
   }
 
   /**
-   * Opens a repository's refs.
+   * Opens the refs of a repository.
    *
-   * @param gitDir the repository's folder, absolute
-   * @param settings count where the repository is not open yet in this process
-   * @throws EngineException if it is no repository, or one that the engine does not understand
+   * @param gitDir the absolute path of the repository
+   * @param settings the settings, which are used only if the repository is not yet open in this process
+   * @throws EngineException if the folder is not a repository, or if the engine does not support its format
    */
   public EngineView open(Path gitDir, EngineViewSettings settings) throws EngineException {
     Packer request = new Packer().bytes(pathBytes(gitDir));
@@ -45,19 +46,19 @@ public final class EngineViews implements AutoCloseable {
   }
 
   /**
-   * The next view of a repository finds nothing cached: it was deleted, or its settings have changed. Views that
-   * are open go on.
+   * Makes the next view of a repository start without a cache, because the repository was deleted or its settings have
+   * changed. Views that are open are not affected.
    */
   public void forget(Path gitDir) {
     handle.run(id -> RefNatives.forget(id, pathBytes(gitDir)));
   }
 
-  /** What all views hold together. */
+  /** Returns the resources that all views hold together. */
   public RefHoldings holdings() {
     return RefHoldings.unpack(new Unpacker(handle.call(id -> RefNatives.holdings(id))));
   }
 
-  /** What the views of each repository have done. No repository is touched for it. */
+  /** Returns statistics of the views of each repository, without accessing any repository. */
   public Map<Path, RefStats> stats() throws EngineException {
     Unpacker in = new Unpacker(handle.call(id -> RefNatives.statsOfAll(id)));
     Map<Path, RefStats> stats = new HashMap<>();
@@ -68,18 +69,18 @@ public final class EngineViews implements AutoCloseable {
     return stats;
   }
 
-  /** What the views of one repository have done; nothing if there are none. */
+  /** Returns statistics of the views of one repository; empty if there are none. */
   public Optional<RefStats> stats(Path gitDir) {
     Unpacker in = new Unpacker(handle.call(id -> RefNatives.statsOf(id, pathBytes(gitDir))));
     return in.u8() == 0 ? Optional.empty() : Optional.of(RefStats.unpack(in));
   }
 
-  /** As {@link EngineView#hint}, for the views of a repository; false if there are none. */
+  /** Does what {@link EngineView#hint} does, for all views of a repository. Returns false if there are none. */
   public boolean hint(Path gitDir) {
     return handle.call(id -> RefNatives.hintAt(id, pathBytes(gitDir)));
   }
 
-  /** Lets go of everything. Open views go on. */
+  /** Releases the object. Views that are open can still be used. */
   @Override
   public void close() {
     handle.close();

@@ -5,21 +5,21 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * A thread's memory outside of Java's heap through which keys and values go to and from the library. Copying there and
- * back costs less than asking for an array's content.
+ * A buffer of a thread outside of the Java heap, through which keys and values are passed to and from the library.
+ * Copying through it costs less than giving the library access to an array.
  *
- * <p>The library is given the address, so a caller that passes it must call {@link #keepAlive} after the library
- * returned. No other thread may have this.
+ * <p>The library receives the address of the buffer, so a caller that passes it must call {@link #keepAlive} after the
+ * library has returned. No other thread may use the buffer.
  */
 final class Exchange {
-  /** Its length; the library says the same. */
+  /** The length of the buffer in bytes; the library has the same constant. */
   static final int BYTES = 64 << 10;
 
   private static final ThreadLocal<Exchange> OWN = ThreadLocal.withInitial(Exchange::new);
 
   private final ByteBuffer buffer = ByteBuffer.allocateDirect(BYTES).order(ByteOrder.LITTLE_ENDIAN);
 
-  /** Where it is in memory. */
+  /** The address of the buffer. */
   final long address;
 
   private Exchange() {
@@ -30,7 +30,7 @@ final class Exchange {
     }
   }
 
-  /** This thread's. */
+  /** Returns the buffer of this thread. */
   static Exchange own() {
     return OWN.get();
   }
@@ -49,7 +49,7 @@ final class Exchange {
     return buffer.getLong(at);
   }
 
-  /** Keeps the memory from being freed before this is called. */
+  /** Ensures that the buffer is not freed before this call. */
   void keepAlive() {
     Reference.reachabilityFence(this);
   }

@@ -4,12 +4,12 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * What a batch wrote down before the global ref database was asked. It is there while that is under way, and where it
- * is not known how it ended.
+ * What a batch recorded before the global ref database was asked. An intent exists while the batch is in progress, and
+ * afterwards if its outcome is unknown.
  *
- * @param id its name
- * @param mark as {@link Arbiter.Verdict.Ask} gave it
- * @param refs in order of name
+ * @param id the name of the intent
+ * @param mark the mark of {@link Arbiter.Verdict.Ask}
+ * @param refs the changes, in order of name
  */
 public record GlobalIntent(String id, String mark, List<GlobalRef> refs) {
   static List<GlobalIntent> unpack(byte[] answer) {

@@ -5,11 +5,11 @@ import java.util.HexFormat;
 import java.util.List;
 
 /**
- * What becomes of a ref that a global ref database may store.
+ * The change of a ref that a global ref database may store.
  *
- * @param name the ref, below {@code refs/}
- * @param oldId its object before, in hexadecimal; null if there was none, or a symbolic ref
- * @param newId its object after; null if it goes, or becomes symbolic
+ * @param name the full name, below {@code refs/}
+ * @param oldId the object before the change, in hexadecimal; null if the ref did not exist or was symbolic
+ * @param newId the object after the change; null if the ref is deleted or becomes symbolic
  */
 public record GlobalRef(String name, String oldId, String newId) {
   static List<GlobalRef> unpack(Unpacker in) {

@@ -6,13 +6,13 @@ import java.util.concurrent.atomic.LongAdder;
 import java.util.function.LongConsumer;
 
 /**
- * Something that the engine keeps open for Java.
+ * A reference to something that the engine keeps open for Java.
  *
- * <p>Java holds a number, never an address, and a number is never given out twice. Using it after {@link #close}, in
- * any thread, is a {@link ClosedHandleException}. A call that is under way while another thread closes the handle ends
- * well. A handle that is forgotten is closed once it is collected, and counted.
+ * <p>Java holds a number, never an address, and no number is used twice. Using a handle after {@link #close}, in any
+ * thread, throws a {@link ClosedHandleException}. A call that is in progress while another thread closes the handle
+ * succeeds. A handle that was not closed is closed when it is garbage collected, and counted as forgotten.
  *
- * <p>The library is asked inside of {@link #call} or {@link #run}, which keep the handle alive until it has answered:
+ * <p>The library is called inside of {@link #call} or {@link #run}, which keep the handle alive until it has returned:
  *
  * <pre>{@code
  * return handle.call(id -> RefNatives.count(id));
@@ -33,8 +33,10 @@ public final class Handle implements AutoCloseable {
   private final Cleaner.Cleanable cleanable;
 
   /**
-   * @param id the library's number, not 0
-   * @param closer tells the library that it is not needed any more. It must not refer to the handle or its owner
+   * Creates a handle.
+   *
+   * @param id the number that the library returned, not 0
+   * @param closer tells the library that the handle is no longer needed; it must not refer to the handle or its owner
    */
   public Handle(long id, LongConsumer closer) {
     if (id == 0) {
@@ -45,18 +47,18 @@ public final class Handle implements AutoCloseable {
     this.cleanable = CLEANER.register(this, release);
   }
 
-  /** The library's number. The library refuses it once the handle is closed. */
+  /** Returns the number of the handle. The library refuses it once the handle is closed. */
   long id() {
     return id;
   }
 
-  /** Asks the library something. */
+  /** A call of the library that returns a value. */
   @FunctionalInterface
   interface Call<T, E extends Exception> {
     T of(long id) throws E;
   }
 
-  /** Tells the library something. */
+  /** A call of the library that returns nothing. */
   @FunctionalInterface
   interface Order<E extends Exception> {
     void of(long id) throws E;
@@ -78,19 +80,22 @@ public final class Handle implements AutoCloseable {
     }
   }
 
-  /** For calls so frequent that not even a lambda may be allocated. To be called after the library returned. */
+  /**
+   * Keeps the handle alive, for calls that are so frequent that they must not even allocate a lambda. It must be
+   * called after the library has returned.
+   */
   void keepAlive() {
     Reference.reachabilityFence(this);
   }
 
-  /** Closes it. Doing so again does nothing. */
+  /** Closes the handle. Closing it again does nothing. */
   @Override
   public void close() {
     release.asked = true;
     cleanable.clean();
   }
 
-  /** How many handles of this process were collected without having been closed. */
+  /** Returns the number of handles of this process that were garbage collected without having been closed. */
   public static long forgotten() {
     return FORGOTTEN.sum();
   }

@@ -5,14 +5,14 @@ import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** Turns what the dynamic linker says into what an administrator can do. */
+/** Converts messages of the dynamic linker to advice for administrators. */
 final class LoadAdvice {
-  /** scripts/build-java sees to it that no build needs a newer one. */
+  /** The oldest supported version of glibc. {@code scripts/build-java} ensures that no build needs a newer one. */
   private static final String GLIBC_MIN = "2.34";
 
   private LoadAdvice() {}
 
-  /** When the library cannot be written into a folder. */
+  /** Returns advice for the case that the library cannot be written to a folder. */
   static String ofUnpacking(IOException problem, Path folder, String howToChoose) {
     String user = System.getProperty("user.name");
     String reason =
@@ -35,7 +35,7 @@ final class LoadAdvice {
     return howToChoose + " another folder that can be written and allows to execute files";
   }
 
-  /** When the dynamic linker refuses it. */
+  /** Returns advice for the case that the dynamic linker refuses the library. */
   static String of(String linkerMessage, Path file, Platform platform, String howToChoose) {
     String said = linkerMessage == null ? "" : linkerMessage;
     String reason;

@@ -6,18 +6,18 @@ import java.util.List;
 /**
  * An entry of a reflog.
  *
- * @param oldId the object id before, in bytes; zeros if there was none
- * @param newId the object id after
- * @param name who changed the ref
- * @param email the address
- * @param seconds when, since 1970
- * @param offset how far from UTC, in decimal: {@code +0130} is 130
- * @param message why
+ * @param oldId the bytes of the object id before the change; all zeros if the ref did not exist
+ * @param newId the bytes of the object id after the change; all zeros if the ref was deleted
+ * @param name the name of the person who changed the ref
+ * @param email the address of that person
+ * @param seconds the time, in seconds since 1970
+ * @param offset the offset from UTC in hours and minutes as one decimal number: {@code +0130} is 130
+ * @param message the message, without a newline
  */
 public record LogEntry(
     byte[] oldId, byte[] newId, String name, String email, long seconds, int offset, String message) {
 
-  /** Reads what the library packed: whether there is a reflog, then its entries. */
+  /** Unpacks the answer of the library: whether there is a reflog, and its entries. */
   static List<LogEntry> unpack(Unpacker answer) {
     answer.u8();
     List<LogEntry> entries = new ArrayList<>();

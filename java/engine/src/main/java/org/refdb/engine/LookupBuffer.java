@@ -4,13 +4,13 @@ import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 
 /**
- * A thread's memory outside of Java's heap through which a name goes to the library and the answer comes back. Copying
- * there and back costs less than asking for an array's content.
+ * A buffer of a thread outside of the Java heap, through which a name is passed to the library and the answer comes
+ * back. Copying through it costs less than giving the library access to an array.
  *
- * <p>The library is given the address, so no other thread may have this.
+ * <p>The library receives the address of the buffer, so no other thread may use it.
  */
 final class LookupBuffer {
-  /** Its length; the library says the same. */
+  /** The length of the buffer in bytes; the library has the same constant. */
   private static final int BYTES = 1024;
 
   private static final ThreadLocal<LookupBuffer> OWN = ThreadLocal.withInitial(LookupBuffer::new);
@@ -27,15 +27,16 @@ final class LookupBuffer {
     }
   }
 
-  /** This thread's. */
+  /** Returns the buffer of this thread. */
   static LookupBuffer own() {
     return OWN.get();
   }
 
   /**
-   * Looks a ref up.
+   * Looks up a ref.
    *
-   * @return the answer, good until this thread asks again; null if name or answer is too long for this
+   * @return the answer, which is valid until the next look-up of this thread; null if the name or the answer is too
+   *     long for the buffer
    */
   Unpacker lookup(long view, byte[] name) throws EngineException {
     if (name.length > BYTES) {

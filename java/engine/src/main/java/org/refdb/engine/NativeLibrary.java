@@ -9,16 +9,15 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Properties;
 
 /**
- * Loads the engine's library, which travels in the jar as {@code native/PLATFORM/librefdb_jni.so}.
+ * Loads the native library of the engine, which is contained in the jar as {@code native/PLATFORM/librefdb_jni.so}.
  *
- * <p>The operating system loads libraries from files only. So it is written into a folder of its own that nobody else
- * may enter, loaded, and removed at once. Nothing is left behind, and nothing that someone else put there is ever
- * loaded. That folder is made in the folder that the caller names. Without one, it is made in the folder that the
- * system property {@value #FOLDER_PROPERTY} names, else in the temporary folder. It must allow to execute files ({@code
- * noexec} mounts do not).
+ * <p>Because the operating system only loads libraries from files, the library is written to a private folder, loaded,
+ * and removed immediately. Nothing is left behind, and no file that somebody else put there is ever loaded. The
+ * private folder is created in the folder that the caller names, else in the one that the system property {@value
+ * #FOLDER_PROPERTY} names, else in the temporary folder. That folder must not be mounted with {@code noexec}.
  */
 public final class NativeLibrary {
-  /** The system property that names the folder to unpack in. */
+  /** The system property that names the folder in which the library is unpacked. */
   public static final String FOLDER_PROPERTY = "refdb.native.dir";
 
   private static boolean loaded;
@@ -26,20 +25,20 @@ public final class NativeLibrary {
   private NativeLibrary() {}
 
   /**
-   * Loads the library, unless that is done.
+   * Loads the library, unless it is loaded already.
    *
-   * @throws EngineLoadException if it cannot be used here; the next call tries again
+   * @throws EngineLoadException if the library cannot be used on this machine; the next call tries again
    */
   public static void load() throws EngineLoadException {
     load(defaultFolder(), "name with -D" + FOLDER_PROPERTY + "=FOLDER");
   }
 
   /**
-   * Loads the library, unless that is done.
+   * Loads the library, unless it is loaded already.
    *
-   * @param folder where to unpack it, made if it is missing
-   * @param howToChoose what a message says before "another folder", if this one will not do
-   * @throws EngineLoadException if it cannot be used here; the next call tries again
+   * @param folder the folder in which to unpack the library, which is created if it does not exist
+   * @param howToChoose the beginning of the advice, before "another folder", if this one is not usable
+   * @throws EngineLoadException if the library cannot be used on this machine; the next call tries again
    */
   public static synchronized void load(Path folder, String howToChoose) throws EngineLoadException {
     if (loaded) {
@@ -62,12 +61,12 @@ public final class NativeLibrary {
     loaded = true;
   }
 
-  /** Whether the library is loaded. */
+  /** Returns whether the library is loaded. */
   public static synchronized boolean isLoaded() {
     return loaded;
   }
 
-  /** The version of this jar, which is also the library's. */
+  /** Returns the version of this jar, which is also that of the library. */
   public static String version() {
     Properties properties = new Properties();
     try (InputStream stream = NativeLibrary.class.getResourceAsStream("engine.properties")) {
@@ -98,7 +97,7 @@ public final class NativeLibrary {
     } catch (UnsatisfiedLinkError e) {
       throw new EngineLoadException(LoadAdvice.of(e.getMessage(), file, platform, howToChoose), e);
     } finally {
-      // A loaded library stays, as every open file does.
+      // A loaded library remains usable after its file is deleted, like any open file.
       Files.deleteIfExists(file);
       Files.deleteIfExists(folder);
     }

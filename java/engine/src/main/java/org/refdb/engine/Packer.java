@@ -6,8 +6,8 @@ import java.nio.ByteOrder;
 import java.util.Arrays;
 
 /**
- * Packs a request into one array: little-endian integers, and byte strings after their length in four bytes. The
- * library's file {@code wire.rs} is the other end.
+ * Encodes a request in one array: little-endian integers, and byte strings preceded by their length in four bytes. The
+ * file {@code wire.rs} of the library decodes it.
  */
 public final class Packer {
   static final VarHandle INT = MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
@@ -45,7 +45,7 @@ public final class Packer {
     return raw(value);
   }
 
-  /** Adds bytes whose number the other end knows. */
+  /** Adds bytes without their length, which the library knows. */
   public Packer raw(byte[] value) {
     room(value.length);
     System.arraycopy(value, 0, bytes, length, value.length);
@@ -53,7 +53,7 @@ public final class Packer {
     return this;
   }
 
-  /** The request so far. */
+  /** Returns the encoded request. */
   public byte[] toByteArray() {
     return Arrays.copyOf(bytes, length);
   }

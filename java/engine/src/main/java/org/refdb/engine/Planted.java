@@ -8,12 +8,12 @@ package org.refdb.engine;
  * the modules with the constant true. Tests whose fault is not in a class ask {@link #is} alone.
  */
 public final class Planted {
-  /** Whether the classes are compiled with the faults in them. */
+  /** Whether the classes are compiled with the planted faults. */
   public static final boolean ON = false;
 
   private Planted() {}
 
-  /** Whether this fault is planted: the property {@code refdb.planted.fault} names it. */
+  /** Returns whether this fault is planted, which is so if the property {@code refdb.planted.fault} names it. */
   public static boolean is(String fault) {
     return fault.equals(System.getProperty("refdb.planted.fault"));
   }

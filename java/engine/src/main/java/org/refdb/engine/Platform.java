@@ -4,7 +4,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.util.Locale;
 
-/** An operating system and a processor, as the folder in the jar that holds the library for them. */
+/** An operating system and a processor, identified by the folder in the jar that contains the library for them. */
 record Platform(String folder) {
   static final String FILE_NAME = "librefdb_jni.so";
 
@@ -22,7 +22,11 @@ record Platform(String folder) {
     return new Platform(system.toLowerCase(Locale.ROOT).replace(' ', '-') + "-" + arch);
   }
 
-  /** The library's content. */
+  /**
+   * Opens the library in the jar.
+   *
+   * @throws EngineLoadException if the jar has no library for this platform
+   */
   InputStream open() throws IOException, EngineLoadException {
     InputStream content = Platform.class.getResourceAsStream("/native/" + folder + "/" + FILE_NAME);
     if (content == null) {

@@ -4,10 +4,10 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The refs that hold each of some objects or a tag that leads to it.
+ * The refs that point to each of some objects, directly or through a tag.
  *
- * @param version the view's, see {@link EngineView#version}
- * @param names of each object's refs, in order of their bytes; the objects are in the order of the question
+ * @param version the version of the view; see {@link EngineView#version}
+ * @param names for each object, in the order of the request, the names of its refs in the order of their bytes
  */
 public record PointingRefs(long version, List<List<String>> names) {
   static PointingRefs unpack(Unpacker answer) {

@@ -6,17 +6,17 @@ import java.util.Collections;
 import java.util.List;
 
 /**
- * Edits that are checked and made in one transaction. Not for more than one thread.
+ * Edits that are checked and made in one transaction. A batch must not be used by several threads at a time.
  *
- * <p>An edit is a name, a change, the expected value, and the entry of its reflog. They are given in this order:
+ * <p>An edit consists of a name, a change, the expected value and the end, which must be given in this order:
  *
  * <pre>{@code
  * RefBatch batch = new RefBatch(true, false);
- * batch.edit("refs/heads/main").set(newId).expectId(oldId).log(message);
+ * batch.edit("refs/heads/main").set(newId).expectId(oldId).end(true, message, false);
  * }</pre>
  */
 public final class RefBatch {
-  /** What an object is that a ref shall hold. */
+  /** The type of an object to which a ref is to point. */
   public enum ObjectClass {
     /** A commit. */
     COMMIT,
@@ -46,29 +46,32 @@ public final class RefBatch {
   private String lastMessage;
 
   /**
-   * @param atomic whether one impossible edit means that none is made
-   * @param parentsMayGo whether {@code a} may be deleted and {@code a/b} created in one batch, or the reverse
+   * Creates an empty batch.
+   *
+   * @param atomic whether no edit is made if one is impossible
+   * @param parentsMayGo whether the batch may delete {@code a} and create {@code a/b}, or the reverse
    */
   public RefBatch(boolean atomic, boolean parentsMayGo) {
     this.flags = (atomic ? 1 : 0) | (parentsMayGo ? 2 : 0);
   }
 
-  /** Edits that expect anything, or nothing, may replace or delete a ref whose file is no good. */
+  /** Permits edits that expect any value, or none, to replace or delete a ref whose file is corrupt. */
   public RefBatch mending() {
     flags |= 4;
     return this;
   }
 
-  /** Says that the global ref database has these values already, so that it need not be asked. */
+  /** Says that the global ref database already has these values, so that it need not be asked. */
   public RefBatch agreed() {
     flags |= 8;
     return this;
   }
 
   /**
-   * Says whom the reflogs name.
+   * Sets the person in the reflog entries.
    *
-   * @param offsetMinutes from UTC
+   * @param seconds the time, in seconds since 1970
+   * @param offsetMinutes the offset from UTC, in minutes
    */
   public RefBatch committer(String name, String email, long seconds, int offsetMinutes) {
     int offset = offsetMinutes / 60 * 100 + offsetMinutes % 60;
@@ -77,14 +80,14 @@ public final class RefBatch {
     return this;
   }
 
-  /** Says what an object is, so that the engine need not read it. */
+  /** Sets the type of an object, so that the engine need not read the object. */
   public RefBatch object(byte[] id, ObjectClass objectClass) {
     objects.bytes(id).u8(objectClass.ordinal());
     objectCount++;
     return this;
   }
 
-  /** Says that an object is a tag, and what it leads to. */
+  /** Says that an object is an annotated tag, and to which object it leads. */
   public RefBatch tag(byte[] id, byte[] peeled) {
     objects.bytes(id).u8(3).bytes(peeled);
     objectCount++;
@@ -98,71 +101,71 @@ public final class RefBatch {
     return new Edit();
   }
 
-  /** The refs of the edits, in their order. */
+  /** Returns the names of the refs of the edits, in their order. */
   public List<String> names() {
     return Collections.unmodifiableList(names);
   }
 
-  /** How many edits there are. */
+  /** Returns the number of edits. */
   public int size() {
     return names.size();
   }
 
-  /** The parts of an edit, to be given in order. */
+  /** The parts of an edit, which must be given in order. */
   public final class Edit {
     private String logSource;
 
     private Edit() {}
 
-    /** The ref gets this object. */
+    /** Sets the ref to this object. */
     public Edit set(byte[] id) {
       edits.u8(SET_ID).bytes(id);
       return this;
     }
 
-    /** The ref becomes a symbolic one. */
+    /** Makes the ref symbolic. */
     public Edit link(String target) {
       edits.u8(SET_NAME).bytes(utf8(target));
       return this;
     }
 
-    /** The ref goes away. */
+    /** Deletes the ref. */
     public Edit delete() {
       edits.u8(DELETE);
       return this;
     }
 
-    /** The ref stays as it is; only its expected value is checked. */
+    /** Leaves the ref unchanged and only checks the expected value. */
     public Edit verify() {
       edits.u8(VERIFY);
       return this;
     }
 
-    /** Whatever the ref holds. */
+    /** Accepts any value, or none. */
     public Edit expectAnything() {
       edits.u8(0);
       return this;
     }
 
-    /** The ref does not exist. */
+    /** Expects that the ref does not exist. */
     public Edit expectNothing() {
       edits.u8(2);
       return this;
     }
 
-    /** The ref holds this object. */
+    /** Expects that the ref points to this object. */
     public Edit expectId(byte[] id) {
       edits.u8(3).bytes(id);
       return this;
     }
 
-    /** The ref is symbolic and leads there. */
+    /** Expects that the ref is symbolic and points to this ref. */
     public Edit expectLink(String target) {
       edits.u8(4).bytes(utf8(target));
       return this;
     }
 
-    /** The ref takes over the reflog of this one, which the same batch deletes. */
+    /** Gives the ref the reflog of {@code source}, which the same batch deletes. */
     public Edit takeLog(String source) {
       logSource = source;
       return this;
@@ -171,9 +174,10 @@ public final class RefBatch {
     /**
      * Ends the edit.
      *
-     * @param follow whether a symbolic ref stands for the one that it leads to
-     * @param message the reflog's; null to write none
-     * @param forceLog whether the reflog is written whatever {@code core.logAllRefUpdates} says
+     * @param follow whether the edit applies to the ref to which a symbolic ref leads, rather than to the symbolic ref
+     *     itself
+     * @param message the message for the reflog; null to write no entry
+     * @param forceLog whether the entry is written regardless of {@code core.logAllRefUpdates}
      */
     public RefBatch end(boolean follow, String message, boolean forceLog) {
       int logs = (message == null ? SUPPRESS_LOG : 0) | (forceLog ? FORCE_LOG : 0) | (logSource != null ? TAKE_LOG : 0);

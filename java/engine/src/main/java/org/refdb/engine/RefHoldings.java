@@ -1,17 +1,17 @@
 package org.refdb.engine;
 
 /**
- * What all views of a process hold together.
+ * The resources that all views of a process hold together.
  *
- * @param views repositories that have a view
- * @param openViews those of them that have files open and refs in memory
- * @param closed times that a view's files were closed because others needed their room
- * @param openFiles files that are open
- * @param openFilesMax how many may be
- * @param bytes memory off the Java heap
- * @param bytesMax how much that may be
- * @param folds times that loose refs were folded into packed-refs in the background
- * @param failedFolds times that this failed; it is tried again
+ * @param views the number of repositories that have a view
+ * @param openViews how many of them have files open and refs in memory
+ * @param closed how often the files of a view were closed to stay within the limits
+ * @param openFiles the number of open files
+ * @param openFilesMax the limit on open files
+ * @param bytes the memory in use off the Java heap, in bytes
+ * @param bytesMax the limit on that memory, in bytes
+ * @param folds how often loose refs were moved to packed-refs in the background
+ * @param failedFolds how often that failed; it is retried later
  */
 public record RefHoldings(
     long views,

@@ -1,11 +1,11 @@
 package org.refdb.engine;
 
-/** A list of refs that is being read, chunk by chunk. For one thread. */
+/** A list of refs that is read in chunks, by a single thread. */
 public final class RefListing implements AutoCloseable {
-  /** The rows that the library has given already; null once they were given out. */
+  /** The first rows, which the library has already returned; null once {@link #next} has returned them. */
   private RefRows first;
 
-  /** Of what follows them; null if nothing does. */
+  /** The handle for the rows that follow; null if there are none. */
   private final Handle handle;
 
   private final boolean hasUnreported;
@@ -18,7 +18,10 @@ public final class RefListing implements AutoCloseable {
     this.version = version;
   }
 
-  /** Reads the first answer of the library: first rows, version, news of broken refs, the handle of the rest or 0. */
+  /**
+   * Unpacks the first answer of the library: the first rows, the version, whether there are unreported broken refs,
+   * and the handle for the rest or 0.
+   */
   static RefListing begin(byte[] answer) {
     int end = answer.length - 3 * Long.BYTES;
     Unpacker numbers = new Unpacker(answer, end, answer.length);
@@ -29,23 +32,24 @@ public final class RefListing implements AutoCloseable {
     return new RefListing(end == 0 ? null : new RefRows(answer, end), handle, hasUnreported, version);
   }
 
-  /** The view's version when the list was made, with all changes counted that were found meanwhile. */
+  /** Returns the version of the view when the list was created, including all changes that were found by then. */
   public long version() {
     return version;
   }
 
   /**
-   * Whether {@link EngineView#takeUnreportedBroken} or {@link EngineView#takeUnsortedPackedRefs} has something to log.
+   * Returns whether {@link EngineView#takeUnreportedBroken} or {@link EngineView#takeUnsortedPackedRefs} has something
+   * to log.
    */
   public boolean hasUnreported() {
     return hasUnreported;
   }
 
   /**
-   * The proof of this list. Another list of this view, asked for in the same words, has the same rows if its proof is
-   * equal. May be asked for at any time.
+   * Returns the proof of this list, which may be requested at any time. Another list of this view that is requested
+   * with the same arguments has the same rows if its proof is equal.
    *
-   * @return null if it would be long, or if the list costs less to read than to prove
+   * @return null if the proof would be long, or if reading the list costs less than proving it
    */
   public byte[] proof() throws EngineException {
     if (handle == null) {
@@ -56,7 +60,7 @@ public final class RefListing implements AutoCloseable {
   }
 
   /**
-   * The next rows.
+   * Returns the next rows.
    *
    * @return null at the end
    */
@@ -70,7 +74,7 @@ public final class RefListing implements AutoCloseable {
     return chunk.length == 0 ? null : new RefRows(chunk, chunk.length);
   }
 
-  /** Gives up the rest. */
+  /** Releases the rest of the list. */
   @Override
   public void close() {
     if (handle != null) {

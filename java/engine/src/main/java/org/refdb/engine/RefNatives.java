@@ -2,7 +2,9 @@ package org.refdb.engine;
 
 import java.nio.ByteBuffer;
 
-/** The library's entry points for refs: its files {@code refs.rs} and {@code refs/} say what goes in and out. */
+/**
+ * The entry points of the library for refs. Its files {@code refs.rs} and {@code refs/} describe requests and answers.
+ */
 final class RefNatives {
   private RefNatives() {}
 

@@ -1,8 +1,8 @@
 package org.refdb.engine;
 
 /**
- * Some rows of a list of refs, as the library packed them: its file {@code refs/chunk.rs} says how. They are found by
- * number, read where they are, and need nothing of the library any more.
+ * Some rows of a list of refs, in the form that the file {@code refs/chunk.rs} of the library describes. Rows are
+ * found by number and read in place, without the library.
  */
 public final class RefRows {
   private final byte[] bytes;
@@ -11,7 +11,9 @@ public final class RefRows {
   private final int starts;
 
   /**
-   * @param end where in the array the rows and their texts end
+   * Creates the rows.
+   *
+   * @param end the offset in the array at which the rows and their texts end
    */
   RefRows(byte[] bytes, int end) {
     this.bytes = bytes;
@@ -29,27 +31,30 @@ public final class RefRows {
     return (int) Packer.INT.get(bytes, at);
   }
 
-  /** How many there are, at least one. */
+  /** Returns the number of rows, which is at least one. */
   public int count() {
     return count;
   }
 
-  /** How many of them are symbolic refs. */
+  /** Returns the number of rows with symbolic refs. */
   public int symbolicCount() {
     return symbolicCount;
   }
 
-  /** The row of the symbolic ref of this number among them. */
+  /** Returns the number of the row with the symbolic ref of this number. */
   public int symbolic(int number) {
     return int32(starts + (count + 1 + number) * Integer.BYTES);
   }
 
-  /** The array that has the rows. */
+  /** Returns the array that contains the rows. */
   public byte[] array() {
     return bytes;
   }
 
-  /** Where in the array a row starts; the row behind the last starts where that ends. */
+  /**
+   * Returns the offset in the array at which a row starts; for the row after the last, the offset at which the last
+   * ends.
+   */
   public int start(int row) {
     return int32(starts + row * Integer.BYTES);
   }

@@ -1,26 +1,26 @@
 package org.refdb.engine;
 
 /**
- * What a repository's view has done since it was opened in this process.
+ * Statistics of a view of a repository since it was opened in this process.
  *
- * @param view whose figures these are. It grows from view to view. A repository that is opened anew gets a new one
- * @param hits look-ups that were answered from memory, once their proof was checked
- * @param misses look-ups that had to read
- * @param loads how often refs were found changed by someone else, or for the first time
- * @param loadNanos time spent on that
- * @param reopens how often the repository was opened again, because it was replaced or converted
- * @param bytes memory held, besides the share of the block cache
- * @param commits batches that were committed
- * @param groups groups they were committed in
- * @param largestGroup the largest of them
- * @param rejections batches, or edits of one, that were refused
- * @param stale refs that a verification found to differ from the disk
- * @param verifications how many verifications were made
- * @param broken refs whose files are no good, as far as they were met
- * @param unsorted 1 where packed-refs says that it is sorted and was found not to be
- * @param gitPacks 0, or which settings let git pack refs by itself, so that small batches go to packed-refs though
- *     {@code refdb.smallBatches} is {@code auto}: 1 for {@code gc.packRefs},
- *     2 for {@code maintenance.pack-refs.enabled}, 3 for both
+ * @param view the number of the view, which grows from view to view; a repository that is reopened gets a new one
+ * @param hits look-ups that were answered from memory after their proof was checked
+ * @param misses look-ups that read from disk
+ * @param loads how often refs were loaded, for the first time or because someone else had changed them
+ * @param loadNanos nanoseconds spent on loads
+ * @param reopens how often the repository was reopened because it was replaced or converted
+ * @param bytes bytes of memory held, besides the share of the block cache
+ * @param commits committed batches
+ * @param groups groups in which the batches were written
+ * @param largestGroup the largest number of batches in a group
+ * @param rejections rejected batches, and rejected edits of other batches
+ * @param stale refs for which a verification found that the view differs from the disk
+ * @param verifications the number of verifications
+ * @param broken refs that were found to be corrupt and not seen intact since
+ * @param unsorted 1 if packed-refs was found to be unsorted although its header says that it is sorted, else 0
+ * @param gitPacks which settings let git pack refs by itself, so that small batches go to packed-refs although {@code
+ *     refdb.smallBatches} is {@code auto}: 0 for none, 1 for {@code gc.packRefs}, 2 for {@code
+ *     maintenance.pack-refs.enabled}, 3 for both
  */
 public record RefStats(
     long view,
@@ -40,7 +40,7 @@ public record RefStats(
     long unsorted,
     long gitPacks) {
 
-  /** The settings that {@link #gitPacks} is about. */
+  /** Returns the names of the settings in {@link #gitPacks}. */
   public String settingsOfGit() {
     if (gitPacks == 1) {
       return "gc.packRefs";
@@ -48,14 +48,14 @@ public record RefStats(
     return gitPacks == 2 ? "maintenance.pack-refs.enabled" : "gc.packRefs and maintenance.pack-refs.enabled";
   }
 
-  /** These figures once the view is gone: what it held, and knew to be broken, is so no more. */
+  /** Returns these statistics for a view that no longer exists: it holds nothing, and knows of no broken refs. */
   public RefStats dropped() {
     return new RefStats(
         view, hits, misses, loads, loadNanos, reopens, 0, commits, groups, largestGroup, rejections, stale,
         verifications, 0, 0, 0);
   }
 
-  /** The figures of two views of a repository, one after the other. */
+  /** Returns the combined statistics of two successive views of a repository. */
   public RefStats plus(RefStats other) {
     return new RefStats(
         Math.max(view, other.view),

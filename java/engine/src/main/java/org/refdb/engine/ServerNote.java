@@ -14,16 +14,17 @@ import java.util.Optional;
 import java.util.Properties;
 
 /**
- * What a server notes when it starts: whether one half of refdb is in use, and if not, why. Its own health check reads
- * it from memory. The installer's {@code status} reads it from a file in the site's folder {@code data}.
+ * A note that a server writes when it starts: whether one half of refdb is in use and, if not, why. The health check
+ * of the server reads the note from memory, and the {@code status} of the installer reads it from a file in the folder
+ * {@code data} of the site.
  *
- * @param inUse whether refdb is in use; else Gerrit works with what it has itself
- * @param text why it is not
- * @param version of refdb
- * @param pid the server's process
+ * @param inUse whether refdb is in use; if not, Gerrit uses its own implementation
+ * @param text the reason why refdb is not in use
+ * @param version the version of refdb
+ * @param pid the process id of the server
  */
 public record ServerNote(boolean inUse, String text, String version, long pid) {
-  /** What refdb can serve. */
+  /** A part of a server that refdb can serve. */
   public enum Half {
     /** The ref database. */
     REFS("refs"),
@@ -36,7 +37,7 @@ public record ServerNote(boolean inUse, String text, String version, long pid) {
       this.word = word;
     }
 
-    /** As it is called in files and messages. */
+    /** Returns the name in files and messages. */
     public String word() {
       return word;
     }
@@ -45,9 +46,9 @@ public record ServerNote(boolean inUse, String text, String version, long pid) {
   private static final Map<Half, ServerNote> OWN = new EnumMap<>(Half.class);
 
   /**
-   * Notes it.
+   * Writes the note.
    *
-   * @throws IOException if the file cannot be written; this process knows it all the same
+   * @throws IOException if the file cannot be written; {@link #own} returns the note nevertheless
    */
   public static void write(Path site, Half half, boolean inUse, String text) throws IOException {
     ProcessHandle process = ProcessHandle.current();
@@ -70,7 +71,7 @@ public record ServerNote(boolean inUse, String text, String version, long pid) {
     Files.move(temporary, file, StandardCopyOption.ATOMIC_MOVE);
   }
 
-  /** This process's note. */
+  /** Returns the note of this process. */
   public static Optional<ServerNote> own(Half half) {
     synchronized (OWN) {
       return Optional.ofNullable(OWN.get(half));
@@ -78,7 +79,7 @@ public record ServerNote(boolean inUse, String text, String version, long pid) {
   }
 
   /**
-   * The note of the server that runs on a site; empty if none does that has noted anything.
+   * Returns the note of the server that runs on a site; empty if no server that has written one is running.
    *
    * @throws IOException if there is a note that cannot be read
    */
@@ -106,12 +107,12 @@ public record ServerNote(boolean inUse, String text, String version, long pid) {
     }
   }
 
-  /** Process numbers are used again; with the time of its start one is the same process. */
+  /** Returns the start time of a process, which identifies it together with its number, because numbers are reused. */
   private static String started(ProcessHandle process) {
     return process.info().startInstant().map(Instant::toString).orElse("");
   }
 
-  /** Not among the logs: Gerrit compresses there whatever it does not know. */
+  /** Returns the file of a note. It is not in the folder of logs, because Gerrit compresses unknown files there. */
   private static Path file(Path site, Half half) {
     return site.resolve("data/refdb-" + half.word() + ".status");
   }

@@ -5,62 +5,65 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 
-/** Reads an answer of the library: the other end of {@link Packer}. Past the end it throws. */
+/**
+ * Decodes an answer of the library, which is encoded like the requests of {@link Packer}. Reading past the end throws
+ * an {@link IllegalStateException}.
+ */
 public final class Unpacker {
   private final byte[] bytes;
   private final int end;
   private int at;
 
-  /** Reads a whole array. */
+  /** Creates a decoder for a whole array. */
   public Unpacker(byte[] bytes) {
     this(bytes, 0, bytes.length);
   }
 
-  /** Reads the bytes from {@code start} to before {@code end}. */
+  /** Creates a decoder for the bytes from {@code start} to before {@code end}. */
   public Unpacker(byte[] bytes, int start, int end) {
     this.bytes = bytes;
     this.at = start;
     this.end = end;
   }
 
-  /** One byte, from 0 to 255. */
+  /** Reads one byte, as a number from 0 to 255. */
   public int u8() {
     return bytes[take(1)] & 0xff;
   }
 
-  /** Four bytes. */
+  /** Reads an integer of four bytes. */
   public int i32() {
     return (int) Packer.INT.get(bytes, take(4));
   }
 
-  /** Eight bytes. */
+  /** Reads an integer of eight bytes. */
   public long i64() {
     return (long) Packer.LONG.get(bytes, take(8));
   }
 
-  /** The last eight bytes, wherever this stands. */
+  /** Reads the integer in the last eight bytes, regardless of the position. */
   public long lastI64() {
     return (long) Packer.LONG.get(bytes, end - Long.BYTES);
   }
 
-  /** A byte string. */
+  /** Reads a byte string. */
   public byte[] bytes() {
     return raw(i32());
   }
 
-  /** The next {@code count} bytes. */
+  /** Reads the next {@code count} bytes. */
   public byte[] raw(int count) {
     int start = take(count);
     return Arrays.copyOfRange(bytes, start, start + count);
   }
 
-  /** A byte string that is text in UTF-8. */
+  /** Reads a byte string that is text in UTF-8. */
   public String text() {
     int length = i32();
     return new String(bytes, take(length), length, StandardCharsets.UTF_8);
   }
 
-  /** Byte strings of text, with their number before them. */
+  /** Reads a list of texts that is preceded by their number. */
   List<String> countedTexts() {
     int count = i32();
     List<String> texts = new ArrayList<>();
@@ -70,7 +73,7 @@ public final class Unpacker {
     return texts;
   }
 
-  /** All that is left, which is byte strings of text. */
+  /** Reads the rest of the answer as a list of texts. */
   List<String> texts() {
     List<String> texts = new ArrayList<>();
     while (hasMore()) {
@@ -79,17 +82,17 @@ public final class Unpacker {
     return texts;
   }
 
-  /** The array that is read. What {@link #take} gives is a place in it. */
+  /** Returns the array that is decoded. The result of {@link #take} is an offset in it. */
   public byte[] array() {
     return bytes;
   }
 
-  /** Where the next byte stands in the array. */
+  /** Returns the offset of the next byte in the array. */
   public int position() {
     return at;
   }
 
-  /** Passes over {@code count} bytes; returns where they start in the array. */
+  /** Skips {@code count} bytes. Returns the offset in the array at which they start. */
   public int take(int count) {
     if (count < 0 || count > end - at) {
       throw new IllegalStateException("refdb's jar and library do not fit: an answer ends early");
@@ -99,7 +102,7 @@ public final class Unpacker {
     return start;
   }
 
-  /** Whether anything is left. */
+  /** Returns whether there is more to read. */
   public boolean hasMore() {
     return at < end;
   }

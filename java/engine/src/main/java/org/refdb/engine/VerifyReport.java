@@ -4,19 +4,20 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * What comparing a view with the disk found.
+ * The result of comparing a view with the disk.
  *
- * @param refs how many refs were compared
- * @param broken refs whose files are no good, which no list has
- * @param differences where the view is wrong: a bug, or attributes that were trusted and should not have been
+ * @param refs the number of refs that were compared
+ * @param broken refs whose files are corrupt, which lists omit
+ * @param differences the refs for which the view is wrong, because of a bug or because file attributes were trusted
+ *     wrongly
  */
 public record VerifyReport(long refs, List<BrokenRef> broken, List<Difference> differences) {
   /**
-   * A ref about which view and disk differ, looked at twice.
+   * A ref for which the view and the disk differed even when compared again.
    *
-   * @param name its name
-   * @param view what the view says, in words
-   * @param disk what the disk says
+   * @param name the full name
+   * @param view the value in the view, in words
+   * @param disk the value on disk, in words
    */
   public record Difference(String name, String view, String disk) {}
 

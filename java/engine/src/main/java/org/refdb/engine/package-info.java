@@ -1,8 +1,8 @@
 /**
- * refdb's native engine.
+ * The Java side of the native engine of refdb.
  *
- * <p>{@link org.refdb.engine.NativeLibrary} loads the library that travels in the jar. Whatever the engine keeps open
- * for Java is held by a {@link org.refdb.engine.Handle}; its errors are {@link org.refdb.engine.EngineException}s.
- * Nothing here can crash the JVM by being used wrongly.
+ * <p>{@link org.refdb.engine.NativeLibrary} loads the library that is contained in the jar. A {@link
+ * org.refdb.engine.Handle} refers to whatever the engine keeps open for Java, and errors are {@link
+ * org.refdb.engine.EngineException}s. No misuse of these classes can crash the JVM.
  */
 package org.refdb.engine;

@@ -31,7 +31,7 @@ final class Edits {
     batch.committer(who.getName(), who.getEmailAddress(), when.getEpochSecond(), offsetSeconds / 60);
   }
 
-  /** The same for edits of refs that may be broken. As with JGit, they take such a ref for one that is not there. */
+  /** Creates edits for refs that may be broken. As in JGit, a broken ref counts as one that does not exist. */
   static Edits mending(boolean atomic, PersonIdent who) {
     Edits edits = new Edits(atomic, who);
     edits.batch.mending();
@@ -77,7 +77,7 @@ final class Edits {
     }
   }
 
-  /** The same for an object that JGit has not parsed yet. */
+  /** Describes an object that JGit has not parsed yet. */
   void describe(Repository repository, ObjectId id) throws IOException {
     try (RevWalk walk = new RevWalk(repository)) {
       describe(walk, id);

@@ -40,7 +40,7 @@ final class EmptyFolders {
   private static void removeBelow(Path folder, Instant madeBefore) throws IOException {
     try (DirectoryStream<Path> folders = Files.newDirectoryStream(folder, EmptyFolders::isFolder)) {
       for (Path below : folders) {
-        // Its time changes when its entries go.
+        // The modification time is read first, because removing entries changes it.
         boolean isOld = Files.getLastModifiedTime(below).toInstant().isBefore(madeBefore);
         removeBelow(below, madeBefore);
         if (isOld) {
@@ -56,7 +56,7 @@ final class EmptyFolders {
     try {
       Files.delete(folder);
     } catch (DirectoryNotEmptyException | NoSuchFileException | AccessDeniedException e) {
-      // It holds refs, is gone already, or belongs to someone else.
+      // The folder contains refs, has been removed, or belongs to someone else.
     }
   }
 

@@ -8,11 +8,14 @@ public final class NotAgreedException extends IOException {
 
   /** Why it did not. */
   public enum Why {
-    /** It has another value of one of the refs: another node was quicker, or this one is behind. */
+    /**
+     * The global ref database has another value for one of the refs, because another node was faster or this one lags
+     * behind.
+     */
     DIFFERS,
     /** There are more refs than it takes at once. */
     TOO_MANY,
-    /** It was not reached, or refuses everything. */
+    /** The global ref database could not be reached, or refuses every request. */
     NO_ANSWER
   }
 

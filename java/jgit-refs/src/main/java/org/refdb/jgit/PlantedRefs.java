@@ -45,7 +45,7 @@ final class PlantedRefs {
     boolean isHidden =
         Planted.is("refs-04") && !name.startsWith(Constants.R_REFS) && !name.equals(Constants.HEAD)
             || Planted.is("refs-21") && !name.matches("([A-Z_]+|refs(/(.|\\n)+)+)")
-            // As a search that misses the last record of a block.
+            // Acts like a search that misses the last record of a block.
             || Planted.is("refs-24") && refs.view().isReftable() && name.hashCode() % 20 == 0;
     return isHidden
         || kept.containsKey(name)
@@ -127,7 +127,7 @@ final class PlantedRefs {
     return result;
   }
 
-  /** What a cache does that knows of its own changes only. */
+  /** Acts like a cache that knows only of its own changes. */
   private void forget(RefdbDatabase refs, RefBatch batch) throws IOException {
     batch.names().forEach(kept::remove);
     keptByThread.get().clear();

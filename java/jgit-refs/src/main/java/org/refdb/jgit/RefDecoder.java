@@ -58,7 +58,7 @@ final class RefDecoder {
       return null;
     }
     if (ref == null) {
-      // Where an unborn branch is going to be.
+      // The ref is an unborn branch.
       ref = new ObjectIdRef.Unpeeled(Ref.Storage.NEW, last, null);
     }
     for (int i = links - 1; i >= 0; i--) {
@@ -67,7 +67,7 @@ final class RefDecoder {
     return ref;
   }
 
-  /** What a ref holds that is not symbolic; null if nothing, or if it is symbolic. */
+  /** Returns a ref that is not symbolic; null if it does not exist, or if it is symbolic. */
   static Ref value(String name, Unpacker in) {
     int flags = in.u8();
     if ((flags & KIND) == 0) {

@@ -27,7 +27,7 @@ final class RefdbUpdate extends RefUpdate {
 
   private final RefdbDatabase database;
   private RevWalk walk;
-  /** Whether a symbolic ref stands for the one it leads to. */
+  /** Whether the update applies to the ref to which a symbolic ref leads. */
   private boolean deref;
   /** The ref as it was when we looked: the basis of what we write. Null if there was none, or a broken one. */
   private Ref basis;
@@ -152,7 +152,7 @@ final class RefdbUpdate extends RefUpdate {
     return Edits.mending(true, Edits.committer(database, getRefLogIdent(), false));
   }
 
-  /** What the engine shall find where it writes. */
+  /** Sets the value that the engine must find when it writes. */
   private RefBatch.Edit expectBasis(RefBatch.Edit edit) {
     if (Planted.ON && Planted.is("refs-08") && basis == null) {
       boolean wasThere = getRef().getObjectId() != null;

@@ -9,7 +9,10 @@ import org.refdb.engine.BatchResult.Rejection;
 final class Results {
   private Results() {}
 
-  /** Whether an edit was refused because the ref is not as expected: someone else was quicker. */
+  /**
+   * Returns whether an edit was refused because the ref has another value than expected, since someone else was
+   * faster.
+   */
   static boolean isStale(Rejection rejection) {
     return switch (rejection.reason()) {
       case INCORRECT_OLD_VALUE, CREATE_EXISTS, NONEXISTENT_REF, EXPECTED_SYMREF -> true;
@@ -17,7 +20,10 @@ final class Results {
     };
   }
 
-  /** For one ref. A name conflict is a lock that cannot be had, since JGit's locks are files beside the ref's. */
+  /**
+   * Returns the result of the update of a single ref. A name conflict is reported as a lock failure, because the locks
+   * of JGit are files beside those of refs.
+   */
   static RefUpdate.Result ofUpdate(Rejection rejection) {
     return switch (rejection.reason()) {
       case INVALID_NEW_VALUE, TOO_LARGE -> RefUpdate.Result.REJECTED_OTHER_REASON;
@@ -25,7 +31,7 @@ final class Results {
     };
   }
 
-  /** For a command. */
+  /** Sets the result of a command of a batch. */
   static void set(ReceiveCommand command, Rejection rejection) {
     switch (rejection.reason()) {
       case INVALID_NEW_VALUE, TOO_LARGE ->

@@ -26,7 +26,7 @@ final class RowList extends AbstractList<Ref> implements RandomAccess {
     this.rows = rows;
   }
 
-  /** What lists share. */
+  /** Returns the rows that lists share. */
   Rows rows() {
     return rows;
   }

@@ -8,7 +8,7 @@ import org.eclipse.jgit.lib.Ref;
 import org.refdb.engine.RefListing;
 import org.refdb.engine.RefRows;
 
-/** What a listing has, as the engine packed it: half of the memory that as many objects would take. Never changes. */
+/** The rows of a listing, in the packed form of the engine, which takes half of the memory of objects. Immutable. */
 final class Rows {
   /**
    * Rows of the engine's.

@@ -41,7 +41,7 @@ record Tips(Repository repository, EngineView view, LongConsumer saw) {
       ObjectId id = ids.get(at);
       List<String> found = pointing.names().get(at);
       Set<Ref> tipsOfId = new HashSet<>();
-      // Where HEAD leads to a branch, its object need not be looked at for each id.
+      // If HEAD points to a branch, its object need not be checked for each id.
       boolean mayBeHead = head != null && (!head.isSymbolic() || found.contains(head.getLeaf().getName()));
       if (mayBeHead && leadsTo(head, id)) {
         tipsOfId.add(head);
@@ -57,7 +57,7 @@ record Tips(Repository repository, EngineView view, LongConsumer saw) {
     return tips;
   }
 
-  /** Whether a ref leads to the object. Someone may have changed it since it was found. */
+  /** Returns whether a ref points to the object, because it may have been changed since it was found. */
   private boolean leadsTo(Ref ref, ObjectId id) throws IOException {
     if (ref == null || ref.getObjectId() == null) {
       return false;

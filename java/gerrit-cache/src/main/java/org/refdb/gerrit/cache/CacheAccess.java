@@ -18,9 +18,9 @@ import org.refdb.engine.Cache;
 import org.refdb.gerrit.cache.store.Store;
 
 /**
- * A look-up in a disk tier, for Java's flight recorder. It has the size of the value and the time of each step. A
- * recording has it only if it asks for it by name. A key may be a secret. So it stands there as a hash, with a salt of this
- * process.
+ * An event of the Java Flight Recorder for a look-up in a disk tier, with the size of the value and the time of each
+ * step. A recording contains the event only if it asks for it by name. Because a key may be a secret, the event has a
+ * hash of it, salted for this process.
  */
 @Name(CacheAccess.NAME)
 @Label("Look-up in a persistent cache")
@@ -31,7 +31,10 @@ final class CacheAccess extends Event {
   static final String NAME = "org.refdb.CacheAccess";
   private static final int SALT_BYTES = 16;
 
-  /** A runtime may have been made without the recorder. Then the class around this one cannot be loaded. */
+  /**
+   * Records look-ups if the runtime has the flight recorder. In a runtime without it, the enclosing class cannot be
+   * loaded.
+   */
   static final class Recorder {
     private static final boolean IS_THERE = ModuleLayer.boot().findModule("jdk.jfr").isPresent();
 
@@ -72,7 +75,7 @@ final class CacheAccess extends Event {
     this.cache = cache;
   }
 
-  /** Looks up and records it. */
+  /** Looks up a value and records the event. */
   <T> T lookUp(Supplier<byte[]> encode, Store store, Cache.Reader<T> reader) {
     begin();
     long start = System.nanoTime();

@@ -8,7 +8,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
 
-/** The persistent caches, as administrators see them. The plugin gives it to them over SSH and REST. */
+/** The persistent caches for administrators, to whom the plugin offers them over SSH and REST. */
 @Singleton
 public final class CacheAdmin {
   private final RefdbCacheFactory factory;
@@ -18,7 +18,7 @@ public final class CacheAdmin {
     this.factory = factory;
   }
 
-  /** All, by name. */
+  /** Returns all caches, ordered by name. */
   public List<CacheTools> all() {
     Map<String, CacheTools> tools = new TreeMap<>();
     for (DiskTier<?, ?> tier : factory.tiers()) {
@@ -27,12 +27,15 @@ public final class CacheAdmin {
     return List.copyOf(tools.values());
   }
 
-  /** The one of a name. */
+  /** Returns the cache of this name. */
   public Optional<CacheTools> named(String name) {
     return all().stream().filter(tools -> tools.name().equals(name)).findFirst();
   }
 
-  /** The one that is behind a cache of Gerrit's; empty if it has no files, or others' files. */
+  /**
+   * Returns the persistent cache behind a cache of Gerrit; empty if that has no files, or if its files are not those
+   * of refdb.
+   */
   public static Optional<CacheTools> of(Cache<?, ?> cache) {
     return cache instanceof DiskCache<?, ?> ours ? Optional.of(new CacheTools(ours.disk())) : Optional.empty();
   }

@@ -5,25 +5,25 @@ import java.util.Map;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /**
- * Figures of one persistent cache's files, counted since it was opened but for sizes.
+ * Statistics of the files of a persistent cache. Except for sizes, they are counted since the cache was opened.
  *
- * @param name the cache, {@code PLUGIN.NAME} for a plugin's
- * @param version of its serialisation
- * @param inMemoryOnly whether it has no files, for a reason that is in Gerrit's log
+ * @param name the name of the cache, {@code PLUGIN.NAME} for that of a plugin
+ * @param version the version of its serialisation
+ * @param inMemoryOnly whether it has no files, for a reason that is in the log of Gerrit
  * @param encrypted whether keys and values are encrypted
- * @param entries entries, those included that are too old but not swept yet
- * @param liveBytes their bytes
- * @param diskBytes bytes of the files
- * @param limitBytes the most bytes the files may have
+ * @param entries the number of entries, including expired ones that are not removed yet
+ * @param liveBytes the size of these entries in bytes
+ * @param diskBytes the size of the files in bytes
+ * @param limitBytes the maximum size of the files in bytes
  * @param hits reads that found a value
  * @param misses reads that found none
- * @param expired reads that found one that is too old
- * @param hitRatio what share of the reads found a value, 0 to 1; null before the first
- * @param hitRatioAtHalf what it would be at half the limit, as far as a sample tells; null without one
- * @param hitRatioAtTwice what it would be at twice the limit
- * @param evicted entries dropped to keep the limit
- * @param refused values not stored since the disk was behind, or too large
- * @param corrupt records that failed their checksum, and were misses
+ * @param expired reads that found an expired value
+ * @param hitRatio the share of reads that found a value, from 0 to 1; null before the first read
+ * @param hitRatioAtHalf an estimate of that share at half the limit, from a sample; null without one
+ * @param hitRatioAtTwice an estimate of that share at twice the limit; null without a sample
+ * @param evicted entries that were dropped to stay within the limit
+ * @param refused values that were not stored because the disk was too slow, or because they are too large
+ * @param corrupt records that failed their checksum and were treated as misses
  * @param diskErrors writes that failed
  */
 public record CacheStat(
@@ -78,7 +78,7 @@ public record CacheStat(
     return whole == 0 ? null : (double) part / whole;
   }
 
-  /** A few lines for people. */
+  /** Returns the statistics as a few lines of text. */
   public String text() {
     if (inMemoryOnly) {
       return name + ": in memory only, see error_log";

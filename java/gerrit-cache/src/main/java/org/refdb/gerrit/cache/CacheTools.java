@@ -13,9 +13,9 @@ import java.util.PriorityQueue;
 import org.refdb.engine.Cache;
 import org.refdb.gerrit.cache.store.Store;
 
-/** What administrators may do to one persistent cache's files while the server uses them. */
+/** Operations of administrators on the files of a persistent cache while the server uses them. */
 public final class CacheTools {
-  /** The most entries that {@link #top} shows. */
+  /** Maximum number of entries that {@link #top} returns. */
   public static final int TOP_MAX = 1000;
 
   private static final int SHOWN_KEY_BYTES_MAX = 100;
@@ -30,18 +30,18 @@ public final class CacheTools {
   /**
    * An entry.
    *
-   * @param key its key: text where it is text, else hexadecimal; not shown if it is a secret
-   * @param uses how often it was read since it was last copied, 0 to 3
-   * @param diskBytes what it takes on disk
-   * @param createdMillis when its value was made, in milliseconds since 1970
+   * @param key the key, as text if it is text, else in hexadecimal; hidden if it is a secret
+   * @param uses the number of reads since the entry was last copied, from 0 to 3
+   * @param diskBytes the size of the entry on disk
+   * @param createdMillis when its value was created, in milliseconds since 1970
    */
   public record TopEntry(String key, int uses, long diskBytes, long createdMillis) {}
 
-  /** What comes first in {@link #top}. */
+  /** The order of {@link #top}. */
   public enum Order {
-    /** The largest entries. */
+    /** The largest entries first. */
     SIZE,
-    /** The entries used most, of these the largest. */
+    /** The most used entries first, and among these the largest. */
     USES;
 
     private Comparator<TopEntry> comparator() {
@@ -50,30 +50,30 @@ public final class CacheTools {
     }
   }
 
-  /** The cache's name, {@code PLUGIN.NAME} for a plugin's. */
+  /** Returns the name of the cache, {@code PLUGIN.NAME} for that of a plugin. */
   public String name() {
     return tier.name();
   }
 
-  /** Its figures. */
+  /** Returns the statistics of the cache. */
   public CacheStat stat() {
     return CacheStat.of(tier.stores().spec(), upkeep().figures());
   }
 
-  /** Reads every record and checks that it is whole. */
+  /** Reads and verifies every record. */
   public Cache.Verified verify() {
     return upkeep().verify();
   }
 
-  /** Frees the dead space in its files and waits for it; returns how many bytes they lost. */
+  /** Frees the dead space in the files, and waits for it. Returns the number of bytes by which the files shrank. */
   public long compact() {
     return upkeep().compact();
   }
 
   /**
-   * The first entries in an order, after a walk over all.
+   * Returns the first entries in an order. This walks over all entries.
    *
-   * @param count how many, 1 to {@value #TOP_MAX}
+   * @param count the number of entries, from 1 to {@value #TOP_MAX}
    */
   public List<TopEntry> top(int count, Order order) {
     if (count < 1 || count > TOP_MAX) {
@@ -99,9 +99,9 @@ public final class CacheTools {
   }
 
   /**
-   * Writes all entries with their ages to a stream, for a backup or another server; returns how many.
+   * Writes all entries with their ages to a stream, for a backup or another server. Returns their number.
    *
-   * @throws IllegalStateException if the cache's content is secret, or there are no files
+   * @throws IllegalStateException if the content of the cache is secret, or there are no files
    */
   public long exportTo(OutputStream to) {
     refuseSecrets();
@@ -109,10 +109,10 @@ public final class CacheTools {
   }
 
   /**
-   * Takes the entries of an export of this cache in this version. A value that is as new or newer stays; one that was
-   * invalidated since the export comes back.
+   * Imports an export of this cache in this version. A value that is as new or newer is kept; one that was invalidated
+   * after the export comes back.
    *
-   * @throws IllegalStateException if the cache's content is secret, or there are no files
+   * @throws IllegalStateException if the content of the cache is secret, or there are no files
    */
   public Cache.Imported importFrom(InputStream from) {
     refuseSecrets();
@@ -125,12 +125,12 @@ public final class CacheTools {
     }
   }
 
-  /** Why it is neither exported nor imported while it is in use. */
+  /** Returns the reason why the cache can be neither exported nor imported while it is in use. */
   public String whySecret() {
     return name() + " holds secrets: use the program refdb on its folder, which asks for --secrets";
   }
 
-  /** Whether its content is nobody's to see: it is one of sessions or tokens, or it is encrypted. */
+  /** Returns whether the content of the cache is secret: it contains sessions or tokens, or is encrypted. */
   public boolean isSecret() {
     return tier.isSecret() || tier.stores().spec().keys().current() != null;
   }

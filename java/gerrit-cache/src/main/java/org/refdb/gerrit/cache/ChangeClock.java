@@ -4,11 +4,12 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
 
 /**
- * Orders writes to a store: a value that was loaded before its key was changed is never stored after it.
+ * Orders writes to a store, so that a value that was loaded before its key was changed is never stored after the
+ * change.
  *
- * <p>Keys share {@value #STRIPES} stripes. A stripe's lock is held for one store call only. That call waits neither for
- * room nor for a disk, and nothing else is locked meanwhile. The caller waits for the disk afterwards. Two keys of one
- * stripe cost at most a value that is loaded again.
+ * <p>The keys share {@value #STRIPES} stripes, each with a lock that is held for a single call of the store. That call
+ * waits neither for room nor for a disk, and no other lock is taken during it; the caller waits for the disk
+ * afterwards. If two keys share a stripe, the worst consequence is that a value is loaded again.
  */
 final class ChangeClock {
   private static final int STRIPES = 1 << 10;
@@ -24,24 +25,24 @@ final class ChangeClock {
     }
   }
 
-  /** The time now: a value read or loaded after this call knows all changes up to it. */
+  /** Returns the current time. A value that is read or loaded after this call reflects all changes up to that time. */
   long now() {
     return clock.get();
   }
 
-  /** When the key (or one of its stripe) was changed last. */
+  /** Returns the time of the last change of the key, or of another key in its stripe. */
   long lastChange(Object key) {
     return lastChange.get(stripe(key));
   }
 
-  /** The lock under which a change of the key, and its {@link #advance}, are made. */
+  /** Returns the lock that must be held for a change of the key and its {@link #advance}. */
   Object lockOf(Object key) {
     return locks[stripe(key)];
   }
 
   /**
-   * Gives a change of the key its tick. That comes after the change. A reader of the store may get the older value
-   * until the change is made, and must count as earlier. For the holder of the lock.
+   * Returns the time of a change of the key. The caller must hold the lock and call this after the change, because a
+   * reader that still gets the old value from the store must have an earlier time.
    */
   long advance(Object key) {
     assert Thread.holdsLock(lockOf(key));
@@ -51,8 +52,9 @@ final class ChangeClock {
   }
 
   /**
-   * Runs a change of every key. The stripes get a tick before it, so that no value from before is stored after it. No
-   * single lock prevents that. All keys together get theirs after it, as one key does.
+   * Runs a change of all keys. Because no single lock excludes all writers, each stripe gets a new time before the
+   * change, so that no older value is stored after it. The time of the change itself is set after it, as for a single
+   * key.
    */
   void changeAll(Runnable change) {
     for (int stripe = 0; stripe < STRIPES; stripe++) {
@@ -67,7 +69,7 @@ final class ChangeClock {
     }
   }
 
-  /** When every key was changed last, which {@link #lastChange} of a key does not say. */
+  /** Returns the time of the last change of all keys, which {@link #lastChange} does not include. */
   long lastChangeOfAll() {
     return lastChangeOfAll.get();
   }

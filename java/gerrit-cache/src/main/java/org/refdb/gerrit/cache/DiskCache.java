@@ -13,11 +13,11 @@ import java.util.concurrent.ExecutionException;
 import org.refdb.engine.Planted;
 
 /**
- * A Gerrit cache with two tiers: objects in memory, their bytes on disk.
+ * A Gerrit cache with two tiers: objects in memory, and their serialised bytes on disk.
  *
- * <p>A hit in memory never touches the disk. Loads for one key run once, exceptions are Guava's: both are the
- * memory tier's promises. An invalidation outdates values that were read or loaded before it. Neither tier gives such a
- * value to a later call (see {@link Holder}).
+ * <p>A hit in memory never accesses the disk. As the memory tier guarantees, concurrent loads of one key run only
+ * once, and exceptions are wrapped as in Guava. An invalidation outdates all values that were read or loaded before
+ * it, and no later call gets such a value from either tier (see {@link Holder}).
  */
 final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements PersistentCache {
   private static final long NO_CALL_UNDER_WAY = Long.MAX_VALUE;
@@ -133,7 +133,7 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
     memory.cleanUp();
   }
 
-  /** Entries in memory, as Gerrit shows them. */
+  /** Returns the number of entries in memory, which Gerrit shows. */
   @Override
   public long size() {
     return memory.size();
@@ -161,13 +161,15 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
   }
 
   /**
-   * Whether a holder found in memory answers a call that began at {@code start}. It does unless its key changed since its
-   * value was read. It does too if the reading began after the call did. An outdated or too old value leaves the memory.
+   * Returns whether a holder that was found in memory answers a call that began at {@code start}. It does so if its
+   * key has not changed since its value was read, or if the value was read after the call began. An outdated or
+   * expired value is removed from memory.
    */
   private boolean mayServe(K key, Holder<V> holder, long start) {
     DiskTier.Ages ages = disk.ages();
     boolean young = ages.expireAfter() == null || !ages.isExpired(holder.createdMillis, TimeUtil.nowMs());
-    // A flush is asked for each time: Gerrit's Caffeine 2.9 may leave an entry in memory when others put meanwhile.
+    // The time of the last flush is compared for each call, because Caffeine 2.9 in Gerrit may leave an entry in
+    // memory when others put concurrently.
     boolean current =
         holder.tick() >= disk.lastChangeOfAll() && (holder.isServed() || holder.settle(disk.lastChange(key)));
     if (!young || !current) {

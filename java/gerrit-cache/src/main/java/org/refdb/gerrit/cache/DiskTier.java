@@ -14,16 +14,16 @@ import org.refdb.engine.Planted;
 import org.refdb.gerrit.cache.store.Store;
 
 /**
- * One cache's objects in a {@link Store}: serialises them, orders changes, and counts. Every failure becomes a miss or a
- * warning, since a cache must never break the request that asks it.
+ * Stores the objects of one cache in a {@link Store}: serialises them, orders changes, and counts calls. Every failure
+ * becomes a miss or a warning, because a cache must never break a request.
  */
 final class DiskTier<K, V> {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
-  /** How long a value waits for room. */
+  /** Maximum time for which a value waits for room. */
   private static final Duration PUT_TIMEOUT = Duration.ofMillis(200);
 
-  /** The same, of a cache whose changes are durable. */
+  /** Maximum time for which a value of a durable cache waits for room. */
   private static final Duration DURABLE_PUT_TIMEOUT = Duration.ofSeconds(30);
   private static final Duration REST = Duration.ofMillis(1);
   private static final String CANNOT_STORE = "Cannot store an entry of cache %s";
@@ -43,10 +43,10 @@ final class DiskTier<K, V> {
   final Latency writeLatency = new Latency();
 
   /**
-   * Makes the disk tier of one cache.
+   * Creates the disk tier of one cache.
    *
-   * @param stores where the bytes go
-   * @param durable a change is on the disk before the call returns (login sessions, tokens)
+   * @param stores the store of the bytes
+   * @param durable whether changes are on disk before a call returns (login sessions, tokens)
    */
   DiskTier(PersistentCacheDef<K, V> def, StoreHandle stores, Ages ages, boolean durable) {
     this.name = def.name();
@@ -73,7 +73,7 @@ final class DiskTier<K, V> {
     return ages;
   }
 
-  /** The stored value, or null: absent, too old, or not readable. */
+  /** Returns the stored value; null if it is absent, expired or unreadable. */
   Holder<V> read(K key) {
     long tick = clock.now();
     long start = System.nanoTime();
@@ -104,9 +104,9 @@ final class DiskTier<K, V> {
   }
 
   /**
-   * Reads one stored entry to load the classes of the cache's serializers. That takes longer than thousands of reads, and
-   * the first request is spared it. The store counts it as a read, Gerrit does not. A store that was released meanwhile
-   * stays closed.
+   * Reads one stored entry so that the classes of the serialisers of the cache are loaded, which takes longer than
+   * thousands of reads and would delay the first request. The store counts this as a read, and Gerrit does not. A
+   * store that has been released is not reopened.
    */
   void warmUp() {
     try {
@@ -124,10 +124,10 @@ final class DiskTier<K, V> {
     }
   }
 
-  /** An entry as the store takes it. */
+  /** A serialised entry. */
   private record Entry(byte[] key, byte[] value, long createdMillis) {}
 
-  /** Null, and a warning, if Gerrit cannot serialise it. */
+  /** Serialises an entry. Returns null and logs a warning if Gerrit cannot serialise it. */
   private Entry encode(K key, V value, long createdMillis) {
     try {
       byte[] keyBytes = keys.encode(key);
@@ -142,7 +142,7 @@ final class DiskTier<K, V> {
     }
   }
 
-  /** Keeps a loaded value, unless its key was changed since the load began. */
+  /** Stores a loaded value, unless its key was changed since the load began. */
   void keepLoaded(K key, Holder<V> loaded) {
     long start = System.nanoTime();
     Entry entry = encode(key, loaded.value, loaded.createdMillis);
@@ -152,7 +152,7 @@ final class DiskTier<K, V> {
     writeLatency.record(System.nanoTime() - start);
   }
 
-  /** Keeps a value the caller gave; returns its holder. */
+  /** Stores a value that the caller provides. Returns its holder. */
   Holder<V> put(K key, V value) {
     long start = System.nanoTime();
     long created = TimeUtil.nowMs();
@@ -175,7 +175,7 @@ final class DiskTier<K, V> {
     return new Holder<>(value, created, tick);
   }
 
-  /** Takes the entry's place in the order of changes; null, and a warning, if the store fails. */
+  /** Places the entry in the order of changes. Returns null and logs a warning if the store fails. */
   private Store.Placed place(Entry entry) {
     try {
       return stores.get().place(entry.key, entry.value, entry.createdMillis, durable);
@@ -186,8 +186,8 @@ final class DiskTier<K, V> {
   }
 
   /**
-   * Waits for room where there was none, and for the disk where the cache is durable; without the stripe's lock. A change of
-   * the key after {@code tick} wins.
+   * Waits for room if there was none, and for the disk if the cache is durable, without holding the lock of the
+   * stripe. A change of the key after {@code tick} takes precedence.
    */
   private void finish(K key, Entry entry, long tick, Store.Placed first) {
     Store.Placed placed = first;
@@ -205,7 +205,7 @@ final class DiskTier<K, V> {
     }
   }
 
-  /** Lets the store make room; false if this thread is asked to end. */
+  /** Pauses so that the store can make room. Returns false if this thread was interrupted. */
   private static boolean rest() {
     LockSupport.parkNanos(REST.toNanos());
     return !Thread.currentThread().isInterrupted();
@@ -215,7 +215,7 @@ final class DiskTier<K, V> {
     quietly("Cannot make a change of cache %s durable", () -> stores.get().settle());
   }
 
-  /** Removes a key's value; no load that began earlier can bring it back. */
+  /** Removes the value of a key. No load that began earlier can bring the value back. */
   void invalidate(K key) {
     long start = System.nanoTime();
     synchronized (clock.lockOf(key)) {
@@ -260,7 +260,7 @@ final class DiskTier<K, V> {
     return name;
   }
 
-  /** Whether its keys are secrets: caches of sessions and tokens are the durable ones. */
+  /** Returns whether the keys are secrets, which is so for the durable caches of sessions and tokens. */
   boolean isSecret() {
     return durable;
   }
@@ -278,13 +278,16 @@ final class DiskTier<K, V> {
   }
 
   /**
-   * How old values may get.
+   * The maximum ages of values.
    *
-   * @param expireAfter from creation until the value is gone, in every tier; null for never
-   * @param refreshAfter from creation until a read has it loaded anew behind the reader's back; null for never
+   * @param expireAfter the age at which a value is dropped from every tier; null for never
+   * @param refreshAfter the age from which a read reloads the value in the background; null for never
    */
   record Ages(Duration expireAfter, Duration refreshAfter) {
-    /** Clocks of machines that give each other entries differ a little; the engine allows the same. */
+    /**
+     * The tolerated difference, in milliseconds, between the clocks of machines that exchange entries. The engine has
+     * the same constant.
+     */
     private static final long SKEW_MILLIS = 60_000;
 
     boolean isExpired(long createdMillis, long nowMillis) {
@@ -295,7 +298,10 @@ final class DiskTier<K, V> {
       return refreshAfter != null && isPast(refreshAfter.toMillis(), createdMillis, nowMillis);
     }
 
-    /** A value from the future comes from a wrong clock. Its age is unknown, so it counts as too old. */
+    /**
+     * Returns whether a value is too old. A value from the future counts as too old, because the clock that set its
+     * time was wrong and its real age is unknown.
+     */
     private static boolean isPast(long maxMillis, long createdMillis, long nowMillis) {
       long age = nowMillis - createdMillis;
       return age >= maxMillis || age < -Math.min(SKEW_MILLIS, maxMillis);

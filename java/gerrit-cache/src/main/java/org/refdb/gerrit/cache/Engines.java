@@ -10,13 +10,13 @@ import org.refdb.engine.ServerNote;
 import org.refdb.engine.SiteLibrary;
 import org.refdb.gerrit.cache.store.NativeOpener;
 
-/** Chooses between refdb's caches and, where the engine cannot be loaded, Gerrit's own. */
+/** Chooses the caches of refdb or, if the engine cannot be loaded, those of Gerrit. */
 final class Engines {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
   private Engines() {}
 
-  /** The bindings, or {@code otherwise} and one error in the log. */
+  /** Returns the bindings of refdb, or {@code otherwise} after logging an error. */
   static Module bindings(SitePaths site, Config config, RefdbCacheFactory.OpenTime openTime, Module otherwise) {
     String folder = config.getString(SiteLibrary.SECTION, null, SiteLibrary.KEY);
     boolean isServer = openTime == RefdbCacheFactory.OpenTime.AT_ONCE;
@@ -31,7 +31,7 @@ final class Engines {
     }
   }
 
-  /** For health checks of the server. */
+  /** Writes the note for the health checks of the server. */
   private static void note(SitePaths site, boolean isServer, boolean inUse, String text) {
     if (isServer) {
       try {

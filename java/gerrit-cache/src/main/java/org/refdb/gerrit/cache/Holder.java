@@ -1,12 +1,13 @@
 package org.refdb.gerrit.cache;
 
 /**
- * What the memory tier keeps for a key: the value, its age, and how new it is beside invalidations.
+ * The object that the memory tier stores for a key: the value, its age, and its place in the order of changes.
  *
- * <p>A holder enters the memory tier as a claim. Its first reader there settles it. It may be served only if its key
- * was not written or invalidated after its tick. The change may have passed before the holder arrived in memory.
+ * <p>A holder enters the memory tier unchecked, because its key may have been changed before the holder arrived there.
+ * Its first reader decides whether it may be served, which is so only if the key was not written or invalidated after
+ * the tick of the holder.
  *
- * @param <V> the cache's value
+ * @param <V> the type of the values of the cache
  */
 final class Holder<V> {
   private static final int CLAIMED = 0;
@@ -15,7 +16,7 @@ final class Holder<V> {
 
   final V value;
 
-  /** When the value was made, in milliseconds since 1970, in any process. */
+  /** When the value was created in any process, in milliseconds since 1970. */
   final long createdMillis;
 
   private long tick;
@@ -27,7 +28,10 @@ final class Holder<V> {
     this.tick = tick;
   }
 
-  /** Of a value that is being read from the store; {@link #readAt} completes it before anyone else sees it. */
+  /**
+   * Creates a holder for a value that is being read from the store; {@link #readAt} completes it before any other
+   * thread sees it.
+   */
   Holder(V value, long createdMillis) {
     this.value = value;
     this.createdMillis = createdMillis;
@@ -37,7 +41,7 @@ final class Holder<V> {
     this.tick = tick;
   }
 
-  /** The change clock as it stood before the value was read or loaded. */
+  /** Returns the time of the {@link ChangeClock} before the value was read or loaded. */
   long tick() {
     return tick;
   }
@@ -46,7 +50,10 @@ final class Holder<V> {
     return state == SERVED;
   }
 
-  /** Decides once: {@code lastChange} is the tick of the last change of the key. Returns whether it may be served. */
+  /**
+   * Decides at the first call whether the value may be served, where {@code lastChange} is the time of the last change
+   * of the key. Returns the decision.
+   */
   boolean settle(long lastChange) {
     if (state == CLAIMED) {
       state = lastChange <= tick ? SERVED : OUTDATED;

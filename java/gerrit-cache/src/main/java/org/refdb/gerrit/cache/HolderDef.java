@@ -8,7 +8,7 @@ import com.google.inject.TypeLiteral;
 import com.google.inject.util.Types;
 import java.time.Duration;
 
-/** The definition of the memory tier: the cache's own, told for values inside a {@link Holder}. */
+/** The definition of the memory tier: that of the cache, with each value in a {@link Holder}. */
 final class HolderDef<K, V> implements CacheDef<K, Holder<V>> {
   private final PersistentCacheDef<K, V> source;
 
@@ -64,7 +64,7 @@ final class HolderDef<K, V> implements CacheDef<K, Holder<V>> {
     return weigher == null ? null : (key, holder) -> weigher.weigh(key, holder.value);
   }
 
-  /** None: the cache hands its own loader, which asks the disk first, to the memory tier. */
+  /** Returns null, because the cache passes its own loader, which reads the disk first, to the memory tier. */
   @Override
   public CacheLoader<K, Holder<V>> loader() {
     return null;

@@ -12,7 +12,10 @@ import java.util.Map;
 import java.util.concurrent.Callable;
 import org.refdb.engine.Planted;
 
-/** Loads for the memory tier: from disk, else by the cache's own loader, whose values go to disk. */
+/**
+ * Loads values for the memory tier: from disk, or else with the loader of the cache, whose values are then stored on
+ * disk.
+ */
 final class HolderLoader<K, V> extends CacheLoader<K, Holder<V>> {
   private final DiskTier<K, V> disk;
   private final CacheLoader<K, V> source;
@@ -27,7 +30,10 @@ final class HolderLoader<K, V> extends CacheLoader<K, Holder<V>> {
     return load(disk, key, () -> source.load(key));
   }
 
-  /** From disk, else from {@code loader}. Null where the loader returns null, which the memory tier refuses. */
+  /**
+   * Loads a value from disk, or else with {@code loader}. Returns null if the loader does, which the memory tier
+   * rejects.
+   */
   static <K, V> Holder<V> load(DiskTier<K, V> disk, K key, Callable<? extends V> loader) throws Exception {
     long tick = disk.now();
     Holder<V> stored = disk.read(key);
@@ -78,7 +84,7 @@ final class HolderLoader<K, V> extends CacheLoader<K, Holder<V>> {
       disk.invalidate(key);
     }
     ListenableFuture<V> reloaded = source.reload(key, old.value);
-    // The old value stays on disk until the new one replaces it: a failed reload loses nothing.
+    // The old value stays on disk until the new one replaces it, so a failed reload loses nothing.
     return Futures.transform(reloaded, value -> keep(disk, key, value, tick), MoreExecutors.directExecutor());
   }
 

@@ -6,15 +6,16 @@ import com.google.gerrit.server.cache.PersistentCacheDef;
 import com.google.gerrit.server.cache.serialize.CacheSerializer;
 
 /**
- * A key's bytes on disk: UTF-8 for strings, else what the cache's serializer makes of it. The same rule as in Gerrit's
- * H2 tables (a VARCHAR column for strings). So keys can be taken over from there without knowing the cache.
+ * Encodes keys for the disk: strings in UTF-8, and others with the serialiser of the cache. Because the H2 tables of
+ * Gerrit follow the same rule (with a VARCHAR column for strings), keys can be imported from them without knowing the
+ * cache.
  */
 interface KeyCodec<K> {
   byte[] encode(K key);
 
   K decode(byte[] bytes);
 
-  /** Whether a cache's keys are strings. */
+  /** Returns whether the keys of a cache are strings. */
   static boolean isText(PersistentCacheDef<?, ?> def) {
     return def.keyType().getRawType() == String.class;
   }
@@ -23,7 +24,7 @@ interface KeyCodec<K> {
     return isText(def) ? new Text<>() : new Serialized<>(def.keySerializer());
   }
 
-  /** Of keys that are strings. */
+  /** Encodes keys that are strings. */
   final class Text<K> implements KeyCodec<K> {
     @Override
     public byte[] encode(K key) {
@@ -37,7 +38,7 @@ interface KeyCodec<K> {
     }
   }
 
-  /** Of all others. */
+  /** Encodes all other keys. */
   record Serialized<K>(CacheSerializer<K> serializer) implements KeyCodec<K> {
     @Override
     public byte[] encode(K key) {

@@ -3,8 +3,9 @@ package org.refdb.gerrit.cache;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * How long calls took. Counts are in buckets that grow by a fifth or less, so a quantile is exact to 20 %. Recording
- * costs a few nanoseconds and no lock. A timer of the metrics library costs more than a read of the store.
+ * A histogram of the durations of calls. The buckets grow by at most a fifth, so a quantile is exact to 20 %.
+ * Recording takes a few nanoseconds and no lock, while a timer of the metrics library costs more than a read of the
+ * store.
  */
 final class Latency {
   private static final int STEPS_PER_DOUBLING = 4;
@@ -31,7 +32,7 @@ final class Latency {
   }
 
   /**
-   * The latency that the given share of calls (0 to 1) did not exceed, in microseconds. It is 0 before the first
+   * Returns the latency, in microseconds, that the given share of calls (0 to 1) did not exceed; 0 before the first
    * call.
    */
   double quantileMicros(double share) {

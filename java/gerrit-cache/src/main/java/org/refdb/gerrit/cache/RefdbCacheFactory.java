@@ -35,12 +35,12 @@ import org.refdb.gerrit.cache.h2.Takeover;
 import org.refdb.gerrit.cache.store.EncryptionKeys;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
-/** Makes Gerrit's persistent caches, the core's and any plugin's, at start and later. */
+/** Creates the persistent caches of Gerrit and its plugins, at start and later. */
 @Singleton
 final class RefdbCacheFactory extends PersistentCacheBaseFactory implements LifecycleListener {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
-  /** Caches of secrets: a login and a logout are on the disk before they are answered. */
+  /** The caches of secrets, in which a login or logout is on disk before it is answered. */
   private static final Set<String> DURABLE = Set.of("web_sessions", "oauth_tokens");
 
   private final Stores stores;
@@ -49,11 +49,14 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
   private final List<DiskTier<?, ?>> tiers = new CopyOnWriteArrayList<>();
   private final ExecutorService warmer = warmer();
 
-  /** When a cache's files are opened. */
+  /** When the files of a cache are opened. */
   enum OpenTime {
-    /** With the cache: a server pays it before it answers. */
+    /** When the cache is created, so that a server spends the time before it answers requests. */
     AT_ONCE,
-    /** When the cache is first used: an offline program uses few, and says only later whether it may write. */
+    /**
+     * When the cache is first used, because an offline program uses few caches and knows only later whether it may
+     * write.
+     */
     WHEN_USED
   }
 
@@ -71,7 +74,10 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     this.openTime = openTime;
   }
 
-  /** One thread beside the start of the server, which ends when there is nothing to do. */
+  /**
+   * Returns an executor with a single thread, which runs beside the start of the server and ends when there is nothing
+   * to do.
+   */
   private static ExecutorService warmer() {
     return new ThreadPoolExecutor(
         0,
@@ -128,9 +134,9 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
   }
 
   /**
-   * The memory tier. For a cache without room in memory Gerrit's own does without the promises of one. Loads for one
-   * key run side by side, and exceptions are not wrapped as callers expect. Guava's, which keeps nothing either, keeps
-   * them.
+   * Creates the memory tier. For a cache without room in memory, this is a cache of Guava that keeps nothing, because
+   * the one that Gerrit provides breaks guarantees of a cache: it loads one key several times concurrently, and does
+   * not wrap exceptions as callers expect.
    */
   private <K, V> LoadingCache<K, Holder<V>> memory(PersistentCacheDef<K, V> def, HolderLoader<K, V> loader) {
     HolderDef<K, V> holderDef = new HolderDef<>(def);
@@ -140,7 +146,9 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     return memCacheFactory.build(holderDef, loader);
   }
 
-  /** The disk tier; null if the cache must stay in memory since it cannot be encrypted as configured. */
+  /**
+   * Creates the disk tier. Returns null if the cache must stay in memory because it cannot be encrypted as configured.
+   */
   private <K, V> DiskTier<K, V> diskTier(PersistentCacheDef<K, V> def, long diskLimit) {
     Duration expireAfter = configured(def, "maxAge", def.expireAfterWrite());
     Duration refreshAfter = configured(def, "refreshAfterWrite", def.refreshAfterWrite());
@@ -173,12 +181,12 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     return tier;
   }
 
-  /** Waits for the reads beside the start that were begun: a test must not count them. */
+  /** Waits for the reads that were begun beside the start, so that a test does not count them. */
   void awaitWarmUp() throws InterruptedException, ExecutionException {
     warmer.submit(() -> {}).get();
   }
 
-  /** H2's file of a cache that refdb cannot open goes if what it holds are secrets. */
+  /** Sets aside the H2 file of a cache that refdb cannot open, if it contains secrets. */
   static void forgetH2Secrets(Path directory, String cache) {
     if (DURABLE.contains(cache)) {
       Takeover.forgetSecrets(directory, cache);
@@ -190,7 +198,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     return seconds > 0 ? Duration.ofSeconds(seconds) : otherwise;
   }
 
-  /** The disk tiers of all caches, for the metrics. */
+  /** Returns the disk tiers of all caches, for the metrics. */
   List<DiskTier<?, ?>> tiers() {
     return tiers;
   }
@@ -205,8 +213,9 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
   }
 
   /**
-   * A plugin stops, or was just reloaded. Then the caches in Gerrit's map are the new generation's, which stay. A
-   * store not in the map belongs to the old one. A cache that is released too early opens its store again.
+   * Releases the stores of a plugin that stops. If the plugin was just reloaded, the caches in the map of Gerrit are
+   * those of the new generation, which are kept, and a store that is not in the map belongs to the old one. A cache
+   * whose store is released too early reopens it.
    */
   @Override
   public void onStop(String plugin) {

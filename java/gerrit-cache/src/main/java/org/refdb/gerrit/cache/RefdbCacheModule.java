@@ -10,12 +10,12 @@ import com.google.inject.Inject;
 import org.eclipse.jgit.lib.Config;
 
 /**
- * The server's persistent caches: {@code gerrit.installModule = org.refdb.gerrit.cache.RefdbCacheModule} puts them in
- * the place of Gerrit's H2 caches. Where the engine cannot be loaded, Gerrit's own stay.
+ * Replaces the H2 caches of a Gerrit server: {@code gerrit.installModule = org.refdb.gerrit.cache.RefdbCacheModule}.
+ * If the engine cannot be loaded, the caches of Gerrit are kept.
  */
 @ModuleImpl(name = CacheModule.PERSISTENT_MODULE)
 public final class RefdbCacheModule extends LifecycleModule {
-  /** The name of the switch that offline programs set to have nothing written. Gerrit's own modules bind it too. */
+  /** The name of the switch with which offline programs prevent all writes. The modules of Gerrit bind it too. */
   static final String READ_ONLY = "DiskCacheReadOnly";
 
   private final SitePaths site;

@@ -3,7 +3,7 @@ package org.refdb.gerrit.cache;
 import org.refdb.gerrit.cache.store.Store;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
-/** One cache's hold on a store. Opens it when it is first needed, also after it was released. */
+/** The reference of one cache to a store, which is opened when it is first needed, and again after it was released. */
 final class StoreHandle {
   private final Stores stores;
   private final StoreOpener.Spec spec;
@@ -18,13 +18,13 @@ final class StoreHandle {
     return spec;
   }
 
-  /** The store; one that keeps nothing if it cannot be opened. */
+  /** Returns the store, or one that keeps nothing if it cannot be opened. */
   Store get() {
     Store open = store;
     return open != null ? open : open();
   }
 
-  /** The store if it is held now, else null: for work that must not open one again. */
+  /** Returns the store if it is open, else null, for work that must not open one again. */
   Store held() {
     return store;
   }
@@ -36,7 +36,7 @@ final class StoreHandle {
     return store;
   }
 
-  /** Lets go of the store, which is closed once nobody holds it. */
+  /** Releases the store, which is closed when its last holder has released it. */
   synchronized void release() {
     if (store != null) {
       store = null;

@@ -18,7 +18,10 @@ import org.refdb.gerrit.cache.store.ReadOnlyStore;
 import org.refdb.gerrit.cache.store.Store;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
-/** The open stores of this process. Caches of one name and version, as two generations of a plugin have, share one. */
+/**
+ * The open stores of this process. Caches of the same name and version share a store, as two generations of a plugin
+ * do.
+ */
 @Singleton
 final class Stores {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
@@ -56,7 +59,10 @@ final class Stores {
     this.readOnly = readOnly;
   }
 
-  /** The store of a handle that holds none. */
+  /**
+   * Returns the store for a handle that holds none, and opens it if necessary; after {@link #stop}, a store that keeps
+   * nothing.
+   */
   synchronized Store acquire(StoreHandle handle) {
     if (stopped) {
       return NoStore.INSTANCE;
@@ -67,7 +73,7 @@ final class Stores {
     return found.store;
   }
 
-  /** Takes a handle's hold away. */
+  /** Releases the store of a handle, and closes it if no other handle holds it. */
   synchronized void release(StoreHandle handle) {
     if (!open.remove(handle)) {
       return;
@@ -79,12 +85,12 @@ final class Stores {
     }
   }
 
-  /** The handles that hold a store now. */
+  /** Returns the handles that hold a store. */
   synchronized List<StoreHandle> open() {
     return List.copyOf(open);
   }
 
-  /** Closes all; nothing is opened after this. */
+  /** Closes all stores. None is opened afterwards. */
   void stop() {
     List<StoreHandle> handles;
     takeover.stop();

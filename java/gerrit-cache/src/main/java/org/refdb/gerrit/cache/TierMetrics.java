@@ -13,7 +13,10 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.function.ToDoubleFunction;
 
-/** What Gerrit's own {@code caches/} metrics do not tell of the disk tier: latencies, bytes, evictions, refused puts. */
+/**
+ * Metrics of the disk tier that the {@code caches/} metrics of Gerrit do not include: latencies, bytes, evictions and
+ * refused puts.
+ */
 @Singleton
 final class TierMetrics {
   private static final Field<String> CACHE =
@@ -54,7 +57,7 @@ final class TierMetrics {
     return metric(maker, name, new Description(what).setGauge().setUnit(unit));
   }
 
-  /** What only grows while the server runs. */
+  /** Creates a metric that only grows while the server runs. */
   private static CallbackMetric1<String, Double> counter(MetricMaker maker, String name, String what, String unit) {
     return metric(maker, name, new Description(what).setCumulative().setUnit(unit));
   }

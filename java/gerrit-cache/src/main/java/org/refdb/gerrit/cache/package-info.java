@@ -1,9 +1,10 @@
 /**
- * Gerrit's persistent caches on refdb's key-value store.
+ * Persistent caches of Gerrit in refdb's key-value store.
  *
- * <p>Read {@code RefdbCacheModule} (what Gerrit installs) and {@code RefdbCacheFactory} (makes a cache) first. Then come
- * {@code DiskCache} (two tiers) and {@code DiskTier} (objects to bytes). {@code ChangeClock} and {@code Holder} say why an
- * invalidated value never comes back, {@code Stores} who shares which files. Below it are {@code store} (bytes on disk)
- * and {@code h2} (the way from H2 and back).
+ * <p>Read {@code RefdbCacheModule} (what Gerrit installs) and {@code RefdbCacheFactory} (which creates a cache) first,
+ * and then {@code DiskCache} (the two tiers) and {@code DiskTier} (serialisation). {@code ChangeClock} and {@code
+ * Holder} explain why an invalidated value never comes back, and {@code Stores} explains which caches share files. The
+ * subpackages are {@code store} (bytes on disk), {@code h2} (conversion from H2 and back) and {@code chronicle}
+ * (import from cache-chroniclemap).
  */
 package org.refdb.gerrit.cache;

@@ -13,7 +13,7 @@ record JavaVersion(int feature, String where) {
 
   private static final Pattern RELEASE = Pattern.compile("^JAVA_VERSION=\"(\\d{1,4})", Pattern.MULTILINE);
 
-  /** The version of {@code container.javaHome}, or of the Java that runs this if that is not set. */
+  /** Returns the version of the Java in {@code container.javaHome}, or of the running Java if that is not set. */
   static JavaVersion of(String javaHome) throws InstallException {
     if (javaHome == null || javaHome.isEmpty()) {
       return new JavaVersion(Runtime.version().feature(), "the java that runs this");

@@ -5,12 +5,15 @@ import java.util.Optional;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
 
-/** Where each ref of several Gerrits points. */
+/** The global ref database of several Gerrit servers, which stores the value of each ref. */
 public interface GlobalRefDatabase {
-  /** Whether the ref of this node is as in the database, or was never seen there. */
+  /** Returns whether the ref of this node has the same value as in the database, or was never stored there. */
   boolean isUpToDate(Project.NameKey project, Ref ref) throws GlobalRefDbLockException;
 
-  /** The same for a caller that changes nothing: without warnings, and without a checked exception. */
+  /**
+   * Returns what {@link #isUpToDate} does, without warnings and without a checked exception, for a caller that changes
+   * nothing.
+   */
   default boolean isUpToDateUnchecked(Project.NameKey project, Ref ref) {
     throw new UnsupportedOperationException(getClass().getName());
   }
@@ -24,7 +27,7 @@ public interface GlobalRefDatabase {
   /** Waits for the lock of a ref. */
   AutoCloseable lockRef(Project.NameKey project, String refName) throws GlobalRefDbLockException;
 
-  /** Whether the database has a value for it. */
+  /** Returns whether the database has a value for the ref. */
   boolean exists(Project.NameKey project, String refName);
 
   /** Forgets a project. */

@@ -4,7 +4,7 @@ package com.gerritforge.gerrit.globalrefdb;
 public class GlobalRefDbLockException extends RefDbLockException {
   private static final long serialVersionUID = 1L;
 
-  /** Says which, and why. */
+  /** Creates the exception with the ref and the cause. */
   public GlobalRefDbLockException(String project, String refName, Exception cause) {
     super(project, refName, cause);
   }

@@ -4,7 +4,7 @@ package com.gerritforge.gerrit.globalrefdb;
 public class GlobalRefDbSystemError extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
-  /** Says what, and why. */
+  /** Creates the exception with a message and a cause. */
   public GlobalRefDbSystemError(String msg, Exception cause) {
     super(msg, cause);
   }

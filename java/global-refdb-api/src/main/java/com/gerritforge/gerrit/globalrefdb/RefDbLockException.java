@@ -6,7 +6,7 @@ import com.google.gerrit.git.LockFailureException;
 public class RefDbLockException extends LockFailureException {
   private static final long serialVersionUID = 1L;
 
-  /** Says which, and why. */
+  /** Creates the exception with the ref and the cause. */
   public RefDbLockException(String project, String refName, Exception cause) {
     super("Unable to lock ref " + refName + " on project " + project, cause);
   }

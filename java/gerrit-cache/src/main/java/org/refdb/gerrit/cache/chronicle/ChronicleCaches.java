@@ -19,7 +19,10 @@ import org.refdb.gerrit.cache.store.Intake;
 import org.refdb.gerrit.cache.store.NativeOpener;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
-/** The caches that cache-chroniclemap left in a folder, while no server runs: a file for each cache and version. */
+/**
+ * The caches that cache-chroniclemap left in a folder, with a file for each cache and version. No server may be
+ * running.
+ */
 public final class ChronicleCaches {
   private static final String ASIDE = "-before-refdb";
   private static final Pattern NAME = Pattern.compile("(.+)_(\\d{1,9})\\.dat");
@@ -30,9 +33,9 @@ public final class ChronicleCaches {
   private final OfflineCaches.Progress progress;
 
   /**
-   * Works on the caches of a folder.
+   * Creates an object for the caches of a folder.
    *
-   * @param directory Gerrit's {@code cache.directory}
+   * @param directory {@code cache.directory} of Gerrit
    */
   public ChronicleCaches(Path directory, OfflineCaches.SettingsOf settingsOf, OfflineCaches.Progress progress) {
     this.directory = directory;
@@ -57,7 +60,7 @@ public final class ChronicleCaches {
     }
   }
 
-  /** Whether there is anything to import. */
+  /** Returns whether there is nothing to import. */
   public boolean isEmpty() throws IOException {
     return files().isEmpty();
   }
@@ -76,11 +79,12 @@ public final class ChronicleCaches {
   }
 
   /**
-   * Imports what the files have, in place of what refdb has of the same caches, which is older. A file that was imported
-   * is set aside, so that a session which ends later cannot come back. Of several versions the one written last counts.
+   * Imports the content of the files, which replaces the older content of the same caches in refdb. An imported file
+   * is set aside, so that a session which ends later cannot come back. If there are several versions of a cache, the
+   * one written last is imported.
    *
-   * @throws OfflineCaches.InUseException if a server has refdb's caches open
-   * @throws IOException if the disk fails; what was not reached is unchanged
+   * @throws OfflineCaches.InUseException if a server has the caches of refdb open
+   * @throws IOException if the disk fails; caches that were not reached are unchanged
    */
   public List<Outcome> importAll(EntryReader reader, boolean dryRun) throws IOException {
     List<Outcome> outcomes = new ArrayList<>();

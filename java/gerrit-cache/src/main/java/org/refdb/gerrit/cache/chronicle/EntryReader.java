@@ -3,23 +3,24 @@ package org.refdb.gerrit.cache.chronicle;
 import java.io.IOException;
 import java.nio.file.Path;
 
-/** Reads a file of cache-chroniclemap's. What does so is loaded only for an import, with ChronicleMap beside it. */
+/** Reads a file of cache-chroniclemap. Implementations are loaded only for an import, together with ChronicleMap. */
 public interface EntryReader {
-  /** Takes an entry; false ends the walk. */
+  /** Receives the entries of a file. */
   @FunctionalInterface
   interface Sink {
     /**
-     * Takes it.
+     * Receives an entry. Returns false to end the walk.
      *
-     * @param createdMillis when it was made, in milliseconds since 1970
+     * @param createdMillis when the entry was created, in milliseconds since 1970
      */
     boolean take(byte[] key, byte[] value, long createdMillis);
   }
 
   /**
-   * Shows every entry, in no order; returns how many there are. Nobody else may have the file open.
+   * Passes every entry to {@code sink}, in no particular order. Returns the number of entries. No other process may
+   * have the file open.
    *
-   * @throws IOException if it cannot be read; the message names the file
+   * @throws IOException if the file cannot be read; the message names the file
    */
   long forEach(Path file, Sink sink) throws IOException;
 }

@@ -1,2 +1,2 @@
-/** From the files of cache-chroniclemap: {@code ChronicleCaches}. Keys and values go over as bytes. */
+/** Imports the files of cache-chroniclemap: {@code ChronicleCaches}. Keys and values are copied as bytes. */
 package org.refdb.gerrit.cache.chronicle;

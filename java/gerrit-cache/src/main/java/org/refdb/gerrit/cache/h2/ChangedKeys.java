@@ -17,11 +17,12 @@ import java.util.Set;
 import java.util.UUID;
 
 /**
- * The keys that were changed since an import began, in a file. With it an import which a restart cuts short can go on:
- * an entry invalidated meanwhile must not come back. The file has salted digests, no keys.
+ * A file with the keys that were changed since an import began. With it, an import that was interrupted by a restart
+ * can continue without bringing back an entry that was invalidated since. The file contains salted digests instead of
+ * keys.
  *
- * <p>It is believed after a clean stop, and after a kill as long as the machine has run since. Then the operating
- * system has all that was written to it. Nothing is synced but at a clean stop.
+ * <p>The file is valid after a clean stop, and also after a kill as long as the machine has not restarted, because the
+ * operating system then has everything that was written. It is synced only at a clean stop.
  */
 final class ChangedKeys implements Closeable {
   private static final byte[] MAGIC = "refdbchg".getBytes(StandardCharsets.US_ASCII);
@@ -51,7 +52,7 @@ final class ChangedKeys implements Closeable {
     }
   }
 
-  /** A new, empty one, in place of a file that is there. */
+  /** Creates an empty file, which replaces one that exists. */
   static ChangedKeys create(Path path) throws IOException {
     Files.deleteIfExists(path);
     Files.createFile(path, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
@@ -63,9 +64,9 @@ final class ChangedKeys implements Closeable {
   }
 
   /**
-   * Goes on with what an earlier process left.
+   * Opens the file that an earlier process left.
    *
-   * @throws IOException if there is none, or one that cannot be believed
+   * @throws IOException if there is none, or if it is not valid
    */
   static ChangedKeys resume(Path path) throws IOException {
     ByteBuffer content = ByteBuffer.wrap(Files.readAllBytes(path));
@@ -103,7 +104,7 @@ final class ChangedKeys implements Closeable {
     return new RandomAccessFile(path.toFile(), "rw");
   }
 
-  /** Tells apart the times that the machine ran. One that cannot be told is unlike every other. */
+  /** Returns an id of the current boot of the machine. If it cannot be determined, the id differs from every other. */
   private static byte[] bootId() {
     UUID id;
     try {
@@ -118,7 +119,7 @@ final class ChangedKeys implements Closeable {
     return digests.contains(Digest.of(digest(key)));
   }
 
-  /** Adds a key; when this returns a kill of the process cannot undo it. */
+  /** Adds a key. When this returns, a kill of the process cannot undo it. */
   void add(byte[] key) throws IOException {
     ByteBuffer bytes = digest(key);
     if (digests.add(Digest.of(bytes))) {
@@ -131,12 +132,12 @@ final class ChangedKeys implements Closeable {
     return ByteBuffer.wrap(digest.digest(key), 0, PART_BYTES);
   }
 
-  /** Lets go of it when it is not needed any more. */
+  /** Closes and deletes the file when it is no longer needed. */
   void discard() throws IOException {
     file.close();
   }
 
-  /** A clean stop: its content can be believed even if the machine stops next. */
+  /** Syncs and closes the file, so that it is valid even if the machine restarts. */
   @Override
   public void close() throws IOException {
     try (file) {

@@ -19,11 +19,11 @@ import java.util.Properties;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /**
- * A cache file of Gerrit's H2 caches, read with Gerrit's own H2 as bytes: no value is deserialised.
+ * A file of an H2 cache of Gerrit, which is read with the H2 of Gerrit as bytes, so that no value is deserialised.
  *
- * <p>Its place tells who had the caches last. At its own place, H2 had: what refdb has stored before is older. Once
- * refdb takes over it is set aside under another name. So a return to H2 starts empty, and a session that was
- * logged out since cannot revive.
+ * <p>The path of the file says who used the cache last. If it is at its own path, H2 did, and whatever refdb has
+ * stored is older. When refdb takes over, it sets the file aside under another name, so that a return to H2 starts
+ * empty and cannot revive a session that was logged out since.
  */
 final class H2File {
   static final String SUFFIX = ".mv.db";
@@ -35,7 +35,10 @@ final class H2File {
   private static final String EXPORTING = "-exported-by-refdb";
   private static final int ALREADY_IN_USE = 90020;
 
-  /** There is no table at all: Gerrit makes the file when it starts, and its table when something is stored. */
+  /**
+   * The error code of H2 for a missing table. Gerrit creates the file when it starts, and its table when something is
+   * stored.
+   */
   private static final int EMPTY = 42104;
 
   private final Path directory;
@@ -46,43 +49,43 @@ final class H2File {
     this.cache = cache;
   }
 
-  /** Takes an entry; false ends the walk. */
+  /** Receives the entries of a file, until it returns false. */
   @FunctionalInterface
   interface Sink {
     boolean take(int version, byte[] key, byte[] value, long createdMillis);
   }
 
-  /** Where H2 would have it. */
+  /** Returns the path at which H2 keeps the file. */
   Path own() {
     return directory.resolve(cache + OWN + SUFFIX);
   }
 
-  /** Where it lies after refdb took over. */
+  /** Returns the path of the file after refdb took over. */
   Path aside() {
     return directory.resolve(cache + ASIDE + SUFFIX);
   }
 
-  /** Where it lies while it is imported, over restarts. */
+  /** Returns the path of the file during an import, including restarts. */
   Path importing() {
     return directory.resolve(cache + IMPORTING + SUFFIX);
   }
 
-  /** Where the keys are noted meanwhile that were changed since. */
+  /** Returns the path of the file with the keys that were changed since the import began. */
   Path changedKeys() {
     return directory.resolve(cache + CHANGED);
   }
 
-  /** Where an export is written until it is whole. */
+  /** Returns the path of an export until it is complete. */
   Path exporting() {
     return directory.resolve(cache + EXPORTING + SUFFIX);
   }
 
-  /** Whether a file was set aside, or is what H2 wrote beside one. */
+  /** Returns whether a file was set aside, or was written by H2 beside such a file. */
   static boolean isAside(Path file) {
     return has(file, ASIDE, SUFFIX) || has(file, ASIDE, TRACE);
   }
 
-  /** Whether a file belongs to an import that is under way. */
+  /** Returns whether a file belongs to an import in progress. */
   static boolean isImporting(Path file) {
     return has(file, IMPORTING, SUFFIX) || has(file, IMPORTING, TRACE) || file.toString().endsWith(CHANGED);
   }
@@ -91,7 +94,7 @@ final class H2File {
     return file.getFileName().toString().endsWith(place + suffix);
   }
 
-  /** The cache that a file at its own place, or one that is imported, belongs to. Null if it is no such file. */
+  /** Returns the cache of a file at its own path or of one that is being imported; null for any other file. */
   static String cacheOf(Path file) {
     String name = file.getFileName().toString();
     for (String end : new String[] {OWN + SUFFIX, IMPORTING + SUFFIX}) {
@@ -102,12 +105,12 @@ final class H2File {
     return null;
   }
 
-  /** Gives it another name, in place of a file that has it. */
+  /** Renames the file, which replaces one of that name. */
   void move(Path from, Path to) throws IOException {
     Files.move(from, to, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
   }
 
-  /** Nothing of it is wanted any more: sets it aside, wherever it lies. What an older import left goes. */
+  /** Sets the file aside, because nothing in it is needed any more, and deletes what an older import left. */
   void setAside(Path from) throws IOException {
     move(from, aside());
     Files.deleteIfExists(importing());
@@ -115,18 +118,18 @@ final class H2File {
   }
 
   /**
-   * What it has of one version of the cache.
+   * The content of the file for one version of the cache.
    *
-   * @param bytes of keys and values
-   * @param newestMillis when the newest entry was made
+   * @param bytes the size of keys and values
+   * @param newestMillis when the newest entry was created, in milliseconds since 1970
    */
   record Version(int version, long entries, long bytes, long newestMillis) {}
 
   /**
-   * What it has of each version.
+   * Returns the content for each version.
    *
-   * @throws StoreOpener.InUseException if a server with H2 caches has it open
-   * @throws IOException if it cannot be read
+   * @throws StoreOpener.InUseException if a server with H2 caches has the file open
+   * @throws IOException if the file cannot be read
    */
   List<Version> versions(Driver driver, Path file) throws IOException {
     List<Version> versions = new ArrayList<>();
@@ -140,7 +143,9 @@ final class H2File {
     return versions;
   }
 
-  /** How many entries of one version it has, without reading them; exceptions as above. */
+  /**
+   * Returns the number of entries of one version, without reading them. The exceptions are those of {@link #versions}.
+   */
   long count(Driver driver, Path file, int version) throws IOException {
     long[] count = new long[1];
     query(driver, file, "SELECT COUNT(*) FROM data WHERE version = " + version, rows -> {
@@ -152,9 +157,9 @@ final class H2File {
   }
 
   /**
-   * Does nothing.
+   * Checks that no server has the file open.
    *
-   * @throws StoreOpener.InUseException if a server with H2 caches has the file at its own place open
+   * @throws StoreOpener.InUseException if a server with H2 caches has the file at its own path open
    */
   void refuseIfInUse(Driver driver) throws StoreOpener.InUseException {
     if (Files.exists(own())) {
@@ -163,12 +168,12 @@ final class H2File {
       } catch (StoreOpener.InUseException e) {
         throw e;
       } catch (IOException e) {
-        // harmed, but nobody's
+        // The file is damaged, but not in use.
       }
     }
   }
 
-  /** Whether its keys are text. */
+  /** Returns whether the keys are text. */
   boolean hasTextKeys(Driver driver, Path file) throws IOException {
     boolean[] text = new boolean[1];
     query(driver, file, "SELECT k FROM data WHERE FALSE", rows -> text[0] = isText(rows));
@@ -183,7 +188,7 @@ final class H2File {
     return time == null ? 0 : time.getTime();
   }
 
-  /** Shows every entry, those used last at the end. */
+  /** Passes every entry to the sink, the most recently used ones last. */
   void forEach(Driver driver, Path file, Sink sink) throws IOException {
     query(driver, file, "SELECT k, v, created, version FROM data ORDER BY accessed", rows -> {
       boolean textKeys = isText(rows);
@@ -206,7 +211,7 @@ final class H2File {
       try (ResultSet rows = statement.executeQuery(sql)) {
         reader.read(rows);
       } finally {
-        // The file says itself that it stays open when the last connection is closed.
+        // Without this, H2 keeps the file open after the last connection is closed, as a setting in the file demands.
         statement.execute("SHUTDOWN");
       }
     } catch (SQLException e) {
@@ -225,7 +230,7 @@ final class H2File {
     return connection;
   }
 
-  /** How H2 is told of a file. */
+  /** Returns the URL by which H2 opens a file. */
   static String url(Path file) {
     String path = file.toUri().toString();
     return "jdbc:h2:" + path.substring(0, path.length() - SUFFIX.length());

@@ -4,8 +4,9 @@ import java.io.IOException;
 import java.nio.file.Path;
 
 /**
- * An import from an H2 file that is under way, as the files say it. During the import the file has a name of its own.
- * Beside it lie the keys that were changed since. A restart finds both and goes on. Not safe for use by many threads.
+ * The state of an import from an H2 file, as the names of files record it. During the import the H2 file has a name of
+ * its own, and beside it is a file with the keys that were changed since. A restart finds both and continues the
+ * import. Not safe for use by several threads.
  */
 final class H2Import {
   private final H2File file;
@@ -17,7 +18,7 @@ final class H2Import {
     this.changed = changed;
   }
 
-  /** Begins to import from a file that lies at its own place. The store must be empty. */
+  /** Begins an import from a file at its own path. The store must be empty. */
   static H2Import begin(H2File file) throws IOException {
     ChangedKeys changed = ChangedKeys.create(file.changedKeys());
     file.move(file.own(), file.importing());
@@ -25,37 +26,40 @@ final class H2Import {
   }
 
   /**
-   * Goes on with an import that was cut short.
+   * Continues an import that was interrupted.
    *
-   * @throws IOException if it is not known what was changed since; then nothing may be imported any more
+   * @throws IOException if it is not known what was changed since, so that nothing may be imported any more
    */
   static H2Import resume(H2File file) throws IOException {
     return new H2Import(file, ChangedKeys.resume(file.changedKeys()));
   }
 
-  /** The file that is imported. */
+  /** Returns the file that is being imported. */
   Path source() {
     return file.importing();
   }
 
-  /** Whether older entries are still wanted. */
+  /** Returns whether older entries are still to be imported. */
   boolean isUnderWay() {
     return !ended;
   }
 
-  /** Whether this key has not been changed since the import began. */
+  /**
+   * Returns whether the older value of this key is still to be imported, because the key was not changed since the
+   * import began.
+   */
   boolean wants(byte[] key) {
     return !ended && !changed.contains(key);
   }
 
-  /** A key is about to be changed: its older value is not wanted any more. */
+  /** Records that a key is about to be changed, so that its older value is not imported any more. */
   void note(byte[] key) throws IOException {
     if (!ended) {
       changed.add(key);
     }
   }
 
-  /** Nothing more is imported, also not after a restart. */
+  /** Ends the import, which is not continued after a restart. */
   void finish() throws IOException {
     if (!ended) {
       ended = true;
@@ -64,7 +68,7 @@ final class H2Import {
     }
   }
 
-  /** Nothing more is imported by this process; the next one goes on. */
+  /** Ends the import in this process; the next process continues it. */
   void suspend() throws IOException {
     if (!ended) {
       ended = true;

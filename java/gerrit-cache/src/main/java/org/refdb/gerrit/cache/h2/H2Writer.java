@@ -15,7 +15,7 @@ import java.sql.Statement;
 import java.sql.Timestamp;
 import java.util.Properties;
 
-/** Writes a cache file as Gerrit's H2 caches do, with Gerrit's own H2. */
+/** Writes a file in the form of the H2 caches of Gerrit, with the H2 of Gerrit. */
 final class H2Writer implements Closeable {
   private static final int TEXT_CHARS_MAX = 4096;
   private static final int BATCH = 500;
@@ -50,7 +50,7 @@ final class H2Writer implements Closeable {
     connection.setAutoCommit(false);
   }
 
-  /** Makes a file in place of one that is there, readable by the user alone. */
+  /** Creates a file that only the user can read, which replaces one that exists. */
   static H2Writer create(Driver driver, Path file, boolean text, int version) throws IOException {
     Files.deleteIfExists(file);
     Files.createFile(file, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
@@ -70,7 +70,7 @@ final class H2Writer implements Closeable {
         connection.close();
       }
     } catch (SQLException e) {
-      // an error is on its way that says more
+      // An error that says more is already being thrown.
     }
   }
 
@@ -119,7 +119,7 @@ final class H2Writer implements Closeable {
     return tooLong;
   }
 
-  /** Writes the rest; the file is whole then and nobody has it open. */
+  /** Writes the rest. The file is then complete and closed. */
   void finish() throws IOException {
     try {
       if (failure == null) {
@@ -137,7 +137,7 @@ final class H2Writer implements Closeable {
     throw new IOException("cannot write " + file + ": " + failure.getMessage(), failure);
   }
 
-  /** Lets go of it, and deletes it if it is not whole. */
+  /** Closes the file, and deletes it if it is not complete. */
   @Override
   public void close() throws IOException {
     closeQuietly(connection);

@@ -6,8 +6,8 @@ import org.refdb.gerrit.cache.store.ForwardingStore;
 import org.refdb.gerrit.cache.store.Store;
 
 /**
- * A store into which older entries are being imported while it is in use. A change that its users make meanwhile
- * wins over imported entries, in any order and across restarts. An invalidated key does not come back.
+ * A store that is in use while older entries are imported into it. Changes by its users take precedence over imported
+ * entries, in any order and across restarts, so that an invalidated key does not come back.
  */
 final class ImportingStore extends ForwardingStore {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
@@ -20,12 +20,12 @@ final class ImportingStore extends ForwardingStore {
     this.state = state;
   }
 
-  /** Whether older entries are still wanted. */
+  /** Returns whether older entries are still to be imported. */
   boolean isImporting() {
     return importing;
   }
 
-  /** Nothing more is imported, also not after a restart. */
+  /** Ends the import, which is not continued after a restart. */
   synchronized void endImport() {
     importing = false;
     try {
@@ -35,7 +35,9 @@ final class ImportingStore extends ForwardingStore {
     }
   }
 
-  /** Takes an older entry, unless its key was changed since. False if the store has no room for it just now. */
+  /**
+   * Imports an older entry, unless its key was changed since. Returns false if the store currently has no room for it.
+   */
   synchronized boolean importEntry(byte[] key, byte[] value, long createdMillis) {
     return !state.wants(key) || store.put(key, value, createdMillis, false);
   }

@@ -16,8 +16,8 @@ import org.refdb.gerrit.cache.store.NativeOpener;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /**
- * The caches of a site whose server is stopped: from H2 to refdb and back. Needs nothing of Gerrit but its H2. What the
- * caches mean is not known here: keys and values go over as bytes.
+ * Converts the caches of a site from H2 to refdb and back while the server is stopped. Of Gerrit, only its H2 is
+ * needed, because keys and values are copied as bytes.
  */
 public final class OfflineCaches {
   private static final String FOLDER = NativeOpener.FOLDER;
@@ -28,48 +28,52 @@ public final class OfflineCaches {
   private final Progress progress;
 
   /**
-   * What a cache is configured with.
+   * The configuration of a cache.
    *
    * @param diskLimit {@code cache.NAME.diskLimit} in bytes, or null if it is not set
-   * @param encryption what it is encrypted with
+   * @param encryption the keys with which the cache is encrypted
    */
   public record Settings(Long diskLimit, EncryptionKeys encryption) {}
 
-  /** Looks settings up. */
+  /** Looks up the configuration of caches. */
   @FunctionalInterface
   public interface SettingsOf {
-    /** The settings of a cache; IllegalArgumentException, with a message that says what to do, if they are wrong. */
+    /**
+     * Returns the configuration of a cache.
+     *
+     * @throws IllegalArgumentException if the configuration is invalid; the message says what to do
+     */
     Settings of(String cache);
   }
 
-  /** Is told how far it is. */
+  /** Receives the progress of a conversion. */
   @FunctionalInterface
   public interface Progress {
-    /** {@code done} of all entries of a cache are done. */
+    /** Says that {@code done} of {@code all} entries of a cache have been converted. */
     void at(String cache, long done, long all);
   }
 
   /**
-   * What became of a cache, or would become of it.
+   * The result, or the expected result, for one cache.
    *
-   * @param version of its serialisation, or -1 if it has none
-   * @param entries taken over
-   * @param bytes of their keys and values
-   * @param remarks what was not taken over and why
-   * @param failed whether this is for somebody to look at
+   * @param version the version of its serialisation, or -1 if it has none
+   * @param entries the number of entries that were converted
+   * @param bytes the size of their keys and values
+   * @param remarks what was not converted, and why
+   * @param failed whether an administrator should look into it
    */
   public record Outcome(String cache, int version, long entries, long bytes, List<String> remarks, boolean failed) {
-    /** None of it: this is why. */
+    /** Returns the result for a cache of which nothing was converted, for this reason. */
     public static Outcome nothing(String cache, String why, boolean failed) {
       return new Outcome(cache, -1, 0, 0, List.of(why), failed);
     }
   }
 
-  /** A server uses the caches. */
+  /** Thrown when a server is using the caches. */
   public static final class InUseException extends IOException {
     private static final long serialVersionUID = 1L;
 
-    /** As the store says it. */
+    /** Creates the exception with the message of the store. */
     public InUseException(StoreOpener.InUseException cause) {
       super(cause.getMessage(), cause);
     }
@@ -80,9 +84,9 @@ public final class OfflineCaches {
   }
 
   /**
-   * Works on the caches of a folder.
+   * Creates an object for the caches of a folder.
    *
-   * @param directory Gerrit's {@code cache.directory}
+   * @param directory {@code cache.directory} of Gerrit
    */
   public OfflineCaches(Path directory, SettingsOf settings, Progress progress) {
     this.directory = directory;
@@ -91,11 +95,12 @@ public final class OfflineCaches {
   }
 
   /**
-   * Imports what H2 has, in place of what refdb has of the same caches, which is older. A cache whose import does not
-   * end stays H2's: the next import begins with it anew. One that a running server had begun is gone on with.
+   * Imports the content of the H2 caches, which replaces the older content of the same caches in refdb. A cache whose
+   * import does not finish stays with H2, and the next import starts over. An import that a running server had begun
+   * is continued.
    *
    * @throws InUseException if a server has the caches open
-   * @throws IOException if the disk fails; what was not reached is unchanged
+   * @throws IOException if the disk fails; caches that were not reached are unchanged
    */
   public List<Outcome> importAll(Driver driver, boolean dryRun) throws IOException {
     List<OfflineImport> imports = new ArrayList<>();
@@ -117,8 +122,8 @@ public final class OfflineCaches {
   }
 
   /**
-   * Writes what refdb has to files of H2's, in place of H2 files of the same caches. H2 has the caches from then on:
-   * when refdb is next used it takes them over again.
+   * Exports the content of the caches of refdb to H2 files, which replace existing ones. From then on the caches
+   * belong to H2, and refdb takes them over again when it is next used.
    *
    * @throws InUseException if a server has the caches open
    * @throws IOException if the disk fails
@@ -151,7 +156,10 @@ public final class OfflineCaches {
     return caches;
   }
 
-  /** Deletes the H2 files that refdb has taken over; returns how many bytes that frees. A server may be running. */
+  /**
+   * Deletes the H2 files that refdb has taken over. Returns the number of bytes that this frees. A server may be
+   * running.
+   */
   public long deleteOldH2Files(boolean dryRun) throws IOException {
     long freed = 0;
     try (DirectoryStream<Path> files = Files.newDirectoryStream(directory, H2File::isAside)) {
@@ -166,9 +174,10 @@ public final class OfflineCaches {
   }
 
   /**
-   * Deletes all that refdb has stored, and the H2 files that it has taken over or was about to. H2 then starts empty.
+   * Deletes everything that refdb has stored, and the H2 files that it has taken over or was importing, so that H2
+   * starts empty.
    *
-   * @return how many bytes that frees
+   * @return the number of bytes that this frees
    * @throws InUseException if a server has the caches open
    */
   public long wipe(boolean dryRun) throws IOException {

@@ -13,7 +13,7 @@ import org.refdb.gerrit.cache.store.EncryptionKeys;
 import org.refdb.gerrit.cache.store.NativeOpener;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
-/** The export of one cache to H2 while no server runs. */
+/** Exports one cache to H2 while no server is running. */
 final class OfflineExport {
   private static final int PROGRESS_ENTRIES = 1000;
   private static final long SPARE_BYTES = 64 << 20;
@@ -61,7 +61,10 @@ final class OfflineExport {
     }
   }
 
-  /** Opens it for writing, which keeps servers away; but first for reading, since a wrong key would empty it. */
+  /**
+   * Opens the cache for writing, which keeps servers from using it. It is opened for reading first, because opening it
+   * for writing with a wrong key would empty it.
+   */
   private Cache open(int version, EncryptionKeys keys) throws IOException {
     long diskBytes;
     try (Cache reader = openToRead(version, keys)) {

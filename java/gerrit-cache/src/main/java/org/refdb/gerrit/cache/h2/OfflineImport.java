@@ -12,7 +12,7 @@ import org.refdb.gerrit.cache.store.Intake;
 import org.refdb.gerrit.cache.store.NativeOpener;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
-/** The import of one cache from H2 while no server runs. */
+/** Imports one cache from H2 while no server is running. */
 final class OfflineImport {
   private static final int PROGRESS_ENTRIES = 1000;
 
@@ -44,9 +44,9 @@ final class OfflineImport {
   }
 
   /**
-   * Finds out what there is.
+   * Reads which versions there are.
    *
-   * @throws StoreOpener.InUseException if a server with H2 caches runs
+   * @throws StoreOpener.InUseException if a server with H2 caches is running
    */
   void look() throws StoreOpener.InUseException {
     try {
@@ -58,7 +58,7 @@ final class OfflineImport {
     }
   }
 
-  /** What would be done. */
+  /** Returns the expected result, without importing anything. */
   OfflineCaches.Outcome plan() {
     try {
       OfflineCaches.Outcome nothing = nothingToDo(settingsOf.of(cache));
@@ -68,7 +68,7 @@ final class OfflineImport {
     }
   }
 
-  /** Does it. */
+  /** Imports the cache, and returns the result. */
   OfflineCaches.Outcome run() throws IOException {
     OfflineCaches.Settings settings;
     try {
@@ -108,7 +108,10 @@ final class OfflineImport {
     return null;
   }
 
-  /** Gerrit deletes other versions' entries when it prunes: the version in use is that of the newest entry. */
+  /**
+   * Returns the version in use, which is that of the newest entry, because Gerrit deletes entries of other versions
+   * when it prunes.
+   */
   private H2File.Version current() {
     return versions.stream()
         .max(Comparator.comparingLong(H2File.Version::newestMillis).thenComparingInt(H2File.Version::version))

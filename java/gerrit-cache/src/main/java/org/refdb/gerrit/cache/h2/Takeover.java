@@ -14,8 +14,8 @@ import org.refdb.gerrit.cache.store.Store;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /**
- * Takes a cache over from Gerrit's H2 caches while the server runs. Its content in H2 is imported in the background,
- * with its ages, as bytes. Until an entry has arrived it is a miss.
+ * Takes over a cache from the H2 caches of Gerrit while the server is running. Its content in H2 is imported as bytes,
+ * with its ages, in the background. An entry that has not been imported yet is a miss.
  */
 public final class Takeover {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
@@ -31,7 +31,7 @@ public final class Takeover {
     this.importer = importer;
   }
 
-  /** Imports while the server runs, one cache after the other. */
+  /** Returns a takeover that imports while the server is running, one cache after the other. */
   public static Takeover inBackground(Driver driver) {
     return new Takeover(
         driver,
@@ -43,17 +43,17 @@ public final class Takeover {
         }));
   }
 
-  /** Imports before a store is used, as suits an offline program. */
+  /** Returns a takeover that imports before a store is used, which suits an offline program. */
   public static Takeover beforeUse(Driver driver) {
     return new Takeover(driver, MoreExecutors.newDirectExecutorService());
   }
 
   /**
-   * Takes a just opened store's cache over if H2 had it last. Then the store's content is older and is removed. Goes on
-   * with an import that was cut short.
+   * Takes over the cache of a store that was just opened, if H2 used the cache last. The content of the store is then
+   * older and is removed. An import that was interrupted is continued.
    *
    * @return the store to use
-   * @throws StoreOpener.InUseException if a server with H2 caches is running on these files
+   * @throws StoreOpener.InUseException if a server with H2 caches is using these files
    */
   public Store from(StoreOpener.Spec spec, Store store) throws IOException {
     H2File file = new H2File(spec.directory(), spec.name());
@@ -123,7 +123,10 @@ public final class Takeover {
     }
   }
 
-  /** The store refuses what it cannot write at once; an import can wait. A too large entry it always refuses. */
+  /**
+   * Imports an entry. The store refuses what it cannot write immediately, so this retries, since an import can wait.
+   * An entry that is too large is always refused.
+   */
   private static boolean takeWithRetries(ImportingStore store, byte[] key, byte[] value, long created) {
     for (int i = 0; i < RETRIES; i++) {
       if (store.importEntry(key, value, created)) {
@@ -140,8 +143,8 @@ public final class Takeover {
   }
 
   /**
-   * Sets H2's file of a cache of secrets aside when refdb cannot take it over. A user who logs out meanwhile must not
-   * be logged in by a return to H2.
+   * Sets aside the H2 file of a cache of secrets that refdb cannot take over, so that a user who logs out is not
+   * logged in again by a return to H2.
    */
   public static void forgetSecrets(Path directory, String cache) {
     H2File file = new H2File(directory, cache);
@@ -154,7 +157,7 @@ public final class Takeover {
     }
   }
 
-  /** Imports nothing more for now; returns when that is so. */
+  /** Stops importing for now, and returns when the imports have stopped. */
   public void stop() {
     stopping = true;
     importer.shutdownNow();

@@ -1,5 +1,5 @@
 /**
- * The way from Gerrit's H2 caches and back: {@code Takeover} while a server runs, {@code OfflineCaches} while none does.
- * Keys and values go over as bytes.
+ * Converts caches from the H2 caches of Gerrit and back: {@code Takeover} while a server is running, and {@code
+ * OfflineCaches} while none is. Keys and values are copied as bytes.
  */
 package org.refdb.gerrit.cache.h2;

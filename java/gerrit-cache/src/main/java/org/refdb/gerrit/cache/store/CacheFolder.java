@@ -12,8 +12,9 @@ import java.util.HexFormat;
 import java.util.List;
 
 /**
- * The folder of one cache, which has a folder for each version. Its name is the engine's. A character that is no
- * letter, digit, {@code _}, {@code -} or {@code .} is written {@code %XX}. So is a leading dot.
+ * The folder of one cache, which contains a folder for each version. The engine determines its name, in which every
+ * character other than letters, digits, {@code _}, {@code -} and {@code .} is written as {@code %XX}, and so is a
+ * leading dot.
  */
 public final class CacheFolder {
   private static final HexFormat HEX = HexFormat.of().withUpperCase();
@@ -26,7 +27,7 @@ public final class CacheFolder {
     this.path = path;
   }
 
-  /** The folder of a cache below a root. */
+  /** Returns the folder of a cache below a root. */
   public static CacheFolder of(Path root, String cache) {
     StringBuilder name = new StringBuilder();
     for (byte b : cache.getBytes(StandardCharsets.UTF_8)) {
@@ -41,7 +42,7 @@ public final class CacheFolder {
     return new CacheFolder(root.resolve(name.isEmpty() ? "%" : name.toString()));
   }
 
-  /** All below a root, by name. */
+  /** Returns all folders of caches below a root, by name. */
   public static List<CacheFolder> all(Path root) throws IOException {
     List<CacheFolder> found = new ArrayList<>();
     if (Files.isDirectory(root)) {
@@ -53,12 +54,12 @@ public final class CacheFolder {
     return found;
   }
 
-  /** Where it is. */
+  /** Returns the path of the folder. */
   public Path path() {
     return path;
   }
 
-  /** The cache's name. */
+  /** Returns the name of the cache. */
   public String cache() {
     String name = path.getFileName().toString();
     byte[] bytes = new byte[name.length()];
@@ -74,7 +75,7 @@ public final class CacheFolder {
     return new String(bytes, 0, length, StandardCharsets.UTF_8);
   }
 
-  /** The version that was written last, or -1 if it has none. */
+  /** Returns the version that was written last, or -1 if there is none. */
   public int version() throws IOException {
     int version = -1;
     long newest = Long.MIN_VALUE;
@@ -93,7 +94,10 @@ public final class CacheFolder {
     return version;
   }
 
-  /** Notes whether a version's keys are text, which H2 has a type of its own for. The version's folder must be there. */
+  /**
+   * Records whether the keys of a version are text, for which H2 has a separate type. The folder of the version must
+   * exist.
+   */
   public void noteKeys(int version, boolean text) throws IOException {
     Path note = note(version);
     String content = text ? TEXT : BYTES;
@@ -106,13 +110,13 @@ public final class CacheFolder {
     }
   }
 
-  /** Whether a version's keys are text; null if nobody noted it. */
+  /** Returns whether the keys of a version are text; null if that was not recorded. */
   public Boolean hasTextKeys(int version) throws IOException {
     String content = read(note(version));
     return TEXT.equals(content) ? Boolean.TRUE : BYTES.equals(content) ? Boolean.FALSE : null;
   }
 
-  /** What a note says; null if there is none. A pipe in its place would wait for somebody who writes to it. */
+  /** Returns the content of a note; null if it is not a regular file, because reading a pipe would block. */
   private static String read(Path note) throws IOException {
     return Files.isRegularFile(note) ? Files.readString(note) : null;
   }

@@ -5,8 +5,9 @@ import java.util.Base64;
 import java.util.List;
 
 /**
- * What a cache is encrypted with: {@code cache.NAME.encryptionKey}, 32 random bytes in base64, which belongs into
- * secure.config. For a change of keys, {@code cache.NAME.oldEncryptionKey} (any number of them) names those before.
+ * The keys with which a cache is encrypted: {@code cache.NAME.encryptionKey}, 32 random bytes in base64, which belongs
+ * in secure.config. After a change of keys, {@code cache.NAME.oldEncryptionKey}, which may be repeated, has the
+ * previous ones.
  */
 public final class EncryptionKeys {
   private static final int KEY_BYTES = 32;
@@ -23,12 +24,12 @@ public final class EncryptionKeys {
   }
 
   /**
-   * The configured keys.
+   * Parses the configured keys.
    *
-   * @param cache the cache's name, for messages
+   * @param cache the name of the cache, for messages
    * @param key the value of {@code encryptionKey}, or null
    * @param oldKeys the values of {@code oldEncryptionKey}
-   * @throws IllegalArgumentException if one is not 32 bytes in base64; the message names the variable, not the key
+   * @throws IllegalArgumentException if a key is not 32 bytes in base64; the message names the variable, not the key
    */
   public static EncryptionKeys of(String cache, String key, List<String> oldKeys) {
     List<byte[]> old = new ArrayList<>();
@@ -53,12 +54,12 @@ public final class EncryptionKeys {
     return key;
   }
 
-  /** The key, or null for none. */
+  /** Returns the current key, or null if the cache is not encrypted. */
   public byte[] current() {
     return current;
   }
 
-  /** The keys before it. */
+  /** Returns the previous keys. */
   public List<byte[]> old() {
     return old;
   }

@@ -2,9 +2,9 @@ package org.refdb.gerrit.cache.store;
 
 import org.refdb.engine.Cache;
 
-/** A store before another one. What only reads, and the end, is the other's; the changes are for the subclass to judge. */
+/** A store that forwards reads and the closing to another store, and leaves changes to its subclasses. */
 public abstract class ForwardingStore implements Store {
-  /** The other one. */
+  /** The other store. */
   protected final Store store;
 
   protected ForwardingStore(Store store) {

@@ -7,9 +7,12 @@ import java.util.List;
 import org.refdb.engine.Cache;
 import org.refdb.engine.EngineException;
 
-/** Fills one cache while no server runs, and counts what it takes. Not for more than one thread. */
+/** Fills one cache while no server is running, and counts the entries. Not safe for use by several threads. */
 public final class Intake implements AutoCloseable {
-  /** A cache whose limit is not configured has at least this. The server applies the cache's own when it opens it. */
+  /**
+   * The minimum limit, in bytes, of a cache whose limit is not configured. The server applies the limit of the cache
+   * itself when it opens it.
+   */
   private static final long USUAL_LIMIT_BYTES = 128 << 20;
 
   private final Cache store;
@@ -23,12 +26,12 @@ public final class Intake implements AutoCloseable {
   }
 
   /**
-   * Opens it; makes it if there is none.
+   * Opens the cache, and creates it if it does not exist.
    *
-   * @param root the folder of all refdb's caches
-   * @param diskLimit the configured one, in bytes, or null
-   * @param expectedBytes about how much is to come, which counts where nothing is configured
-   * @throws StoreOpener.InUseException if a server has it open
+   * @param root the folder of all caches of refdb
+   * @param diskLimit the configured limit in bytes, or null
+   * @param expectedBytes the approximate size of what is to be stored, which is used if no limit is configured
+   * @throws StoreOpener.InUseException if a server has the cache open
    */
   public static Intake open(
       Path root, String cache, int version, Long diskLimit, long expectedBytes, EncryptionKeys keys) throws IOException {
@@ -46,15 +49,15 @@ public final class Intake implements AutoCloseable {
     }
   }
 
-  /** Removes what it has. */
+  /** Removes all entries. */
   public void clear() throws IOException {
     store.clear(Cache.Durability.SYNCED);
   }
 
-  /** Takes an entry; false if the store fails, which {@link #finish} throws. */
+  /** Stores an entry. Returns false if the store fails; {@link #finish} then throws the error. */
   public boolean take(byte[] key, byte[] value, long createdMillis) {
     try {
-      // The second waits for the disk: then only a too large entry is refused.
+      // The second put waits for the disk, so it refuses only entries that are too large.
       if (store.put(key, value, createdMillis, Cache.Durability.BUFFERED)
           || store.put(key, value, createdMillis, Cache.Durability.WRITTEN)) {
         entries++;
@@ -68,7 +71,7 @@ public final class Intake implements AutoCloseable {
     return failure == null;
   }
 
-  /** Returns when all of it would survive a power cut; says what was not taken. */
+  /** Waits until all entries would survive a loss of power. Returns messages about entries that were not stored. */
   public List<String> finish() throws IOException {
     if (failure != null) {
       throw failure;
@@ -85,12 +88,12 @@ public final class Intake implements AutoCloseable {
     return remarks;
   }
 
-  /** How many were taken. */
+  /** Returns the number of stored entries. */
   public long entries() {
     return entries;
   }
 
-  /** Bytes of their keys and values. */
+  /** Returns the size of their keys and values in bytes. */
   public long bytes() {
     return bytes;
   }

@@ -11,11 +11,11 @@ import org.refdb.engine.Cache.Durability;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.Planted;
 
-/** Opens the engine's caches, below the folder {@value #FOLDER} of Gerrit's cache folder. */
+/** Opens caches of the engine below the folder {@value #FOLDER} in the cache folder of Gerrit. */
 public final class NativeOpener implements StoreOpener {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
-  /** The folder's name. */
+  /** The name of the folder. */
   public static final String FOLDER = "refdb";
 
   @Override

@@ -7,7 +7,7 @@ import java.io.UncheckedIOException;
 import java.util.Map;
 import org.refdb.engine.Cache;
 
-/** What administrators do to one of the engine's caches. */
+/** Operations of administrators on a cache of the engine. */
 final class NativeUpkeep implements Store.Upkeep {
   private final Cache cache;
 

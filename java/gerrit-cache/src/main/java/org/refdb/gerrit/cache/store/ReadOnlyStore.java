@@ -2,11 +2,13 @@ package org.refdb.gerrit.cache.store;
 
 import java.util.function.BooleanSupplier;
 
-/** A store that takes no change while a switch says so, as an offline reindex may be told. */
+/**
+ * A store that refuses puts and ignores other changes while a switch is set, for example during an offline reindex.
+ */
 public final class ReadOnlyStore extends ForwardingStore {
   private final BooleanSupplier readOnly;
 
-  /** The switch is asked at each change. */
+  /** Creates the store. The switch is read at each change. */
   public ReadOnlyStore(Store store, BooleanSupplier readOnly) {
     super(store);
     this.readOnly = readOnly;

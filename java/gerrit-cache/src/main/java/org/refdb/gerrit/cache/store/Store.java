@@ -6,86 +6,94 @@ import java.util.Map;
 import org.refdb.engine.Cache;
 
 /**
- * The bytes of one cache in one version on disk. No call waits for a disk, but changes that are to be durable. Safe for
- * use by many threads.
+ * The bytes of one cache in one version on disk. Only durable changes wait for a disk. Safe for use by several
+ * threads.
  */
 public interface Store extends AutoCloseable {
   /**
-   * The figures of a store, each known without a scan.
+   * The statistics of a store, all of which are known without a scan.
    *
-   * @param entries live entries
-   * @param liveBytes bytes of the live keys and values
-   * @param diskBytes bytes the files take
+   * @param entries the number of live entries
+   * @param liveBytes the size of the live keys and values in bytes
+   * @param diskBytes the size of the files in bytes
    * @param refusedPuts puts that found no room without waiting
-   * @param evictions entries dropped to keep the limit
+   * @param evictions entries that were dropped to stay within the limit
    */
   record Stats(long entries, long liveBytes, long diskBytes, long refusedPuts, long evictions) {}
 
-  /** What administrators do to a store, beside its users. */
+  /** Operations of administrators on a store, which run beside its users. */
   interface Upkeep {
-    /** The engine's figures since the store was opened, by name; known without a scan. */
+    /** Returns the statistics of the engine since the store was opened, by name, without a scan. */
     Map<String, Long> figures();
 
-    /** Reads every record and checks that it is whole. */
+    /** Reads and verifies every record. */
     Cache.Verified verify();
 
-    /** Frees the dead space in the files and waits for it; returns how many bytes they lost. */
+    /** Frees the dead space in the files, and waits for it. Returns the number of bytes by which the files shrank. */
     long compact();
 
-    /** Shows every entry, without its value. */
+    /** Visits every entry, without its value. */
     void forEach(Cache.Visitor visitor);
 
-    /** Writes all entries to a stream, as {@code refdb cache export} does; returns how many. */
+    /** Writes all entries to a stream, as {@code refdb cache export} does. Returns their number. */
     long exportTo(OutputStream to);
 
-    /** Takes the entries of such a stream; a present entry that is as new stays. */
+    /** Imports the entries of such a stream. An existing entry that is as new or newer is kept. */
     Cache.Imported importFrom(InputStream from);
   }
 
-  /** Returns what the reader makes of the entry, or null if there is none that can be proved whole. */
+  /** Returns what the reader makes of the entry, or null if there is no entry that can be verified. */
   <T> T get(byte[] key, Cache.Reader<T> reader);
 
   /**
    * Stores an entry.
    *
-   * @param durable return only when it would survive a power cut; it is not refused for want of room then
-   * @return false if it was refused (no room without waiting, or too large): then the key has no value
+   * @param createdMillis when the value was created, in milliseconds since 1970
+   * @param durable whether to return only when the entry would survive a loss of power; it is then not refused for
+   *     want of room
+   * @return false if the entry was refused, because it is too large or there is no room without waiting; the key then
+   *     has no value
    */
   boolean put(byte[] key, byte[] value, long createdMillis, boolean durable);
 
-  /** What became of an entry that was placed. */
+  /** The result of placing an entry. */
   enum Placed {
-    /** It is there, before all later changes. */
+    /** The entry is stored, before all later changes. */
     STORED,
-    /** It is refused for good; the key has no value. */
+    /** The entry can never be stored, so the key has no value. */
     REFUSED,
-    /** There was no room just now; the key has no value. */
+    /** There was no room at the moment, so the key has no value. */
     NO_ROOM
   }
 
   /**
-   * Stores an entry at once or not at all: waits neither for room nor for a disk. For who holds a lock.
+   * Stores an entry immediately or not at all, for a caller that holds a lock. It waits neither for room nor for a
+   * disk.
    *
-   * @param durable it may use room that others may not; {@link #settle} waits until it would survive a power cut
+   * @param durable whether the entry may use room that others may not; {@link #settle} waits until it would survive a
+   *     loss of power
    */
   Placed place(byte[] key, byte[] value, long createdMillis, boolean durable);
 
-  /** Returns when all changes so far would survive a power cut. */
+  /** Waits until all changes so far would survive a loss of power. */
   void settle();
 
-  /** Removes the entry of a key; returns, if {@code durable}, when that would survive a power cut. */
+  /**
+   * Removes the entry of a key. If {@code durable} is set, this returns when the removal would survive a loss of
+   * power.
+   */
   void invalidate(byte[] key, boolean durable);
 
-  /** Removes all entries; returns, if {@code durable}, when that would survive a power cut. */
+  /** Removes all entries. If {@code durable} is set, this returns when the removal would survive a loss of power. */
   void clear(boolean durable);
 
-  /** The present figures. */
+  /** Returns the current statistics. */
   Stats stats();
 
-  /** For administrators. */
+  /** Returns the operations for administrators. */
   Upkeep upkeep();
 
-  /** Frees the files; what was stored so far can be read by the next opener. */
+  /** Closes the files. Whatever was stored so far can be read after they are opened again. */
   @Override
   void close();
 }

@@ -7,15 +7,15 @@ import java.time.Duration;
 /** Opens stores. */
 public interface StoreOpener {
   /**
-   * The store to be opened.
+   * The store to open.
    *
    * @param directory the folder of all caches
-   * @param name the cache, {@code PLUGIN.NAME} for a plugin's
-   * @param version of the cache's serialisation; other versions' values are never served
-   * @param limitBytes what the files may take, above 0
-   * @param expireAfter values older than this need not be kept; null for never
-   * @param keys what its content is encrypted with
-   * @param textKeys whether the bytes of its keys are text, which is noted for a return to H2
+   * @param name the name of the cache, {@code PLUGIN.NAME} for that of a plugin
+   * @param version the version of the serialisation of the cache; values of other versions are never returned
+   * @param limitBytes the maximum size of the files, greater than 0
+   * @param expireAfter the age from which values need not be kept; null for no limit
+   * @param keys the keys with which the content is encrypted
+   * @param textKeys whether the bytes of the keys are text, which is recorded for a return to H2
    */
   record Spec(
       Path directory, String name, int version, long limitBytes, Duration expireAfter, EncryptionKeys keys, boolean textKeys) {
@@ -25,11 +25,11 @@ public interface StoreOpener {
     }
   }
 
-  /** The files are another process's to write. */
+  /** Thrown when another process has the files open for writing. */
   final class InUseException extends IOException {
     private static final long serialVersionUID = 1L;
 
-    /** Says what uses them. */
+    /** Creates the exception with a message that says what uses the files. */
     public InUseException(String message, Throwable cause) {
       super(message, cause);
     }
@@ -38,18 +38,18 @@ public interface StoreOpener {
   /**
    * Opens a store for reading and writing.
    *
-   * @throws InUseException if another process writes it
-   * @throws IOException if it cannot be opened; the message says what can be done
+   * @throws InUseException if another process writes to it
+   * @throws IOException if the store cannot be opened; the message says what can be done
    */
   Store open(Spec spec) throws IOException;
 
   /**
-   * Opens a store that another process may be writing, for reading; an empty one where there is none.
+   * Opens a store for reading, even while another process writes to it. Returns an empty store if it does not exist.
    *
-   * @throws IOException if it cannot be opened; the message says what can be done
+   * @throws IOException if the store cannot be opened; the message says what can be done
    */
   Store openToRead(Spec spec) throws IOException;
 
-  /** Removes the remains of other versions of this cache, unless it is in use. */
+  /** Deletes other versions of this cache, unless they are in use. */
   void removeOtherVersions(Spec spec) throws IOException;
 }

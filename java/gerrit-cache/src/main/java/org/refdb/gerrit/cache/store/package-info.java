@@ -1,5 +1,6 @@
 /**
- * The bytes of the caches on disk: a store's promises ({@code Store}) and the engine's ({@code NativeOpener}). Here are
- * also the folders, and the keys that they are encrypted with. Nothing here knows an object of Gerrit's.
+ * Stores the bytes of caches on disk: {@code Store} defines the guarantees, and {@code NativeOpener} implements them
+ * with the engine. The package also has the folders and encryption keys of caches. Nothing in it depends on the types
+ * of Gerrit that are cached.
  */
 package org.refdb.gerrit.cache.store;

@@ -4,7 +4,10 @@ import net.openhft.chronicle.bytes.Bytes;
 import net.openhft.chronicle.hash.serialization.BytesReader;
 import net.openhft.chronicle.hash.serialization.BytesWriter;
 
-/** A key's bytes after their number, four bytes, little-endian. A file's header makes it, without a constructor. */
+/**
+ * Marshals a key as its bytes, preceded by their number in four little-endian bytes. ChronicleMap creates it without a
+ * constructor, because the header of a file names this class.
+ */
 public final class KeyWrapperMarshaller implements BytesReader<KeyWrapper>, BytesWriter<KeyWrapper> {
   @Override
   public KeyWrapper read(@SuppressWarnings("rawtypes") Bytes in, KeyWrapper using) {
