@@ -1,9 +1,9 @@
 //! Proves refdb on a real NFS, whose server and clients are kernels of User Mode Linux on this machine.
 //!
-//! `nfs-tests scenes MOUNT-OPTIONS ENGINE,... [SCENE...]` plays what is known to go wrong, step by step. `nfs-tests load
-//! MOUNT-OPTIONS HISTORY FORMAT TRUST ENGINE,... SECONDS SEED` writes down the history of a load. `nfs-tests talk
-//! [MOUNT-OPTIONS]` passes lines of stdin, `NODE LINE WORD...`, to the agents of the nodes. `nfs-tests agent` is what
-//! the nodes run.
+//! `nfs-tests scenes MOUNT-OPTIONS ENGINE,... [SCENE...]` plays what is known to go wrong, step by step.
+//! `nfs-tests load MOUNT-OPTIONS HISTORY FORMAT TRUST ENGINE,... SECONDS SEED` writes down the history of a load.
+//! `nfs-tests talk [MOUNT-OPTIONS]` passes lines of stdin, `NODE LINE WORD...`, to the agents of the nodes.
+//! `nfs-tests agent` is what the nodes run.
 
 mod agent;
 mod load;

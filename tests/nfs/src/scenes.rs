@@ -8,7 +8,8 @@ const LATER: Duration = Duration::from_millis(1200);
 const NAME: &str = "refs/heads/main";
 const NOTHING: &str = "0000000000000000000000000000000000000000";
 
-/// Plays all scenes, or the chosen ones, with engines (`view`, `jgit`, `git`) at once. Returns how many did not end as they must.
+/// Plays all scenes, or the chosen ones, with engines (`view`, `jgit`, `git`) at once. Returns how many did not end as
+/// they must.
 pub(crate) fn run(cluster: &Cluster, engines: &str, chosen: &[&str]) -> usize {
     let git = refdb_testkit::Git::find().program().display().to_string();
     let ids = template(cluster, &git);
@@ -34,7 +35,8 @@ fn template(cluster: &Cluster, git: &str) -> Vec<String> {
         let set = format!(
             "{git} init -q --bare --ref-format={format} {path} && cd {path} && rm -rf hooks && {git} config user.name \
              n && {git} config user.email e && {git} config reftable.autoRefresh true && \
-             t=$({git} mktree </dev/null) && export GIT_COMMITTER_DATE='1700000000 +0000' GIT_AUTHOR_DATE='1700000000 +0000' && \
+             t=$({git} mktree </dev/null) && export GIT_COMMITTER_DATE='1700000000 +0000' && \
+             export GIT_AUTHOR_DATE='1700000000 +0000' && \
              for i in 0 1 2 3 4 5 6 7 8 9; do {git} commit-tree -m $i $t; done"
         );
         ids = cluster.shell(1, &set).split(" | ").map(str::to_owned).collect();
