@@ -2,12 +2,14 @@
 //!
 //! `nfs-tests scenes MOUNT-OPTIONS ENGINE,... [SCENE...]` plays what is known to go wrong, step by step.
 //! `nfs-tests load MOUNT-OPTIONS HISTORY FORMAT TRUST ENGINE,... SECONDS SEED` writes down the history of a load.
+//! `nfs-tests requests MOUNT-OPTIONS` counts the requests of each operation.
 //! `nfs-tests talk [MOUNT-OPTIONS]` passes lines of stdin, `NODE LINE WORD...`, to the agents of the nodes.
 //! `nfs-tests agent` is what the nodes run.
 
 mod agent;
 mod load;
 mod node;
+mod requests;
 mod scenes;
 
 use node::{Cluster, Options};
@@ -33,6 +35,7 @@ fn main() {
             println!("{bad} went wrong");
             assert_eq!(bad, 0, "all scenes end as expected");
         }),
+        ["requests", rest @ ..] => on_cluster(rest, |cluster, _| requests::run(cluster)),
         ["boot", rest @ ..] => on_cluster(rest, |_, _| ()),
         ["load", mount, history, format, trust, engines, seconds, seed] => on_cluster(&[mount], |cluster, _| {
             let number = |word: &str| word.parse().expect("a number");

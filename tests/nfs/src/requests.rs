@@ -1,0 +1,66 @@
+//! How many requests a client sends to the server for each kind of operation, as its kernel counts them.
+
+use crate::node::Cluster;
+
+/// What the kernel does in the background, whoever asks.
+const BACKGROUND: [&str; 3] = ["SEQUENCE", "RENEW", "DELEGRETURN"];
+
+/// Prints a table for a view: each operation, the requests in all, and which.
+pub(crate) fn run(cluster: &Cluster) {
+    let git = refdb_testkit::Git::find().program().display().to_string();
+    for format in ["files", "reftable"] {
+        let path = format!("/mnt/share/requests-{format}.git");
+        let set = format!(
+            "{git} init -q --bare --ref-format={format} {path} && cd {path} && rm -rf hooks && {git} config user.name \
+             n && {git} config user.email e && t=$({git} mktree </dev/null) && \
+             for i in 0 1 2 3; do {git} commit-tree -m $i $t; done"
+        );
+        let ids: Vec<String> = cluster.shell(1, &set).split(" | ").map(str::to_owned).collect();
+        cluster
+            .shell(1, &format!("cd {path} && {git} update-ref refs/heads/packed {} && {git} pack-refs --all", ids[0]));
+        let set = |old: &str, new: &str| ["swap", "refs/heads/loose", old, new].map(str::to_owned).to_vec();
+        let nothing = "0".repeat(40);
+        let get = |name: &str| vec!["get".to_owned(), format!("refs/heads/{name}")];
+        let pair = |old: &str, new: &str| {
+            ["swap", "refs/heads/one", old, new, "refs/heads/two", old, new].map(str::to_owned).to_vec()
+        };
+        let operations = [
+            ("a packed ref, the first time", get("packed")),
+            ("a packed ref, again", get("packed")),
+            ("a ref that does not exist", get("absent")),
+            ("a ref that does not exist, again", get("absent")),
+            ("a new ref", set(&nothing, &ids[0])),
+            ("an update", set(&ids[0], &ids[1])),
+            ("another update", set(&ids[1], &ids[2])),
+            ("a loose ref", get("loose")),
+            ("a loose ref, again", get("loose")),
+            ("two new refs at once", pair(&nothing, &ids[0])),
+            ("two updates at once", pair(&ids[0], &ids[1])),
+        ];
+        for (what, words) in operations {
+            let before = counts(cluster);
+            let mut all = vec!["view", &path];
+            all.extend(words.iter().map(String::as_str));
+            let said = cluster.ask(1, 1, &all).expect("the view answers");
+            let sent: Vec<(String, u64)> = counts(cluster)
+                .into_iter()
+                .map(|(name, count)| {
+                    let known = before.iter().find(|(other, _)| *other == name).map_or(0, |(_, count)| *count);
+                    (name, count - known)
+                })
+                .filter(|(name, count)| *count > 0 && !BACKGROUND.contains(&name.as_str()))
+                .collect();
+            let sum: u64 = sent.iter().map(|(_, count)| count).sum();
+            let kinds: Vec<String> = sent.iter().map(|(name, count)| format!("{count} {name}")).collect();
+            println!("| {format} | {what} | {sum} | {} |", kinds.join(", "));
+            assert!(!said.starts_with("refused"), "{what}: {said}");
+        }
+    }
+}
+
+/// The requests of each kind so far.
+fn counts(cluster: &Cluster) -> Vec<(String, u64)> {
+    let said = cluster.shell(1, "sed -n '/per-op/,$p' /proc/self/mountstats");
+    let lines = said.split(" | ").filter_map(|line| line.trim().split_once(": "));
+    lines.filter_map(|(name, rest)| Some((name.to_owned(), rest.split(' ').next()?.parse().ok()?))).collect()
+}
