@@ -16,7 +16,7 @@
 use crate::{Error, Fs, Lock, Result, ServerHandle, Stat, planted};
 use rustix::{
     fd::{AsFd, OwnedFd},
-    fs::{AtFlags, CWD, Mode, OFlags, StatxFlags},
+    fs::{AtFlags, CWD, Mode, OFlags, StatFs, StatxFlags},
     io::Errno,
 };
 use std::{io, path::Path, time::Duration};
@@ -53,7 +53,7 @@ impl Fs {
             let flags =
                 if handle.is_some() { AtFlags::EMPTY_PATH } else { AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC };
             let raw = rustix::fs::statx(&opened, c"", flags, StatxFlags::BASIC_STATS)?;
-            Ok(((Stat::of_statx(&raw), handle), Name::of(raw.stx_nlink.into())))
+            Ok(((Stat::of_statx(&raw), handle), Name::of(raw.stx_nlink.into(), || rustix::fs::fstatfs(&opened))))
         };
         match self.asking(path, true, look) {
             Ok(found) => Ok(Some(found)),
@@ -114,8 +114,8 @@ impl Fs {
         }
         self.asking(path, refresh_first, || {
             let opened = self.hooks().opening(&mut open)?;
-            let stat = rustix::fs::fstat(&opened)?;
-            Ok((opened, Name::of(stat.st_nlink as u64)))
+            let name = Name::of(rustix::fs::fstat(&opened)?.st_nlink as u64, || rustix::fs::fstatfs(&opened));
+            Ok((opened, name))
         })
     }
 
@@ -126,7 +126,7 @@ impl Fs {
         }
         self.asking(path, true, || {
             let raw = rustix::fs::statx(CWD, path, flags | AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS)?;
-            Ok((Stat::of_statx(&raw), Name::of(raw.stx_nlink.into())))
+            Ok((Stat::of_statx(&raw), Name::of(raw.stx_nlink.into(), || rustix::fs::statfs(path))))
         })
     }
 
@@ -215,8 +215,12 @@ enum Name {
 }
 
 impl Name {
-    fn of(links: u64) -> Self {
-        if links == 0 { Name::None } else { Name::Some }
+    /// By the number of links of a file, which other network file systems than NFS may not tell. `kind` is the file's
+    /// file system.
+    fn of(links: u64, kind: impl FnOnce() -> rustix::io::Result<StatFs>) -> Self {
+        const NFS: u64 = 0x6969;
+        let is_gone = links == 0 && kind().is_ok_and(|kind| kind.f_type as u64 == NFS);
+        if is_gone { Name::None } else { Name::Some }
     }
 }
 
@@ -267,8 +271,8 @@ fn refresh(folder: &Path, depth_left: usize) -> bool {
 fn open_folder(folder: &Path) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(folder, flags, Mode::empty())?;
-    let stat = rustix::fs::fstat(&opened)?;
-    Ok((stat.st_nlink > 0).then_some(opened))
+    let name = Name::of(rustix::fs::fstat(&opened)?.st_nlink as u64, || rustix::fs::fstatfs(&opened));
+    Ok(matches!(name, Name::Some).then_some(opened))
 }
 
 #[cfg(test)]
@@ -320,7 +324,7 @@ mod tests {
         let names = Cell::new(0);
         let gone = || {
             names.set(names.get() + 1);
-            Ok(((), Name::of(names.get() - 1)))
+            Ok(((), if names.get() == 1 { Name::None } else { Name::Some }))
         };
         network().asking(&path, true, gone).unwrap();
         assert_eq!(names.get(), 2);

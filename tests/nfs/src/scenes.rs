@@ -63,7 +63,8 @@ impl Stage<'_> {
                 if self.engine == "view" { &["after_open", "never", "always"] } else { &["after_open"] };
             for trust in trusts {
                 for (scene, steps, expected) in SCENES {
-                    if !chosen.is_empty() && !chosen.contains(scene) {
+                    let is_chosen = chosen.is_empty() || chosen.contains(scene);
+                    if !is_chosen || *scene == MIGRATION && self.engine == "jgit" {
                         continue;
                     }
                     let short = self.engine.rsplit('/').next().expect("a name");
@@ -98,6 +99,11 @@ impl Stage<'_> {
         match &words[1..] {
             ["get", name] => self.ask(node, "get", &[name]),
             ["pack"] => self.ask(node, "pack", &[]),
+            ["migrate"] => {
+                let other = if self.path.contains("-files-") { "reftable" } else { "files" };
+                self.cluster.shell(node, &format!("{} -C {} refs migrate --ref-format={other}", self.git, self.path));
+                "ok".into()
+            }
             ["set", name, old, new] => {
                 let id = |at: &str| {
                     if at == "-" {
@@ -147,4 +153,26 @@ const SCENES: &[(&str, &str, &str)] = &[
         "1 get refs/heads/a/b/deep; 2 set refs/heads/a/b/deep - 3; wait; 1 get refs/heads/a/b/deep",
         "none, done, .., 3",
     ),
+    // A ref is created only where there is none.
+    (
+        "C",
+        "1 get refs/heads/new; wait; 2 set refs/heads/new - 3; 1 set refs/heads/new - 4; 1 get refs/heads/new",
+        "none, .., done, refused, 3",
+    ),
+    // A deleted ref stays deleted, also if another machine packs at once.
+    (
+        "D",
+        "1 set refs/heads/main 1 2; 1 get refs/heads/main; wait; 2 set refs/heads/main 2 -; 1 pack; wait; \
+         1 get refs/heads/main; 2 get refs/heads/main",
+        "done, 2, .., done, ok, .., none, none",
+    ),
+    // A migration to the other format is noticed under the lock.
+    (
+        MIGRATION,
+        "1 get refs/heads/main; wait; 2 migrate; 1 set refs/heads/main 1 9; 2 get refs/heads/main",
+        "1, .., ok, done, 9",
+    ),
 ];
+
+/// JGit is left out, which keeps the format with which it opened a repository.
+const MIGRATION: &str = "M";
