@@ -99,6 +99,7 @@ impl Stage<'_> {
         match &words[1..] {
             ["get", name] => self.ask(node, "get", &[name]),
             ["pack"] => self.ask(node, "pack", &[]),
+            ["git", name] => self.ask_with(self.git, node, "get", &[name]),
             ["migrate"] => {
                 let other = if self.path.contains("-files-") { "reftable" } else { "files" };
                 self.cluster.shell(node, &format!("{} -C {} refs migrate --ref-format={other}", self.git, self.path));
@@ -124,7 +125,11 @@ impl Stage<'_> {
     }
 
     fn ask(&self, node: usize, operation: &str, arguments: &[&str]) -> String {
-        let mut words = vec![self.engine, &self.path, operation];
+        self.ask_with(self.engine, node, operation, arguments)
+    }
+
+    fn ask_with(&self, engine: &str, node: usize, operation: &str, arguments: &[&str]) -> String {
+        let mut words = vec![engine, &self.path, operation];
         words.extend(arguments);
         match self.cluster.ask(node, self.line, &words) {
             Ok(said) if said.is_empty() => "ok".into(),
@@ -165,6 +170,12 @@ const SCENES: &[(&str, &str, &str)] = &[
         "1 set refs/heads/main 1 2; 1 get refs/heads/main; wait; 2 set refs/heads/main 2 -; 1 pack; wait; \
          1 get refs/heads/main; 2 get refs/heads/main",
         "done, 2, .., done, ok, .., none, none",
+    ),
+    // What an engine has read makes git on its machine no staler.
+    (
+        "H",
+        "1 get refs/heads/main; wait; 2 set refs/heads/main 1 5; 2 pack; 1 git refs/heads/main",
+        "1, .., done, ok, 5",
     ),
     // A migration to the other format is noticed under the lock.
     (
