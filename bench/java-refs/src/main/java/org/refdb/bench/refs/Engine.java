@@ -5,7 +5,7 @@ import java.io.IOException;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.Repository;
 import org.refdb.engine.EngineLoadException;
-import org.refdb.engine.RefViews;
+import org.refdb.engine.EngineViews;
 import org.refdb.jgit.RefdbRepository;
 
 /** Who answers questions about refs, and in which format the refs are. */
@@ -20,7 +20,7 @@ public enum Engine {
   REFDB_REFTABLE;
 
   private static final long MEMORY_BYTES = 56L << 20;
-  private static RefViews views;
+  private static EngineViews views;
 
   boolean isReftable() {
     return this == JGIT_REFTABLE || this == REFDB_REFTABLE;
@@ -41,10 +41,10 @@ public enum Engine {
     }
   }
 
-  private static synchronized RefViews views() {
+  private static synchronized EngineViews views() {
     if (views == null) {
       try {
-        views = RefViews.open(MEMORY_BYTES, 0);
+        views = EngineViews.open(MEMORY_BYTES, 0);
       } catch (EngineLoadException e) {
         throw new IllegalStateException("the engine cannot be loaded", e);
       }
