@@ -28,9 +28,9 @@ const ATTEMPTS_MAX: usize = 16;
 const DEPTH_MAX: usize = 64;
 
 impl Fs {
-    /// The same file system as suits the files in `folder`: on a network file system, and on any that is not known to
-    /// be local, the server is asked about the folder of each name before the name is looked up, so that an open file
-    /// had its name, and an absent name was absent, at some time since the call began.
+    /// Returns this file system as suits the files in `folder`: on a network file system, and on any that is not known
+    /// to be local, the server is asked about the folder of each name before the name is looked up, so that an open
+    /// file had its name, and an absent name was absent, at some time since the call began.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Fs {
         }
         self.asking(path, refresh_first, || {
             let opened = self.hooks().opening(&mut open)?;
-            let name = Name::of(rustix::fs::fstat(&opened)?.st_nlink as u64, || rustix::fs::fstatfs(&opened));
+            let name = Name::of_open(&opened)?;
             Ok((opened, name))
         })
     }
@@ -168,11 +168,12 @@ impl Fs {
             return send();
         }
         let file = rustix::fs::open(from, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        let (own, links) = identity(&file)?;
+        // Only this process changes the file, so that its client knows it without a request.
+        let (own, links) = identity(&file, AtFlags::empty())?;
         send().or_else(|error| {
             let now = self.asking(to, true, || {
                 let file = rustix::fs::open(to, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-                Ok((identity(&file)?, Name::Some))
+                Ok((identity(&file, AtFlags::STATX_FORCE_SYNC)?, Name::Some))
             });
             // It may have been a name of this file before.
             let is_new = |now_links| error.kind() != io::ErrorKind::AlreadyExists || now_links > links;
@@ -222,15 +223,19 @@ impl Name {
         let is_gone = links == 0 && kind().is_ok_and(|kind| kind.f_type as u64 == NFS);
         if is_gone { Name::None } else { Name::Some }
     }
+
+    fn of_open(opened: &impl AsFd) -> io::Result<Self> {
+        let links = rustix::fs::fstat(opened)?.st_nlink as u64;
+        Ok(Name::of(links, || rustix::fs::fstatfs(opened)))
+    }
 }
 
 /// Device, inode and, if the client tells it, the server's handle.
 type Identity = (u64, u64, Option<ServerHandle>);
 
 /// Which file this is, and how many names it has.
-fn identity(file: &OwnedFd) -> io::Result<(Identity, u32)> {
-    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
-    let stat = rustix::fs::statx(file, c"", flags, StatxFlags::BASIC_STATS)?;
+fn identity(file: &OwnedFd, flags: AtFlags) -> io::Result<(Identity, u32)> {
+    let stat = rustix::fs::statx(file, c"", flags | AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
     let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
     Ok(((device, stat.stx_ino, ServerHandle::of(file)), stat.stx_nlink))
 }
@@ -271,8 +276,7 @@ fn refresh(folder: &Path, depth_left: usize) -> bool {
 fn open_folder(folder: &Path) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(folder, flags, Mode::empty())?;
-    let name = Name::of(rustix::fs::fstat(&opened)?.st_nlink as u64, || rustix::fs::fstatfs(&opened));
-    Ok(matches!(name, Name::Some).then_some(opened))
+    Ok(matches!(Name::of_open(&opened)?, Name::Some).then_some(opened))
 }
 
 #[cfg(test)]
