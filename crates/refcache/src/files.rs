@@ -309,8 +309,7 @@ impl FilesReader {
     /// The present packed-refs, as far as the settings for trust tell. Must be called after loose refs were looked at.
     fn packed(&self) -> Result<Arc<PackedFile>> {
         let look = match self.trust.packed_refs {
-            Trust::Always => Look::DoubtfulStat,
-            Trust::AfterOpen => Look::Open,
+            Trust::Always | Trust::AfterOpen => Look::DoubtfulStat,
             Trust::Never => Look::Read,
         };
         let file = self.backend.packed(look)?;

@@ -112,9 +112,9 @@ impl Opened {
 
 /// The reader of a repository's format.
 pub(crate) enum Reader {
-    /// Of loose refs and packed-refs.
+    /// The reader of loose refs and packed-refs.
     Files(Box<FilesReader>),
-    /// Of reftables.
+    /// The reader of reftables.
     Tables(TablesReader),
 }
 

@@ -67,26 +67,27 @@ impl Fs {
         Fs { hooks: IoHooks::new(hook), ..Fs::default() }
     }
 
-    /// The same file system, which counts its open files in `descriptors`, and frees some through it when the process
-    /// cannot open more.
+    /// Returns this file system, which counts its open files in `descriptors`, and frees some through it when the
+    /// process cannot open more.
     pub fn counting(self, descriptors: &Arc<Descriptors>) -> Self {
         Fs { hooks: self.hooks.counting(descriptors), ..self }
     }
 
-    /// The same file system, whose lock files name their holders, so that the next writer can remove a lock file that
-    /// a dead process left behind. This is meant for servers, and costs a few system calls for each lock. Every refdb
-    /// writer understands such locks; git and JGit wait for them as for their own. Without `/proc`, nothing is signed.
+    /// Returns this file system, whose lock files name their holders, so that the next writer can remove a lock file
+    /// that a dead process left behind. This is meant for servers, and costs a few system calls for each lock. Every
+    /// refdb writer understands such locks; git and JGit wait for them as for their own. Without `/proc`, nothing is
+    /// signed.
     pub fn signing_locks(self) -> Self {
         Fs { signs_locks: Signature::own().is_some(), ..self }
     }
 
-    /// The same file system, on which `heir` recovers the batches of dead processes whose locks are found, as long as
-    /// `heir` exists. Without one, such a lock is waited for like a lock of git's.
+    /// Returns this file system, on which `heir` recovers the batches of dead processes whose locks are found, as long
+    /// as `heir` exists. Without one, such a lock is waited for like a lock of git's.
     pub fn with_recovery(self, heir: Weak<dyn RecoveryHandler>) -> Self {
         Fs { heir: Some(heir), ..self }
     }
 
-    /// The same file system without a recovery handler.
+    /// Returns this file system without a recovery handler.
     pub fn without_recovery(&self) -> Self {
         Fs { heir: None, ..self.clone() }
     }

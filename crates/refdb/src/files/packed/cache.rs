@@ -98,7 +98,7 @@ impl PackedFile {
         self.found.as_ref().map(|found| found.stat)
     }
 
-    /// The same file for another question, which opens it for itself if it has to read more.
+    /// Returns this file for another question, which opens it for itself if it has to read more.
     fn again(&self) -> Self {
         let file = self.file.as_ref().and_then(|file| file.again()).map(Arc::new);
         let packed = file.as_ref().and_then(|file| self.packed.through(file)).map(Arc::new);
@@ -113,8 +113,6 @@ pub enum Look {
     Stat,
     /// By a `stat`, unless the time stamp is too recent to reveal a change in place.
     DoubtfulStat,
-    /// By opening the file and a `stat` of the open file, which network file systems do not answer from a cache.
-    Open,
     /// Not at all: the present file is read again.
     Read,
 }
@@ -260,21 +258,11 @@ impl PackedCache {
     }
 
     fn is_current(&self, options: &FilesOptions, known: &PackedFile, look: Look) -> Result<bool> {
-        let now = match look {
-            _ if known.packed.disorder().is_some() => return Ok(false),
-            Look::Read => return Ok(false),
-            Look::DoubtfulStat if known.is_racy => return Ok(false),
-            Look::Stat | Look::DoubtfulStat => options.fs.find(&self.path),
-            Look::Open => match options.fs.open(&self.path).and_then(|file| file.stat()) {
-                Err(error) if error.is_not_found() => Ok(None),
-                stat => stat.map(Some),
-            },
-        };
-        match (now, known.stat()) {
-            (Ok(Some(now)), Some(then)) => Ok(now == then && (look == Look::Stat || !known.is_racy)),
-            (Ok(now), known) => Ok(now.is_none() && known.is_none()),
-            (Err(error), _) if error.is_stale() => Ok(false),
-            (Err(error), _) => Err(error.into()),
+        match look {
+            _ if known.packed.disorder().is_some() => Ok(false),
+            Look::Read => Ok(false),
+            Look::DoubtfulStat if known.is_racy => Ok(false),
+            Look::Stat | Look::DoubtfulStat => Ok(options.fs.find(&self.path)? == known.stat()),
         }
     }
 

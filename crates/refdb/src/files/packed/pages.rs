@@ -95,7 +95,7 @@ impl Pages {
         Pages { file, len, text, blocks, fences }
     }
 
-    /// The same pages, of which more are read through `file`, the same file.
+    /// Returns these pages, of which more are read through `file`, another opening of their file.
     pub(crate) fn through(&self, file: Arc<PackedSource>) -> Self {
         let (text, blocks, fences) = (Arc::clone(&self.text), Arc::clone(&self.blocks), Arc::clone(&self.fences));
         Pages { file, len: self.len, text, blocks, fences }

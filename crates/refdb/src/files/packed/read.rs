@@ -249,7 +249,8 @@ impl Packed {
         Some(Packed { path: self.path.clone(), bytes, disorder: Arc::clone(&self.disorder), ..*self })
     }
 
-    /// The same records, of which more are read through `file`, the same file. `None` if all of them are in memory.
+    /// Returns these records, of which more are read through `file`, another opening of their file. `None` if all of
+    /// them are in memory.
     pub(crate) fn through(&self, file: &Arc<PackedSource>) -> Option<Self> {
         let Bytes::Paged(pages) = &self.bytes else { return None };
         let bytes = Bytes::Paged(pages.through(Arc::clone(file)));

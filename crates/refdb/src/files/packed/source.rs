@@ -39,7 +39,7 @@ impl PackedSource {
         PackedSource { file: OnceLock::new(), closed: Some((fs.clone(), path, found)) }
     }
 
-    /// The same file, closed.
+    /// Returns this file closed; `None` if it is held open.
     pub(crate) fn again(&self) -> Option<Self> {
         let (fs, path, found) = self.closed.as_ref()?;
         Some(PackedSource::closed(fs, path.clone(), found.clone()))
