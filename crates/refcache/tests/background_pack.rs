@@ -106,6 +106,8 @@ fn what_is_written_during_a_fold_is_folded_though_nobody_writes_after_it() {
     let lock = repo.git_dir().join("packed-refs.lock");
     fs::write(&lock, "").unwrap();
     (1..4).for_each(|at| write(&view, 0, at, ids[0]));
+    // A fold that began later would leave what is less than the bound.
+    wait_until("the fold has listed the loose refs", || repo.git_dir().join("packed-refs.refdb-fold").exists());
     thread::scope(|scope| {
         for at in 4..8 {
             let (view, ids) = (&view, &ids);
