@@ -1,9 +1,10 @@
 //! What runs on a node: answers one line for each line that it is sent, until its serial line is closed.
 //!
-//! `ENGINE GIT_DIR OPERATION ARGUMENT...`, separated by tabs, is done by that engine: a view that this process keeps,
-//! JGit in a process that it keeps, or `git` or `refdb`, started for each operation. `shell - COMMAND` is a command for
-//! the node. An answer begins with `ok` or `error`.
+//! `NUMBER ENGINE GIT_DIR OPERATION ARGUMENT...`, separated by tabs, is done by that engine: a view that this process
+//! keeps, JGit in a process that it keeps, or `git` or `refdb`, started for each operation. `NUMBER shell - COMMAND` is a
+//! command for the node. The answer is `NUMBER ok TEXT` or `NUMBER error TEXT`.
 
+use crate::line::HELLO;
 use bstr::{BStr, ByteSlice};
 use refdb::{Change, Edit, Error, Precondition, backend::OptimizeOptions};
 use refdb_refcache::{Batch, TrustSettings, View, ViewSettings, Views, ViewsSettings};
@@ -23,19 +24,22 @@ type Answer = Result<String, String>;
 pub(crate) fn run() -> std::io::Result<()> {
     let mut engines = Engines::default();
     let (stdin, mut stdout) = (std::io::stdin().lock(), std::io::stdout());
+    // An agent that was killed before may have left half a line.
+    writeln!(stdout, "\n{HELLO}")?;
+    stdout.flush()?;
     for line in stdin.lines() {
         let line = line?;
         let words: Vec<&str> = line.split('\t').collect();
         let answer = match &words[..] {
-            ["shell", _, command] => shell(command),
-            [engine, git_dir, operation, arguments @ ..] => engines.ask(engine, git_dir, operation, arguments),
+            [_, "shell", _, command] => shell(command),
+            [_, engine, git_dir, operation, arguments @ ..] => engines.ask(engine, git_dir, operation, arguments),
             _ => Err(format!("what is '{line}'?")),
         };
         let (word, text) = match answer {
             Ok(text) => ("ok", text),
             Err(text) => ("error", text),
         };
-        writeln!(stdout, "{word}\t{}", text.trim_end().replace('\n', " | "))?;
+        writeln!(stdout, "{}\t{word}\t{}", words[0], text.trim_end().replace('\n', " | "))?;
         stdout.flush()?;
     }
     Ok(())
@@ -88,11 +92,12 @@ fn by_view(view: &View, operation: &str, arguments: &[&str]) -> Answer {
         ("list", [prefix]) => {
             let options = refdb_refcache::ListOptions::new().prefixes(vec![(*prefix).into()]);
             let mut listing = view.list(&options).map_err(text)?;
-            let mut lines = Vec::new();
+            let mut words = Vec::new();
             while let Some(row) = listing.next().map_err(text)? {
-                lines.push(format!("{} {:?}", row.name, row.target));
+                let refdb::TargetView::Direct(id) = row.target else { return Err(format!("{} is symbolic", row.name)) };
+                words.push(format!("{} {id}", row.name));
             }
-            Ok(lines.join(" "))
+            Ok(words.join(" "))
         }
         ("swap", swaps) => {
             let edits: Option<Vec<Edit>> = swaps.chunks(3).map(|swap| edit(swap[0], swap[1], swap[2])).collect();
@@ -148,6 +153,10 @@ fn by_program(program: &str, git_dir: &str, operation: &str, arguments: &[&str])
         ("get", [name]) => {
             let all = run(&["for-each-ref", "--format=%(objectname)", name], String::new())?;
             Ok(if all.is_empty() { "none".into() } else { all })
+        }
+        ("list", [prefix]) => {
+            let all = run(&["for-each-ref", "--format=%(refname) %(objectname)", prefix], String::new())?;
+            Ok(all.replace('\n', " "))
         }
         ("swap", swaps) => {
             let lines = swaps.chunks(3).map(|swap| format!("update {} {} {}\n", swap[0], swap[2], swap[1]));

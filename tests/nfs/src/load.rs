@@ -1,13 +1,18 @@
 //! Load: agents on all nodes read and change a few refs at once, and every operation is written down for the checker of
 //! histories (`tests/histories`), with times of this machine's clock.
 
-use crate::node::Cluster;
+use crate::{
+    faults::{self, Fault},
+    line::Failure,
+    node::Cluster,
+};
 use refdb_testkit::Rng;
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     fs::File,
     io::{BufWriter, Write},
     path::Path,
+    process::Command,
     sync::Mutex,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
     thread,
@@ -16,17 +21,24 @@ use std::{
 
 const NAMES: [&str; 4] = ["refs/heads/a", "refs/heads/b", "refs/heads/deep/c", "refs/heads/deep/er/d"];
 const NOTHING: &str = "0000000000000000000000000000000000000000";
-/// Commits that are made beforehand, because each write has a value of its own.
-const VALUES: usize = 5_000;
+/// Commits for each second, which are made beforehand because each write has a value of its own.
+const VALUES: u64 = 300;
+
+/// The time after the load in which every ref can be written again.
+const RECOVERED_MAX: Duration = Duration::from_secs(60);
 
 /// What is run.
 pub(crate) struct Plan<'a> {
     pub(crate) format: &'a str,
     pub(crate) trust: &'a str,
-    /// The engine of each agent of a node, from the second on: `view`, `jgit`, `git`.
+    /// The engine of each agent of a client: `view`, `jgit`, `git`.
     pub(crate) engines: Vec<&'a str>,
+    /// The first of these agents.
+    pub(crate) line: usize,
     pub(crate) seconds: u64,
     pub(crate) seed: u64,
+    /// The faults that come while the load runs, one after the other.
+    pub(crate) faults: &'a [Fault],
 }
 
 /// What came of it.
@@ -35,8 +47,22 @@ pub(crate) struct Counts {
     pub(crate) reads: usize,
     pub(crate) writes: usize,
     pub(crate) refused: usize,
+    /// Writes that may have been made.
+    pub(crate) unknown: usize,
     /// Errors, each with how often it was told.
-    pub(crate) errors: HashMap<String, usize>,
+    pub(crate) errors: BTreeMap<String, usize>,
+    /// Faults, each with how often it came.
+    pub(crate) faults: BTreeMap<Fault, usize>,
+}
+
+impl Counts {
+    /// Prints them.
+    pub(crate) fn tell(&self) {
+        let faults: Vec<String> = self.faults.iter().map(|(fault, times)| format!(", {times} {fault}")).collect();
+        let Counts { reads, writes, refused, unknown, .. } = self;
+        println!("{reads} reads, {writes} writes, {refused} refused, {unknown} unknown{}", faults.concat());
+        self.errors.iter().for_each(|(error, times)| println!("{times} times: {error}"));
+    }
 }
 
 /// Runs a plan, and writes its history to a file.
@@ -58,32 +84,45 @@ pub(crate) fn run(cluster: &Cluster, plan: &Plan<'_>, history: &Path) -> Counts 
         for node in 1..=cluster.clients() {
             for (at, engine) in plan.engines.iter().enumerate() {
                 let engine = if *engine == "git" { git.as_str() } else { engine };
-                let agent = Agent { run: &run, node, line: at + 1, engine, number: node * 100 + at };
+                let agent = Agent { run: &run, node, line: plan.line + at, engine, number: node * 100 + at };
                 let seed = plan.seed * 1000 + agent.number as u64;
-                scope.spawn(move || agent.work(&mut Rng::new(seed)));
+                scope.spawn(move || {
+                    agent.work(&mut Rng::new(seed));
+                    agent.write_at_last();
+                });
             }
         }
+        let mut rng = Rng::new(plan.seed);
+        let came = faults::come(cluster, plan, run.path, run.end, &mut rng);
+        run.counts.lock().expect("no thread panicked").faults = came;
     });
     run.history.into_inner().expect("no thread panicked").flush().expect("the history is whole");
     run.counts.into_inner().expect("no thread panicked")
 }
 
+/// Makes the repository, and commits on this machine whose objects it shares. Returns their ids.
 fn make(cluster: &Cluster, git: &str, plan: &Plan<'_>, path: &str) -> Vec<String> {
-    let commits = "for i in $(seq %); do echo commit refs/heads/values; echo \"committer n <e> $((1700000000 + i)) \
-                   +0000\"; echo data 0; echo; done"
-        .replace('%', &VALUES.to_string());
+    let values = cluster.folder().join(format!("values-{}-{}.git", plan.format, plan.trust));
+    let script = format!(
+        "{git} init -q --bare {values} && cd {values} && for i in $(seq {count}); do echo commit refs/heads/values; \
+         echo \"committer n <e> $((1700000000 + i)) +0000\"; echo data 0; echo; done | {git} fast-import --quiet && \
+         {git} rev-list refs/heads/values",
+        values = values.display(),
+        count = VALUES * plan.seconds,
+    );
+    let listed = Command::new("bash").args(["-c", &script]).output().expect("bash is there");
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
     let set = format!(
-        "{git} init -q --bare --ref-format={format} {path} && cd {path} && rm -rf hooks && ({commits}) | \
-         {git} fast-import --quiet && {git} rev-list refs/heads/values >/mnt/values && \
-         {git} update-ref -d refs/heads/values && {git} config user.name n && {git} config user.email e && \
-         {git} config reftable.autoRefresh true && {git} config core.trustStat {trust} && \
-         {git} config gc.auto 0 && {git} pack-refs --all",
+        "{git} init -q --bare --ref-format={format} {path} && cd {path} && rm -rf hooks && \
+         echo {values}/objects >objects/info/alternates && {git} config user.name n && {git} config user.email e && \
+         {git} config reftable.autoRefresh true && {git} config core.trustStat {trust} && {git} config gc.auto 0 && \
+         {git} pack-refs --all",
+        values = values.display(),
         trust = plan.trust,
         format = plan.format,
     );
     cluster.shell(1, &set);
-    let listed = cluster.shell(1, "tr '\\n' ' ' </mnt/values");
-    listed.split_whitespace().map(str::to_owned).collect()
+    String::from_utf8_lossy(&listed.stdout).split_whitespace().map(str::to_owned).collect()
 }
 
 struct Run<'a> {
@@ -111,7 +150,8 @@ impl Agent<'_> {
             let name = NAMES[rng.below(NAMES.len())];
             match rng.below(100) {
                 0..3 => drop(self.ask("pack", &[])),
-                3..60 => drop(self.read(name)),
+                3..6 => self.list(),
+                6..60 => drop(self.read(name)),
                 kind => {
                     let Some(old) = self.read(name) else { continue };
                     let mut swaps = vec![(name, old.clone(), self.new_value(&old, rng))];
@@ -122,8 +162,22 @@ impl Agent<'_> {
                     {
                         swaps.push((other, old.clone(), self.new_value(&old, rng)));
                     }
-                    self.write(&swaps);
+                    let _ = self.write(&swaps);
                 }
+            }
+        }
+    }
+
+    /// Writes each ref once more, because no fault may leave one that cannot be written when it is over.
+    fn write_at_last(&self) {
+        for name in NAMES {
+            let end = Instant::now() + RECOVERED_MAX;
+            while !self.read(name).is_some_and(|old| {
+                let new = self.new_value("", &mut Rng::new(0));
+                self.write(&[(name, old, new)])
+            }) {
+                assert!(Instant::now() < end, "agent {} cannot write {name}", self.number);
+                thread::sleep(Duration::from_millis(50));
             }
         }
     }
@@ -146,7 +200,24 @@ impl Agent<'_> {
         Some(value)
     }
 
-    fn write(&self, swaps: &[(&str, String, String)]) {
+    /// Lists all refs, which counts as a look-up of each.
+    fn list(&self) {
+        if self.engine == "jgit" {
+            return;
+        }
+        let call = self.now();
+        let Some(all) = self.ask("list", &["refs/heads/"]) else { return };
+        let end = self.now();
+        let words: Vec<&str> = all.split_whitespace().collect();
+        for name in NAMES {
+            let value = words.chunks(2).find(|row| row[0] == name).map_or("", |row| row[1]);
+            self.note(&format!("\"kind\":\"read\",\"ref\":\"{name}\",\"to\":\"{value}\""), call, end);
+        }
+        self.run.counts.lock().expect("no thread panicked").reads += NAMES.len();
+    }
+
+    /// Whether it was done.
+    fn write(&self, swaps: &[(&str, String, String)]) -> bool {
         let id = |value: &String| if value.is_empty() { NOTHING.to_owned() } else { value.clone() };
         let words: Vec<String> =
             swaps.iter().flat_map(|(name, old, new)| [(*name).to_owned(), id(old), id(new)]).collect();
@@ -161,10 +232,10 @@ impl Agent<'_> {
             None => ("unknown", -1),
         };
         let mut counts = self.run.counts.lock().expect("no thread panicked");
-        if result == "done" {
-            counts.writes += 1;
-        } else {
-            counts.refused += 1;
+        match result {
+            "done" => counts.writes += 1,
+            "unknown" => counts.unknown += 1,
+            _ => counts.refused += 1,
         }
         drop(counts);
         for (name, old, new) in swaps {
@@ -173,6 +244,7 @@ impl Agent<'_> {
             );
             self.note(&what, call, end);
         }
+        result == "done"
     }
 
     fn ask(&self, operation: &str, arguments: &[&str]) -> Option<String> {
@@ -180,7 +252,12 @@ impl Agent<'_> {
         words.extend(arguments);
         match self.run.cluster.ask(self.node, self.line, &words) {
             Ok(said) => Some(said),
-            Err(said) => {
+            // An agent that was killed keeps nobody from asking the next one.
+            Err(Failure::Killed) => {
+                thread::sleep(Duration::from_millis(100));
+                None
+            }
+            Err(Failure::Failed(said)) => {
                 let engine = self.engine.rsplit('/').next().unwrap_or_default();
                 let error = format!("{engine} {operation}: {}", said.chars().take(200).collect::<String>());
                 *self.run.counts.lock().expect("no thread panicked").errors.entry(error).or_default() += 1;

@@ -2,18 +2,22 @@
 //!
 //! `nfs-tests scenes MOUNT-OPTIONS ENGINE,... [SCENE...]` plays what is known to go wrong, step by step.
 //! `nfs-tests load MOUNT-OPTIONS HISTORY FORMAT TRUST ENGINE,... SECONDS SEED` writes down the history of a load.
+//! `nfs-tests faults ...` does so on three clients while machines, the network, the share and clocks fail.
+//! `nfs-tests short MOUNT-OPTIONS FOLDER SECONDS SEED` plays the scenes, and two loads whose histories it puts into FOLDER.
 //! `nfs-tests requests MOUNT-OPTIONS` counts the requests of each operation.
 //! `nfs-tests talk [MOUNT-OPTIONS]` passes lines of stdin, `NODE LINE WORD...`, to the agents of the nodes.
 //! `nfs-tests agent` is what the nodes run.
 
 mod agent;
+mod faults;
+mod line;
 mod load;
 mod node;
 mod requests;
 mod scenes;
 
 use node::{Cluster, Options};
-use std::path::Path;
+use std::{path::Path, thread};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -25,37 +29,84 @@ fn main() {
                 let line = line.expect("stdin is text");
                 let words: Vec<&str> = line.split('\t').collect();
                 let [node, agent, words @ ..] = &words[..] else { panic!("NODE, LINE, and words, separated by tabs") };
-                let number = |word: &str| word.parse().expect("a number");
-                println!("{:?}", cluster.ask(number(node), number(agent), words));
+                println!("{:?}", cluster.ask(number(node) as usize, number(agent) as usize, words));
             }
         }),
         ["scenes", rest @ ..] => on_cluster(rest, |cluster, rest| {
             let (engines, chosen) = rest.split_first().expect("engines");
-            let bad = scenes::run(cluster, engines, chosen);
-            println!("{bad} went wrong");
+            let plan = scenes::Plan { engines: engines.split(',').collect(), chosen, lines: 1..FAULTY };
+            let bad = tell(&scenes::run(cluster, &plan));
             assert_eq!(bad, 0, "all scenes end as expected");
+        }),
+        ["short", mount, folder, seconds, seed] => on_cluster(&[mount], |cluster, _| {
+            short(cluster, Path::new(folder), number(seconds), number(seed));
         }),
         ["requests", rest @ ..] => on_cluster(rest, |cluster, _| requests::run(cluster)),
         ["boot", rest @ ..] => on_cluster(rest, |_, _| ()),
-        ["load", mount, history, format, trust, engines, seconds, seed] => on_cluster(&[mount], |cluster, _| {
-            let number = |word: &str| word.parse().expect("a number");
+        [kind @ ("load" | "faults"), mount, history, format, trust, engines, seconds, seed] => {
+            let (clients, faults): (_, &[_]) = if *kind == "faults" { (3, &faults::ALL) } else { (2, &[]) };
             let engines = engines.split(',').collect();
-            let plan = load::Plan { format, trust, engines, seconds: number(seconds), seed: number(seed) };
-            let counts = load::run(cluster, &plan, Path::new(history));
-            println!("{} reads, {} writes, {} refused", counts.reads, counts.writes, counts.refused);
-            for (error, times) in &counts.errors {
-                println!("{times} times: {error}");
-            }
-        }),
+            let (seconds, seed) = (number(seconds), number(seed));
+            let plan = load::Plan { format, trust, engines, line: 1, seconds, seed, faults };
+            on_clients(clients, &[mount], |cluster, _| load::run(cluster, &plan, Path::new(history)).tell());
+        }
         _ => panic!("usage: nfs-tests scenes [MOUNT-OPTIONS]"),
     }
 }
 
-/// Boots nodes with the mount options that come first in `arguments`.
+fn number(word: &str) -> u64 {
+    word.parse().expect("a number")
+}
+
+/// Agents on each client.
+const LINES: usize = 11;
+/// The lines from here on have a planted fault.
+const FAULTY: usize = 9;
+
+/// What `make test` has time for: the scenes, those that must fail with a planted fault, and a load in each format, whose
+/// histories are put into `folder`.
+fn short(cluster: &Cluster, folder: &Path, seconds: u64, seed: u64) {
+    let sound = scenes::Plan { engines: vec!["view", "git"], chosen: &[], lines: 1..FAULTY };
+    let faulty = scenes::Plan { engines: vec!["view"], chosen: &["A", "B", "F"], lines: FAULTY..LINES };
+    let (bad, found) = thread::scope(|scope| {
+        let faulty = scope.spawn(|| scenes::run(cluster, &faulty));
+        (tell(&scenes::run(cluster, &sound)), faulty.join().expect("the scenes are played"))
+    });
+    assert_eq!(bad, 0, "all scenes end as expected");
+    let found = found.iter().filter(|played| played.what.contains("files") && !played.is_right).count();
+    assert!(found > 0, "a harness that cannot fail proves nothing");
+    println!("{PLANTED}: {found} scenes of refs in files went wrong, as they have to");
+    thread::scope(|scope| {
+        for (line, format) in [(1, "files"), (3, "reftable")] {
+            scope.spawn(move || {
+                let engines = vec!["view", "view"];
+                let plan = load::Plan { format, trust: "after_open", engines, line, seconds, seed, faults: &[] };
+                load::run(cluster, &plan, &folder.join(format)).tell();
+            });
+        }
+    });
+}
+
+/// Prints what was played. Returns how many scenes did not end as they must.
+fn tell(played: &[scenes::Played]) -> usize {
+    for scene in played {
+        println!("{}: {}: {}", scene.what, scene.said, if scene.is_right { "as expected" } else { "WRONG" });
+    }
+    played.iter().filter(|scene| !scene.is_right).count()
+}
+
+const PLANTED: &str = "vfs-refresh";
+
 fn on_cluster(arguments: &[&str], act: impl FnOnce(&Cluster, &[&str])) {
+    on_clients(2, arguments, act);
+}
+
+/// Boots a server and clients with the mount options that come first in `arguments`.
+fn on_clients(clients: usize, arguments: &[&str], act: impl FnOnce(&Cluster, &[&str])) {
     let (mount, rest) = arguments.split_first().unwrap_or((&"vers=4.2", &[]));
     let folder = std::env::temp_dir().join(format!("refdb-nfs-{}", std::process::id()));
-    let options = Options { mount: (*mount).into(), delay: None, clients: 2, lines: 4 };
+    let planted = Some((PLANTED.to_owned(), FAULTY));
+    let options = Options { mount: (*mount).into(), delay: None, clients, lines: LINES, planted };
     let cluster = Cluster::boot(&folder, options);
     act(&cluster, rest);
     drop(cluster);

@@ -1,13 +1,16 @@
-//! Nodes: kernels that share a network and a folder, and the lines on which this machine talks with their agents.
+//! Nodes: kernels of User Mode Linux that share a network and a folder. Each can be killed, stopped and booted again.
 
+use crate::line::{Failure, Line};
 use std::{
-    fs::{File, OpenOptions},
-    io::{BufRead, BufReader, Write},
+    fs::File,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::Mutex,
+    sync::{Mutex, MutexGuard},
     time::{Duration, Instant},
 };
+
+/// The time in which a node boots, also beside other work.
+const BOOT_MAX: Duration = Duration::from_secs(120);
 
 /// A server and its clients, which end with this value.
 pub(crate) struct Cluster {
@@ -18,26 +21,21 @@ pub(crate) struct Cluster {
 }
 
 /// How the clients mount the server's folder.
-#[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) mount: String,
     /// The delay of each packet that leaves a client, such as `0.5ms`.
     pub(crate) delay: Option<String>,
     pub(crate) clients: usize,
-    /// Agents on each node.
+    /// Agents on each client, the first of which runs commands.
     pub(crate) lines: usize,
+    /// A planted fault, and the first of the lines whose agents have it.
+    pub(crate) planted: Option<(String, usize)>,
 }
 
-/// A running kernel.
+/// A kernel that runs, or that was killed, with the lines that lead to it.
 struct Node {
-    process: Child,
-    lines: Vec<Mutex<Line>>,
-}
-
-/// A serial line, at whose other end an agent answers.
-struct Line {
-    to: File,
-    from: BufReader<File>,
+    process: Mutex<Child>,
+    lines: Vec<Line>,
 }
 
 impl Cluster {
@@ -59,16 +57,52 @@ impl Cluster {
         let mut cluster = Cluster { folder: folder.to_owned(), options, switch, nodes: Vec::new() };
         cluster.wait_for(&folder.join("switch"));
         for number in 0..=cluster.options.clients {
-            let node = cluster.start(number, &[]);
+            let node = cluster.make(number);
             cluster.nodes.push(node);
             if number == 0 {
-                cluster.shell(0, "true");
+                cluster.wait_until_ready(0, &[0]);
             }
         }
-        for number in 1..=cluster.options.clients {
-            cluster.shell(number, "mountpoint -q /mnt/share");
-        }
+        let none = vec![0; cluster.options.lines];
+        (1..=cluster.options.clients).for_each(|number| cluster.wait_until_ready(number, &none));
         cluster
+    }
+
+    /// Boots a node that was killed. It mounts the share again.
+    pub(crate) fn boot_again(&self, number: usize) {
+        let lines = &self.nodes[number].lines;
+        let before: Vec<usize> = lines.iter().map(Line::started).collect();
+        let process = self.start(number, lines.len(), &["nfs.restarted=1"]);
+        *self.process(number) = process;
+        self.wait_until_ready(number, &before);
+    }
+
+    /// Waits until each line of a node has another agent than those that had started `before`.
+    fn wait_until_ready(&self, number: usize, before: &[usize]) {
+        let end = Instant::now() + BOOT_MAX;
+        for (line, before) in self.nodes[number].lines.iter().zip(before) {
+            assert!(line.wait_for_agent(*before, end), "node {number} did not boot:\n{}", self.console(number));
+        }
+        self.shell(number, "mountpoint -q /mnt/share || [ -d /mnt/disk/share ]");
+    }
+
+    /// Ends a node as a loss of power would.
+    pub(crate) fn kill(&self, number: usize) {
+        end(&mut self.process(number));
+        self.nodes[number].lines.iter().for_each(Line::interrupt);
+    }
+
+    /// Stops a node, or lets it continue, without anything in it noticing.
+    pub(crate) fn signal(&self, number: usize, signal: &str) {
+        // Below `unshare` runs `host`, and below that the kernel, which traces all processes of the node.
+        let first = self.process(number).id().to_string();
+        let kill = "kill -s \"$2\" $(pgrep -P \"$(pgrep -P \"$1\")\")";
+        let done = Command::new("bash").args(["-c", kill, "-", &first, signal]).status();
+        assert!(done.is_ok_and(|status| status.success()), "node {number} gets {signal}");
+    }
+
+    fn process(&self, number: usize) -> MutexGuard<'_, Child> {
+        self.nodes[number].process.lock().expect("no thread panicked with the process")
     }
 
     fn wait_for(&self, path: &Path) {
@@ -79,18 +113,26 @@ impl Cluster {
         }
     }
 
-    /// Boots node `number`: 0 is the server.
-    fn start(&self, number: usize, more: &[&str]) -> Node {
-        let folder = self.folder.join(format!("node{number}"));
+    /// Boots node `number` for the first time: 0 is the server.
+    fn make(&self, number: usize) -> Node {
+        let folder = self.node_folder(number);
         let _ = std::fs::create_dir(&folder);
         let lines = if number == 0 { 1 } else { self.options.lines };
-        for line in 0..lines {
-            for end in ["in", "out"] {
-                let fifo = folder.join(format!("line{line}.{end}"));
-                let _ = std::fs::remove_file(&fifo);
-                assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|status| status.success()));
-            }
-        }
+        let opened = (0..lines).map(|line| Line::make(&folder, line)).collect();
+        Node { process: Mutex::new(self.start(number, lines, &[])), lines: opened }
+    }
+
+    /// A folder of this machine, which the nodes can read.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn node_folder(&self, number: usize) -> PathBuf {
+        self.folder.join(format!("node{number}"))
+    }
+
+    fn start(&self, number: usize, lines: usize, more: &[&str]) -> Child {
+        let folder = self.node_folder(number);
         let own = std::env::current_exe().expect("this program has a path");
         // A node does not outlive this program, however it ends.
         let mut command = Command::new("setpriv");
@@ -103,14 +145,14 @@ impl Cluster {
         command.args([format!("nfs.number={}", number + 1), format!("nfs.lines={lines}")]);
         command.arg(format!("nfs.agent={}", own.display())).arg(format!("nfs.mount={}", self.options.mount));
         command.arg(format!("nfs.git={}", refdb_testkit::Git::find().program().display()));
-        command.args(std::env::var("REFDB_PLANTED_FAULT").map(|fault| format!("nfs.fault={fault}")));
+        if let Some((fault, line)) = &self.options.planted {
+            command.args([format!("nfs.fault={fault}"), format!("nfs.faulty={line}")]);
+        }
         command.args(self.options.delay.iter().filter(|_| number > 0).map(|delay| format!("nfs.delay={delay}")));
         command.args(more);
         let log = File::create(folder.join("console")).expect("a log");
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
-        let process = command.spawn().expect("unshare is installed");
-        let lines = (0..lines).map(|line| Mutex::new(Line::open(&folder, line))).collect();
-        Node { process, lines }
+        command.spawn().expect("unshare is installed")
     }
 
     /// How many clients there are: nodes 1 and up.
@@ -118,10 +160,9 @@ impl Cluster {
         self.options.clients
     }
 
-    /// Asks an agent, and waits for its answer: what it said behind `ok`, or behind `error`.
-    pub(crate) fn ask(&self, node: usize, line: usize, words: &[&str]) -> Result<String, String> {
-        let mut line = self.nodes[node].lines[line].lock().expect("no thread panicked with the line");
-        line.ask(words)
+    /// Asks an agent, and waits for its answer.
+    pub(crate) fn ask(&self, node: usize, line: usize, words: &[&str]) -> Result<String, Failure> {
+        self.nodes[node].lines[line].ask(words)
     }
 
     /// Runs a command on a node, with its first agent. Panics if it fails.
@@ -137,39 +178,13 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        for node in &mut self.nodes {
-            // Ends the first process of the node's PID namespace, and with it all others.
-            let _ = node.process.kill();
-            let _ = node.process.wait();
-        }
-        let _ = self.switch.kill();
-        let _ = self.switch.wait();
+        (0..self.nodes.len()).for_each(|number| end(&mut self.process(number)));
+        end(&mut self.switch);
     }
 }
 
-impl Line {
-    fn open(folder: &Path, line: usize) -> Self {
-        let open = |end: &str| {
-            let path = folder.join(format!("line{line}.{end}"));
-            // Read and write, so that neither side waits for the other, and a restart of the agent is no end of file.
-            OpenOptions::new().read(true).write(true).open(path).expect("a fifo")
-        };
-        Line { to: open("in"), from: BufReader::new(open("out")) }
-    }
-
-    fn ask(&mut self, words: &[&str]) -> Result<String, String> {
-        let text = words.join("\t");
-        assert!(!text.contains('\n'), "a line at a time");
-        writeln!(self.to, "{text}").expect("the agent reads");
-        loop {
-            let mut answer = String::new();
-            self.from.read_line(&mut answer).expect("the agent answers");
-            let answer = answer.trim_end();
-            match answer.split_once('\t').unwrap_or((answer, "")) {
-                ("ok", said) => return Ok(said.to_owned()),
-                ("error", said) => return Err(said.to_owned()),
-                _ => {}
-            }
-        }
-    }
+/// Kills a process. That of a node is the first of a PID namespace, so that all others end with it.
+fn end(process: &mut Child) {
+    let _ = process.kill();
+    let _ = process.wait();
 }

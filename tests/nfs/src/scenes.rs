@@ -1,37 +1,69 @@
 //! Scenes: two nodes, one step after the other, and what must be seen at the end.
 
 use crate::node::Cluster;
-use std::{thread, thread::sleep, time::Duration};
+use std::{ops::Range, sync::Mutex, thread, thread::sleep, time::Duration};
 
 /// Seconds after which an NFS client still believes what it has cached, since it may for three.
 const LATER: Duration = Duration::from_millis(1200);
 const NAME: &str = "refs/heads/main";
 const NOTHING: &str = "0000000000000000000000000000000000000000";
 
-/// Plays all scenes, or the chosen ones, with engines (`view`, `jgit`, `git`) at once. Returns how many did not end as
-/// they must.
-pub(crate) fn run(cluster: &Cluster, engines: &str, chosen: &[&str]) -> usize {
+/// What is to be played, and by which agents.
+pub(crate) struct Plan<'a> {
+    /// `view`, `jgit` and `git`.
+    pub(crate) engines: Vec<&'a str>,
+    /// The names of scenes; all if there are none.
+    pub(crate) chosen: &'a [&'a str],
+    pub(crate) lines: Range<usize>,
+}
+
+/// A scene that was played.
+pub(crate) struct Played {
+    /// The scene, the format, the trust setting and the engine.
+    pub(crate) what: String,
+    pub(crate) said: String,
+    pub(crate) is_right: bool,
+}
+
+/// Plays scenes, those of different engines, formats and trust settings at once.
+pub(crate) fn run(cluster: &Cluster, plan: &Plan<'_>) -> Vec<Played> {
     let git = refdb_testkit::Git::find().program().display().to_string();
-    let ids = template(cluster, &git);
-    let engines: Vec<&str> = engines.split(',').map(|engine| if engine == "git" { &git } else { engine }).collect();
+    let templates = format!("/mnt/share/template{}", plan.lines.start);
+    let ids = make(cluster, &git, &templates);
+    let mut parts = Vec::new();
+    for engine in &plan.engines {
+        // Git has no such setting, and JGit's is not ours to judge.
+        let trusts: &[&str] = if *engine == "view" { &["after_open", "never", "always"] } else { &["after_open"] };
+        let engine = if *engine == "git" { &git } else { *engine };
+        parts.extend(
+            ["files", "reftable"].iter().flat_map(|format| trusts.iter().map(move |trust| (engine, *format, *trust))),
+        );
+    }
+    let parts = Mutex::new(parts);
     thread::scope(|scope| {
-        let players = engines.iter().enumerate().map(|(at, engine)| {
-            let (ids, git) = (&ids, &git);
+        let players = plan.lines.clone().map(|line| {
+            let (ids, git, templates, parts) = (&ids, &git, &templates, &parts);
             scope.spawn(move || {
-                let stage = Stage { cluster, git, engine, line: at + 1, ids, path: String::new() };
-                stage.play_all(chosen)
+                let next = || parts.lock().expect("no player panicked").pop();
+                let mut played = Vec::new();
+                while let Some((engine, format, trust)) = next() {
+                    let stage =
+                        Stage { cluster, git, engine, format, trust, line, templates, ids, path: String::new() };
+                    played.extend(stage.play_all(plan.chosen));
+                }
+                played
             })
         });
         let players: Vec<_> = players.collect();
-        players.into_iter().map(|player| player.join().expect("a player ends")).sum()
+        players.into_iter().flat_map(|player| player.join().expect("a player ends")).collect()
     })
 }
 
-/// Makes a repository of each format, of which each scene takes a copy; the ids of its commits.
-fn template(cluster: &Cluster, git: &str) -> Vec<String> {
+/// Makes a repository of each format, of which each scene takes a copy, and returns the ids of its commits.
+fn make(cluster: &Cluster, git: &str, templates: &str) -> Vec<String> {
     let mut ids = Vec::new();
     for format in ["files", "reftable"] {
-        let path = format!("/mnt/share/{format}.git");
+        let path = format!("{templates}-{format}.git");
         let set = format!(
             "{git} init -q --bare --ref-format={format} {path} && cd {path} && rm -rf hooks && {git} config user.name \
              n && {git} config user.email e && {git} config reftable.autoRefresh true && \
@@ -49,47 +81,37 @@ struct Stage<'a> {
     cluster: &'a Cluster,
     git: &'a str,
     engine: &'a str,
+    format: &'a str,
+    trust: &'a str,
     line: usize,
+    /// The repositories of which each scene takes a copy, without the format.
+    templates: &'a str,
     ids: &'a [String],
     path: String,
 }
 
 impl Stage<'_> {
-    fn play_all(mut self, chosen: &[&str]) -> usize {
-        let mut bad = 0;
-        for format in ["files", "reftable"] {
-            // Git has no such setting, and JGit's is not ours to judge.
-            let trusts: &[&str] =
-                if self.engine == "view" { &["after_open", "never", "always"] } else { &["after_open"] };
-            for trust in trusts {
-                for (scene, steps, expected) in SCENES {
-                    let is_chosen = chosen.is_empty() || chosen.contains(scene);
-                    if !is_chosen || *scene == MIGRATION && self.engine == "jgit" {
-                        continue;
-                    }
-                    let short = self.engine.rsplit('/').next().expect("a name");
-                    self.path = format!("/mnt/share/{scene}-{trust}-{format}-{short}.git");
-                    let copy = format!(
-                        "cp -r /mnt/share/{format}.git {path} && {} -C {path} config core.trustStat {trust}",
-                        self.git,
-                        path = self.path
-                    );
-                    self.cluster.shell(1, &copy);
-                    let said = steps.split("; ").map(|step| self.step(step)).collect::<Vec<_>>().join(", ");
-                    let verdict = if said == *expected {
-                        "as expected"
-                    } else {
-                        bad += 1;
-                        "WRONG"
-                    };
-                    println!("{scene} {format} {trust} {short}: {said}: {verdict}");
-                    for node in [1, 2] {
-                        self.ask(node, "close", &[]);
-                    }
-                }
-            }
+    fn play_all(mut self, chosen: &[&str]) -> Vec<Played> {
+        let of = |scene: &str| chosen.is_empty() || chosen.contains(&scene);
+        let scenes = SCENES.iter().filter(|(scene, ..)| of(scene) && !(*scene == MIGRATION && self.engine == "jgit"));
+        let scenes: Vec<_> = scenes.collect();
+        scenes.into_iter().map(|(scene, steps, expected)| self.play(scene, steps, expected)).collect()
+    }
+
+    fn play(&mut self, scene: &str, steps: &str, expected: &str) -> Played {
+        let (format, trust) = (self.format, self.trust);
+        let short = self.engine.rsplit('/').next().expect("a name");
+        self.path = format!("/mnt/share/{scene}-{trust}-{format}-{short}-{}.git", self.line);
+        let (git, path, templates) = (self.git, &self.path, self.templates);
+        self.cluster.shell(
+            1,
+            &format!("cp -r {templates}-{format}.git {path} && {git} -C {path} config core.trustStat {trust}"),
+        );
+        let said = steps.split("; ").map(|step| self.step(step)).collect::<Vec<_>>().join(", ");
+        for node in [1, 2] {
+            self.ask(node, "close", &[]);
         }
-        bad
+        Played { what: format!("{scene} {format} {trust} {short}"), is_right: said == expected, said }
     }
 
     /// `NODE VERB...`; what was said.
@@ -134,7 +156,7 @@ impl Stage<'_> {
         match self.cluster.ask(node, self.line, &words) {
             Ok(said) if said.is_empty() => "ok".into(),
             Ok(said) => self.ids.iter().position(|id| *id == said).map_or(said, |at| at.to_string()),
-            Err(said) => format!("error: {said}"),
+            Err(error) => format!("error: {error}"),
         }
     }
 }
