@@ -1,7 +1,7 @@
 //! Whether the folder still holds the repository that was opened.
 
 use crate::Result;
-use refdb_vfs::{File, Fs, Stat, now_nanos};
+use refdb_vfs::{AskingOnce, File, Fs, Stat, now_nanos};
 use std::{
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -63,6 +63,8 @@ impl Identity {
     /// Compares the folder and its configuration with what they were. Costs two calls of `stat` if nothing has changed,
     /// and on a network file system two opened files.
     pub(crate) fn check(&self, fs: &Fs) -> Result<Verdict> {
+        // The attributes of the folder also tell whether its names have changed.
+        let _asking = AskingOnce::new();
         match fs.find(&self.folder)? {
             None => return Ok(Verdict::Gone),
             Some(stat) if stat.file_id() != self.inode => return Ok(Verdict::Changed),

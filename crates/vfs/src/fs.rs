@@ -1,5 +1,5 @@
 use crate::{
-    Descriptors, Error, File, IoHook, Op, RecoveryHandler, Result, Stat, abort::Note, io_hooks::IoHooks,
+    Descriptors, Error, File, IoHook, Op, RecoveryHandler, Result, Stat, abort::Note, io_hooks::IoHooks, lock::Spares,
     signature::Signature,
 };
 use rustix::{
@@ -30,6 +30,8 @@ pub struct Fs {
     hooks: IoHooks,
     signs_locks: bool,
     asks_server: bool,
+    /// On a network file system where locks are signed.
+    spares: Option<Arc<Spares>>,
     heir: Option<Weak<dyn RecoveryHandler>>,
 }
 
@@ -98,6 +100,19 @@ impl Fs {
 
     pub(crate) fn signs_locks(&self) -> bool {
         self.signs_locks
+    }
+
+    /// Returns this file system, whose locks are links to spare files in a folder.
+    pub(crate) fn with_spares(self, folder: &Path) -> Self {
+        Fs { spares: Some(Arc::new(Spares::within(folder))), ..self }
+    }
+
+    pub(crate) fn without_spares(&self) -> Self {
+        Fs { spares: None, ..self.clone() }
+    }
+
+    pub(crate) fn spares(&self) -> Option<&Arc<Spares>> {
+        self.spares.as_ref()
     }
 
     pub(crate) fn asking_server(self, asks_server: bool) -> Self {
@@ -368,6 +383,14 @@ impl Fs {
     pub fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
         self.hooks.change(Op::Link(from, to), "link", to, || {
             self.sending_once(from, to, || rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(Into::into))
+        })
+    }
+
+    /// As [`hard_link`](Self::hard_link), for a file to which nobody else gives names: `file`, which is `from`.
+    pub(crate) fn link_own(&self, file: &File, from: &Path, to: &Path) -> Result<()> {
+        self.hooks.change(Op::Link(from, to), "link", to, || {
+            let linked = rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(io::Error::from);
+            linked.or_else(|error| if self.leads_to(to, file)? { Ok(()) } else { Err(error) })
         })
     }
 

@@ -6,6 +6,7 @@
 //! signal into an ordinary error, so that the destructors of guards run.
 
 mod abort;
+mod asked;
 mod descriptors;
 mod error;
 mod file;
@@ -30,6 +31,7 @@ mod syncs;
 mod together;
 mod tree;
 
+pub use asked::AskingOnce;
 pub use descriptors::{Descriptors, descriptors_max};
 pub use error::{Error, Result};
 pub use file::File;

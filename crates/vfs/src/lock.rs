@@ -1,11 +1,15 @@
 mod orphan;
 mod reach;
 mod signing;
+mod spare;
 mod wait;
 
 pub use orphan::StaleLock;
+pub(crate) use spare::Spares;
 
-use crate::{BatchId, Error, File, Folder, Fs, abort::Note};
+use spare::Spare;
+
+use crate::{BatchId, Error, File, Folder, Fs, abort::Note, asked};
 use std::{
     borrow::Cow,
     ffi::{OsStr, OsString},
@@ -87,7 +91,16 @@ pub struct Lock {
     /// The new content, while it is open.
     content: Option<File>,
     /// The signature of this lock file, which is valid as long as the file is open.
-    signature: Option<File>,
+    signature: Option<SignedFile>,
+}
+
+/// A lock file that is open, so that its signature is valid.
+#[derive(Debug)]
+enum SignedFile {
+    /// It was made for this lock.
+    Own(#[expect(dead_code, reason = "only kept open")] File),
+    /// The lock is a link to it.
+    Spare(Spare),
 }
 
 /// Where the new content is written.
@@ -106,13 +119,21 @@ enum Place {
 pub struct LockSource {
     path: PathBuf,
     /// Keeps the signature valid as long as this lock and the links to it are held.
-    _signature: Option<File>,
+    signature: Option<SignedFile>,
+}
+
+impl Drop for LockSource {
+    fn drop(&mut self) {
+        if let Some(SignedFile::Spare(spare)) = self.signature.take() {
+            spare.put_back_if_free();
+        }
+    }
 }
 
 impl LockSource {
     /// Uses a file that signs locks but is not a lock itself. Its owner keeps it locked as long as they are held.
     pub fn of_journal_file(path: PathBuf) -> Self {
-        LockSource { path, _signature: None }
+        LockSource { path, signature: None }
     }
 
     /// The lock file.
@@ -196,7 +217,7 @@ impl Lock {
             return Ok(None);
         }
         let Some(file) = orphan::create(fs, &lock.path, lock_timeout, id, sync)? else { return Ok(None) };
-        lock.signature = Some(file);
+        lock.signature = Some(SignedFile::Own(file));
         lock.held = true;
         Ok(Some(lock))
     }
@@ -218,6 +239,7 @@ impl Lock {
         match fs.hard_link(seed.path(), path) {
             Ok(()) => {
                 note.arm();
+                asked::forget();
                 Some(DetachedLock(note))
             }
             Err(_) => {
@@ -267,7 +289,7 @@ impl Lock {
     pub fn into_source(mut self) -> (LockSource, DetachedLock) {
         self.held = false;
         let left = DetachedLock(std::mem::replace(&mut self.note, Note::NONE));
-        (LockSource { path: std::mem::take(&mut self.path), _signature: self.signature.take() }, left)
+        (LockSource { path: std::mem::take(&mut self.path), signature: self.signature.take() }, left)
     }
 
     /// Drops the guard of a linked or unsigned lock without releasing the lock, which is held until its file is
@@ -387,19 +409,35 @@ impl Lock {
         }
         // The signature goes last: a signed lock file without it is a dead process's.
         match self.fs.remove_file(&self.path) {
-            Err(error) if error.is_not_found() => Ok(()),
-            removed => removed,
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => {}
         }
+        if let Some(SignedFile::Spare(spare)) = self.signature.take() {
+            spare.put_back();
+        }
+        Ok(())
     }
 }
 
-/// Creates a signed lock file. It is signed before it has a name if the file system supports that. Otherwise, a
-/// process that is killed in between leaves a lock that looks like git's.
-fn create_signed(fs: &Fs, path: &Path, mode: u32, lock_timeout: LockTimeout, note: Note) -> Result<File, LockError> {
+/// Creates a signed lock file. It is signed before it has a name if it can be a link to a spare file, or if the file
+/// system supports files without a name. Otherwise, a process that is killed in between leaves a lock that looks like
+/// git's.
+fn create_signed(
+    fs: &Fs,
+    path: &Path,
+    mode: u32,
+    lock_timeout: LockTimeout,
+    note: Note,
+) -> Result<SignedFile, LockError> {
+    if let Some(spares) = fs.spares()
+        && let Some(spare) = spares.lock(fs, path, lock_timeout, note)?
+    {
+        return Ok(SignedFile::Spare(spare));
+    }
     if let Some(mut file) = fs.create_unnamed(path, mode)? {
         signing::sign(&mut file);
         match wait::wait_for(fs, path, lock_timeout, || fs.name(&file).inspect(|()| note.arm())) {
-            Ok(()) => return Ok(file),
+            Ok(()) => return Ok(SignedFile::Own(file)),
             Err(error @ LockError::Held { .. }) => return Err(error),
             // It cannot have a name here; or the fault is found below as well.
             Err(LockError::Io(_)) => {}
@@ -407,7 +445,7 @@ fn create_signed(fs: &Fs, path: &Path, mode: u32, lock_timeout: LockTimeout, not
     }
     let mut file = wait::wait_for(fs, path, lock_timeout, || fs.create_noted(path, mode, note))?;
     signing::sign(&mut file);
-    Ok(file)
+    Ok(SignedFile::Own(file))
 }
 
 impl Drop for Lock {

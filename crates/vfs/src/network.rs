@@ -13,7 +13,7 @@
 //! began. It is as exact as the server's time stamps where these, and no counter, show that a folder has changed
 //! (NFS 3).
 
-use crate::{Error, Fs, Lock, Result, ServerHandle, Stat, planted};
+use crate::{Error, File, Fs, Lock, Result, ServerHandle, Stat, asked, planted};
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{AtFlags, CWD, Mode, OFlags, StatFs, StatxFlags},
@@ -36,7 +36,8 @@ impl Fs {
     ///
     /// If the folder's file system cannot be examined.
     pub fn at(&self, folder: &Path) -> Result<Self> {
-        Ok(self.clone().asking_server(!self.is_local(folder)?))
+        let fs = self.clone().asking_server(!self.is_local(folder)?);
+        Ok(if fs.asks_server() && fs.signs_locks() { fs.with_spares(folder) } else { fs })
     }
 
     /// What a name leads to on a network file system, without opening it: its attributes, and the handle by which the
@@ -79,6 +80,7 @@ impl Fs {
     pub fn is_being_replaced(&self, path: &Path) -> bool {
         let is_locked = self.asks_server() && rustix::fs::lstat(Lock::path_of(path)).is_ok();
         if is_locked {
+            asked::forget();
             std::thread::sleep(Duration::from_millis(2));
         }
         is_locked
@@ -126,8 +128,45 @@ impl Fs {
         }
         self.asking(path, true, || {
             let raw = rustix::fs::statx(CWD, path, flags | AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS)?;
-            Ok((Stat::of_statx(&raw), Name::of(raw.stx_nlink.into(), || rustix::fs::statfs(path))))
+            let stat = Stat::of_statx(&raw);
+            if stat.is_dir() {
+                asked::note(path);
+            }
+            Ok((stat, Name::of(raw.stx_nlink.into(), || rustix::fs::statfs(path))))
         })
+    }
+
+    /// Whether a path is a folder itself, not a link to one. Costs no request if the server was asked about the folder
+    /// that contains it: what kind of file a name leads to never changes while it leads to the same file.
+    ///
+    /// # Errors
+    ///
+    /// If the path cannot be looked up. A path that does not exist is no folder.
+    pub fn is_folder_itself(&self, path: &Path) -> Result<bool> {
+        if !self.asks_server() {
+            return Ok(self.find_link(path)?.is_some_and(|stat| stat.is_dir()));
+        }
+        let look = || {
+            let raw = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
+            Ok((Stat::of_raw(&raw).is_dir(), Name::of(raw.st_nlink as u64, || rustix::fs::statfs(path))))
+        };
+        match self.asking(path, true, look) {
+            Err(error) if is_absent(&error) => Ok(false),
+            found => found.map_err(|error| Error::new("stat", path, error)),
+        }
+    }
+
+    /// The length of a file in bytes, as far as it is known without asking a server; 0 if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// If the path cannot be looked up.
+    pub fn probable_len(&self, path: &Path) -> Result<u64> {
+        match rustix::fs::stat(path) {
+            Ok(stat) => Ok(Stat::of_raw(&stat).len_bytes),
+            Err(Errno::NOENT | Errno::STALE) => Ok(0),
+            Err(error) => Err(Error::new("stat", path, error)),
+        }
     }
 
     /// Repeats `look`, which looks up the name of a path, until what it finds has that name on the server.
@@ -157,6 +196,7 @@ impl Fs {
             }
             attempts_left -= 1;
             has_refreshed = true;
+            asked::forget();
         }
     }
 
@@ -171,16 +211,34 @@ impl Fs {
         // Only this process changes the file, so that its client knows it without a request.
         let (own, links) = identity(&file, AtFlags::empty())?;
         send().or_else(|error| {
-            let now = self.asking(to, true, || {
-                let file = rustix::fs::open(to, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-                Ok((identity(&file, AtFlags::STATX_FORCE_SYNC)?, Name::Some))
-            });
             // It may have been a name of this file before.
             let is_new = |now_links| error.kind() != io::ErrorKind::AlreadyExists || now_links > links;
-            match now {
+            match self.identity_of(to) {
                 Ok((now, now_links)) if now == own && is_new(now_links) => Ok(()),
                 _ => Err(error),
             }
+        })
+    }
+
+    /// Whether a name leads to an open file, by the server's answer.
+    pub(crate) fn leads_to(&self, path: &Path, file: &File) -> io::Result<bool> {
+        let own = identity(file.as_std(), AtFlags::empty())?.0;
+        match self.identity_of(path) {
+            Ok((found, _)) => Ok(found == own),
+            Err(error) if is_absent(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How many names an open file has, by the server's answer.
+    pub(crate) fn links(&self, file: &File) -> io::Result<u32> {
+        Ok(identity(file.as_std(), AtFlags::STATX_FORCE_SYNC)?.1)
+    }
+
+    fn identity_of(&self, path: &Path) -> io::Result<(Identity, u32)> {
+        self.asking(path, true, || {
+            let file = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+            Ok((identity(&file, AtFlags::STATX_FORCE_SYNC)?, Name::Some))
         })
     }
 
@@ -191,6 +249,7 @@ impl Fs {
             match read() {
                 Err(error) if is_stale(&error) && attempts_left > 0 => {
                     attempts_left -= 1;
+                    asked::forget();
                     refresh_parent(path, DEPTH_MAX);
                 }
                 read => return read,
@@ -234,7 +293,7 @@ impl Name {
 type Identity = (u64, u64, Option<ServerHandle>);
 
 /// Which file this is, and how many names it has.
-fn identity(file: &OwnedFd, flags: AtFlags) -> io::Result<(Identity, u32)> {
+fn identity(file: &impl AsFd, flags: AtFlags) -> io::Result<(Identity, u32)> {
     let stat = rustix::fs::statx(file, c"", flags | AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
     let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
     Ok(((device, stat.stx_ino, ServerHandle::of(file)), stat.stx_nlink))
@@ -262,8 +321,14 @@ fn refresh_parent(path: &Path, depth_left: usize) -> bool {
 }
 
 fn refresh(folder: &Path, depth_left: usize) -> bool {
+    if asked::was_asked(folder) {
+        return true;
+    }
     match open_folder(folder) {
-        Ok(Some(_)) => return true,
+        Ok(Some(_)) => {
+            asked::note(folder);
+            return true;
+        }
         Err(error) if !is_absent(&error) && !is_stale(&error) => return true,
         _ if depth_left == 0 => return true,
         _ => {}

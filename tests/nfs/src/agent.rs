@@ -1,8 +1,8 @@
 //! What runs on a node: answers one line for each line that it is sent, until its serial line is closed.
 //!
 //! `NUMBER ENGINE GIT_DIR OPERATION ARGUMENT...`, separated by tabs, is done by that engine: a view that this process
-//! keeps, JGit in a process that it keeps, or `git` or `refdb`, started for each operation. `NUMBER shell - COMMAND` is a
-//! command for the node. The answer is `NUMBER ok TEXT` or `NUMBER error TEXT`.
+//! keeps, JGit in a process that it keeps, or `git` or `refdb`, started for each operation. `NUMBER shell - COMMAND` is
+//! a command for the node. The answer is `NUMBER ok TEXT` or `NUMBER error TEXT`.
 
 use crate::line::HELLO;
 use bstr::{BStr, ByteSlice};

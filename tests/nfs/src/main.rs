@@ -3,7 +3,7 @@
 //! `nfs-tests scenes MOUNT-OPTIONS ENGINE,... [SCENE...]` plays what is known to go wrong, step by step.
 //! `nfs-tests load MOUNT-OPTIONS HISTORY FORMAT TRUST ENGINE,... SECONDS SEED` writes down the history of a load.
 //! `nfs-tests faults ...` does so on three clients while machines, the network, the share and clocks fail.
-//! `nfs-tests short MOUNT-OPTIONS FOLDER SECONDS SEED` plays the scenes, and two loads whose histories it puts into FOLDER.
+//! `nfs-tests short MOUNT-OPTIONS FOLDER SECONDS SEED` plays the scenes, and leaves two histories of loads in FOLDER.
 //! `nfs-tests requests MOUNT-OPTIONS` counts the requests of each operation.
 //! `nfs-tests talk [MOUNT-OPTIONS]` passes lines of stdin, `NODE LINE WORD...`, to the agents of the nodes.
 //! `nfs-tests agent` is what the nodes run.
@@ -63,8 +63,8 @@ const LINES: usize = 11;
 /// The lines from here on have a planted fault.
 const FAULTY: usize = 9;
 
-/// What `make test` has time for: the scenes, those that must fail with a planted fault, and a load in each format, whose
-/// histories are put into `folder`.
+/// What `make test` has time for: the scenes, those that must fail with a planted fault, and a load in each format,
+/// whose histories are put into `folder`.
 fn short(cluster: &Cluster, folder: &Path, seconds: u64, seed: u64) {
     let sound = scenes::Plan { engines: vec!["view", "git"], chosen: &[], lines: 1..FAULTY };
     let faulty = scenes::Plan { engines: vec!["view"], chosen: &["A", "B", "F"], lines: FAULTY..LINES };

@@ -59,13 +59,9 @@ impl Store {
         self.options.format.as_ref().map_or(Ok(()), |format| Ok(format.check(&self.options.fs)?))
     }
 
-    /// The length of packed-refs in bytes; 0 if it does not exist.
+    /// The length of packed-refs in bytes, by which a transaction decides how it writes; 0 if it does not exist.
     pub(super) fn packed_len_bytes(&self) -> Result<u64> {
-        match self.options.fs.stat(&self.layout.packed_path()) {
-            Ok(stat) => Ok(stat.len_bytes),
-            Err(error) if error.is_not_found() => Ok(0),
-            Err(error) => Err(error.into()),
-        }
+        Ok(self.options.fs.probable_len(&self.layout.packed_path())?)
     }
 
     /// The file to which packed-refs leads if it is a symbolic link. That file is locked and replaced.

@@ -141,7 +141,7 @@ impl FilesLocked {
         let options = &self.store.options;
         let Some(path) = self.store.layout.ref_path(step.name) else { return Ok(()) };
         // A ref that is only packed may have a folder in its place. That is checked here, before other refs change.
-        let may_be_blocked = step.old.is_none() || options.fs.find_link(&path)?.is_some_and(|stat| stat.is_dir());
+        let may_be_blocked = step.old.is_none() || options.fs.is_folder_itself(&path)?;
         if may_be_blocked && !self.has_room(&path)? {
             return Err(Rejection::of_claim(step.name, RejectionReason::Folder { path }).into());
         }

@@ -12,6 +12,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
+use refdb_vfs::AskingOnce;
 use std::fmt;
 
 /// A transaction to which edits are being added. Nothing is locked yet.
@@ -253,7 +254,9 @@ impl Prepared<'_> {
     /// say that it was not. [`Error::Hook`](crate::Error::Hook) says that all refs are changed, but the hook could not be
     /// run.
     pub fn commit(mut self) -> Result<Committed> {
+        let asking = AskingOnce::new();
         self.locked.commit(&self.plan)?;
+        drop(asking);
         // Before the hook hears of it, which may begin another transaction here.
         drop(self.own);
         tell(&mut self.hook, &|| self.plan.hook_lines(), HookState::Committed)?;

@@ -1,6 +1,6 @@
 use super::{Access, Listed, Snapshot, Stack, StackError, TableName, list, snapshot::merge};
 use crate::{Error, PagedFile, Source, Table};
-use refdb_vfs::{File, Mapping};
+use refdb_vfs::{AskingOnce, File, Mapping};
 use std::{
     os::unix::ffi::OsStringExt,
     sync::Arc,
@@ -54,6 +54,8 @@ impl Stack {
         let mut before: Option<Vec<u8>> = None;
         let mut since: Option<Instant> = None;
         loop {
+            // The list and the tables that it names are of one folder.
+            let _asking = AskingOnce::new();
             let file = known.list().read_again(self.fs(), self.list_path())?;
             if file.content == known.list().content {
                 return Ok(known.with_list(file));

@@ -1,7 +1,7 @@
 //! Waits for a lock that someone else holds.
 
 use super::{LockError, LockTimeout, signing};
-use crate::{Error, Fs, Stat, interrupt};
+use crate::{Error, Fs, Stat, asked, interrupt};
 use std::{
     os::unix::fs::MetadataExt,
     path::Path,
@@ -24,7 +24,10 @@ pub(super) fn wait_for<T>(
     let mut wait: Option<Wait> = None;
     let mut looks = Looks::default();
     loop {
-        match attempt() {
+        let attempted = attempt();
+        // What is looked up under the lock, or while somebody else has it, is newer than the attempt.
+        asked::forget();
+        match attempted {
             Ok(done) => return Ok(done),
             Err(error) if !error.is_exists() => return Err(error.into()),
             Err(_) => {}

@@ -10,7 +10,7 @@ use crate::files::{
         source::{Found, PackedSource},
     },
 };
-use refdb_vfs::{Fs, Mapping, Stat, now_nanos};
+use refdb_vfs::{AskingOnce, Fs, Mapping, Stat, now_nanos};
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -186,6 +186,8 @@ impl PackedCache {
     }
 
     fn get_identified(&self, options: &FilesOptions, look: Look) -> Result<PackedFile> {
+        // Whatever the caller remembers: packed-refs must be newer than the loose refs that were read before it.
+        let _asking = AskingOnce::new();
         let mut found = options.fs.identify(&self.path)?;
         let mut looks_left = REPLACED_LOOKS_MAX;
         while found.is_none() && looks_left > 0 && options.fs.is_being_replaced(&self.path) {

@@ -15,7 +15,7 @@ use crate::files::{
 use crate::{Result, TargetView};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
-use refdb_vfs::{EntryKind, Lock, LockError, LockTimeout};
+use refdb_vfs::{AskingOnce, EntryKind, Lock, LockError, LockTimeout};
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
@@ -162,6 +162,8 @@ pub(crate) struct Rival {
 ///   that it is waited for, or its owner sees the new refs.
 pub(crate) fn find_rival(store: &Store, locks: &Locks, names: &[&BStr]) -> Result<Option<Rival>> {
     debug_assert!(locks.holds_packed(), "the new packed-refs stays until rivals were looked for");
+    // What is looked up from now on is newer than the new packed-refs.
+    let _asking = AskingOnce::new();
     debug_assert!(names.iter().all(|name| locks.holds(name)), "our refs are locked until rivals were looked for");
     let mut parents: BTreeSet<&BStr> = BTreeSet::new();
     for name in names {

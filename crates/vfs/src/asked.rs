@@ -1,0 +1,103 @@
+//! The folders about which a server was asked within one step of a caller, so that it is not asked again.
+
+use std::{
+    cell::RefCell,
+    marker::PhantomData,
+    path::{Path, PathBuf},
+};
+
+/// The most folders that are remembered. The server is asked about others each time.
+const FOLDERS_MAX: usize = 64;
+
+thread_local! {
+    /// The folders of the innermost [`AskingOnce`] of this thread.
+    static ASKED: RefCell<Option<Vec<PathBuf>>> = const { RefCell::new(None) };
+}
+
+/// While this lives, the server of a network file system is asked about each folder once, for names that this thread
+/// looks up. What is found is then as it was at some time since this was made, or since this thread last took a lock,
+/// instead of since the call began.
+///
+/// For a caller that looks up what is protected by its locks. A caller that waits for what others do, or that looks up
+/// two things of which the second must be newer, has to ask each time. One that is made while another lives knows
+/// nothing of what the other remembers.
+#[derive(Debug)]
+#[must_use = "the server is asked each time again when this is dropped"]
+pub struct AskingOnce {
+    outer: Option<Vec<PathBuf>>,
+    /// It is of the thread that made it.
+    _of_thread: PhantomData<*const ()>,
+}
+
+impl AskingOnce {
+    /// From now on this thread asks about each folder once. On a local file system nobody is asked anyway.
+    #[allow(clippy::new_without_default, reason = "it has an effect")]
+    pub fn new() -> Self {
+        AskingOnce { outer: ASKED.replace(Some(Vec::new())), _of_thread: PhantomData }
+    }
+}
+
+impl Drop for AskingOnce {
+    fn drop(&mut self) {
+        ASKED.set(self.outer.take());
+    }
+}
+
+/// Whether the server need not be asked about this folder.
+pub(crate) fn was_asked(folder: &Path) -> bool {
+    ASKED.with_borrow(|asked| asked.as_ref().is_some_and(|asked| asked.iter().any(|known| known == folder)))
+}
+
+/// Notes that the server was asked about a folder, and that it exists.
+pub(crate) fn note(folder: &Path) {
+    ASKED.with_borrow_mut(|asked| {
+        if let Some(asked) = asked
+            && asked.len() < FOLDERS_MAX
+        {
+            asked.push(folder.to_owned());
+        }
+    });
+}
+
+/// Forgets all folders: a lock was taken, behind which everything is to be newer, or something has changed since.
+pub(crate) fn forget() {
+    ASKED.with_borrow_mut(|asked| {
+        if let Some(asked) = asked {
+            asked.clear();
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Fs, Lock, LockTimeout};
+
+    #[test]
+    fn a_folder_is_asked_about_once_until_the_caller_says_otherwise() {
+        let folder = Path::new("/a");
+        let knows = || {
+            let before = was_asked(folder);
+            note(folder);
+            before
+        };
+        assert!(!knows() && !knows(), "nobody wants it remembered");
+        let once = AskingOnce::new();
+        assert!(!knows() && knows());
+        {
+            let _inner = AskingOnce::new();
+            assert!(!knows() && knows(), "of its own");
+        }
+        assert!(knows());
+        forget();
+        assert!(!knows() && knows());
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("HEAD");
+        Lock::acquire(&Fs::real(), &target, 0o666, LockTimeout::None).unwrap().release().unwrap();
+        assert!(!knows() && knows(), "what is looked up behind a lock is newer than the lock");
+        (0..2 * FOLDERS_MAX).for_each(|at| note(Path::new(&at.to_string())));
+        assert!(was_asked(Path::new("1")) && !was_asked(Path::new("100")), "it has a bound");
+        drop(once);
+        assert!(!knows() && !knows());
+    }
+}

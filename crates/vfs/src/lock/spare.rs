@@ -1,0 +1,270 @@
+//! Lock files that are signed in advance and used again, on a network file system: a lock is a hard link to one.
+//!
+//! The link is one request, and the lock is there at once with its signature. To make and sign a lock file of its own
+//! takes nine requests, and if the process is killed or the machine loses its power before the signature has reached
+//! the server, a lock stays that names nobody, so that only a person can remove it
+//! ([0098](../../../../docs/decisions/0098-locks-on-nfs-are-links.md)).
+
+use super::{Lock, LockError, LockTimeout, signing, wait};
+use crate::{BatchId, File, Fs, Result, abort::Note, signature::Signature};
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+/// What the names of spare files begin and end with; a random number is between them. They end like those of locks,
+/// because they are listed and removed like them.
+const PREFIX: &str = "refdb-spare-";
+const SUFFIX: &str = ".lock";
+
+/// The most spare files that wait to be used. More exist while more locks are held at once.
+const SPARES_MAX: usize = 4;
+
+/// The spare files of this process in one folder, which are removed with this.
+#[derive(Debug)]
+pub(crate) struct Spares {
+    folder: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    free: Vec<Spare>,
+    /// Whether the files that dead processes left were looked for.
+    is_clean: bool,
+}
+
+/// A signed file, which this process keeps locked with `flock(2)`. One lock at a time is a link to it, so that a name
+/// which leads to the file was given to it by the holder of this value.
+#[derive(Debug)]
+pub(super) struct Spare {
+    fs: Fs,
+    path: PathBuf,
+    file: File,
+    home: Weak<Spares>,
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        // Without its other name a lock stays signed by a dead process, so that the next writer removes it.
+        let _ = self.fs.remove_file(&self.path);
+    }
+}
+
+impl Spares {
+    pub(crate) fn within(folder: &Path) -> Self {
+        Spares { folder: folder.to_owned(), state: Mutex::default() }
+    }
+
+    /// Makes `lock` a link to a spare file. `None` if that is not possible here, so that the lock needs a file of its
+    /// own.
+    pub(super) fn lock(
+        self: &Arc<Self>,
+        fs: &Fs,
+        lock: &Path,
+        lock_timeout: LockTimeout,
+        note: Note,
+    ) -> std::result::Result<Option<Spare>, LockError> {
+        let Some(spare) = self.take(fs) else { return Ok(None) };
+        match wait::wait_for(fs, lock, lock_timeout, || spare.link(lock).inspect(|()| note.arm())) {
+            Ok(()) => Ok(Some(spare)),
+            Err(error @ LockError::Held { .. }) => {
+                spare.put_back();
+                Err(error)
+            }
+            // The folder of the lock is missing, or somebody has removed the spare file, which is not used again.
+            Err(LockError::Io(_)) => Ok(None),
+        }
+    }
+
+    fn take(self: &Arc<Self>, fs: &Fs) -> Option<Spare> {
+        let mut state = self.state();
+        if let Some(spare) = state.free.pop() {
+            return Some(spare);
+        }
+        let is_clean = std::mem::replace(&mut state.is_clean, true);
+        drop(state);
+        let fs = fs.without_spares();
+        if !is_clean {
+            self.remove_dead(&fs);
+        }
+        self.make(&fs).ok().flatten()
+    }
+
+    /// Makes a file whose signature is on stable storage before the first lock is a link to it.
+    fn make(self: &Arc<Self>, fs: &Fs) -> Result<Option<Spare>> {
+        let path = self.folder.join(format!("{PREFIX}{}{SUFFIX}", BatchId::random()));
+        let file = fs.create_new(&path, 0o666)?;
+        let mut spare = Spare { fs: fs.clone(), path, file, home: Arc::downgrade(self) };
+        signing::sign(&mut spare.file);
+        spare.file.sync()?;
+        let signed_len = Signature::own().map_or(0, |own| own.encode().len() as u64);
+        Ok((signed_len > 0 && spare.file.stat()?.len_bytes == signed_len).then_some(spare))
+    }
+
+    /// Removes the files that processes of this machine left when they were killed.
+    fn remove_dead(&self, fs: &Fs) {
+        let Ok(folder) = fs.folder(&self.folder) else { return };
+        for (name, _) in folder.entries().unwrap_or_default() {
+            if name.starts_with(PREFIX.as_bytes()) && name.ends_with(SUFFIX.as_bytes()) {
+                Lock::remove_if_dead(fs, &folder, OsStr::from_bytes(&name));
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Spare {
+    fn link(&self, lock: &Path) -> Result<()> {
+        self.fs.link_own(&self.file, &self.path, lock)
+    }
+
+    /// Has the file used again. No lock may be a link to it any more.
+    pub(super) fn put_back(self) {
+        if let Some(home) = self.home.upgrade() {
+            let mut state = home.state();
+            if state.free.len() < SPARES_MAX {
+                state.free.push(self);
+            }
+        }
+    }
+
+    /// As [`put_back`](Self::put_back), unless the server says that a lock is still a link to it.
+    pub(super) fn put_back_if_free(self) {
+        if self.fs.links(&self.file).is_ok_and(|links| links == 1) {
+            self.put_back();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(folder: &Path) -> Fs {
+        Fs::real().signing_locks().asking_server(true).with_spares(folder)
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_lock_is_a_link_to_a_file_that_is_used_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = network(dir.path());
+        let target = dir.path().join("HEAD");
+        let inode = |path: &Path| Fs::real().stat(path).unwrap().inode;
+        let mut spare = None;
+        for content in ["one", "two"] {
+            let mut lock = Lock::acquire(&fs, &target, 0o666, LockTimeout::None).unwrap();
+            let held = inode(lock.path());
+            assert_eq!(*spare.get_or_insert(held), held);
+            let own = Signature::own().unwrap().encode();
+            assert_eq!(std::fs::read_to_string(lock.path()).unwrap(), own);
+            let error = Lock::acquire(&fs, &target, 0o666, LockTimeout::None).unwrap_err();
+            assert!(matches!(error, LockError::Held { by_us: true, .. }), "{error}");
+            lock.content().unwrap().write_all(content.as_bytes()).unwrap();
+            lock.commit().unwrap();
+            assert_eq!(std::fs::read_to_string(&target).unwrap(), content);
+        }
+        assert_eq!(names(dir.path()).len(), 3, "HEAD, and a file for each of the two attempts at once");
+        drop(fs);
+        assert_eq!(names(dir.path()), ["HEAD"]);
+    }
+
+    #[test]
+    fn a_lock_whose_removal_failed_is_that_of_a_dead_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = network(dir.path());
+        let target = dir.path().join("HEAD");
+        let lock = Lock::acquire(&fs, &target, 0o666, LockTimeout::None).unwrap();
+        let path = lock.path().to_owned();
+        std::fs::rename(&path, dir.path().join("aside")).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(lock.release().is_err());
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::rename(dir.path().join("aside"), &path).unwrap();
+        Lock::acquire(&Fs::real(), &target, 0o666, LockTimeout::None).unwrap().release().unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_by_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("HEAD");
+        let killed = network(dir.path());
+        let mut lock = Lock::acquire(&killed, &target, 0o666, LockTimeout::None).unwrap();
+        let spare = dir.path().join(names(dir.path()).pop().unwrap());
+        std::fs::hard_link(&spare, dir.path().join("kept")).unwrap();
+        lock.signature = None;
+        std::mem::forget(lock);
+        std::fs::rename(dir.path().join("kept"), &spare).unwrap();
+        assert_eq!(names(dir.path()).len(), 2, "the lock and its spare file");
+        let fs = network(dir.path());
+        Lock::acquire(&fs, &target, 0o666, LockTimeout::None).unwrap().release().unwrap();
+        drop(fs);
+        assert_eq!(names(dir.path()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn where_no_file_can_be_made_or_found_a_lock_has_a_file_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("HEAD");
+        let missing = network(&dir.path().join("missing"));
+        Lock::acquire(&missing, &target, 0o666, LockTimeout::None).unwrap().release().unwrap();
+        // Somebody tidies up.
+        let fs = network(dir.path());
+        Lock::acquire(&fs, &target, 0o666, LockTimeout::None).unwrap().release().unwrap();
+        names(dir.path()).iter().for_each(|name| std::fs::remove_file(dir.path().join(name)).unwrap());
+        for _ in 0..2 {
+            Lock::acquire(&fs, &target, 0o666, LockTimeout::None).unwrap().release().unwrap();
+        }
+        let below = dir.path().join("missing/HEAD");
+        let error = Lock::acquire(&fs, &below, 0o666, LockTimeout::None).unwrap_err();
+        assert!(matches!(error, LockError::Io(_)), "{error}");
+    }
+
+    #[test]
+    fn ten_times_as_many_locks_as_spare_files_are_held_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = network(dir.path());
+        let lock = |at: usize| Lock::acquire(&fs, &dir.path().join(at.to_string()), 0o666, LockTimeout::None).unwrap();
+        let held: Vec<Lock> = (0..10 * SPARES_MAX).map(lock).collect();
+        held.into_iter().for_each(|lock| lock.release().unwrap());
+        assert_eq!(names(dir.path()).len(), SPARES_MAX);
+    }
+
+    #[test]
+    fn a_file_to_which_many_locks_are_links_is_used_again_once_all_are_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = network(dir.path());
+        for kept in [false, true] {
+            let lock = Lock::acquire(&fs, &dir.path().join("first"), 0o666, LockTimeout::None).unwrap();
+            let (source, left) = lock.into_source();
+            let second =
+                Lock::acquire_linked(&fs, &dir.path().join("second"), source.path(), LockTimeout::None).unwrap();
+            left.remove(&fs, source.path()).unwrap();
+            if kept {
+                let _left = second.leave();
+            } else {
+                second.release().unwrap();
+            }
+            drop(source);
+            // A lock that stays has lost its owner with the file, and is removed by the next writer.
+            assert_eq!(names(dir.path()).len(), 1);
+            Lock::acquire(&Fs::real(), &dir.path().join("second"), 0o666, LockTimeout::None)
+                .unwrap()
+                .release()
+                .unwrap();
+        }
+        assert_eq!(names(dir.path()), Vec::<String>::new());
+    }
+}
