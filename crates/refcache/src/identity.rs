@@ -64,7 +64,7 @@ impl Identity {
     /// and on a network file system two opened files.
     pub(crate) fn check(&self, fs: &Fs) -> Result<Verdict> {
         // The attributes of the folder also tell whether its names have changed.
-        let _asking = AskingOnce::new();
+        let _asking = AskingOnce::afresh();
         match fs.find(&self.folder)? {
             None => return Ok(Verdict::Gone),
             Some(stat) if stat.file_id() != self.inode => return Ok(Verdict::Changed),

@@ -19,27 +19,36 @@ thread_local! {
 /// instead of since the call began.
 ///
 /// For a caller that looks up what is protected by its locks. A caller that waits for what others do, or that looks up
-/// two things of which the second must be newer, has to ask each time. One that is made while another lives knows
-/// nothing of what the other remembers.
+/// two things of which the second must be newer, has to ask [afresh](Self::afresh).
 #[derive(Debug)]
 #[must_use = "the server is asked each time again when this is dropped"]
 pub struct AskingOnce {
-    outer: Option<Vec<PathBuf>>,
+    /// What was remembered before, if this does not continue with it.
+    outer: Option<Option<Vec<PathBuf>>>,
     /// It is of the thread that made it.
     _of_thread: PhantomData<*const ()>,
 }
 
 impl AskingOnce {
-    /// From now on this thread asks about each folder once. On a local file system nobody is asked anyway.
+    /// From now on this thread asks about each folder once. If it does so already, it continues with what it remembers.
+    /// On a local file system nobody is asked anyway.
     #[allow(clippy::new_without_default, reason = "it has an effect")]
     pub fn new() -> Self {
-        AskingOnce { outer: ASKED.replace(Some(Vec::new())), _of_thread: PhantomData }
+        let is_active = ASKED.with_borrow(Option::is_some);
+        if is_active { AskingOnce { outer: None, _of_thread: PhantomData } } else { Self::afresh() }
+    }
+
+    /// From now on this thread asks about each folder once, whatever it remembers until then.
+    pub fn afresh() -> Self {
+        AskingOnce { outer: Some(ASKED.replace(Some(Vec::new()))), _of_thread: PhantomData }
     }
 }
 
 impl Drop for AskingOnce {
     fn drop(&mut self) {
-        ASKED.set(self.outer.take());
+        if let Some(outer) = self.outer.take() {
+            ASKED.set(outer);
+        }
     }
 }
 
@@ -85,8 +94,12 @@ mod tests {
         let once = AskingOnce::new();
         assert!(!knows() && knows());
         {
-            let _inner = AskingOnce::new();
+            let _inner = AskingOnce::afresh();
             assert!(!knows() && knows(), "of its own");
+        }
+        {
+            let _inner = AskingOnce::new();
+            assert!(knows());
         }
         assert!(knows());
         forget();

@@ -1,9 +1,9 @@
 use crate::{
     Descriptors, Error, File, IoHook, Op, RecoveryHandler, Result, Stat, abort::Note, io_hooks::IoHooks, lock::Spares,
-    signature::Signature,
+    network, signature::Signature,
 };
 use rustix::{
-    fs::{AtFlags, CWD, Mode, OFlags, RenameFlags},
+    fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, StatFs},
     io::Errno,
 };
 use std::{
@@ -30,6 +30,7 @@ pub struct Fs {
     hooks: IoHooks,
     signs_locks: bool,
     asks_server: bool,
+    is_nfs: bool,
     /// On a network file system where locks are signed.
     spares: Option<Arc<Spares>>,
     heir: Option<Weak<dyn RecoveryHandler>>,
@@ -115,8 +116,14 @@ impl Fs {
         self.spares.as_ref()
     }
 
+    #[cfg(test)]
     pub(crate) fn asking_server(self, asks_server: bool) -> Self {
         Fs { asks_server, ..self }
+    }
+
+    /// As suits a file system with these attributes.
+    pub(crate) fn on(self, kind: &StatFs) -> Self {
+        Fs { asks_server: !is_kind_local(kind), is_nfs: network::is_nfs(kind), ..self }
     }
 
     /// Whether names are looked up on the server of a network file system; see [`Fs::at`].
@@ -249,8 +256,12 @@ impl Fs {
 
     /// Whether the path is on a local file system of a kind that is known to keep open files readable.
     pub fn is_local(&self, path: &Path) -> Result<bool> {
-        let stat = rustix::fs::statfs(path).map_err(|source| Error::new("stat the file system of", path, source))?;
-        Ok(is_kind_local(&stat))
+        Ok(is_kind_local(&self.kind_of(path)?))
+    }
+
+    /// The attributes of the file system that a path is on.
+    pub(crate) fn kind_of(&self, path: &Path) -> Result<StatFs> {
+        rustix::fs::statfs(path).map_err(|source| Error::new("stat the file system of", path, source))
     }
 
     /// The same, for the file system of an open file.
@@ -423,8 +434,12 @@ impl Fs {
         })
     }
 
-    /// Brings a folder's entries to stable storage.
+    /// Brings a folder's entries to stable storage. An NFS server does that before it answers, as its protocol demands,
+    /// so that there is nothing to do.
     pub fn sync_dir(&self, path: &Path) -> Result<()> {
+        if self.is_nfs {
+            return Ok(());
+        }
         self.hooks.change(Op::SyncDir(path), "sync the folder", path, || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let folder = self.hooks.opening(|| rustix::fs::open(path, flags, Mode::empty()))?;
@@ -443,7 +458,7 @@ pub fn host_name() -> Vec<u8> {
     rustix::system::uname().nodename().to_bytes().to_owned()
 }
 
-fn is_kind_local(stat: &rustix::fs::StatFs) -> bool {
+fn is_kind_local(stat: &StatFs) -> bool {
     // From Linux' magic.h: ext2-4, XFS, btrfs, tmpfs, ramfs, F2FS, overlayfs, ZFS (from OpenZFS), bcachefs.
     const LOCAL: [u64; 9] = [
         0xef53,

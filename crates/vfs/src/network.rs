@@ -36,7 +36,7 @@ impl Fs {
     ///
     /// If the folder's file system cannot be examined.
     pub fn at(&self, folder: &Path) -> Result<Self> {
-        let fs = self.clone().asking_server(!self.is_local(folder)?);
+        let fs = self.clone().on(&self.kind_of(folder)?);
         Ok(if fs.asks_server() && fs.signs_locks() { fs.with_spares(folder) } else { fs })
     }
 
@@ -268,6 +268,11 @@ fn options_of(line: &str, device: &str) -> Option<String> {
     (here == device).then(|| format!("{kind},{options},{more}"))
 }
 
+pub(crate) fn is_nfs(kind: &StatFs) -> bool {
+    const NFS: u64 = 0x6969;
+    kind.f_type as u64 == NFS
+}
+
 /// Whether a file that was opened by a name has any name left on the server.
 enum Name {
     Some,
@@ -278,8 +283,7 @@ impl Name {
     /// By the number of links of a file, which other network file systems than NFS may not tell. `kind` is the file's
     /// file system.
     fn of(links: u64, kind: impl FnOnce() -> rustix::io::Result<StatFs>) -> Self {
-        const NFS: u64 = 0x6969;
-        let is_gone = links == 0 && kind().is_ok_and(|kind| kind.f_type as u64 == NFS);
+        let is_gone = links == 0 && kind().is_ok_and(|kind| is_nfs(&kind));
         if is_gone { Name::None } else { Name::Some }
     }
 

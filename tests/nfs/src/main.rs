@@ -5,11 +5,13 @@
 //! `nfs-tests faults ...` does so on three clients while machines, the network, the share and clocks fail.
 //! `nfs-tests short MOUNT-OPTIONS FOLDER SECONDS SEED` plays the scenes, and leaves two histories of loads in FOLDER.
 //! `nfs-tests requests MOUNT-OPTIONS` counts the requests of each operation.
+//! `nfs-tests gerrits MOUNT-OPTIONS REFDB-JAR JDK SECONDS` has users work with a real Gerrit on each of two clients.
 //! `nfs-tests talk [MOUNT-OPTIONS]` passes lines of stdin, `NODE LINE WORD...`, to the agents of the nodes.
 //! `nfs-tests agent` is what the nodes run.
 
 mod agent;
 mod faults;
+mod gerrits;
 mod line;
 mod load;
 mod node;
@@ -48,7 +50,15 @@ fn main() {
             let engines = engines.split(',').collect();
             let (seconds, seed) = (number(seconds), number(seed));
             let plan = load::Plan { format, trust, engines, line: 1, seconds, seed, faults };
-            on_clients(clients, &[mount], |cluster, _| load::run(cluster, &plan, Path::new(history)).tell());
+            on_clients(mount, clients, 448, |cluster| load::run(cluster, &plan, Path::new(history)).tell());
+        }
+        ["gerrits", mount, jar, java, seconds] => {
+            let folder = std::env::temp_dir().join(format!("refdb-nfs-site-{}", std::process::id()));
+            std::fs::create_dir_all(&folder).expect("a folder for the site");
+            let (java, scripts) = (Path::new(java), Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts"));
+            let site = gerrits::site(&folder, &scripts, Path::new(jar), java);
+            on_clients(mount, 2, 1700, |cluster| gerrits::run(cluster, &site, java, number(seconds)));
+            let _ = std::fs::remove_dir_all(&folder);
         }
         _ => panic!("usage: nfs-tests scenes [MOUNT-OPTIONS]"),
     }
@@ -97,18 +107,19 @@ fn tell(played: &[scenes::Played]) -> usize {
 
 const PLANTED: &str = "vfs-refresh";
 
+/// Boots a server and two clients with the mount options that come first in `arguments`.
 fn on_cluster(arguments: &[&str], act: impl FnOnce(&Cluster, &[&str])) {
-    on_clients(2, arguments, act);
+    let (mount, rest) = arguments.split_first().unwrap_or((&"vers=4.2", &[]));
+    on_clients(mount, 2, 448, |cluster| act(cluster, rest));
 }
 
-/// Boots a server and clients with the mount options that come first in `arguments`.
-fn on_clients(clients: usize, arguments: &[&str], act: impl FnOnce(&Cluster, &[&str])) {
-    let (mount, rest) = arguments.split_first().unwrap_or((&"vers=4.2", &[]));
+/// Boots a server, and clients with this much memory each.
+fn on_clients(mount: &str, clients: usize, megabytes: usize, act: impl FnOnce(&Cluster)) {
     let folder = std::env::temp_dir().join(format!("refdb-nfs-{}", std::process::id()));
     let planted = Some((PLANTED.to_owned(), FAULTY));
-    let options = Options { mount: (*mount).into(), delay: None, clients, lines: LINES, planted };
+    let options = Options { mount: mount.into(), delay: None, clients, megabytes, lines: LINES, planted };
     let cluster = Cluster::boot(&folder, options);
-    act(&cluster, rest);
+    act(&cluster);
     drop(cluster);
     let _ = std::fs::remove_dir_all(&folder);
 }

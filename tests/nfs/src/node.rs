@@ -10,7 +10,7 @@ use std::{
 };
 
 /// The time in which a node boots, also beside other work.
-const BOOT_MAX: Duration = Duration::from_secs(120);
+const BOOT_MAX: Duration = Duration::from_secs(400);
 
 /// A server and its clients, which end with this value.
 pub(crate) struct Cluster {
@@ -26,6 +26,8 @@ pub(crate) struct Options {
     /// The delay of each packet that leaves a client, such as `0.5ms`.
     pub(crate) delay: Option<String>,
     pub(crate) clients: usize,
+    /// The memory of each client.
+    pub(crate) megabytes: usize,
     /// Agents on each client, the first of which runs commands.
     pub(crate) lines: usize,
     /// A planted fault, and the first of the lines whose agents have it.
@@ -139,7 +141,7 @@ impl Cluster {
         command.args(["--pdeathsig", "KILL", "unshare"]);
         command.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
         command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("host")).arg(&folder).arg(self.folder.join("switch"));
-        let memory = if number == 0 { 192 } else { 448 };
+        let memory = if number == 0 { 192 } else { self.options.megabytes };
         command.args([(number + 1).to_string(), lines.to_string(), memory.to_string()]);
         command.arg(format!("nfs.role={}", if number == 0 { "server" } else { "client" }));
         command.args([format!("nfs.number={}", number + 1), format!("nfs.lines={lines}")]);

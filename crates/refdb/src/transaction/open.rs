@@ -174,7 +174,10 @@ impl<'s> Transaction<'s> {
         let mut hook = self.hook()?;
         ask(&mut hook, &|| self.plan.hook_lines(), HookState::Preparing)?;
         let (plan, rejected) = (&mut self.plan, &mut self.rejected);
+        // What counts is looked up behind the locks, so that it is newer than they are.
+        let asking = AskingOnce::new();
         let locked = Preparation { context: self.context, options: self.options, plan, rejected }.run()?;
+        drop(asking);
         assert!(self.options.mode != Mode::Atomic || self.rejected.is_empty(), "an atomic transaction is made whole");
         debug_assert!(self.rejected.is_sorted_by(|a, b| a.0 < b.0), "each rejection is told once, in turn");
         let own = OwnLocks::note(locked.stacks());
@@ -196,6 +199,7 @@ impl<'s> Transaction<'s> {
     /// Those of [`prepare`](Self::prepare), after which no ref has changed, and those of [`Prepared::commit`], after which
     /// some may have.
     pub fn commit(self) -> Result<Committed> {
+        let _asking = AskingOnce::new();
         self.prepare()?.commit()
     }
 

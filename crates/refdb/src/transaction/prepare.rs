@@ -17,7 +17,6 @@ use crate::{
 };
 use bstr::{BStr, ByteSlice};
 use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
-use refdb_vfs::AskingOnce;
 
 /// How often symbolic refs may be moved under a transaction's feet before it gives up. Each time means that another
 /// writer got on, so this is for the case that something else is wrong.
@@ -90,7 +89,6 @@ impl<'s> Preparation<'_, 's> {
 
     /// Reads HEAD ahead, without a lock: nearly all symbolic refs that matter are it.
     fn first_links(&self) -> Result<Links> {
-        let _asking = AskingOnce::new();
         let mut links = Links::default();
         let edits = &self.plan.edits;
         let head = BStr::new("HEAD");
@@ -119,8 +117,6 @@ impl<'s> Preparation<'_, 's> {
         for (at, why) in expand(&mut self.plan.edits, added, links, self.options)? {
             self.reject(at, why)?;
         }
-        // What is looked up is protected by the locks, and newer than they are.
-        let _asking = AskingOnce::new();
         let locked = self
             .context
             .backend

@@ -55,7 +55,7 @@ impl Stack {
         let mut since: Option<Instant> = None;
         loop {
             // The list and the tables that it names are of one folder.
-            let _asking = AskingOnce::new();
+            let _asking = AskingOnce::afresh();
             let file = known.list().read_again(self.fs(), self.list_path())?;
             if file.content == known.list().content {
                 return Ok(known.with_list(file));

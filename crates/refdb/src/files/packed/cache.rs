@@ -187,7 +187,7 @@ impl PackedCache {
 
     fn get_identified(&self, options: &FilesOptions, look: Look) -> Result<PackedFile> {
         // Whatever the caller remembers: packed-refs must be newer than the loose refs that were read before it.
-        let _asking = AskingOnce::new();
+        let _asking = AskingOnce::afresh();
         let mut found = options.fs.identify(&self.path)?;
         let mut looks_left = REPLACED_LOOKS_MAX;
         while found.is_none() && looks_left > 0 && options.fs.is_being_replaced(&self.path) {

@@ -163,7 +163,7 @@ pub(crate) struct Rival {
 pub(crate) fn find_rival(store: &Store, locks: &Locks, names: &[&BStr]) -> Result<Option<Rival>> {
     debug_assert!(locks.holds_packed(), "the new packed-refs stays until rivals were looked for");
     // What is looked up from now on is newer than the new packed-refs.
-    let _asking = AskingOnce::new();
+    let _asking = AskingOnce::afresh();
     debug_assert!(names.iter().all(|name| locks.holds(name)), "our refs are locked until rivals were looked for");
     let mut parents: BTreeSet<&BStr> = BTreeSet::new();
     for name in names {
