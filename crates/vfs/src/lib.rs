@@ -48,5 +48,5 @@ pub use path::plain_path;
 #[doc(hidden)]
 pub use planted::planted;
 pub use server_handle::ServerHandle;
-pub use signature::{BatchId, boot_id, slot_line};
+pub use signature::{BatchId, Signature, boot_id, slot_start};
 pub use stat::{Stat, now_nanos};

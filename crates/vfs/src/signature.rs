@@ -7,15 +7,25 @@ use std::{
     sync::OnceLock,
 };
 
-/// A signature is much shorter.
+/// No line of a signature is longer. A refdb from before host names takes a longer file for git's.
 pub(crate) const LEN_MAX: usize = 128;
 
-/// Who made a lock file.
+/// The longest start of a slot that signs its locks: the line of the batch, and that of the host.
+pub(crate) const SLOT_LEN_MAX: usize = LEN_MAX + "host \n".len() + HOST_LEN_MAX;
+
+/// A longer host name is cut. With this length the longest line of a lock stays below [`LEN_MAX`].
+const HOST_LEN_MAX: usize = 40;
+
+/// Who made a lock file, as the file says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Signature {
-    pid: u32,
+pub struct Signature {
+    /// The process id, which other machines, other containers and later processes have too.
+    pub pid: u32,
     /// Linux' `boot_id`. Two running kernels have the same only if one is a copy of the other, made while it ran.
-    boot: String,
+    pub boot: String,
+    /// The host name, for people. It proves nothing, because machines can share it. `None` in signatures of a refdb
+    /// that did not write it, and in locks that recovery made.
+    pub host: Option<String>,
 }
 
 impl Signature {
@@ -23,23 +33,39 @@ impl Signature {
     pub(crate) fn own() -> Option<&'static Self> {
         static OWN: OnceLock<Option<Signature>> = OnceLock::new();
         let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
-        let sign = |boot: String| Signature { pid: std::process::id(), boot: boot.trim().to_owned() };
+        let sign = |boot: String| Signature {
+            pid: std::process::id(),
+            boot: boot.trim().to_owned(),
+            host: plain_host(rustix::system::uname().nodename().to_bytes()),
+        };
         OWN.get_or_init(|| read().map(sign)).as_ref()
     }
 
-    /// The line in the lock file.
+    /// The line in the lock file. A refdb from before host names reads the host as a part of the boot id, so that it
+    /// takes the lock for one of another boot: on a network file system it leaves the lock, which is safe.
     pub(crate) fn encode(&self) -> String {
-        format!("held by refdb, process {}, boot {}\n", self.pid, self.boot)
+        let host = self.host.as_ref().map_or_else(String::new, |host| format!(", host {host}"));
+        format!("held by refdb, process {}, boot {}{host}\n", self.pid, self.boot)
     }
 
-    /// Reads such a line; `None` for anything else.
+    /// Reads such a line, with a host or without; `None` for anything else.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
-        let (pid, boot) = text.strip_prefix("held by refdb, process ")?.strip_suffix('\n')?.split_once(", boot ")?;
-        Some(Signature { pid: pid.parse().ok()?, boot: boot.to_owned() })
+        Self::decode_owner(text.strip_prefix("held by refdb, process ")?)
+    }
+
+    /// Reads the end of a line, from the process id on.
+    fn decode_owner(text: &str) -> Option<Self> {
+        let (pid, boot) = text.strip_suffix('\n')?.split_once(", boot ")?;
+        let (boot, host) = match boot.split_once(", host ") {
+            Some((boot, host)) => (boot, plain_host(host.as_bytes())),
+            None => (boot, None),
+        };
+        Some(Signature { pid: pid.parse().ok()?, boot: boot.to_owned(), host })
     }
 
     /// The line in the lock files of a batch, which names its record. Who knows nothing of records takes it for git's.
+    /// It has no room for the host.
     pub(crate) fn encode_batch(&self, id: BatchId) -> String {
         format!("held by a batch of refdb, record {id}, process {}, boot {}\n", self.pid, self.boot)
     }
@@ -47,9 +73,17 @@ impl Signature {
     /// Reads such a line; `None` for anything else.
     pub(crate) fn decode_batch(bytes: &[u8]) -> Option<(Self, BatchId)> {
         let text = std::str::from_utf8(bytes).ok()?;
-        let (id, rest) = text.strip_prefix("held by a batch of refdb, record ")?.split_once(", process ")?;
-        let (pid, boot) = rest.strip_suffix('\n')?.split_once(", boot ")?;
-        Some((Signature { pid: pid.parse().ok()?, boot: boot.to_owned() }, BatchId::parse(id)?))
+        let (id, owner) = text.strip_prefix("held by a batch of refdb, record ")?.split_once(", process ")?;
+        Some((Self::decode_owner(owner)?, BatchId::parse(id)?))
+    }
+
+    /// Reads the start of a slot, whose first line signs the locks that are names of the slot. The second line, with
+    /// the host, is zeros in a slot of a refdb that did not write it.
+    pub(crate) fn decode_slot(start: &[u8]) -> Option<(Self, BatchId)> {
+        let mut lines = start.split_inclusive(|byte| *byte == b'\n');
+        let (owner, id) = Self::decode_batch(lines.next()?).filter(|(_, id)| id.is_slot())?;
+        let mut host = || plain_host(lines.next()?.strip_prefix(b"host ")?.strip_suffix(b"\n")?);
+        Some((Signature { host: host(), ..owner }, id))
     }
 
     /// Whether the absence of a lock on the file proves that its owner is dead. On a local file system it does
@@ -65,11 +99,21 @@ impl Signature {
     }
 }
 
-/// The line at the start of a slot that this process has. It signs the locks that are names of the slot. `None` where
-/// the system does not tell which process it is.
-pub fn slot_line(id: BatchId) -> Option<String> {
+/// The start of a slot that this process has: the line that signs the locks that are names of the slot, and a line with
+/// the host, which older refdbs do not read. `None` where the system does not tell which process it is.
+pub fn slot_start(id: BatchId) -> Option<String> {
     debug_assert!(id.is_slot, "only a slot is signed for the locks of more than one batch: {id}");
-    Some(Signature::own()?.encode_batch(id))
+    let own = Signature::own()?;
+    let host = own.host.as_ref().map_or_else(String::new, |host| format!("host {host}\n"));
+    Some(own.encode_batch(id) + &host)
+}
+
+/// A host name as a signature has it: cut, and with a dash for each byte that could end the line or control a terminal.
+/// `None` for an empty one.
+fn plain_host(name: &[u8]) -> Option<String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    let plain = name.iter().take(HOST_LEN_MAX).map(|&byte| if is_plain(byte) { char::from(byte) } else { '-' });
+    Some(plain.collect()).filter(|host: &String| !host.is_empty())
 }
 
 /// The running kernel's `boot_id`; `None` where the system does not tell.
@@ -127,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_lock_of_a_batch_names_its_record_and_is_foreign_to_who_knows_none() {
-        let own = Signature { pid: u32::MAX, ..Signature::own().unwrap().clone() };
+        let own = Signature { pid: u32::MAX, host: None, ..Signature::own().unwrap().clone() };
         for id in [BatchId::random(), BatchId::random_slot()] {
             let line = own.encode_batch(id);
             assert!(line.len() <= LEN_MAX);
@@ -162,8 +206,43 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_host_fits_beside_the_longest_process_id() {
+        let host = plain_host(&[b'x'; 300]).unwrap();
+        let own = Signature { pid: u32::MAX, host: Some(host), ..Signature::own().unwrap().clone() };
+        let line = own.encode();
+        assert!(line.len() <= LEN_MAX, "{}", line.len());
+        assert_eq!(Signature::decode(line.as_bytes()), Some(own));
+        assert_eq!(plain_host(b"a b\n\x1b[1m.c_d-e\xff").unwrap(), "a-b---1m.c_d-e-");
+        assert_eq!(plain_host(b""), None);
+    }
+
+    #[test]
+    fn older_and_newer_signatures_are_read_side_by_side() {
+        let without = Signature::decode(b"held by refdb, process 7, boot here\n").unwrap();
+        assert_eq!(without, Signature { pid: 7, boot: "here".into(), host: None });
+        let with = Signature::decode(b"held by refdb, process 7, boot here, host node-a\n").unwrap();
+        assert_eq!(with, Signature { host: Some("node-a".into()), ..without });
+        // What a refdb from before host names makes of it: another boot, whose locks stay on a network file system.
+        let (_, boot) = "process 7, boot here, host node-a".split_once(", boot ").unwrap();
+        assert_ne!(boot, with.boot);
+    }
+
+    #[test]
+    fn a_slot_names_its_host_in_a_second_line_that_older_readers_do_not_read() {
+        let id = BatchId::random_slot();
+        let start = slot_start(id).unwrap();
+        assert!(start.len() <= SLOT_LEN_MAX);
+        let own = Signature::own().unwrap();
+        assert_eq!(Signature::decode_slot(start.as_bytes()).unwrap(), (own.clone(), id));
+        let old = [own.encode_batch(id).as_bytes(), &[0; 64]].concat();
+        assert_eq!(Signature::decode_slot(&old).unwrap(), (Signature { host: None, ..own.clone() }, id));
+        let first = start.split_inclusive('\n').next().unwrap();
+        assert_eq!(Signature::decode_batch(first.as_bytes()).unwrap().0.boot, own.boot, "as before host names");
+    }
+
+    #[test]
     fn where_flock_may_not_reach_other_machines_only_this_ones_dead_are_known() {
-        let own = Signature { pid: 1, boot: "here".into() };
+        let own = Signature { pid: 1, boot: "here".into(), host: None };
         let other = Signature { boot: "there".into(), ..own.clone() };
         let reaches = || false;
         assert!(own.is_proof(Some(&own), false, reaches) && !other.is_proof(Some(&own), false, reaches));
@@ -173,7 +252,7 @@ mod tests {
 
     #[test]
     fn where_flock_may_stay_in_one_mount_no_owner_is_known_to_be_dead() {
-        let own = Signature { pid: 1, boot: "here".into() };
+        let own = Signature { pid: 1, boot: "here".into(), host: None };
         assert!(!own.is_proof(Some(&own), false, || true), "a second mount on this machine may have it locked");
     }
 }

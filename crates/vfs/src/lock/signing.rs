@@ -7,7 +7,7 @@ use super::reach;
 use crate::{
     BatchId, File, Folder, Fs, Result, Stat,
     folder::place,
-    signature::{LEN_MAX, Signature},
+    signature::{LEN_MAX, SLOT_LEN_MAX, Signature},
     stat::now_nanos,
 };
 use std::{
@@ -101,19 +101,32 @@ fn signed_as_a_whole(content: &[u8]) -> Option<Signed> {
     alone.or_else(|| Signature::decode_batch(content).map(|(who, id)| Signed::Batch(who, id)))
 }
 
-/// The lock is a link to a slot, which begins with the signature.
-fn signed_in_slot(start: &[u8]) -> Option<Signed> {
-    let line = start.split_inclusive(|byte| *byte == b'\n').next()?;
-    Signature::decode_batch(line).filter(|(_, id)| id.is_slot()).map(|(who, id)| Signed::Batch(who, id))
-}
-
 /// What a signature says.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Signed {
     /// Who holds this lock.
     Alone(Signature),
     /// Who holds it for a batch, and for which one.
     Batch(Signature, BatchId),
+}
+
+impl Signed {
+    /// Reads the signature of an open file of this length; `None` if it has none, like git's.
+    pub(super) fn read(file: &File, len_bytes: u64) -> Result<Option<Self>> {
+        let mut content = [0; SLOT_LEN_MAX];
+        let content = &mut content[..len_bytes.min(SLOT_LEN_MAX as u64) as usize];
+        file.read_exact_at(content, 0)?;
+        if len_bytes <= LEN_MAX as u64 {
+            return Ok(signed_as_a_whole(content));
+        }
+        // The lock is a link to a slot, which begins with the signature.
+        Ok(Signature::decode_slot(content).map(|(who, id)| Signed::Batch(who, id)))
+    }
+
+    pub(super) fn owner(&self) -> &Signature {
+        let (Signed::Alone(owner) | Signed::Batch(owner, _)) = self;
+        owner
+    }
 }
 
 impl Suspect {
@@ -136,17 +149,14 @@ impl Suspect {
         if !stat.is_file() {
             return Ok(None);
         }
-        let mut content = [0; LEN_MAX];
-        let content = &mut content[..stat.len_bytes.min(LEN_MAX as u64) as usize];
-        file.read_exact_at(content, 0)?;
-        let signed = if stat.len_bytes > LEN_MAX as u64 { signed_in_slot(content) } else { signed_as_a_whole(content) };
+        let signed = Signed::read(&file, stat.len_bytes)?;
         Ok(signed.map(|signed| Suspect { folder, name: name.to_owned(), file, stat, signed }))
     }
 
     /// Whether its owner is certainly gone. If so, this process keeps the file locked until it is closed.
     pub(super) fn is_dead(&self, fs: &Fs) -> Result<bool> {
         let may_stay_in_mount = || reach::may_stay_in_mount(self.stat.device);
-        let (Signed::Alone(owner) | Signed::Batch(owner, _)) = &self.signed;
+        let owner = self.signed.owner();
         Ok(self.file.try_lock()? && owner.is_proof(Signature::own(), fs.is_file_local(&self.file)?, may_stay_in_mount))
     }
 

@@ -10,7 +10,7 @@ use crate::files::{
     loose::folders,
     store::Store,
 };
-use refdb_vfs::{BatchId, File, Stat, slot_line};
+use refdb_vfs::{BatchId, File, Stat, slot_start};
 use std::{
     path::Path,
     sync::{
@@ -127,7 +127,7 @@ impl JournalFile {
     /// Makes the file begin with this process's line and gives it its full length, while no lock is a link to it yet.
     /// `bytes` is its present content.
     fn sign(&self, bytes: &[u8]) -> Result<()> {
-        let mut start = slot_line(self.id).unwrap_or_default().into_bytes();
+        let mut start = slot_start(self.id).unwrap_or_default().into_bytes();
         assert!(!start.is_empty() && start.len() <= ENTRY_AT, "a batch needs signed locks");
         start.resize(if bytes.len() < LEN { LEN } else { ENTRY_AT }, 0);
         if !bytes.starts_with(&start) {
