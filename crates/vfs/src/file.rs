@@ -1,4 +1,5 @@
 use crate::{Error, Op, Result, ServerHandle, Stat, Verdict, io_hooks::IoHooks};
+use rustix::process::{Flock, FlockType, fcntl_getlk};
 use std::{
     io::{self, Read, Write},
     os::unix::fs::{FileExt, PermissionsExt},
@@ -141,6 +142,16 @@ impl File {
             }
             Err(std::fs::TryLockError::WouldBlock) => Ok(false),
             Err(std::fs::TryLockError::Error(source)) => Err(Error::new("lock", &self.path, source)),
+        }
+    }
+
+    /// Whether another process has a record lock (`fcntl`) on the file. The kernel's NFS server turns a client's
+    /// `flock` into one, which a `flock` on the server's own machine does not see.
+    pub(crate) fn is_record_locked(&self) -> Result<bool> {
+        let whole = Flock::from(FlockType::ReadLock);
+        match fcntl_getlk(&self.inner, &whole) {
+            Ok(holder) => Ok(holder.is_some()),
+            Err(source) => Err(Error::new("examine the locks of", &self.path, source)),
         }
     }
 

@@ -63,7 +63,7 @@ pub(super) fn remove_if_lost(fs: &Fs, path: &Path) -> Result<bool> {
         return Ok(false);
     }
     let content = file.read_len(stat.len_bytes)?;
-    if content.iter().any(|byte| *byte != 0) || !file.try_lock()? {
+    if content.iter().any(|byte| *byte != 0) || !lock_alone(&file, true)? {
         return Ok(false);
     }
     let is_in_place = fs.find_link(path)?.is_some_and(|now| now.file_id() == stat.file_id());
@@ -81,6 +81,12 @@ fn open(fs: &Fs, path: &Path) -> Result<Option<(File, Stat)>> {
     let Ok(file) = opened.map(|file| fs.file(file, path)) else { return Ok(None) };
     let stat = file.stat()?;
     Ok(stat.is_file().then_some((file, stat)))
+}
+
+/// Locks a file, unless somebody has it locked: here, or on a client of this machine's NFS server, where the owner is
+/// hidden from `flock` if this machine sees the file as one of its own disk.
+pub(super) fn lock_alone(file: &File, is_local: bool) -> Result<bool> {
+    Ok(file.try_lock()? && !(is_local && file.is_record_locked()?))
 }
 
 /// A signed lock file, open.
@@ -157,7 +163,8 @@ impl Suspect {
     pub(super) fn is_dead(&self, fs: &Fs) -> Result<bool> {
         let may_stay_in_mount = || reach::may_stay_in_mount(self.stat.device);
         let owner = self.signed.owner();
-        Ok(self.file.try_lock()? && owner.is_proof(Signature::own(), fs.is_file_local(&self.file)?, may_stay_in_mount))
+        let is_local = fs.is_file_local(&self.file)?;
+        Ok(lock_alone(&self.file, is_local)? && owner.is_proof(Signature::own(), is_local, may_stay_in_mount))
     }
 
     /// Whether the name still leads to the file. If not, another process removed it meanwhile, and the next owner may
@@ -269,6 +276,31 @@ mod tests {
         for target in [&target, &other] {
             Lock::acquire(&Fs::real(), target, 0o666, NONE).unwrap().release().unwrap();
         }
+    }
+
+    /// Locks a file as the kernel's NFS server does for a client: with a record lock, which belongs to a process. It is
+    /// held until the standard input of the process is closed.
+    pub(in crate::lock) fn lock_as_nfs_server(path: &Path) -> std::process::Child {
+        let script = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); \
+                      print(flush=True); sys.stdin.read()";
+        let piped = std::process::Stdio::piped;
+        let mut command = std::process::Command::new("python3");
+        let mut holder = command.args(["-c", script]).arg(path).stdin(piped()).stdout(piped()).spawn().unwrap();
+        std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        holder
+    }
+
+    #[test]
+    fn the_lock_of_an_nfs_client_is_seen_on_the_disk_of_the_file_server() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("packed-refs");
+        left_behind(&target, None);
+        let mut client = lock_as_nfs_server(&Lock::path_of(&target));
+        let attempt = Lock::acquire(&Fs::real(), &target, 0o666, NONE);
+        drop(client.stdin.take());
+        client.wait().unwrap();
+        assert!(matches!(attempt, Err(LockError::Held { .. })), "its owner lives");
+        Lock::acquire(&Fs::real(), &target, 0o666, NONE).unwrap().release().unwrap();
     }
 
     #[test]
