@@ -145,6 +145,19 @@ impl File {
         }
     }
 
+    /// The same without keeping others from doing so too, for callers that only want to know whether a handle has the
+    /// file locked exclusively. The file may be open for reading only.
+    pub(crate) fn try_lock_shared(&self) -> Result<bool> {
+        match self.inner.try_lock_shared() {
+            Ok(()) => {
+                self.is_locked.store(true, Relaxed);
+                Ok(true)
+            }
+            Err(std::fs::TryLockError::WouldBlock) => Ok(false),
+            Err(std::fs::TryLockError::Error(source)) => Err(Error::new("lock", &self.path, source)),
+        }
+    }
+
     /// Whether another process has a record lock (`fcntl`) on the file. The kernel's NFS server turns a client's
     /// `flock` into one, which a `flock` on the server's own machine does not see.
     pub(crate) fn is_record_locked(&self) -> Result<bool> {

@@ -1,9 +1,10 @@
 //! Open folders: work on their entries stays in them, even if their paths lead elsewhere by now.
 
-use crate::{EntryKind, Error, File, Fs, Op, Result, Stat, io_hooks::IoHooks};
+use crate::{EntryKind, Error, File, Fs, Op, Result, ServerHandle, Stat, io_hooks::IoHooks};
 use rustix::{
     fd::OwnedFd,
     fs::{AtFlags, CWD, FileType, Mode, OFlags, SeekFrom},
+    io::Errno,
 };
 use std::{
     ffi::OsStr,
@@ -185,6 +186,20 @@ impl Folder {
         }
         let stat = rustix::fs::statat(&self.inner, name, AtFlags::SYMLINK_NOFOLLOW);
         Stat::found(stat.map(|raw| Stat::of_raw(&raw)).map_err(Into::into), &self.path.join(name))
+    }
+
+    /// Whether a name leads to this open file. On a network file system the server is asked, and two files are told
+    /// apart by the server's handle too, because another file may have the inode number of one that was removed.
+    pub(crate) fn leads_to(&self, name: &OsStr, file: &File) -> Result<bool> {
+        let own = file.stat()?.file_id();
+        let is_same = self.find(name)?.is_some_and(|now| now.file_id() == own);
+        let Some(handle) = file.server_handle().filter(|_| is_same && self.asks_server) else { return Ok(is_same) };
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.inner, name, flags, Mode::empty()) {
+            Ok(now) => Ok(ServerHandle::of(&now) == Some(handle)),
+            Err(Errno::NOENT | Errno::STALE) => Ok(false),
+            Err(source) => Err(Error::new("identify", &self.path.join(name), source)),
+        }
     }
 
     /// Creates a new, empty file; fails if the name exists. `mode` is subject to the process's umask.

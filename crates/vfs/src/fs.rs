@@ -1,6 +1,6 @@
 use crate::{
-    Descriptors, Error, File, IoHook, Op, RecoveryHandler, Result, Stat, abort::Note, io_hooks::IoHooks, lock::Spares,
-    network, signature::Signature,
+    Descriptors, EndedBoot, Error, File, IoHook, Op, RecoveryHandler, Result, Stat, abort::Note, io_hooks::IoHooks,
+    lock::Spares, network, planted, signature::Signature,
 };
 use rustix::{
     fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, StatFs},
@@ -34,6 +34,7 @@ pub struct Fs {
     /// On a network file system where locks are signed.
     spares: Option<Arc<Spares>>,
     heir: Option<Weak<dyn RecoveryHandler>>,
+    ended_boot: Option<Arc<EndedBoot>>,
 }
 
 impl fmt::Debug for Fs {
@@ -93,6 +94,16 @@ impl Fs {
     /// Returns this file system without a recovery handler.
     pub fn without_recovery(&self) -> Self {
         Fs { heir: None, ..self.clone() }
+    }
+
+    /// Returns this file system, on which the locks of that start of a machine count as those of ended processes unless
+    /// somebody has them locked.
+    pub fn with_ended_boot(self, boot: EndedBoot) -> Self {
+        Fs { ended_boot: Some(Arc::new(boot)), ..self }
+    }
+
+    pub(crate) fn ended_boot(&self) -> Option<&EndedBoot> {
+        self.ended_boot.as_deref()
     }
 
     pub(crate) fn heir(&self) -> Option<Arc<dyn RecoveryHandler>> {
@@ -471,7 +482,7 @@ fn is_kind_local(stat: &StatFs) -> bool {
         0x2fc1_2fc1,
         0xca45_1a4e,
     ];
-    LOCAL.contains(&(stat.f_type as u64))
+    LOCAL.contains(&(stat.f_type as u64)) && !planted("vfs-local")
 }
 
 #[cfg(test)]

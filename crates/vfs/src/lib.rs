@@ -8,6 +8,7 @@
 mod abort;
 mod asked;
 mod descriptors;
+mod ended_boot;
 mod error;
 mod file;
 mod filling;
@@ -33,6 +34,7 @@ mod tree;
 
 pub use asked::AskingOnce;
 pub use descriptors::{Descriptors, descriptors_max};
+pub use ended_boot::{EndedBoot, EndedBootError};
 pub use error::{Error, Result};
 pub use file::File;
 pub use filling::{Filled, Filler};
@@ -40,7 +42,7 @@ pub use folder::Folder;
 pub use fs::{EntryKind, Fs, effective_user, host_name};
 pub use growing::{Growing, prefetch};
 pub use heir::RecoveryHandler;
-pub use lock::{DetachedLock, Lock, LockError, LockSource, LockTimeout, StaleLock};
+pub use lock::{DetachedLock, Lock, LockError, LockLook, LockSource, LockState, LockTimeout, Removal, StaleLock};
 pub use mapping::Mapping;
 pub use nearby::Nearby;
 pub use op::{IoHook, Op, Verdict};

@@ -1,9 +1,13 @@
+mod ended;
+mod look;
 mod orphan;
 mod reach;
 mod signing;
 mod spare;
 mod wait;
 
+pub use ended::Removal;
+pub use look::{LockLook, LockState};
 pub use orphan::StaleLock;
 pub(crate) use spare::Spares;
 
@@ -53,7 +57,10 @@ pub enum LockError {
         if *by_us {
             format!("this process itself, for {age_seconds} s: end what was prepared first, or do both in one")
         } else {
-            format!("someone else (user {uid}, for {age_seconds} s); if no such process is running, remove the file")
+            format!(
+                "someone else (user {uid}, for {age_seconds} s); `refdb refs locks` tells who made it; if no such \
+                 process is running, remove the file"
+            )
         }
     )]
     Held {

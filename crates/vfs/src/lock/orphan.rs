@@ -36,6 +36,10 @@ impl StaleLock {
         Ok(suspect.is_in_place()?.then_some(StaleLock { suspect, id }))
     }
 
+    pub(super) fn new(suspect: Suspect, id: BatchId) -> Self {
+        StaleLock { suspect, id }
+    }
+
     /// The batch to which it belongs.
     pub fn id(&self) -> BatchId {
         self.id

@@ -3,6 +3,8 @@
 //! An NFS client can be configured to keep locks local (`local_lock=flock`, `local_lock=all`, `nolock`). Then not even
 //! two mounts on one machine see each other's locks, so that a living owner cannot be distinguished from a dead one.
 
+use crate::{EndedBoot, File, Fs, Result, signature::Signature};
+
 /// Whether the mount of a device may keep `flock` local: because its options say so, or because the mount is not
 /// listed.
 pub(super) fn may_stay_in_mount(device: u64) -> bool {
@@ -12,9 +14,56 @@ pub(super) fn may_stay_in_mount(device: u64) -> bool {
     }
 }
 
+/// Whether a `flock` of any machine is seen here, because the file's server keeps it: NFS, mounted without an option
+/// that keeps `flock` local. Other network file systems may or may not pass it on, which their options do not tell.
+pub(super) fn reaches_server(device: u64) -> bool {
+    #[cfg(test)]
+    if let Some(is_kept) = SHARED.get() {
+        return is_kept;
+    }
+    std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|mounts| is_kept_by_server(&mounts, device))
+}
+
+/// Whether an open file is on a file system of this machine alone.
+pub(super) fn is_local(fs: &Fs, file: &File) -> Result<bool> {
+    #[cfg(test)]
+    if SHARED.get().is_some() {
+        return Ok(false);
+    }
+    fs.is_file_local(file)
+}
+
+#[cfg(test)]
+thread_local! {
+    /// In a test that sets it, all files are on a file system that machines share, and this is whether its server keeps
+    /// `flock`.
+    pub(super) static SHARED: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) };
+}
+
+/// Whether the owner of a lock on this device belongs to that boot and is gone, given that nobody is seen to have the
+/// lock.
+pub(super) fn ended_with(boot: &EndedBoot, owner: &Signature, device: u64) -> bool {
+    owner.boot == boot.id() && (boot.is_vouched_for() || reaches_server(device))
+}
+
+fn is_kept_by_server(mounts: &str, device: u64) -> bool {
+    let number = number_of(device);
+    let is_nfs = |line: &str| {
+        let kind = line.split_once(" - ").and_then(|(_, source)| source.split(' ').next());
+        matches!(kind, Some("nfs" | "nfs4"))
+    };
+    stays_in_mount(mounts, device) == Some(false)
+        && mounts.lines().filter(|line| line.split(' ').nth(2) == Some(&number)).all(is_nfs)
+}
+
+/// A device as the list of mounts names it.
+fn number_of(device: u64) -> String {
+    format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device))
+}
+
 /// What the list of mounts says about a device; `None` if it is not listed.
 fn stays_in_mount(mounts: &str, device: u64) -> Option<bool> {
-    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    let number = number_of(device);
     mounts
         .lines()
         .filter(|line| line.split(' ').nth(2) == Some(&number))
@@ -36,6 +85,7 @@ mod tests {
 41 22 0:52 / /srv/local rw,relatime - nfs4 host:/git rw,vers=4.2,hard,local_lock=flock,addr=a
 42 22 0:53 / /srv/old rw,relatime shared:3 master:4 - nfs host:/git rw,vers=3,nolock,local_lock=all,addr=a
 43 22 0:54 / /srv/posix rw,relatime - nfs host:/git rw,vers=3,local_lock=posix,addr=a
+44 22 0:55 / /srv/far rw,relatime - fuse.sshfs host:/git rw,user_id=0
 torn
 ";
 
@@ -45,6 +95,8 @@ torn
         assert_eq!(stays_in_mount(MOUNTS, rustix::fs::makedev(254, 0)), Some(false));
         assert_eq!([51, 52, 53, 54].map(told), [Some(false), Some(true), Some(true), Some(false)]);
         assert_eq!(told(99), None);
+        let kept = |minor| is_kept_by_server(MOUNTS, rustix::fs::makedev(0, minor));
+        assert_eq!([51, 52, 53, 54, 55, 99].map(kept), [true, false, false, true, false, false]);
         assert_eq!(stays_in_mount("", 0), None);
     }
 

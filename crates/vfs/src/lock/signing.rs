@@ -7,6 +7,7 @@ use super::reach;
 use crate::{
     BatchId, File, Folder, Fs, Result, Stat,
     folder::place,
+    planted,
     signature::{LEN_MAX, SLOT_LEN_MAX, Signature},
     stat::now_nanos,
 };
@@ -161,17 +162,21 @@ impl Suspect {
 
     /// Whether its owner is certainly gone. If so, this process keeps the file locked until it is closed.
     pub(super) fn is_dead(&self, fs: &Fs) -> Result<bool> {
-        let may_stay_in_mount = || reach::may_stay_in_mount(self.stat.device);
+        let is_local = reach::is_local(fs, &self.file)?;
+        Ok(lock_alone(&self.file, is_local)? && self.is_free_for_good(fs, is_local))
+    }
+
+    /// Whether the owner of a lock that nobody has locked, as far as this machine sees, is certainly gone.
+    pub(super) fn is_free_for_good(&self, fs: &Fs, is_local: bool) -> bool {
         let owner = self.signed.owner();
-        let is_local = fs.is_file_local(&self.file)?;
-        Ok(lock_alone(&self.file, is_local)? && owner.is_proof(Signature::own(), is_local, may_stay_in_mount))
+        owner.is_proof(Signature::own(), is_local, || reach::may_stay_in_mount(self.stat.device))
+            || fs.ended_boot().is_some_and(|boot| reach::ended_with(boot, owner, self.stat.device))
     }
 
     /// Whether the name still leads to the file. If not, another process removed it meanwhile, and the next owner may
     /// hold the lock.
     pub(super) fn is_in_place(&self) -> Result<bool> {
-        let is_same = |now: Stat| now.file_id() == self.stat.file_id();
-        Ok(self.folder.find(&self.name)?.is_some_and(is_same))
+        Ok(planted("vfs-in-place") || self.folder.leads_to(&self.name, &self.file)?)
     }
 
     /// Removes the lock, or passes the lock of a batch to the recovery handler. Returns whether it makes sense to try
@@ -220,7 +225,7 @@ pub(super) fn content_of(lock: &Path) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::{
         super::{Lock, LockError, LockTimeout},
         *,

@@ -1,0 +1,84 @@
+use crate::signature::Signature;
+
+/// A start of a machine that is over, as an administrator says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EndedBoot {
+    id: String,
+    machine_is_off: bool,
+}
+
+/// Why a start of a machine cannot be named as over.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum EndedBootError {
+    /// The text is not a boot id.
+    #[error("'{0}' is not a boot id, which looks like 4fb6d1d6-2c24-4f4b-9b9a-0d7c7a3c4a5e")]
+    NotAnId(String),
+    /// This machine runs with that boot id, and so does a copy of it that was made while it ran.
+    #[error("'{0}' is the boot id of this machine, which is running; its stale locks go by themselves")]
+    Running(String),
+    /// The system does not tell the boot id that this machine runs with.
+    #[error("this system does not tell its own boot id (/proc/sys/kernel/random/boot_id)")]
+    Untold,
+}
+
+impl EndedBoot {
+    /// Names a start of a machine by Linux' `boot_id`.
+    ///
+    /// # Errors
+    ///
+    /// The text is not a boot id, or it is that of the running machine.
+    pub fn new(id: &str) -> std::result::Result<Self, EndedBootError> {
+        if !is_boot_id(id) {
+            return Err(EndedBootError::NotAnId(id.to_owned()));
+        }
+        match Signature::own() {
+            None => Err(EndedBootError::Untold),
+            Some(own) if own.boot == id => Err(EndedBootError::Running(id.to_owned())),
+            Some(_) => Ok(EndedBoot { id: id.to_owned(), machine_is_off: false }),
+        }
+    }
+
+    /// Makes its locks removable also where the file system may keep `flock` to one machine, so that refdb cannot see
+    /// whether they are held: the administrator vouches for that.
+    pub fn machine_is_off(self) -> Self {
+        EndedBoot { machine_is_off: true, ..self }
+    }
+
+    /// Linux' `boot_id`.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether the administrator vouches for the machine.
+    pub(crate) fn is_vouched_for(&self) -> bool {
+        self.machine_is_off
+    }
+}
+
+/// As Linux writes a random UUID.
+fn is_boot_id(text: &str) -> bool {
+    const DASHES: [usize; 4] = [8, 13, 18, 23];
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match DASHES.contains(&at) {
+            true => byte == b'-',
+            false => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The boot id of no machine.
+    const NOBODYS: &str = "00000000-aaaa-4aaa-8aaa-000000000000";
+
+    #[test]
+    fn only_another_boot_can_be_named_as_ended() {
+        let own = Signature::own().unwrap().boot.clone();
+        assert!(matches!(EndedBoot::new(&own), Err(EndedBootError::Running(_))));
+        for bad in ["", "x", "00000000-AAAA-4aaa-8aaa-000000000000", "00000000_aaaa-4aaa-8aaa-000000000000", " "] {
+            assert!(matches!(EndedBoot::new(bad), Err(EndedBootError::NotAnId(_))), "{bad}");
+        }
+        assert_eq!(EndedBoot::new(NOBODYS).unwrap().id(), NOBODYS);
+    }
+}

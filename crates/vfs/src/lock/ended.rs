@@ -1,0 +1,265 @@
+//! Removes the locks of a machine's start that an administrator says is over.
+//!
+//! On a file system that machines share, no machine can find out that another one will not come back, so it never
+//! removes a lock of another boot by itself. An administrator can know, and names the boot.
+
+use super::{
+    Lock, StaleLock,
+    look::{self, LockLook},
+    reach,
+    signing::{Signed, Suspect, lock_alone},
+};
+use crate::{Folder, Fs, Result};
+use std::ffi::OsStr;
+
+/// What became of an attempt to remove a lock file of an ended boot.
+#[derive(Debug)]
+#[must_use]
+pub enum Removal {
+    /// It is removed, with the new content.
+    Removed,
+    /// It belongs to a batch, which must be recovered before the lock goes.
+    Batch(Box<StaleLock>),
+    /// It stays, because somebody has it locked.
+    Held,
+    /// It stays, because this file system does not show whether a machine has it locked.
+    Doubtful,
+    /// There is no lock of that boot under this name, or none any more.
+    Other,
+}
+
+impl Lock {
+    /// Looks at the lock file of this name in an open folder, and changes nothing. `None` if there is none any more.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or examined.
+    pub fn look(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<LockLook>> {
+        look::look(fs, folder, name)
+    }
+
+    /// Removes the lock file of this name in an open folder if the [ended boot](Fs::with_ended_boot) of `fs` made it
+    /// and nobody has it locked.
+    ///
+    /// The file is locked until its name is gone, and on a network file system the server is asked whether the name
+    /// still leads to it. So of several that remove it one does, and none of them removes a later lock. Only a person
+    /// who removes the file by hand, or an owner that the file server has given up, can come between the question and
+    /// the removal.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened for writing, examined or removed.
+    pub fn remove_of_ended_boot(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Removal> {
+        let Some(boot) = fs.ended_boot() else { return Ok(Removal::Other) };
+        let file = match folder.open_to_overwrite(name) {
+            Ok(file) => file,
+            Err(error) if error.is_not_found() || error.is_stale() => return Ok(Removal::Other),
+            Err(error) if error.is_symlink() || error.is_special() || error.is_folder() => return Ok(Removal::Other),
+            Err(error) => return Err(error),
+        };
+        let removal = match Suspect::of(folder.again()?, name, file)? {
+            Some(suspect) if suspect.signed.owner().boot == boot.id() => remove(fs, suspect),
+            _ => return Ok(Removal::Other),
+        };
+        match removal {
+            // Another machine has removed it.
+            Err(error) if error.is_stale() => Ok(Removal::Other),
+            removal => removal,
+        }
+    }
+}
+
+fn remove(fs: &Fs, suspect: Suspect) -> Result<Removal> {
+    let is_local = reach::is_local(fs, &suspect.file)?;
+    if !lock_alone(&suspect.file, is_local)? {
+        return Ok(Removal::Held);
+    }
+    // A journal file that nobody had locked may have been signed anew by a process that has ended since.
+    if Signed::read(&suspect.file, suspect.file.stat()?.len_bytes)?.as_ref() != Some(&suspect.signed) {
+        return Ok(Removal::Other);
+    }
+    if !suspect.is_free_for_good(fs, is_local) {
+        return Ok(Removal::Doubtful);
+    }
+    if !suspect.is_in_place()? {
+        return Ok(Removal::Other);
+    }
+    match suspect.signed {
+        Signed::Batch(_, id) => Ok(Removal::Batch(Box::new(StaleLock::new(suspect, id)))),
+        Signed::Alone(_) => suspect.remove().map(|()| Removal::Removed),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::{
+        super::{LockTimeout, reach::SHARED, signing::tests::lock_as_nfs_server},
+        *,
+    };
+    use crate::{BatchId, EndedBoot, File, signature::Signature};
+    use std::{
+        path::Path,
+        sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    };
+
+    /// The boot id of no machine.
+    pub(in crate::lock) const OTHER: &str = "00000000-aaaa-4aaa-8aaa-000000000000";
+
+    fn knowing(boot: &str) -> Fs {
+        Fs::real().with_ended_boot(EndedBoot::new(boot).unwrap())
+    }
+
+    fn remove_at(fs: &Fs, target: &Path) -> Removal {
+        let path = Lock::path_of(target);
+        let folder = fs.folder(path.parent().unwrap()).unwrap();
+        Lock::remove_of_ended_boot(fs, &folder, path.file_name().unwrap()).unwrap()
+    }
+
+    /// A lock of another boot, with the new content beside it. It is held as long as the file is open.
+    fn lock_of(target: &Path, boot: &str) -> File {
+        let line = Signature { pid: 7, boot: boot.into(), host: None }.encode();
+        let temporary = target.with_extension("new");
+        let mut file = Fs::real().create_new(&temporary, 0o666).unwrap();
+        assert!(file.try_lock().unwrap());
+        file.write_all(line.as_bytes()).unwrap();
+        std::fs::write(Lock::path_of(&Lock::path_of(target)), "never").unwrap();
+        std::fs::rename(&temporary, Lock::path_of(target)).unwrap();
+        file
+    }
+
+    #[test]
+    fn the_locks_of_the_named_boot_go_with_their_content_and_no_others_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let [own, other, unsigned] = ["own", "other", "unsigned"].map(|name| dir.path().join(name));
+        drop(lock_of(&own, OTHER));
+        drop(lock_of(&other, "11111111-aaaa-4aaa-8aaa-000000000000"));
+        std::fs::write(Lock::path_of(&unsigned), "").unwrap();
+        for is_kept in [None, Some(true)] {
+            SHARED.set(is_kept);
+            for target in [&other, &unsigned] {
+                assert!(matches!(remove_at(&knowing(OTHER), target), Removal::Other));
+                assert!(Lock::path_of(target).exists());
+            }
+            assert!(matches!(remove_at(&Fs::real(), &own), Removal::Other), "nobody has said that it ended");
+            assert!(matches!(remove_at(&knowing(OTHER), &own), Removal::Removed));
+            assert!(matches!(remove_at(&knowing(OTHER), &own), Removal::Other));
+            assert!(!Lock::path_of(&own).exists() && !Lock::path_of(&Lock::path_of(&own)).exists());
+            drop(lock_of(&own, OTHER));
+        }
+        SHARED.set(None);
+    }
+
+    #[test]
+    fn a_lock_that_somebody_has_stays_whoever_vouches_for_the_machine() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        let held = lock_of(&target, OTHER);
+        let fs = Fs::real().with_ended_boot(EndedBoot::new(OTHER).unwrap().machine_is_off());
+        for is_kept in [None, Some(true), Some(false)] {
+            SHARED.set(is_kept);
+            assert!(matches!(remove_at(&fs, &target), Removal::Held));
+        }
+        SHARED.set(None);
+        drop(held);
+        assert!(matches!(remove_at(&fs, &target), Removal::Removed));
+    }
+
+    #[test]
+    fn where_flock_may_stay_on_one_machine_somebody_has_to_vouch_for_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        drop(lock_of(&target, OTHER));
+        SHARED.set(Some(false));
+        assert!(matches!(remove_at(&knowing(OTHER), &target), Removal::Doubtful));
+        assert!(Lock::path_of(&target).exists());
+        let vouched = Fs::real().with_ended_boot(EndedBoot::new(OTHER).unwrap().machine_is_off());
+        assert!(matches!(remove_at(&vouched, &target), Removal::Removed));
+        SHARED.set(None);
+    }
+
+    #[test]
+    fn a_lock_that_an_nfs_client_has_through_this_machines_server_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        drop(lock_of(&target, OTHER));
+        let path = Lock::path_of(&target);
+        let mut client = lock_as_nfs_server(&path);
+        let folder = Fs::real().folder(dir.path()).unwrap();
+        let look = Lock::look(&Fs::real(), &folder, path.file_name().unwrap()).unwrap().unwrap();
+        let removal = remove_at(&knowing(OTHER), &target);
+        drop(client.stdin.take());
+        client.wait().unwrap();
+        assert_eq!(look.state, super::super::LockState::HeldElsewhere);
+        assert!(matches!(removal, Removal::Held));
+        assert!(matches!(remove_at(&knowing(OTHER), &target), Removal::Removed));
+    }
+
+    #[test]
+    fn the_lock_of_a_batch_is_handed_over_and_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        let id = BatchId::random();
+        let own = Signature { boot: OTHER.into(), ..Signature::own().unwrap().clone() };
+        std::fs::write(Lock::path_of(&target), own.encode_batch(id)).unwrap();
+        SHARED.set(Some(true));
+        let Removal::Batch(stale) = remove_at(&knowing(OTHER), &target) else { panic!("it names a batch") };
+        SHARED.set(None);
+        assert_eq!(stale.id(), id);
+        assert!(Lock::path_of(&target).exists());
+    }
+
+    #[test]
+    fn a_lock_that_is_taken_between_the_look_at_the_old_one_and_its_removal_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("HEAD");
+        for shared in [None, Some(true)] {
+            SHARED.set(shared);
+            drop(lock_of(&target, OTHER));
+            let fs = knowing(OTHER);
+            let suspect = Suspect::open(&fs, &Lock::path_of(&target)).unwrap().unwrap();
+            let Removal::Removed = remove_at(&fs, &target) else { panic!("another one removes it") };
+            let next = Lock::acquire(&Fs::real().signing_locks(), &target, 0o666, LockTimeout::None).unwrap();
+            let removal = remove(&fs, suspect).unwrap();
+            assert!(next.path().exists(), "a new lock is never removed");
+            assert!(matches!(removal, Removal::Other));
+            next.release().unwrap();
+        }
+        SHARED.set(None);
+    }
+
+    /// A live machine finds the lock of an ended boot, removes it and takes the lock itself, again and again, while
+    /// others do what the command does.
+    #[test]
+    fn a_new_lock_is_never_removed_in_the_place_of_the_old_one() {
+        const ROUNDS: u32 = 300;
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("packed-refs");
+        let path = Lock::path_of(&target);
+        let (is_over, removed) = (AtomicBool::new(false), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let fs = knowing(OTHER);
+                    while !is_over.load(Ordering::Relaxed) {
+                        let is_removed = matches!(remove_at(&fs, &target), Removal::Removed);
+                        removed.fetch_add(u32::from(is_removed), Ordering::Relaxed);
+                    }
+                });
+            }
+            for round in 0..ROUNDS {
+                drop(lock_of(&target, OTHER));
+                let take = || Lock::acquire(&Fs::real().signing_locks(), &target, 0o666, LockTimeout::None).ok();
+                let lock = std::iter::repeat_with(take).flatten().next().unwrap();
+                for _ in 0..round % 8 {
+                    std::thread::yield_now();
+                }
+                let is_there = path.exists();
+                is_over.store(!is_there, Ordering::Relaxed);
+                assert!(is_there, "the lock of a live process is removed in round {round}");
+                lock.release().unwrap();
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert!(removed.into_inner() > 0, "the others have a part in it");
+    }
+}
