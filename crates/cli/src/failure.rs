@@ -169,7 +169,7 @@ pub fn text_of(error: &refdb::Error) -> String {
         refdb::Error::Lock(LockError::Held { path, age_seconds, uid, .. }) => format!(
             "Unable to create '{}': File exists.\n\n\
              Another process (user {uid}) has held this lock for {age_seconds} s. If no such process is running any \
-             more,\nremove the file.",
+             more,\nremove the file. `refdb refs locks` tells who made it.",
             std::path::absolute(path).unwrap_or_else(|_| path.clone()).display()
         ),
         // Git's message about a broken line of packed-refs already names the file.

@@ -3,6 +3,7 @@
 mod change;
 mod exists;
 mod fsck;
+mod locks;
 mod migrate;
 mod rename;
 mod settle;
@@ -30,6 +31,7 @@ pub static GROUP: Group = Group {
         (&change::UPDATE, change::update),
         (&rename::COMMAND, rename::run),
         (&settle::COMMAND, settle::run),
+        (&locks::COMMAND, locks::run),
     ],
     otherwise: None,
 };

@@ -36,6 +36,7 @@ mod strategy;
 mod transaction;
 
 pub use backend::{FilesBackend, JournalEntries};
+pub(crate) use batch::ended::EndedBatches;
 pub(crate) use batch::entry::{journal_lines, ref_line, summed};
 pub use batch::{
     entry::{JournalEntry, JournalFault, JournalRef, entry_in_journal_file},

@@ -18,6 +18,7 @@ pub mod files;
 #[doc(hidden)]
 pub mod global;
 pub mod iter;
+mod lock_files;
 mod log_edit;
 pub mod memory;
 mod migrate;
@@ -43,6 +44,8 @@ pub use error::{
     RejectionReason, Result, Undecided, Unfit,
 };
 pub use files::PageBudget;
+#[doc(hidden)]
+pub use lock_files::{LockFile, LockRemoval};
 pub use log_edit::{LogJudge, LoggedChange, PruneLogs};
 pub use migrate::{Conflict, MigrateOptions, Migrated, OnProgress, Recovered};
 #[doc(hidden)]

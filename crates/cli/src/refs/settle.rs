@@ -50,14 +50,21 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
 
 fn told(record: &Path, taken_over: &TakenOver) -> String {
     let what = match taken_over {
-        TakenOver::Recovered(Outcome::Complete) => "finished".to_owned(),
-        TakenOver::Recovered(Outcome::Dropped) => "undone: none of its refs had changed".to_owned(),
-        TakenOver::Recovered(Outcome::Half(refs)) => {
-            let refs: Vec<String> = refs.iter().map(ToString::to_string).collect();
-            format!("finished but for {}, with neither the old nor the new value, or no room", refs.join(", "))
-        }
+        TakenOver::Recovered(outcome) => outcome_text(outcome),
         TakenOver::Nothing => "gone meanwhile".to_owned(),
         TakenOver::Busy => "left alone: its process is at work, or someone else holds a lock of it".to_owned(),
     };
     format!("{}: {what}\n", record.display())
+}
+
+/// What became of a batch, in words.
+pub(super) fn outcome_text(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Complete => "finished".to_owned(),
+        Outcome::Dropped => "undone: none of its refs had changed".to_owned(),
+        Outcome::Half(refs) => {
+            let refs: Vec<String> = refs.iter().map(ToString::to_string).collect();
+            format!("finished but for {}, with neither the old nor the new value, or no room", refs.join(", "))
+        }
+    }
 }

@@ -394,7 +394,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: log_ended_by_an_entry,
     },
     Difference {
-        why: "git refs has the forms create, delete, update and rename from 2.56 on, and settle is refdb's own",
+        why: "git refs has the forms create, delete, update and rename from 2.56 on, and settle and locks are refdb's own",
         unify: forms_of_refs,
         left: LEFT_ALIKE,
     },

@@ -1,6 +1,7 @@
 use super::{
     FilesOptions,
     batch::{
+        ended::EndedBatches,
         journal, journal_file,
         recover::{self, TakenOver},
     },
@@ -14,7 +15,7 @@ use super::{
     },
     packing::{
         background::{self, BackgroundPackOptions, BackgroundPacked},
-        optimize,
+        optimize, write,
     },
     reflog,
     snapshot::FilesSnapshot,
@@ -28,7 +29,7 @@ use crate::{
 use bstr::{BStr, BString, ByteSlice};
 use refdb_repo::ObjectCheck;
 use refdb_types::{RefName, canonical_name};
-use refdb_vfs::RecoveryHandler;
+use refdb_vfs::{EndedBoot, RecoveryHandler};
 use std::{
     any::Any,
     ffi::OsStr,
@@ -94,6 +95,19 @@ impl FilesBackend {
         stale::clear(fs, &layout.common_dir.join("refs"))?;
         journal_file::remove_free(&alone)?;
         Ok(recovered)
+    }
+
+    /// What recovers the batches of a boot that is over.
+    pub(crate) fn ended_batches(&self, boot: &EndedBoot) -> Result<EndedBatches> {
+        EndedBatches::new(&self.store, boot)
+    }
+
+    /// The files that a writer of packed-refs locks: packed-refs itself, or what it leads to, and the file that a
+    /// packing in the background writes.
+    pub(crate) fn packed_targets(&self) -> Result<[PathBuf; 2]> {
+        let target = self.store.packed_target()?;
+        let aside = write::aside(&target);
+        Ok([target, aside])
     }
 
     /// Recovers all batches, and fails if the process of one is still alive.

@@ -6,6 +6,7 @@
 //! or drops a batch whose writer failed or died.
 
 pub(super) mod commit;
+pub(super) mod ended;
 pub(super) mod entry;
 pub(super) mod journal;
 pub(super) mod journal_file;
