@@ -11,7 +11,7 @@
 mod release;
 
 use refdb::config::SharedRepository;
-use refdb_vfs::{EntryKind, Error, File, Folder, Fs, Result};
+use refdb_vfs::{EntryKind, Error, File, Folder, Fs, Lock, Result};
 use release::Release;
 use std::{
     ffi::{OsStr, OsString},
@@ -30,14 +30,15 @@ pub(super) struct Quarantine {
     fs: Fs,
     folder: Folder,
     objects: Folder,
-    _lock: File,
+    /// `None` only while this is dropped.
+    lock: Option<File>,
 }
 
 impl Quarantine {
     /// Creates a quarantine in the object directory, after removing those of pushes that were killed.
     pub(super) fn make(fs: &Fs, objects: &Path) -> Result<Self> {
         let objects = fs.folder(objects)?;
-        clear_abandoned(&objects)?;
+        clear_abandoned(fs, &objects)?;
         let name = loop {
             let letters = random_letters(objects.path())?;
             let name = OsString::from_vec([PREFIX, &letters[..]].concat());
@@ -48,7 +49,7 @@ impl Quarantine {
             }
         };
         match objects.folder(&name).and_then(|folder| Ok((lock(&folder)?, folder))) {
-            Ok((lock, folder)) => Ok(Quarantine { fs: fs.clone(), folder, objects, _lock: lock }),
+            Ok((lock, folder)) => Ok(Quarantine { fs: fs.clone(), folder, objects, lock: Some(lock) }),
             Err(error) => {
                 remove(&objects, &name);
                 Err(error)
@@ -109,6 +110,8 @@ impl Drop for Quarantine {
         // It is emptied even if it is elsewhere by now. Whatever else has its name then stays, unless that is an empty
         // folder.
         empty(&self.folder);
+        // A client of NFS keeps an open file in its folder under another name until it is closed.
+        self.lock = None;
         if let Some(name) = self.folder().file_name() {
             let _ = self.objects.remove_dir(name);
         }
@@ -124,17 +127,18 @@ fn lock(folder: &Folder) -> Result<File> {
     Ok(file)
 }
 
-/// Removes the quarantines of pushes that are no longer running, if they have a lock file.
-fn clear_abandoned(objects: &Folder) -> Result<()> {
+/// Removes the quarantines of pushes that are no longer running, if they have a lock file. Those of other machines stay
+/// where it cannot be seen whether they are running. One that cannot be examined is no reason to refuse a push.
+fn clear_abandoned(fs: &Fs, objects: &Folder) -> Result<()> {
     for (name, kind) in objects.entries()? {
         if kind != EntryKind::Dir || !name.starts_with(PREFIX) {
             continue;
         }
         let name = OsStr::from_bytes(&name);
         let Ok(folder) = objects.folder(name) else { continue };
-        let Ok(lock) = folder.open(OsStr::new(LOCK)) else { continue };
-        if lock.try_lock()? {
+        if let Ok(Some(lock)) = Lock::take_abandoned(fs, &folder, OsStr::new(LOCK)) {
             empty(&folder);
+            drop(lock);
             let _ = objects.remove_dir(name);
         }
     }

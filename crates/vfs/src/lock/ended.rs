@@ -9,7 +9,7 @@ use super::{
     reach,
     signing::{Signed, Suspect, lock_alone},
 };
-use crate::{Folder, Fs, Result};
+use crate::{File, Folder, Fs, Result};
 use std::ffi::OsStr;
 
 /// What became of an attempt to remove a lock file of an ended boot.
@@ -36,6 +36,23 @@ impl Lock {
     /// The file cannot be read or examined.
     pub fn look(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<LockLook>> {
         look::look(fs, folder, name)
+    }
+
+    /// Locks a file that its owner keeps locked with `flock`, if the owner has certainly ended. `None` if the file is
+    /// gone, if somebody has it locked, or if this file system may keep `flock` to one machine.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened for writing or examined.
+    pub fn take_abandoned(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<File>> {
+        // NFS locks a file exclusively only for who may write it.
+        let file = match folder.open_to_overwrite(name) {
+            Err(error) if error.is_not_found() || error.is_stale() => return Ok(None),
+            file => file?,
+        };
+        let (is_local, device) = (reach::is_local(fs, &file)?, file.stat()?.device);
+        let is_seen = is_local || reach::reaches_server(device);
+        Ok((is_seen && lock_alone(&file, is_local)?).then_some(file))
     }
 
     /// Removes the lock file of this name in an open folder if the [ended boot](Fs::with_ended_boot) of `fs` made it
@@ -96,7 +113,7 @@ pub(super) mod tests {
         super::{LockTimeout, reach::SHARED, signing::tests::lock_as_nfs_server},
         *,
     };
-    use crate::{BatchId, EndedBoot, File, signature::Signature};
+    use crate::{BatchId, EndedBoot, signature::Signature};
     use std::{
         path::Path,
         sync::atomic::{AtomicBool, AtomicU32, Ordering},
@@ -175,6 +192,28 @@ pub(super) mod tests {
         let vouched = Fs::real().with_ended_boot(EndedBoot::new(OTHER).unwrap().machine_is_off());
         assert!(matches!(remove_at(&vouched, &target), Removal::Removed));
         SHARED.set(None);
+    }
+
+    #[test]
+    fn a_file_is_abandoned_where_its_owner_would_be_seen_and_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Fs::real().folder(dir.path()).unwrap();
+        let file = Fs::real().create_new(&dir.path().join("x"), 0o600).unwrap();
+        let taken = |name: &str| Lock::take_abandoned(&Fs::real(), &folder, OsStr::new(name)).unwrap().is_some();
+        for (shared, is_seen) in [(None, true), (Some(true), true), (Some(false), false)] {
+            SHARED.set(shared);
+            assert_eq!(taken("x"), is_seen);
+            assert!(!taken("missing"));
+        }
+        SHARED.set(None);
+        assert!(file.try_lock().unwrap());
+        assert!(!taken("x"));
+        drop(file);
+        let mut client = lock_as_nfs_server(&dir.path().join("x"));
+        let is_taken = taken("x");
+        drop(client.stdin.take());
+        client.wait().unwrap();
+        assert!(!is_taken && taken("x"));
     }
 
     #[test]
