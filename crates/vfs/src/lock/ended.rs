@@ -95,7 +95,7 @@ fn remove(fs: &Fs, suspect: Suspect) -> Result<Removal> {
     if Signed::read(&suspect.file, suspect.file.stat()?.len_bytes)?.as_ref() != Some(&suspect.signed) {
         return Ok(Removal::Other);
     }
-    if !suspect.is_free_for_good(fs, is_local) {
+    if !suspect.free_means_gone(fs, is_local) {
         return Ok(Removal::Doubtful);
     }
     if !suspect.is_in_place()? {
@@ -231,6 +231,20 @@ pub(super) mod tests {
         assert_eq!(look.state, super::super::LockState::HeldElsewhere);
         assert!(matches!(removal, Removal::Held));
         assert!(matches!(remove_at(&knowing(OTHER), &target), Removal::Removed));
+    }
+
+    #[test]
+    fn a_writer_does_not_even_ask_for_the_lock_of_another_boot() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        let owner = lock_of(&target, OTHER);
+        SHARED.set(Some(true));
+        let suspect = Suspect::open(&Fs::real(), &Lock::path_of(&target)).unwrap().unwrap();
+        drop(owner);
+        assert!(!suspect.is_dead(&Fs::real()).unwrap());
+        SHARED.set(None);
+        let again = Fs::real().open(&Lock::path_of(&target)).unwrap();
+        assert!(again.try_lock().unwrap(), "a machine that was cut off gets its lock back");
     }
 
     #[test]

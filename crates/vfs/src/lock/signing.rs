@@ -163,11 +163,13 @@ impl Suspect {
     /// Whether its owner is certainly gone. If so, this process keeps the file locked until it is closed.
     pub(super) fn is_dead(&self, fs: &Fs) -> Result<bool> {
         let is_local = reach::is_local(fs, &self.file)?;
-        Ok(lock_alone(&self.file, is_local)? && self.is_free_for_good(fs, is_local))
+        // It is locked only where that proves something: a file server gives up the locks of a machine that is cut off
+        // from it as soon as another machine asks for them.
+        Ok(self.free_means_gone(fs, is_local) && lock_alone(&self.file, is_local)?)
     }
 
-    /// Whether the owner of a lock that nobody has locked, as far as this machine sees, is certainly gone.
-    pub(super) fn is_free_for_good(&self, fs: &Fs, is_local: bool) -> bool {
+    /// Whether the owner of the lock is certainly gone if nobody has it locked, as far as this machine sees.
+    pub(super) fn free_means_gone(&self, fs: &Fs, is_local: bool) -> bool {
         let owner = self.signed.owner();
         owner.is_proof(Signature::own(), is_local, || reach::may_stay_in_mount(self.stat.device))
             || fs.ended_boot().is_some_and(|boot| reach::ended_with(boot, owner, self.stat.device))
