@@ -202,6 +202,22 @@ fn where_flock_may_stay_on_one_machine_the_administrator_must_vouch_for_the_othe
     }
 }
 
+#[test]
+fn files_that_locks_are_links_to_are_listed_once_their_process_is_gone() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let spare = repo.git_dir().join("refdb-spare-0123456789abcdef.lock");
+    write(spare.clone(), &signature(OTHER));
+    std::fs::hard_link(&spare, repo.git_dir().join("HEAD.lock")).unwrap();
+    let held = Fs::real().open(&spare).unwrap();
+    assert!(held.try_lock().unwrap());
+    let listed = || states(&repo, &locks(&repo, ["--porcelain"])).into_keys().collect::<Vec<_>>();
+    assert_eq!(listed(), ["HEAD.lock"]);
+    drop(held);
+    assert_eq!(listed(), ["HEAD.lock", "refdb-spare-0123456789abcdef.lock"]);
+    assert_eq!(remove(&repo, OTHER).stdout.lines().count(), 2);
+    assert_eq!(listed(), Vec::<String>::new());
+}
+
 /// A batch of another boot that had given one of its two refs the new value. Returns its journal file.
 fn half_written_batch(repo: &Repo, ids: &[ObjectId]) -> PathBuf {
     let dir = repo.git_dir();

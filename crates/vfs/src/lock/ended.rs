@@ -5,12 +5,13 @@
 
 use super::{
     Lock, StaleLock,
-    look::{self, LockLook},
+    look::{self, LockLook, LockState},
     reach,
     signing::{Signed, Suspect, lock_alone},
+    spare,
 };
 use crate::{File, Folder, Fs, Result};
-use std::ffi::OsStr;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 /// What became of an attempt to remove a lock file of an ended boot.
 #[derive(Debug)]
@@ -29,13 +30,17 @@ pub enum Removal {
 }
 
 impl Lock {
-    /// Looks at the lock file of this name in an open folder, and changes nothing. `None` if there is none any more.
+    /// Looks at the lock file of this name in an open folder, and changes nothing. `None` if there is none any more, or
+    /// if it is a file of a running process to which its locks are links, and which locks nothing by this name.
     ///
     /// # Errors
     ///
     /// The file cannot be read or examined.
     pub fn look(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<LockLook>> {
-        look::look(fs, folder, name)
+        let is_lock = |look: &LockLook| {
+            !spare::is_spare(name.as_bytes()) || !matches!(look.state, LockState::Held | LockState::HeldElsewhere)
+        };
+        Ok(look::look(fs, folder, name)?.filter(is_lock))
     }
 
     /// Locks a file that its owner keeps locked with `flock`, if the owner has certainly ended. `None` if the file is

@@ -19,6 +19,11 @@ use std::{
 const PREFIX: &str = "refdb-spare-";
 const SUFFIX: &str = ".lock";
 
+/// Whether this is what a spare file is called.
+pub(super) fn is_spare(name: &[u8]) -> bool {
+    name.starts_with(PREFIX.as_bytes()) && name.ends_with(SUFFIX.as_bytes())
+}
+
 /// The most spare files that wait to be used. More exist while more locks are held at once.
 const SPARES_MAX: usize = 4;
 
@@ -108,7 +113,7 @@ impl Spares {
     fn remove_dead(&self, fs: &Fs) {
         let Ok(folder) = fs.folder(&self.folder) else { return };
         for (name, _) in folder.entries().unwrap_or_default() {
-            if name.starts_with(PREFIX.as_bytes()) && name.ends_with(SUFFIX.as_bytes()) {
+            if is_spare(&name) {
                 Lock::remove_if_dead(fs, &folder, OsStr::from_bytes(&name));
             }
         }
