@@ -1,6 +1,6 @@
 use crate::{
     Descriptors, EndedBoot, Error, File, IoHook, Op, RecoveryHandler, Result, Stat, abort::Note, io_hooks::IoHooks,
-    lock::Spares, network, planted, signature::Signature,
+    kind, signature::Signature, spares::Spares,
 };
 use rustix::{
     fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, StatFs},
@@ -134,7 +134,7 @@ impl Fs {
 
     /// As suits a file system with these attributes.
     pub(crate) fn on(self, kind: &StatFs) -> Self {
-        Fs { asks_server: !is_kind_local(kind), is_nfs: network::is_nfs(kind), ..self }
+        Fs { asks_server: !kind::is_local(kind), is_nfs: kind::is_nfs(kind), ..self }
     }
 
     /// Whether names are looked up on the server of a network file system; see [`Fs::at`].
@@ -267,7 +267,7 @@ impl Fs {
 
     /// Whether the path is on a local file system of a kind that is known to keep open files readable.
     pub fn is_local(&self, path: &Path) -> Result<bool> {
-        Ok(is_kind_local(&self.kind_of(path)?))
+        Ok(kind::is_local(&self.kind_of(path)?))
     }
 
     /// The attributes of the file system that a path is on.
@@ -278,7 +278,7 @@ impl Fs {
     /// The same, for the file system of an open file.
     pub(crate) fn is_file_local(&self, file: &File) -> Result<bool> {
         let stat = rustix::fs::fstatfs(file.as_std());
-        Ok(is_kind_local(&stat.map_err(|source| Error::new("stat the file system of", file.path(), source))?))
+        Ok(kind::is_local(&stat.map_err(|source| Error::new("stat the file system of", file.path(), source))?))
     }
 
     /// A folder's entries, unsorted, without `.` and `..`.
@@ -467,22 +467,6 @@ pub fn effective_user() -> u32 {
 /// The host name of this machine, with or without its domain.
 pub fn host_name() -> Vec<u8> {
     rustix::system::uname().nodename().to_bytes().to_owned()
-}
-
-fn is_kind_local(stat: &StatFs) -> bool {
-    // From Linux' magic.h: ext2-4, XFS, btrfs, tmpfs, ramfs, F2FS, overlayfs, ZFS (from OpenZFS), bcachefs.
-    const LOCAL: [u64; 9] = [
-        0xef53,
-        0x5846_5342,
-        0x9123_683e,
-        0x0102_1994,
-        0x8584_58f6,
-        0xf2f5_2010,
-        0x794c_7630,
-        0x2fc1_2fc1,
-        0xca45_1a4e,
-    ];
-    LOCAL.contains(&(stat.f_type as u64)) && !planted("vfs-local")
 }
 
 #[cfg(test)]

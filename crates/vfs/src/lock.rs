@@ -9,14 +9,11 @@ mod wait;
 pub use ended::Removal;
 pub use look::{LockLook, LockState};
 pub use orphan::StaleLock;
-pub(crate) use spare::Spares;
 
-use spare::Spare;
-
-use crate::{BatchId, Error, File, Folder, Fs, abort::Note, asked};
+use crate::{BatchId, Error, File, Folder, Fs, abort::Note, asked, path, spares::Spare};
 use std::{
     borrow::Cow,
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     io,
     path::{Path, PathBuf},
     time::Duration,
@@ -127,12 +124,13 @@ pub struct LockSource {
     path: PathBuf,
     /// Keeps the signature valid as long as this lock and the links to it are held.
     signature: Option<SignedFile>,
+    fs: Fs,
 }
 
 impl Drop for LockSource {
     fn drop(&mut self) {
         if let Some(SignedFile::Spare(spare)) = self.signature.take() {
-            spare.put_back_if_free();
+            spare::put_back_if_free(&self.fs, spare);
         }
     }
 }
@@ -140,7 +138,7 @@ impl Drop for LockSource {
 impl LockSource {
     /// Uses a file that signs locks but is not a lock itself. Its owner keeps it locked as long as they are held.
     pub fn of_journal_file(path: PathBuf) -> Self {
-        LockSource { path, signature: None }
+        LockSource { path, signature: None, fs: Fs::real() }
     }
 
     /// The lock file.
@@ -172,9 +170,7 @@ const NAME_LEN_MAX: usize = 255;
 impl Lock {
     /// The lock file of `target`.
     pub fn path_of(target: &Path) -> PathBuf {
-        let mut path = OsString::from(target);
-        path.push(".lock");
-        path.into()
+        path::lock_of(target)
     }
 
     /// Whether a lock of `target` is signed: if signing was requested, and the name of the separate content file is
@@ -296,7 +292,10 @@ impl Lock {
     pub fn into_source(mut self) -> (LockSource, DetachedLock) {
         self.held = false;
         let left = DetachedLock(std::mem::replace(&mut self.note, Note::NONE));
-        (LockSource { path: std::mem::take(&mut self.path), signature: self.signature.take() }, left)
+        (
+            LockSource { path: std::mem::take(&mut self.path), signature: self.signature.take(), fs: self.fs.clone() },
+            left,
+        )
     }
 
     /// Drops the guard of a linked or unsigned lock without releasing the lock, which is held until its file is
@@ -436,9 +435,7 @@ fn create_signed(
     lock_timeout: LockTimeout,
     note: Note,
 ) -> Result<SignedFile, LockError> {
-    if let Some(spares) = fs.spares()
-        && let Some(spare) = spares.lock(fs, path, lock_timeout, note)?
-    {
+    if let Some(spare) = spare::link(fs, path, lock_timeout, note)? {
         return Ok(SignedFile::Spare(spare));
     }
     if let Some(mut file) = fs.create_unnamed(path, mode)? {

@@ -13,7 +13,7 @@
 //! began. It is as exact as the server's time stamps where these, and no counter, show that a folder has changed
 //! (NFS 3).
 
-use crate::{Error, File, Fs, Lock, Result, ServerHandle, Stat, asked, planted};
+use crate::{Error, File, Fs, Result, ServerHandle, Stat, asked, kind, path, planted};
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{AtFlags, CWD, Mode, OFlags, StatFs, StatxFlags},
@@ -78,7 +78,7 @@ impl Fs {
     ///
     /// Pauses for 2 ms if so. Never on a local file system.
     pub fn is_being_replaced(&self, path: &Path) -> bool {
-        let is_locked = self.asks_server() && rustix::fs::lstat(Lock::path_of(path)).is_ok();
+        let is_locked = self.asks_server() && rustix::fs::lstat(path::lock_of(path)).is_ok();
         if is_locked {
             asked::forget();
             std::thread::sleep(Duration::from_millis(2));
@@ -268,11 +268,6 @@ fn options_of(line: &str, device: &str) -> Option<String> {
     (here == device).then(|| format!("{kind},{options},{more}"))
 }
 
-pub(crate) fn is_nfs(kind: &StatFs) -> bool {
-    const NFS: u64 = 0x6969;
-    kind.f_type as u64 == NFS
-}
-
 /// Whether a file that was opened by a name has any name left on the server.
 enum Name {
     Some,
@@ -283,7 +278,7 @@ impl Name {
     /// By the number of links of a file, which other network file systems than NFS may not tell. `kind` is the file's
     /// file system.
     fn of(links: u64, kind: impl FnOnce() -> rustix::io::Result<StatFs>) -> Self {
-        let is_gone = links == 0 && kind().is_ok_and(|kind| is_nfs(&kind));
+        let is_gone = links == 0 && kind().is_ok_and(|kind| kind::is_nfs(&kind));
         if is_gone { Name::None } else { Name::Some }
     }
 

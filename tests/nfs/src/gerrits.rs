@@ -1,6 +1,6 @@
-//! A real Gerrit on each of two nodes, with one folder of repositories on the share: users push, submit, delete and create
-//! accounts on both at once, while git packs and collects garbage on one of them. In the end both have to agree on all that
-//! was acknowledged.
+//! A real Gerrit on each of two nodes, with one folder of repositories on the share: users push, submit, delete and
+//! create accounts on both at once, while git packs and collects garbage on one of them. In the end both have to agree
+//! on all that was acknowledged.
 
 use crate::node::Cluster;
 use std::{
@@ -13,6 +13,8 @@ use std::{
 
 const URL: &str = "http://localhost:8080";
 const READY_MAX: Duration = Duration::from_secs(400);
+const ENDED_MAX: Duration = Duration::from_secs(300);
+const NODES: [usize; 2] = [1, 2];
 /// The agents that run the users. The last of the first node runs git.
 const USERS: [usize; 3] = [1, 2, 3];
 
@@ -31,55 +33,57 @@ struct Told {
 /// Runs both Gerrits from the site at `site`, which has refdb installed, for some seconds. Panics if they lose anything.
 pub(crate) fn run(cluster: &Cluster, site: &Path, java: &Path, seconds: u64) {
     let git = refdb_testkit::Git::find().program().display().to_string();
-    let copy = format!(
-        "cp -r {0}/git /mnt/share/git && cp -r {0} /mnt/site && rm -rf /mnt/site/git /mnt/site/bin",
-        site.display()
-    );
-    cluster.shell(1, &copy);
-    cluster.shell(2, &format!("cp -r {0} /mnt/site && rm -rf /mnt/site/git /mnt/site/bin", site.display()));
-    for node in [1, 2] {
-        let config = format!("{git} config -f /mnt/site/etc/gerrit.config gerrit.basePath /mnt/share/git");
-        cluster.shell(node, &config);
-        start(cluster, node, &site.join("bin/gerrit.war"), java);
-        if node == 1 {
-            cluster.shell(1, &rest("PUT", "/projects/demo", r#"{"create_empty_commit":true,"branches":["master"]}"#));
-        }
-    }
+    set_up(cluster, &git, site, java);
     println!("both Gerrits run");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("gerrit-user");
-    let user = |node: usize, line: usize| {
-        let (name, folder) = if node == 1 && line == USERS[2] {
-            ("git".to_owned(), "/mnt/share/git/demo.git".to_owned())
-        } else {
-            (format!("user{node}{line}"), format!("/mnt/clone{line}"))
-        };
-        let script = script.display();
-        cluster.shell(node, &format!("setsid {script} {name} {seconds} {folder} {URL} >/mnt/said{line} 2>&1 &"));
-    };
-    [1, 2].iter().for_each(|node| USERS.iter().for_each(|line| user(*node, *line)));
-    thread::sleep(Duration::from_secs(seconds));
-    let end = Instant::now() + Duration::from_secs(300);
-    while [1, 2].iter().any(|node| cluster.shell(*node, "pgrep -f gerrit-user || true") != "") {
-        assert!(Instant::now() < end, "the users end");
-        thread::sleep(Duration::from_secs(1));
-    }
+    work(cluster, seconds);
     let mut told = Told::default();
-    for node in [1, 2] {
+    for node in NODES {
         for line in USERS {
             cluster.shell(node, &format!("cat /mnt/said{line}")).split(" | ").for_each(|line| told.note(line));
         }
     }
-    let (changes, merged) = (told.changes.len(), told.merged.len());
-    let (branches, accounts) = (told.branches.len(), told.accounts.len());
-    println!(
-        "{changes} changes, {merged} merged, {branches} branches, {accounts} accounts, {} failed",
-        told.failed.len()
-    );
-    told.failed.iter().for_each(|failed| println!("failed: {}", failed.chars().take(400).collect::<String>()));
-    for node in [1, 2] {
-        told.check(cluster, node, &git);
+    told.print();
+    NODES.iter().for_each(|node| told.check(cluster, *node, &git));
+}
+
+/// Starts the first Gerrit, which makes a project, and then the second one.
+fn set_up(cluster: &Cluster, git: &str, site: &Path, java: &Path) {
+    let site_of_node = format!("cp -r {} /mnt/site && rm -rf /mnt/site/git /mnt/site/bin", site.display());
+    cluster.shell(1, &format!("cp -r {}/git /mnt/share/git", site.display()));
+    for node in NODES {
+        cluster.shell(node, &site_of_node);
+        cluster.shell(node, &format!("{git} config -f /mnt/site/etc/gerrit.config gerrit.basePath /mnt/share/git"));
+        start(cluster, node, &site.join("bin/gerrit.war"), java);
+        if node == NODES[0] {
+            let project = r#"{"create_empty_commit":true,"branches":["master"]}"#;
+            let put = format!("curl -sf -u admin:secret -X PUT -H 'Content-Type: application/json' -d '{project}'");
+            cluster.shell(node, &format!("{put} {URL}/a/projects/demo"));
+        }
     }
-    assert!(changes > 0 && merged > 0 && branches > 0 && accounts > 0, "the users did something");
+}
+
+/// Lets the users work, and waits until all have ended.
+fn work(cluster: &Cluster, seconds: u64) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("gerrit-user");
+    for node in NODES {
+        for line in USERS {
+            let is_git = node == NODES[0] && line == USERS[2];
+            let (name, folder) = if is_git {
+                ("git".to_owned(), "/mnt/share/git/demo.git".to_owned())
+            } else {
+                (format!("user{node}{line}"), format!("/mnt/clone{line}"))
+            };
+            let user = format!("setsid {} {name} {seconds} {folder} {URL}", script.display());
+            cluster.shell(node, &format!("{user} >/mnt/said{line} 2>&1 &"));
+        }
+    }
+    thread::sleep(Duration::from_secs(seconds));
+    let end = Instant::now() + ENDED_MAX;
+    // The shell that looks for them has their name in its own command line.
+    while NODES.iter().any(|node| cluster.shell(*node, "pgrep -f '[g]errit-user' | wc -l") != "0") {
+        assert!(Instant::now() < end, "the users end");
+        thread::sleep(Duration::from_secs(1));
+    }
 }
 
 fn start(cluster: &Cluster, node: usize, war: &Path, java: &Path) {
@@ -103,11 +107,19 @@ fn start(cluster: &Cluster, node: usize, war: &Path, java: &Path) {
     }
 }
 
-fn rest(method: &str, path: &str, json: &str) -> String {
-    format!("curl -sf -u admin:secret -X {method} -H 'Content-Type: application/json' -d '{json}' {URL}/a{path}")
-}
-
 impl Told {
+    fn print(&self) {
+        let Told { changes, merged, branches, accounts, failed } = self;
+        let counts = [changes.len(), merged.len(), branches.len(), accounts.len()];
+        let [changes, merged, branches, accounts] = counts;
+        println!(
+            "{changes} changes, {merged} merged, {branches} branches, {accounts} accounts, {} failed",
+            failed.len()
+        );
+        failed.iter().for_each(|failed| println!("{}", failed.chars().take(400).collect::<String>()));
+        assert!(counts.iter().all(|count| *count > 0), "the users did something of each kind");
+    }
+
     fn note(&mut self, line: &str) {
         let number = |word: &str| word.parse().expect("a number");
         match line.split(' ').collect::<Vec<_>>()[..] {

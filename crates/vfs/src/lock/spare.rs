@@ -6,13 +6,13 @@
 //! ([0098](../../../../docs/decisions/0098-locks-on-nfs-are-links.md)).
 
 use super::{Lock, LockError, LockTimeout, signing, wait};
-use crate::{BatchId, File, Fs, Result, abort::Note, signature::Signature};
-use std::{
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+use crate::{
+    BatchId, Fs, Result,
+    abort::Note,
+    signature::Signature,
+    spares::{Spare, Spares},
 };
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 /// What the names of spare files begin and end with; a random number is between them. They end like those of locks,
 /// because they are listed and removed like them.
@@ -24,132 +24,69 @@ pub(super) fn is_spare(name: &[u8]) -> bool {
     name.starts_with(PREFIX.as_bytes()) && name.ends_with(SUFFIX.as_bytes())
 }
 
-/// The most spare files that wait to be used. More exist while more locks are held at once.
-const SPARES_MAX: usize = 4;
-
-/// The spare files of this process in one folder, which are removed with this.
-#[derive(Debug)]
-pub(crate) struct Spares {
-    folder: PathBuf,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    free: Vec<Spare>,
-    /// Whether the files that dead processes left were looked for.
-    is_clean: bool,
-}
-
-/// A signed file, which this process keeps locked with `flock(2)`. One lock at a time is a link to it, so that a name
-/// which leads to the file was given to it by the holder of this value.
-#[derive(Debug)]
-pub(super) struct Spare {
-    fs: Fs,
-    path: PathBuf,
-    file: File,
-    home: Weak<Spares>,
-}
-
-impl Drop for Spare {
-    fn drop(&mut self) {
-        // Without its other name a lock stays signed by a dead process, so that the next writer removes it.
-        let _ = self.fs.remove_file(&self.path);
+/// Makes `lock` a link to a spare file. `None` if that is not possible here, so that the lock needs a file of its own.
+pub(super) fn link(
+    fs: &Fs,
+    lock: &Path,
+    lock_timeout: LockTimeout,
+    note: Note,
+) -> std::result::Result<Option<Spare>, LockError> {
+    let Some(spare) = fs.spares().and_then(|spares| take(fs, spares)) else { return Ok(None) };
+    let link = || fs.link_own(&spare.file, &spare.path, lock).inspect(|()| note.arm());
+    match wait::wait_for(fs, lock, lock_timeout, link) {
+        Ok(()) => Ok(Some(spare)),
+        Err(error @ LockError::Held { .. }) => {
+            spare.put_back();
+            Err(error)
+        }
+        // The folder of the lock is missing, or somebody has removed the spare file, which is not used again.
+        Err(LockError::Io(_)) => Ok(None),
     }
 }
 
-impl Spares {
-    pub(crate) fn within(folder: &Path) -> Self {
-        Spares { folder: folder.to_owned(), state: Mutex::default() }
+fn take(fs: &Fs, spares: &Arc<Spares>) -> Option<Spare> {
+    if let Some(spare) = spares.take() {
+        return Some(spare);
     }
+    let fs = fs.without_spares();
+    if spares.has_to_be_cleaned() {
+        remove_dead(&fs, spares.folder());
+    }
+    make(&fs, spares).ok().flatten()
+}
 
-    /// Makes `lock` a link to a spare file. `None` if that is not possible here, so that the lock needs a file of its
-    /// own.
-    pub(super) fn lock(
-        self: &Arc<Self>,
-        fs: &Fs,
-        lock: &Path,
-        lock_timeout: LockTimeout,
-        note: Note,
-    ) -> std::result::Result<Option<Spare>, LockError> {
-        let Some(spare) = self.take(fs) else { return Ok(None) };
-        match wait::wait_for(fs, lock, lock_timeout, || spare.link(lock).inspect(|()| note.arm())) {
-            Ok(()) => Ok(Some(spare)),
-            Err(error @ LockError::Held { .. }) => {
-                spare.put_back();
-                Err(error)
-            }
-            // The folder of the lock is missing, or somebody has removed the spare file, which is not used again.
-            Err(LockError::Io(_)) => Ok(None),
+/// Makes a file whose signature is on stable storage before the first lock is a link to it.
+fn make(fs: &Fs, spares: &Arc<Spares>) -> Result<Option<Spare>> {
+    let path = spares.folder().join(format!("{PREFIX}{}{SUFFIX}", BatchId::random()));
+    let file = fs.create_new(&path, 0o666)?;
+    let mut spare = spares.add(path, file);
+    signing::sign(&mut spare.file);
+    spare.file.sync()?;
+    let signed_len = Signature::own().map_or(0, |own| own.encode().len() as u64);
+    Ok((signed_len > 0 && spare.file.stat()?.len_bytes == signed_len).then_some(spare))
+}
+
+/// Removes the files that processes of this machine left when they were killed.
+fn remove_dead(fs: &Fs, folder: &Path) {
+    let Ok(folder) = fs.folder(folder) else { return };
+    for (name, _) in folder.entries().unwrap_or_default() {
+        if is_spare(&name) {
+            Lock::remove_if_dead(fs, &folder, OsStr::from_bytes(&name));
         }
-    }
-
-    fn take(self: &Arc<Self>, fs: &Fs) -> Option<Spare> {
-        let mut state = self.state();
-        if let Some(spare) = state.free.pop() {
-            return Some(spare);
-        }
-        let is_clean = std::mem::replace(&mut state.is_clean, true);
-        drop(state);
-        let fs = fs.without_spares();
-        if !is_clean {
-            self.remove_dead(&fs);
-        }
-        self.make(&fs).ok().flatten()
-    }
-
-    /// Makes a file whose signature is on stable storage before the first lock is a link to it.
-    fn make(self: &Arc<Self>, fs: &Fs) -> Result<Option<Spare>> {
-        let path = self.folder.join(format!("{PREFIX}{}{SUFFIX}", BatchId::random()));
-        let file = fs.create_new(&path, 0o666)?;
-        let mut spare = Spare { fs: fs.clone(), path, file, home: Arc::downgrade(self) };
-        signing::sign(&mut spare.file);
-        spare.file.sync()?;
-        let signed_len = Signature::own().map_or(0, |own| own.encode().len() as u64);
-        Ok((signed_len > 0 && spare.file.stat()?.len_bytes == signed_len).then_some(spare))
-    }
-
-    /// Removes the files that processes of this machine left when they were killed.
-    fn remove_dead(&self, fs: &Fs) {
-        let Ok(folder) = fs.folder(&self.folder) else { return };
-        for (name, _) in folder.entries().unwrap_or_default() {
-            if is_spare(&name) {
-                Lock::remove_if_dead(fs, &folder, OsStr::from_bytes(&name));
-            }
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Spare {
-    fn link(&self, lock: &Path) -> Result<()> {
-        self.fs.link_own(&self.file, &self.path, lock)
-    }
-
-    /// Has the file used again. No lock may be a link to it any more.
-    pub(super) fn put_back(self) {
-        if let Some(home) = self.home.upgrade() {
-            let mut state = home.state();
-            if state.free.len() < SPARES_MAX {
-                state.free.push(self);
-            }
-        }
-    }
-
-    /// As [`put_back`](Self::put_back), unless the server says that a lock is still a link to it.
-    pub(super) fn put_back_if_free(self) {
-        if self.fs.links(&self.file).is_ok_and(|links| links == 1) {
-            self.put_back();
-        }
+/// Has the file of several locks used again, unless the server says that a lock is still a link to it.
+pub(super) fn put_back_if_free(fs: &Fs, spare: Spare) {
+    if fs.links(&spare.file).is_ok_and(|links| links == 1) {
+        spare.put_back();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spares::SPARES_MAX;
 
     fn network(folder: &Path) -> Fs {
         Fs::real().signing_locks().asking_server(true).with_spares(folder)

@@ -1,0 +1,28 @@
+//! Kinds of file systems, as `statfs(2)` tells them.
+
+use crate::planted;
+use rustix::fs::StatFs;
+
+/// Whether a file system is known to be on a disk or in the memory of this machine. One that is not known counts as a
+/// network file system.
+pub(crate) fn is_local(kind: &StatFs) -> bool {
+    // From Linux' magic.h: ext2-4, XFS, btrfs, tmpfs, ramfs, F2FS, overlayfs, ZFS (from OpenZFS), bcachefs.
+    const LOCAL: [u64; 9] = [
+        0xef53,
+        0x5846_5342,
+        0x9123_683e,
+        0x0102_1994,
+        0x8584_58f6,
+        0xf2f5_2010,
+        0x794c_7630,
+        0x2fc1_2fc1,
+        0xca45_1a4e,
+    ];
+    LOCAL.contains(&(kind.f_type as u64)) && !planted("vfs-local")
+}
+
+/// Whether a file system is NFS.
+pub(crate) fn is_nfs(kind: &StatFs) -> bool {
+    const NFS: u64 = 0x6969;
+    kind.f_type as u64 == NFS
+}
