@@ -20,8 +20,8 @@ pub struct Session {
     /// Its folders.
     pub paths: Paths,
     digits: Digits,
-    /// Whether [`Session::advise_of_ignored_hook`] has been called.
-    has_advised: Cell<bool>,
+    /// Whether [`Session::warn_of_hooks`] has been called.
+    has_warned_of_hooks: Cell<bool>,
 }
 
 /// The number of digits to which object ids are abbreviated if the command line does not say: `core.abbrev`.
@@ -92,7 +92,7 @@ impl Session {
             say("warning: ", warning.as_bytes());
         }
         let digits = Digits::of(store.config());
-        Ok(Session { store, paths, digits, has_advised: Cell::new(false) })
+        Ok(Session { store, paths, digits, has_warned_of_hooks: Cell::new(false) })
     }
 
     /// Returns how many digits distinguish `id` from all other objects: at least `least`, or at least the configured
@@ -105,13 +105,19 @@ impl Session {
         }
     }
 
-    /// Prints git's advice if the reference-transaction hook is not executable, the first time that it is called. To be
-    /// called right before a transaction is prepared, which is when git looks for the hook.
-    pub fn advise_of_ignored_hook(&self) {
-        // A faulty configuration of hooks is reported instead, when they are about to run.
+    /// Prints git's warnings about settings of hooks, and its advice if the reference-transaction hook is not
+    /// executable, the first time that it is called. To be called right before a transaction is prepared, which is when
+    /// git looks for the hook.
+    pub fn warn_of_hooks(&self) {
+        if self.has_warned_of_hooks.replace(true) {
+            return;
+        }
         let hooks = self.store.hooks();
-        if !self.has_advised.replace(true)
-            && let Some(advice) = hooks.ignored("reference-transaction")
+        for warning in hooks.warnings() {
+            say("warning: ", warning.as_bytes());
+        }
+        // A faulty configuration of hooks is reported instead of the advice, when they are about to run.
+        if let Some(advice) = hooks.ignored("reference-transaction")
             && hooks.programs("reference-transaction").is_ok()
         {
             say("", advice.trim_end().as_bytes());

@@ -163,7 +163,7 @@ fn apply(session: &Session, name: &BStr, change: Change, log: LogOptions) -> Res
     let commit = || {
         let mut transaction = session.store.transaction();
         transaction.add(edit()?)?;
-        session.advise_of_ignored_hook();
+        session.warn_of_hooks();
         transaction.commit()
     };
     commit().map_err(refused)?;

@@ -91,6 +91,13 @@ impl RepositoryHooks {
         Ok(programs)
     }
 
+    /// Returns git's warnings about the settings of hooks, without the prefix `warning: `. Git gives them where it looks
+    /// for a hook for the first time.
+    #[doc(hidden)]
+    pub fn warnings(&self) -> Vec<String> {
+        self.config.hook_warnings()
+    }
+
     /// Returns git's advice about a hook file that is ignored because it is not executable. Returns `None` if there is
     /// no such file, or if `advice.ignoredHook` or `GIT_ADVICE` disables the advice.
     ///

@@ -32,7 +32,7 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let old = object(&session, old, "old")?;
     let new = object(&session, new, "new")?;
     before_locks()?;
-    session.advise_of_ignored_hook();
+    session.warn_of_hooks();
     session.store.append_log(&full, old, new, text).map_err(|error| match error {
         // Git determines the committer and calls the hook before it changes anything.
         error @ (refdb::Error::Ident(_) | refdb::Error::Hook(_)) => error.into(),

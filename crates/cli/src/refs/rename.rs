@@ -72,7 +72,7 @@ fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> R
     let options = TransactionOptions::new().atomic_visibility(true).allow_replacing_parents(true);
     transaction.options(options);
     transaction.message(reason).rename(old, new, id);
-    session.advise_of_ignored_hook();
+    session.warn_of_hooks();
     transaction.commit().map_err(|error| without_lock(new, refused(error)))?;
     Ok(0)
 }

@@ -196,7 +196,7 @@ impl<'s> Batch<'s> {
         else {
             return Ok(());
         };
-        self.session.advise_of_ignored_hook();
+        self.session.warn_of_hooks();
         self.state = State::Prepared(transaction.prepare().map_err(|error| failed("prepare: ", error))?);
         report("prepare: ok\n")
     }
@@ -209,7 +209,7 @@ impl<'s> Batch<'s> {
     fn give_up(&mut self, lead: &str) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Closed) {
             State::Open(transaction) | State::Started(transaction) => {
-                self.session.advise_of_ignored_hook();
+                self.session.warn_of_hooks();
                 transaction.abort()
             }
             State::Prepared(prepared) => prepared.abort(),
@@ -226,7 +226,7 @@ impl<'s> Batch<'s> {
     fn finish(&mut self, lead: &str) -> Result<()> {
         let committed = match std::mem::replace(&mut self.state, State::Closed) {
             State::Open(transaction) | State::Started(transaction) => {
-                self.session.advise_of_ignored_hook();
+                self.session.warn_of_hooks();
                 transaction.commit()
             }
             State::Prepared(prepared) => prepared.commit(),

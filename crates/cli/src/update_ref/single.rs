@@ -63,7 +63,7 @@ pub(crate) fn apply(
     let edit = Edit { name, change, expected, deref: !options.no_deref, log: options.log() };
     let mut transaction = session.store.transaction();
     transaction.add(edit)?;
-    session.advise_of_ignored_hook();
+    session.warn_of_hooks();
     transaction.commit()?;
     Ok(())
 }

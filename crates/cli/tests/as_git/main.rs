@@ -13,6 +13,7 @@ mod for_each_ref;
 mod for_each_ref_asked;
 mod for_each_ref_rare;
 mod global_options;
+mod hook_settings;
 mod log_size;
 mod long_names;
 mod messages;

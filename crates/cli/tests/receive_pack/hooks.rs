@@ -104,3 +104,27 @@ fn a_hook_that_is_not_executable_is_skipped_with_gits_hint() {
         asked.servers.assert_same("hooks that are not executable");
     }
 }
+
+#[test]
+fn settings_of_hooks_that_git_warns_of_are_warned_of_once_in_a_push() {
+    for (format, hash) in KINDS {
+        let asked = Asked::of(format, hash);
+        for server in asked.servers.all() {
+            server.config("hook.off.event", "update");
+            server.config("hook.off.enabled", "false");
+            server.config("hook.jobs", "many");
+        }
+        for (at, refs) in [1, 2].into_iter().enumerate() {
+            let names: Vec<String> = (0..refs).map(|of| format!("refs/heads/{at}/{of}")).collect();
+            let changes: Vec<_> = names.iter().map(|name| (NONE, Some(1), name.as_str())).collect();
+            let said = |server: &Repo, program: &Path| {
+                let output = feed(server, program, &asked.bytes(&changes, false));
+                output.stderr.to_str_lossy().into_owned()
+            };
+            let git = said(&asked.servers.git, Git::find().program());
+            assert_eq!(git.matches("disabled hook 'off' has no command configured").count(), 1, "{git}");
+            assert_eq!(said(&asked.servers.refdb, REFDB.as_ref()), git);
+        }
+        asked.servers.assert_same("hooks that are disabled");
+    }
+}

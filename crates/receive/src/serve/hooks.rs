@@ -15,6 +15,7 @@ impl Session<'_, '_> {
     /// Returns the programs that run for an event. This is called once for each push, because the programs do not
     /// depend on a ref.
     pub(super) fn programs(&self, event: &str) -> Result<Vec<Program>, ServeError> {
+        self.warn_of_hooks();
         let programs = self.store.hooks().programs(event).map_err(refdb::Error::from)?;
         self.advise_of_ignored(event);
         let surroundings = self.git("");
@@ -26,6 +27,18 @@ impl Session<'_, '_> {
                 Program { name: program.name().to_owned(), path, arguments, ..surroundings.clone() }
             })
             .collect())
+    }
+
+    /// Prints git's warnings about settings of hooks, the first time that it is called. Like git, it writes to the
+    /// standard error of the server, not to the client.
+    fn warn_of_hooks(&self) {
+        if self.has_warned_of_hooks.replace(true) {
+            return;
+        }
+        for warning in self.store.hooks().warnings() {
+            // If standard error is closed, nobody can be told.
+            let _ = writeln!(io::stderr(), "warning: {warning}");
+        }
     }
 
     /// Prints git's advice if the hook file of an event is not executable. Like git, it writes to the standard error

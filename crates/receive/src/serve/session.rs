@@ -20,6 +20,7 @@ use rustix::{
     io::Errno,
 };
 use std::{
+    cell::Cell,
     ffi::{OsStr, OsString},
     io,
     os::fd::BorrowedFd,
@@ -108,6 +109,8 @@ pub(super) struct Session<'s, 'c> {
     pub(super) pack_objects: u32,
     pub(super) request: Request,
     pub(super) outcomes: Vec<Outcome>,
+    /// Whether git's warnings about settings of hooks have been printed.
+    pub(super) has_warned_of_hooks: Cell<bool>,
 }
 
 /// The least limit on reads of single objects, in bytes, whatever the settings say: refs to commits of usual size are
@@ -174,6 +177,7 @@ pub fn serve(
         pack_objects,
         request,
         outcomes,
+        has_warned_of_hooks: Cell::new(false),
     };
     session.read_request(&offer)?;
     if session.request.commands.is_empty() { Ok(()) } else { session.perform() }

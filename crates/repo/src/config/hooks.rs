@@ -1,6 +1,6 @@
 //! Hooks that are set in the configuration: git-hook(1).
 
-use super::{Config, ConfigError, parse_boolean};
+use super::{Config, ConfigError, Value, parse_boolean};
 use bstr::{BStr, BString, ByteSlice};
 
 /// A hook that `hook.NAME.*` sets for an event.
@@ -12,98 +12,222 @@ pub struct ConfiguredHook {
     pub command: BString,
 }
 
-/// The events of githooks(5) that concern refs. A configured hook must not have the name of one of them.
-const REF_EVENTS: [&str; 8] = [
-    "reference-transaction",
-    "pre-receive",
-    "update",
+/// The events of githooks(5). A configured hook must not have the name of one of them.
+const EVENTS: [&str; 28] = [
+    "applypatch-msg",
+    "commit-msg",
+    "fsmonitor-watchman",
+    "p4-changelist",
+    "p4-post-changelist",
+    "p4-pre-submit",
+    "p4-prepare-changelist",
+    "post-applypatch",
+    "post-checkout",
+    "post-commit",
+    "post-index-change",
+    "post-merge",
     "post-receive",
+    "post-rewrite",
     "post-update",
+    "pre-applypatch",
+    "pre-auto-gc",
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-push",
+    "pre-rebase",
+    "pre-receive",
+    "prepare-commit-msg",
     "proc-receive",
     "push-to-checkout",
-    "pre-push",
+    "reference-transaction",
+    "sendemail-validate",
+    "update",
 ];
 
 impl Config {
-    /// Returns the enabled hooks for `event`, in the order in which they run.
-    ///
-    /// The file of the event's name in the hooks folder runs after these; [`Config::is_event_enabled`] applies to it
-    /// too.
+    /// Returns the enabled hooks for `event`, in the order in which they run. The file of the event's name in the hooks
+    /// folder runs after these.
     ///
     /// # Errors
     ///
     /// As in git, a hook without a command is an error, even if it is for another event, and so is any variable of a hook
-    /// without a value.
+    /// without a value, and a hook with the name of an event.
     pub fn hooks(&self, event: &str) -> Result<Vec<ConfiguredHook>, ConfigError> {
-        let mut names: Vec<&BStr> = Vec::new();
-        let mut in_use: Vec<&BStr> = Vec::new();
-        for value in self.iter() {
-            let Some((name, variable)) = split(value.key) else { continue };
-            // Git refuses any variable of a hook without a value, also one that it does not know.
-            let text = value.text()?;
-            if variable != b"event" {
-                continue;
-            }
-            if text.is_empty() {
-                // An empty value clears the events of this hook.
-                names.retain(|known| *known != name);
-                in_use.retain(|known| *known != name);
-                continue;
-            }
-            if !in_use.contains(&name) {
-                in_use.push(name);
-            }
-            if text == event {
-                names.retain(|known| *known != name);
-                names.push(name);
+        let mut settings = HookSettings::default();
+        settings.read(self)?;
+        settings.hooks(event)
+    }
+
+    /// Returns git's warnings about settings of hooks, without the prefix `warning: `. Those that git gives before it
+    /// stops at an error are among them.
+    #[doc(hidden)]
+    pub fn hook_warnings(&self) -> Vec<String> {
+        let mut settings = HookSettings::default();
+        if settings.read(self).is_ok() {
+            settings.warn_of_names();
+        }
+        settings.warnings
+    }
+
+    /// Returns whether the configured hooks of this event run: `hook.EVENT.enabled`. The file of the event's name runs
+    /// in any case.
+    pub fn is_event_enabled(&self, event: &str) -> bool {
+        let mut settings = HookSettings::default();
+        // Where the settings have an error, no hook runs anyway.
+        settings.read(self).is_ok() && settings.is_event_enabled(event.into())
+    }
+}
+
+/// What all the `hook.*` variables say together.
+#[derive(Default)]
+struct HookSettings<'a> {
+    /// The hooks of each event, in the order in which they run.
+    events: Vec<(&'a BStr, Vec<&'a BStr>)>,
+    /// The command of each hook.
+    commands: Vec<(&'a BStr, &'a BStr)>,
+    /// The names, of hooks or of events, that are disabled.
+    disabled: Vec<&'a BStr>,
+    /// The hooks that may run beside others.
+    parallel: Vec<&'a BStr>,
+    /// The names, which should be of events, for which a number of simultaneous hooks is set.
+    jobs: Vec<&'a BStr>,
+    warnings: Vec<String>,
+}
+
+impl<'a> HookSettings<'a> {
+    fn read(&mut self, config: &'a Config) -> Result<(), ConfigError> {
+        for value in config.iter() {
+            let Some(rest) = value.key.strip_prefix(b"hook.") else { continue };
+            match rest.rsplit_once_str(".") {
+                Some((name, variable)) => self.read_one(name.into(), variable, &value)?,
+                None if rest == b"jobs" && value.raw.is_some() => {
+                    self.number_of_jobs(&value, "hook.jobs");
+                }
+                None => {}
             }
         }
-        if let Some(name) =
-            in_use.iter().find(|name| REF_EVENTS.iter().any(|known| name.as_bytes() == known.as_bytes()))
-        {
+        Ok(())
+    }
+
+    fn read_one(&mut self, name: &'a BStr, variable: &[u8], value: &Value<'a>) -> Result<(), ConfigError> {
+        // Git refuses any variable of a hook without a value, also one that it does not know.
+        let text = value.text()?;
+        match variable {
+            b"event" if text.is_empty() => self.events.iter_mut().for_each(|(_, hooks)| forget(hooks, name)),
+            b"event" => self.add(name, text)?,
+            b"command" => {
+                self.commands.retain(|(known, _)| *known != name);
+                self.commands.push((name, text));
+            }
+            // A value that is not a boolean changes nothing.
+            b"enabled" => match parse_boolean(value.raw) {
+                Some(true) => forget(&mut self.disabled, name),
+                Some(false) => self.disabled.push(name),
+                None => {}
+            },
+            b"parallel" => match parse_boolean(value.raw) {
+                Some(true) => self.parallel.push(name),
+                Some(false) => forget(&mut self.parallel, name),
+                None => self.warnings.push(format!("hook.{name}.parallel must be a boolean, ignoring: '{text}'")),
+            },
+            b"jobs" if self.number_of_jobs(value, &format!("hook.{name}.jobs")) => self.jobs.push(name),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Makes `name` the last hook of `event`.
+    fn add(&mut self, name: &'a BStr, event: &'a BStr) -> Result<(), ConfigError> {
+        if EVENTS.iter().any(|known| name == known) {
             return Err(ConfigError::OutOfRange(format!(
                 "hook friendly-name '{name}' collides with a known event name; please choose a different friendly-name"
             )));
         }
-        debug_assert!(names.iter().all(|name| in_use.contains(name)), "a hook of this event is a hook of some event");
-        let mut hooks = Vec::new();
-        for name in names.into_iter().filter(|name| self.is_enabled(name)) {
-            hooks.push(ConfiguredHook { name: name.into(), command: self.hook_command(name)?.into() });
+        if name == event {
+            self.warnings.push(format!(
+                "hook friendly-name '{name}' is the same as its event; this may cause ambiguity with hook.{name}.enabled"
+            ));
         }
-        for name in in_use.into_iter().filter(|name| self.is_enabled(name)) {
-            self.hook_command(name)?;
+        match self.events.iter_mut().find(|(known, _)| *known == event) {
+            Some((_, hooks)) => {
+                forget(hooks, name);
+                hooks.push(name);
+            }
+            None => self.events.push((event, vec![name])),
+        }
+        Ok(())
+    }
+
+    /// Warns of a number of simultaneous hooks that is none. Returns whether it is one.
+    fn number_of_jobs(&mut self, value: &Value<'_>, key: &str) -> bool {
+        let wanted = match value.int() {
+            Ok(-1 | 1..) => return true,
+            Ok(_) => "a positive integer or -1",
+            Err(_) => "an integer",
+        };
+        let text = value.raw.unwrap_or_default();
+        self.warnings.push(format!("{key} must be {wanted}, ignoring: '{text}'"));
+        false
+    }
+
+    /// Adds the warnings that depend on all settings together.
+    fn warn_of_names(&mut self) {
+        for (at, name) in self.jobs.iter().enumerate() {
+            if self.is_of_a_hook(name) && !self.jobs[..at].contains(name) {
+                self.warnings.push(format!(
+                    "hook.{name}.jobs is set but '{name}' looks like a hook friendly-name, not an event name; \
+                     hook.<event>.jobs uses the event name (e.g. hook.post-receive.jobs), so this setting will be ignored"
+                ));
+            }
+        }
+        for name in self.events.iter().flat_map(|(_, hooks)| hooks) {
+            match self.command(name) {
+                Some(_) => {}
+                None if self.disabled.contains(name) => {
+                    self.warnings.push(format!("disabled hook '{name}' has no command configured"));
+                }
+                // Git stops here.
+                None => return,
+            }
+        }
+    }
+
+    fn hooks(&self, event: &str) -> Result<Vec<ConfiguredHook>, ConfigError> {
+        let mut hooks = Vec::new();
+        let is_event_enabled = self.is_event_enabled(event.into());
+        for (of, names) in &self.events {
+            for name in names.iter().filter(|name| !self.disabled.contains(name)) {
+                let command = self.command(name).ok_or_else(|| {
+                    ConfigError::OutOfRange(format!(
+                        "'hook.{name}.command' must be configured or 'hook.{name}.event' must be removed; aborting."
+                    ))
+                })?;
+                if *of == event && is_event_enabled {
+                    hooks.push(ConfiguredHook { name: (*name).into(), command: command.into() });
+                }
+            }
         }
         Ok(hooks)
     }
 
-    fn hook_command(&self, name: &BStr) -> Result<&BStr, ConfigError> {
-        self.hook_value(name, b"command").flatten().ok_or_else(|| {
-            ConfigError::OutOfRange(format!(
-                "'hook.{name}.command' must be configured or 'hook.{name}.event' must be removed; aborting."
-            ))
-        })
+    fn command(&self, name: &BStr) -> Option<&'a BStr> {
+        self.commands.iter().find(|(known, _)| *known == name).map(|(_, command)| *command)
     }
 
-    /// Returns whether any hook runs for this event: `hook.EVENT.enabled`.
-    pub fn is_event_enabled(&self, event: &str) -> bool {
-        self.is_enabled(event.into())
+    /// `hook.NAME.enabled` is about the hook of that name if there is one, and else about the event.
+    fn is_event_enabled(&self, event: &BStr) -> bool {
+        !self.disabled.contains(&event) || self.is_of_a_hook(event)
     }
 
-    fn is_enabled(&self, name: &BStr) -> bool {
-        // A value that is not a boolean disables nothing.
-        self.hook_value(name, b"enabled").is_none_or(|value| parse_boolean(value).unwrap_or(true))
-    }
-
-    fn hook_value(&self, name: &BStr, variable: &[u8]) -> Option<Option<&BStr>> {
-        self.iter().rev().find(|value| split(value.key) == Some((name, variable))).map(|value| value.raw)
+    fn is_of_a_hook(&self, name: &BStr) -> bool {
+        self.command(name).is_some()
+            || self.parallel.contains(&name)
+            || self.events.iter().any(|(_, hooks)| hooks.contains(&name))
     }
 }
 
-/// Splits `hook.NAME.variable` into the name and the variable.
-fn split(key: &BStr) -> Option<(&BStr, &[u8])> {
-    let rest = key.strip_prefix(b"hook.")?;
-    let dot = rest.rfind_byte(b'.')?;
-    Some((rest[..dot].as_bstr(), &rest[dot + 1..]))
+fn forget(names: &mut Vec<&BStr>, name: &BStr) {
+    names.retain(|known| *known != name);
 }
 
 #[cfg(test)]
