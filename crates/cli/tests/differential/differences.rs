@@ -235,7 +235,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: log_of_head,
     },
     Difference {
-        why: "of a wrong command line and a bad setting, or of two settings, git and refdb may report the one or the other: git reads some late",
+        why: "of a wrong command line and a mistake in settings, or of two in settings, git and refdb may report the one or the other: git reads some settings late, and reads them twice where a condition on the branch makes it open the refs",
         unify: settings_before_words,
         left: LEFT_ALIKE,
     },

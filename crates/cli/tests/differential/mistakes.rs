@@ -12,22 +12,26 @@ fn bad_setting(said: &Said) -> Option<&[u8]> {
     value.map(|(_, setting)| setting).or_else(variable)
 }
 
-/// Git reports wrong use, and refdb a bad setting. Or each reports another one of two bad settings.
+/// What is said to be wrong with the settings: the bad setting, or the kind of mistake for which they cannot be read.
+fn mistake_in_settings(said: &Said) -> Option<&[u8]> {
+    const KINDS: &[&str] = &[
+        "fatal: bad config line ",
+        "fatal: exceeded maximum include depth ",
+        "fatal: unable to parse command-line config",
+        "warning: unknown repository extension found",
+    ];
+    fn of_line(line: &[u8]) -> Option<&[u8]> {
+        match KINDS.iter().find(|kind| line.starts_with(kind.as_bytes())) {
+            Some(kind) => Some(kind.as_bytes()),
+            None => Some(line).filter(|line| line.ends_with(b"' must be removed; aborting.")),
+        }
+    }
+    bad_setting(said).or_else(|| said.err.lines().find_map(of_line))
+}
+
+/// Git reports wrong use, and refdb a bad setting. Or each reports another one of two mistakes in settings.
 pub(crate) fn settings_before_words(_: &Step, git: &mut Said, refdb: &mut Said) {
-    let is_setting = |said: &Said| {
-        let is_bad = |line: &[u8]| {
-            line.starts_with(b"fatal: bad config variable ")
-                || line.starts_with(b"fatal: bad config line ")
-                || line.starts_with(b"fatal: exceeded maximum include depth ")
-                || line == b"fatal: unable to parse command-line config"
-                || line.ends_with(b"' must be removed; aborting.")
-                || line.starts_with(b"warning: unknown repository extension found")
-        };
-        said.err.lines().any(is_bad) || bad_setting(said).is_some()
-    };
-    let are_others =
-        bad_setting(git).is_some() && bad_setting(refdb).is_some() && bad_setting(git) != bad_setting(refdb);
-    if git.code >= 128 && refdb.code != 0 && (is_setting(git) != is_setting(refdb) || are_others) {
+    if git.code >= 128 && refdb.code != 0 && mistake_in_settings(git) != mistake_in_settings(refdb) {
         refdb.clone_from(git);
     }
 }

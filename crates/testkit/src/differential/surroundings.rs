@@ -95,6 +95,9 @@ const LINES: &[&str] = &[
     "[hook \"three\"]\n\tevent = reference-transaction\n",
     "[hook \"one\"]\n\tenabled = false\n",
     "[hook \"one\"]\n\tevent =\n",
+    "[hook \"three\"]\n\tevent = update\n\tenabled = false\n",
+    "[hook]\n\tjobs = x\n[hook \"one\"]\n\tparallel = x\n",
+    "[hook \"one\"]\n\tjobs = 2\n",
 ];
 
 /// Malformed lines, at which git stops reading a file.
