@@ -10,6 +10,10 @@ use std::{
 /// Beginnings of the names of files beside `HEAD` that have nothing to do with refs.
 const OTHER_FILES: [&str; 6] = ["config", "description", "index", "gitdir", "commondir", "locked"];
 
+/// Beginnings of the names of folders beside `HEAD` that have nothing to do with refs, or are read by themselves. Dry
+/// migrations leave folders with random names.
+const OTHER_FOLDERS: [&str; 6] = ["objects", "refs", "logs", "reftable", "worktrees", "ref_migration."];
+
 /// The refs and reflogs of a repository: the bytes of files, and the records of reftables.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct State(BTreeMap<BString, BString>);
@@ -71,9 +75,15 @@ impl State {
             let name = entry.file_name();
             // This includes names that are not allowed for refs, because git creates some of these files and finds
             // them again.
-            let is_other = OTHER_FILES.iter().any(|other| name.as_bytes().starts_with(other.as_bytes()));
-            if !is_other && !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                self.file(&entry.path(), format!("{lead}{}", name.to_string_lossy()));
+            let is_one = |others: &[&str]| others.iter().any(|other| name.as_bytes().starts_with(other.as_bytes()));
+            let full = format!("{lead}{}", name.to_string_lossy());
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                if !is_one(&OTHER_FILES) {
+                    self.file(&entry.path(), full);
+                }
+            } else if !is_one(&OTHER_FOLDERS) {
+                // git also makes refs such as `main/HEAD`.
+                self.files(&entry.path(), &full);
             }
         }
         if dir.join("reftable").is_dir() {
