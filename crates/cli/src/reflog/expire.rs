@@ -152,10 +152,13 @@ impl Expiry<'_> {
         self.teller.flush()
     }
 
-    /// Returns the commit that the ref leads to. A broken ref leads to none.
+    /// Returns the commit that the ref leads to. A broken ref leads to none, nor does one of a bad name, as in git.
     fn tip(&mut self) -> refdb::Result<Option<ObjectId>> {
         if let Some(tip) = self.tip {
             return Ok(tip);
+        }
+        if !self.name.is_valid() {
+            return Ok(None);
         }
         let snapshot = self.session.store.snapshot()?;
         let id = match refdb::resolve(&*snapshot, &self.name) {

@@ -1,7 +1,7 @@
 //! `refdb reflog`, beside git: what it says, and what it leaves of every reflog.
 
 use crate::common::{Twins, refdb, same};
-use refdb_testkit::{Git, RefFormat, Repo};
+use refdb_testkit::{Git, RefFormat, Repo, files_below};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 /// Four commits on `main`, two more branches, and a symbolic ref; each moved some times.
@@ -402,5 +402,34 @@ fn a_hook_that_refuses_an_entry_or_is_ignored_is_told_of_as_by_git() {
             let faulty = ["-c", "hook.x.event=reference-transaction", "update-ref", "refs/heads/x", &id];
             twins.same(&faulty, b"");
         }
+    }
+}
+
+#[test]
+fn reflogs_of_refs_with_bad_names_are_listed_and_expire_as_in_git() {
+    let twins = Twins::new(RefFormat::Files, &|repo| {
+        repo.create_refs([("refs/heads/main", repo.commit())]);
+        // git makes a symbolic ref of a bad name, and a reflog for it, and warns afterwards.
+        for name in ["refs/heads/x.lock/y", "refs/heads/a..b/c", "refs/heads/a b/c", "refs/heads/good/c"] {
+            let mut link = repo.command(Git::find().program());
+            assert!(link.args(["symbolic-ref", "-m", "made", name, "refs/heads/main"]).status().unwrap().success());
+        }
+        let logs = repo.git_dir().join("logs/refs/heads");
+        for name in ["a/b..c", "a/b c", "a/b.lock"] {
+            fs::create_dir_all(logs.join("a")).unwrap();
+            fs::copy(logs.join("good/c"), logs.join(name)).unwrap();
+        }
+    });
+    twins.same(&["reflog", "list"], b"");
+    let logs = |repo: &Repo| {
+        let logs = repo.git_dir().join("logs");
+        files_below(&logs).into_iter().map(|name| (fs::read(logs.join(&name)).unwrap().len(), name)).collect::<Vec<_>>()
+    };
+    // What a ref of a bad name leads to is not looked at.
+    for expire in ["--expire=never", "--expire=now"] {
+        let words = ["reflog", "expire", "--verbose", expire, "--expire-unreachable=now", "--all"];
+        twins.same(&[&words[..], &["--dry-run"]].concat(), b"");
+        twins.same(&words, b"");
+        assert_eq!(logs(&twins.refdb), logs(&twins.git), "{expire}");
     }
 }

@@ -240,6 +240,11 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_ALIKE,
     },
     Difference {
+        why: "in a bare repository git looks for a mail map in HEAD before it lists a reflog, and warns of what HEAD could mean; refdb needs no mail map there",
+        unify: mail_map_of_head,
+        left: LEFT_ALIKE,
+    },
+    Difference {
         why: "git takes an id with a digit too many for that id; refdb says that there is no such object",
         unify: too_many_digits,
         left: LEFT_BY_REFDB,

@@ -44,3 +44,15 @@ pub(crate) fn warnings_of_excluded(step: &Step, git: &mut Said, refdb: &mut Said
         refdb.err.clone_from(&git.err);
     }
 }
+
+/// Git resolves `HEAD` to find the mail map in a bare repository, and warns of a ref such as `refs/heads/HEAD` then.
+pub(crate) fn mail_map_of_head(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_other = |line: &&[u8]| {
+        let line = line.trim_end();
+        !(line.starts_with(b"warning: ignoring ") && line.ends_with(b"/HEAD"))
+    };
+    let rest: Vec<&[u8]> = git.err.lines_with_terminator().filter(is_other).collect();
+    if step.command == "reflog" && git.code == refdb.code && rest.concat() == refdb.err[..] {
+        refdb.err.clone_from(&git.err);
+    }
+}

@@ -50,7 +50,8 @@ pub trait Snapshot: Send + Sync {
     /// Calls `entry` with the reflog's entries, newest first, until it breaks. `Ok(false)` if there is no reflog.
     fn log(&self, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool>;
 
-    /// The names of all refs that have a reflog, in order. Names that are not well-formed are left out.
+    /// The names of all refs that have a reflog, in order. Names that are not well-formed are left out. As in git, those
+    /// of files have only to be well-formed in their last part.
     fn log_names(&self) -> Result<Vec<RefName>>;
 
     /// The names, in order, of another worktree's own refs that have a reflog, in the form in which this worktree

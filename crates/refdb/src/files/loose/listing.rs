@@ -36,6 +36,31 @@ pub enum Rivals {
 /// nor the new entry of the ref. So a lock that is seen without its ref puts the ref into the list as well; the reader
 /// finds out when it opens the file.
 pub(crate) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Result<Option<Vec<Entry>>> {
+    list_with(fs, folder, limit, rivals, OddFolders::PassedOver)
+}
+
+/// Whether folders are listed whose names no part of a refname may have: those that begin with a dot or end in `.lock`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum OddFolders {
+    /// As git does among refs.
+    PassedOver,
+    /// As git does among reflogs.
+    Listed,
+}
+
+/// Lists the reflogs and folders in a folder of reflogs, as [`list`] does among refs.
+pub(crate) fn list_logs(fs: &Fs, folder: &Path) -> Result<Vec<Entry>> {
+    let listed = list_with(fs, folder, usize::MAX, Rivals::Possible, OddFolders::Listed)?;
+    Ok(listed.unwrap_or_default())
+}
+
+fn list_with(
+    fs: &Fs,
+    folder: &Path,
+    limit: usize,
+    rivals: Rivals,
+    odd_folders: OddFolders,
+) -> Result<Option<Vec<Entry>>> {
     let mut entries = Vec::new();
     let mut locked: Vec<Vec<u8>> = Vec::new();
     let mut seen = 0;
@@ -44,7 +69,11 @@ pub(crate) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Resu
         if seen > limit {
             return ControlFlow::Break(());
         }
+        let is_odd = || name.starts_with(b".") || name.ends_with(b".lock");
         match name.strip_suffix(b".lock") {
+            _ if odd_folders == OddFolders::Listed && kind == EntryKind::Dir && is_odd() => {
+                entries.push(Entry { name: [name, b"/"].concat(), is_in_doubt: false, is_link: false });
+            }
             // git ignores both.
             _ if name.starts_with(b".") => {}
             Some(name) if kind != EntryKind::Dir => {

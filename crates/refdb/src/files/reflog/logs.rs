@@ -1,17 +1,14 @@
 //! Reads, appends to, removes and lists the reflogs of a store by the names of their refs.
 
 use crate::files::{
-    loose::{
-        folders,
-        listing::{self, Rivals},
-    },
+    loose::{folders, listing},
     reflog::line::{encode, parse},
     store::Store,
 };
 use crate::{Rejection, RejectionReason, Result, backend::LogLine};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_repo::config::SharedRepository;
-use refdb_types::{LogEntry, RefName, Scope, qualified_name};
+use refdb_types::{FormatOptions, LogEntry, RefName, Scope, check_format, qualified_name};
 use refdb_vfs::File;
 use std::{
     ffi::OsStr,
@@ -282,8 +279,7 @@ pub(crate) fn remove_with_folders(store: &Store, name: &BStr) -> Result<()> {
     Ok(())
 }
 
-/// The names of all refs with a reflog, in ascending order: the worktree's own and the shared ones. Like git it skips a
-/// reflog whose name no ref should have.
+/// The names of all refs with a reflog, in ascending order: the worktree's own and the shared ones.
 pub(crate) fn names(store: &Store) -> Result<Vec<RefName>> {
     let mut names = Vec::new();
     let layout = &store.layout;
@@ -295,7 +291,7 @@ pub(crate) fn names(store: &Store) -> Result<Vec<RefName>> {
         names.extend(own.into_iter().filter(|name| Scope::of(name.as_bstr()) == Scope::Worktree));
     }
     names.sort_unstable();
-    Ok(names.into_iter().filter_map(|name| RefName::new(Vec::from(name)).ok()).collect())
+    Ok(names.into_iter().filter_map(ref_of).collect())
 }
 
 /// The names, in ascending order, of the refs of another worktree's own that have a reflog, as this worktree refers to
@@ -307,7 +303,18 @@ pub(crate) fn names_elsewhere(store: &Store, worktree: Option<&BStr>) -> Result<
     walk(store, &folder.join("logs"), Links::Passed, &mut names)?;
     names.retain(|name| Scope::of(name.as_bstr()) == Scope::Worktree);
     names.sort_unstable();
-    Ok(names.into_iter().filter_map(|name| RefName::new(qualified_name(worktree, name.as_bstr())).ok()).collect())
+    Ok(names.into_iter().filter_map(|name| ref_of(qualified_name(worktree, name.as_bstr()).into())).collect())
+}
+
+/// The name of the ref of a reflog, or `None` if no ref should have it. Like git this looks only at the last part of a
+/// name that is ill-formed: git makes symbolic refs such as `refs/heads/x.lock/y`, whose reflogs must expire too.
+fn ref_of(name: BString) -> Option<RefName> {
+    let last = name.rsplit_once_str("/").map_or(name.as_bytes(), |(_, last)| last);
+    let is_last_good = check_format(last, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_ok();
+    match RefName::new(&name[..]) {
+        Ok(name) => Some(name),
+        Err(_) => RefName::new_safe(name).filter(|_| is_last_good),
+    }
 }
 
 /// The names of the reflogs in this worktree's own folder, in ascending order; in the main worktree the shared ones are
@@ -334,8 +341,7 @@ fn walk(store: &Store, logs: &Path, links: Links, names: &mut Vec<BString>) -> R
     let mut pending: Vec<(PathBuf, BString)> = vec![(logs.to_owned(), BString::default())];
     while let Some((folder, prefix)) = pending.pop() {
         // A reflog is rewritten by renaming its lock file, during which a listing may show only the lock.
-        let entries = listing::list(&store.options.fs, &folder, usize::MAX, Rivals::Possible)?.unwrap_or_default();
-        for entry in entries {
+        for entry in listing::list_logs(&store.options.fs, &folder)? {
             let name: BString = [prefix.as_bytes(), &entry.name].concat().into();
             let path = || folder.join(OsStr::from_bytes(&entry.name));
             if entry.is_link && links == Links::Passed {
