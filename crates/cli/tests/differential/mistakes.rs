@@ -106,6 +106,12 @@ pub(crate) fn printed_before(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
     if refdb.code == 128 && refdb.out.starts_with(&git.out) {
         refdb.out.clone_from(&git.out);
+        // It has come by a broken ref behind the one at which git stops.
+        let is_warning = |line: &&[u8]| line.starts_with(b"warning: ignoring ");
+        if !git.err.lines().any(|line| is_warning(&line)) {
+            let rest = refdb.err.lines_with_terminator().filter(|line| !is_warning(line)).collect::<Vec<_>>().concat();
+            refdb.err = rest.into();
+        }
         for said in [&mut *git, &mut *refdb] {
             let mut lines: Vec<_> = said.err.lines_with_terminator().collect();
             lines.dedup();

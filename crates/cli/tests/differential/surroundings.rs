@@ -259,7 +259,11 @@ pub(crate) fn names_before_settings(step: &Step, git: &mut Said, refdb: &mut Sai
     let is_setting = ["exceeded maximum include depth", "fatal: bad config variable '", "fatal: unable to parse '"]
         .iter()
         .any(|words| refdb.err.contains_str(words));
-    if step.command == "reflog" && is_name && is_setting {
+    // Without a name there is nothing to drop, and git has no use for settings.
+    let drops_nothing =
+        step.has("drop") && step.words[1..].iter().all(|word| word == "--single-worktree") && git.code == 0;
+    let is_command_line = refdb.err.ends_with(b"fatal: unable to parse command-line config\n");
+    if step.command == "reflog" && (is_name && is_setting || drops_nothing && is_command_line) {
         refdb.clone_from(git);
     }
 }

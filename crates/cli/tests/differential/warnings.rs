@@ -9,8 +9,17 @@ pub(crate) fn names_beyond_text(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Cuts off the warning and the advice that follows it.
-pub(crate) fn named_like_ids(_: &Step, git: &mut Said, _: &mut Said) {
+/// Cuts off the warning and the advice that follows it, and what is said of such a ref if it leads nowhere.
+pub(crate) fn named_like_ids(_: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_of_an_id = |line: &[u8]| {
+        let name = line.trim_end().strip_prefix(b"warning: ignoring dangling symref ");
+        let last = name.and_then(|name| name.rsplit_once_str("/")).map(|(_, last)| last);
+        last.is_some_and(|last| matches!(last.len(), 40 | 64) && last.iter().all(u8::is_ascii_hexdigit))
+    };
+    if git.err.lines_with_terminator().any(is_of_an_id) && !refdb.err.lines_with_terminator().any(is_of_an_id) {
+        let rest = git.err.lines_with_terminator().filter(|line| !is_of_an_id(line)).collect::<Vec<_>>().concat();
+        git.err = rest.into();
+    }
     while let Some(advice) = git.err.find("Git normally never creates a ref that ends with 40 hex characters") {
         let start = git.err[..advice].rfind("warning: refname '").unwrap_or(advice);
         let last = "git config set advice.objectNameWarning false\"\n";

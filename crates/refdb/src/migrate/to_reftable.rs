@@ -151,7 +151,9 @@ impl Copy<'_, '_, '_> {
     /// [`logs`](Self::logs).
     fn log(&mut self, name: &BStr, content: Option<Vec<u8>>) -> Result<(u64, u64)> {
         let Copy { files, writer, unfit, ticker } = self;
-        if RefName::new_safe(name.to_vec()).is_none() {
+        // The ref of such a reflog is in a folder that is passed over among files, and would be lost.
+        let is_passed_over = |part: &[u8]| part.starts_with(b".") || part.ends_with(b".lock");
+        if RefName::new_safe(name.to_vec()).is_none() || name.split_str("/").any(is_passed_over) {
             unfit.add(format_args!("the reflog of {name}: no ref can have that name"));
             return Ok((0, 0));
         }

@@ -260,3 +260,13 @@ fn a_name_that_no_block_has_room_for_is_refused_and_named_with_the_limit() {
     let said = refusal(&repo, RefFormat::Reftable);
     assert!(said.contains(&format!("\n  the reflog of {middle}: ")) && said.contains("512 bytes"), "{said}");
 }
+
+#[test]
+fn the_reflog_of_a_ref_in_a_folder_that_is_passed_over_is_named_and_nothing_is_lost() {
+    let repo = scene(RefFormat::Files, HashKind::Sha1);
+    // git makes such a symbolic ref, and warns afterwards.
+    repo.git(["symbolic-ref", "-m", "made", "refs/heads/x.lock/y", "refs/heads/main"]);
+    let said = refusal(&repo, RefFormat::Reftable);
+    assert!(said.contains("the reflog of refs/heads/x.lock/y: no ref can have that name"), "{said}");
+    assert!(repo.git_dir().join("refs/heads/x.lock/y").exists());
+}
