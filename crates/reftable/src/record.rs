@@ -9,6 +9,7 @@ mod object_record;
 mod ref_record;
 
 pub use fit::LogFit;
+pub(crate) use fit::RefLimits;
 pub(crate) use index_record::{IndexRecords, IndexValue};
 pub use log_record::{LogRecord, LogValue};
 pub(crate) use log_record::{LogRecords, log_key, log_update_index};

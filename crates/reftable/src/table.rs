@@ -30,6 +30,6 @@ pub use pointing::PointingRef;
 pub use reader::Table;
 pub use refs::RefCursor;
 pub(crate) use scan::BlockScan;
-pub(crate) use seeker::Seeker;
+pub(crate) use seeker::{Found, Seeker};
 pub use source::{PagedFile, Source};
 pub use writer::{Summary, TableWriter};

@@ -3,18 +3,39 @@
 pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let len = a.len().min(b.len());
     let (a, b) = (&a[..len], &b[..len]);
+    let same_bytes = |a: &[u8], b: &[u8]| ((word(a) ^ word(b)).trailing_zeros() / 8) as usize;
     let mut at = 0;
     for (a, b) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
-        let difference = word(a) ^ word(b);
-        if difference != 0 {
-            return at + (difference.trailing_zeros() / 8) as usize;
+        let same = same_bytes(a, b);
+        if same < 8 {
+            return at + same;
         }
         at += 8;
+    }
+    // The last eight bytes, of which the first are known to be the same.
+    if let (Some(a), Some(b)) = (a.last_chunk::<8>(), b.last_chunk::<8>()) {
+        return len - 8 + same_bytes(a, b);
     }
     while at < len && a[at] == b[at] {
         at += 1;
     }
     at
+}
+
+/// Returns whether a short byte string has a NUL byte. A search that finds where it is takes longer to start than a name
+/// is to read.
+#[inline]
+pub fn has_nul(bytes: &[u8]) -> bool {
+    // The borrow of a zero byte reaches its highest bit, as the borrow of a byte above 0x80 does not.
+    let has_zero_byte = |word: u64| word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080 != 0;
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    match bytes.last_chunk::<8>() {
+        Some(last) => {
+            chunks.iter().any(|chunk| has_zero_byte(u64::from_le_bytes(*chunk)))
+                || has_zero_byte(u64::from_le_bytes(*last))
+        }
+        None => rest.contains(&0),
+    }
 }
 
 #[inline(always)]
@@ -27,6 +48,21 @@ fn word(chunk: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_nul_is_found_at_every_place_and_no_other_byte_is_taken_for_one() {
+        for len in 0..40 {
+            for other in [1, 2, 0x7f, 0x80, 0x81, 0xff] {
+                let mut bytes = vec![other; len];
+                assert!(!has_nul(&bytes));
+                for at in 0..len {
+                    bytes[at] = 0;
+                    assert!(has_nul(&bytes), "{len} {other} {at}");
+                    bytes[at] = other;
+                }
+            }
+        }
+    }
 
     #[test]
     fn the_common_prefix_is_found_at_every_length() {

@@ -17,6 +17,8 @@ mod target;
 
 pub use bstr;
 pub use bytes::common_prefix;
+#[doc(hidden)]
+pub use bytes::has_nul;
 pub use gits_files::is_file_of_git;
 pub use line_start::LineStart;
 pub use log::{Ident, LogEntry};

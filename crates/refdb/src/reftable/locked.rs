@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     Error, Limit, Locked, Misuse, RejectionReason, Result, Snapshot, TargetView,
-    backend::{Claim, ClaimKind, Claims, LogLine, NewValue, Step, Steps},
+    backend::{ClaimKind, Claims, LogLine, NewValue, Step, Steps},
     own_locks::refuse_own,
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -45,7 +45,11 @@ impl ReftableLocked {
     }
 
     pub(super) fn lock(stacks: &Arc<Stacks>, claims: &dyn Claims) -> Result<Self> {
-        let places = places_of(stacks, claims);
+        let Survey { places, too_long } = Survey::of(stacks, claims);
+        // A worktree that is gone needs no lock where nothing shall be written. A symbolic ref that leads there can still
+        // be deleted.
+        let is_needed = |(place, writes): &(Place, bool)| *writes || !stacks.is_gone(place);
+        let places: BTreeSet<Place> = places.into_iter().filter(is_needed).map(|(place, _)| place).collect();
         refuse_own(&stacks.options.fs, places.iter().map(|place| stacks.folder(place)))?;
         let since = Instant::now();
         let mut pause = Duration::from_millis(1);
@@ -58,8 +62,7 @@ impl ReftableLocked {
                     assert!(additions.keys().eq(&places), "every stack that is written to is locked: {places:?}");
                     let merged = additions.iter().map(|(place, added)| (place.clone(), under(added))).collect();
                     let snapshot = ReftableSnapshot::with(stacks, merged)?;
-                    let refused = too_long(stacks, claims);
-                    return Ok(ReftableLocked { stacks: Arc::clone(stacks), snapshot, additions, refused });
+                    return Ok(ReftableLocked { stacks: Arc::clone(stacks), snapshot, additions, refused: too_long });
                 }
                 Attempt::Busy(held) if is_over(stacks.options.lock_timeout(), since) => {
                     return Err(Error::StackLocked(held));
@@ -80,36 +83,37 @@ impl fmt::Debug for ReftableLocked {
     }
 }
 
-/// The stacks of the claims. A worktree that is gone needs no lock where nothing shall be written. A symbolic ref that
-/// leads there can still be deleted.
-fn places_of(stacks: &Stacks, claims: &dyn Claims) -> BTreeSet<Place> {
-    let mut places: BTreeMap<Place, bool> = BTreeMap::new();
-    let mut last: Option<(Place, bool)> = None;
-    for claim in claims.iter() {
-        let place = stacks.route(claim.name).0;
-        let writes = matches!(claim.kind, ClaimKind::SetDirect | ClaimKind::SetSymbolic);
-        if !last.as_ref().is_some_and(|(known, known_writes)| *known == place && *known_writes >= writes) {
-            *places.entry(place.clone()).or_default() |= writes;
-            last = Some((place, writes));
-        }
-    }
-    places.into_iter().filter(|(place, writes)| *writes || !stacks.is_gone(place)).map(|(place, _)| place).collect()
+/// What there is to know of claims before anything is locked.
+struct Survey {
+    /// The stacks of the claims, and whether anything shall be written there.
+    places: BTreeMap<Place, bool>,
+    /// The claims, by position, that would write a ref whose name is too long for an index. Deletions are allowed.
+    too_long: Vec<(usize, RejectionReason)>,
 }
 
-/// Returns the claims, by position, that would write a ref whose name is too long for an index. Deletions are allowed.
+impl Survey {
+    fn of(stacks: &Stacks, claims: &dyn Claims) -> Self {
+        let name_max = stacks.options.stack.write.name_max();
+        let mut survey = Survey { places: BTreeMap::new(), too_long: Vec::new() };
+        let mut last: Option<(Place, bool)> = None;
+        for (at, claim) in claims.iter().enumerate() {
+            let (place, name) = stacks.route(claim.name);
+            let writes = matches!(claim.kind, ClaimKind::SetDirect | ClaimKind::SetSymbolic);
+            if writes && name.len() > name_max {
+                survey.too_long.push((at, RejectionReason::TooLarge));
+            }
+            if !last.as_ref().is_some_and(|(known, known_writes)| *known == place && *known_writes >= writes) {
+                *survey.places.entry(place.clone()).or_default() |= writes;
+                last = Some((place, writes));
+            }
+        }
+        survey
+    }
+}
+
+/// Returns the claims, by position, that would write a ref whose name is too long for an index.
 pub(super) fn too_long(stacks: &Stacks, claims: &dyn Claims) -> Vec<(usize, RejectionReason)> {
-    let max = stacks.options.stack.write.name_max();
-    let is_too_long = |claim: &Claim<'_>| {
-        matches!(claim.kind, ClaimKind::SetDirect | ClaimKind::SetSymbolic)
-            && claim.name.len() > max
-            && stacks.route(claim.name).1.len() > max
-    };
-    claims
-        .iter()
-        .enumerate()
-        .filter(|(_, claim)| is_too_long(claim))
-        .map(|(at, _)| (at, RejectionReason::TooLarge))
-        .collect()
+    Survey::of(stacks, claims).too_long
 }
 
 /// Refuses stacks of different names that lead to the same folder, because the lock of the second would never be free.

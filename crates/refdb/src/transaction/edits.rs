@@ -203,8 +203,11 @@ impl Edits {
             let span = items[*at as usize].name;
             &text[span.start as usize..][..span.len as usize]
         };
-        // Most callers add their edits sorted, which this finds out in one pass.
-        if !order.is_sorted_by(|a, b| name(a) < name(b)) && !refdb_vfs::planted("refdb-steps") {
+        // Most callers add their edits sorted, which this finds out in one pass. Then no name occurs twice, either.
+        if order.is_sorted_by(|a, b| name(a) < name(b)) {
+            return None;
+        }
+        if !refdb_vfs::planted("refdb-steps") {
             order.sort_by(|a, b| name(a).cmp(name(b)));
         }
         order.windows(2).find(|pair| name(&pair[0]) == name(&pair[1])).map(|pair| (pair[0], pair[1]))

@@ -27,12 +27,24 @@ pub(super) fn check(edit: &Edit, options: TransactionOptions) -> Result<()> {
 
 /// Refuses to write a ref or a reflog under a name whose file git uses for something else.
 pub(super) fn refuse_other_files(name: &RefName) -> Result<()> {
+    if is_below_refs(name) {
+        return Ok(());
+    }
     refuse_special(name)?;
     if is_file_of_git(name.as_bstr()) { Err(Misuse::FileOfGit(name.clone()).into()) } else { Ok(()) }
 }
 
+/// Whether a name, as nearly all do, begins with `refs/`, and so stands for nothing but a ref.
+#[inline]
+fn is_below_refs(name: &RefName) -> bool {
+    name.starts_with(b"refs/")
+}
+
 /// Refuses names that stand for something other than a ref.
 fn refuse_special(name: &RefName) -> Result<()> {
+    if is_below_refs(name) {
+        return Ok(());
+    }
     if is_worktree_itself(name) {
         return Err(Misuse::Worktree(name.clone()).into());
     }

@@ -2,7 +2,7 @@ use super::{Merged, cursor::MergedCursor};
 use crate::{
     ObjectId, RefRecord, Result,
     record::{Context, RefPlace, RefRecords},
-    table::{Cursor, Seeker},
+    table::{Cursor, Found, Seeker},
 };
 use bstr::{BStr, ByteSlice};
 use std::{fmt, ops::ControlFlow};
@@ -51,6 +51,8 @@ pub struct MergedRefCursor {
     tables: Merged,
     /// The cursors of `lookup`, newest table first.
     points: Vec<Seeker<RefRecords>>,
+    /// The table, by its place in `points`, in which `lookup` found the name.
+    found_in: Option<usize>,
 }
 
 impl fmt::Debug for MergedRefCursor {
@@ -61,7 +63,7 @@ impl fmt::Debug for MergedRefCursor {
 
 impl MergedRefCursor {
     pub(crate) fn new(tables: Merged) -> Self {
-        MergedRefCursor { walk: MergedCursor::new(tables.clone()), tables, points: Vec::new() }
+        MergedRefCursor { walk: MergedCursor::new(tables.clone()), tables, points: Vec::new(), found_in: None }
     }
 
     /// Moves before the first ref whose name is not less than `name`. Seeking forward gallops from the current
@@ -156,8 +158,10 @@ impl MergedRefCursor {
             self.points = self.tables.tables().iter().rev().map(|table| Seeker::new(table.clone())).collect();
         }
         debug_assert_eq!(self.points.len(), self.tables.tables().len(), "each table is asked");
-        for cursor in &mut self.points {
-            if cursor.seek(name)? && cursor.key() == name {
+        self.found_in = None;
+        for (at, cursor) in self.points.iter_mut().enumerate() {
+            if cursor.find(name)? == Found::Wanted {
+                self.found_in = Some(at);
                 let record = cursor.record();
                 return Ok(Some(record).filter(|record| !record.is_deletion()));
             }
@@ -175,8 +179,16 @@ impl MergedRefCursor {
     /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     pub fn may_have_below(&mut self, name: &[u8]) -> Result<bool> {
-        for cursor in &mut self.points {
-            if !cursor.seek(name)? || cursor.key() == name && !cursor.pass()? {
+        let found_in = self.found_in.take();
+        for (at, cursor) in self.points.iter_mut().enumerate() {
+            let found = if found_in == Some(at) { Found::Wanted } else { cursor.find(name)? };
+            debug_assert_eq!(found == Found::Wanted, cursor.is_on_record() && cursor.key() == name);
+            let is_behind = match found {
+                Found::Wanted => cursor.pass()?,
+                Found::Behind => true,
+                Found::End => false,
+            };
+            if !is_behind {
                 continue;
             }
             // Names that continue with a slash sort before those that continue with a greater byte.

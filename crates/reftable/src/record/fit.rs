@@ -29,6 +29,22 @@ pub enum LogFit {
     Never,
 }
 
+/// The limits of [`WriteOptions::check_ref`], which are the same for all refs of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RefLimits {
+    name_max: usize,
+    /// The bytes that a block has for its only ref.
+    room: usize,
+}
+
+impl RefLimits {
+    /// Whether [`WriteOptions::check_ref`] accepts this ref.
+    #[inline]
+    pub(crate) fn allow(&self, record: &RefRecord<'_>) -> bool {
+        (record.name.len() <= self.name_max || record.is_deletion()) && ref_len(record) <= self.room
+    }
+}
+
 impl WriteOptions {
     /// The length to which git cuts the message of a new log entry, in bytes, without the newline at its end.
     pub fn log_message_max(&self) -> usize {
@@ -65,6 +81,10 @@ impl WriteOptions {
             self.check_name(record.name)?;
         }
         self.check(record.name, ref_len(record), self.room(false))
+    }
+
+    pub(crate) fn ref_limits(&self) -> RefLimits {
+        RefLimits { name_max: self.name_max(), room: self.room(false) }
     }
 
     /// Whether every block has room for a ref. Its name can still be too long for an index.
@@ -293,7 +313,9 @@ mod tests {
         let id = ObjectId::null(HashKind::Sha1);
         let check = |len, value| {
             let record = RefRecord { name: long[..len].as_bstr(), update_index: 7, value };
-            WriteOptions::default().check_ref(&record)
+            let checked = WriteOptions::default().check_ref(&record);
+            assert_eq!(WriteOptions::default().ref_limits().allow(&record), checked.is_ok());
+            checked
         };
         assert!(check(2008, RefValue::Direct(id)).is_ok());
         assert!(matches!(check(2009, RefValue::Direct(id)), Err(Error::TooLarge { .. })));

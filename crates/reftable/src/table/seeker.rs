@@ -13,6 +13,17 @@ use std::{
 /// The number of records that a forward seek steps over before it searches the restart points of the block.
 const STEPS_BEFORE_SEARCH: usize = 3;
 
+/// Where a seek ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// At the record with the wanted key.
+    Wanted,
+    /// At a record with a greater key, and there is none with the wanted one.
+    Behind,
+    /// Behind the last record.
+    End,
+}
+
 /// A cursor that can also seek, through the index of the section if it has one.
 pub(crate) struct Seeker<R: Records> {
     cursor: Cursor<R>,
@@ -45,16 +56,21 @@ impl<R: Records> Seeker<R> {
     /// A forward seek gallops: it tries a few records, then the restart points of the block, then the next block, and
     /// then the index.
     pub(crate) fn seek(&mut self, wanted: &[u8]) -> Result<bool> {
+        Ok(self.find(wanted)? != Found::End)
+    }
+
+    /// Seeks, and says whether the record has the wanted key.
+    pub(crate) fn find(&mut self, wanted: &[u8]) -> Result<Found> {
         let sought = match self.cursor.at {
             At::Record => match self.cursor.key().cmp(wanted) {
-                Ordering::Equal => return Ok(true),
+                Ordering::Equal => return Ok(Found::Wanted),
                 Ordering::Greater if self.cursor.floor_is_set && self.cursor.floor.as_slice() <= wanted => {
-                    return Ok(true);
+                    return Ok(Found::Behind);
                 }
                 Ordering::Less => self.seek_forward(wanted),
                 Ordering::Greater => self.seek_from_index(wanted, false),
             },
-            At::End if self.cursor.is_past_end(wanted) => return Ok(false),
+            At::End if self.cursor.is_past_end(wanted) => return Ok(Found::End),
             At::Start | At::End | At::Lost => self.seek_from_index(wanted, false),
         };
         if sought.is_err() {
@@ -67,7 +83,11 @@ impl<R: Records> Seeker<R> {
         self.cursor.floor.clear();
         self.cursor.floor.extend_from_slice(wanted);
         self.cursor.floor_is_set = true;
-        Ok(self.cursor.at == At::Record)
+        Ok(match self.cursor.at {
+            At::Record if self.cursor.key() == wanted => Found::Wanted,
+            At::Record => Found::Behind,
+            _ => Found::End,
+        })
     }
 
     fn seek_forward(&mut self, wanted: &[u8]) -> Result<()> {

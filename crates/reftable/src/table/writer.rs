@@ -8,7 +8,7 @@ use crate::{
     record::{key::common_prefix, log_key},
 };
 use bstr::{BStr, ByteSlice};
-use refdb_types::ObjectId;
+use refdb_types::{ObjectId, has_nul};
 use sections::BlockList;
 use std::fmt;
 
@@ -366,7 +366,7 @@ impl<S: Sink> TableWriter<S> {
 fn check_name(name: &BStr) -> Result<()> {
     let reason = match name {
         name if name.is_empty() => "its name is empty",
-        name if name.find_byte(0).is_some() => "its name contains a NUL byte",
+        name if has_nul(name) => "its name contains a NUL byte",
         _ => return Ok(()),
     };
     Err(Error::Unstorable { name: name.as_bstr().to_owned(), reason })
