@@ -204,7 +204,9 @@ pub(crate) fn other_faults_of_files(_: &Step, git: &mut Said, refdb: &mut Said) 
     let is_of_a_file = |said: &Said| said.code == 128 && said.err.contains_str("fatal: bad config line ");
     let is_log_setting = git.err.contains_str("missing value for 'core.logallrefupdates'");
     let is_other_worktrees = is_of_a_file(git) && git.err.contains_str("/config.worktree");
-    let both = is_of_a_file(git) && is_of_a_file(refdb);
+    let includes_itself =
+        |said: &Said| said.code == 128 && said.err.starts_with(b"fatal: exceeded maximum include depth ");
+    let both = is_of_a_file(git) && is_of_a_file(refdb) || includes_itself(git) && includes_itself(refdb);
     if both || git.code == 128 && (is_log_setting || is_other_worktrees) {
         refdb.clone_from(git);
     }

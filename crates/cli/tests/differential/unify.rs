@@ -136,6 +136,17 @@ pub(crate) fn lying_tags(step: &Step, git: &mut Said, refdb: &mut Said) {
     // Where another request ends both, git has told of the lie before, and refdb took that object.
     let is_among = |part: &BString, all: &BString| part.lines().all(|line| all.lines().any(|other| other == line));
     let is_less = refdb.code == git.code && is_among(&refdb.err, &git.err) && is_among(&refdb.out, &git.out);
+    // Git takes a history that it cannot read to its end because of the lie for one that has the commit, or has it not.
+    let asks_history = |word: &BString| {
+        ["--contains", "--no-contains", "--merged", "--no-merged"].iter().any(|asks| word.starts_with_str(asks))
+    };
+    let is_unread = git.err.lines().any(is_told)
+        && git.err.contains_str("error: could not parse commit ")
+        && git.code == refdb.code
+        && is_among(&refdb.err, &git.err);
+    if is_unread && step.words.iter().any(asks_history) {
+        refdb.clone_from(git);
+    }
     if git.err.lines().any(|line| is_bad(line) || is_told(line))
         && is_refused(git)
         && (refdb.code == 0 || is_refused(refdb) || is_other || is_unfound || is_less)
