@@ -30,7 +30,8 @@ struct Told {
     failed: Vec<String>,
 }
 
-/// Runs both Gerrits from the site at `site`, which has refdb installed, for some seconds. Panics if they lose anything.
+/// Runs both Gerrits from the site at `site`, which has refdb installed, for some seconds. Panics if they lose
+/// anything.
 pub(crate) fn run(cluster: &Cluster, site: &Path, java: &Path, seconds: u64) {
     let git = refdb_testkit::Git::find().program().display().to_string();
     set_up(cluster, &git, site, java);
