@@ -89,7 +89,7 @@ fn work(cluster: &Cluster, seconds: u64) {
 
 fn start(cluster: &Cluster, node: usize, war: &Path, java: &Path) {
     let start = format!(
-        "mkdir -p /mnt/site/tmp /mnt/site/logs && GERRIT_TMP=/mnt/site/tmp setsid {}/bin/java -Xmx400m \
+        "mkdir -p /mnt/site/tmp /mnt/site/logs; GERRIT_TMP=/mnt/site/tmp setsid {}/bin/java -Xmx400m \
          -XX:TieredStopAtLevel=1 -XX:+UseSerialGC --enable-native-access=ALL-UNNAMED -jar {} daemon -d /mnt/site \
          --console-log --headless >/mnt/site/logs/error_log 2>&1 </dev/null &",
         java.display(),
