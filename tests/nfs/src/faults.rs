@@ -129,5 +129,6 @@ fn cut(cluster: &Cluster, node: usize, time: Duration) {
 
 /// Removes what a client that lost its power left locked, as an administrator does.
 fn remove_locks(cluster: &Cluster, client: usize, path: &str, lost: &str) {
-    cluster.shell(client, &format!("find {path} -name '*.lock' -exec grep -l -- {lost} {{}} + | xargs -r rm -v"));
+    let refdb = std::env::current_exe().expect("this program has a path").with_file_name("refdb");
+    cluster.shell(client, &format!("{} -C {path} refs locks --remove --boot={lost}", refdb.display()));
 }

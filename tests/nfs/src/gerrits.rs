@@ -53,14 +53,22 @@ fn set_up(cluster: &Cluster, git: &str, site: &Path, java: &Path) {
     cluster.shell(1, &format!("cp -r {}/git /mnt/share/git", site.display()));
     for node in NODES {
         cluster.shell(node, &site_of_node);
-        cluster.shell(node, &format!("{git} config -f /mnt/site/etc/gerrit.config gerrit.basePath /mnt/share/git"));
+        let set = format!("{git} config -f /mnt/site/etc/gerrit.config");
+        cluster.shell(node, &format!("{set} gerrit.basePath /mnt/share/git"));
+        cluster.shell(node, &format!("{set} accountPatchReviewDb.url jdbc:h2:file:/mnt/site/db/reviews"));
         start(cluster, node, &site.join("bin/gerrit.war"), java);
         if node == NODES[0] {
-            let project = r#"{"create_empty_commit":true,"branches":["master"]}"#;
-            let put = format!("curl -sf -u admin:secret -X PUT -H 'Content-Type: application/json' -d '{project}'");
-            cluster.shell(node, &format!("{put} {URL}/a/projects/demo"));
+            put(cluster, "PUT", "/projects/demo", r#"{"create_empty_commit":true,"branches":["master"]}"#);
+            let rules = r#"{"rules":{"global:Registered-Users":{"action":"ALLOW"}}}"#;
+            let may_delete = format!(r#"{{"add":{{"refs/heads/*":{{"permissions":{{"delete":{rules}}}}}}}}}"#);
+            put(cluster, "POST", "/projects/demo/access", &may_delete);
         }
     }
+}
+
+fn put(cluster: &Cluster, method: &str, path: &str, json: &str) {
+    let send = "curl -sf -u admin:secret -H 'Content-Type: application/json'";
+    cluster.shell(NODES[0], &format!("{send} -X {method} -d '{json}' {URL}/a{path}"));
 }
 
 /// Lets the users work, and waits until all have ended.
@@ -97,7 +105,7 @@ fn start(cluster: &Cluster, node: usize, war: &Path, java: &Path) {
     );
     cluster.shell(node, &start);
     let end = Instant::now() + READY_MAX;
-    while cluster.shell(node, "grep -c 'Gerrit Code Review .* ready' /mnt/site/logs/error_log || true") != "1" {
+    while cluster.shell(node, "grep -o 'Gerrit Code Review .* ready' /mnt/site/logs/error_log || true").is_empty() {
         if Instant::now() > end {
             panic!(
                 "Gerrit does not start on node {node}: {}",
@@ -132,6 +140,8 @@ impl Told {
             ["branch", name, commit] => drop(self.branches.insert(name.to_owned(), Some(commit.to_owned()))),
             ["deleted", name] => drop(self.branches.insert(name.to_owned(), None)),
             ["account", account] => self.accounts.push(number(account)),
+            // The user git has nothing to say if all goes well.
+            [""] => {}
             _ => self.failed.push(line.to_owned()),
         }
     }
@@ -139,7 +149,7 @@ impl Told {
     /// Compares what was acknowledged with what the Gerrit of a node says.
     fn check(&self, cluster: &Cluster, node: usize, git: &str) {
         let login = URL.replace("localhost", "admin:secret@localhost");
-        let listed = cluster.shell(node, &format!("{git} ls-remote {login}/a/demo 'refs/changes/*/1' 'refs/heads/*'"));
+        let listed = cluster.shell(node, &format!("git ls-remote {login}/a/demo 'refs/changes/*/1' 'refs/heads/*'"));
         let refs: BTreeMap<&str, &str> =
             listed.split(" | ").filter_map(|line| line.split_once('\t')).map(|(id, name)| (name, id)).collect();
         for (change, commit) in &self.changes {
