@@ -1,5 +1,5 @@
 use crate::{
-    branch, cache, check_ref_format, dump,
+    branch, cache, check_ref_format, check_storage, dump,
     failure::{Failure, Result},
     for_each_ref,
     globals::{Globals, Rest, USAGE},
@@ -21,10 +21,11 @@ pub struct Invocation<'a> {
     pub words: &'a [OsString],
 }
 
-static ENTRIES: [Entry; 13] = [
+static ENTRIES: [Entry; 14] = [
     (&branch::COMMAND, branch::run),
     (&cache::COMMAND, cache::run),
     (&check_ref_format::COMMAND, check_ref_format::run),
+    (&check_storage::COMMAND, check_storage::run),
     (&dump::COMMAND, dump::run),
     (&for_each_ref::COMMAND, for_each_ref::run),
     (&lab::COMMAND, lab::run),

@@ -14,6 +14,7 @@
 pub mod branch;
 pub mod cache;
 pub mod check_ref_format;
+pub mod check_storage;
 pub mod clock;
 pub mod columns;
 mod dispatch;

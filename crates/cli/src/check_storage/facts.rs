@@ -1,0 +1,148 @@
+//! What each host tells about itself and its mount, and what follows from it before anything is tried.
+
+use refdb_vfs::{Fs, boot_id, host_name, planted};
+use std::path::Path;
+
+/// What a host tells.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Facts {
+    /// What the host is called in messages.
+    pub(super) label: String,
+    /// Its own name, by which a server of NFS 4 knows it.
+    host_name: String,
+    boot_id: String,
+    kernel: String,
+    /// The kind of file system and the options of the mount, separated by commas.
+    mount: String,
+    /// What the server of NFS 4 is told in addition to the host name (`nfs4_unique_id`).
+    unique_id: String,
+}
+
+/// What the facts alone say.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Conclusion {
+    /// Two of the hosts are one machine, so that nothing can be learned.
+    NotTested(String),
+    Unsafe(String),
+}
+
+/// The facts of this host about a folder, as [`Facts::parse`] reads them.
+pub(super) fn own(dir: &Path) -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let fields = [
+        String::from_utf8_lossy(&host_name()).into_owned(),
+        boot_id().unwrap_or_default().to_owned(),
+        read("/proc/sys/kernel/osrelease"),
+        Fs::real().mount_options(dir).unwrap_or_default(),
+        read("/sys/module/nfs/parameters/nfs4_unique_id"),
+    ];
+    fields.map(|field| field.replace(['\t', '\n'], " ")).join("\t")
+}
+
+impl Facts {
+    /// Reads the facts of a host.
+    pub(super) fn parse(label: &str, text: &str) -> Self {
+        let mut fields = text.split('\t').map(str::to_owned);
+        let mut next = || fields.next().unwrap_or_default();
+        Facts {
+            label: label.to_owned(),
+            host_name: next(),
+            boot_id: next(),
+            kernel: next(),
+            mount: next(),
+            unique_id: next(),
+        }
+    }
+
+    /// Lines about the host for people.
+    pub(super) fn text(&self) -> String {
+        let Facts { label, host_name, boot_id, kernel, mount, .. } = self;
+        let flock = self.flock();
+        format!("{label}: host name {host_name}, boot {boot_id}, Linux {kernel}\n  mount: {mount}\n  flock: {flock}\n")
+    }
+
+    fn is_nfs(&self) -> bool {
+        self.mount.starts_with("nfs")
+    }
+
+    fn is_nfs_4(&self) -> bool {
+        self.is_nfs() && self.mount.split(',').any(|option| option.starts_with("vers=4"))
+    }
+
+    /// How far `flock` reaches, by which refdb tells the lock of a living process from one that was left.
+    fn flock(&self) -> &'static str {
+        let is_kept = |option: &str| matches!(option, "local_lock=flock" | "local_lock=all" | "nolock");
+        if !self.is_nfs() {
+            "not known, since this is not NFS: locks of a machine that is lost cannot be told from others"
+        } else if self.mount.split(',').any(is_kept) {
+            "kept to this machine by the mount: locks of a machine that is lost cannot be told from others"
+        } else {
+            "reaches the server"
+        }
+    }
+}
+
+/// What follows from the facts of all hosts.
+pub(super) fn conclude(all: &[Facts]) -> Option<Conclusion> {
+    let pairs = || all.iter().enumerate().flat_map(|(at, one)| all[at + 1..].iter().map(move |other| (one, other)));
+    // By this fault the tests try all that comes afterwards, with one machine.
+    if planted("check-storage-one-kernel") {
+        return None;
+    }
+    if let Some(unknown) = all.iter().find(|facts| facts.boot_id.is_empty() || facts.mount.is_empty()) {
+        let label = &unknown.label;
+        return Some(Conclusion::NotTested(format!("{label} does not tell its boot id or its mount; is /proc there?")));
+    }
+    for (one, other) in pairs() {
+        if one.boot_id == other.boot_id {
+            return Some(Conclusion::NotTested(format!(
+                "{} and {} are one machine, by their boot id {}; a kernel sees its own changes at once",
+                one.label, other.label, one.boot_id
+            )));
+        }
+    }
+    for (one, other) in pairs() {
+        let is_same = one.host_name == other.host_name && one.unique_id == other.unique_id;
+        if is_same && one.is_nfs_4() && other.is_nfs_4() {
+            return Some(Conclusion::Unsafe(format!(
+                "{} and {} are both called {}; a server of NFS 4 takes two clients with one name for one that was \
+                 restarted, and each ends the other's session; give each a host name of its own, or the kernel \
+                 parameter nfs.nfs4_unique_id",
+                one.label, other.label, one.host_name
+            )));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(label: &str, name: &str, boot: &str, mount: &str, unique: &str) -> Facts {
+        Facts::parse(label, &[name, boot, "6.1", mount, unique].join("\t"))
+    }
+
+    #[test]
+    fn one_machine_and_one_name_are_recognized() {
+        let nfs = "nfs4,rw,vers=4.2,local_lock=none";
+        let here = facts("here", "a", "1", nfs, "");
+        let conclusion = |other: Facts| conclude(&[here.clone(), other]);
+        assert_eq!(conclusion(facts("there", "b", "2", nfs, "")), None);
+        let one = conclusion(facts("there", "b", "1", nfs, ""));
+        assert!(matches!(one, Some(Conclusion::NotTested(_))), "two hosts with one boot id are one machine");
+        assert!(matches!(conclusion(facts("there", "a", "2", nfs, "")), Some(Conclusion::Unsafe(_))));
+        assert_eq!(conclusion(facts("there", "a", "2", nfs, "other")), None);
+        assert_eq!(conclusion(facts("there", "a", "2", "nfs,rw,vers=3", "")), None);
+        assert!(matches!(conclusion(facts("there", "b", "", nfs, "")), Some(Conclusion::NotTested(_))));
+    }
+
+    #[test]
+    fn own_facts_can_be_read() {
+        let own = Facts::parse("here", &own(Path::new("/")));
+        assert!(!own.boot_id.is_empty() && !own.mount.is_empty() && !own.kernel.is_empty(), "{own:?}");
+        assert!(own.text().contains("not NFS") || own.is_nfs());
+        assert_eq!(facts("", "", "", "nfs,vers=3,nolock,local_lock=all", "").flock().split(' ').next(), Some("kept"));
+        assert_eq!(facts("", "", "", "nfs4,vers=4.2,local_lock=none", "").flock(), "reaches the server");
+    }
+}

@@ -1,0 +1,214 @@
+//! Judges the history of a load: whether some order of its operations explains every answer.
+//!
+//! An operation takes effect at one moment between its question and its answer. A history is right if such moments can
+//! be found so that each write finds the value that it expects and each read returns the value of its moment
+//! (linearizability). The search goes through the answers in the order of time and keeps all states in which the ref
+//! can be, each with the unanswered operations that have taken effect already. It is exact, and quick because few
+//! operations overlap and because every write has a value of its own.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+/// The value of a ref: the number that its object id stands for, or [`NONE`].
+pub(super) type Value = u64;
+
+/// There is no such ref.
+pub(super) const NONE: Value = 0;
+
+/// States of one ref that are kept at most. More would need hundreds of writes of unknown outcome.
+const STATES_MAX: usize = 100_000;
+
+/// One operation on one ref. Writes that were refused are left out, because they must have no effect.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    /// The number of the host that was asked, and of one of its clients.
+    pub(super) host: usize,
+    pub(super) client: usize,
+    pub(super) what: What,
+    /// When it was asked for, in nanoseconds.
+    pub(super) begun: u64,
+    /// When it was answered; `None` for a write that may have taken effect, or may yet.
+    pub(super) ended: Option<u64>,
+}
+
+/// What an operation did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum What {
+    Read(Value),
+    Write { old: Value, new: Value },
+}
+
+/// What is wrong with a history.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    /// An acknowledged write was lost: the writes alone, with the last value of the ref, cannot have happened. The host
+    /// is the one whose answer could not be explained.
+    Lost { host: usize, what: What },
+    /// All writes are there, but a host showed a value that had been replaced, or one that was not yet written.
+    Wrong { host: usize, value: Value },
+    /// The same, by so much time after the acknowledgement of the write that replaced the value.
+    Late { host: usize, value: Value, by: Duration },
+    /// The same, and this client had shown a later value before.
+    Back { host: usize, value: Value },
+    /// Too many writes have an unknown outcome.
+    Undecided,
+}
+
+/// Judges the operations on one ref, which does not exist at first.
+pub(super) fn judge(history: &[Operation]) -> Result<(), Fault> {
+    match unexplained(&writes_and_last_read(history)) {
+        Err(Undecided) => return Err(Fault::Undecided),
+        Ok(Some(operation)) => return Err(Fault::Lost { host: operation.host, what: operation.what }),
+        Ok(None) => {}
+    }
+    match unexplained(&history.iter().collect::<Vec<_>>()) {
+        Err(Undecided) => Err(Fault::Undecided),
+        Ok(None) => Ok(()),
+        Ok(Some(operation)) => Err(of_read(history, operation)),
+    }
+}
+
+/// The longest time after the acknowledgement of a write for which `host` still showed the value that it replaced, and
+/// how many reads did.
+pub(super) fn lateness(history: &[Operation], host: usize) -> (Duration, usize) {
+    let replacements = history.iter().filter_map(|write| match write.what {
+        What::Write { old, .. } if old != NONE => Some((old, write.ended?)),
+        _ => None,
+    });
+    let replaced: HashMap<Value, u64> = replacements.collect();
+    let mut late = (0, 0);
+    for read in history.iter().filter(|operation| operation.host == host) {
+        let What::Read(value) = read.what else { continue };
+        if let Some(ended) = replaced.get(&value).filter(|ended| **ended < read.begun) {
+            late = (late.0.max(read.begun - ended), late.1 + 1);
+        }
+    }
+    (Duration::from_nanos(late.0), late.1)
+}
+
+/// The writes, and the last read of the host whose write was acknowledged last: that host sees its own writes, however
+/// late it sees those of others.
+fn writes_and_last_read(history: &[Operation]) -> Vec<&Operation> {
+    let is_write = |operation: &&Operation| matches!(operation.what, What::Write { .. });
+    let last_writer = history.iter().filter(is_write).filter(|write| write.ended.is_some()).max_by_key(|w| w.ended);
+    let last_read = last_writer.and_then(|write| {
+        let reads = history.iter().filter(|read| !is_write(read) && read.host == write.host);
+        reads.filter(|read| Some(read.begun) > write.ended).max_by_key(|read| read.begun)
+    });
+    history.iter().filter(is_write).chain(last_read).collect()
+}
+
+struct Undecided;
+
+/// The first operation whose answer no order explains.
+fn unexplained<'a>(history: &[&'a Operation]) -> Result<Option<&'a Operation>, Undecided> {
+    let mut events: Vec<(u64, bool, usize)> = Vec::new();
+    for (at, operation) in history.iter().enumerate() {
+        events.push((operation.begun, false, at));
+        events.extend(operation.ended.map(|ended| (ended, true, at)));
+    }
+    events.sort_unstable();
+    let mut open: Vec<usize> = Vec::new();
+    let mut states: HashSet<State> = HashSet::from([(NONE, Vec::new())]);
+    for (_, is_answer, at) in events {
+        if !is_answer {
+            open.push(at);
+            continue;
+        }
+        states = answered(history, &open, states, at)?;
+        if states.is_empty() {
+            return Ok(Some(history[at]));
+        }
+        open.retain(|other| *other != at);
+    }
+    Ok(None)
+}
+
+/// A value, and the open operations that have taken effect, in the order of their numbers.
+type State = (Value, Vec<usize>);
+
+/// The states in which the operation `at`, which has been answered, has taken effect.
+fn answered(
+    history: &[&Operation],
+    open: &[usize],
+    states: HashSet<State>,
+    at: usize,
+) -> Result<HashSet<State>, Undecided> {
+    let (mut seen, mut after) = (states.clone(), HashSet::new());
+    let mut left: Vec<State> = states.into_iter().collect();
+    while let Some((value, done)) = left.pop() {
+        if let Ok(place) = done.binary_search(&at) {
+            let mut done = done;
+            done.remove(place);
+            after.insert((value, done));
+            continue;
+        }
+        for &next in open {
+            let Err(place) = done.binary_search(&next) else { continue };
+            let new = match history[next].what {
+                What::Read(read) if read == value => value,
+                What::Write { old, new } if old == value => new,
+                _ => continue,
+            };
+            let mut done = done.clone();
+            done.insert(place, next);
+            if seen.insert((new, done.clone())) {
+                left.push((new, done));
+            }
+        }
+        if seen.len() > STATES_MAX {
+            return Err(Undecided);
+        }
+    }
+    Ok(after)
+}
+
+/// Says what is wrong with an operation that cannot be explained although the writes alone can.
+fn of_read(history: &[Operation], operation: &Operation) -> Fault {
+    let Operation { host, what, .. } = *operation;
+    let value = match what {
+        What::Read(value) | What::Write { old: value, .. } => value,
+    };
+    // A write that was explained without the reads is in the way of one of them.
+    if matches!(what, What::Write { .. }) {
+        return Fault::Wrong { host, value };
+    }
+    if went_back(history, operation, value) {
+        return Fault::Back { host, value };
+    }
+    match late_by(history, operation) {
+        Some(by) => Fault::Late { host, value, by },
+        None => Fault::Wrong { host, value },
+    }
+}
+
+/// How long before a read began another write had been acknowledged to replace the value that it returned.
+fn late_by(history: &[Operation], read: &Operation) -> Option<Duration> {
+    let What::Read(value) = read.what else { return None };
+    if value == NONE {
+        return None;
+    }
+    let ended = replaced(history, value)?.ended?;
+    (ended < read.begun).then(|| Duration::from_nanos(read.begun - ended))
+}
+
+/// Whether the client had read, before a read of `value`, the value that replaced it.
+fn went_back(history: &[Operation], read: &Operation, value: Value) -> bool {
+    let Some(What::Write { new, .. }) = replaced(history, value).map(|write| write.what) else { return false };
+    let is_own = |other: &&Operation| (other.host, other.client) == (read.host, read.client);
+    value != NONE
+        && history
+            .iter()
+            .filter(is_own)
+            .any(|earlier| earlier.what == What::Read(new) && earlier.ended.is_some_and(|ended| ended <= read.begun))
+}
+
+/// The acknowledged write that replaced a value.
+fn replaced(history: &[Operation], value: Value) -> Option<&Operation> {
+    history.iter().find(|write| matches!(write.what, What::Write { old, .. } if old == value) && write.ended.is_some())
+}
+
+#[cfg(test)]
+mod tests;

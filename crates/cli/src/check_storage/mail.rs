@@ -1,0 +1,220 @@
+//! Lines between hosts without a network connection: each is a file in the folder that they share.
+//!
+//! The files of one direction are numbered. The reader lists the folder until it has the next one: opening a folder asks
+//! the server whether it has changed, also where the mount would believe for a minute that a name is absent.
+
+use super::{repository, serve::Sink};
+use refdb_vfs::{BatchId, Error, Fs, host_name, interrupt};
+use std::{
+    ffi::OsStr,
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+/// The folder of the mailboxes in that of a run.
+const MAIL: &str = "mail";
+/// The pause between two looks.
+const TICK: Duration = Duration::from_millis(10);
+/// After so many looks without a line the reader changes the folder.
+const LOOKS: u32 = 30;
+/// How long either side waits for the other one to come, and a host that joined for the next question.
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
+/// The line after which no other comes.
+const BYE: &str = "bye";
+
+/// Which way a line goes.
+#[derive(Clone, Copy)]
+pub(super) enum Way {
+    Question,
+    Answer,
+}
+
+impl Way {
+    fn letter(self) -> &'static str {
+        match self {
+            Way::Question => "q",
+            Way::Answer => "a",
+        }
+    }
+}
+
+/// Sends lines one way. The last line, when this is dropped, says that it was the last.
+pub(super) struct Outbox {
+    folder: PathBuf,
+    way: Way,
+    sent: u64,
+}
+
+impl Outbox {
+    pub(super) fn new(folder: &Path, way: Way) -> Self {
+        Outbox { folder: folder.to_owned(), way, sent: 0 }
+    }
+}
+
+impl Sink for Outbox {
+    fn send(&mut self, line: &str) -> io::Result<()> {
+        self.sent += 1;
+        let name = format!("{}{}", self.way.letter(), self.sent);
+        let temporary = self.folder.join(format!("tmp-{name}"));
+        let written =
+            repository::write(&temporary, line).and_then(|()| Fs::real().rename(&temporary, &self.folder.join(name)));
+        written.map_err(|error| io::Error::other(error.to_string()))
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        // The folder may be gone, and with it who would read this.
+        let _ = self.send(BYE);
+    }
+}
+
+/// Receives the lines of one way, until the last one or until `is_over`.
+pub(super) struct Inbox {
+    folder: PathBuf,
+    way: Way,
+    received: u64,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Inbox {
+    pub(super) fn new(folder: &Path, way: Way, is_over: &Arc<AtomicBool>) -> Self {
+        Inbox { folder: folder.to_owned(), way, received: 0, is_over: Arc::clone(is_over) }
+    }
+
+    /// The next line if it is there. An error if the folder is gone.
+    fn look(&mut self) -> Result<Option<String>, Error> {
+        let name = format!("{}{}", self.way.letter(), self.received + 1);
+        let entries = Fs::real().read_dir(&self.folder)?;
+        if !entries.iter().any(|(entry, _)| *entry == *name.as_bytes()) {
+            return Ok(None);
+        }
+        let path = self.folder.join(name);
+        let content = Fs::real().read(&path)?;
+        self.received += 1;
+        Fs::real().remove_file(&path)?;
+        Ok(Some(String::from_utf8_lossy(&content).into_owned()))
+    }
+
+    /// Makes a file and removes it. The server's answer tells the client of changes by others too, where the mount keeps
+    /// it from asking (`nocto`).
+    fn knock(&self) {
+        let path = self.folder.join(format!("knock-{}", self.way.letter()));
+        // It is no harm if this fails: the next one may not.
+        let _ = repository::write(&path, "").and_then(|()| Fs::real().remove_file(&path));
+    }
+}
+
+impl Iterator for Inbox {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        let end = Instant::now() + PATIENCE;
+        let mut looks = 0;
+        while Instant::now() < end && !self.is_over.load(Relaxed) && interrupt::received().is_none() {
+            looks += 1;
+            match self.look() {
+                Ok(Some(line)) => return Some(line).filter(|line| line != BYE),
+                Ok(None) => {
+                    if looks % LOOKS == 0 {
+                        self.knock();
+                    }
+                    sleep(TICK);
+                }
+                // The client's list of names may be older than the file.
+                Err(error) if error.is_stale() => sleep(TICK),
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+}
+
+/// Makes the place in which hosts that join put their mailboxes.
+pub(super) fn open_office(run: &Path) -> Result<PathBuf, Error> {
+    let office = run.join(MAIL);
+    Fs::real().create_dir(&office, 0o777)?;
+    Ok(office)
+}
+
+/// The mailboxes of the hosts that have joined, with the names of the hosts.
+pub(super) fn joined(office: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
+    let mut boxes: Vec<(String, PathBuf)> = Vec::new();
+    for (name, _) in Fs::real().read_dir(office)? {
+        let name = String::from_utf8_lossy(&name).into_owned();
+        if let Some((_, host)) = name.split_once('-') {
+            boxes.push((host.to_owned(), office.join(&name)));
+        }
+    }
+    boxes.sort_unstable();
+    Ok(boxes)
+}
+
+/// Makes a mailbox for this host in the only run in `dir` that waits for hosts. `None` if there is no such run yet.
+///
+/// # Errors
+///
+/// The text says if there are several, or what could not be read or made.
+pub(super) fn join(dir: &Path) -> Result<Option<PathBuf>, String> {
+    let text = |error: Error| error.to_string();
+    let is_run = |name: &[u8]| name.starts_with(repository::RUN.as_bytes());
+    let entries = Fs::real().read_dir(dir).map_err(text)?;
+    let runs = entries.iter().filter(|(name, _)| is_run(name)).map(|(name, _)| dir.join(os(name)).join(MAIL));
+    let offices: Vec<PathBuf> = runs.filter(|office| office.is_dir()).collect();
+    match &offices[..] {
+        [] => Ok(None),
+        [office] => {
+            let host = String::from_utf8_lossy(&host_name()).replace('/', "-");
+            let mailbox = office.join(format!("{}-{host}", BatchId::random()));
+            Fs::real().create_dir(&mailbox, 0o777).map_err(text)?;
+            Ok(Some(mailbox))
+        }
+        _ => Err(format!("there are several folders {}* in it: remove those that no run uses", repository::RUN)),
+    }
+}
+
+fn os(name: &[u8]) -> &OsStr {
+    std::os::unix::ffi::OsStrExt::from_bytes(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_arrive_in_order_and_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let is_over = Arc::default();
+        let mut outbox = Outbox::new(dir.path(), Way::Question);
+        let mut other = Outbox::new(dir.path(), Way::Answer);
+        other.send("an answer").unwrap();
+        for at in 0..12 {
+            outbox.send(&format!("line {at}")).unwrap();
+        }
+        drop(outbox);
+        let lines: Vec<String> = Inbox::new(dir.path(), Way::Question, &is_over).collect();
+        assert_eq!(lines, (0..12).map(|at| format!("line {at}")).collect::<Vec<_>>());
+        is_over.store(true, Relaxed);
+        assert_eq!(Inbox::new(dir.path(), Way::Answer, &is_over).next(), None);
+    }
+
+    #[test]
+    fn a_host_joins_the_only_run() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(join(dir.path()), Ok(None));
+        let run = dir.path().join("refdb-check-1");
+        std::fs::create_dir(&run).unwrap();
+        assert_eq!(join(dir.path()), Ok(None), "a run that waits for nobody");
+        let office = open_office(&run).unwrap();
+        let mailbox = join(dir.path()).unwrap().unwrap();
+        assert_eq!(joined(&office).unwrap().into_iter().map(|(_, path)| path).collect::<Vec<_>>(), [mailbox]);
+        std::fs::create_dir_all(dir.path().join("refdb-check-2/mail")).unwrap();
+        assert!(join(dir.path()).unwrap_err().contains("several"));
+    }
+}

@@ -1,0 +1,96 @@
+//! How the hosts of a run are reached, and that they see its folder.
+
+use super::{
+    Settings,
+    host::{Failure, Host, Trouble},
+    mail,
+    repository::{self, RunFolder},
+};
+use refdb_vfs::{BatchId, interrupt};
+use std::{
+    path::Path,
+    process::Command,
+    sync::Arc,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+/// Starts a process on each host, this one first. Each is known to see the folder of the run.
+pub(super) fn all(settings: &Settings, run: &RunFolder) -> Result<Vec<Host>, Trouble> {
+    let mut hosts = vec![own(&run.path)?];
+    for peer in &settings.peers {
+        hosts.push(by_ssh(hosts.len(), peer, settings, &run.path)?);
+    }
+    if settings.wait > 0 {
+        by_mail(settings.wait, run, &mut hosts)?;
+    }
+    let sign = BatchId::random().to_string();
+    let path = run.path.join("sign");
+    repository::write(&path, &sign).map_err(Trouble::Here)?;
+    for host in &hosts {
+        let version = host.ask(0, &["version"]).map_err(|why| host.trouble(why))?;
+        if version != env!("CARGO_PKG_VERSION") {
+            let text = format!("{} has refdb {version}, not {}", host.label, env!("CARGO_PKG_VERSION"));
+            return Err(Trouble::Host(text));
+        }
+        match host.ask(0, &["see", &path.to_string_lossy()]) {
+            Ok(seen) if seen == sign => {}
+            Ok(_) | Err(Failure::Said(_)) => {
+                let folder = run.path.parent().unwrap_or(&run.path).display();
+                let text = format!("'{folder}' on {} is not the folder of this host", host.label);
+                return Err(Trouble::Host(text));
+            }
+            Err(why) => return Err(host.trouble(why)),
+        }
+    }
+    Ok(hosts)
+}
+
+fn own(run: &Path) -> Result<Host, Trouble> {
+    let label = String::from_utf8_lossy(&refdb_vfs::host_name()).into_owned();
+    let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| "refdb".into()));
+    command.args(["check-storage", "--serve"]).arg(run);
+    Host::start(0, label, command).map_err(|error| Trouble::Host(format!("cannot start refdb again: {error}")))
+}
+
+fn by_ssh(number: usize, peer: &str, settings: &Settings, run: &Path) -> Result<Host, Trouble> {
+    let (name, program) = peer.split_once(':').unwrap_or((peer, "refdb"));
+    let there = format!("{} check-storage --serve {}", quoted(program), quoted(&run.to_string_lossy()));
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("{} \"$@\"", settings.ssh)).args(["check-storage", name, &there]);
+    Host::start(number, name.to_owned(), command).map_err(|error| Trouble::Host(format!("cannot run ssh: {error}")))
+}
+
+/// Waits until hosts have joined the run.
+fn by_mail(count: usize, run: &RunFolder, hosts: &mut Vec<Host>) -> Result<(), Trouble> {
+    let office = mail::open_office(&run.path).map_err(Trouble::Here)?;
+    let dir = run.path.parent().unwrap_or(&run.path).to_string_lossy().into_owned();
+    eprintln!("now run on {count} other host(s): refdb check-storage --join {}", quoted(&dir));
+    let end = Instant::now() + mail::PATIENCE;
+    let joined = loop {
+        let joined = mail::joined(&office).map_err(Trouble::Here)?;
+        if joined.len() >= count {
+            break joined;
+        }
+        if interrupt::received().is_some() {
+            return Err(Trouble::Interrupted);
+        }
+        if Instant::now() > end {
+            let patience = mail::PATIENCE.as_secs();
+            let text = format!("{} of {count} hosts joined within {patience} s", joined.len());
+            return Err(Trouble::Host(text));
+        }
+        sleep(Duration::from_millis(200));
+    };
+    for (name, mailbox) in joined.into_iter().take(count) {
+        let answers = mail::Inbox::new(&mailbox, mail::Way::Answer, &Arc::default());
+        let sink = Box::new(mail::Outbox::new(&mailbox, mail::Way::Question));
+        hosts.push(Host::new(hosts.len(), name, sink, answers));
+    }
+    Ok(())
+}
+
+/// A word as a shell takes it for one.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}

@@ -1,0 +1,181 @@
+//! `refdb check-storage` with two peers on one kernel: it says so, and where it is made to go on, all of it works.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    os::unix::process::ExitStatusExt,
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
+
+/// Does not connect to another host, and passes the answers through a command.
+fn ssh(filter: &str) -> String {
+    format!("--ssh=there() {{ shift; sh -c \"$*\" | {filter}; }}; there")
+}
+
+fn check(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(REFDB);
+    command
+        .args(["check-storage", "--seconds=2"])
+        .arg(format!("--peer=there:{REFDB}"))
+        .args(words)
+        .arg(folder)
+        .stdin(Stdio::null());
+    command
+}
+
+/// The same, where it does not matter that there is one kernel.
+fn go_on(folder: &Path, words: &[&str]) -> Output {
+    check(folder, words).env("REFDB_PLANTED_FAULT", "check-storage-one-kernel").output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The last line, and the exit code.
+fn verdict(output: &Output) -> (String, i32) {
+    let said = text(&output.stdout);
+    println!("{said}{}", text(&output.stderr));
+    (said.lines().last().unwrap_or_default().to_owned(), output.status.code().unwrap())
+}
+
+fn is_empty(folder: &Path) -> bool {
+    folder.read_dir().unwrap().next().is_none()
+}
+
+#[test]
+fn two_peers_on_one_kernel_prove_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = check(folder.path(), &[&ssh("cat")]).output().unwrap();
+    let (verdict, code) = verdict(&output);
+    assert!(
+        verdict.starts_with("not tested: ") && verdict.contains(" are one machine, by their boot id "),
+        "{verdict}"
+    );
+    assert_eq!(code, 2);
+    let said = text(&output.stdout);
+    assert!(said.contains("there: host name ") && said.contains("  mount: ") && said.contains("  flock: "), "{said}");
+    assert!(is_empty(folder.path()), "the folder of the run is left");
+}
+
+#[test]
+fn a_kernel_that_sees_its_own_changes_is_safe() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = go_on(folder.path(), &[&ssh("cat")]);
+    assert_eq!(verdict(&output), ("safe".into(), 0));
+    let said = text(&output.stdout);
+    for line in ["files: 10 of 10 scenes ended as they must", "reftable: 10 of 10 scenes ended as they must"] {
+        assert!(said.contains(line), "{line}");
+    }
+    assert!(said.contains("files: load of 2 s: ") && said.contains("reftable: safe\n"), "{said}");
+    assert!(!said.contains("times an error"), "{said}");
+    assert!(is_empty(folder.path()), "the folder of the run is left");
+}
+
+/// What the peer calls refused was written: from the same value on, both hosts write.
+#[test]
+fn lost_updates_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let lies = ssh("sed -u 's/\\tdone$/\\trefused: not so/'");
+    let (verdict, code) = verdict(&go_on(folder.path(), &[&lies, "--format=files"]));
+    assert!(verdict.starts_with("unsafe: files: "), "{verdict}");
+    assert_eq!(code, 1);
+}
+
+/// The peer shows value 1 for whatever it should show.
+#[test]
+fn a_host_that_shows_old_values_is_late() {
+    let folder = tempfile::tempdir().unwrap();
+    let late = ssh("sed -u 's/\\tok\\t[0-9][0-9]*$/\\tok\\t1/'");
+    let output = go_on(folder.path(), &[&late, "--format=reftable"]);
+    let (verdict, code) = verdict(&output);
+    assert!(text(&output.stdout).contains("reftable: late: "), "{verdict}");
+    assert_ne!(code, 0);
+}
+
+#[test]
+fn a_peer_that_dies_ends_the_test() {
+    let folder = tempfile::tempdir().unwrap();
+    // After so many answers it is gone.
+    for answers in ["0", "30", "400"] {
+        let dies = ssh(if answers == "0" { "true".into() } else { format!("sed -u {answers}q") }.as_str());
+        let began = Instant::now();
+        let (verdict, code) = verdict(&go_on(folder.path(), &[&dies, "--format=reftable"]));
+        assert_eq!((verdict.as_str(), code), ("not tested: the connection to there has ended", 2), "{answers}");
+        assert!(began.elapsed() < Duration::from_secs(60));
+        assert!(is_empty(folder.path()), "the folder of the run is left");
+    }
+}
+
+#[test]
+fn a_signal_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = check(folder.path(), &[&ssh("cat"), "--seconds=60"]);
+    command.env("REFDB_PLANTED_FAULT", "check-storage-one-kernel").stdout(Stdio::null());
+    let mut process = command.spawn().unwrap();
+    while is_empty(folder.path()) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // In the middle of a scene.
+    std::thread::sleep(Duration::from_secs(1));
+    let killed = Command::new("kill").arg(process.id().to_string()).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(process.wait().unwrap().signal(), Some(15));
+    assert!(is_empty(folder.path()), "the folder of the run is left");
+}
+
+#[test]
+fn a_host_with_another_folder_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    // The second question is what the file of the run says.
+    for answer in ["ok\\tanother", "error\\tNo such file or directory"] {
+        let other = ssh(&format!("sed -u 's/^2\\tok.*/2\\t{answer}/'"));
+        let (verdict, code) = verdict(&go_on(folder.path(), &[&other]));
+        assert!(verdict.starts_with("not tested: ") && verdict.ends_with(" on there is not the folder of this host"));
+        assert_eq!(code, 2);
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_used_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let failed = |path: &Path| {
+        let output = check(path, &[&ssh("cat")]).output().unwrap();
+        assert_eq!(output.status.code(), Some(128));
+        text(&output.stderr)
+    };
+    assert!(failed(&folder.path().join("missing")).contains("No such file or directory"));
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(failed(&file).contains("is not a folder"));
+    // Nobody, not even root, makes a folder there.
+    assert!(failed(Path::new("/proc/self/fd")).contains("fatal: "));
+}
+
+#[test]
+fn hosts_can_join_by_hand() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = |words: &[&str]| {
+        let mut command = Command::new(REFDB);
+        command.arg("check-storage").args(words).arg(folder.path()).stdin(Stdio::null());
+        command.env("REFDB_PLANTED_FAULT", "check-storage-one-kernel").stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let mut peer = start(&["--join"]);
+    let output = start(&["--wait=1", "--seconds=2"]).wait_with_output().unwrap();
+    assert_eq!(verdict(&output), ("safe".into(), 0));
+    assert!(peer.wait().unwrap().success());
+    assert!(is_empty(folder.path()), "the folder of the run is left");
+}
+
+#[test]
+fn wrong_command_lines_are_refused() {
+    for words in
+        [&["."][..], &["--peer=a"], &["--wait=0", "."], &["--join", "--wait=1", "."], &["--format=x", "--peer=a", "."]]
+    {
+        let output = Command::new(REFDB).arg("check-storage").args(words).stdin(Stdio::null()).output().unwrap();
+        assert_eq!(output.status.code(), Some(129), "{words:?}");
+    }
+}
