@@ -6,6 +6,7 @@
 //! `nfs-tests short MOUNT-OPTIONS FOLDER SECONDS SEED` plays the scenes, and leaves two histories of loads in FOLDER.
 //! `nfs-tests requests MOUNT-OPTIONS` counts the requests of each operation.
 //! `nfs-tests gerrits MOUNT-OPTIONS REFDB-JAR JDK SECONDS` has users work with a real Gerrit on each of two clients.
+//! `nfs-tests storage MOUNT-OPTIONS REFDB WORD|... [planted]` runs `refdb check-storage`, whose verdict must begin so.
 //! `nfs-tests talk [MOUNT-OPTIONS]` passes lines of stdin, `NODE LINE WORD...`, to the agents of the nodes.
 //! `nfs-tests agent` is what the nodes run.
 
@@ -17,6 +18,7 @@ mod load;
 mod node;
 mod requests;
 mod scenes;
+mod storage;
 
 use node::{Cluster, Options};
 use std::{path::Path, thread};
@@ -44,6 +46,15 @@ fn main() {
             short(cluster, Path::new(folder), number(seconds), number(seed));
         }),
         ["requests", rest @ ..] => on_cluster(rest, |cluster, _| requests::run(cluster)),
+        ["storage", mount, refdb, word, rest @ ..] => on_cluster(&[mount], |cluster, _| {
+            let line = if rest == ["planted"] { FAULTY } else { 1 };
+            let said = storage::run(cluster, refdb, line, 20);
+            println!("{said}");
+            assert!(
+                said.lines().last().is_some_and(|verdict| word.split('|').any(|word| verdict.starts_with(word))),
+                "the verdict is {word}"
+            );
+        }),
         ["boot", rest @ ..] => on_cluster(rest, |_, _| ()),
         [kind @ ("load" | "faults"), mount, history, format, trust, engines, seconds, seed] => {
             let (clients, faults): (_, &[_]) = if *kind == "faults" { (3, &faults::ALL) } else { (2, &[]) };

@@ -93,8 +93,8 @@ struct Stage<'a> {
 impl Stage<'_> {
     fn play_all(mut self, chosen: &[&str]) -> Vec<Played> {
         let of = |scene: &str| chosen.is_empty() || chosen.contains(&scene);
-        let scenes = SCENES.iter().filter(|(scene, ..)| of(scene) && !(*scene == MIGRATION && self.engine == "jgit"));
-        let scenes: Vec<_> = scenes.collect();
+        let scenes: Vec<_> =
+            scenes().filter(|(scene, ..)| of(scene) && !(*scene == MIGRATION && self.engine == "jgit")).collect();
         scenes.into_iter().map(|(scene, steps, expected)| self.play(scene, steps, expected)).collect()
     }
 
@@ -161,38 +161,14 @@ impl Stage<'_> {
     }
 }
 
-/// The steps of a scene, `NODE VERB...` or `wait`, and what must be said. `refs/heads/main` is packed and has value 1.
-const SCENES: &[(&str, &str, &str)] = &[
-    (
-        "A",
-        "1 get refs/heads/main; 2 set refs/heads/main 1 5; wait; 1 get refs/heads/main; 2 pack; wait; \
-         1 get refs/heads/main",
-        "1, done, .., 5, ok, .., 5",
-    ),
-    (
-        "B",
-        "1 get refs/heads/main; wait; 2 set refs/heads/main 1 5; 2 pack; wait; 1 set refs/heads/main 1 9; \
-         2 get refs/heads/main",
-        "1, .., done, ok, .., refused, 5",
-    ),
-    (
-        "F",
-        "1 get refs/heads/a/b/deep; 2 set refs/heads/a/b/deep - 3; wait; 1 get refs/heads/a/b/deep",
-        "none, done, .., 3",
-    ),
-    // A ref is created only where there is none.
-    (
-        "C",
-        "1 get refs/heads/new; wait; 2 set refs/heads/new - 3; 1 set refs/heads/new - 4; 1 get refs/heads/new",
-        "none, .., done, refused, 3",
-    ),
-    // A deleted ref stays deleted, also if another machine packs at once.
-    (
-        "D",
-        "1 set refs/heads/main 1 2; 1 get refs/heads/main; wait; 2 set refs/heads/main 2 -; 1 pack; wait; \
-         1 get refs/heads/main; 2 get refs/heads/main",
-        "done, 2, .., done, ok, .., none, none",
-    ),
+/// The scenes of `refdb check-storage`, and those that need git. `refs/heads/main` is packed and has value 1.
+fn scenes() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let shared = refdb_cli::check_storage::scenes::SCENES.iter();
+    shared.map(|scene| (scene.name, scene.steps, scene.expected)).chain(WITH_GIT.iter().copied())
+}
+
+/// The steps of a scene, `NODE VERB...` or `wait`, and what must be said.
+const WITH_GIT: &[(&str, &str, &str)] = &[
     // What an engine has read makes git on its machine no staler.
     (
         "H",
