@@ -75,8 +75,9 @@ fn a_transaction_that_runs_out_of_memory_leaves_no_lock() {
                 locked_and_aborted += usize::from(most > 0);
                 assert_eq!(repo.refs().len(), 0);
             }
-            // Too little for the program itself, or enough.
-            _ if said.is_empty() => break,
+            // Enough.
+            None if said.is_empty() => break,
+            // Too little for the program itself.
             _ => {}
         }
     }

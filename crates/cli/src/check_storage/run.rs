@@ -13,6 +13,7 @@ use crate::{
     failure::{Failure, Result, fatal},
     output::Output,
 };
+use refdb_vfs::interrupt;
 use std::{path::Path, thread};
 
 type Tried<T> = std::result::Result<T, Trouble>;
@@ -23,7 +24,12 @@ pub(super) fn coordinate(settings: &Settings, dir: &Path) -> Result<u8> {
         Ok(run) => run,
         Err(error) => return fatal![error.to_string()],
     };
-    let verdict = match test(settings, &run) {
+    let tried = test(settings, &run);
+    if interrupt::received().is_some() {
+        // Whatever failed may have failed because of the signal.
+        return Err(Failure::Interrupted);
+    }
+    let verdict = match tried {
         Ok(verdict) => verdict,
         Err(Trouble::Here(error)) => Verdict::NotTested(error.to_string()),
         Err(Trouble::Host(text)) => Verdict::NotTested(text),

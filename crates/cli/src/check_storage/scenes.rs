@@ -4,6 +4,7 @@ use super::{
     host::{Failure, Host, Trouble},
     repository::{self, Format},
 };
+use refdb_vfs::planted;
 use std::{path::Path, thread::sleep, time::Duration};
 
 /// After this time an NFS client still believes what it has cached, since by default it may for three seconds.
@@ -125,7 +126,8 @@ impl Stage<'_> {
     /// `HOST VERB...`; what was said.
     fn step(&self, step: &str) -> Result<String, Trouble> {
         if step == "wait" {
-            sleep(LATER);
+            // One kernel sees its own changes at once, so that its tests need not wait.
+            sleep(if planted("check-storage-one-kernel") { LATER / 20 } else { LATER });
             return Ok("..".into());
         }
         let words: Vec<&str> = step.split_whitespace().collect();
