@@ -365,11 +365,18 @@ pub(crate) fn log_of_a_loop(step: &Step, git: &mut Said, refdb: &mut Said) {
 
 /// An empty folder keeps git from migrating, and its new refs stay beside the repository, where nobody reads them.
 pub(crate) fn folder_of_a_stub(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let is_of_refs = git.err.starts_with(b"error: could not delete refs directory: ");
-    let is_of_root = git.err.starts_with(b"error: could not link file ") && git.err.contains_str("': Is a directory\n");
-    if is(step, "refs", "migrate") && (is_of_refs || is_of_root) {
+    if is_stopped_by_a_folder(step, git) {
         refdb.clone_from(git);
     }
+}
+
+/// Git may have warned of hooks before.
+pub(crate) fn is_stopped_by_a_folder(step: &Step, git: &Said) -> bool {
+    let is_told = |line: &[u8]| {
+        line.starts_with(b"error: could not delete refs directory: ")
+            || line.starts_with(b"error: could not link file ") && line.ends_with(b"': Is a directory")
+    };
+    is(step, "refs", "migrate") && git.err.lines().any(is_told)
 }
 
 /// A linked worktree's own refs have a folder of their own.

@@ -74,7 +74,9 @@ pub(crate) fn log_of_the_missing(step: &Step, changed: &Changed, _: Left<'_>) ->
     let is_null = |word: &BString| word.len() >= 40 && is_zeros(word);
     let new_value = |line: &BString| line.trim_end().split(|byte| b" \0".contains(byte)).nth(2).map(BString::from);
     let is_deletion = |line: &BString| {
-        line.starts_with(b"delete ") || line.starts_with(b"update ") && new_value(line).is_some_and(|new| is_null(&new))
+        line.starts_with(b"delete ")
+            || line.starts_with(b"symref-delete ")
+            || line.starts_with(b"update ") && new_value(line).is_some_and(|new| is_null(&new))
     };
     let deletes = step.has("-d") || step.words.iter().any(is_null) || step.input.iter().any(is_deletion);
     is_log(changed) && deletes && changed.git.is_none() && changed.other == changed.before

@@ -287,15 +287,17 @@ fn went_on(one: &Said, other: &Said) -> bool {
 }
 
 pub(crate) fn above_own_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let above =
-        ["refs/bisect", "refs/worktree", "refs/rewritten"].map(|name| format!("exists; cannot create '{name}'"));
-    let is_above = above.iter().any(|end| refdb.err.lines().any(|line| line.ends_with(end.as_bytes())));
+    let names = ["refs", "refs/bisect", "refs/worktree", "refs/rewritten"];
+    let is_above = names.iter().any(|name| {
+        let end = format!("exists; cannot create '{name}'");
+        refdb.err.lines().any(|line| line.ends_with(end.as_bytes()))
+    });
     // In a batch refdb refuses that request alone.
     let is_rejected =
         refdb.out.lines().any(|line| line.starts_with(b"rejected ") && line.ends_with(b"refname conflict"));
-    let is_folder = ["bisect", "worktree", "rewritten"].iter().any(|name| {
+    let is_folder = names.iter().any(|name| {
         git.err.contains_str("there is a non-empty directory ")
-            && git.err.contains_str(format!("/refs/{name}' blocking reference 'refs/{name}'"))
+            && git.err.contains_str(format!("/{name}' blocking reference '{name}'"))
     });
     let is_either = went_on(git, refdb) || is_rejected || is_folder && git.code == refdb.code;
     if matches!(step.place, Place::Tree(_)) && is_either && is_above {

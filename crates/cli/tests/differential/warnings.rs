@@ -46,10 +46,22 @@ pub(crate) fn warnings_behind_the_last(step: &Step, git: &mut Said, refdb: &mut 
 
 pub(crate) fn warnings_of_excluded(step: &Step, git: &mut Said, refdb: &mut Said) {
     let excludes = step.words.iter().any(|word| word.starts_with(b"--exclude"));
-    let is_other = |line: &&[u8]| !line.starts_with(b"warning: ignoring ref with broken name ");
-    let rest: Vec<&[u8]> = refdb.err.lines_with_terminator().filter(is_other).collect();
-    let theirs: Vec<&[u8]> = git.err.lines_with_terminator().filter(is_other).collect();
-    if excludes && rest == theirs {
+    // A name with a line feed continues on the next line.
+    let others = |said: &Said| {
+        let starts = ["warning: ", "error: ", "fatal: "];
+        let mut is_other = true;
+        let mut rest = BString::default();
+        for line in said.err.lines_with_terminator() {
+            if is_other || starts.iter().any(|start| line.starts_with(start.as_bytes())) {
+                is_other = !line.starts_with(b"warning: ignoring ref with broken name ");
+            }
+            if is_other {
+                rest.extend_from_slice(line);
+            }
+        }
+        rest
+    };
+    if excludes && others(git) == others(refdb) {
         refdb.err.clone_from(&git.err);
     }
 }

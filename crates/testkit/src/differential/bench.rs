@@ -26,6 +26,7 @@ pub struct Bench {
     root: TempDir,
     program: PathBuf,
     differences: &'static [Difference],
+    ends: fn(&State) -> bool,
     objects: BTreeMap<HashKind, Objects>,
 }
 
@@ -67,10 +68,17 @@ impl Bench {
             root: root.expect("a temporary folder can be made"),
             program: program.into(),
             differences,
+            ends: |_| false,
             objects,
         };
         fs::create_dir(bench.root.path().join("outside")).expect("a new folder has no entries");
         bench
+    }
+
+    /// Ends plans without a comparison of further steps once both copies are in a state for which `ends` returns true.
+    #[must_use]
+    pub fn ending_at(self, ends: fn(&State) -> bool) -> Self {
+        Bench { ends, ..self }
     }
 
     pub(super) fn objects(&self, hash: HashKind) -> &Objects {
@@ -105,6 +113,9 @@ impl Bench {
                 return ran;
             }
             if let [Some(state), _] = states {
+                if (self.ends)(&state) {
+                    return ran;
+                }
                 before = state;
             }
         }

@@ -49,6 +49,11 @@ impl State {
         self.0.get(name.as_bytes()).map(|value| value.as_bstr())
     }
 
+    /// Returns the names of all of them.
+    pub fn names(&self) -> impl Iterator<Item = &BString> {
+        self.0.keys()
+    }
+
     /// Returns the contents of all of them.
     pub fn values(&self) -> impl Iterator<Item = &BStr> {
         self.0.values().map(|value| value.as_bstr())
