@@ -158,11 +158,12 @@ pub(crate) fn folder_of_a_migration(step: &Step, git: &mut Said, refdb: &mut Sai
     }
 }
 
-/// From a linked worktree, git's tables keep the main worktree's own reflogs.
+/// From a linked worktree, git's tables keep the main worktree's own reflogs: those of all its root refs as well.
 pub(crate) fn logs_of_main(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let is_all = ["drop", "expire"].iter().any(|member| is(step, "reflog", member)) && step.has("--all");
     let name = changed.name.strip_prefix(b"log of ");
-    let is_own = name.is_some_and(|name| name == b"HEAD" || OWN.iter().any(|own| name.starts_with(own.as_bytes())));
+    let is_root = |name: &[u8]| !name.contains(&b'/');
+    let is_own = name.is_some_and(|name| is_root(name) || OWN.iter().any(|own| name.starts_with(own.as_bytes())));
     matches!(step.place, Place::Tree(_)) && is_all && is_own && changed.git == changed.before
 }
 
