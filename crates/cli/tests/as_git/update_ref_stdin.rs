@@ -194,6 +194,28 @@ fn conflicts_of_names_are_told_with_gits_words_before_them() {
     }
 }
 
+/// So does a lock that somebody left in a folder whose refs are packed, but no lock of the transaction itself.
+#[test]
+fn locks_of_others_in_a_folder_keep_its_name_from_being_locked() {
+    let twins = Twins::new(RefFormat::Files, &|repo| {
+        set_up(repo);
+        repo.git(["pack-refs", "--all"]);
+        let folder = repo.git_dir().join("refs/heads/dir/deep");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("other.lock"), "").unwrap();
+    });
+    for session in [
+        &["create refs/heads/dir|main"][..],
+        &["delete refs/heads/dir|"],
+        &["verify refs/heads/dir|"],
+        &["create refs/heads/dir/n|main", "create refs/heads/dir|main"],
+        &["create refs/heads/dir|main", "create refs/heads/dir/n|main"],
+        &["create refs/heads|main", "create refs/heads/a|main"],
+    ] {
+        both_forms(&twins, &[], session);
+    }
+}
+
 #[test]
 fn rejections_are_told_when_git_tells_them() {
     for format in RefFormat::ALL {

@@ -66,7 +66,7 @@ pub enum Standing {
     NoFiles,
     /// Nothing, or the ref's file.
     NoFolder,
-    /// A folder with the files of other refs. Git cannot lock the ref then, and says so.
+    /// A folder with the files of other refs, or with locks of others. Git cannot lock the ref then, and says so.
     Folder,
 }
 

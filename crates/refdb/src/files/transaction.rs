@@ -364,13 +364,18 @@ impl FilesLocked {
     }
 }
 
-/// Whether a folder contains, at any depth, a file that is not a lock.
-fn holds_refs(folder: &Path) -> bool {
-    fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| match entry.file_type() {
-        Ok(kind) if kind.is_dir() => holds_refs(&entry.path()),
-        Ok(_) => !entry.file_name().as_bytes().ends_with(b".lock"),
-        Err(_) => false,
-    })
+impl FilesLocked {
+    /// Whether the folder with this name contains, at any depth, a file that is not a lock of this transaction.
+    fn has_files_of_others(&self, folder: &Path, name: &BStr) -> bool {
+        fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
+            let below = [name.as_bytes(), b"/", entry.file_name().as_bytes()].concat();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => self.has_files_of_others(&entry.path(), below.as_bstr()),
+                Ok(_) => !below.strip_suffix(b".lock").is_some_and(|locked| self.locks.holds(locked.as_bstr())),
+                Err(_) => false,
+            }
+        })
+    }
 }
 
 impl Locked for FilesLocked {
@@ -384,7 +389,7 @@ impl Locked for FilesLocked {
 
     fn standing(&self, name: &BStr) -> Standing {
         match self.store.layout.ref_path(name) {
-            Some(path) if holds_refs(&path) => Standing::Folder,
+            Some(path) if self.has_files_of_others(&path, name) => Standing::Folder,
             _ => Standing::NoFolder,
         }
     }
