@@ -5,7 +5,7 @@ mod files_common;
 
 use files_common::*;
 use refdb::{
-    HashKind, ObjectId, Objects, Result,
+    HashKind, Maintenance, ObjectId, Objects, Result,
     files::{BackgroundPackOptions, BackgroundPacked, FilesBackend, FilesOptions},
 };
 use refdb_testkit::{
@@ -323,4 +323,60 @@ fn a_fold_does_nothing_to_the_content_that_a_writer_has_ready() {
     let folded = store.pack_in_background(&BackgroundPackOptions { from: 0, goes_on: &|_| true }).unwrap().unwrap();
     assert_eq!((folded.packed, folded.removed), (2, 1), "{folded:?}");
     assert_eq!(*seen.0.lock().unwrap(), Vec::<String>::new());
+}
+
+/// Counts what is done in each of the times for which packed-refs is locked.
+#[derive(Default)]
+struct Holds(std::sync::Mutex<Vec<Hold>>);
+
+#[derive(Default, Debug)]
+struct Hold {
+    is_over: bool,
+    content: usize,
+    removed: usize,
+}
+
+impl refdb_vfs::IoHook for Holds {
+    fn before(&self, op: refdb_vfs::Op<'_>) -> refdb_vfs::Verdict {
+        use refdb_vfs::Op;
+        let is_lock = |path: &Path| path.ends_with("packed-refs.lock");
+        let mut holds = self.0.lock().unwrap();
+        match op {
+            Op::Create(path) if is_lock(path) => holds.push(Hold::default()),
+            op => {
+                if let Some(hold) = holds.last_mut().filter(|hold| !hold.is_over) {
+                    match op {
+                        Op::Remove(path) if is_lock(path) => hold.is_over = true,
+                        Op::Remove(path) if path.extension().is_none() => hold.removed += 1,
+                        Op::Write(path, _) | Op::Copy { to: path, .. } if !is_lock(path) => hold.content += 1,
+                        _ => {}
+                    }
+                }
+            }
+        }
+        refdb_vfs::Verdict::Proceed
+    }
+}
+
+/// `pack-refs` makes the new file without the lock, and removes the loose files of one folder in portions, so that
+/// writers get their turn in between.
+#[test]
+fn pack_refs_holds_the_lock_of_packed_refs_neither_to_write_it_nor_for_all_removals() {
+    const LOOSE: usize = 6000;
+    let (repo, ids) = scene();
+    let names: Vec<String> = (0..LOOSE).map(|at| format!("refs/heads/many-{at:04}")).collect();
+    for name in &names {
+        std::fs::write(repo.git_dir().join(name), format!("{}\n", ids[2])).unwrap();
+    }
+    let holds = Arc::new(Holds::default());
+    let fs = Fs::with_hook(Arc::<Holds>::clone(&holds));
+    let store = FilesBackend::new(options(fs, repo.git_dir(), HashKind::Sha1));
+    store.optimize(&pack_all()).unwrap();
+    assert!(names.iter().all(|name| !repo.git_dir().join(name).exists()));
+    assert_eq!(read(repo.git_dir()).values().filter(|value| **value == ids[2].to_string()).count(), LOOSE);
+    let holds = holds.0.lock().unwrap();
+    assert!(holds.iter().all(|hold| hold.is_over && hold.content == 0), "{holds:?}");
+    let (most, all) = holds.iter().fold((0, 0), |(most, all), hold| (most.max(hold.removed), all + hold.removed));
+    assert_eq!(all, LOOSE + 3);
+    assert!(most <= 4096 + 4 * 64, "{holds:?}");
 }

@@ -85,6 +85,15 @@ impl Fs {
         Fs { signs_locks: Signature::own().is_some(), ..self }
     }
 
+    /// Returns this file system, which [signs its locks](Self::signing_locks) of files in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// If the folder's file system cannot be examined.
+    pub fn signing_in(&self, folder: &Path) -> Result<Self> {
+        if self.signs_locks { Ok(self.clone()) } else { self.clone().signing_locks().at(folder) }
+    }
+
     /// Returns this file system, on which `heir` recovers the batches of dead processes whose locks are found, as long
     /// as `heir` exists. Without one, such a lock is waited for like a lock of git's.
     pub fn with_recovery(self, heir: Weak<dyn RecoveryHandler>) -> Self {

@@ -1,9 +1,13 @@
 //! Writing packed-refs.
 //!
-//! [`write`] makes a new file by copying what does not change. Transactions that write many refs use [`bulk`];
-//! pack-refs is [`optimize`], and [`background`] does the same beside writers without keeping them waiting.
+//! [`write`] makes a new file by copying what does not change. Transactions that write many refs use [`bulk`].
+//! [`optimize`] is pack-refs, and [`background`] does the same for a server once there are many loose refs. Both leave
+//! to [`merge`] to write the loose values to packed-refs without keeping writers waiting, and to [`prune`] to remove
+//! the loose files.
 
 pub(super) mod background;
 pub(super) mod bulk;
+mod merge;
 pub(super) mod optimize;
+mod prune;
 pub(super) mod write;

@@ -1,11 +1,17 @@
-//! `pack-refs`: moves loose refs into packed-refs while it holds the lock of packed-refs.
+//! `pack-refs`: which loose refs it packs, and when `--auto` finds that worth while.
 
 use crate::files::{
     cursor,
-    lock::{set::packed_lock_timeout, stale},
-    loose::{self, At, LooseRef, folders, listing::Rivals},
+    lock::{
+        set::{heed_signals, packed_lock_timeout},
+        stale,
+    },
+    loose::{self, At, LooseRef, listing::Rivals},
     packed::cache::PackedFile,
-    packing::write::{self, PackedEdit},
+    packing::{
+        background::BackgroundPacked,
+        merge::{self, Packing},
+    },
     store::Store,
 };
 use crate::{
@@ -16,12 +22,7 @@ use bstr::{BStr, BString, ByteSlice};
 use gix_glob::wildmatch;
 use refdb_repo::ObjectClass;
 use refdb_types::{FormatOptions, ObjectId, Scope, check_format};
-use refdb_vfs::{Lock, LockError, LockTimeout};
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 /// See [`Backend::optimize`](crate::Backend::optimize).
 pub(crate) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<Optimized> {
@@ -33,26 +34,26 @@ pub(crate) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<
             return Ok(optimized);
         }
     }
-    let target = store.packed_target()?;
-    let mut lock = Lock::acquire(&store.options.fs, &target, 0o666, packed_lock_timeout(store))?;
-    lock.close();
     store.check_format()?;
+    let one = merge::lock_aside(store, packed_lock_timeout(store))?;
     if options.prune {
         stale::clear(&store.options.fs, &store.layout.common_dir.join("refs"))?;
     }
-    let (loose, optimized) = loose_refs(store, &choice)?;
     let old = examined_packed(store)?;
-    if loose.is_empty() && is_as_we_write(&old)? {
-        return Ok(optimized);
+    let (refs, optimized) = loose_refs(store, &choice)?;
+    if !refs.is_empty() || !is_as_we_write(&old)? {
+        let packing = Packing {
+            store,
+            old,
+            refs: &refs,
+            lock_timeout: packed_lock_timeout(store),
+            rewrites_foreign: true,
+            prunes: options.prune,
+            goes_on: &|_| heed_signals().map(|()| true),
+        };
+        packing.run(&mut BackgroundPacked::default())?;
     }
-    let mut edits = loose.iter().map(|loose| PackedEdit::Put(loose.name.as_bstr(), loose.id, loose.peeled));
-    write::rewrite(store, &old, &mut edits)?.publish()?;
-    if options.prune {
-        prune(store, &loose, lock.path())?;
-    }
-    // The lock is held until here, because otherwise a ref that was deleted and created again meanwhile would be pruned
-    // although it is no longer packed.
-    lock.release()?;
+    one.release()?;
     Ok(optimized)
 }
 
@@ -82,7 +83,7 @@ pub(crate) fn examined_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
 }
 
 /// Whether packed-refs exists and is as refdb would write it.
-fn is_as_we_write(old: &PackedFile) -> Result<bool> {
+pub(crate) fn is_as_we_write(old: &PackedFile) -> Result<bool> {
     Ok(old.exists() && old.packed.is_copyable() && old.packed.has_own_header()?)
 }
 
@@ -193,86 +194,6 @@ fn for_each_loose(store: &Arc<Store>, act: &mut dyn FnMut(&BStr, ObjectId) -> Re
             At::Ref(_) | At::Broken(_) | At::Missing | At::Folder => Ok(()),
         }
     })
-}
-
-/// Removes the loose files whose values are packed now. It waits for no ref's lock, because packed-refs is locked.
-fn prune(store: &Arc<Store>, refs: &[Loose], seed: &Path) -> Result<()> {
-    let mut pruning = Pruning::new(store, seed);
-    for loose in refs {
-        pruning.remove(loose)?;
-    }
-    debug_assert!(refs.iter().all(|loose| !loose.id.is_null()), "a null id is not packed");
-    pruning.remove_folders();
-    make_durable(store, &pruning.into_changed())
-}
-
-/// Removes loose files, each under its lock, a link to `seed`.
-pub(crate) struct Pruning<'s> {
-    store: &'s Store,
-    seed: &'s Path,
-    buffer: Vec<u8>,
-    /// Folders in which refs were locked, and which may be empty now.
-    emptied: BTreeSet<PathBuf>,
-    /// Folders that have changed and still exist.
-    changed: BTreeSet<PathBuf>,
-}
-
-impl<'s> Pruning<'s> {
-    pub(crate) fn new(store: &'s Store, seed: &'s Path) -> Self {
-        Pruning { store, seed, buffer: Vec::new(), emptied: BTreeSet::new(), changed: BTreeSet::new() }
-    }
-
-    /// Removes a loose file if it still has the packed value, and returns whether it did. A ref that somebody else has
-    /// locked stays loose.
-    pub(crate) fn remove(&mut self, Loose { name, id, .. }: &Loose) -> Result<bool> {
-        let options = &self.store.options;
-        let Some(path) = self.store.layout.ref_path(name.as_bstr()) else { return Ok(false) };
-        let lock = match Lock::acquire_linked(&options.fs, &path, self.seed, LockTimeout::None) {
-            Err(LockError::Io(error)) if !error.is_not_found() => {
-                Lock::acquire_unsigned(&options.fs, &path, 0o666, LockTimeout::None)
-            }
-            locked => locked,
-        };
-        let lock = match lock {
-            Ok(lock) => lock,
-            Err(LockError::Held { .. }) => return Ok(false),
-            Err(LockError::Io(error)) if error.is_not_found() => return Ok(false),
-            Err(error) => return Err(error.into()),
-        };
-        let is_removable = match loose::read(&options.fs, options.hash, &path, Rivals::LockedOut, &mut self.buffer)? {
-            At::Ref(LooseRef::Direct(now)) => now == *id,
-            // The target of a symbolic link was pruned before it; git would not find the packed value through the link.
-            At::Missing => options.fs.read_link(&path).is_ok(),
-            _ => false,
-        };
-        if is_removable {
-            options.fs.remove_file(&path)?;
-        }
-        lock.release()?;
-        if let Some(folder) = path.parent().filter(|folder| !self.emptied.contains(*folder)) {
-            self.emptied.insert(folder.to_owned());
-        }
-        Ok(is_removable)
-    }
-
-    /// Removes folders that are empty by now and those above them, and notes the lowest one that stays.
-    pub(crate) fn remove_folders(&mut self) {
-        let (fs, base) = (&self.store.options.fs, &self.store.layout.common_dir);
-        let stay = std::mem::take(&mut self.emptied).into_iter();
-        self.changed.extend(stay.map(|folder| folders::remove_emptied(fs, base, &folder).to_owned()));
-    }
-
-    /// The folders that have changed and still exist.
-    pub(crate) fn into_changed(self) -> BTreeSet<PathBuf> {
-        debug_assert!(self.emptied.is_empty(), "empty folders are removed first");
-        self.changed
-    }
-}
-
-/// Makes removals durable: a loose file that came back after a loss of power would hide what packed-refs gets next. Of
-/// folders that went that of the topmost one is enough.
-pub(crate) fn make_durable(store: &Store, changed: &BTreeSet<PathBuf>) -> Result<()> {
-    if store.options.sync { Ok(store.options.fs.sync_dirs(changed)?) } else { Ok(()) }
 }
 
 #[cfg(test)]

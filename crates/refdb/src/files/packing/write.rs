@@ -51,7 +51,7 @@ impl NewPacked {
     /// Creates the file. The lock of `packed-refs` must be held or, with `is_aside`, the lock of [`aside`].
     fn create(store: &Arc<Store>, is_aside: bool) -> Result<(Self, File)> {
         let target = store.packed_target()?;
-        let path = if is_aside { aside(&target) } else { target.with_file_name("packed-refs.refdb") };
+        let path = if is_aside { aside(&target) } else { under_lock(&target) };
         let fs = &store.options.fs;
         let locked = if is_aside { &path } else { &target };
         debug_assert!(fs.stat_link(&Lock::path_of(locked)).is_ok(), "a lock is held while packed-refs is rewritten");
@@ -82,6 +82,17 @@ impl Drop for NewPacked {
             let _ = self.store.options.fs.remove_file(&self.path);
         }
     }
+}
+
+/// The file in which a new packed-refs is made while `packed-refs.lock` is held.
+fn under_lock(packed: &Path) -> PathBuf {
+    packed.with_file_name("packed-refs.refdb")
+}
+
+/// Removes the new packed-refs that a killed writer left. `packed-refs.lock` must be held.
+pub(crate) fn clear_left(store: &Store) -> Result<()> {
+    let (fs, left) = (&store.options.fs, under_lock(&store.packed_target()?));
+    if fs.find_link(&left)?.is_some() { Ok(fs.remove_file(&left)?) } else { Ok(()) }
 }
 
 /// The file in which a new packed-refs is made without the lock of packed-refs, under a lock of its own.

@@ -1,0 +1,193 @@
+//! Removes loose files whose values are packed, in portions for each of which packed-refs is locked anew.
+
+use crate::Result;
+use crate::files::{
+    loose::{self, At, LooseRef, folders, listing::Rivals},
+    packing::{
+        background::BackgroundPacked,
+        merge::{self, Packing},
+        optimize::Loose,
+    },
+    store::Store,
+};
+use bstr::ByteSlice;
+use refdb_vfs::{Lock, LockError, LockTimeout};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// The time for which a portion of loose files is removed under the lock of packed-refs, for which git waits a second.
+const PORTION: Duration = Duration::from_millis(150);
+
+/// Between portions the lock is free for the time for which it was held, divided by this. git polls the lock about 14
+/// times in the second that it waits: with a third it would fail in one of a hundred packings, with a half it fails in
+/// one of two thousand at most.
+const PAUSE_PART: u32 = 2;
+
+/// Threads that remove loose files.
+const THREADS: usize = 4;
+
+/// Loose files in the first portion, and in any.
+const PORTION_FIRST: usize = 256;
+const PORTION_MAX: usize = 4096;
+
+/// Loose files of one folder that a thread removes before it looks at the clock again.
+const PIECE_MAX: usize = 64;
+const _: () = assert!(PIECE_MAX <= PORTION_FIRST && PORTION_FIRST <= PORTION_MAX, "portions of one scale");
+
+/// Removes the loose files whose values are packed. Each portion of removals is durable before the lock is released.
+///
+/// The lock is held as long as files are removed, because otherwise a ref that was deleted and created again meanwhile
+/// would be removed although it is no longer packed.
+pub(crate) fn remove_loose(packing: &Packing<'_>, done: &mut BackgroundPacked) -> Result<()> {
+    let folder = |loose: &Loose| loose.name.rfind_byte(b'/').map_or(0, |slash| slash + 1);
+    let is_same_folder = |a: &Loose, b: &Loose| a.name[..folder(a)] == b.name[..folder(b)];
+    let folders = packing.refs.chunk_by(is_same_folder);
+    let pieces: Vec<&[Loose]> = folders.flat_map(|refs| refs.chunks(PIECE_MAX)).collect();
+    let (mut rest, mut portion) = (&pieces[..], PORTION_FIRST);
+    while !rest.is_empty() && (packing.goes_on)(done)? {
+        let lock = packing.lock_packed()?;
+        let (taken, removed) = remove_portion(packing.store, lock.0.path(), rest, portion)?;
+        let took = merge::unlock(lock, done)?;
+        done.removed += removed;
+        rest = &rest[taken..];
+        portion = match took {
+            took if took > PORTION => (portion / 2).max(1),
+            took if took < PORTION / 2 => (portion * 2).min(PORTION_MAX),
+            _ => portion,
+        };
+        if !rest.is_empty() {
+            // Other writers poll the lock, so it stays free for a while.
+            std::thread::sleep((took / PAUSE_PART).min(PORTION));
+        }
+    }
+    Ok(())
+}
+
+/// Removes the loose files of the next pieces until there were enough or it took long enough. Returns the number of
+/// pieces and of files. Several threads take one piece after another, because they often wait for the file system.
+fn remove_portion(store: &Store, seed: &Path, pieces: &[&[Loose]], portion: usize) -> Result<(usize, usize)> {
+    let (begun, old) = (Instant::now(), store.packed()?);
+    // The index of the next piece, and the number of refs in the pieces before it.
+    let next = Mutex::new((0, 0));
+    let take = || {
+        let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+        let refs = pieces.get(next.0).filter(|_| has_room(portion, next.0, next.1, begun.elapsed()))?;
+        *next = (next.0 + 1, next.1 + refs.len());
+        Some(*refs)
+    };
+    let work = || -> Result<(usize, BTreeSet<PathBuf>)> {
+        let (mut removed, mut position, mut pruning) = (0, old.packed.start(), Pruning::new(store, seed));
+        while let Some(refs) = take() {
+            for loose in refs {
+                let (next, value) = merge::packed_value(&old, position, loose.name.as_bstr())?;
+                position = next;
+                removed += usize::from(value == Some(loose.id) && pruning.remove(loose)?);
+            }
+            pruning.remove_folders();
+        }
+        Ok((removed, pruning.into_changed()))
+    };
+    let (mut removed, mut changed) = (0, BTreeSet::new());
+    for done in store.options.fs.side_by_side(THREADS.min(pieces.len()), &work) {
+        let (files, mut folders) = done?;
+        removed += files;
+        changed.append(&mut folders);
+    }
+    make_durable(store, &changed)?;
+    let (taken, _) = *next.lock().unwrap_or_else(PoisonError::into_inner);
+    debug_assert!(taken > 0, "each portion gets on");
+    Ok((taken, removed))
+}
+
+/// Whether a portion may include one more piece. `pieces` and `refs` count what it has. The first piece is always
+/// included, because otherwise a packing for which opening packed-refs takes long would make no progress while it holds
+/// the lock.
+fn has_room(portion: usize, pieces: usize, refs: usize, took: Duration) -> bool {
+    pieces == 0 || refs < portion && took < PORTION
+}
+
+/// Removes loose files, each under its lock, a link to `seed`.
+struct Pruning<'s> {
+    store: &'s Store,
+    seed: &'s Path,
+    buffer: Vec<u8>,
+    /// Folders in which refs were locked, and which may be empty now.
+    emptied: BTreeSet<PathBuf>,
+    /// Folders that have changed and still exist.
+    changed: BTreeSet<PathBuf>,
+}
+
+impl<'s> Pruning<'s> {
+    fn new(store: &'s Store, seed: &'s Path) -> Self {
+        Pruning { store, seed, buffer: Vec::new(), emptied: BTreeSet::new(), changed: BTreeSet::new() }
+    }
+
+    /// Removes a loose file if it still has the packed value, and returns whether it did. A ref that somebody else has
+    /// locked stays loose.
+    fn remove(&mut self, Loose { name, id, .. }: &Loose) -> Result<bool> {
+        let options = &self.store.options;
+        let Some(path) = self.store.layout.ref_path(name.as_bstr()) else { return Ok(false) };
+        let lock = match Lock::acquire_linked(&options.fs, &path, self.seed, LockTimeout::None) {
+            Err(LockError::Io(error)) if !error.is_not_found() => {
+                Lock::acquire_unsigned(&options.fs, &path, 0o666, LockTimeout::None)
+            }
+            locked => locked,
+        };
+        let lock = match lock {
+            Ok(lock) => lock,
+            Err(LockError::Held { .. }) => return Ok(false),
+            Err(LockError::Io(error)) if error.is_not_found() => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let is_removable = match loose::read(&options.fs, options.hash, &path, Rivals::LockedOut, &mut self.buffer)? {
+            At::Ref(LooseRef::Direct(now)) => now == *id,
+            // The target of a symbolic link was pruned before it; git would not find the packed value through the link.
+            At::Missing => options.fs.read_link(&path).is_ok(),
+            _ => false,
+        };
+        if is_removable {
+            options.fs.remove_file(&path)?;
+        }
+        lock.release()?;
+        if let Some(folder) = path.parent().filter(|folder| !self.emptied.contains(*folder)) {
+            self.emptied.insert(folder.to_owned());
+        }
+        Ok(is_removable)
+    }
+
+    /// Removes folders that are empty by now and those above them, and notes the lowest one that stays.
+    fn remove_folders(&mut self) {
+        let (fs, base) = (&self.store.options.fs, &self.store.layout.common_dir);
+        let stay = std::mem::take(&mut self.emptied).into_iter();
+        self.changed.extend(stay.map(|folder| folders::remove_emptied(fs, base, &folder).to_owned()));
+    }
+
+    /// The folders that have changed and still exist.
+    fn into_changed(self) -> BTreeSet<PathBuf> {
+        debug_assert!(self.emptied.is_empty(), "empty folders are removed first");
+        self.changed
+    }
+}
+
+/// Makes removals durable: a loose file that came back after a loss of power would hide what packed-refs gets next. Of
+/// folders that went that of the topmost one is enough.
+fn make_durable(store: &Store, changed: &BTreeSet<PathBuf>) -> Result<()> {
+    if store.options.sync { Ok(store.options.fs.sync_dirs(changed)?) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_portion_gets_on_however_late_it_is() {
+        assert!(has_room(1, 0, 0, PORTION * 10), "the first piece");
+        assert!(has_room(8, 2, 7, PORTION / 2));
+        assert!(!has_room(8, 2, 8, PORTION / 2), "enough");
+        assert!(!has_room(8, 1, 1, PORTION), "long enough");
+    }
+}
