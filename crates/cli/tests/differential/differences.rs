@@ -27,6 +27,11 @@ const SAID_ALIKE: fn(&Step, &mut Said, &mut Said) = Difference::SAID_ALIKE;
 
 pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
+        why: "of a lock that is in the way refdb tells the age and the owner as well",
+        unify: lock_in_the_way,
+        left: LEFT_ALIKE,
+    },
+    Difference {
         why: "git runs transactions inside others, or to pack and to migrate, and calls the reference-transaction hook for them; refdb calls it for what was asked",
         unify: heard_while_stored,
         left: |step, changed, left| more_calls(step, changed, left) || LEFT_BY_GIT(step, changed, left),

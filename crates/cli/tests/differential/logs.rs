@@ -54,7 +54,11 @@ pub(crate) fn log_of_head(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let is_heads = changed.name.ends_with(b"logs/HEAD") || changed.name.ends_with(b"log of HEAD");
     let are_alike = || git.len() == refdb.len() && git.iter().zip(&refdb).all(|(git, refdb)| is_alike(git, refdb));
     let leads_on = step.input.iter().any(|line| line.starts_with(b"symref-"));
-    let is_lost = || leads_on && are_more(&refdb, &git, |entry| entry.iter().take(2).any(is_zeros));
+    let is_made = |id: &BString| step.input.iter().any(|line| line.starts_with(b"create ") && line.contains_str(id));
+    let is_lost = || {
+        let is_of_those = |entry: &[BString]| entry.iter().take(2).any(is_zeros) || entry.get(1).is_some_and(is_made);
+        leads_on && are_more(&refdb, &git, is_of_those)
+    };
     step.changes() && is_log(changed) && (is_heads && are_alike() || is_lost())
 }
 

@@ -151,12 +151,18 @@ pub(crate) fn twice_in_a_batch(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// One of both has changed a ref that one of both has told of, or HEAD, or their reflogs. Where each rejects another
-/// request of one ref, each has carried out another. Where git gives up the whole
-/// batch it has changed nothing. In tables the batch's other refs may lose their reflogs in git.
+/// One of both has changed a ref that one of both has told of or that such a ref leads to, or HEAD, or their reflogs.
+/// Where each rejects another request of one ref, each has carried out another. Where git gives up the whole batch it
+/// has changed nothing. In tables the batch's other refs may lose their reflogs in git.
 pub(crate) fn twice_left(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
     let name = ref_of(&changed.name);
-    let is_told = || left.said.iter().any(|said| said.out.contains_str(name) || said.err.contains_str(name));
+    let is_told_of =
+        |name: &[u8]| left.said.iter().any(|said| said.out.contains_str(name) || said.err.contains_str(name));
+    let leads_here = |from: &&BString| {
+        let value = left.before.get(from.as_bstr()).and_then(|value| value.strip_prefix(b"ref: "));
+        value.is_some_and(|target| target.trim_end() == name.as_bytes())
+    };
+    let is_told = || is_told_of(name) || left.before.names().filter(leads_here).any(|from| is_told_of(ref_of(from)));
     let is_one_sided = changed.git == changed.before || changed.other == changed.before;
     let gives_up = || left.said[0].code != 0 && changed.git == changed.before;
     let took_others = left.said.iter().all(|said| said.err.contains_str("error: multiple updates for "));
@@ -166,6 +172,18 @@ pub(crate) fn twice_left(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
     };
     let is_about = || name == "HEAD" || name == "packed-refs" || is_told() || gives_up();
     left.met && ((is_one_sided || took_others) && is_about() || loses_log())
+}
+
+/// Both say that a lock is there. refdb adds its age and owner, and leaves out that git's path has a dot.
+pub(crate) fn lock_in_the_way(_: &Step, git: &mut Said, refdb: &mut Said) {
+    let path = |said: &Said| {
+        let (_, rest) = said.err.split_once_str("Unable to create '")?;
+        let (path, rest) = rest.split_once_str("'")?;
+        rest.starts_with(b": File exists.").then(|| path.replace("/./", "/"))
+    };
+    if git.code == refdb.code && path(git).is_some_and(|path_of_git| Some(path_of_git) == path(refdb)) {
+        refdb.clone_from(git);
+    }
 }
 
 /// What git says a second time of one request: that what the symbolic ref leads to does not fit either.
