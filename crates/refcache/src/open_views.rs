@@ -111,7 +111,7 @@ impl OpenViews {
         let open_views = Arc::new(OpenViews {
             slots: Mutex::default(),
             clock: AtomicU64::new(1),
-            fs: Fs::real().signing_locks().counting(&files),
+            fs: settings.fs.clone().signing_locks().counting(&files),
             files_max: files_bound(settings.open_files, descriptors_max()),
             files,
             closed: AtomicU64::new(0),

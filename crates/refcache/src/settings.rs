@@ -1,6 +1,7 @@
 use crate::TrustSettings;
 use bstr::BString;
 use refdb::{Committer, transaction::ObjectCheck};
+use refdb_vfs::Fs;
 use std::{fmt, sync::Arc};
 
 /// The settings that all views of a process share.
@@ -13,6 +14,7 @@ pub struct ViewsSettings {
     /// The limit on files that all views together keep open, which is reduced to half of the process's own limit if it
     /// is larger. `None` for a quarter of the process's limit, and 8,192 at most.
     pub open_files: Option<usize>,
+    pub(crate) fs: Fs,
 }
 
 impl ViewsSettings {
@@ -34,12 +36,20 @@ impl ViewsSettings {
         self.open_files = open_files.into();
         self
     }
+
+    /// Sets the file system through which all repositories are used.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn fs(mut self, fs: Fs) -> Self {
+        self.fs = fs;
+        self
+    }
 }
 
 impl Default for ViewsSettings {
     /// 56 MiB, which is enough for a repository with 1.5 million refs and the index from objects to them.
     fn default() -> Self {
-        ViewsSettings { memory_bytes: 56 << 20, open_files: None }
+        ViewsSettings { memory_bytes: 56 << 20, open_files: None, fs: Fs::real() }
     }
 }
 

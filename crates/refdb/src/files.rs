@@ -56,5 +56,5 @@ pub use packed::{
     order::Misplaced,
     read::{Packed, PackedRecord},
 };
-pub use packing::background::{BackgroundPackOptions, BackgroundPacked};
+pub use packing::{background::BackgroundPackOptions, job::BackgroundPacked};
 pub use reflog::line::parse as parse_log_line;

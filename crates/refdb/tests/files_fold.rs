@@ -378,5 +378,5 @@ fn pack_refs_holds_the_lock_of_packed_refs_neither_to_write_it_nor_for_all_remov
     assert!(holds.iter().all(|hold| hold.is_over && hold.content == 0), "{holds:?}");
     let (most, all) = holds.iter().fold((0, 0), |(most, all), hold| (most.max(hold.removed), all + hold.removed));
     assert_eq!(all, LOOSE + 3);
-    assert!(most <= 4096 + 4 * 64, "{holds:?}");
+    assert!(most <= 4096 + 4 * 8, "{holds:?}");
 }

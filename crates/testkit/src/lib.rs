@@ -4,7 +4,8 @@
 //! Begin with [`Git`] and [`Repo`] (real git in a clean environment, which is the oracle) and [`JGit`] (the other
 //! implementation). Continue with [`Rng`] and [`names`] (inputs to try), [`Model`] (the expected result) and [`crash`]
 //! (what a kill or a loss of power leaves). Then read [`differential`] (command lines compared with git's), [`orders`]
-//! (every order of events in a model of a protocol) and [`this_program`] (a process that a test can kill).
+//! (every order of events in a model of a protocol), [`nfs_client`] (what the clients of an NFS server remember) and
+//! [`this_program`] (a process that a test can kill).
 
 mod again;
 pub mod crash;
@@ -15,6 +16,7 @@ mod git;
 mod jgit;
 mod model;
 pub mod names;
+pub mod nfs_client;
 pub mod orders;
 mod repo;
 mod rng;

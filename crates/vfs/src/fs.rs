@@ -1,6 +1,6 @@
 use crate::{
-    Descriptors, EndedBoot, Error, File, IoHook, Op, RecoveryHandler, Result, Stat, abort::Note, io_hooks::IoHooks,
-    kind, signature::Signature, spares::Spares,
+    Descriptors, EndedBoot, Error, File, IoHook, LookUp, Op, RecoveryHandler, Result, Stat, abort::Note,
+    io_hooks::IoHooks, kind, signature::Signature, spares::Spares,
 };
 use rustix::{
     fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, StatFs},
@@ -143,7 +143,8 @@ impl Fs {
 
     /// As suits a file system with these attributes.
     pub(crate) fn on(self, kind: &StatFs) -> Self {
-        Fs { asks_server: !kind::is_local(kind), is_nfs: kind::is_nfs(kind), ..self }
+        let is_network = self.hooks.is_network();
+        Fs { asks_server: !kind::is_local(kind) || is_network, is_nfs: kind::is_nfs(kind) || is_network, ..self }
     }
 
     /// Whether names are looked up on the server of a network file system; see [`Fs::at`].
@@ -183,7 +184,7 @@ impl Fs {
 
     fn open_as(&self, options: &mut std::fs::OpenOptions, path: &Path, flags: OFlags) -> Result<File> {
         options.custom_flags(flags.bits() as i32);
-        match self.opening(path, || options.open(path)) {
+        match self.opening(path, || options.open(self.hooks.look_up(path, LookUp::Name)?)) {
             Ok(inner) => Ok(self.file(inner, path)),
             Err(source) => Err(Error::new("open", path, source)),
         }
@@ -193,7 +194,7 @@ impl Fs {
     pub fn read(&self, path: &Path) -> Result<Vec<u8>> {
         let read = || {
             let mut bytes = Vec::new();
-            let mut file = self.opening(path, || std::fs::File::open(path))?;
+            let mut file = self.opening(path, || std::fs::File::open(self.hooks.look_up(path, LookUp::Name)?))?;
             file.read_to_end(&mut bytes)?;
             Ok(bytes)
         };
@@ -207,7 +208,9 @@ impl Fs {
         let read = || -> io::Result<()> {
             buffer.clear();
             let flags = OFlags::RDONLY | OFlags::CLOEXEC | link;
-            let file = self.opening(path, || rustix::fs::open(path, flags, Mode::empty()))?;
+            let file = self.opening(path, || -> io::Result<_> {
+                Ok(rustix::fs::open(&*self.hooks.look_up(path, LookUp::Name)?, flags, Mode::empty())?)
+            })?;
             // On the stack, whose page is there already. A roomy buffer on the heap costs a page fault for each file.
             let mut small = [0; SMALL_FILE_BYTES];
             loop {
@@ -276,7 +279,7 @@ impl Fs {
 
     /// Whether the path is on a local file system of a kind that is known to keep open files readable.
     pub fn is_local(&self, path: &Path) -> Result<bool> {
-        Ok(kind::is_local(&self.kind_of(path)?))
+        Ok(kind::is_local(&self.kind_of(path)?) && !self.hooks.is_network())
     }
 
     /// The attributes of the file system that a path is on.
@@ -287,7 +290,8 @@ impl Fs {
     /// The same, for the file system of an open file.
     pub(crate) fn is_file_local(&self, file: &File) -> Result<bool> {
         let stat = rustix::fs::fstatfs(file.as_std());
-        Ok(kind::is_local(&stat.map_err(|source| Error::new("stat the file system of", file.path(), source))?))
+        let kind = stat.map_err(|source| Error::new("stat the file system of", file.path(), source))?;
+        Ok(kind::is_local(&kind) && !self.hooks.is_network())
     }
 
     /// A folder's entries, unsorted, without `.` and `..`.
@@ -375,7 +379,7 @@ impl Fs {
         let open = |create| {
             let mut options = std::fs::OpenOptions::new();
             options.append(true).create(create).mode(mode).custom_flags(OFlags::NONBLOCK.bits() as i32);
-            self.hooks.opening(|| options.open(path))
+            self.hooks.opening(|| options.open(self.hooks.look_up(path, LookUp::Name)?))
         };
         let inner = match open(false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -1,7 +1,7 @@
 //! Calls the I/O hook before each change of the disk, and counts open files.
 
-use crate::{Descriptors, Error, IoHook, Op, Result, Verdict, descriptors::is_want};
-use std::{io, path::Path, sync::Arc};
+use crate::{Descriptors, Error, IoHook, LookUp, Op, Result, Verdict, descriptors::is_want};
+use std::{borrow::Cow, io, path::Path, sync::Arc};
 
 /// Shared by a file system and the files that it opened.
 #[derive(Clone, Default)]
@@ -67,6 +67,20 @@ impl IoHooks {
 
     fn relieve(&self) -> bool {
         self.descriptors.as_ref().is_some_and(|descriptors| descriptors.relieve())
+    }
+
+    /// The path at which a name is to be looked up.
+    #[inline]
+    pub(crate) fn look_up<'p>(&self, path: &'p Path, how: LookUp) -> io::Result<Cow<'p, Path>> {
+        match &self.hook {
+            None => Ok(Cow::Borrowed(path)),
+            Some(hook) => Ok(hook.look_up(path, how)?.map_or(Cow::Borrowed(path), Cow::Owned)),
+        }
+    }
+
+    /// Whether the hook treats all files as on a network file system.
+    pub(crate) fn is_network(&self) -> bool {
+        self.hook.as_ref().is_some_and(|hook| hook.is_network())
     }
 
     /// Asks the hook whether an operation may proceed.

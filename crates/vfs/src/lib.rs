@@ -47,7 +47,7 @@ pub use heir::RecoveryHandler;
 pub use lock::{DetachedLock, Lock, LockError, LockLook, LockSource, LockState, LockTimeout, Removal, StaleLock};
 pub use mapping::Mapping;
 pub use nearby::Nearby;
-pub use op::{IoHook, Op, Verdict};
+pub use op::{IoHook, LookUp, Op, Verdict};
 pub use path::plain_path;
 #[doc(hidden)]
 pub use planted::planted;

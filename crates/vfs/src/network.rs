@@ -13,7 +13,7 @@
 //! began. It is as exact as the server's time stamps where these, and no counter, show that a folder has changed
 //! (NFS 3).
 
-use crate::{Error, File, Fs, Result, ServerHandle, Stat, asked, kind, path, planted};
+use crate::{Error, File, Fs, LookUp, Result, ServerHandle, Stat, asked, error::is_stale, kind, path, planted};
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{AtFlags, CWD, Mode, OFlags, StatFs, StatxFlags},
@@ -49,7 +49,8 @@ impl Fs {
     /// If the name cannot be looked up.
     pub fn identify(&self, path: &Path) -> Result<Option<(Stat, Option<ServerHandle>)>> {
         let look = || {
-            let opened = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+            let path = self.hooks().look_up(path, LookUp::Attributes)?;
+            let opened = rustix::fs::open(&*path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
             let handle = ServerHandle::of(&opened);
             let flags =
                 if handle.is_some() { AtFlags::EMPTY_PATH } else { AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC };
@@ -78,7 +79,9 @@ impl Fs {
     ///
     /// Pauses for 2 ms if so. Never on a local file system.
     pub fn is_being_replaced(&self, path: &Path) -> bool {
-        let is_locked = self.asks_server() && rustix::fs::lstat(path::lock_of(path)).is_ok();
+        let look =
+            || -> io::Result<_> { Ok(rustix::fs::lstat(&*self.hooks().look_up(&path::lock_of(path), LookUp::Name)?)?) };
+        let is_locked = self.asks_server() && look().is_ok();
         if is_locked {
             asked::forget();
             std::thread::sleep(Duration::from_millis(2));
@@ -127,7 +130,8 @@ impl Fs {
             return Ok(Stat::of_raw(&rustix::fs::statat(CWD, path, flags)?));
         }
         self.asking(path, true, || {
-            let raw = rustix::fs::statx(CWD, path, flags | AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS)?;
+            let found = self.hooks().look_up(path, LookUp::Attributes)?;
+            let raw = rustix::fs::statx(CWD, &*found, flags | AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS)?;
             let stat = Stat::of_statx(&raw);
             if stat.is_dir() {
                 asked::note(path);
@@ -147,7 +151,8 @@ impl Fs {
             return Ok(self.find_link(path)?.is_some_and(|stat| stat.is_dir()));
         }
         let look = || {
-            let raw = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
+            let found = self.hooks().look_up(path, LookUp::Name)?;
+            let raw = rustix::fs::statat(CWD, &*found, AtFlags::SYMLINK_NOFOLLOW)?;
             Ok((Stat::of_raw(&raw).is_dir(), Name::of(raw.st_nlink as u64, || rustix::fs::statfs(path))))
         };
         match self.asking(path, true, look) {
@@ -180,7 +185,7 @@ impl Fs {
         let mut attempts_left = ATTEMPTS_MAX;
         loop {
             if refresh_first || has_refreshed {
-                if !refresh_parent(path, DEPTH_MAX) {
+                if !self.refresh_parent(path, DEPTH_MAX) {
                     return Err(Errno::NOENT.into());
                 }
                 has_refreshed = true;
@@ -237,7 +242,8 @@ impl Fs {
 
     fn identity_of(&self, path: &Path) -> io::Result<(Identity, u32)> {
         self.asking(path, true, || {
-            let file = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+            let found = self.hooks().look_up(path, LookUp::Attributes)?;
+            let file = rustix::fs::open(&*found, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
             Ok((identity(&file, AtFlags::STATX_FORCE_SYNC)?, Name::Some))
         })
     }
@@ -250,7 +256,7 @@ impl Fs {
                 Err(error) if is_stale(&error) && attempts_left > 0 => {
                     attempts_left -= 1;
                     asked::forget();
-                    refresh_parent(path, DEPTH_MAX);
+                    self.refresh_parent(path, DEPTH_MAX);
                 }
                 read => return read,
             }
@@ -298,49 +304,47 @@ fn identity(file: &impl AsFd, flags: AtFlags) -> io::Result<(Identity, u32)> {
     Ok(((device, stat.stx_ino, ServerHandle::of(file)), stat.stx_nlink))
 }
 
-fn is_stale(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::StaleNetworkFileHandle
-}
-
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Makes the client look up the names in the folder of `path` again. Returns whether the folder exists, as far as that
-/// can be told.
-fn refresh_parent(path: &Path, depth_left: usize) -> bool {
-    if planted("vfs-refresh") {
-        return true;
-    }
-    match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => refresh(Path::new("."), depth_left),
-        Some(parent) => refresh(parent, depth_left),
-        None => true,
-    }
-}
-
-fn refresh(folder: &Path, depth_left: usize) -> bool {
-    if asked::was_asked(folder) {
-        return true;
-    }
-    match open_folder(folder) {
-        Ok(Some(_)) => {
-            asked::note(folder);
+impl Fs {
+    /// Makes the client look up the names in the folder of `path` again. Returns whether the folder exists, as far as
+    /// that can be told.
+    fn refresh_parent(&self, path: &Path, depth_left: usize) -> bool {
+        if planted("vfs-refresh") {
             return true;
         }
-        Err(error) if !is_absent(&error) && !is_stale(&error) => return true,
-        _ if depth_left == 0 => return true,
-        _ => {}
+        match path.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => self.refresh(Path::new("."), depth_left),
+            Some(parent) => self.refresh(parent, depth_left),
+            None => true,
+        }
     }
-    // Its own name is out of date, or the client only believes that it is.
-    refresh_parent(folder, depth_left - 1) && matches!(open_folder(folder), Ok(Some(_)))
-}
 
-/// Opens a folder, which asks the server for its attributes; `None` if it has been removed.
-fn open_folder(folder: &Path) -> io::Result<Option<OwnedFd>> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(folder, flags, Mode::empty())?;
-    Ok(matches!(Name::of_open(&opened)?, Name::Some).then_some(opened))
+    fn refresh(&self, folder: &Path, depth_left: usize) -> bool {
+        if asked::was_asked(folder) {
+            return true;
+        }
+        match self.ask_about(folder) {
+            Ok(Some(_)) => {
+                asked::note(folder);
+                return true;
+            }
+            Err(error) if !is_absent(&error) && !is_stale(&error) => return true,
+            _ if depth_left == 0 || planted("vfs-parents") => return true,
+            _ => {}
+        }
+        // Its own name is out of date, or the client only believes that it is.
+        self.refresh_parent(folder, depth_left - 1) && matches!(self.ask_about(folder), Ok(Some(_)))
+    }
+
+    /// Opens a folder, which asks the server for its attributes; `None` if it has been removed.
+    fn ask_about(&self, folder: &Path) -> io::Result<Option<OwnedFd>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(&*self.hooks().look_up(folder, LookUp::Folder)?, flags, Mode::empty())?;
+        Ok(matches!(Name::of_open(&opened)?, Name::Some).then_some(opened))
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,7 @@
-use std::{io, path::Path};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// An operation that changes the disk, shown to an [`IoHook`] before it is done.
 #[derive(Clone, Copy, Debug)]
@@ -55,8 +58,35 @@ pub enum Verdict {
     Tear(u64, io::Error),
 }
 
-/// Is called before every operation that changes the disk, in order: an observer or a fault injector.
+/// How a name is looked up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LookUp {
+    /// By what a client remembers.
+    Name,
+    /// By what a client remembers. The server is then asked for the attributes of what was found.
+    Attributes,
+    /// To open a folder, for which the server is asked whether it has changed.
+    Folder,
+}
+
+/// Is called before every operation that changes the disk, in order: an observer, a fault injector, or a model of a
+/// client of a network file system.
 pub trait IoHook: Send + Sync {
     /// Decides whether the operation is done.
     fn before(&self, op: Op<'_>) -> Verdict;
+
+    /// Returns the path at which a client finds what it believes to be at `path`; `None` for `path` itself.
+    ///
+    /// # Errors
+    ///
+    /// With which the look-up fails, such as `ENOENT` for a name that the client believes to be absent.
+    fn look_up(&self, path: &Path, how: LookUp) -> io::Result<Option<PathBuf>> {
+        let _ = (path, how);
+        Ok(None)
+    }
+
+    /// Whether all files are to be treated as on a network file system.
+    fn is_network(&self) -> bool {
+        false
+    }
 }

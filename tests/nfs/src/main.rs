@@ -7,6 +7,7 @@
 //! `nfs-tests requests MOUNT-OPTIONS` counts the requests of each operation.
 //! `nfs-tests gerrits MOUNT-OPTIONS REFDB-JAR JDK SECONDS` has users work with a real Gerrit on each of two clients.
 //! `nfs-tests storage MOUNT-OPTIONS REFDB WORD|... [planted]` runs `refdb check-storage`, whose verdict must begin so.
+//! `nfs-tests pack MOUNT-OPTIONS DELAY ENGINE=COMMAND...` measures how long `pack-refs` keeps others waiting.
 //! `nfs-tests talk [MOUNT-OPTIONS]` passes lines of stdin, `NODE LINE WORD...`, to the agents of the nodes.
 //! `nfs-tests agent` is what the nodes run.
 
@@ -16,6 +17,7 @@ mod gerrits;
 mod line;
 mod load;
 mod node;
+mod pack;
 mod requests;
 mod scenes;
 mod storage;
@@ -55,6 +57,12 @@ fn main() {
                 "the verdict is {word}"
             );
         }),
+        ["watch", file, end] => pack::watch(Path::new(file), Path::new(end)),
+        ["pack", mount, delay, engines @ ..] => {
+            let engines: Vec<(&str, &str)> =
+                engines.iter().map(|word| word.split_once('=').expect("ENGINE=COMMAND")).collect();
+            on_delayed_clients(mount, Some(delay), 2, 3000, |cluster| pack::run(cluster, &engines));
+        }
         ["boot", rest @ ..] => on_cluster(rest, |_, _| ()),
         [kind @ ("load" | "faults"), mount, history, format, trust, engines, seconds, seed] => {
             let (clients, faults): (_, &[_]) = if *kind == "faults" { (3, &faults::ALL) } else { (2, &[]) };
@@ -126,9 +134,15 @@ fn on_cluster(arguments: &[&str], act: impl FnOnce(&Cluster, &[&str])) {
 
 /// Boots a server, and clients with this much memory each.
 fn on_clients(mount: &str, clients: usize, megabytes: usize, act: impl FnOnce(&Cluster)) {
+    on_delayed_clients(mount, None, clients, megabytes, act);
+}
+
+/// Boots a server, and clients each of whose packets is delayed.
+fn on_delayed_clients(mount: &str, delay: Option<&str>, clients: usize, megabytes: usize, act: impl FnOnce(&Cluster)) {
     let folder = std::env::temp_dir().join(format!("refdb-nfs-{}", std::process::id()));
     let planted = Some((PLANTED.to_owned(), FAULTY));
-    let options = Options { mount: mount.into(), delay: None, clients, megabytes, lines: LINES, planted };
+    let delay = delay.map(str::to_owned);
+    let options = Options { mount: mount.into(), delay, clients, megabytes, lines: LINES, planted };
     let cluster = Cluster::boot(&folder, options);
     act(&cluster);
     drop(cluster);

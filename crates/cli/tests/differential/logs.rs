@@ -137,7 +137,7 @@ pub(crate) fn log_of_pseudo(step: &Step, changed: &Changed, left: Left<'_>) -> b
 
 /// Entries with the time of the clock, which git and refdb read one after the other.
 pub(crate) fn log_of_the_clock(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
-    let has_clock = step.environment.iter().any(|word| word == "GIT_COMMITTER_DATE=");
+    let has_clock = step.environment.iter().any(|word| word == "GIT_COMMITTER_DATE=" || word == "GIT_COMMITTER_DATE");
     let words = |log: &Option<BString>| -> Vec<BString> {
         log.iter().flat_map(|log| log.split_str(" ").map(BString::from).collect::<Vec<_>>()).collect()
     };

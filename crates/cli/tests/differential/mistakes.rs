@@ -64,18 +64,21 @@ pub(crate) fn two_names(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Both name the same two.
+/// Both name the same two. Or git names a ref that exists already, and refdb another request, and both are in the way of
+/// the same new ref.
 pub(crate) fn one_and_the_other(step: &Step, git: &mut Said, refdb: &mut Said) {
     let pair = |said: &Said| -> Option<[BString; 2]> {
         let (_, names) = said.err.split_once_str("cannot process '")?;
         let (one, other) = names.strip_suffix(b"' at the same time\n")?.split_once_str("' and '")?;
         Some([one.into(), other.into()])
     };
-    if let (Some([one, other]), Some(ours)) = (pair(git), pair(refdb))
-        && ours == [other, one]
-        && git.code == refdb.code
-        && step.input.len() > 1
-    {
+    let created = |said: &Said| -> Option<BString> {
+        let (_, name) = said.err.split_once_str("' exists; cannot create '")?;
+        Some(name.strip_suffix(b"'\n")?.into())
+    };
+    let are_swapped = || pair(git).zip(pair(refdb)).is_some_and(|(theirs, [one, other])| theirs == [other, one]);
+    let are_of_one = || created(git).zip(pair(refdb)).is_some_and(|(created, pair)| pair.contains(&created));
+    if (are_swapped() || are_of_one()) && git.code == refdb.code && step.input.len() > 1 {
         refdb.clone_from(git);
     }
 }

@@ -14,7 +14,8 @@ use super::{
         pages::Shed,
     },
     packing::{
-        background::{self, BackgroundPackOptions, BackgroundPacked},
+        background::{self, BackgroundPackOptions},
+        job::BackgroundPacked,
         optimize, write,
     },
     reflog,

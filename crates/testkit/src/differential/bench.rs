@@ -251,17 +251,22 @@ impl Bench {
     }
 }
 
-/// Returns a command that is ended when it writes more than a few megabytes to a file, if the plan has names that are
-/// so long that git may fill the disk with an endless index.
+/// Returns a command that is ended when it writes more than a few megabytes to a file, or after some seconds, if the
+/// plan has names that are so long that git may fill the disk with an endless index, or messages for which git may
+/// enlarge its block for ever.
 fn bounded(program: &Path, plan: &Plan) -> Command {
-    let is_long = |step: &Step| step.words.iter().chain(&step.input).any(|word| word.contains_str(LONG));
+    let is_one = |word: &BString| word.contains_str(LONG) || word.len() >= LONG_MESSAGE_BYTES;
+    let is_long = |step: &Step| step.words.iter().chain(&step.input).any(is_one);
     if !plan.steps.iter().any(is_long) {
         return Command::new(program);
     }
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", "ulimit -c 0; ulimit -f 8192; exec \"$0\" \"$@\""]).arg(program);
+    command.args(["-c", "ulimit -c 0; ulimit -f 8192; ulimit -t 20; exec \"$0\" \"$@\""]).arg(program);
     command
 }
+
+/// Fewer bytes than the smallest block that git takes for ever to fit a message into.
+const LONG_MESSAGE_BYTES: usize = 900;
 
 /// A part of every name that may be too long for the blocks of a table.
 pub(super) const LONG: &str = "nnnnnnnnnn";

@@ -3,8 +3,9 @@
 use crate::files::{
     lock::stale,
     packing::{
-        merge::{self, Packing},
-        optimize,
+        candidates,
+        job::{self, BackgroundPacked, Packing},
+        prune, write,
     },
     store::Store,
 };
@@ -27,19 +28,6 @@ impl fmt::Debug for BackgroundPackOptions<'_> {
     }
 }
 
-/// What a background pack-refs has done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct BackgroundPacked {
-    /// Loose refs that were found, without symbolic and broken ones.
-    pub loose: usize,
-    /// Refs that were written to packed-refs.
-    pub packed: usize,
-    /// Loose files that were removed.
-    pub removed: usize,
-    /// The longest time for which the lock of packed-refs was held.
-    pub held_max: Duration,
-}
-
 /// How long to wait for the lock of packed-refs unless the configuration says otherwise. It is short, because one
 /// thread packs for all repositories, and a packing that fails is tried again.
 const LOCK_TIMEOUT: LockTimeout = LockTimeout::For(Duration::from_secs(2));
@@ -47,15 +35,15 @@ const LOCK_TIMEOUT: LockTimeout = LockTimeout::For(Duration::from_secs(2));
 /// Packs all loose refs that can be packed. `None` if another process is packing those of this repository.
 pub(crate) fn pack(store: &Arc<Store>, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
     store.check_format()?;
-    let one = match merge::lock_aside(store, LockTimeout::None) {
+    let one = match job::lock_aside(store, LockTimeout::None) {
         Err(Error::Lock(LockError::Held { .. })) => return Ok(None),
         locked => locked?,
     };
     // A packing that was killed leaves the locks of packed-refs and of refs that no longer have a loose file.
     stale::clear_of(&store.options.fs, &store.packed_target()?);
     stale::clear(&store.options.fs, &store.layout.common_dir.join("refs"))?;
-    let old = optimize::examined_packed(store)?;
-    let (loose, refs) = optimize::all_loose(store, options.from)?;
+    let old = write::opened_packed(store)?;
+    let (loose, refs) = candidates::all_loose(store, options.from)?;
     let mut done = BackgroundPacked { loose, ..BackgroundPacked::default() };
     if !refs.is_empty() {
         let packing = Packing {
@@ -64,10 +52,11 @@ pub(crate) fn pack(store: &Arc<Store>, options: &BackgroundPackOptions<'_>) -> R
             refs: &refs,
             lock_timeout: store.options.packed_lock_timeout.unwrap_or(LOCK_TIMEOUT),
             rewrites_foreign: false,
-            prunes: true,
             goes_on: &|done| Ok((options.goes_on)(done)),
         };
-        packing.run(&mut done)?;
+        if packing.put_into_packed(&mut done)? {
+            prune::remove_loose(&packing, &mut done)?;
+        }
     }
     one.release()?;
     debug_assert!(done.removed <= done.loose, "a loose file is removed once: {done:?}");

@@ -4,9 +4,8 @@ use crate::Result;
 use crate::files::{
     loose::{self, At, LooseRef, folders, listing::Rivals},
     packing::{
-        background::BackgroundPacked,
-        merge::{self, Packing},
-        optimize::Loose,
+        candidates::Loose,
+        job::{self, BackgroundPacked, Packing},
     },
     store::Store,
 };
@@ -34,8 +33,9 @@ const THREADS: usize = 4;
 const PORTION_FIRST: usize = 256;
 const PORTION_MAX: usize = 4096;
 
-/// Loose files of one folder that a thread removes before it looks at the clock again.
-const PIECE_MAX: usize = 64;
+/// Loose files of one folder that a thread removes before it looks at the clock again. On a network file system each
+/// takes some 20 ms.
+const PIECE_MAX: usize = 8;
 const _: () = assert!(PIECE_MAX <= PORTION_FIRST && PORTION_FIRST <= PORTION_MAX, "portions of one scale");
 
 /// Removes the loose files whose values are packed. Each portion of removals is durable before the lock is released.
@@ -43,15 +43,13 @@ const _: () = assert!(PIECE_MAX <= PORTION_FIRST && PORTION_FIRST <= PORTION_MAX
 /// The lock is held as long as files are removed, because otherwise a ref that was deleted and created again meanwhile
 /// would be removed although it is no longer packed.
 pub(crate) fn remove_loose(packing: &Packing<'_>, done: &mut BackgroundPacked) -> Result<()> {
-    let folder = |loose: &Loose| loose.name.rfind_byte(b'/').map_or(0, |slash| slash + 1);
-    let is_same_folder = |a: &Loose, b: &Loose| a.name[..folder(a)] == b.name[..folder(b)];
-    let folders = packing.refs.chunk_by(is_same_folder);
+    let folders = packing.refs.chunk_by(|one, other| folder_of(one) == folder_of(other));
     let pieces: Vec<&[Loose]> = folders.flat_map(|refs| refs.chunks(PIECE_MAX)).collect();
     let (mut rest, mut portion) = (&pieces[..], PORTION_FIRST);
     while !rest.is_empty() && (packing.goes_on)(done)? {
         let lock = packing.lock_packed()?;
         let (taken, removed) = remove_portion(packing.store, lock.0.path(), rest, portion)?;
-        let took = merge::unlock(lock, done)?;
+        let took = job::unlock(lock, done)?;
         done.removed += removed;
         rest = &rest[taken..];
         portion = match took {
@@ -81,14 +79,18 @@ fn remove_portion(store: &Store, seed: &Path, pieces: &[&[Loose]], portion: usiz
     };
     let work = || -> Result<(usize, BTreeSet<PathBuf>)> {
         let (mut removed, mut position, mut pruning) = (0, old.packed.start(), Pruning::new(store, seed));
+        let mut folder = None;
         while let Some(refs) = take() {
+            if folder.replace(folder_of(&refs[0])).is_some_and(|before| before != folder_of(&refs[0])) {
+                pruning.remove_folders();
+            }
             for loose in refs {
-                let (next, value) = merge::packed_value(&old, position, loose.name.as_bstr())?;
+                let (next, value) = job::packed_value(&old, position, loose.name.as_bstr())?;
                 position = next;
                 removed += usize::from(value == Some(loose.id) && pruning.remove(loose)?);
             }
-            pruning.remove_folders();
         }
+        pruning.remove_folders();
         Ok((removed, pruning.into_changed()))
     };
     let (mut removed, mut changed) = (0, BTreeSet::new());
@@ -101,6 +103,11 @@ fn remove_portion(store: &Store, seed: &Path, pieces: &[&[Loose]], portion: usiz
     let (taken, _) = *next.lock().unwrap_or_else(PoisonError::into_inner);
     debug_assert!(taken > 0, "each portion gets on");
     Ok((taken, removed))
+}
+
+/// The part of a ref's name that is its folder.
+fn folder_of(loose: &Loose) -> &[u8] {
+    &loose.name[..loose.name.rfind_byte(b'/').unwrap_or(0)]
 }
 
 /// Whether a portion may include one more piece. `pieces` and `refs` count what it has. The first piece is always

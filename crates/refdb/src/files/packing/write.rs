@@ -11,6 +11,42 @@ use std::{
     sync::Arc,
 };
 
+/// The present packed-refs, whose order is checked completely, so that a disordered file is not copied.
+pub(crate) fn examined_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
+    let old = store.packed()?;
+    if old.packed.is_copyable() && !old.packed.is_sorted()? {
+        return store.packed();
+    }
+    Ok(old)
+}
+
+/// How often packed-refs is opened again because another machine has replaced it just then.
+const OPENED_MAX: usize = 8;
+
+/// As [`examined_packed`], and open, so that on a network file system it can be read after it was replaced.
+pub(crate) fn opened_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
+    let open = || {
+        let old = examined_packed(store)?;
+        if let Some(file) = &old.file {
+            file.get()?;
+        }
+        Ok(old)
+    };
+    let mut attempts_left = OPENED_MAX;
+    loop {
+        attempts_left -= 1;
+        match open() {
+            Err(Error::Io(error)) if error.is_stale() && attempts_left > 0 => {}
+            opened => return opened,
+        }
+    }
+}
+
+/// Whether packed-refs exists and is as refdb would write it.
+pub(crate) fn is_as_we_write(old: &PackedFile) -> Result<bool> {
+    Ok(old.exists() && old.packed.is_copyable() && old.packed.has_own_header()?)
+}
+
 /// One change to packed-refs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PackedEdit<'a> {

@@ -1,0 +1,121 @@
+//! How long `pack-refs` keeps the lock of packed-refs from other machines, in a repository with millions of packed
+//! refs.
+
+use crate::node::Cluster;
+use std::{
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Packed refs of the repository, two for each change.
+const CHANGES: usize = 1_500_000;
+/// Loose refs.
+const LOOSE: usize = 10_000;
+/// The time after which a packing is given up.
+const PACKING_MAX: Duration = Duration::from_secs(1500);
+
+const SHARE: &str = "/mnt/disk/share";
+
+/// Packs with each engine on the first client, while a view on the second one creates and deletes a ref, and prints a
+/// table.
+pub(crate) fn run(cluster: &Cluster, engines: &[(&str, &str)]) {
+    let id = make_repository(cluster);
+    println!(
+        "{} packed and {LOOSE} loose refs; s | lock held at most, ms | updates beside it | slowest, ms",
+        2 * CHANGES
+    );
+    for (engine, command) in engines {
+        let repo = format!("{engine}.git");
+        cluster.shell(0, &format!("cd {SHARE} && cp -a base.git {repo} && sync"));
+        let program = std::env::current_exe().expect("this program has a path");
+        let watch = format!("watch packed-refs.lock {SHARE}/{repo}.done >{SHARE}/{repo}.held");
+        let in_background = "</dev/null >/dev/null 2>&1 &";
+        cluster.shell(0, &format!("(cd {SHARE}/{repo} && exec {} {watch}) {in_background}", program.display()));
+        let path = format!("/mnt/share/{repo}");
+        let is_over = AtomicBool::new(false);
+        let (took, (updates, slowest)) = thread::scope(|scope| {
+            let writer = scope.spawn(|| write_beside(cluster, &path, &id, &is_over));
+            let took = pack(cluster, &path, command).as_secs_f64();
+            is_over.store(true, Relaxed);
+            (took, writer.join().expect("the writer ends"))
+        });
+        cluster.shell(0, &format!("touch {SHARE}/{repo}.done; sleep 1"));
+        let held = cluster.shell(0, &format!("cat {SHARE}/{repo}.held"));
+        let left = cluster.shell(0, &format!("ls {SHARE}/{repo}/refs/heads | wc -l; rm -rf {SHARE}/{repo}"));
+        println!("{engine}, {left} stay loose: {took:.1} | {held} | {updates} | {}", slowest.as_millis());
+    }
+}
+
+/// Makes the repository from which each engine gets a copy. Returns the id that all refs have.
+fn make_repository(cluster: &Cluster) -> String {
+    let git = refdb_testkit::Git::find().program().display().to_string();
+    let made = format!(
+        "cd {SHARE} && {git} init -q --bare --ref-format=files base.git && cd base.git && rm -rf hooks && \
+         {git} config user.name n && {git} config user.email e && {git} config core.packedRefsTimeout 600000 && \
+         {git} commit-tree -m 0 $({git} mktree </dev/null)"
+    );
+    let id = cluster.shell(0, &made);
+    let line = format!("{id} refs/changes/%07d");
+    let packed = format!("for (i = 0; i < {CHANGES}; i++) printf \"{line}/1\\n{line}/meta\\n\", i, i");
+    let filled = format!(
+        "cd {SHARE}/base.git && (echo '# pack-refs with: peeled fully-peeled sorted '; awk 'BEGIN {{ {packed} }}') \
+         >packed-refs && for ((i = 0; i < {LOOSE}; i++)); do echo {id} >refs/heads/$i; done; sync"
+    );
+    cluster.shell(0, &filled);
+    id
+}
+
+/// Runs a command in the repository, which may take longer than an agent is waited for.
+fn pack(cluster: &Cluster, path: &str, command: &str) -> Duration {
+    let begun = Instant::now();
+    let log = "/mnt/tmp/packed";
+    cluster.shell(
+        1,
+        &format!("rm -f {log}; (cd {path} && {command} >{log}.said 2>&1; echo $? >{log}) </dev/null >/dev/null 2>&1 &"),
+    );
+    while cluster.shell(1, &format!("cat {log} 2>/dev/null || true")).is_empty() {
+        assert!(begun.elapsed() < PACKING_MAX, "the packing does not end");
+        thread::sleep(Duration::from_millis(100));
+    }
+    let took = begun.elapsed();
+    let said = cluster.shell(1, &format!("cat {log} {log}.said"));
+    assert!(said == "0" || said.starts_with("0 |"), "{command}: {said}");
+    took
+}
+
+/// Creates and deletes refs until the packing is over. Returns how many times, and how long the slowest one took.
+fn write_beside(cluster: &Cluster, path: &str, id: &str, is_over: &AtomicBool) -> (usize, Duration) {
+    let nothing = "0".repeat(id.len());
+    let (mut done, mut slowest) = (0, Duration::ZERO);
+    while !is_over.load(Relaxed) {
+        let begun = Instant::now();
+        for (old, new) in [(nothing.as_str(), id), (id, nothing.as_str())] {
+            match cluster.ask(2, 1, &["view", path, "swap", "refs/heads/beside", old, new]) {
+                Ok(said) if said == "done" => done += 1,
+                Ok(said) => println!("{said}"),
+                Err(failure) => println!("{failure}"),
+            }
+        }
+        slowest = slowest.max(begun.elapsed());
+        thread::sleep(Duration::from_millis(50));
+    }
+    (done, slowest)
+}
+
+/// Prints for how many milliseconds `file` was the same at most, as seen each millisecond, until `end` is there.
+pub(crate) fn watch(file: &Path, end: &Path) {
+    let (mut since, mut longest) = (None, Duration::ZERO);
+    while !end.exists() {
+        // Not the time of its last change, because locks of refs are links to it.
+        let now = std::fs::symlink_metadata(file).ok().map(|now| (now.ino(), now.created().ok()));
+        match (since, now) {
+            (Some((seen, since)), Some(now)) if seen == now => longest = longest.max(Instant::elapsed(&since)),
+            (_, now) => since = now.map(|now| (now, Instant::now())),
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    println!("{}", longest.as_millis());
+}
