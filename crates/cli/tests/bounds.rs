@@ -1,4 +1,4 @@
-//! Where memory ends the process does, and leaves no lock. Few files may be open.
+//! Resource limits: a process that runs out of memory aborts and leaves no lock, and few files may be open.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
@@ -15,23 +15,23 @@ use std::{
 
 const SIGABRT: i32 = 6;
 
-/// How many lock files are in the folder; none if the folder is not there.
+/// Counts the lock files in `folder`, which need not exist.
 fn locks(folder: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     entries.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|end| end == "lock")).count()
 }
 
-/// refdb, or a copy of it: another user may not be let into the folder where it was built.
+/// Returns the path of refdb, or of a copy, because another user may not be let into the folder where refdb was built.
 fn program() -> OsString {
     std::env::var_os("REFDB_TEST_PROGRAM").unwrap_or(env!("CARGO_BIN_EXE_refdb").into())
 }
 
-/// `refdb update-ref --stdin` with so much memory and no more.
+/// Starts `refdb update-ref --stdin` with a limit on its address space, and writes `commands` to it.
 fn update_ref(repo: &Repo, kibibytes: u32, commands: &str) -> Child {
     let mut shell = repo.command(Path::new("sh"));
     let script = format!("ulimit -c 0; ulimit -v {kibibytes}; exec \"$0\" update-ref --stdin");
     let mut child = start(shell.args(["-c", &script]).arg(program()));
-    // It may end before it has read all.
+    // The write fails if the process ends before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(commands.as_bytes());
     child
 }
@@ -40,7 +40,7 @@ fn start(command: &mut Command) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The most locks that were seen while it ran, the signal that ended it, and what it said.
+/// Waits for the process, and returns the most locks seen meanwhile, the signal that ended it, and its stderr.
 fn end(mut child: Child, folder: &Path) -> (usize, Option<i32>, String) {
     let mut most = 0;
     let status = loop {
@@ -61,7 +61,7 @@ fn a_transaction_that_runs_out_of_memory_leaves_no_lock() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let id = repo.commit();
     let folder = repo.git_dir().join("refs/heads/x");
-    // Names as long as can be need memory that is not there before they do.
+    // Very long names make the memory run out while refs are being locked.
     let name = |at: usize| format!("refs/heads/x/{}{at:05}", "n".repeat(200));
     let commands: String = (0..COUNT).map(|at| format!("create {} {id}\n", name(at))).collect();
     let mut locked_and_aborted = 0;
@@ -75,9 +75,9 @@ fn a_transaction_that_runs_out_of_memory_leaves_no_lock() {
                 locked_and_aborted += usize::from(most > 0);
                 assert_eq!(repo.refs().len(), 0);
             }
-            // Enough.
+            // The limit was high enough.
             None if said.is_empty() => break,
-            // Too little for the program itself.
+            // The limit was too low for the program itself.
             _ => {}
         }
     }
@@ -85,7 +85,8 @@ fn a_transaction_that_runs_out_of_memory_leaves_no_lock() {
     assert_eq!(repo.refs().len(), COUNT);
 }
 
-/// Each worktree's stack is locked while its refs are brought over, which took two open files each.
+/// Migration locks the stack of each worktree while it carries the refs over, and previously kept two files open for
+/// each.
 #[test]
 fn as_many_worktrees_as_there_are_need_no_more_open_files() {
     const WORKTREES: usize = 120;

@@ -1,4 +1,4 @@
-//! `refdb cache` on the files of a stopped and of a running user.
+//! `refdb cache` on files of a process that has stopped, and of one that is running.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
@@ -13,7 +13,7 @@ fn refdb(arguments: &[&str], input: &[u8]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_refdb"));
     command.arg("cache").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // A program that refuses its arguments does not read.
+    // The write fails if the program refuses its arguments and reads nothing.
     let _ = child.stdin.take().unwrap().write_all(input);
     child.wait_with_output().unwrap()
 }
@@ -59,7 +59,7 @@ fn a_cache_in_use_is_counted_and_verified_but_not_compacted() {
     let bytes: u64 = freed.split(' ').next().unwrap().parse().unwrap();
     let after: serde_json::Value = serde_json::from_slice(&refdb(&["stat", "--json", folder], b"").stdout).unwrap();
     let bytes_of = |stat: &serde_json::Value, what: &str| stat[0][what].as_u64().unwrap();
-    // How much is left to free depends on what the cache had compacted by itself; the result does not.
+    // How much is left to free depends on what the cache has compacted by itself; the resulting size does not.
     assert!(bytes > 0, "{freed}");
     assert!(bytes_of(&after, "disk_bytes") < bytes_of(&after, "live_bytes") / 10 * 12, "{json} {after}");
     assert_eq!(text(&refdb(&["verify", folder], b"")), "500 entries are whole, 0 are harmed and would be misses\n");
@@ -163,7 +163,7 @@ fn a_cache_that_cannot_be_read_hides_no_other() {
     for dir in &dirs {
         fill(dir, None).close().unwrap();
     }
-    // As a newer program would write it.
+    // Claims a format version of a newer program.
     let format = dirs[1].join("format");
     let mut bytes = std::fs::read(&format).unwrap();
     bytes[8] = 99;
@@ -177,7 +177,7 @@ fn a_cache_that_cannot_be_read_hides_no_other() {
     assert_eq!((alone.status.code(), alone.stdout.len()), (Some(128), 0));
 }
 
-/// What it left had no key, and the next import was refused since it had one.
+/// Previously, a refused import left a cache without a key, so that the next import was refused because it had one.
 #[test]
 fn a_refused_import_leaves_no_cache_behind() {
     let root = tempfile::tempdir().unwrap();
@@ -191,7 +191,7 @@ fn a_refused_import_leaves_no_cache_behind() {
     assert!(!to.exists());
     let key = format!("--key-file={}", key.display());
     text(&refdb(&[import[0], import[1], &key, import[2]], &export));
-    // That one is there, and stays.
+    // A cache that existed before the refused import stays.
     assert!(!refdb(&[import[0], import[1], &key, import[2]], b"no export").status.success());
     assert!(Cache::is_encrypted(&to).unwrap());
 }

@@ -1,4 +1,5 @@
-//! `refdb check-storage` with two peers on one kernel: it says so, and where it is made to go on, all of it works.
+//! `refdb check-storage` with two peers on one kernel: it refuses to draw conclusions, and works when it is made to go
+//! on.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{
@@ -10,7 +11,7 @@ use std::{
 
 const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
 
-/// Does not connect to another host, and passes the answers through a command.
+/// Returns an `--ssh` option that starts the peer on this host and pipes its answers through `filter`.
 fn ssh(filter: &str) -> String {
     format!("--ssh=there() {{ shift; sh -c \"$*\" | {filter}; }}; there")
 }
@@ -26,7 +27,7 @@ fn check(folder: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// The same, where it does not matter that there is one kernel.
+/// Runs the check to its end although both peers share one kernel.
 fn go_on(folder: &Path, words: &[&str]) -> Output {
     check(folder, words).env("REFDB_PLANTED_FAULT", "check-storage-one-kernel").output().unwrap()
 }
@@ -35,7 +36,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The last line, and the exit code.
+/// Prints the output, and returns its last line and the exit code.
 fn verdict(output: &Output) -> (String, i32) {
     let said = text(&output.stdout);
     println!("{said}{}", text(&output.stderr));
@@ -75,7 +76,7 @@ fn a_kernel_that_sees_its_own_changes_is_safe() {
     assert!(is_empty(folder.path()), "the folder of the run is left");
 }
 
-/// What the peer calls refused was written: from the same value on, both hosts write.
+/// The peer reports its writes as refused, so that both hosts appear to have written on top of the same value.
 #[test]
 fn lost_updates_are_found() {
     let folder = tempfile::tempdir().unwrap();
@@ -85,7 +86,7 @@ fn lost_updates_are_found() {
     assert_eq!(code, 1);
 }
 
-/// The peer shows value 1 for whatever it should show.
+/// The peer reports value 1 whatever value it sees.
 #[test]
 fn a_host_that_shows_old_values_is_late() {
     let folder = tempfile::tempdir().unwrap();
@@ -99,7 +100,7 @@ fn a_host_that_shows_old_values_is_late() {
 #[test]
 fn a_peer_that_dies_ends_the_test() {
     let folder = tempfile::tempdir().unwrap();
-    // After so many answers it is gone.
+    // The peer ends after this many answers.
     for answers in ["0", "30", "400"] {
         let dies = ssh(if answers == "0" { "true".into() } else { format!("sed -u {answers}q") }.as_str());
         let began = Instant::now();
@@ -119,7 +120,7 @@ fn a_signal_leaves_nothing() {
     while is_empty(folder.path()) {
         std::thread::sleep(Duration::from_millis(10));
     }
-    // In the middle of a scene.
+    // A second later, a scene is under way.
     std::thread::sleep(Duration::from_secs(1));
     let killed = Command::new("kill").arg(process.id().to_string()).status().unwrap();
     assert!(killed.success());
@@ -130,7 +131,7 @@ fn a_signal_leaves_nothing() {
 #[test]
 fn a_host_with_another_folder_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    // The second question is what the file of the run says.
+    // Falsifies the second answer, which is the content of the run's file.
     for answer in ["ok\\tanother", "error\\tNo such file or directory"] {
         let other = ssh(&format!("sed -u 's/^2\\tok.*/2\\t{answer}/'"));
         let (verdict, code) = verdict(&go_on(folder.path(), &[&other]));
@@ -151,7 +152,7 @@ fn a_folder_that_cannot_be_used_is_an_error() {
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
     assert!(failed(&file).contains("is not a folder"));
-    // Nobody, not even root, makes a folder there.
+    // Nobody, not even root, can create a folder there.
     assert!(failed(Path::new("/proc/self/fd")).contains("fatal: "));
 }
 

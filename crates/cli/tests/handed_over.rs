@@ -1,4 +1,4 @@
-//! The `git` that hands ref commands over to refdb, as `refdb-exec-path` makes it. Git itself starts these commands too.
+//! The `git` that passes ref commands to refdb, as `refdb-exec-path` sets it up. Git itself starts these commands too.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 use refdb_testkit::{Git, RefFormat, Repo};
@@ -10,7 +10,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// A folder for `PATH` and `GIT_EXEC_PATH`. Its refdb takes each of its calls down.
+/// A folder for `PATH` and `GIT_EXEC_PATH`, whose refdb logs each of its calls.
 struct Shim {
     folder: tempfile::TempDir,
 }
@@ -43,14 +43,14 @@ impl Shim {
         self.folder.path().join("calls")
     }
 
-    /// The calls of refdb since this was asked last.
+    /// Returns the calls of refdb since this method was last called.
     fn calls(&self) -> Vec<String> {
         let text = fs::read_to_string(self.calls_file()).unwrap();
         fs::write(self.calls_file(), "").unwrap();
         text.lines().map(ToOwned::to_owned).collect()
     }
 
-    /// Runs a program with the folder first in `PATH`, and in `GIT_EXEC_PATH`.
+    /// Runs a program with the folder first in `PATH` and as `GIT_EXEC_PATH`.
     fn run(&self, repo: &Repo, program: &str, words: &[&str]) -> Output {
         let clean = Git::find().command(repo.dir());
         let path = format!("{}:{}", self.programs().display(), std::env::var("PATH").unwrap());
@@ -60,7 +60,7 @@ impl Shim {
         command.env("PATH", path).env("GIT_EXEC_PATH", self.programs()).output().unwrap()
     }
 
-    /// Runs `git` of the folder, which must say the same as git, and returns the calls of refdb.
+    /// Runs the folder's `git`, which must answer as the real git does, and returns the calls of refdb.
     fn same(&self, repo: &Repo, words: &[&str]) -> Vec<String> {
         let ours = self.run(repo, "git", words);
         let gits = repo.try_git(words, "");
@@ -114,7 +114,7 @@ fn ref_commands_are_handed_over_and_nothing_else_is() {
             &["-p", "branch"],
             &["nothing"],
             &["--version"],
-            // These end git's own reading of its command line.
+            // Git itself goes no further than these options.
             &["--html-path", "branch"],
             &["--list-cmds=main", "branch"],
             &["--no-such-option", "branch"],
@@ -122,13 +122,13 @@ fn ref_commands_are_handed_over_and_nothing_else_is() {
         ] {
             assert!(shim.same(&repo, words).is_empty(), "{words:?}");
         }
-        // Handed over, and left to git by refdb.
+        // Passed to refdb, which delegates them to git.
         assert_eq!(shim.same(&repo, &["tag", "-d", "none"]), ["tag -d none"]);
         assert_eq!(shim.same(&repo, &["branch", "--no-such-option"]), ["branch --no-such-option"]);
     }
 }
 
-/// git does not let an alias stand for a command of its own, which is why a program has to.
+/// Git does not let an alias replace one of its own commands, which is why a program has to.
 #[test]
 fn an_alias_does_not_replace_a_command() {
     let repo = repo(RefFormat::Files);
@@ -151,10 +151,10 @@ fn what_git_itself_starts_is_handed_over() {
         // A program of git's that is a shell script.
         let calls = done("git", &["filter-branch", "-f", "--msg-filter", "cat", "a"]);
         assert!(calls.iter().any(|call| call.starts_with("for-each-ref")), "{calls:?}");
-        // By the name that old scripts have.
+        // The dashed name, which old scripts use.
         let dashed = shim.programs().join("git-for-each-ref");
         assert_eq!(done(dashed.to_str().unwrap(), &["refs/heads/a"]), ["for-each-ref refs/heads/a"]);
-        // A hook and an alias of the user's.
+        // A hook and an alias of the user's own.
         let hook = repo.git_dir().join("hooks/post-commit");
         fs::create_dir_all(hook.parent().unwrap()).unwrap();
         fs::write(&hook, "#!/bin/sh\ngit show-ref --quiet refs/heads/main\n").unwrap();

@@ -1,4 +1,4 @@
-//! `refdb lab` reaches the other program beside refdb or in `PATH`, and says so if there is none.
+//! `refdb lab` starts the program `refdb-lab` beside refdb or in `PATH`, and reports if there is none.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 use std::{
@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// A program that says its words, and ends with 3.
+/// Writes a program that prints `says` and its arguments, and exits with code 3.
 fn plant(folder: &Path, says: &str) {
     fs::create_dir_all(folder).unwrap();
     let program = folder.join("refdb-lab");
@@ -16,7 +16,7 @@ fn plant(folder: &Path, says: &str) {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// `refdb lab -h run` in a copy of the program, with this `PATH`.
+/// Runs `refdb lab -h run` from a copy of refdb in `folder`, with this `PATH`.
 fn lab(folder: &Path, path: &Path) -> Output {
     let refdb = folder.join("refdb");
     if !refdb.exists() {

@@ -1,4 +1,4 @@
-//! `refdb refs locks`: every lock of a repository with its maker, and the removal of those of a machine that is gone.
+//! `refdb refs locks` lists every lock of a repository with its owner, and removes those of a machine that is gone.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use bstr::ByteSlice;
@@ -20,11 +20,11 @@ use std::{
 
 const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
 
-/// Boot ids of no machine.
+/// Boot ids that no machine has.
 const OTHER: &str = "00000000-aaaa-4aaa-8aaa-000000000000";
 const ANOTHER: &str = "11111111-aaaa-4aaa-8aaa-000000000000";
 
-/// The line of a lock that a process of another boot made.
+/// Returns the signature that a process of another boot leaves in a lock.
 fn signature(boot: &str) -> String {
     format!("held by refdb, process 7, boot {boot}, host node-b\n")
 }
@@ -42,14 +42,15 @@ fn remove(repo: &Repo, boot: &str) -> Output {
     locks(repo, ["--remove", "--porcelain", &format!("--boot={boot}")])
 }
 
-/// The same where a local disk counts as a file system that machines share, and that may keep `flock` to each of them.
+/// Runs the command as if the local disk were a file system that machines share, where `flock` may hold on one of them
+/// only.
 fn on_shared_storage(repo: &Repo, options: &[&str]) -> Output {
     let mut command = repo.command(REFDB);
     command.env("REFDB_PLANTED_FAULT", "vfs-local").args(["refs", "locks", "--porcelain"]).args(options);
     command.output().unwrap()
 }
 
-/// The fields of each line, by the path below the repository.
+/// Returns the fields of each line, by the path of the lock below the repository.
 fn fields(repo: &Repo, output: &Output) -> BTreeMap<String, Vec<String>> {
     let lines = output.stdout.to_str().unwrap().lines();
     let split = lines.map(|line| {
@@ -94,7 +95,7 @@ fn every_lock_is_listed_with_its_maker_wherever_it_lies() {
             }
             write(dir.join("refs/gits.lock"), &format!("{id}\n"));
             expected.insert("refs/gits.lock".into(), ["unsigned", "-", "-", "-"].map(str::to_owned));
-            // A new content is a part of its lock.
+            // A file with the new content belongs to its lock, and is not listed.
             write(dir.join("refs/a/b.lock.lock"), "");
             let listed = locks(&repo, ["--porcelain"]);
             assert!(listed.status.success() && listed.stderr.is_empty(), "{listed:?}");
@@ -218,7 +219,7 @@ fn files_that_locks_are_links_to_are_listed_once_their_process_is_gone() {
     assert_eq!(listed(), Vec::<String>::new());
 }
 
-/// A batch of another boot that had given one of its two refs the new value. Returns its journal file.
+/// Leaves a batch of another boot that had given one of its two refs the new value, and returns its journal file.
 fn half_written_batch(repo: &Repo, ids: &[ObjectId]) -> PathBuf {
     let dir = repo.git_dir();
     repo.create_refs([("refs/heads/a", ids[1]), ("refs/heads/b", ids[0])]);
@@ -262,7 +263,7 @@ fn a_half_written_batch_of_the_named_boot_is_finished_before_its_locks_go() {
         assert_eq!((kept.status.code(), record.exists()), (Some(1), true), "{kept:?}");
         let other = on_shared_storage(&repo, &["--remove", &format!("--boot={ANOTHER}"), "--machine-is-off"]);
         assert_eq!((other.status.code(), record.exists()), (Some(0), true), "{other:?}");
-        // A process that has one of its locks keeps all of them.
+        // While a process holds the journal file, all locks of the batch are kept.
         let held = Fs::real().open(&record).unwrap();
         assert!(held.try_lock().unwrap());
         let busy = on_shared_storage(&repo, &["--remove", &boot, "--machine-is-off"]);
@@ -304,7 +305,7 @@ fn links_in_the_tree_of_refs_are_not_followed() {
     assert_eq!(listed.into_values().collect::<Vec<_>>(), ["unsigned"]);
     assert!(remove(&repo, OTHER).status.success());
     assert!(outside.join("x.lock").exists() && repo.git_dir().join("refs/heads/link.lock").is_symlink());
-    // Refs as a whole can be those of another repository.
+    // All refs may be those of another repository, through symbolic links.
     let sharer = Repo::bare(RefFormat::Files, HashKind::Sha1);
     std::fs::remove_dir_all(sharer.git_dir().join("refs")).unwrap();
     symlink(repo.git_dir().join("refs"), sharer.git_dir().join("refs")).unwrap();
@@ -349,7 +350,8 @@ fn what_cannot_be_read_or_removed_is_named_and_the_rest_is_done() {
 fn as_another(repo: &Repo, options: &[&str]) -> Output {
     std::fs::set_permissions(repo.scratch(), PermissionsExt::from_mode(0o755)).unwrap();
     let program = repo.scratch().join("refdb");
-    // Not by this process: a child that another test starts would have the program open for writing for a moment.
+    // The copy is made by another process, because a child that another test starts could keep a file open for writing
+    // that this process opened.
     repo.command("install").args(["-m", "755", REFDB]).arg(&program).status().unwrap();
     let mut command = repo.command("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&program);
@@ -376,7 +378,7 @@ fn ten_thousand_locks_of_one_transaction_are_listed_and_removed() {
     assert_eq!(std::fs::read_dir(heads).unwrap().count(), 0);
 }
 
-/// A live server finds the lock of the other boot, removes it and takes the lock itself, while the command runs.
+/// While the command runs, a live server finds the lock of the other boot, removes it and takes the lock itself.
 #[test]
 fn the_command_never_removes_the_lock_that_a_live_server_takes_meanwhile() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);

@@ -1,4 +1,4 @@
-//! `refdb refs migrate` as a program: beside programs that write, and for who may not.
+//! `refdb refs migrate` as a program: beside concurrent writers, and for users who may not write.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use bstr::ByteSlice;
@@ -20,8 +20,8 @@ fn migrate(repo: &Repo, to: RefFormat) -> Output {
     repo.try_run(REFDB, ["refs", "migrate", &format!("--ref-format={}", to.name())], "")
 }
 
-/// Changes refs of its own until it is told to stop, each change by a new process. Returns what each ref may be: the value
-/// that was acknowledged last, and those refused since. Git may refuse a change that it has made.
+/// Changes refs of its own until it is told to stop, each change by a new process. Returns the values that each ref may
+/// have: the one acknowledged last and those refused since, because git may refuse a change that it has made.
 fn write(
     repo: &Repo,
     program: &Path,
@@ -85,7 +85,8 @@ fn what_git_and_refdb_were_told_is_there_after_the_refs_went_there_and_back() {
     repo.verify();
 }
 
-/// JGit opened the repository before, and goes on in the old format. What it takes for written is there, or is named.
+/// JGit, which has the repository open, goes on in the old format after the migration. Each ref that JGit takes for
+/// written must be there, or its place must be named.
 #[test]
 fn what_jgit_was_told_is_there_after_a_migration_or_lies_in_a_place_that_is_named() {
     for format in RefFormat::ALL {
@@ -109,7 +110,7 @@ fn what_jgit_was_told_is_there_after_a_migration_or_lies_in_a_place_that_is_name
                 }
                 acknowledged
             });
-            // It needs some seconds to start.
+            // JGit needs some seconds to start.
             while written.load(Ordering::Relaxed) < 10 && !writer.is_finished() {
                 thread::sleep(Duration::from_millis(10));
             }
@@ -146,7 +147,7 @@ fn a_killed_migration_is_ended_by_the_next_and_its_locks_go() {
         let _ = child.kill();
         child.wait().unwrap();
         assert!(repo.refs() == before, "after {millis} ms");
-        // A writer of refdb does not wait for the dead.
+        // A later refdb process does not wait for the killed one.
         let output = repo.try_run(REFDB, ["update-ref", "refs/heads/new", &ids[1].to_string()], "");
         assert!(output.status.success(), "{output:?}");
         assert!(repo.try_run(REFDB, ["update-ref", "-d", "refs/heads/new"], "").status.success());
@@ -177,7 +178,7 @@ fn from_a_linked_worktree_the_main_ones_bad_head_is_named() {
     }
 }
 
-/// Git leaves no HEAD then, and what is left is no repository.
+/// Git's migration leaves no HEAD here, and without a HEAD the folder is no repository.
 #[test]
 fn what_had_no_head_among_reftables_is_still_a_repository_when_it_is_migrated_to_files() {
     let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
@@ -208,7 +209,7 @@ fn who_may_not_write_changes_nothing() {
     }
 }
 
-/// The new format counted, and no later run could move the old files away.
+/// Previously, the new format was in effect before this was noticed, and no later run could move the old files away.
 #[test]
 fn a_folder_of_refs_that_may_not_be_moved_is_found_before_the_new_format_counts() {
     if rustix::process::geteuid().as_raw() != 0 {

@@ -1,4 +1,4 @@
-//! Every option of every command is read: what the table has and no arm reads is a panic.
+//! Gives every option of every command, because an option in the table that no match arm reads is a panic.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 use refdb_cli::options::{Opt, Value};
@@ -6,7 +6,7 @@ use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 use std::process::{Command, Stdio};
 
-/// The ways to give the option: on, with a value, negated.
+/// Returns the ways to give the option: set, with a value, negated.
 fn spellings(opt: &Opt) -> Vec<Vec<String>> {
     let value = if matches!(opt.name, "count" | "limit" | "hash" | "abbrev") { "7" } else { "HEAD" };
     let mut ways = Vec::new();

@@ -1,6 +1,8 @@
-//! Hooks that put symbolic links where a push's objects wait: no file behind a link moves into the repository or goes away.
+//! Hooks that put symbolic links into a push's quarantine: no file behind a link is moved into the repository or
+//! removed.
 //!
-//! The links lead to folders that the test made. As root it does nothing: scripts/tests/test-as-user runs it as another user.
+//! The links lead to folders that the test has made. The test does nothing as root; scripts/tests/test-as-user runs it
+//! as another user.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
@@ -15,7 +17,7 @@ use std::{
 
 const FILES: [&str; 4] = ["ab/cdef", "pack/pack-1.pack", "pack/pack-1.idx", "refdb.lock"];
 
-/// refdb, or a copy of it: another user may not be let into the folder where it was built.
+/// Returns the path of refdb, or of a copy, because another user may not be let into the folder where refdb was built.
 fn program() -> OsString {
     std::env::var_os("REFDB_TEST_PROGRAM").unwrap_or(env!("CARGO_BIN_EXE_refdb").into())
 }
@@ -27,7 +29,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A server whose hook `event` does `script`, beside a folder `target` with what looks like objects.
+    /// Creates a server whose hook `event` runs `script`, beside a folder `target` with files that look like objects.
     fn new(event: &str, script: &str, unpack_limit: &str) -> Self {
         let make = || Repo::bare(RefFormat::Files, HashKind::Sha1);
         let (client, server) = (make(), make());
@@ -77,7 +79,7 @@ fn a_hook_that_replaces_the_quarantine_by_a_link_moves_and_deletes_nothing_behin
     }
     for limit in ["1", "100"] {
         for (event, end) in [("pre-receive", "exit 0"), ("pre-receive", "exit 1"), ("update", "exit 0")] {
-            // At the update hook the variable is not set any more.
+            // The script finds the quarantine by its name, because the update hook has no variable for it.
             let script = format!(
                 "mkdir -p ../kept; q=$(ls -d $PWD/objects/tmp_objdir-incoming-*); mv $q ../kept; \
                  ln -s $PWD/../target $q; {end}"
@@ -93,7 +95,7 @@ fn a_hook_that_replaces_the_quarantine_by_a_link_moves_and_deletes_nothing_behin
             let kept = scene.server.dir().join("../kept");
             let kept: Vec<_> = kept.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
             assert!(kept.iter().all(|folder| folder.read_dir().unwrap().next().is_none()), "{what}");
-            // The next push finds the link, whose target has a lock that is free.
+            // The next push finds the link, and in its target a lock that nobody holds.
             scene.push();
             scene.assert_target_is_whole(&what);
         }
@@ -133,7 +135,7 @@ fn what_a_dead_push_left_is_removed_without_what_its_links_lead_to() {
     link(&scene.target, &dead.join("ab"));
     link(&scene.target.join("pack/pack-1.pack"), &dead.join("pack/pack-1.pack"));
     link(&scene.target, &objects.join("tmp_objdir-incoming-link"));
-    // A lock that is a link may be free, and says nothing about its folder.
+    // A lock that is a symbolic link may be free, but that says nothing about its folder.
     let young = objects.join("tmp_objdir-incoming-young");
     std::fs::create_dir(&young).unwrap();
     link(&scene.target.join("refdb.lock"), &young.join("refdb.lock"));

@@ -1,5 +1,5 @@
-//! The README's commands print the output it shows. Its Rust is that of the crate's own page, which is compiled and
-//! run.
+//! The README's commands print the output that it shows. Its Rust code is that of the crate's own page, which is
+//! compiled and run.
 
 use refdb_testkit::{Git, RefFormat, Repo};
 use std::{env, path::Path};
@@ -9,7 +9,7 @@ fn page(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The first block of the page that begins with `fence`.
+/// Returns the first block of the page that begins with `fence`.
 fn block<'p>(page: &'p str, fence: &str) -> Vec<&'p str> {
     page.lines().skip_while(|line| *line != fence).skip(1).take_while(|line| *line != "```").collect()
 }

@@ -12,17 +12,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Transactions of each writer.
+/// Number of transactions of each writer.
 const COUNT: usize = 300;
 
-/// How long one ref may take. All writers together need seconds; this is for a machine with much else to do.
+/// Time limit for one ref. All writers together need seconds, so this allows for a very busy machine.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 fn refdb() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_refdb"))
 }
 
-/// A long `update-ref --stdin`, told one transaction after the other.
+/// A long-running `update-ref --stdin`, which gets one transaction after the other.
 struct Writer {
     child: Child,
     stdin: ChildStdin,
@@ -39,7 +39,7 @@ impl Writer {
         Writer { child, stdin, stdout }
     }
 
-    /// One transaction; returns once it is committed.
+    /// Runs one transaction, and returns once it is committed.
     fn transact(&mut self, commands: &str) {
         write!(self.stdin, "start\n{commands}commit\n").expect("the writer lives; its stderr says why if not");
         for answer in ["start: ok", "commit: ok"] {
@@ -56,8 +56,8 @@ impl Writer {
     }
 }
 
-/// The refs a writer has made after its last transaction. Every transaction makes one ref and moves another, which all
-/// of the writer's transactions move. Every fifth deletes the ref before.
+/// Returns the refs of a writer after its last transaction. Every transaction creates one ref and moves another, which
+/// is the same in all of them. Every fifth also deletes the ref that the transaction before created.
 fn own_refs(who: &str, commits: &[ObjectId]) -> BTreeMap<String, ObjectId> {
     let mut refs = BTreeMap::new();
     for turn in 0..COUNT {
@@ -92,13 +92,13 @@ fn pack_until(repo: &Repo, done: &AtomicBool) {
             return;
         }
         let program = if turn % 2 == 0 { refdb() } else { Git::find().program() };
-        // Either may find the lock taken. That it loses nothing is what counts here.
+        // Either program may find the lock taken; all that counts here is that nothing is lost.
         repo.try_run(program, ["pack-refs", "--all"], "");
         thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// git gives up at once or soon where refdb waits; told to, it waits as well.
+/// Makes git wait for locks as refdb does, because by default it gives up at once or soon.
 fn let_git_wait(repo: &Repo) {
     for key in ["reftable.lockTimeout", "core.filesRefLockTimeout", "core.packedRefsTimeout"] {
         repo.config(key, "-1");
@@ -132,7 +132,7 @@ fn refdb_and_git_write_and_pack_at_the_same_time_and_nothing_is_lost() {
     }
 }
 
-/// Both git and refdb list exactly these branches, and git finds nothing wrong.
+/// Requires that git and refdb both list exactly these branches, and that git finds nothing wrong.
 fn assert_refs(repo: &Repo, expected: &BTreeMap<String, ObjectId>) {
     let expected: String = expected.iter().map(|(name, id)| format!("{id} {name}\n")).collect();
     for program in [Git::find().program(), refdb()] {
@@ -153,8 +153,8 @@ fn difference<'a>(expected: &'a str, listed: &'a str) -> (Vec<&'a str>, Vec<&'a 
     (only_in(expected, listed), only_in(listed, expected))
 }
 
-/// In reftable JGit and C git are kept apart, since they lose refs by themselves beside each other. C git also deletes
-/// tables that JGit is about to delete. JGit then reports an error for an update that it has made.
+/// With reftable, JGit and C git are kept apart, because they lose refs beside each other even without refdb. C git
+/// also deletes tables that JGit is about to delete, so that JGit reports an error for an update that it has made.
 #[test]
 fn jgit_writes_and_compacts_beside_refdb_and_nothing_is_lost() {
     for format in RefFormat::ALL {
@@ -190,20 +190,20 @@ fn write_with_jgit(jgit: &mut JGit, commits: &[ObjectId], compact: bool) {
     for turn in 0..COUNT / 2 {
         make_with_jgit(jgit, &format!("refs/heads/jgit/{turn:04}"), commits[turn % commits.len()]);
         if compact && turn % 25 == 24 {
-            // It may find a lock taken; a compaction that was not done is no loss.
+            // JGit may find a lock taken, and a compaction that is not done is no loss.
             let _ = jgit.compact();
         }
     }
 }
 
-/// JGit gives up when it finds the lock taken, and leaves trying again to its caller. It gets there at the latest when
-/// the other writers are done.
+/// Creates a ref with JGit, which gives up when it finds the lock taken and leaves trying again to its caller. It
+/// succeeds at the latest when the other writers are done.
 fn make_with_jgit(jgit: &mut JGit, name: &str, id: ObjectId) {
     let none = ObjectId::null(HashKind::Sha1);
     let since = Instant::now();
     loop {
         let answer = jgit.update(name, id, Some(none), "made");
-        // An update also fails after JGit made the ref, if JGit cannot tidy up or read the stack in time.
+        // An update also fails if JGit has made the ref but cannot clean up or read the stack in time.
         if answer.as_deref() == Ok("NEW") || matches!(jgit.get(name), Ok(Some(listed)) if listed.oid == id) {
             return;
         }

@@ -6,10 +6,10 @@ use refdb_types::HashKind;
 use std::{os::unix::fs::chown, path::Path, process::Output};
 
 const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
-/// Nobody's, in tests that may give files away.
+/// The id of a user that does not exist, for tests that may give files away.
 const STRANGER: u32 = 12_345;
 
-/// Whether the repository is somebody else's because its files are, or because a variable says so.
+/// Why the repository is somebody else's: because its files are, or because a variable says so.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Foreign {
     ByOwner,
@@ -25,7 +25,8 @@ fn run(repo: &Repo, program: &Path, foreign: Foreign, value: &str, words: &[&str
     command.env_remove("GIT_DIR").stdin(std::process::Stdio::null()).output().unwrap()
 }
 
-/// Runs both and returns whether they trust the repository, which they must agree about, and the warnings.
+/// Runs both programs, which must agree, and returns whether they trust the repository and how many warnings they
+/// print.
 fn compare(repo: &Repo, foreign: Foreign, value: &str, words: &[&str]) -> (bool, usize) {
     let (git, ours) = (Git::find().program(), Path::new(REFDB));
     let [theirs, ours] = [git, ours].map(|program| run(repo, program, foreign, value, words));

@@ -1,4 +1,4 @@
-//! `refdb branch --list` beside git's. What git-branch does besides goes to git.
+//! `refdb branch --list` beside git's. Everything else that git-branch does is delegated to git.
 
 use crate::common::{Twins, same, same_with};
 use refdb_testkit::{RefFormat, Repo};
@@ -20,7 +20,7 @@ const CONFIG: &str = r#"
     merge = refs/heads/main
 "#;
 
-/// A repository with branches of all kinds, and a second working tree.
+/// Creates a repository with branches of all kinds and a second worktree.
 fn repo(format: RefFormat, hash: HashKind) -> (Repo, PathBuf) {
     let repo = Repo::with_worktree(format, hash);
     let commits = repo.commits(4);
@@ -121,7 +121,7 @@ const LINES: &[&[&str]] = &[
     &["--list", "--", "m*"],
 ];
 
-/// Lines that depend on HEAD.
+/// Command lines whose output depends on HEAD.
 const FEW: &[&[&str]] = &[
     &[],
     &["-vv"],
@@ -211,7 +211,7 @@ fn a_head_that_is_no_branch_is_described_as_in_git() {
             repo.git(*step);
             same_few(repo.dir());
         }
-        // Without HEAD's reflog nothing is known of where it came from.
+        // Without HEAD's reflog, git cannot tell what HEAD was detached from.
         repo.git(["reflog", "expire", "--expire=all", "HEAD"]);
         same_few(repo.dir());
     }

@@ -1,4 +1,4 @@
-//! Files below `refs/` that are no refs, refs without an object, links that lead nowhere: git warns and goes on.
+//! Files below `refs/` that are no refs, refs without an object, and dangling links: git warns and goes on.
 
 use super::common::{Twins, git, refdb, same};
 use refdb_testkit::{RefFormat, Repo};
@@ -7,7 +7,8 @@ use std::{fs, os::unix::fs::symlink};
 const ID: &str = "1234567812345678123456781234567812345678";
 const BROKEN: &str = "refs/heads/x";
 
-/// A repository with commits and, before others in order of name, what `break_it` makes of `refs/heads/x`.
+/// Creates two repositories with branches, in which `break_it` damages `refs/heads/x`, a name that sorts before
+/// `zebra`.
 fn twins(break_it: &dyn Fn(&Repo)) -> Twins {
     Twins::new(RefFormat::Files, &|repo| {
         let ids = repo.commits(2);
@@ -95,7 +96,7 @@ fn the_null_id_is_no_value() {
     changes(&null);
 }
 
-/// A list of other refs, and of those that it is left out of, ended well.
+/// Previously, `show-ref --head` succeeded although HEAD led to the null id, if it listed other refs or left HEAD out.
 #[test]
 fn a_head_that_leads_to_the_null_id_is_named_as_bad() {
     let null = format!("{}\n", "0".repeat(40));
@@ -171,7 +172,7 @@ fn a_pipe_below_refs_holds_nobody_up() {
     twins.same(&["update-ref", "refs/heads/new", "main"], b"");
     twins.same(&["update-ref", "-d", "refs/heads/zebra"], b"");
     twins.same(&["pack-refs", "--all"], b"");
-    // What names the pipe itself waits for ever in git.
+    // Checked without git, which waits for ever when a command names the pipe itself.
     for words in [&["show-ref", "--verify", BROKEN][..], &["update-ref", BROKEN, "main"], &["update-ref", "-d", BROKEN]]
     {
         let said = refdb(twins.refdb.dir(), words, b"");

@@ -1,10 +1,11 @@
-//! Symbolic refs that lead far, to themselves or to what cannot be read.
+//! Symbolic refs in long chains and loops, and symbolic refs to what cannot be read.
 
 use crate::common::{Twins, same};
 use refdb_testkit::{RefFormat, Repo};
 use std::fs;
 
-/// Tags `a0` to `a7`, each of which leads to the one before it, and loops of one and of two.
+/// Creates the chain of tags `a0` to `a7`, in which each tag leads to the one before it, and loops of one and of two
+/// refs.
 fn set_up(repo: &Repo) {
     let commits = repo.commits(2);
     repo.create_refs([("refs/heads/main", commits[1]), ("refs/heads/other", commits[0]), ("refs/tags/a0", commits[0])]);
@@ -39,7 +40,7 @@ fn a_chain_is_followed_as_far_as_git_follows_it() {
     }
 }
 
-/// One request of each kind. None is carried out, so each begins with the same refs.
+/// Returns one request of each kind. The test carries none of them out, so that each begins with the same refs.
 fn requests(name: &str) -> Vec<String> {
     [
         "update NAME refs/heads/main refs/heads/other",
@@ -99,7 +100,7 @@ fn where_a_symbolic_ref_is_followed_its_own_target_is_compared_as_git_does() {
     }
 }
 
-/// Among files git deletes refs last, and a symbolic ref's reflog says what such a ref held.
+/// With files git deletes refs last, so the reflog of a symbolic ref records the value that its target had before.
 #[test]
 fn a_symbolic_ref_to_a_ref_that_goes_away_with_it_logs_the_value_from_before() {
     for (format, packed) in [(RefFormat::Files, false), (RefFormat::Files, true), (RefFormat::Reftable, false)] {
@@ -124,7 +125,8 @@ fn a_symbolic_ref_to_a_ref_that_goes_away_with_it_logs_the_value_from_before() {
     }
 }
 
-/// Writing through such a symbolic ref creates the file, and git does not read it either.
+/// A symbolic ref to a bad name counts as having no value, because git cannot read the file that a write through it
+/// creates.
 #[test]
 fn a_symbolic_ref_to_a_bad_name_has_no_value_to_compare_with() {
     for target in ["refs/heads/bad..name", "refs/heads/a*b", "refs/heads/a b"] {

@@ -1,4 +1,4 @@
-//! Runs one command line through git and through refdb and compares what they say.
+//! Runs one command line with git and with refdb, and compares their output and effects.
 
 use bstr::BString;
 use refdb_testkit::{Git, RefFormat, Repo, files_below};
@@ -13,42 +13,42 @@ use std::{
 
 const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
 
-/// A folder in which both programs run.
+/// A folder in which both programs run the same command lines.
 pub(crate) struct Folder {
     folder: tempfile::TempDir,
 }
 
 impl Folder {
-    /// A folder that is no repository.
+    /// Creates a folder that is not a repository.
     pub(crate) fn outside() -> Self {
         Folder { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// Runs both, and requires the same output, messages and exit code.
+    /// Runs `words` with both programs, and requires the same output, messages and exit code.
     pub(crate) fn same<S: AsRef<OsStr>>(&self, words: &[S]) {
         same(self.folder.path(), words, b"");
     }
 }
 
-/// Runs both in one folder, for a command that changes nothing, and requires the same output, messages and exit code.
+/// Runs a command that changes nothing with both programs, and requires the same output, messages and exit code.
 pub(crate) fn same<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &[u8]) {
     assert_same(&shown(words, input), &git(folder, words, input), &refdb(folder, words, input));
 }
 
-/// Two repositories of the same content, for commands that change something: git works on one, refdb on the other.
+/// Two repositories with the same content, for commands that change something: git works on one, refdb on the other.
 pub(crate) struct Twins {
     pub(crate) git: Repo,
     pub(crate) refdb: Repo,
     format: RefFormat,
-    /// What both programs find in their environment besides.
+    /// Environment variables that both programs get in addition.
     pub(crate) environment: Vec<(&'static str, String)>,
-    /// What git said last of the refs of both.
+    /// Git's last listing of the refs and reflogs of either repository.
     said: [RefCell<Option<Said>>; 2],
 }
 
-/// What git says of a repository's refs and reflogs.
+/// Git's listing of a repository's refs and reflogs.
 struct Said {
-    /// The repository's files then: where they are the same, git need not be asked again.
+    /// The repository's files at that time: as long as they are unchanged, git need not be asked again.
     files: Vec<(String, Option<Vec<u8>>)>,
     refs: String,
     logs: Vec<Vec<BString>>,
@@ -62,13 +62,12 @@ impl Said {
     }
 }
 
-/// The files of a repository: their bytes, of objects the names alone.
+/// Lists the files of a repository with their bytes, or with their names alone if they are objects.
 fn files(repo: &Repo) -> Vec<(String, Option<Vec<u8>>)> {
     let bytes = |name: &str| {
         let is_object = name.starts_with("objects/");
         let file = repo.git_dir().join(name);
         let target = || fs::read_link(&file).ok().map(|target| target.into_os_string().into_encoded_bytes());
-        // A pipe has no content.
         let is_file = fs::symlink_metadata(&file).is_ok_and(|found| found.is_file());
         if is_object {
             None
@@ -82,7 +81,7 @@ fn files(repo: &Repo) -> Vec<(String, Option<Vec<u8>>)> {
 }
 
 impl Twins {
-    /// Makes both, and lets real git do the same in both.
+    /// Creates both repositories, and has real git set them up alike.
     pub(crate) fn new(format: RefFormat, set_up: &dyn Fn(&Repo)) -> Self {
         let make = || {
             let repo = Repo::with_worktree(format, refdb_types::HashKind::Sha1);
@@ -92,12 +91,14 @@ impl Twins {
         Twins { git: make(), refdb: make(), format, environment: Vec::new(), said: Default::default() }
     }
 
-    /// Runs git on one and refdb on the other, and requires the same output, messages, exit code, refs and reflogs.
+    /// Runs git on one repository and refdb on the other, and requires the same output, messages, exit code, refs and
+    /// reflogs.
     pub(crate) fn same<S: AsRef<OsStr>>(&self, words: &[S], input: &[u8]) {
         self.same_in(self.git.dir(), self.refdb.dir(), words, input);
     }
 
-    /// The same in these folders, which belong to the two repositories.
+    /// Runs git in `gits` and refdb in `refdbs`, which are folders of the two repositories, and compares as
+    /// [`Self::same`] does.
     pub(crate) fn same_in<S: AsRef<OsStr>>(&self, gits: &Path, refdbs: &Path, words: &[S], input: &[u8]) {
         let what = format!("{}: {}", self.format.name(), shown(words, input));
         let [git, refdb] = [(Git::find().program(), gits), (Path::new(REFDB), refdbs)]
@@ -106,7 +107,7 @@ impl Twins {
         self.assert_same_refs(&what);
     }
 
-    /// Runs one command of git's, and another of refdb's that must do the same to refs and reflogs.
+    /// Runs a git command and a refdb command that must have the same effect on refs and reflogs.
     pub(crate) fn do_the_same(&self, of_git: &[&str], of_refdb: &[&str]) {
         let git = git(self.git.dir(), of_git, b"");
         let refdb = refdb(self.refdb.dir(), of_refdb, b"");
@@ -132,7 +133,7 @@ fn shown<S: AsRef<OsStr>>(words: &[S], input: &[u8]) -> String {
     format!("{words} <<< {:?}", String::from_utf8_lossy(input))
 }
 
-/// Requires that two runs said the same and ended the same.
+/// Requires that two runs have the same output, messages and exit code.
 fn assert_same(what: &str, git: &Output, refdb: &Output) {
     let tell = |output: &Output| {
         let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -148,20 +149,20 @@ fn assert_same(what: &str, git: &Output, refdb: &Output) {
     assert!(git == refdb, "{what}\n==== git: {git}\n==== refdb: {refdb}");
 }
 
-/// From git 2.56 on, who asks for the usage gets it with exit code 0; refdb does as git 2.55.
+/// Whether git 2.56 or newer has printed a requested usage, with exit code 0. Git 2.55 and refdb exit with 129.
 fn is_usage_of_newer_git(output: &Output) -> bool {
     Git::find().version() >= (2, 56) && output.status.success() && output.stdout.starts_with(b"usage: git ")
 }
 
-/// The usage behind "ambiguous option", and the text before it. Git 2.56 prints both to stderr, git 2.55 the usage to
-/// stdout.
+/// Splits stderr into the usage and the text before it, if it begins with "ambiguous option": git 2.56 prints both to
+/// stderr, git 2.55 the usage to stdout.
 fn usage_behind_an_error<'o>(output: &Output, stderr: &'o str) -> (&'o str, &'o str) {
     let is_newer = Git::find().version() >= (2, 56) && output.status.code() == Some(129) && output.stdout.is_empty();
     let at = stderr.find("usage: git ").filter(|_| is_newer && stderr.starts_with("error: ambiguous option"));
     at.map_or(("", stderr), |at| (&stderr[at..], &stderr[..at]))
 }
 
-/// A usage without its list of options: the descriptions are in our own words.
+/// Removes the list of options from a usage, because refdb describes the options in its own words.
 fn without_descriptions(text: &str) -> String {
     let mut list = false;
     let mut kept = String::new();
@@ -175,7 +176,7 @@ fn without_descriptions(text: &str) -> String {
     kept
 }
 
-/// Runs both with a variable set, and requires the same.
+/// Runs both programs with an environment variable set, and requires the same output, messages and exit code.
 pub(crate) fn same_with<S: AsRef<OsStr>>(folder: &Path, variable: (&'static str, &str), words: &[S]) {
     let environment = [(variable.0, variable.1.to_owned())];
     let [git, refdb] =
@@ -198,7 +199,7 @@ pub(crate) fn refdb_with<S: AsRef<OsStr>>(folder: &Path, variable: (&'static str
     run(Path::new(REFDB), folder, words, b"", &[(variable.0, variable.1.to_owned())])
 }
 
-/// Runs refdb alone, for a time that only an endless loop would need.
+/// Runs refdb alone, and fails if it takes so long that only an endless loop can be the reason.
 pub(crate) fn within<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &[u8]) -> Output {
     let mut all: Vec<&OsStr> = vec!["60".as_ref(), REFDB.as_ref()];
     all.extend(words.iter().map(AsRef::as_ref));
@@ -227,7 +228,7 @@ fn run<S: AsRef<OsStr>>(
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A program that ends without reading closes the pipe; that is no mistake of the test.
+    // The write fails if the program ends without reading its input, which is not a fault of the test.
     let _ = child.stdin.take().unwrap().write_all(input);
     child.wait_with_output().unwrap()
 }

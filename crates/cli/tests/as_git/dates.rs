@@ -1,11 +1,12 @@
-//! Times and zones that old tools wrote, beside git: in every form, and as sort keys.
+//! Times and zones as old tools wrote them, beside git: shown in every form, and used as sort keys.
 
 use crate::common::{same, same_with};
 use refdb_testkit::{RefFormat, Repo, Rng, rounds};
 use refdb_types::{HashKind, ObjectId};
 use std::fs;
 
-/// Behind 2099 git's own calendar ends: `%s` and local zones are wrong there.
+/// Valid and malformed times. No ordinary one is later than 2099, where git's own calendar ends and it gets `%s` and
+/// local zones wrong.
 const TIMES: [&str; 14] = [
     "1700000000",
     "0",
@@ -58,13 +59,13 @@ fn times_and_zones_that_no_git_writes_are_shown_and_sorted_as_by_git() {
         let rng = &mut Rng::new(seed as u64);
         let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
         let tree = repo.git_with_input(["hash-object", "-t", "tree", "-w", "--stdin"], "");
-        // Git 2.55 makes its first comparison by time, and by text from then on: here it is of two refs without a time.
+        // Git 2.55 compares the first pair of refs by time and all others by text, so the first pair here has no time.
         let timeless = format!("object {tree}\ntype tree\ntag t\ntagger A <a@b> {}\n\nm\n", u64::MAX);
         let timeless = repo.git_with_input(["hash-object", "-t", "tag", "-w", "--literally", "--stdin"], timeless);
         let id_of = |hex: &str| ObjectId::from_hex(HashKind::Sha1, hex.as_bytes()).unwrap();
         let mut objects = vec![id_of(&timeless), id_of(&tree)];
         for zone in ZONES.into_iter().cycle().take(120) {
-            // The blank may be missing, if the time ends all the same, or be two.
+            // The time may be followed by two blanks or a tab, and by none at all if the zone's sign still ends it.
             let time = if rng.one_in(2) { "1700000000" } else { rng.pick(&TIMES) };
             let gap = if !rng.one_in(8) {
                 " "
@@ -112,12 +113,12 @@ fn shows_local_zone(form: &str) -> bool {
     form.contains("local") && ["iso", "raw", "rfc", "%z"].iter().any(|part| form.contains(part))
 }
 
-/// Of such times, git 2.55 shows a local zone as +0000 and `%s` as -1.
+/// Leaves out `%s` and local zones, because for such years git 2.55 shows -1 and +0000.
 #[test]
 fn years_of_more_than_four_digits_are_shown_in_every_form_and_zone_as_by_git() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let tree = repo.git_with_input(["hash-object", "-t", "tree", "-w", "--stdin"], "");
-    // The first and the last second of years, in which ISO 8601 weeks may belong to another year, and summer.
+    // The turns of years, at which an ISO 8601 week may belong to the other year, and dates in summer.
     let times = [253_402_300_799_u64, 253_402_300_800, 253_418_025_600, 255_000_000_000, 8_640_000_000_000]
         .into_iter()
         .chain((10_000..10_030).map(|year| {
@@ -141,7 +142,8 @@ fn years_of_more_than_four_digits_are_shown_in_every_form_and_zone_as_by_git() {
     }
 }
 
-/// Where a zone takes a time to before 1970, or a time is negative, git 2.55 ends the list; refdb shows the rest.
+/// Avoids negative times and times that the zone moves before 1970, because git 2.55 ends the list there while refdb
+/// goes on.
 #[test]
 fn dates_of_reflogs_are_shown_in_every_form_as_by_git() {
     const ENTRY_ZONES: [&str; 14] = [

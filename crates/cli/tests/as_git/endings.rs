@@ -1,4 +1,4 @@
-//! How refdb ends when the world does not wait for it: a closed pipe, a signal while refs are locked.
+//! How refdb ends early: when its output pipe is closed, and when a signal comes while refs are locked.
 
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;

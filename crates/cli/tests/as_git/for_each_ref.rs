@@ -184,7 +184,8 @@ fn versions_are_sorted_by_their_configured_suffixes() {
     }
 }
 
-/// A reftable, or packed-refs, may know no object behind a ref because the tag there is broken.
+/// A missing peeled value in a reftable or packed-refs does not mean that the ref holds no tag, because a broken tag
+/// has none either.
 #[test]
 fn a_tag_that_names_the_wrong_type_is_refused_whatever_is_shown_of_it() {
     for format in RefFormat::ALL {
@@ -219,7 +220,7 @@ fn short_names_are_as_short_as_git_makes_them() {
         let id = repo.commit();
         let parts = ["a", "a-b", "b/c", "b/c-d", "b/c/HEAD", "heads/a", "tags/b", "z"];
         let folders = ["heads/", "tags/", "remotes/", "remotes/z/", ""];
-        // Every second combination exists, but for those in the way of another.
+        // Two of three combinations exist, unless they conflict with an earlier name.
         let mut names: Vec<String> = Vec::new();
         for (at, (part, folder)) in parts.iter().flat_map(|part| folders.map(|folder| (part, folder))).enumerate() {
             let name = format!("refs/{folder}{part}");
@@ -302,7 +303,7 @@ const REMOTES: &str = r#"
 fn repo_with_remotes(format: RefFormat) -> Repo {
     let repo = Repo::with_worktree(format, HashKind::Sha1);
     let commits = repo.commits(6);
-    // Two lines of history that meet again: three commits are on one side only, one on the other.
+    // A fork and a merge: one side has three commits of its own, the other has one.
     let tree = repo.git(["rev-parse", &format!("{}^{{tree}}", commits[0])]);
     let make = |parents: &[String]| {
         let parents = parents.iter().flat_map(|parent| ["-p", parent]);

@@ -1,11 +1,11 @@
-//! `refdb for-each-ref` beside git's: trailers, mail maps, packs, names, signatures, and dates as people tell them.
+//! `refdb for-each-ref` beside git's: trailers, mail maps, packs, names, signatures, and human-readable dates.
 
 use crate::common::{refdb, same, same_with};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Commits and tags with these messages.
+/// Creates a repository with one commit and one tag for each message.
 fn repo_with_messages(format: RefFormat, messages: &[&str]) -> Repo {
     let repo = Repo::with_worktree(format, HashKind::Sha1);
     let tree = repo.git_with_input(["mktree"], "");
@@ -114,7 +114,7 @@ fn people_are_shown_by_the_mail_map() {
         std::fs::write(repo.dir().join(".mailmap"), map).unwrap();
         same(repo.dir(), &["for-each-ref", &format], b"");
         same(repo.dir(), &["for-each-ref", "--sort=authorname:mailmap", "--sort=-authoremail:mailmap"], b"");
-        // In a folder of the working tree too, and where the map is named by the configuration.
+        // The mail map also applies in a subfolder of the working tree, and where `mailmap.file` names it.
         std::fs::create_dir(repo.dir().join("folder")).unwrap();
         same(&repo.dir().join("folder"), &["for-each-ref", &format], b"");
         std::fs::rename(repo.dir().join(".mailmap"), repo.scratch().join("map")).unwrap();
@@ -141,7 +141,7 @@ fn objects_tell_how_they_are_stored() {
             if packed {
                 repo.git(["repack", "-q", "-a", "-d", "-f"]);
             }
-            // Git 2.55 knows of no difference where the format has a field with `*`.
+            // Git 2.55 reports no delta base if the format also has a field with `*`, so these are kept apart.
             for fields in ["%(objectsize:disk) %(deltabase)", "%(objectsize:disk) %(*objectsize:disk)"] {
                 same(repo.dir(), &["for-each-ref", &format!("--format=%(refname) {fields}")], b"");
             }
@@ -252,7 +252,7 @@ fn the_ref_from_which_a_branch_began_is_marked() {
     }
 }
 
-/// A tag whose date lies this far in the past.
+/// Writes a tag object whose date lies `past` seconds before now, and returns its id.
 fn dated(repo: &Repo, target: ObjectId, past: i64, offset: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
     let tag = format!("object {target}\ntype commit\ntag t\ntagger T <t@x> {} {offset}\n\nx\n", now - past);
@@ -264,7 +264,8 @@ fn a_date_is_told_as_people_tell_it() {
     const DAY: i64 = 86_400;
     let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
     let target = repo.commit();
-    // Far from a change of the unit, so that a second between the two programs does not matter.
+    // These ages are far from where the unit changes, so that it does not matter if the two programs run a second
+    // apart.
     for (at, past) in [3 * 3600 + 100, 40_000, DAY + 500, 3 * DAY, 5 * DAY, 20 * DAY, 200 * DAY, 500 * DAY, -3 * DAY]
         .iter()
         .enumerate()

@@ -1,4 +1,4 @@
-//! `refdb for-each-ref` beside git's, in what few people do: mistakes, odd fields, colors, where HEAD leads elsewhere.
+//! `refdb for-each-ref` beside git's in rare cases: mistakes, odd fields, colors, and a HEAD that leads elsewhere.
 
 use crate::{common::same, for_each_ref::repo};
 use refdb_testkit::{RefFormat, Repo};
@@ -18,7 +18,7 @@ fn sizes_are_sorted_as_numbers() {
     }
 }
 
-/// Even an empty color is quoted, which is why nothing may be left out of a quoted line.
+/// Git quotes even an empty color, so refdb must not omit colors from quoted lines.
 #[test]
 fn colors_are_quoted_as_every_value_is() {
     let repo = repo(RefFormat::Files, HashKind::Sha1);
@@ -86,7 +86,7 @@ fn of_several_mistakes_the_first_is_told_that_git_tells() {
     }
 }
 
-/// Where a group begins and ends matters to git when it shows a ref. Without a ref to show, it does not matter.
+/// Git notices a misplaced beginning or end of a group only when it shows a ref, so without a ref to show it succeeds.
 #[test]
 fn misplaced_ends_matter_only_where_a_ref_is_shown() {
     let repo = repo(RefFormat::Files, HashKind::Sha1);

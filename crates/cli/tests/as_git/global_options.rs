@@ -1,4 +1,4 @@
-//! What stands before the command, beside git's.
+//! Options that stand before the command, beside git's.
 
 use crate::common::{Folder, Twins, git, refdb, same, same_with};
 use refdb_testkit::{Git, RefFormat, Repo};
@@ -61,7 +61,7 @@ fn a_command_of_our_own_is_called_refdbs_in_its_usage() {
     }
 }
 
-/// What a command does not need may be wrong.
+/// A bad value of a setting is no error in a command for which git does not read the setting.
 #[test]
 fn bad_settings_that_git_does_not_look_at_are_ignored() {
     for format in RefFormat::ALL {
@@ -87,7 +87,7 @@ fn bad_settings_that_git_does_not_look_at_are_ignored() {
             "mailmap.file",
         ] {
             if format == RefFormat::Reftable && setting.starts_with("reftable.") {
-                continue; // Read by both, by git somewhat later.
+                continue; // Both programs read this setting, but git later.
             }
             for command in [&["show-ref"][..], &["for-each-ref"], &["symbolic-ref", "HEAD"]] {
                 same(repo.dir(), &[&["-c", setting], command].concat(), b"");
@@ -96,7 +96,7 @@ fn bad_settings_that_git_does_not_look_at_are_ignored() {
     }
 }
 
-/// Every command stopped at the one, and among files also those that only read at the other.
+/// Previously, a bad value of one of these settings also ended commands for which git does not read it.
 #[test]
 fn bad_settings_end_the_commands_that_git_reads_them_for_and_no_others() {
     let commands: &[&[&str]] = &[
@@ -125,7 +125,7 @@ fn bad_settings_end_the_commands_that_git_reads_them_for_and_no_others() {
                 let id = repo.commit();
                 repo.create_refs([("refs/heads/main", id), ("refs/tags/v1", id)]);
             });
-            // From git 2.56 on, only commands that write end at this one among reftables too.
+            // From git 2.56 on, a bad `core.sharedRepository` ends only commands that write, with reftables as well.
             let is_for_writers = setting.starts_with("core.shared") && format == RefFormat::Reftable;
             let is_left_out = |command: &[&str]| {
                 let writes = ["drop", "optimize", "pack-refs", "update-ref"].iter().any(|word| command.contains(word));
@@ -135,7 +135,7 @@ fn bad_settings_end_the_commands_that_git_reads_them_for_and_no_others() {
                 twins.same(&[&["-c", setting], *command].concat(), b"");
             }
         }
-        // The last value counts.
+        // The last of several values counts, so an earlier bad one is no error.
         let twins = Twins::new(format, &|repo| repo.create_refs([("refs/heads/main", repo.commit())]));
         let last = ["-c", "core.sharedRepository=0999", "-c", "core.sharedRepository=group"];
         twins.same(&[&last[..], &["update-ref", "refs/heads/new", "main"]].concat(), b"");
@@ -165,7 +165,8 @@ fn a_bare_repository_that_nobody_named_is_forbidden_before_its_owner_is_looked_a
     }
 }
 
-/// An included file may say what a server refuses, so it must not be lost behind an alias of a branch.
+/// An included file may contain settings that make a server refuse pushes, so `onbranch` must follow symbolic refs from
+/// HEAD.
 #[test]
 fn a_condition_on_the_branch_follows_symbolic_refs_as_git_does() {
     for format in RefFormat::ALL {
@@ -185,7 +186,7 @@ fn a_condition_on_the_branch_follows_symbolic_refs_as_git_does() {
             repo.git(["symbolic-ref", "refs/heads/alias", target]);
             shown("refs/heads/alias");
         }
-        // As many symbolic refs as git follows, and more.
+        // Chains of as many symbolic refs as git follows, and longer ones.
         let names =
             |length: usize| (0..length).map(|at| format!("refs/heads/hop-{at}")).chain(["refs/heads/end".into()]);
         for length in 1..8 {
@@ -213,7 +214,7 @@ fn core_bare_decides_about_reflogs_wherever_it_is_set() {
     }
 }
 
-/// Wherever the reader of a message stands, its paths lead to the file.
+/// A message names the lock file by its absolute path, so that the path is right whatever folder the reader is in.
 #[test]
 fn a_lock_in_the_way_is_named_by_its_whole_path() {
     let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);

@@ -1,10 +1,10 @@
-//! Settings of hooks (`hook.*`) that are odd: what is said of them, and which hooks run.
+//! Odd values of `hook.*` settings: the messages about them, and the hooks that run.
 
 use crate::common::Twins;
 use refdb_testkit::{RefFormat, Repo};
 use std::{fs, os::unix::fs::PermissionsExt};
 
-/// Settings, each followed by a change of a ref.
+/// Groups of settings. The test changes a ref under each group.
 const SETTINGS: &[&[&str]] = &[
     &["hook.a.event=reference-transaction", "hook.a.enabled=false"],
     &["hook.a.event=pre-commit", "hook.a.event=reference-transaction", "hook.a.enabled=false"],

@@ -1,4 +1,4 @@
-//! Reflog messages, and committers, too long for a block of a reftable.
+//! Reflog messages and committers that are too long for a block of a reftable.
 
 use crate::common::{Twins, refdb};
 use refdb_testkit::{RefFormat, Repo, Rng};
@@ -40,7 +40,7 @@ fn git_goes_on_writing_after_refdb_wrote_the_longest_messages() {
     repo.verify();
 }
 
-/// Letters that deflate does not make fewer.
+/// Returns random ASCII characters, which deflate can hardly compress.
 fn noise(len: usize, seed: u64) -> String {
     let mut rng = Rng::new(seed);
     (0..len).map(|_| char::from_u32(0x21 + rng.below(0x5e) as u32).unwrap()).collect()
@@ -80,7 +80,7 @@ fn git_reads_every_reflog_whatever_its_blocks_and_messages_are() {
     }
 }
 
-/// Random Chinese characters, whose bytes deflate makes more than they are.
+/// Returns random Chinese characters of three bytes each, which deflate compresses at another ratio than ASCII.
 fn far_noise(len: usize, seed: u64) -> String {
     let mut rng = Rng::new(seed);
     (0..len / 3).map(|_| char::from_u32(0x4e00 + rng.below(0x5000) as u32).unwrap()).collect()
@@ -118,7 +118,7 @@ fn git_reads_and_rewrites_every_reflog_that_a_migration_brought() {
     }
 }
 
-/// Has the only table of a repository say that its blocks are of this size.
+/// Rewrites the header and footer of the repository's only table so that they state this block size.
 pub(crate) fn claim_block_size(repo: &Repo, block_size: u32) {
     const HEADER: usize = 24;
     let folder = repo.git_dir().join("reftable");
@@ -143,7 +143,7 @@ fn refdb_repairs_reflogs_that_git_cannot_read_and_stat_names_them() {
     let words = ["update-ref", "--create-reflog", "-m", "why", "refs/heads/new", "main"];
     assert!(refdb(repo.dir(), &words, b"").status.success());
     assert!(refdb(repo.dir(), &["pack-refs"], b"").status.success());
-    // As an older refdb left them: log blocks that are not shrunk, and longer than the blocks of refs.
+    // Makes the log blocks longer than the stated block size, as an older refdb could leave them.
     claim_block_size(&repo, 200);
     assert!(!repo.try_git(["reflog", "list"], "").status.success(), "there is nothing to repair");
     let text = String::from_utf8(refdb(repo.dir(), &["stat"], b"").stdout).unwrap();
@@ -179,7 +179,7 @@ fn refdb_repairs_a_stack_that_git_cannot_compact_and_stat_names_what_is_wrong() 
     let message = &*"m".repeat(9000);
     let large = ["-c", "reftable.blockSize=65536"];
     for table_count in [1, 2] {
-        // As an older refdb left it.
+        // Leaves a log record that is too large for git's default block size, as an older refdb could.
         let name = &*format!("refs/heads/new{table_count}");
         repo.git([&large[..], &["update-ref", "--create-reflog", "-m", message, name, "main"]].concat());
         repo.git([&large[..], &["pack-refs"]].concat());

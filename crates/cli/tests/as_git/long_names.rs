@@ -1,4 +1,4 @@
-//! Refnames so long that an index of a reftable has no room for two of them.
+//! Refnames so long that an index block of a reftable has no room for two of them.
 
 use crate::{common::refdb, log_size::claim_block_size};
 use bstr::ByteSlice;
@@ -6,7 +6,7 @@ use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 use std::process::Output;
 
-/// The longest name in blocks of 4,096 bytes, by hash.
+/// The length of the longest name that fits blocks of 4,096 bytes, by hash.
 const KINDS: [(HashKind, usize); 2] = [(HashKind::Sha1, 2008), (HashKind::Sha256, 2006)];
 
 fn name(len: usize, first: u64) -> String {
@@ -25,7 +25,7 @@ fn is_too_large(output: &Output) -> bool {
     !output.status.success() && output.stderr.contains_str("entry too large")
 }
 
-/// Git under limits, because its writer can fill the disk when names are too long.
+/// Runs git with limits on time and file size, because its writer can fill the disk when names are too long.
 fn limited_git(repo: &Repo, words: &[&str]) -> Output {
     let script = "ulimit -f 20000; exec timeout 60 \"$@\"";
     let git = refdb_testkit::Git::find().program().to_str().unwrap();
@@ -121,7 +121,8 @@ fn git_lists_and_rewrites_any_number_of_the_longest_names() {
 
 const LARGE: [&str; 2] = ["-c", "reftable.blockSize=65536"];
 
-/// A repository in which git has made refs whose names an index of blocks of 4,096 bytes has no room for, and the names.
+/// Returns a repository in which git has created refs whose names are too long for an index with blocks of 4,096 bytes,
+/// and those names.
 fn with_names_too_long() -> (Repo, Vec<String>) {
     let repo = repository(RefFormat::Reftable, HashKind::Sha1);
     let id = repo.rev_parse("main").to_string();

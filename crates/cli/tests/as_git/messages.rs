@@ -1,10 +1,10 @@
-//! How a message becomes the values of fields, beside git: line ends, NULs, encodings, signatures, trailers.
+//! The values of fields that are taken from a message, beside git: line ends, NULs, encodings, signatures, trailers.
 
 use crate::common::same;
 use refdb_testkit::{RefFormat, Repo, Rng, rounds};
 use refdb_types::{HashKind, ObjectId};
 
-/// What messages are made of.
+/// The pieces that random messages are made of.
 const PARTS: [&[u8]; 27] = [
     b"\n",
     b"\n",
@@ -35,10 +35,10 @@ const PARTS: [&[u8]; 27] = [
     b"-",
 ];
 
-/// What ends the headers: a blank line, and what a broken tool writes.
+/// What stands between headers and message: a blank line, or what broken tools write.
 const ENDS: [&[u8]; 5] = [b"\n", b"\n", b"\n\n", b"\r\n", b""];
 
-/// What a commit says of the encoding of its message.
+/// Headers of commits that state the encoding of the message, or none.
 const ENCODINGS: [&str; 8] = [
     "",
     "",
@@ -87,7 +87,7 @@ fn every_message_falls_into_the_same_parts_as_for_git() {
             let mut message = Vec::new();
             for _ in 0..rng.below(10) {
                 let part = *rng.pick(&PARTS);
-                // A NUL is rare, since it hides all that follows.
+                // A NUL is chosen rarely, because it hides everything after it.
                 if part != b"\0" || rng.one_in(3) {
                     message.extend_from_slice(part);
                 }
@@ -99,7 +99,8 @@ fn every_message_falls_into_the_same_parts_as_for_git() {
             objects.push(ObjectId::from_hex(HashKind::Sha1, id.as_bytes()).unwrap());
         }
         repo.create_refs(objects.into_iter().enumerate().map(|(at, id)| (format!("refs/x/{at:03}"), id)));
-        // Git shows a message in the bytes of its object, whatever it or a setting says of them.
+        // Git shows the bytes of the message as they are, whatever its encoding header or `i18n.logOutputEncoding`
+        // says.
         let setting = format!("i18n.logOutputEncoding={}", rng.pick(&["UTF-8", "ISO-8859-1", "UTF-16", "bogus", ""]));
         for field in FIELDS {
             let format = format!("--format=%(refname) [%({field})]");

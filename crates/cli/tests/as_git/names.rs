@@ -1,4 +1,4 @@
-//! Which ref a name is, and what becomes of two names for one ref, beside git.
+//! Which ref a name stands for, and what happens when two names stand for the same ref, beside git.
 
 use crate::common::{Twins, refdb, same, within};
 use refdb_testkit::{RefFormat, Repo};
@@ -8,7 +8,7 @@ use std::{
     process::Output,
 };
 
-/// The main worktree, and the linked worktree `w`.
+/// Creates three branches and the linked worktree `w` beside the main worktree.
 fn with_linked(repo: &Repo) {
     let commits = repo.commits(3);
     repo.create_refs([("refs/heads/main", commits[0]), ("refs/heads/w", commits[1])]);
@@ -24,7 +24,7 @@ fn folders(repo: &Repo) -> [PathBuf; 2] {
     [repo.dir().to_owned(), linked(repo)]
 }
 
-/// What real git reads under a name.
+/// Returns the object id that real git finds under `name`.
 fn by_git(repo: &Repo, folder: &Path, name: &str) -> String {
     let folder = folder.to_string_lossy();
     repo.git(["-C", &folder, "rev-parse", "--verify", "-q", name]).trim().to_owned()
@@ -73,7 +73,7 @@ fn behind_a_worktrees_prefix_only_its_own_refs_are_its_refs() {
                     assert_eq!(by_git(&twins.refdb, &folder, name), id, "{format:?}: {name}");
                 }
             }
-            // No branch came up or moved.
+            // No branch is created or moved, as with git.
             assert_eq!(all(&twins.git), all(&twins.refdb));
             let wrong = "1".repeat(40);
             for name in ["main-worktree/refs/heads/main", "worktrees/w/foo"] {
@@ -96,7 +96,7 @@ fn a_worktree_itself_is_no_ref_and_nothing_is_written_among_worktrees() {
                     let (code, text) = said(&refdb(&folder, words, b""));
                     assert!(matches!(code, Some(1 | 128)) && text.contains("bad name"), "{words:?}: {code:?} {text}");
                 }
-                // Nor is one written through a symbolic ref.
+                // Such a name cannot be written through a symbolic ref either.
                 repo.git(["symbolic-ref", "refs/heads/link", name]);
                 let (code, text) = said(&refdb(&folder, &["update-ref", "refs/heads/link", &id], b""));
                 assert!(code == Some(128) && text.contains("bad name"), "{code:?} {text}");
@@ -118,7 +118,7 @@ fn a_worktrees_own_ref_by_its_long_name_is_written_once_and_does_not_hang() {
             let other = by_git(&repo, repo.dir(), "refs/heads/unborn/other");
             let log = |name: &str| repo.git(["-C", &folder.to_string_lossy(), "reflog", "show", name]).lines().count();
             let before = log("HEAD");
-            // HEAD has a reflog, which tells of its branch's change.
+            // The change of a branch must add an entry to the reflog of the HEAD that leads to it.
             let output = within(folder, &["update-ref", "-m", "long", &format!("{long}HEAD"), &other], b"");
             assert_eq!(said(&output), (Some(0), String::new()), "{format:?}");
             assert_eq!(by_git(&repo, folder, branch), other);
@@ -156,7 +156,7 @@ fn two_names_for_one_ref_in_a_transaction_are_refused_at_once() {
             }
             assert_eq!(all(&repo), before);
         }
-        // From elsewhere they are two.
+        // From the linked worktree the two names stand for different refs.
         let input = format!("update refs/bisect/bad {id}\nupdate main-worktree/refs/bisect/bad {id}\n");
         let output = within(&linked(&repo), &["update-ref", "--stdin"], input.as_bytes());
         assert_eq!(said(&output), (Some(0), String::new()));
@@ -164,7 +164,8 @@ fn two_names_for_one_ref_in_a_transaction_are_refused_at_once() {
     }
 }
 
-/// The start of git's message about a lock that exists; what it advises then does not fit here.
+/// Returns exit code, output, and the first line of git's message about an existing lock. The advice after it is git's
+/// own.
 fn lock_exists(output: &Output) -> (Option<i32>, String, String) {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let line = text.lines().next().unwrap_or_default();
@@ -218,7 +219,8 @@ fn a_bulk_update_through_a_linked_folder_keeps_the_refs_under_both_names() {
         assert_eq!(all(&twins.refdb), all(&twins.git), "{lead}");
         assert!(all(&twins.refdb).contains("refs/x/real/old "));
     }
-    // What packs packs under each name. Git complains of folders that are gone under the other name meanwhile.
+    // A linked folder is packed under both of its names. Git complains about folders that it has removed under the
+    // other name.
     crate::common::git(twins.git.dir(), &["pack-refs", "--all"], b"");
     within(twins.refdb.dir(), &["pack-refs", "--all"], b"");
     assert_eq!(all(&twins.refdb), all(&twins.git));
@@ -239,7 +241,7 @@ fn messages_have_the_long_name_that_was_given() {
     }
 }
 
-/// Whether a lock file is left.
+/// Whether a lock file is left in the git directory or among the branches.
 fn has_lock(git_dir: &Path) -> bool {
     let heads = git_dir.join("refs/heads");
     [&heads, &heads.join("b"), git_dir].iter().any(|dir| {
@@ -288,7 +290,7 @@ fn a_symbolic_ref_to_a_worktree_that_is_gone_can_be_deleted_through() {
     }
 }
 
-/// Objects and logs are no refs, so the folder is told of, not what lies in it.
+/// Git's message names the folder rather than a file in it, because objects and logs are no refs.
 #[test]
 fn a_name_that_is_a_folder_of_the_repository_is_refused_as_git_refuses_it() {
     for format in RefFormat::ALL {

@@ -17,7 +17,7 @@ fn set_up(repo: &Repo) {
     repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/main"]);
 }
 
-/// Loose refs as only an accident makes them.
+/// Writes loose refs with content that only an accident leaves.
 fn damage(repo: &Repo) {
     let missing = "1234567890123456789012345678901234567890\n";
     let good = fs::read(repo.git_dir().join("refs/heads/main")).unwrap();
@@ -36,7 +36,7 @@ fn damage(repo: &Repo) {
     }
 }
 
-/// The loose files and packed-refs.
+/// Returns the content of all loose refs and of packed-refs, by name.
 fn files(repo: &Repo) -> BTreeMap<String, Vec<u8>> {
     let loose = files_below(&repo.git_dir().join("refs")).into_iter().map(|name| format!("refs/{name}"));
     let content = |name: String| {
@@ -125,7 +125,8 @@ fn a_packed_refs_out_of_order_is_listed_whole_with_a_warning_and_packed_in_order
 fn a_list_of_some_refs_is_whole_behind_a_name_out_of_order() {
     let repo = Repo::with_worktree(RefFormat::Files, refdb_types::HashKind::Sha1);
     let id = repo.commit();
-    // A bit has flipped in the first name; a search from there on ends at once.
+    // A flipped bit makes the first name sort after all others, so that a scan from there that trusts the order ends at
+    // once.
     let mut text = format!("# pack-refs with: peeled fully-peeled sorted \n{id} refs/heqds/main\n");
     (0..400).for_each(|at| text += &format!("{id} refs/heads/p/{at:04}\n"));
     fs::write(repo.git_dir().join("packed-refs"), text).unwrap();
@@ -154,7 +155,8 @@ fn packing_keeps_no_promise_in_the_header_that_it_does_not_know() {
     }
 }
 
-/// Where a link stays that leads nowhere, git does not find the packed value of its name.
+/// A symbolic link to a packed ref must be removed as well, because git does not find the packed value of a name whose
+/// file is a dangling link.
 #[test]
 fn links_to_refs_go_when_what_they_lead_to_is_packed() {
     let repo = Repo::with_worktree(RefFormat::Files, refdb_types::HashKind::Sha1);

@@ -1,4 +1,4 @@
-//! `refdb dump` and `refdb stat`, which git has not.
+//! `refdb dump` and `refdb stat`, which git does not have.
 
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
@@ -58,7 +58,7 @@ fn a_damaged_table_is_shown_up_to_the_damage() {
     assert!(message.starts_with("fatal: ") && message.contains("damaged.ref"), "{message}");
 }
 
-/// One such file ended the dump, and one such folder `stat` and `refs verify` too.
+/// Previously, one unreadable file ended `dump`, and one unreadable folder ended `stat` and `refs verify` as well.
 #[test]
 fn what_cannot_be_read_hides_nothing_else() {
     if rustix::process::geteuid().as_raw() != 0 {

@@ -1,10 +1,11 @@
-//! `refdb reflog`, beside git: what it says, and what it leaves of every reflog.
+//! `refdb reflog` beside git's: its output, and the reflogs that it leaves.
 
 use crate::common::{Twins, refdb, same};
 use refdb_testkit::{Git, RefFormat, Repo, files_below};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
-/// Four commits on `main`, two more branches, and a symbolic ref; each moved some times.
+/// Creates `main` with four commits, the branches `b` and `c`, and the symbolic ref `link`, with entries in the reflogs
+/// of the branches.
 pub(crate) fn set_up(repo: &Repo) {
     let commits = repo.commits(4);
     for (turn, commit) in commits.iter().enumerate() {
@@ -16,14 +17,15 @@ pub(crate) fn set_up(repo: &Repo) {
     repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/b"]);
 }
 
-/// Runs git at one of the moments 1000 seconds apart from 2023-11-14 22:13:20.
+/// Runs git as if it were `turn` times 1000 seconds after 2023-11-14 22:13:20.
 pub(crate) fn at(repo: &Repo, turn: usize, words: &[&str]) {
     let date = format!("{} +0000", 1_700_000_000 + turn * 1000);
     let status = repo.command(Git::find().program()).env("GIT_COMMITTER_DATE", date).args(words).status().unwrap();
     assert!(status.success(), "{words:?}");
 }
 
-/// All reflogs, as the files have them or as git reads them, all refs, and the locks that are left.
+/// Describes all refs, all reflogs (as bytes of files, or as git reads them from tables), and, among files, the
+/// remaining locks.
 pub(crate) fn everything(repo: &Repo) -> String {
     let mut told = repo.git(["for-each-ref", "--include-root-refs", "--format=%(refname) %(objectname) %(symref)"]);
     match repo.format() {
@@ -48,7 +50,7 @@ fn trees(repo: &Repo) -> Vec<std::path::PathBuf> {
     list.lines().filter_map(|line| line.strip_prefix("worktree ")).map(Into::into).collect()
 }
 
-/// The content of all logs, and the names of all locks.
+/// Appends the content of all reflog files and the names of all lock files.
 fn tell_files(folder: &Path, told: &mut String) {
     let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
@@ -67,7 +69,8 @@ fn tell_files(folder: &Path, told: &mut String) {
     }
 }
 
-/// Does each command line in turn in both repositories; they say and leave the same.
+/// Runs the command lines in turn in both repositories, and requires the same output, refs, reflogs and locks after
+/// each.
 pub(crate) fn do_all(twins: &Twins, lines: &[&[&str]]) {
     for words in lines {
         twins.same(&[&["reflog"], *words].concat(), b"");
@@ -236,7 +239,7 @@ fn logs_are_dropped_as_git_drops_them() {
     }
 }
 
-/// A second worktree, `../wt`, with reflogs of its own.
+/// Sets up the same as [`set_up`] and a second worktree, `../wt`, with reflogs of its own.
 pub(crate) fn set_up_tree(repo: &Repo) {
     set_up(repo);
     at(repo, 7, &["worktree", "add", "-q", "-b", "wt", "../wt"]);
@@ -256,7 +259,7 @@ fn logs_of_other_worktrees_stay_if_only_this_ones_are_meant() {
     }
 }
 
-/// So git's documentation has it; git 2.55 leaves those of other worktrees.
+/// Follows git's documentation, although git 2.55 keeps the reflogs of other worktrees.
 #[test]
 fn logs_of_all_worktrees_are_dropped_with_all() {
     for format in RefFormat::ALL {
@@ -273,7 +276,7 @@ fn logs_of_all_worktrees_are_dropped_with_all() {
     }
 }
 
-/// Git's reftables lose the whole reflog, by mistake: it takes the entry for a deletion of the ref.
+/// Git's reftables lose the whole reflog here, because they mistake the entry for a deletion of the ref.
 #[test]
 fn an_entry_of_a_deletion_leaves_the_others() {
     for format in RefFormat::ALL {
@@ -391,14 +394,14 @@ fn a_hook_that_refuses_an_entry_or_is_ignored_is_told_of_as_by_git() {
             });
             let id = twins.git.rev_parse("main").to_string();
             twins.same(&["reflog", "write", "refs/heads/main", &id, &id, "m"], b"");
-            // An ignored hook is told of where it would have been called, and not for a mistake before that.
+            // Git reports an ignored hook where it would have called it, so not if it finds a mistake before that.
             twins.same(&["update-ref", "refs/heads/new", "nothing"], b"");
             twins.same(&["update-ref", "refs/heads/new", &id], b"");
             twins.same(&["update-ref", "--stdin"], b"create refs/heads/new nothing\n");
             twins.same(&["update-ref", "--stdin"], b"start\nabort\nstart\ncommit\nstart\nprepare\nabort\n");
             twins.same(&["symbolic-ref", "refs/heads/a", "refs/heads/.b"], b"");
             twins.same(&["symbolic-ref", "refs/heads/a", "refs/heads/b"], b"");
-            // A hook without a command is told of alone.
+            // A hook without a command is reported, and nothing else.
             let faulty = ["-c", "hook.x.event=reference-transaction", "update-ref", "refs/heads/x", &id];
             twins.same(&faulty, b"");
         }
@@ -409,7 +412,7 @@ fn a_hook_that_refuses_an_entry_or_is_ignored_is_told_of_as_by_git() {
 fn reflogs_of_refs_with_bad_names_are_listed_and_expire_as_in_git() {
     let twins = Twins::new(RefFormat::Files, &|repo| {
         repo.create_refs([("refs/heads/main", repo.commit())]);
-        // git makes a symbolic ref of a bad name, and a reflog for it, and warns afterwards.
+        // Git creates a symbolic ref with a bad name, and a reflog for it, and warns only afterwards.
         for name in ["refs/heads/x.lock/y", "refs/heads/a..b/c", "refs/heads/a b/c", "refs/heads/good/c"] {
             let mut link = repo.command(Git::find().program());
             assert!(link.args(["symbolic-ref", "-m", "made", name, "refs/heads/main"]).status().unwrap().success());
@@ -425,7 +428,7 @@ fn reflogs_of_refs_with_bad_names_are_listed_and_expire_as_in_git() {
         let logs = repo.git_dir().join("logs");
         files_below(&logs).into_iter().map(|name| (fs::read(logs.join(&name)).unwrap().len(), name)).collect::<Vec<_>>()
     };
-    // What a ref of a bad name leads to is not looked at.
+    // Expiry does not look at the target of a ref with a bad name.
     for expire in ["--expire=never", "--expire=now"] {
         let words = ["reflog", "expire", "--verbose", expire, "--expire-unreachable=now", "--all"];
         twins.same(&[&words[..], &["--dry-run"]].concat(), b"");

@@ -1,4 +1,4 @@
-//! `refdb reflog expire`, beside git: by settings and options, by what refs lead to, in worktrees, and at random.
+//! `refdb reflog expire` beside git's: settings and options, reachability, worktrees, and random reflogs.
 
 use crate::{
     common::{Twins, refdb},
@@ -8,7 +8,7 @@ use bstr::ByteSlice;
 use refdb_testkit::{RefFormat, Repo, Rng, differential::State};
 use std::fs;
 
-/// Beside the usual ones: a detached HEAD's commit, a stash, tags of trees and commits, logs without refs.
+/// Adds a commit of a detached HEAD, a stash, tags of trees and commits, and reflogs without refs to [`set_up`].
 fn set_up_oddities(repo: &Repo) {
     set_up(repo);
     drop_link(repo);
@@ -37,7 +37,8 @@ fn set_up_oddities(repo: &Repo) {
     }
 }
 
-/// In reftables git logs where a symbolic ref leads. It then takes that log for one of a ref that leads nowhere.
+/// Drops the reflog of `link`, because git's reftables log updates through a symbolic ref but expire its log as one of
+/// a ref without a value.
 fn drop_link(repo: &Repo) {
     repo.try_git(["reflog", "drop", "refs/heads/link"], "");
 }
@@ -190,7 +191,7 @@ fn stale_entries_go_as_in_git() {
     }
 }
 
-/// Logs of lines good, odd and broken.
+/// Covers logs of good, odd and broken lines.
 #[test]
 fn random_logs_in_files_are_left_as_git_leaves_them() {
     for seed in 0..12 {
@@ -263,7 +264,7 @@ fn no_entry_is_called_whole_where_a_ref_is_broken() {
     twins.same(&["reflog", "expire", "--stale-fix", "--all"], b"");
 }
 
-/// A lookup of the refs of an object trusts the table.
+/// The table must record the tag's peeled value, because a lookup of the refs of an object trusts it.
 #[test]
 fn a_ref_that_takes_a_tag_from_its_reflog_has_what_the_tag_leads_to() {
     let twins = Twins::new(RefFormat::Reftable, &|repo| {

@@ -1,10 +1,11 @@
-//! `NAME@{N}` where the reflog does not fit together: git warns. At an unexpected end it takes the present value.
+//! `NAME@{N}` in a reflog whose entries do not fit together: git warns, and takes the current value at an unexpected
+//! end.
 
 use crate::common::{Twins, same};
 use refdb_testkit::{RefFormat, Repo};
 use std::fs;
 
-/// Reflogs, the oldest entry first. `0` is no commit, `a` what the ref is now.
+/// Reflogs, oldest entry first. Each entry is an old and a new value: `0` is the null id, `a` the ref's current value.
 const LOGS: &[&[&str]] = &[
     &["00"],
     &["0a"],

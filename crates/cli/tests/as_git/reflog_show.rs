@@ -1,4 +1,4 @@
-//! `refdb reflog show`, beside git. What refdb shows by itself is shown where there is no git.
+//! `refdb reflog show` beside git's. What refdb does not delegate to git, it must also show where there is no git.
 
 use crate::{
     common::{refdb_with, same, same_with},
@@ -11,7 +11,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Command lines that refdb answers by itself.
+/// Command lines that refdb answers without git.
 const OWN: &[&[&str]] = &[
     &[],
     &["show"],
@@ -63,7 +63,7 @@ const OWN: &[&[&str]] = &[
     &["--no-decorate", "--decorate=auto", "--no-color", "--color=never"],
 ];
 
-/// Command lines that git answers.
+/// Command lines that refdb delegates to git.
 const LEFT: &[&[&str]] = &[
     &["--all"],
     &["main", "c"],
@@ -93,7 +93,7 @@ const LEFT: &[&[&str]] = &[
     &["--help-all"],
 ];
 
-/// In each format and hash: a worktree with a file called `c` beside the branch, and reflogs.
+/// Returns a repository for each format and hash, with the reflogs of [`set_up`] and a file in the worktree.
 fn repos() -> impl Iterator<Item = Repo> {
     Repo::KINDS.into_iter().map(|(format, hash)| {
         let repo = Repo::with_worktree(format, hash);
@@ -103,7 +103,7 @@ fn repos() -> impl Iterator<Item = Repo> {
     })
 }
 
-/// Without git nothing is left to it.
+/// Requires that refdb succeeds where there is no git, so that it cannot have delegated the command.
 fn shows_alone(repo: &Repo, words: &[&str]) {
     let alone = refdb_with(repo.dir(), ("REFDB_GIT", "/nonexistent/git"), words);
     assert!(alone.status.success(), "{words:?}: {}", String::from_utf8_lossy(&alone.stderr));
@@ -165,12 +165,12 @@ fn settings_count_as_in_git() {
         ] {
             same(repo.dir(), &["-c", setting, "reflog"], b"");
         }
-        // Git reads it before it knows that another form is asked for.
+        // Git reads `log.date` before it knows that the command line asks for another form.
         same(repo.dir(), &["-c", "log.date=bogus", "reflog", "--date=unix"], b"");
     }
 }
 
-/// Unless a form is asked for, git loads notes before it shows an entry. It tells faults of theirs.
+/// Git loads notes before it shows an entry unless the command line gives a form, and so reports faults in them.
 #[test]
 fn what_is_wrong_with_notes_is_said_as_in_git() {
     let usual = [&["reflog"][..], &["reflog", "HEAD@{1}", "--no-abbrev-commit"], &["reflog", "HEAD@{99}"]];
@@ -196,7 +196,7 @@ fn what_is_wrong_with_notes_is_said_as_in_git() {
     }
 }
 
-/// Names that mean several things, and refs that are more than a branch.
+/// Ambiguous names, and refs other than branches, select the same reflog as with git.
 #[test]
 fn names_mean_what_they_mean_to_git() {
     for repo in repos() {
@@ -239,7 +239,7 @@ fn names_mean_what_they_mean_to_git() {
     }
 }
 
-/// Entries of objects that are no commits or are missing, entries that do not fit together, and broken lines.
+/// The entries name objects that are missing or no commits, do not fit together, or are broken lines.
 #[test]
 fn odd_entries_are_shown_as_git_does() {
     for repo in repos() {
@@ -287,7 +287,7 @@ fn odd_entries_are_shown_as_git_does() {
     }
 }
 
-/// The first line of a long log comes at once, and a reader that goes away ends it.
+/// The first line of a long log is printed at once, and the command ends when its reader goes away.
 #[test]
 fn a_long_log_is_shown_from_its_newest_line_on() {
     let repo = Repo::with_worktree(RefFormat::Files, refdb_testkit::Repo::KINDS[0].1);

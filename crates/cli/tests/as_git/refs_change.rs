@@ -1,4 +1,4 @@
-//! `refdb refs create`, `delete` and `update`, which git has from 2.56 on, beside `git update-ref`.
+//! `refdb refs create`, `delete` and `update`, which git has from version 2.56 on, beside `git update-ref`.
 
 use crate::common::{Twins, refdb};
 use refdb_testkit::{RefFormat, Repo};
@@ -10,7 +10,7 @@ fn set_up(repo: &Repo) {
     repo.git(["symbolic-ref", "refs/heads/dangling", "refs/heads/new"]);
 }
 
-/// The name, the words of `refs`, and those of `update-ref` that change the same or fail too.
+/// The words of a `refs` command, and those of an `update-ref` command that has the same effect or fails as well.
 type Row<'a> = (&'a [&'a str], &'a [&'a str]);
 
 #[test]

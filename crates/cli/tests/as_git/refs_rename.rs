@@ -1,4 +1,4 @@
-//! `refdb refs rename`, which git has from 2.56 on.
+//! `refdb refs rename`, which git has from version 2.56 on.
 
 use crate::{
     common::refdb,
@@ -126,7 +126,7 @@ fn a_ref_gets_a_name_below_its_own_and_back() {
     }
 }
 
-/// Git says that the folder is not empty, and leaves all as it was, too.
+/// Git, too, leaves everything as it was, but says that the folder is not empty.
 #[test]
 fn a_ref_gets_no_name_above_its_own_where_other_refs_or_reflogs_lie() {
     let repo = repo(RefFormat::Files);
@@ -145,7 +145,7 @@ fn a_ref_gets_no_name_above_its_own_where_other_refs_or_reflogs_lie() {
     assert_eq!(everything(&repo), before);
 }
 
-/// The look for refs below the new name met the next loose ref.
+/// Previously, the search for refs below the new name read the next loose ref outside that folder too.
 #[test]
 fn a_broken_ref_elsewhere_does_not_keep_a_ref_from_a_name_above_its_own() {
     let repo = repo(RefFormat::Files);
@@ -154,14 +154,14 @@ fn a_broken_ref_elsewhere_does_not_keep_a_ref_from_a_name_above_its_own() {
     std::fs::write(repo.git_dir().join("refs/heads/broken"), "garbage\n").unwrap();
     let output = rename(&["refs/heads/a2/b", "refs/heads/a2"]);
     assert!(output.status.success(), "{output:?}");
-    // Below the name it is in the way, as any other ref.
+    // A broken ref below the new name is in the way like any other ref.
     repo.git(["branch", "c/d", "main"]);
     std::fs::write(repo.git_dir().join("refs/heads/c/e"), "garbage\n").unwrap();
     let output = rename(&["refs/heads/c/d", "refs/heads/c"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("'refs/heads/c/e' exists; cannot create"), "{output:?}");
 }
 
-/// All loose refs were packed on the way.
+/// Previously, such a rename packed all loose refs on the way.
 #[test]
 fn a_ref_that_gets_a_name_below_its_own_leaves_the_others_loose() {
     let repo = repo(RefFormat::Files);
@@ -171,7 +171,7 @@ fn a_ref_that_gets_a_name_below_its_own_leaves_the_others_loose() {
     assert!(repo.git_dir().join("refs/heads/other").is_file());
 }
 
-/// Compared with a git 2.56 by hand. `git branch -m` is what changes HEAD as well.
+/// Matches git 2.56, compared by hand; only `git branch -m` makes HEAD follow the new name.
 #[test]
 fn head_keeps_the_old_name_of_its_branch_and_logs_that_it_is_gone() {
     for format in RefFormat::ALL {

@@ -1,11 +1,12 @@
-//! `refdb refs verify` beside git's. Lines are compared without their order, which is the file system's in git.
+//! `refdb refs verify` beside git's. Lines are sorted before they are compared, because git prints them in the order of
+//! the file system.
 
 use crate::common::{git, refdb, same};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 use std::{fs, os::unix::fs::symlink, process::Output};
 
-/// Lines in order of text, and the exit code.
+/// Returns the sorted lines of stderr and the exit code.
 fn said(output: &Output) -> (Vec<String>, Option<i32>) {
     let text = String::from_utf8_lossy(&output.stderr);
     let mut lines: Vec<String> = text.lines().map(ToOwned::to_owned).collect();
@@ -14,7 +15,8 @@ fn said(output: &Output) -> (Vec<String>, Option<i32>) {
     (lines, output.status.code())
 }
 
-/// Both find the same, with all these options before and after the command.
+/// Requires that both programs report the same with the options `before` and `after` the command, and returns the
+/// lines.
 fn agree(what: &str, repo: &Repo, before: &[&str], after: &[&str]) -> Vec<String> {
     let words = [before, &["refs", "verify"], after].concat();
     let by_refdb = said(&refdb(repo.dir(), &words, b""));
@@ -109,7 +111,7 @@ fn names_locks_links_and_other_files_are_judged_as_git_does() {
         fs::remove_file(&path).unwrap();
         let _ = fs::remove_dir(path.parent().unwrap());
     }
-    // Git gives up altogether where a link leads to a folder that is not there.
+    // Git gives up altogether at a link into a folder that does not exist.
     fs::create_dir_all(repo.git_dir().join("worktrees/tree/refs/tags")).unwrap();
     for target in
         ["main", "./main", "nowhere", "../tags/v1", "../../logs/x", "../../HEAD", "../../../x", "/etc/passwd", "./.x"]
@@ -239,7 +241,7 @@ fn names_of_tables_and_targets_in_reftables_are_judged_as_git_does() {
     }
 }
 
-/// Git 2.55 crashes here.
+/// Checked without git, because git 2.55 crashes here.
 #[test]
 fn a_broken_common_stack_is_told_with_its_reason() {
     let (repo, _) = repo(RefFormat::Reftable, HashKind::Sha1);
@@ -287,7 +289,7 @@ fn deep_reads_every_block_of_a_table() {
     let folder = repo.git_dir().join("reftable");
     let table = folder.join(fs::read_to_string(folder.join("tables.list")).unwrap().trim());
     let mut bytes = fs::read(&table).unwrap();
-    // Within the footer's checksum: readers that trust it go on, and the check of all of it does not.
+    // The flipped bit lies before the footer and so outside its checksum: only a read of every block finds it.
     let at = bytes.len() - 80;
     bytes[at] ^= 1;
     fs::write(&table, bytes).unwrap();
@@ -330,7 +332,7 @@ fn a_worktree_whose_name_no_ref_can_have_is_told_of() {
     assert_eq!(lines.iter().filter(|line| line.contains("badRefName")).count(), 8, "{lines:?}");
 }
 
-/// What t0602-reffiles-fsck.sh plants, in each place where files of refs can be, seen from each worktree.
+/// Plants what t0602-reffiles-fsck.sh plants in each folder that can hold refs, and checks it from each worktree.
 #[test]
 fn what_gits_own_tests_plant_among_files_is_found_in_every_place() {
     let (repo, id) = repo(RefFormat::Files, HashKind::Sha1);
@@ -383,7 +385,8 @@ fn what_gits_own_tests_plant_among_files_is_found_in_every_place() {
         let folder = repo.git_dir().join(place);
         let was_there = folder.is_dir();
         fs::create_dir_all(&folder).unwrap();
-        // All contents under a good name, and each bad name, in few runs: each is a line of its own.
+        // All contents under good names, and all bad names, are checked in a few runs, because each is reported on a
+        // line of its own.
         for (at, content) in contents.iter().enumerate() {
             fs::write(folder.join(format!("planted-{at}")), content).unwrap();
         }
@@ -400,11 +403,12 @@ fn what_gits_own_tests_plant_among_files_is_found_in_every_place() {
             fs::remove_file(folder.join(name)).unwrap();
         }
         fs::remove_dir_all(folder.join(".folder")).unwrap();
-        // Git gives up altogether where a link leads to a folder that is not there.
+        // Git gives up altogether at a link into a folder that does not exist.
         let leads_somewhere = |link: &&&str| folder.join(link).parent().is_some_and(|parent| parent.exists());
         for link in links.iter().filter(leads_somewhere) {
             symlink(link, folder.join("planted-link")).unwrap();
-            // From a linked worktree git 2.55 takes the absolute path of a sound link's target for its refname.
+            // Checked from the main worktree alone, because from a linked one git 2.55 takes the absolute path of a
+            // sound link's target for its refname.
             agree(&format!("{place}: a link to {link}"), &repo, &[], &[]);
             fs::remove_file(folder.join("planted-link")).unwrap();
         }
@@ -422,7 +426,7 @@ fn what_gits_own_tests_plant_among_files_is_found_in_every_place() {
     agree("a worktree without a folder of refs", &repo, &[], &["--verbose"]);
 }
 
-/// What t0614-reftable-fsck.sh plants, in the tables of each worktree.
+/// Plants what t0614-reftable-fsck.sh plants in the tables of each worktree.
 #[test]
 fn what_gits_own_tests_plant_among_reftables_is_found_in_every_place() {
     for hash in HASHES {

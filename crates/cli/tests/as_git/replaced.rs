@@ -1,4 +1,5 @@
-//! History that is not as its commits say: replaced objects, missing ancestors, circles, tags that lie.
+//! History that differs from what its commits say: replaced objects, missing ancestors, cycles, tags that state a wrong
+//! type.
 
 use crate::common::{Twins, git, refdb, same, same_with, within};
 use bstr::ByteSlice;
@@ -22,7 +23,7 @@ const LINES: [&[&str]; 13] = [
     &["tag", "--list", "--merged", "main"],
 ];
 
-/// Four commits on `main`, of which `topic` is the second, and the tag `v1` of the third.
+/// Creates four commits on `main`, with `old` at the first, `topic` at the second, and the tag `v1` of the third.
 fn set_up(repo: &Repo) {
     let ids = repo.commits(4);
     repo.create_refs([("refs/heads/main", ids[3]), ("refs/heads/topic", ids[1]), ("refs/heads/old", ids[0])]);
@@ -90,7 +91,7 @@ fn a_chain_of_replacements_is_followed_as_far_as_git_follows_it() {
     }
 }
 
-/// Git tells of each missing commit more often than refdb.
+/// Git repeats the error about a missing commit more often than refdb, so stderr is not compared.
 #[test]
 fn a_missing_ancestor_stops_no_list_of_what_is_merged() {
     let repo = Repo::with_worktree(RefFormat::Files, Default::default());
@@ -111,7 +112,7 @@ fn a_missing_ancestor_stops_no_list_of_what_is_merged() {
         let said = String::from_utf8_lossy(&refdb.stderr);
         assert!(!said.is_empty() && said.lines().all(|line| line == expected), "{words:?}: {said}");
     }
-    // Git 2.55 shows refs that contain nothing of it; from 2.56 on this is an error.
+    // Git 2.55 lists refs that do not contain the commit; from 2.56 on the missing ancestor is an error.
     let said = refdb(repo.dir(), &["for-each-ref", "--contains=old"], b"");
     let expected = format!(
         "error: Could not read {missing}\nerror: could not parse commit {missing}\nfatal: failed to check reachability\n"
@@ -119,7 +120,7 @@ fn a_missing_ancestor_stops_no_list_of_what_is_merged() {
     assert_eq!((said.status.code(), &*String::from_utf8_lossy(&said.stderr)), (Some(128), &*expected));
 }
 
-/// Git 2.55 has other words, or goes on for ever.
+/// Checked without git, because git 2.55 reports a cycle in other words or never ends.
 #[test]
 fn history_in_a_circle_ends() {
     for format in RefFormat::ALL {
@@ -141,7 +142,7 @@ fn history_in_a_circle_ends() {
     }
 }
 
-/// A tag that calls a commit a blob.
+/// Adds a tag that calls a commit a blob, and a branch whose reflog has entries from and to that tag.
 fn set_up_lie(repo: &Repo) {
     set_up(repo);
     let tag = format!("object {}\ntype blob\ntag lie\ntagger T <t@e> 1600000000 +0000\n\nm\n", repo.rev_parse("topic"));
@@ -164,7 +165,7 @@ fn a_tag_that_lies_leads_to_no_commit() {
             &["for-each-ref", "--format=%(refname)", "--contains=old"],
             &["for-each-ref", "--format=%(refname)", "--no-contains=main"],
         ] {
-            // Git tells of the lie once it has met both.
+            // Stderr is not compared, because git reports the wrong type only once it has met the object as both types.
             let [git, refdb] = [git(twins.git.dir(), words, b""), refdb(twins.refdb.dir(), words, b"")];
             assert_eq!((git.status.code(), git.stdout), (refdb.status.code(), refdb.stdout), "{words:?}");
         }

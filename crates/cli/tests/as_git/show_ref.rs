@@ -4,7 +4,7 @@ use crate::common::same;
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 
-/// Branches, tags of all sorts, a dangling symbolic ref, names that only look alike.
+/// Creates branches, tags of all kinds, a dangling symbolic ref, and names that only look alike.
 fn repo(format: RefFormat, hash: HashKind) -> Repo {
     let repo = Repo::with_worktree(format, hash);
     let commits = repo.commits(3);
@@ -142,14 +142,15 @@ fn a_ref_that_holds_a_missing_object_is_a_failure() {
             &["for-each-ref", "refs/tags"],
         ] {
             if content.starts_with('0') && words.contains(&"--verify") {
-                continue; // git reports the null id here, refdb that it is no valid ref.
+                // Git reports the null id here, and refdb that the ref is not valid.
+                continue;
             }
             same(repo.dir(), words, b"");
         }
     }
 }
 
-/// Only lines of packed-refs that a ref is shown as are copied.
+/// Refdb may copy a line of packed-refs to its output only if the ref is shown exactly as that line.
 #[test]
 fn a_packed_refs_by_another_hand_is_shown_as_git_shows_it() {
     for hash in [HashKind::Sha1, HashKind::Sha256] {
@@ -176,7 +177,7 @@ fn a_packed_refs_by_another_hand_is_shown_as_git_shows_it() {
             with(20, format!("{} {}.lock\n", ids[0], name(20))),
             with(20, format!("{} {}\n^{}\n", ids[0], name(20), ids[1])),
         ];
-        // Git prints less of a longer line that is malformed.
+        // Longer malformed lines, those with SHA-256, are left out because git prints less of them.
         if hash == HashKind::Sha1 {
             bodies.extend([
                 with(20, format!("{} {}\n^{}\n", ids[0], name(20), &ids[1][1..])),

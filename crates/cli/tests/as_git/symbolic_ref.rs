@@ -75,7 +75,7 @@ fn symbolic_refs_are_changed_as_git_changes_them() {
             &["-d", "refs/heads/dangling"],
             &["-d", "bad..name"],
             &["-qd", "refs/heads/loop"],
-            // A reftable keeps its reflog.
+            // A reftable keeps the reflog of a deleted symbolic ref.
             &["-m", "made", "refs/heads/new", "refs/heads/main"],
             &["-d", "refs/heads/new"],
             &["-m", "made again", "refs/heads/new", "refs/heads/other"],

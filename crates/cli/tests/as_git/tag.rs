@@ -1,4 +1,4 @@
-//! `refdb tag --list` beside git's. What git-tag does besides goes to git.
+//! `refdb tag --list` beside git's. Everything else that git-tag does is delegated to git.
 
 use crate::common::{Twins, refdb_with, same};
 use refdb_testkit::{RefFormat, Repo};
@@ -131,7 +131,7 @@ fn settings_of_lists_are_heard() {
     }
 }
 
-/// Git itself reports a mistake with its warnings, which refdb used to print before delegating.
+/// Previously, refdb printed the warning before it delegated a mistake to git, which prints the warning itself.
 #[test]
 fn an_ambiguous_name_is_warned_of_no_more_often_than_by_git() {
     let repo = repo(RefFormat::Files, HashKind::Sha1);
@@ -169,7 +169,7 @@ fn what_is_no_list_is_left_to_git_before_anything_is_done() {
     }
 }
 
-/// Where the called git is refdb again, as in a folder for GIT_EXEC_PATH that is made wrongly.
+/// The git that refdb calls is refdb again, as in a folder for GIT_EXEC_PATH that is set up wrongly.
 #[test]
 fn a_git_that_leads_back_is_noticed() {
     let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);

@@ -1,4 +1,4 @@
-//! `refdb update-ref` with one ref, beside git's.
+//! `refdb update-ref` for a single ref, beside git's.
 
 use crate::common::{Twins, git, refdb};
 use bstr::ByteSlice;
@@ -210,7 +210,7 @@ fn names_are_not_called_ambiguous_where_that_is_switched_off() {
     }
 }
 
-/// The command does not ask the global ref database, so nothing changes. To read is allowed.
+/// Commands must refuse to write because they do not ask the global ref database, but they may read.
 #[test]
 fn where_a_global_ref_database_decides_no_command_writes() {
     for format in RefFormat::ALL {
@@ -234,7 +234,7 @@ fn where_a_global_ref_database_decides_no_command_writes() {
     }
 }
 
-/// HEAD's reflog told of a change that was not made.
+/// Previously, HEAD's reflog recorded the change although it was not made.
 #[test]
 fn a_log_that_cannot_be_written_leaves_heads_log_alone() {
     let twins = Twins::new(RefFormat::Files, &|repo| {
@@ -246,13 +246,13 @@ fn a_log_that_cannot_be_written_leaves_heads_log_alone() {
     });
     let before = twins.refdb.reflog("HEAD");
     twins.same(&["update-ref", "refs/heads/a", "main"], b"");
-    // Here git logs it.
+    // Checked without git, which does log this failed change in HEAD's reflog.
     let failed = refdb(twins.refdb.dir(), &["update-ref", "HEAD", "main"], b"");
     assert!(failed.stderr.contains_str("there are still logs under"), "{failed:?}");
     assert_eq!(twins.refdb.reflog("HEAD"), before);
 }
 
-/// Git makes the file and then no longer reads its packed refs.
+/// Refused, unlike by git, which creates the file and in the case of packed-refs can no longer read its refs.
 #[test]
 fn update_ref_made_packed_refs_a_ref() {
     for format in RefFormat::ALL {
@@ -302,7 +302,8 @@ fn a_ref_can_hold_each_tag_that_git_can_parse() {
         let ids = [&twins.git, &twins.refdb].map(|repo| {
             repo.git_with_input(["hash-object", "-t", "tag", "-w", "--literally", "--stdin"], content.as_str())
         });
-        // Git remembers as what a tag named its target, and warns if that is of another kind: in a process of its own.
+        // Only the exit codes are compared, because git remembers which type a tag states for its target, and warns if
+        // the type is wrong.
         for name in ["refs/tags/odd", "refs/heads/odd"] {
             let [by_git, by_refdb] = [
                 git(twins.git.dir(), &["update-ref", name, &ids[0]], b""),

@@ -16,7 +16,7 @@ fn set_up(repo: &Repo) {
     repo.git(["commit", "--quiet", "-m", "file"]);
 }
 
-/// Runs a session, given as lines, in both forms of the input: `|` stands for the end of a field.
+/// Runs a session with both forms of input, lines and `-z`; `|` in a line of `session` stands for the end of a field.
 fn both_forms(twins: &Twins, options: &[&str], session: &[&str]) {
     let words = |z: &'static [&'static str]| [&["update-ref", "--stdin"], z, options].concat();
     let lines: String = session.iter().map(|line| line.replace('|', " ") + "\n").collect();
@@ -47,12 +47,13 @@ fn sessions_that_succeed_do_what_git_does() {
             &["option no-deref", "delete refs/heads/link|main~1"],
             &["update refs/heads/link|main|"],
             &["create refs/blobs/x|main:path with space"],
-            // git adds a line to HEAD's reflog if the branch that is checked out is verified; refdb does not.
+            // Git adds a line to HEAD's reflog if the checked-out branch is verified; refdb does not.
             &["verify refs/heads/other|refs/heads/other"],
             &["create HEADX|main"],
         ] {
             if session.iter().any(|line| line.contains("path with space")) {
-                continue; // In lines it must be quoted: below.
+                // On a line such a path must be quoted, which is tested below.
+                continue;
             }
             both_forms(&twins, &[], session);
             both_forms(&twins, &["--no-deref", "-m", "a reason", "--create-reflog"], session);
@@ -108,7 +109,7 @@ fn sessions_that_fail_say_what_git_says() {
 fn batches_reject_what_git_rejects() {
     for format in RefFormat::ALL {
         let twins = Twins::new(format, &set_up);
-        // git adds lines to HEAD's reflog even for rejected updates of the branch that is checked out.
+        // Git adds lines to HEAD's reflog even for rejected updates of the checked-out branch.
         for repo in [&twins.git, &twins.refdb] {
             repo.git(["symbolic-ref", "HEAD", "refs/heads/unborn"]);
         }
@@ -162,7 +163,7 @@ fn head_and_its_branch_are_not_both_changed_even_without_reflogs() {
     }
 }
 
-/// A folder of loose refs keeps the name from being locked, and git says so; packed refs do not.
+/// Git reports that a folder of loose refs keeps its name from being locked; packed refs below the name do not.
 #[test]
 fn conflicts_of_names_are_told_with_gits_words_before_them() {
     for format in RefFormat::ALL {
@@ -194,7 +195,8 @@ fn conflicts_of_names_are_told_with_gits_words_before_them() {
     }
 }
 
-/// So does a lock that somebody left in a folder whose refs are packed, but no lock of the transaction itself.
+/// A lock of another process in a folder keeps the folder's name from being locked even if all refs in it are packed; a
+/// lock of the same transaction does not.
 #[test]
 fn locks_of_others_in_a_folder_keep_its_name_from_being_locked() {
     let twins = Twins::new(RefFormat::Files, &|repo| {
@@ -264,7 +266,7 @@ fn a_name_that_no_file_can_have_ends_a_batch_as_with_git() {
                         (git(twins.git.dir(), options, session.as_bytes()), &twins.git),
                         (refdb(twins.refdb.dir(), options, session.as_bytes()), &twins.refdb),
                     ];
-                    // The outputs differ in the path of the repository.
+                    // The path of the repository differs between the two, so it is replaced.
                     let [git, refdb] = ended.map(|(output, repo)| {
                         let said =
                             String::from_utf8_lossy(&output.stderr).replace(repo.dir().to_str().unwrap(), "REPO");

@@ -1,4 +1,4 @@
-//! Numbers, shortened options and forms of dates, as far as people go wrong with them.
+//! Numbers, abbreviated options and date formats as users get them wrong.
 
 use crate::common::same;
 use refdb_testkit::{RefFormat, Repo};
@@ -43,7 +43,7 @@ fn numbers_are_read_as_git_reads_them() {
         same(repo.dir(), &["for-each-ref", "--count", number], b"");
         same(repo.dir(), &["show-ref", &format!("--abbrev={number}")], b"");
         same(repo.dir(), &["show-ref", &format!("--hash={number}")], b"");
-        // Git shows a default for what an int cannot hold.
+        // Git shows a default for a number that does not fit an `int`.
         if *number == "2147483648" {
             continue;
         }
@@ -52,7 +52,7 @@ fn numbers_are_read_as_git_reads_them() {
             same(repo.dir(), &["for-each-ref", &format!("--format=%({field}{number})")], b"");
         }
     }
-    // A width that fits is written out.
+    // A width that fits an `int` is padded in full, so huge ones are left out.
     for number in NUMBERS.iter().filter(|number| !number.starts_with("21474836")) {
         for lead in ["", "width=", "right,", "position=right,"] {
             same(repo.dir(), &["for-each-ref", &format!("--format=%(align:{lead}{number})x%(end)")], b"");

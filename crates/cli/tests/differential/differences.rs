@@ -1,4 +1,4 @@
-//! Every difference from git that is meant, with its reason. The differential test accepts these and no others.
+//! Every intended difference from git, with its reason. The differential test accepts these and no others.
 
 use crate::logs::{
     is_log, log_of_a_file, log_of_head, log_of_mains_pseudo, log_of_nothing, log_of_pseudo, log_of_rejected,
@@ -13,7 +13,7 @@ const LEFT_ALIKE: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_ALIKE
 const LEFT_BY_GIT: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_BY_GIT;
 const LEFT_BY_LONG_NAMES: fn(&Step, &Changed, Left<'_>) -> bool = |step, changed, left| {
     let is_elsewhere = changed.git == changed.before || changed.other == changed.before || is_log(changed);
-    // Git's tables then hold a ref of the long name.
+    // Git's tables may hold a ref with the long name.
     let is_there = |changed: &Changed| {
         is_log(changed) && is_long_name(&changed.name) || changed.name.starts_with(b"main-worktree/")
     };
@@ -537,7 +537,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "git fails half-way where empty folders are below refs/ or in the place of root refs beside reftables, and leaves no refs; refdb migrates",
         unify: folder_of_a_stub,
-        // What git said of hooks may have made both alike already.
+        // The difference about hooks may already have made the two outputs alike, so only git's is examined.
         left: |step, _, left| is_stopped_by_a_folder(step, left.said[0]),
     },
     Difference {

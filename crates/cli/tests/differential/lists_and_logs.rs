@@ -1,4 +1,4 @@
-//! Differences of the commands about reflogs, lists and whole stores.
+//! Accepted differences in the commands about reflogs, lists and whole stores.
 
 use crate::logs::{are_more, entries, is_log};
 use bstr::{BString, ByteSlice};
@@ -7,7 +7,7 @@ use refdb_testkit::{
     differential::{Changed, Left, Place, Said, Step},
 };
 
-/// Folders of refs that each worktree has by itself.
+/// Prefixes of the refs that each worktree has of its own.
 const OWN: [&str; 3] = ["refs/bisect/", "refs/worktree/", "refs/rewritten/"];
 
 fn is(step: &Step, command: &str, member: &str) -> bool {
@@ -23,7 +23,7 @@ pub(crate) fn log_ended_by_an_entry(step: &Step, changed: &Changed, _: Left<'_>)
         && changed.other.as_ref().is_some_and(has_end)
 }
 
-/// Each entry that git has left, refdb has left as well, and maybe more of its message.
+/// Accepts that refdb keeps every entry that git keeps, with possibly more of its message.
 pub(crate) fn longer_messages(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     const HALF_A_BLOCK: usize = 2048;
     let (Some(git), Some(refdb)) = (&changed.git, &changed.other) else { return false };
@@ -37,7 +37,7 @@ pub(crate) fn longer_messages(step: &Step, changed: &Changed, _: Left<'_>) -> bo
         && refdb.lines().any(|line| line.len() > HALF_A_BLOCK)
 }
 
-/// Git's reftables speak of copying.
+/// Accepts that refdb refuses renames that git allows, and that git's reftables speak of copying.
 pub(crate) fn refused_rename(step: &Step, git: &mut Said, refdb: &mut Said) {
     if !is(step, "refs", "rename") {
         return;
@@ -49,7 +49,7 @@ pub(crate) fn refused_rename(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// A renamed ref has the same value, wherever it is.
+/// Accepts that a renamed ref with the same value is packed by refdb and loose in git, and that reflogs differ.
 pub(crate) fn renamed(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
     if !is(step, "refs", "rename") {
         return false;
@@ -65,7 +65,7 @@ pub(crate) fn renamed(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
     is_log(changed) || changed.name == "packed-refs" || is_loose_for_git && changed.other.is_none()
 }
 
-/// A reflog whose ref is gone, and whose name is below another ref's.
+/// Accepts that git cannot expire the reflog of a deleted ref whose name lies below that of another ref.
 pub(crate) fn log_below_a_ref(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = |line: &[u8]| {
         let says = |words: &str| line.contains_str(words);
@@ -85,7 +85,7 @@ pub(crate) fn without_fsync(text: &[u8]) -> BString {
 }
 
 pub(crate) fn forms_of_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
-    // Refdb has read core.fsync before.
+    // Refdb may have warned about `core.fsync` before the usage.
     let before = |text: &BString| text.find("usage: git refs").map(|at| without_fsync(&text[..at]));
     if step.command == "refs" {
         for (git, refdb) in [(&git.out, &mut refdb.out), (&git.err, &mut refdb.err)] {
@@ -96,7 +96,7 @@ pub(crate) fn forms_of_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Advice about a hook that is not executable, which was switched off.
+/// Accepts that git gives advice about a hook that is not executable although that advice is switched off.
 pub(crate) fn unread_advice(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_advice = |line: &[u8]| {
         line.starts_with(b"hint: ")
@@ -108,7 +108,7 @@ pub(crate) fn unread_advice(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// A branch that HEAD leads to and that is broken.
+/// Accepts that git has other words for a broken branch that HEAD leads to.
 pub(crate) fn broken_current_branch(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = git.err.ends_with(b"fatal: your current branch appears to be broken\n");
     if step.command == "reflog" && is_told && git.code == refdb.code && refdb.err.contains_str(": reference broken: ") {
@@ -116,7 +116,7 @@ pub(crate) fn broken_current_branch(step: &Step, git: &mut Said, refdb: &mut Sai
     }
 }
 
-/// The name of a reflog that is the name of a folder too.
+/// Accepts that git takes a name that is also the name of a folder for a path.
 pub(crate) fn folders_as_paths(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_path =
         git.err.contains_str("fatal: your current branch '") && git.err.contains_str("' does not have any commits");
@@ -126,7 +126,7 @@ pub(crate) fn folders_as_paths(step: &Step, git: &mut Said, refdb: &mut Said) {
 }
 
 pub(crate) fn fsync_behind_words(step: &Step, git: &mut Said, refdb: &mut Said) {
-    // Others read it first too where another setting ends them.
+    // Refdb's other commands read `core.fsync` first, too, if another setting ends them.
     let is_ended = git.code == 128 && git.err.contains_str("fatal: bad config variable '");
     if (["reflog", "refs"].contains(&step.command) || is_ended) && without_fsync(&refdb.err) == git.err {
         refdb.err.clone_from(&git.err);
@@ -140,7 +140,8 @@ pub(crate) fn migrated_worktrees(step: &Step, git: &mut Said, refdb: &mut Said) 
     }
 }
 
-/// The main worktree's HEAD is no good, and git looks at the linked worktree only. Both refuse.
+/// Accepts that both refuse, refdb because of the main worktree's bad HEAD, while git looks only at the linked
+/// worktree.
 pub(crate) fn broken_main_worktree(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = refdb.code == 255 && refdb.err.starts_with(b"error: the main worktree's '");
     if is(step, "refs", "migrate") && matches!(step.place, Place::Tree(_)) && is_told && git.code != 0 {
@@ -158,7 +159,8 @@ pub(crate) fn folder_of_a_migration(step: &Step, git: &mut Said, refdb: &mut Sai
     }
 }
 
-/// From a linked worktree, git's tables keep the main worktree's own reflogs: those of all its root refs as well.
+/// Accepts that git's tables keep the main worktree's own reflogs, including those of its root refs, when `--all` is
+/// given in a linked worktree.
 pub(crate) fn logs_of_main(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let is_all = ["drop", "expire"].iter().any(|member| is(step, "reflog", member)) && step.has("--all");
     let name = changed.name.strip_prefix(b"log of ");
@@ -167,7 +169,8 @@ pub(crate) fn logs_of_main(step: &Step, changed: &Changed, _: Left<'_>) -> bool 
     matches!(step.place, Place::Tree(_)) && is_all && is_own && changed.git == changed.before
 }
 
-/// What `refs verify` says, by lines in an order of their own, without tables. Their names are random, and their number is not git's.
+/// Sorts the lines of `refs verify` and removes those about tables, whose names are random and whose number may differ
+/// from git's.
 pub(crate) fn order_of_verify(step: &Step, git: &mut Said, refdb: &mut Said) {
     if !is(step, "refs", "verify") {
         return;
@@ -180,7 +183,7 @@ pub(crate) fn order_of_verify(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// The names of refs that are looked at, which git writes as they are.
+/// Replaces control characters in git's verbose list of checked names, because refdb does not write them to a terminal.
 pub(crate) fn names_for_terminals(step: &Step, git: &mut Said, _: &mut Said) {
     if is(step, "refs", "verify") && step.has("--verbose") {
         git.err
@@ -190,9 +193,9 @@ pub(crate) fn names_for_terminals(step: &Step, git: &mut Said, _: &mut Said) {
     }
 }
 
-/// Among reftables, names that are none.
+/// Accepts that refdb reports bad names in reftables that git does not report.
 pub(crate) fn names_in_tables(step: &Step, git: &mut Said, refdb: &mut Said) {
-    // A name with a newline has lines of its own.
+    // A name with a newline continues on a line of its own.
     let is_begin = |line: &[u8]| line.strip_prefix(b"error: ").is_some_and(|name| !name.contains(&b':'));
     let is_name = |line: &[u8]| {
         [": badRefName: ", ": badReferentName: "].iter().any(|words| line.contains_str(words)) || is_begin(line)
@@ -205,7 +208,7 @@ pub(crate) fn names_in_tables(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Git takes the target of a symbolic link for a path, which it looks for.
+/// Accepts that git treats the target of a symbolic link as a path, and looks for it.
 pub(crate) fn links_that_lead_nowhere(step: &Step, git: &mut Said, refdb: &mut Said) {
     if is(step, "refs", "verify")
         && (git.err.contains_str("fatal: Invalid path '") || git.err.contains_str("nested symlinks on path"))
@@ -228,7 +231,7 @@ pub(crate) fn cut_messages(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Of packed-refs, what only one of both has: git's header, or a worktree's own refs.
+/// Accepts that git's migration packs a worktree's own refs, and that the header of packed-refs differs.
 pub(crate) fn packed_by_migration(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let is_own = |name: &[u8]| OWN.iter().any(|own| name.starts_with(own.as_bytes()));
     let shared = |text: &Option<BString>| -> Vec<BString> {
@@ -242,7 +245,7 @@ pub(crate) fn packed_by_migration(step: &Step, changed: &Changed, _: Left<'_>) -
     is(step, "refs", "migrate") && (is_packed || is_own(&changed.name) && changed.git.is_none())
 }
 
-/// Git does not look what tags lead to that it migrates.
+/// Accepts that git records no peeled values for the tags that it migrates.
 pub(crate) fn peeled_by_migration(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let id = |value: &Option<BString>| {
         value.as_ref().map(|value| value[..value.find_byte(b' ').unwrap_or(value.len())].to_vec())
@@ -279,7 +282,7 @@ pub(crate) fn folder_in_the_way_of_a_value(step: &Step, git: &mut Said, refdb: &
     }
 }
 
-/// Git lists all refs for `branch --all` and where HEAD is detached.
+/// Accepts that git warns about more refs, because it lists all refs for `branch --all` and with a detached HEAD.
 pub(crate) fn warnings_of_others(step: &Step, git: &mut Said, refdb: &mut Said) {
     let part = |said: &Said, ignores: bool| -> Vec<BString> {
         // A name with a newline makes two lines.
@@ -293,7 +296,7 @@ pub(crate) fn warnings_of_others(step: &Step, git: &mut Said, refdb: &mut Said) 
     }
 }
 
-/// A reflog of a ref whose last part is `@`.
+/// Accepts that git's `--all` skips, and its migration loses, the reflog of a ref whose last component is `@`.
 pub(crate) fn log_of_an_at(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let is_all = ["drop", "expire"].iter().any(|member| is(step, "reflog", member)) && step.has("--all");
     let is_kept = is_all && changed.git == changed.before;
@@ -311,7 +314,7 @@ pub(crate) fn list_without_an_at(step: &Step, git: &mut Said, refdb: &mut Said) 
     }
 }
 
-/// Git leaves the other root refs alone once it has found a fault in one.
+/// Accepts that git stops checking root refs once it has found a fault in one.
 pub(crate) fn root_refs_behind_a_fault(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = |line: &[u8]| git.err.lines().any(|told| told == line);
     let is_root = |line: &[u8]| {
@@ -325,7 +328,8 @@ pub(crate) fn root_refs_behind_a_fault(step: &Step, git: &mut Said, refdb: &mut 
     }
 }
 
-/// Refdb reads the settings before it leaves a mistake to git, or asks it for a field. Git reads them again.
+/// Removes repeated warnings: refdb reads the settings before it delegates a mistake to git or asks it for a field, and
+/// git reads them again.
 pub(crate) fn settings_read_twice(step: &Step, git: &mut Said, refdb: &mut Said) {
     let mut lines: Vec<&[u8]> = Vec::new();
     for line in refdb.err.lines_with_terminator() {
@@ -338,7 +342,7 @@ pub(crate) fn settings_read_twice(step: &Step, git: &mut Said, refdb: &mut Said)
     }
 }
 
-/// Where the new value is null git 2.55, too, takes no other names than a deletion does.
+/// Accepts that git refuses to write a reflog with a bad name; git 2.55 does so only if the new value is null.
 pub(crate) fn bad_name_of_a_log(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_refused = git.err.contains_str("refusing to update reflog with bad name ");
     let is_null = |word: &BString| word.len() >= 40 && word.iter().all(|digit| *digit == b'0');
@@ -348,7 +352,7 @@ pub(crate) fn bad_name_of_a_log(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Git makes no place for a reflog of no ref whose name is another ref's folder.
+/// Accepts that git cannot migrate a reflog without a ref whose name is a folder of other refs.
 pub(crate) fn log_of_a_folder(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = git.err.ends_with(b" at the same time\n") || git.err.contains_str("' exists; cannot create '");
     if is(step, "refs", "migrate") && is_told && git.code == 255 {
@@ -356,7 +360,7 @@ pub(crate) fn log_of_a_folder(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// A symbolic ref that leads to itself, or a broken ref, gets entries in its reflog from refdb only.
+/// Accepts that only refdb writes reflog entries for a broken ref, or for a symbolic ref that leads to itself.
 pub(crate) fn log_of_a_loop(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = git.err.ends_with(b": error reading reference\n") || git.err.ends_with(b": reference broken\n");
     if is(step, "reflog", "write") && is_told && refdb.code == 0 {
@@ -364,14 +368,15 @@ pub(crate) fn log_of_a_loop(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// An empty folder keeps git from migrating, and its new refs stay beside the repository, where nobody reads them.
+/// Accepts that an empty folder keeps git from migrating: its new refs stay beside the repository, where nobody reads
+/// them.
 pub(crate) fn folder_of_a_stub(step: &Step, git: &mut Said, refdb: &mut Said) {
     if is_stopped_by_a_folder(step, git) {
         refdb.clone_from(git);
     }
 }
 
-/// Git may have warned of hooks before.
+/// Whether a folder in the way stopped git's migration, possibly after warnings about hooks.
 pub(crate) fn is_stopped_by_a_folder(step: &Step, git: &Said) -> bool {
     let is_told = |line: &[u8]| {
         line.starts_with(b"error: could not delete refs directory: ")
@@ -380,7 +385,7 @@ pub(crate) fn is_stopped_by_a_folder(step: &Step, git: &Said) -> bool {
     is(step, "refs", "migrate") && git.err.lines().any(is_told)
 }
 
-/// A linked worktree's own refs have a folder of their own.
+/// Accepts that git, in a linked worktree, refuses a reflog because of refs that only the main worktree has.
 pub(crate) fn folder_of_the_main_worktree(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = git.err.contains_str("there is a non-empty directory '");
     if is(step, "reflog", "write") && matches!(step.place, Place::Tree(_)) && is_told && refdb.code == 0 {

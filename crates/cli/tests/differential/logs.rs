@@ -1,4 +1,4 @@
-//! Which differences of reflogs are meant.
+//! Accepted differences in reflogs.
 
 use bstr::{BStr, BString, ByteSlice};
 use refdb_testkit::differential::{Changed, Difference, Left, Place, Said, Step};
@@ -8,14 +8,15 @@ pub(crate) fn is_log(changed: &Changed) -> bool {
     name.contains_str("log of ") || name.starts_with(b"logs/") || name.contains_str("/logs/")
 }
 
-/// The ref of a reflog, or this very one; of linked worktrees' too.
+/// Returns the ref that a reflog belongs to, or `name` itself if it is a ref; the prefix of a linked worktree is
+/// removed.
 pub(crate) fn ref_of(name: &BString) -> &BStr {
     let own =
         name.strip_prefix(b"worktrees/").and_then(|rest| rest.split_once_str("/")).map_or(&name[..], |(_, own)| own);
     own.strip_prefix(b"log of ").or_else(|| own.strip_prefix(b"logs/")).unwrap_or(own).as_bstr()
 }
 
-/// The entries of a reflog, as fields: old and new value, all else.
+/// Splits the entries of a reflog into fields: the old value, the new value, and everything else.
 pub(crate) fn entries(log: Option<&BString>) -> Vec<Vec<BString>> {
     let fields = |line: &[u8]| line.splitn_str(3, " ").map(BString::from).collect();
     log.iter().flat_map(|log| log.lines()).map(fields).collect()
@@ -25,7 +26,7 @@ fn is_zeros(id: &BString) -> bool {
     id.iter().all(|byte| *byte == b'0')
 }
 
-/// Whether `more` are the entries of `less` and others that `fits` takes. In tables the newest is first.
+/// Whether `more` consists of the entries of `less`, in the same order, and of others that satisfy `fits`.
 pub(crate) fn are_more(more: &[Vec<BString>], less: &[Vec<BString>], fits: impl Fn(&[BString]) -> bool) -> bool {
     let mut less = less.iter().peekable();
     let all_fit = more.iter().all(|entry| less.next_if_eq(&entry).is_some() || fits(entry));
@@ -43,8 +44,8 @@ pub(crate) fn log_of_rejected(_: &Step, changed: &Changed, left: Left<'_>) -> bo
     left.met && is_log(changed) && are_more(&git, &refdb, |_| true)
 }
 
-/// As many entries of HEAD, some of which have zeros in git. Or git lacks one where a symbolic ref leads nowhere now, or
-/// where it leads to what the same transaction creates.
+/// Accepts entries of HEAD that differ only in null ids in git's, and entries that git lacks where a symbolic ref leads
+/// nowhere now or to a ref that the same transaction creates.
 pub(crate) fn log_of_head(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
     let is_alike = |git: &[BString], refdb: &[BString]| {
@@ -86,7 +87,7 @@ pub(crate) fn log_of_the_missing(step: &Step, changed: &Changed, _: Left<'_>) ->
     is_log(changed) && deletes && changed.git.is_none() && changed.other == changed.before
 }
 
-/// The value of a reflog's ref before, in the same worktree or shared.
+/// Returns the value that the reflog's ref had before the step, in the same worktree or else shared.
 fn value_before<'a>(changed: &Changed, left: &Left<'a>) -> Option<&'a BStr> {
     let lead = changed.name.find("log of ").map_or(&b""[..], |at| &changed.name[..at]);
     let name = ref_of(&changed.name);
@@ -100,21 +101,21 @@ fn expires(step: &Step, changed: &Changed) -> bool {
         && changed.name.contains_str("log of ")
 }
 
-/// Fewer entries in git's tables, of a symbolic ref.
+/// Accepts that git's tables keep fewer entries for a symbolic ref.
 pub(crate) fn log_of_symbolic(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
     let is_symbolic = || value_before(changed, &left).is_some_and(|value| value.starts_with(b"ref: "));
     expires(step, changed) && is_symbolic() && are_more(&refdb, &git, |_| true)
 }
 
-/// Fewer entries in refdb's tables, of a name whose value is in a file.
+/// Accepts that refdb's tables keep fewer entries for a name whose value is in a file.
 pub(crate) fn log_of_a_file(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
     let is_file = ["MERGE_HEAD", "FETCH_HEAD"].iter().any(|name| ref_of(&changed.name) == name);
     expires(step, changed) && is_file && are_more(&git, &refdb, |_| true)
 }
 
-/// As many entries, of a ref that led to such a one. Some begin without a value in git's tables.
+/// Accepts that some entries of a ref that led to `MERGE_HEAD` or `FETCH_HEAD` have no old value in git's tables.
 pub(crate) fn log_of_pseudo(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
     let is_alike = |(git, refdb): (&Vec<BString>, &Vec<BString>)| {
@@ -135,7 +136,7 @@ pub(crate) fn log_of_pseudo(step: &Step, changed: &Changed, left: Left<'_>) -> b
     is_of_table && step.changes() && are_alike && leads_to_one()
 }
 
-/// Entries with the time of the clock, which git and refdb read one after the other.
+/// Accepts that entries differ slightly in time, because git and refdb read the clock one after the other.
 pub(crate) fn log_of_the_clock(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let has_clock = step.environment.iter().any(|word| word == "GIT_COMMITTER_DATE=" || word == "GIT_COMMITTER_DATE");
     let words = |log: &Option<BString>| -> Vec<BString> {
@@ -149,7 +150,7 @@ pub(crate) fn log_of_the_clock(step: &Step, changed: &Changed, _: Left<'_>) -> b
     has_clock && is_log(changed) && git.len() == refdb.len() && git.iter().zip(&refdb).all(is_near)
 }
 
-/// A value of `MERGE_HEAD` or `FETCH_HEAD` that a linked worktree has not.
+/// Accepts that git finds a `MERGE_HEAD` or `FETCH_HEAD` that the linked worktree does not have.
 pub(crate) fn pseudo_of_main(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_missing = |name: &str| refdb.err.contains_str(format!("unable to resolve reference '{name}'\n"));
     let is_missed = ["MERGE_HEAD", "FETCH_HEAD"].into_iter().any(is_missing);
@@ -158,8 +159,8 @@ pub(crate) fn pseudo_of_main(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Entries of a ref that led to `MERGE_HEAD` or `FETCH_HEAD`. From a linked worktree, git's begin with what the main
-/// worktree has there, and one is there for the end of such a value.
+/// Accepts that, in a linked worktree, git's entries for a ref that led to `MERGE_HEAD` or `FETCH_HEAD` begin with the
+/// main worktree's value, and that git has an entry for the end of that value.
 pub(crate) fn log_of_mains_pseudo(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
     let mains = ["MERGE_HEAD", "FETCH_HEAD"].map(|name| left.before.get(name.into()));
@@ -172,7 +173,7 @@ pub(crate) fn log_of_mains_pseudo(step: &Step, changed: &Changed, left: Left<'_>
     is_linked && step.changes() && is_log(changed) && (are_alike || are_more(&git, &refdb, is_mains))
 }
 
-/// What git takes for damaged has no peeled value in its tables.
+/// Accepts that git's tables hold no peeled value for a tag that git takes for damaged.
 pub(crate) fn peeled_lies(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
     let value = |value: &Option<BString>| {
         value.as_ref().map(|value| value.split_once_str(" peeled ").map_or(&value[..], |parts| parts.0).to_owned())

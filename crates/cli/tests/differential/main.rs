@@ -1,7 +1,7 @@
-//! All commands beside git's, on random repositories: docs/testing.md says how to run it for hours.
+//! Runs all commands beside git's on random repositories; docs/testing.md says how to do so for hours.
 //!
-//! `REFDB_DIFFERENTIAL_SECONDS=3600` tries random plans for an hour, `REFDB_DIFFERENTIAL_SEED=N` carries out one. A
-//! difference is cut down and told at once, the other plans follow, and the test fails at the end.
+//! `REFDB_DIFFERENTIAL_SECONDS=3600` tries random plans for an hour, `REFDB_DIFFERENTIAL_SEED=N` runs a single one. A
+//! difference is minimized and printed at once, the remaining plans follow, and the test fails at the end.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
@@ -32,22 +32,22 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// How many steps a plan has.
+/// Number of steps in a plan.
 const STEPS: usize = 30;
 
-/// How many plans are tried unless something else is asked for: in `make test`, and in `make test-long`.
+/// Number of plans that are tried by default, in `make test` and in `make test-long`.
 const PLANS: (usize, usize) = (60, 100);
 
-/// How many differences end a run: to cut each down takes as long as dozens of plans.
+/// Number of differences that ends a run, because minimizing each takes as long as dozens of plans.
 const DIFFERENCES_MAX: usize = 30;
 
 fn new_bench() -> Bench {
     Bench::new(env!("CARGO_BIN_EXE_refdb"), DIFFERENCES).ending_at(has_symbolic_pseudo_ref)
 }
 
-/// Returns whether `FETCH_HEAD` or `MERGE_HEAD` is symbolic, as a change through a symbolic ref can make it among files.
-/// Git takes the line feed behind the target for a part of the name, and so it can read neither this file nor any ref
-/// that leads to it; refdb can. Nothing is compared from there on.
+/// Returns whether `FETCH_HEAD` or `MERGE_HEAD` is symbolic, as a change through a symbolic ref can make it among
+/// files. The comparison ends there, because git takes the line feed after the target for a part of the name, and so it
+/// can read neither this file nor any ref that leads to it, while refdb can.
 fn has_symbolic_pseudo_ref(state: &State) -> bool {
     let is_symbolic = |name: &BString| {
         let is_one = ["FETCH_HEAD", "MERGE_HEAD"].iter().any(|one| ref_of(name) == one);
@@ -76,7 +76,8 @@ fn random_commands_among_odd_settings_hooks_objects_and_long_names_end_as_in_git
     try_plans(Areas::SURROUNDINGS);
 }
 
-/// Git 2.55 crashes at a batch with a ref that cannot be, to which `HEAD` leads. It leaves the locks of the other refs.
+/// Git 2.55 crashes at a batch in which `HEAD` leads to a ref that cannot exist, and leaves the locks of the other
+/// refs.
 #[test]
 fn locks_that_a_crashed_git_left_are_in_the_way_of_no_step() {
     let bench = new_bench();
@@ -150,7 +151,8 @@ fn try_plans(areas: Areas) {
     assert!(count == 1 || succeeded * 4 > steps, "most steps only fail: the generator is of little use");
 }
 
-/// What there is to say of a difference: the shortest plan that still shows it. One that is seen only once is told as it was.
+/// Describes a difference by the shortest plan that still shows it. One that does not recur is described as it was
+/// first seen.
 fn story(seed: u64, plan: &Plan, ran: &Ran, bench: &Bench) -> String {
     let cut = Plan { steps: plan.steps[..ran.steps].to_vec(), ..plan.clone() };
     let least = minimise(&cut, &mut |plan| bench.run(plan).divergence.is_some());

@@ -1,10 +1,10 @@
-//! Of several mistakes git and refdb may tell the one or the other.
+//! Accepted differences where a step has several mistakes, of which git and refdb may report different ones.
 
 use crate::logs::{are_more, entries, is_log, ref_of};
 use bstr::{BString, ByteSlice};
 use refdb_testkit::differential::{Changed, Left, Said, Step};
 
-/// The setting whose value is called bad, or none.
+/// Returns the setting whose value is reported as bad, if any.
 fn bad_setting(said: &Said) -> Option<&[u8]> {
     let of_value = |line: &'_ [u8]| line.starts_with(b"fatal: bad ") && line.contains_str("config value");
     let value = said.err.lines().find(|line| of_value(line)).and_then(|line| line.rsplit_once_str(" for "));
@@ -12,7 +12,8 @@ fn bad_setting(said: &Said) -> Option<&[u8]> {
     value.map(|(_, setting)| setting).or_else(variable)
 }
 
-/// What is said to be wrong with the settings: the bad setting, or the kind of mistake for which they cannot be read.
+/// Returns the mistake that is reported in the settings: the bad setting, or the kind of error that makes them
+/// unreadable.
 fn mistake_in_settings(said: &Said) -> Option<&[u8]> {
     const KINDS: &[&str] = &[
         "fatal: bad config line ",
@@ -29,7 +30,8 @@ fn mistake_in_settings(said: &Said) -> Option<&[u8]> {
     bad_setting(said).or_else(|| said.err.lines().find_map(of_line))
 }
 
-/// Git reports wrong use, and refdb a bad setting. Or each reports another one of two mistakes in settings.
+/// Accepts that git reports wrong use and refdb a bad setting, or that each reports another one of two mistakes in
+/// settings.
 pub(crate) fn settings_before_words(_: &Step, git: &mut Said, refdb: &mut Said) {
     if git.code >= 128 && refdb.code != 0 && mistake_in_settings(git) != mistake_in_settings(refdb) {
         refdb.clone_from(git);
@@ -49,7 +51,8 @@ const VALUES_SAID: &[&str] = &[
     " exists; cannot create '",
 ];
 
-/// Refdb says that a ref is changed twice. Git says so too, or that a value is wrong in one of several requests.
+/// Accepts that refdb says that a ref is changed twice where git says so in other words or, with several requests,
+/// reports a wrong value.
 pub(crate) fn two_names(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = |said: &Said| {
         said.err.contains_str("multiple updates for '") && said.err.contains_str(" (including one via ")
@@ -64,8 +67,8 @@ pub(crate) fn two_names(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Both name the same two. Or git names a ref that exists already, and refdb another request, and both are in the way of
-/// the same new ref.
+/// Accepts that the two conflicting names stand in the opposite order in the message, or that git names a ref that
+/// exists already and refdb another request, if both are in the way of the same new ref.
 pub(crate) fn one_and_the_other(step: &Step, git: &mut Said, refdb: &mut Said) {
     let pair = |said: &Said| -> Option<[BString; 2]> {
         let (_, names) = said.err.split_once_str("cannot process '")?;
@@ -83,7 +86,8 @@ pub(crate) fn one_and_the_other(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Git says this of the branch itself, but not where HEAD leads to it.
+/// Accepts that refdb reports a conflict of names when HEAD leads to the branch, as git does only for the branch
+/// itself.
 pub(crate) fn verified_through_head(step: &Step, git: &mut Said, refdb: &mut Said) {
     let verifies = step.input.iter().any(|line| line.starts_with(b"verify HEAD"));
     let is_told = refdb.err.starts_with(b"fatal: cannot process '")
@@ -94,7 +98,7 @@ pub(crate) fn verified_through_head(step: &Step, git: &mut Said, refdb: &mut Sai
 }
 
 pub(crate) fn printed_before(step: &Step, git: &mut Said, refdb: &mut Said) {
-    // The date of a tagger is looked at where there is one.
+    // Git checks the format of a tagger's date only at a tag that has a tagger.
     let asks_tagger = step.words.iter().any(|word| word.contains_str("taggerdate:"));
     if asks_tagger && git.code == 0 && refdb.err.starts_with(b"fatal: unknown date format ") {
         refdb.clone_from(git);
@@ -103,13 +107,13 @@ pub(crate) fn printed_before(step: &Step, git: &mut Said, refdb: &mut Said) {
         return;
     }
     let fields = ["fatal: missing object ", "fatal: unknown date format"];
-    // Of two bad forms git tells an author's before a committer's.
+    // If two formats are bad, git reports the author's before the committer's.
     if refdb.code == 128 && [&*git, &*refdb].iter().all(|said| said.err.starts_with(fields[1].as_bytes())) {
         refdb.err.clone_from(&git.err);
     }
     if refdb.code == 128 && refdb.out.starts_with(&git.out) {
         refdb.out.clone_from(&git.out);
-        // It has come by a broken ref behind the one at which git stops.
+        // Refdb has met a broken ref after the one at which git stops.
         let is_warning = |line: &&[u8]| line.starts_with(b"warning: ignoring ");
         if !git.err.lines().any(|line| is_warning(&line)) {
             let rest = refdb.err.lines_with_terminator().filter(|line| !is_warning(line)).collect::<Vec<_>>().concat();
@@ -136,7 +140,7 @@ pub(crate) fn symref_target(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// How git ends a batch that changes HEAD and its branch.
+/// Git's message when it gives up a batch that changes HEAD and its branch.
 const GIVES_UP: &str = "HEAD has been racily updated";
 
 pub(crate) fn twice_in_a_batch(step: &Step, git: &mut Said, refdb: &mut Said) {
@@ -154,9 +158,9 @@ pub(crate) fn twice_in_a_batch(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// One of both has changed a ref that one of both has told of or that such a ref leads to, or HEAD, or their reflogs.
-/// Where each rejects another request of one ref, each has carried out another. Where git gives up the whole batch it
-/// has changed nothing. In tables the batch's other refs may lose their reflogs in git.
+/// Accepts that one side has not changed a ref that a message names or to which such a ref leads, or HEAD, or their
+/// reflogs, or that each side has carried out the request that the other rejected. If git gives up the whole batch, it
+/// has changed nothing. Git's tables may lose reflogs of the batch's other refs.
 pub(crate) fn twice_left(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
     let name = ref_of(&changed.name);
     let is_told_of =
@@ -177,7 +181,7 @@ pub(crate) fn twice_left(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
     left.met && ((is_one_sided || took_others) && is_about() || loses_log())
 }
 
-/// Both say that a lock is there. refdb adds its age and owner, and leaves out that git's path has a dot.
+/// Accepts that refdb adds the age and the owner of a lock that is in the way, and leaves out a dot of git's path.
 pub(crate) fn lock_in_the_way(_: &Step, git: &mut Said, refdb: &mut Said) {
     let path = |said: &Said| {
         let (_, rest) = said.err.split_once_str("Unable to create '")?;
@@ -189,7 +193,7 @@ pub(crate) fn lock_in_the_way(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// What git says a second time of one request: that what the symbolic ref leads to does not fit either.
+/// Accepts that git reports a second error for a request: that the target of the symbolic ref does not match either.
 pub(crate) fn told_twice(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_second = |line: &[u8]| {
         line.contains_str(": expected symref with target '") || line.contains_str(": unable to resolve reference '")
@@ -211,12 +215,12 @@ pub(crate) fn told_twice(step: &Step, git: &mut Said, refdb: &mut Said) {
 pub(crate) fn file_in_the_way(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told =
         git.err.contains_str("unable to create lock file ") && git.err.ends_with(b"; non-directory in the way\n");
-    // An old value is looked for first.
+    // Refdb looks for an old value first.
     let is_missed = || {
         let name = git.err.split_once_str("cannot lock ref '").and_then(|(_, rest)| rest.split_once_str("'"));
         name.is_some_and(|(name, _)| refdb.err.ends_with(&[b"unable to resolve reference '", name, b"'\n"].concat()))
     };
-    // What git cannot lock ends a batch too.
+    // A ref that git cannot lock ends even a batch.
     let is_batch = refdb.code == 0 && refdb.out.starts_with(b"rejected ");
     let is_as_bad = git.code == refdb.code || is_batch;
     if is_told && (refdb.err.contains_str("' exists; cannot create '") || is_missed()) && is_as_bad {
@@ -233,7 +237,7 @@ pub(crate) fn log_in_the_way(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Each of git's messages ends after 4095 bytes.
+/// Accepts that git truncates each of its messages to 4095 bytes.
 pub(crate) fn long_messages(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_same = |(git, refdb): (&[u8], &[u8])| git == refdb || git.len() >= 4094 && refdb.starts_with(git);
     let are_as_many = git.err.lines().count() == refdb.err.lines().count();

@@ -1,10 +1,10 @@
-//! A packed-refs that promises an order and does not keep it. Git beside it reads the same lines without the promise.
+//! A packed-refs file that claims to be sorted and is not, beside git, which reads the same lines without the claim.
 
 use refdb_testkit::{Git, RefFormat, Repo, Rng};
 use refdb_types::HashKind;
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// How many files are tried.
+/// Number of random files.
 const FILES: u64 = 24;
 
 fn lines(program: &Path, repo: &Repo, words: &[&str]) -> (Vec<String>, String) {
@@ -51,7 +51,7 @@ fn a_wrong_order_hides_nothing_that_git_has_without_the_promise() {
                 "seed {seed}: {words:?} has a ref twice"
             );
             let ours: BTreeSet<String> = ours.into_iter().collect();
-            // A list of some refs reads no others, and may not notice.
+            // A command that lists some refs reads no others, and may not notice the wrong order.
             let reads_all = words.len() == 1;
             assert!(ours == whole || !reads_all && ours.is_subset(&whole), "seed {seed}: {words:?}");
             assert!(!reads_all || warned.contains("is out of order") != is_sorted, "seed {seed}: {words:?} {warned}");

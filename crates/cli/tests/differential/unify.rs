@@ -1,4 +1,4 @@
-//! What each difference looks like: makes both answers one if it is the difference between them.
+//! How each accepted difference shows: every function makes the two outputs equal if that difference is between them.
 
 use crate::lists_and_logs::without_fsync;
 use bstr::{BString, ByteSlice};
@@ -7,7 +7,7 @@ use refdb_testkit::{
     differential::{Place, Said, Step},
 };
 
-/// Settings of git that refs do not depend on.
+/// Settings that refs do not depend on, and that refdb does not read.
 const OTHER_SETTINGS: &[&str] = &[
     "push.default",
     "core.abbrev",
@@ -38,7 +38,7 @@ const OTHER_SETTINGS: &[&str] = &[
     "trailer.",
 ];
 
-/// What git does where a setting has a bad value that refdb does not look at.
+/// Accepts that git fails at a bad value of a setting that refdb does not read.
 pub(crate) fn bad_settings(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_other = OTHER_SETTINGS.iter().any(|setting| git.err.contains_str(setting));
     if git.code == 128
@@ -52,7 +52,7 @@ pub(crate) fn bad_settings(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Settings that refdb reads at once.
+/// Settings that refdb reads at once, but git only when it needs them.
 const LATE_SETTINGS: &[&str] = &[
     "core.packedrefstimeout",
     "core.filesreflocktimeout",
@@ -72,9 +72,9 @@ pub(crate) fn late_settings(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_unread = ["reflog", "refs", "pack-refs"].contains(&step.command)
         && git.code != 128
         && (settings.iter().any(|setting| refdb.err.contains_str(setting)) || is_of_a_setting(refdb));
-    // Where git opens no ref, it does not ask how refs are logged, nor for the hooks' folder where it calls none.
+    // Git does not read how refs are logged if it opens no ref, nor the hooks' folder if it calls no hook.
     let unread = ["core.logallrefupdates", "core.hookspath", "onbranch:"];
-    // Of two faults of the configuration, the one or the other is told.
+    // If the configuration has two faults, either one may be reported.
     let is_of_command_line = git.code == refdb.code && git.err.contains_str("unable to parse command-line config");
     let is_unasked = is_of_a_setting(refdb) && is_of_command_line
         || is_of_a_setting(refdb) && !is_of_a_setting(git) && unread.iter().any(|key| refdb.err.contains_str(key));
@@ -83,7 +83,7 @@ pub(crate) fn late_settings(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Whether it ends with what is wrong with a setting.
+/// Whether the command fails because of a setting.
 fn is_of_a_setting(said: &Said) -> bool {
     let words = [
         "fatal: bad config variable '",
@@ -109,8 +109,8 @@ pub(crate) fn lying_tags(step: &Step, git: &mut Said, refdb: &mut Said) {
             kinds.len() == 2 && kinds.iter().all(|kind| [&b"blob"[..], b"tree", b"commit", b"tag"].contains(kind))
         })
     };
-    // A ref or tag that leads to an object that does not fit is taken for damaged. Git does so once it has met the lie,
-    // refdb each time.
+    // A ref or tag that leads to an object of another type than it states counts as damaged: for git once it has met
+    // both types, for refdb each time.
     let is_bad =
         |line: &[u8]| line.starts_with(b"error: bad tag pointer to ") || line.starts_with(b"error: bad parent ");
     let is_refused = |said: &Said| {
@@ -126,17 +126,18 @@ pub(crate) fn lying_tags(step: &Step, git: &mut Said, refdb: &mut Said) {
         ];
         words.iter().any(|words| said.err.contains_str(words))
     };
-    // Refdb took that object, and may meet another mistake behind it.
+    // Refdb has accepted that object, and may meet another mistake after it.
     let tells_twice = |line: &[u8]| line.starts_with(b"fatal: ") && line.contains_str("multiple updates for ");
-    // Nor does it look at objects for a reflog that is not there.
+    // Refdb does not look at objects either if the reflog does not exist.
     let is_unfound = step.command == "reflog" && refdb.err.contains_str("error: reflog could not be found: ");
-    // In a batch git rejects that request alone, and changes the ref by the other.
+    // In a batch, git rejects only that request and changes the ref by the other one.
     let is_batch = git.code == 0 && git.out.starts_with(b"rejected ");
     let is_other = step.input.len() > 1 && refdb.code == git.code || is_batch && refdb.err.lines().any(tells_twice);
-    // Where another request ends both, git has told of the lie before, and refdb took that object.
+    // If another request ends both, git has reported the wrong type before, while refdb accepted that object.
     let is_among = |part: &BString, all: &BString| part.lines().all(|line| all.lines().any(|other| other == line));
     let is_less = refdb.code == git.code && is_among(&refdb.err, &git.err) && is_among(&refdb.out, &git.out);
-    // Git takes a history that it cannot read to its end because of the lie for one that has the commit, or has it not.
+    // Git cannot read the history to its end because of the wrong type, and judges by what it has read whether the
+    // commit is in it.
     let asks_history = |word: &BString| {
         ["--contains", "--no-contains", "--merged", "--no-merged"].iter().any(|asks| word.starts_with_str(asks))
     };
@@ -187,15 +188,15 @@ pub(crate) fn loops(step: &Step, git: &mut Said, refdb: &mut Said) {
             && refdb.err.contains_str("(including one via symref ")
             && refdb.code == 128
     };
-    // Of a loop through HEAD git logs an update that changes nothing, and deletes HEAD for the branch.
+    // In a loop through HEAD, git logs an update that changes nothing, and deletes HEAD in place of the branch.
     let is_twice = went_on(git, refdb) && refdb.code != 0 && refdb.err.contains_str("multiple updates for '");
-    // The two names that refdb tells are in one request only.
+    // Whether the two names that refdb reports occur in one request only.
     let is_one_request = || {
         let names: Vec<&[u8]> = refdb.err.split_str("'").skip(1).step_by(2).collect();
         let has_one = |piece: &BString| piece.split(|byte| b" \0\"\n".contains(byte)).any(|word| names.contains(&word));
         step.input.iter().filter(|piece| has_one(piece)).count() < 2
     };
-    // Git cannot read a circle that an edit follows. Refdb finds the edited ref again, or breaks the circle up.
+    // Git cannot read a loop that an edit follows, whereas refdb finds the edited ref again or breaks the loop.
     let is_circle = || {
         let is_unread = git.err.ends_with(b": error reading reference\n");
         let is_missing = git.err.contains_str(": reference is missing but expected ");
@@ -215,7 +216,7 @@ pub(crate) fn push_of_a_tag(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Is met where git says that it rejects a ref, which both say.
+/// Counts as met if both report the same rejected ref in a batch: the added line feed marks both outputs as changed.
 pub(crate) fn rejected(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_batch = step.has("-0") || step.has("--batch-updates");
     if is_batch && git == refdb && git.out.contains_str("rejected ") {
@@ -233,11 +234,11 @@ pub(crate) fn is_long_name(text: &BString) -> bool {
 }
 
 pub(crate) fn long_names(step: &Step, git: &mut Said, refdb: &mut Said) {
-    // Nobody else holds a lock that refdb does not meet. The long name may be what a symbolic ref says.
+    // A lock that refdb does not meet is git's own. The long name may also be the target of a symbolic ref.
     let waits_for_itself =
         git.err.contains_str(".lock': File exists") && (has_long_name(step) || !refdb.err.contains_str(".lock'"));
     let is_gone = git.code == 128 && git.err.ends_with(b"reftable: transaction prepare: I/O error\n");
-    // The name by which a symbolic ref calls its target.
+    // Git reports the long name by which a symbolic ref calls its target.
     let is_short = git.err.replace("'main-worktree/", "'") == refdb.err[..];
     // Git takes two names of one ref for two refs.
     let is_one_ref = has_long_name(step) && refdb.code == 128 && refdb.err.ends_with(b"' is the same ref\n");
@@ -251,7 +252,7 @@ pub(crate) fn long_names(step: &Step, git: &mut Said, refdb: &mut Said) {
 pub(crate) fn root_refs_with_history(step: &Step, git: &mut Said, refdb: &mut Said) {
     let asks = ["contains", "merged", "ahead-behind"];
     let looks = asks.iter().any(|word| step.words.iter().any(|given| given.contains_str(word)));
-    // The object of a root ref may be missing, of which git then knows nothing.
+    // The object of a root ref may be missing, which git does not notice.
     let is_missing = || {
         let name = refdb.err.strip_prefix(b"fatal: missing object ").and_then(|rest| rest.rsplit_str(" for ").next());
         refdb.code == 128 && name.is_some_and(|name| !name.contains(&b'/'))
@@ -281,7 +282,7 @@ pub(crate) fn settings_of_check_ref_format(step: &Step, git: &mut Said, refdb: &
     }
 }
 
-/// Whether the first did what the second refused, though it may have failed later.
+/// Whether `one` carried out what `other` refused, even if it failed later.
 fn went_on(one: &Said, other: &Said) -> bool {
     one.code == 0 || one.out.len() > other.out.len() && one.out.starts_with(&other.out)
 }
@@ -292,7 +293,7 @@ pub(crate) fn above_own_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
         let end = format!("exists; cannot create '{name}'");
         refdb.err.lines().any(|line| line.ends_with(end.as_bytes()))
     });
-    // In a batch refdb refuses that request alone.
+    // In a batch, refdb rejects only that request.
     let is_rejected =
         refdb.out.lines().any(|line| line.starts_with(b"rejected ") && line.ends_with(b"refname conflict"));
     let is_folder = names.iter().any(|name| {
@@ -314,11 +315,11 @@ pub(crate) fn aligned_zeros(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Zeros in place of an id.
+/// Accepts null ids in place of delta bases in git's output.
 pub(crate) fn delta_bases(step: &Step, git: &mut Said, refdb: &mut Said) {
     let asks = step.words.iter().any(|word| word.contains_str("deltabase"));
     let is_alike = |(git, refdb): (&u8, &u8)| git == refdb || *git == b'0' && refdb.is_ascii_hexdigit();
-    // Git warns anew where it looks at refs a second time for them.
+    // Git repeats warnings if it looks at refs a second time for their delta bases.
     let warnings = |said: &Said| {
         let mut lines: Vec<BString> = said.err.lines().map(BString::from).collect();
         lines.sort();
@@ -328,7 +329,7 @@ pub(crate) fn delta_bases(step: &Step, git: &mut Said, refdb: &mut Said) {
     if asks && warnings(git) == warnings(refdb) {
         refdb.err.clone_from(&git.err);
     }
-    // Zeros sort otherwise than bases.
+    // Null ids sort differently from delta bases.
     let is_sorted = step.words.iter().any(|word| word.starts_with(b"--sort=") && word.contains_str("deltabase"));
     let is_same = is_sorted || git.out.iter().zip(refdb.out.iter()).all(is_alike);
     if asks && git.code == refdb.code && git.out.len() == refdb.out.len() && is_same {
@@ -338,7 +339,7 @@ pub(crate) fn delta_bases(step: &Step, git: &mut Said, refdb: &mut Said) {
 
 pub(crate) fn start_beyond(step: &Step, git: &mut Said, refdb: &mut Said) {
     let markers = step.words.iter().filter_map(|word| word.strip_prefix(b"--start-after="));
-    // Where the name lies in a folder of its own below refs/ or beyond.
+    // Whether a name lies deeper below refs/, or sorts after all of it.
     let is_odd = markers.clone().any(|name| {
         let is_beyond = name > &b"refs/"[..] && !name.starts_with(b"refs/");
         is_beyond && refdb.out.is_empty() || name.iter().filter(|byte| **byte == b'/').count() > 2
@@ -367,8 +368,7 @@ pub(crate) fn below_a_file(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Unifies the case that a packed ref lies below a file, where the look-up of a single ref in git does not reach
-/// packed-refs.
+/// Accepts that git's look-up of a single ref does not reach packed-refs if the packed ref lies below a loose file.
 pub(crate) fn packed_below_a_file(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_hidden = git.err.starts_with(b"fatal: '") && git.err.ends_with(b"' - not a valid ref\n");
     let is_silent = (step.has("-q") || step.has("--quiet")) && git.err.is_empty() && git.code == 1;
@@ -405,7 +405,7 @@ pub(crate) fn asked_for_usage(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Cuts off what follows the forms of use.
+/// Cuts off everything after the synopsis of a usage.
 pub(crate) fn usages(_: &Step, git: &mut Said, refdb: &mut Said) {
     for said in [git, refdb] {
         for text in [&mut said.out, &mut said.err] {
@@ -447,7 +447,7 @@ pub(crate) fn other_kinds(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Nothing can be expected of a command that a signal has ended.
+/// Accepts any result if a signal has ended git, because nothing can be expected of that run.
 pub(crate) fn crashes(_: &Step, git: &mut Said, refdb: &mut Said) {
     if git.code > Said::SIGNALS {
         refdb.clone_from(git);
@@ -463,7 +463,7 @@ pub(crate) fn folder_of_logs(_: &Step, git: &mut Said, _: &mut Said) {
     git.err = kept.concat().into();
 }
 
-/// What git does with a ref whose name is none, or a folder's, depends on the request.
+/// Accepts what git does with a ref whose name is empty or that of a folder, because it depends on the request.
 pub(crate) fn no_target(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_folder = |line: &[u8]| {
         let (_, name) = line.split_once_str("refusing to update ref with bad name '")?;
@@ -498,7 +498,7 @@ pub(crate) fn folder_of_no_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
     let verifies = step.input.iter().any(looks);
     let is_told =
         git.err.contains_str("there is a non-empty directory '") && git.err.contains_str("' blocking reference '");
-    // A batch says so on standard output as well, and goes on.
+    // A batch reports this on standard output, and goes on.
     let is_rejected = git.code == 0 && git.out.starts_with(b"rejected ") && refdb.out.is_empty();
     if verifies && is_told && (git.code == 128 || is_rejected) && refdb.code == 0 {
         refdb.clone_from(git);

@@ -1,4 +1,4 @@
-//! Warnings that only one of both gives, and messages of other bytes.
+//! Accepted differences in warnings that only one of the two gives, and in messages with other bytes.
 
 use bstr::{BString, ByteSlice};
 use refdb_testkit::differential::{Said, Step};
@@ -9,7 +9,8 @@ pub(crate) fn names_beyond_text(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Cuts off the warning and the advice that follows it, and what is said of such a ref if it leads nowhere.
+/// Removes git's warning and advice about a ref that is named like an object id, and its warning if such a ref leads
+/// nowhere.
 pub(crate) fn named_like_ids(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_of_an_id = |line: &[u8]| {
         let name = line.trim_end().strip_prefix(b"warning: ignoring dangling symref ");

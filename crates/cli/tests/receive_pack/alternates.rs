@@ -8,22 +8,22 @@ use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_types::HashKind;
 use std::path::Path;
 
-/// Lets `fork` use the objects of `pool`.
+/// Lets `fork` use the objects of `pools`.
 fn borrow(fork: &Repo, pools: &[&Repo]) {
     let lines: String = pools.iter().map(|pool| format!("{}/objects\n", pool.git_dir().display())).collect();
     std::fs::create_dir_all(fork.git_dir().join("objects/info")).unwrap();
     std::fs::write(fork.git_dir().join("objects/info/alternates"), lines).unwrap();
 }
 
-/// What a client is shown, but for the server's name.
+/// Returns the refs that a client is shown, without the capabilities, which name the server.
 fn shown(server: &Repo, program: &Path) -> String {
     let mut command = server.command(program);
-    // Whatever is left to git fails.
+    // Fails if refdb delegates to git's receive-pack.
     command.args(["receive-pack", "--http-backend-info-refs"]).arg(server.dir()).env("REFDB_GIT", guard(server));
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // The length of the first line differs, too.
+    // The length of the first line differs as well.
     let lines: Vec<_> = text.lines().map(|line| line.split('\0').next().unwrap()).collect();
     lines.iter().enumerate().map(|(at, line)| if at == 0 { &line[4..] } else { line }).collect::<Vec<_>>().join("\n")
 }
@@ -70,7 +70,7 @@ fn a_fork_takes_pushes_whose_objects_are_its_pool_s() {
         fork.config("receive.unpackLimit", limit);
         client.push_ok(&pool, &[format!("{}:refs/heads/main", client.commits[3])]);
         borrow(&fork, &[&pool]);
-        // The object of a ref in the pool, an older one, and a new one on top.
+        // The value of a ref in the pool, an older commit of it, and a new commit on top.
         for (name, at) in [("same", 3), ("older", 1), ("new", 4)] {
             let mut push = client.repo.command(Git::find().program());
             push.env("REFDB_GIT", guard(&fork))
@@ -84,7 +84,7 @@ fn a_fork_takes_pushes_whose_objects_are_its_pool_s() {
         let own = std::fs::read_dir(fork.git_dir().join("objects")).unwrap().count();
         assert!(own <= 4, "the pool's objects were sent again");
         assert!(quarantines(&fork).is_empty());
-        // Objects that are there, but which no ref of the pool leads to, prove nothing.
+        // Objects in the pool that no ref leads to do not prove that their history is complete.
         let loose = client.repo.commits(7)[6];
         let pack = client.repo.try_git(["pack-objects", "--stdout", "-q"], format!("{loose}\n")).stdout;
         pool.try_git(["unpack-objects", "-q"], pack);

@@ -41,7 +41,7 @@ fn random_pushes_end_as_with_git() {
                     let rest = match *name {
                         "update" => "case $1 in */no) exit 1;; esac",
                         "pre-receive" | "post-receive" => "cat >>../calls; test \"$GIT_PUSH_OPTION_0\" != no",
-                        // git runs two transactions where we run one, in parts of other sizes.
+                        // Git runs two transactions where refdb runs one, and splits them differently.
                         "reference-transaction" => "exit 0",
                         _ => "",
                     };
@@ -62,8 +62,8 @@ fn random_pushes_end_as_with_git() {
     }
 }
 
-/// Removes the `.keep` files that git's development version before 2.56 leaves behind each push whose pack it kept. It refuses
-/// a later push of the same pack because of them.
+/// Removes the `.keep` files that git's development version before 2.56 leaves after each push whose pack it keeps,
+/// because it refuses a later push of the same pack on account of them.
 fn remove_forgotten_keeps(server: &Repo) {
     if Git::find().version() < (2, 56) {
         return;
@@ -124,7 +124,8 @@ fn a_name_that_no_file_can_have_is_refused_as_by_git() {
     }
 }
 
-/// Without the path and the system's message. Git says how the repository was named to it, and of folders says less.
+/// Cuts the path and the system's message off errors about locks: git repeats the path by which it was given the
+/// repository, and says less about folders.
 fn without_why(said: &str) -> String {
     let cut = |line: &str| line.split_inclusive("': ").take(1).collect::<String>();
     said.lines().map(|line| if line.contains("cannot lock ref") { cut(line) } else { line.to_owned() } + "\n").collect()
@@ -155,7 +156,7 @@ fn hooks_are_called_and_their_deaths_told_as_by_git() {
     }
 }
 
-/// A hook is started in a way of its own: what it inherits, and whether it needs its `#!` line.
+/// Compares what an update hook inherits from refdb and from git, with and without a `#!` line.
 #[test]
 fn an_update_hook_inherits_what_it_does_from_git() {
     const SCRIPT: &str = r#"{
@@ -211,7 +212,7 @@ fn what_is_no_commit_is_refused_for_branches_as_by_git() {
     }
 }
 
-/// `receive.updateServerInfo` writes what clients of plain HTTP read, `receive.autogc` has git sweep up.
+/// `receive.updateServerInfo` writes the files that clients of plain HTTP read, and `receive.autogc` has git clean up.
 #[test]
 fn what_is_done_behind_a_push_is_what_git_does() {
     let client = Client::new(refdb_types::HashKind::Sha1);
@@ -251,7 +252,7 @@ fn what_is_done_behind_a_push_is_what_git_does() {
     }
 }
 
-/// Git before 2.47 has no `git maintenance run --detach`, Debian 12's 2.39 for one.
+/// Git before 2.47, such as 2.39 of Debian 12, has no `git maintenance run --detach`.
 #[test]
 fn an_old_git_sweeps_up_behind_a_push_and_the_client_is_told_nothing_of_words_that_it_lacks() {
     let client = Client::new(refdb_types::HashKind::Sha1);

@@ -8,11 +8,11 @@ use std::{
 
 pub(crate) const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
 
-/// A client with a few commits, each but the first with the one before as its parent, and one aside.
+/// A client with five commits in a row, and one commit aside.
 pub(crate) struct Client {
     pub(crate) repo: Repo,
     pub(crate) commits: Vec<ObjectId>,
-    /// git-receive-pack, a link to refdb.
+    /// The path of `git-receive-pack`, a symbolic link to refdb.
     pub(crate) receive_pack: PathBuf,
 }
 
@@ -26,7 +26,7 @@ impl Client {
         Client { repo, commits, receive_pack }
     }
 
-    /// `git push` to a server: git's own, or ours.
+    /// Runs `git push` to a server that answers with git's receive-pack or with refdb's.
     pub(crate) fn push(&self, server: &Repo, by_refdb: bool, words: &[String]) -> Output {
         let mut push = self.repo.command(Git::find().program());
         push.env("REFDB_GIT", Git::find().program()).arg("push").arg("--porcelain");
@@ -52,12 +52,12 @@ pub(crate) fn hook(server: &Repo, name: &str, script: &str) {
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-/// How many refs a server has, besides HEAD.
+/// Returns the number of refs of a server, besides HEAD.
 pub(crate) fn refs(server: &Repo) -> usize {
     server.refs().iter().filter(|listed| listed.name.starts_with(b"refs/")).count()
 }
 
-/// The quarantines in a server.
+/// Returns the quarantine folders in a server.
 pub(crate) fn quarantines(server: &Repo) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(server.git_dir().join("objects")).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -68,14 +68,14 @@ fn is_quarantine(path: &Path) -> bool {
     path.file_name().unwrap().to_str().unwrap().starts_with("tmp_objdir")
 }
 
-/// Nothing is left of a push that changed nothing: no ref, no object, no quarantine, and git finds no fault.
+/// Requires that a push has left nothing: no ref, no object and no quarantine.
 pub(crate) fn assert_untouched(server: &Repo, what: &str) {
     assert_eq!(server.refs(), [], "{what}");
     assert_eq!(server.git(["cat-file", "--batch-all-objects", "--batch-check"]), "", "{what}");
     assert_eq!(quarantines(server), [] as [PathBuf; 0], "{what}");
 }
 
-/// A git without receive-pack.
+/// Writes a git that refuses receive-pack and runs every other command, and returns its path.
 pub(crate) fn guard(server: &Repo) -> PathBuf {
     let file = server.scratch().join("guard");
     let git = Git::find().program().display();
@@ -84,7 +84,7 @@ pub(crate) fn guard(server: &Repo) -> PathBuf {
     file
 }
 
-/// The refs of the pushes that are compared with git's.
+/// Names of the refs in the pushes that are compared with git's.
 pub(crate) const NAMES: [&str; 10] = [
     "refs/heads/main",
     "refs/heads/a",
@@ -98,7 +98,7 @@ pub(crate) const NAMES: [&str; 10] = [
     "refs/heads/link",
 ];
 
-/// Two servers of the same content.
+/// Two servers with the same content, one for git's receive-pack and one for refdb's.
 pub(crate) struct Servers {
     pub(crate) git: Repo,
     pub(crate) refdb: Repo,
@@ -118,7 +118,7 @@ impl Servers {
         let refs = same(&["for-each-ref", "--format=%(refname) %(objectname) %(symref)"]);
         same(&["cat-file", "--batch-all-objects", "--batch-check"]);
         same(&["fsck", "--strict", "--no-dangling"]);
-        // A reflog is shown by the name of a ref that is there.
+        // Git shows a reflog only under the name of a ref that exists.
         let there = |name: &&str| refs.lines().any(|line| line.split(' ').next() == Some(*name));
         for name in NAMES.into_iter().filter(there).chain(["HEAD"]) {
             same(&["reflog", "show", "--format=%H %gs %ge", name, "--"]);
@@ -130,12 +130,11 @@ impl Servers {
     }
 }
 
-/// What a program said, wherever it ran.
+/// Returns what a program printed and how it ended, with everything removed that depends on the server's place.
 pub(crate) fn shown(server: &Repo, output: &Output) -> String {
     let text = [&output.stdout[..], b"--\n", &output.stderr].concat();
     let text = String::from_utf8_lossy(&text).replace(server.dir().to_str().unwrap(), "SERVER");
-    // The advice for users who have set nothing is in our own words.
-    // Ours says where in the request an error is.
+    // Refdb adds where in the request an error is, and gives the advice to users who have set nothing in its own words.
     let lines = text.lines().map(|line| line.split_once(" (in the packet at byte ").map_or(line, |(start, _)| start));
     let lines: Vec<_> = lines.filter(|line| !line.starts_with("remote: ") || is_no_advice(line)).collect();
     format!("{}\n{}", lines.join("\n"), output.status)
@@ -147,6 +146,6 @@ fn is_no_advice(line: &str) -> bool {
     said.iter().any(|start| line.starts_with(start)) && !advice.iter().any(|words| line.contains(words))
 }
 
-/// Notes how a hook is called, and refuses refs that are called `no`.
+/// Shell commands that log how a hook is called, and print it.
 pub(crate) const NOTE: &str =
     "{ echo \"$0 $*\" | sed 's|.*/||'; env | grep ^GIT_PUSH_OPTION | sort; } >>../calls; echo \"hook $*\"";

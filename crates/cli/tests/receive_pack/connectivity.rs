@@ -1,5 +1,5 @@
-//! Pushes to servers whose objects are not all there. They are never let in where git refuses, and let in where git
-//! does.
+//! Pushes to servers that lack objects. Refdb accepts the same pushes as git, except that a ref whose object is missing
+//! does not make it refuse all of them.
 
 use crate::common::REFDB;
 use refdb_testkit::{Git, RefFormat, Repo, every};
@@ -13,7 +13,7 @@ use std::{
     process::Stdio,
 };
 
-/// A server's repository, kept as a folder to be copied, with all that can be pushed to it.
+/// A server's repository, which is copied for each push, and the pushes to try.
 struct World {
     repo: Repo,
     pushes: Vec<Push>,
@@ -25,8 +25,8 @@ struct Push {
 }
 
 impl World {
-    /// `main` has three commits of files in folders, and a tag leads to the last. `side` comes from the first, and no
-    /// ref leads to an old history. All objects are loose.
+    /// Creates a repository of loose objects. `main` has three commits of files in folders and a tag at the last,
+    /// `side` starts at the first, and no ref leads to an old history.
     fn new(format: RefFormat) -> Self {
         let mut world = World { repo: Repo::bare(format, HashKind::Sha1), pushes: Vec::new() };
         world.repo.config("receive.autogc", "false");
@@ -89,7 +89,8 @@ impl World {
             let came: Vec<&str> = [&*new, tree, &new_blob].into_iter().collect();
             let old = if parents.first() == Some(&&*top) { &top } else { &zero };
             let name_is_main = old == &top;
-            // All that is new; and the commit alone, whose tree is missing then.
+            // A push brings all that is new. It brings the commit alone if its tree is an existing one, which a copy
+            // may lack.
             let came = if [&top_tree, &first_tree, &lost_tree].contains(&tree) { &came[..1] } else { &came[..] };
             world.push_to(what, if name_is_main { "main" } else { "new" }, old, &new, came);
         }
@@ -99,7 +100,8 @@ impl World {
         world.push("a tag of a new commit", &zero, &tag, &[&tag, &new, &plain, &new_blob]);
         world.push("a commit without its tree", &zero, &new, &[&new, &new_blob]);
         world.push("a commit without its file", &zero, &new, &[&new, &plain]);
-        // A tree that takes a new commit for a file. `git mktree` makes it only while the commit is not there.
+        // A tree that names a new commit as a file. `git mktree` makes such a tree only while the commit does not
+        // exist.
         let parent = world.commit(&plain, &[&top]);
         let (folder, file) = parent.split_at(2);
         std::fs::remove_file(world.repo.git_dir().join("objects").join(folder).join(file)).unwrap();
@@ -136,7 +138,7 @@ impl World {
     fn commit(&self, tree: &str, parents: &[&str]) -> String {
         let mut text = format!("tree {tree}\n");
         parents.iter().for_each(|parent| writeln!(text, "parent {parent}").unwrap());
-        // Distinct from each other, and in order.
+        // Commits have distinct times, in order.
         let at = 1_700_000_000 + self.pushes.len();
         writeln!(text, "author A <a@x> {at} +0000\ncommitter A <a@x> {at} +0000\n\n{}", self.pushes.len()).unwrap();
         self.write("commit", &text)
@@ -148,7 +150,7 @@ impl World {
 
     fn push_to(&mut self, what: &'static str, name: &str, old: &str, new: &str, objects: &[&str]) {
         let line = format!("{old} {new} refs/heads/{name}\0report-status");
-        // Tags and trees are none for branches.
+        // Branches cannot hold tags and trees.
         let line = if what.contains("tag") || what.contains("tree") && !what.contains("commit") {
             line.replace("heads/new", "tags/new")
         } else {
@@ -164,7 +166,7 @@ impl World {
         self.pushes.push(Push { what, request });
     }
 
-    /// Removes the objects that pushes shall bring: those written since they began, but for those known to be lost.
+    /// Removes the objects that the pushes bring: all that no ref leads to, except the lost history.
     fn forget_new(&self) {
         let reachable = self.repo.git(["rev-list", "--objects", "--all"]);
         let kept: Vec<&str> = reachable.lines().filter_map(|line| line.split(' ').next()).collect();
@@ -177,7 +179,7 @@ impl World {
         }
     }
 
-    /// The history that no ref leads to.
+    /// Returns the objects of the history that no ref leads to.
     fn lost(&self) -> Vec<String> {
         let push = self.pushes.iter().find(|push| push.what == "a branch at a lost commit").unwrap();
         let id = String::from_utf8_lossy(&push.request[45..85]).into_owned();
@@ -215,11 +217,11 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The objects missing from a copy of the repository.
+/// What is missing from a copy of the repository.
 #[derive(Clone, Copy)]
 struct Missing<'m> {
     object: Option<&'m Path>,
-    /// The refs that hold the object are gone too.
+    /// Whether the refs that hold the object are missing too.
     refs_too: bool,
 }
 
@@ -238,7 +240,7 @@ fn copy_without(world: &World, missing: Missing<'_>) -> PathBuf {
     folder
 }
 
-/// Whether a program lets a push into a copy of the repository.
+/// Whether a program accepts a push to a copy of the repository.
 fn lets_in(world: &World, program: &Path, push: &Push, missing: Missing<'_>, limit: &str) -> bool {
     let folder = copy_without(world, missing);
     let mut command = world.repo.command(program);
@@ -260,7 +262,7 @@ fn whatever_is_missing_no_push_is_let_in_that_git_refuses_nor_refused_that_git_l
     let worlds = [RefFormat::Files, RefFormat::Reftable].map(World::new);
     let files = worlds.each_ref().map(|world| objects(world.repo.git_dir()));
     assert!(files[0].len() > 18, "{} objects", files[0].len());
-    // Each third in `make test`, and the last, where nothing is missing. The formats take turns in both.
+    // `make test` tries every third object, and the case in which nothing is missing. The formats take turns.
     let (last, stride) = (files[0].len(), every(3));
     for at in (0..=last).filter(|at| at % stride == 0 || *at == last) {
         let world = &worlds[at % 2];
@@ -276,7 +278,8 @@ fn whatever_is_missing_no_push_is_let_in_that_git_refuses_nor_refused_that_git_l
             if git == refdb {
                 continue;
             }
-            // Git lets nothing in where any ref's object is missing. Such a ref is no boundary: it is as if it were not there.
+            // Git refuses every push if the object of any ref is missing. Refdb treats such a ref as if it did not
+            // exist.
             assert!(refdb, "{what}");
             let missing = Missing { refs_too: true, ..missing };
             assert!(lets_in(world, Git::find().program(), push, missing, limit), "{what}");
@@ -285,7 +288,7 @@ fn whatever_is_missing_no_push_is_let_in_that_git_refuses_nor_refused_that_git_l
     assert!(refused > 50, "only {refused} pushes were refused");
 }
 
-/// Which of git's programs a push started, besides what the client started.
+/// Returns the calls of `git rev-list` that refdb makes for a push.
 fn started(world: &World, push: &Push) -> Vec<String> {
     let (log, git) = (world.repo.scratch().join("started"), world.repo.scratch().join("counting-git"));
     let _ = fs::remove_file(&log);
@@ -309,7 +312,8 @@ fn git_is_asked_only_for_what_the_push_and_the_refs_do_not_show() {
         let asked = |what: &str| {
             let push = world.pushes.iter().find(|push| push.what == what).unwrap();
             let mut walks = started(&world, push);
-            // One that takes long is given up for one against all refs. On a busy machine any may take long, but not each time.
+            // A walk that takes long is given up for one against all refs. On a busy machine any walk may take long,
+            // but not each time.
             for _ in 0..30 {
                 if walks.len() > 1 {
                     walks = started(&world, push);
@@ -330,7 +334,7 @@ fn git_is_asked_only_for_what_the_push_and_the_refs_do_not_show() {
                 if what.ends_with("its own tree") { &["rev-list --objects --stdin --quiet"] } else { &[] };
             assert_eq!(asked(what), alone, "{what}");
         }
-        // One walk against a few tips is enough for what they lead to.
+        // One walk against a few tips is enough for objects that the tips lead to.
         for what in ["a branch at an old commit", "on an old commit", "an old tree again", "a file of old"] {
             assert_eq!(asked(what), ["rev-list --objects --stdin --quiet"], "{what}");
         }

@@ -1,10 +1,10 @@
-//! Packs that no client of git's writes, entry by entry.
+//! Writes packs that no client of git's writes, entry by entry.
 
 use flate2::{Compression, write::ZlibEncoder};
 use refdb_types::{HashKind, ObjectId};
 use std::io::Write;
 
-/// The kinds by the numbers that packs have for them.
+/// Types of objects, with their numbers in packs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Commit = 1,
@@ -50,7 +50,7 @@ pub(crate) fn tree(entries: &[(&str, &str, ObjectId)]) -> Vec<u8> {
     entries.iter().flat_map(entry).collect()
 }
 
-/// A pack, as far as it was written.
+/// A pack that is being written.
 #[derive(Default)]
 pub(crate) struct Pack {
     entries: Vec<u8>,
@@ -80,7 +80,7 @@ impl Pack {
         id_of(kind, content)
     }
 
-    /// A delta that keeps what its content has in common with the base at the start, and inserts the rest.
+    /// Adds a delta that keeps the start that `content` and `base` have in common, and inserts the rest.
     pub(crate) fn delta(&mut self, kind: Kind, base: &[u8], content: &[u8]) -> ObjectId {
         let same = base.iter().zip(content).take_while(|(a, b)| a == b).count().min(0xffff);
         let mut delta = [varint(base.len()), varint(content.len())].concat();
@@ -95,7 +95,7 @@ impl Pack {
         id_of(kind, content)
     }
 
-    /// A delta whose content is `start`, which its base begins with, followed by `times` copies of the rest of the base.
+    /// Adds the base `start` plus `rest`, and a delta whose content is `start` followed by `times` copies of `rest`.
     pub(crate) fn repeating(&mut self, kind: Kind, start: &[u8], rest: &[u8], times: usize) -> ObjectId {
         let base = [start, rest].concat();
         self.whole(kind, &base);
@@ -126,7 +126,7 @@ fn varint(mut number: usize) -> Vec<u8> {
     bytes
 }
 
-/// An instruction that copies up to 64 KiB of the base from an offset below 64 KiB.
+/// Returns a delta instruction that copies up to 64 KiB of the base from an offset below 64 KiB.
 fn copy(offset: usize, len: usize) -> [u8; 5] {
     assert!(offset <= 0xffff && (1..=0xffff).contains(&len));
     let [low, high] = (offset as u16).to_le_bytes();
@@ -134,13 +134,13 @@ fn copy(offset: usize, len: usize) -> [u8; 5] {
     [0xb3, low, high, len_low, len_high]
 }
 
-/// A request that creates refs, followed by a pack.
+/// Returns a request that creates refs, followed by a pack.
 pub(crate) fn request(refs: &[(&str, ObjectId)], pack: Vec<u8>) -> Vec<u8> {
     let commands: Vec<_> = refs.iter().map(|(name, new)| (*name, ObjectId::null(HashKind::Sha1), *new)).collect();
     change(&commands, pack)
 }
 
-/// A request that changes refs from one id to another, followed by a pack.
+/// Returns a request that changes refs from one id to another, followed by a pack.
 pub(crate) fn change(commands: &[(&str, ObjectId, ObjectId)], pack: Vec<u8>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (at, (name, old, new)) in commands.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Broken histories, others at work in the repository, hooks that die: nothing half-applied.
+//! Broken histories, concurrent work in the repository, and hooks that die leave nothing half-applied.
 
 use crate::{
     common::{Client, REFDB, assert_untouched, hook, quarantines, refs},
@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Where a loose object lies.
+/// Returns the path of a loose object.
 fn object(server: &Repo, id: &ObjectId) -> std::path::PathBuf {
     let id = id.to_string();
     server.git_dir().join("objects").join(&id[..2]).join(&id[2..])
@@ -25,7 +25,7 @@ fn object(server: &Repo, id: &ObjectId) -> std::path::PathBuf {
 fn a_tip_whose_history_is_broken_lets_in_and_refuses_what_git_does() {
     let client = Client::new(HashKind::Sha1);
     let commits = &client.commits;
-    // Which object of the history of `main`, which is at the fourth commit, the server has lost.
+    // The commit in the history of `main`, which is at the fourth commit, that the server has lost.
     for lost in 0..4 {
         let servers = [false, true].map(|by_refdb| {
             let server = Repo::bare(RefFormat::Files, HashKind::Sha1);
@@ -79,7 +79,7 @@ fn of_pushes_to_one_ref_at_once_one_is_taken() {
     let client = Client::new(HashKind::Sha1);
     for format in RefFormat::ALL {
         let server = Repo::bare(format, HashKind::Sha1);
-        // Nobody goes on before all have seen that there is no such ref.
+        // The hook makes each push wait until all of them have seen that the ref does not exist.
         hook(&server, "pre-receive", "echo . >>../here; while [ $(wc -l <../here) -lt 4 ]; do sleep 0.01; done");
         let outputs = std::thread::scope(|scope| {
             let pushes: Vec<_> = [0, 1, 4, 5]
@@ -105,7 +105,7 @@ fn of_pushes_to_one_ref_at_once_one_is_taken() {
     }
 }
 
-/// Pushes, while others work in the repository again and again.
+/// Pushes while `others` run in the repository again and again.
 fn push_beside(format: RefFormat, others: &[&[&str]]) {
     let client = Client::new(HashKind::Sha1);
     let server = Repo::bare(format, HashKind::Sha1);
@@ -117,7 +117,7 @@ fn push_beside(format: RefFormat, others: &[&[&str]]) {
             let (server, is_over) = (&server, &is_over);
             scope.spawn(move || {
                 while !is_over.load(Ordering::SeqCst) {
-                    // It may find that another one is at work.
+                    // The command may fail because another one is at work.
                     server.try_git(*words, "");
                     std::thread::sleep(Duration::from_millis(20));
                 }
@@ -143,14 +143,15 @@ fn push_beside(format: RefFormat, others: &[&[&str]]) {
 
 #[test]
 fn pushes_beside_gc_and_packing_lose_nothing() {
-    // Not `gc` and `repack -ad` at once: what the one has taken for unreachable, and packed, the other one removes.
+    // `gc` and `repack -ad` do not run at once, because one removes what the other has taken for unreachable and
+    // packed.
     for format in RefFormat::ALL {
         push_beside(format, &[&["pack-refs", "--all", "--prune"], &["gc", "--quiet"]]);
         push_beside(format, &[&["pack-refs", "--all", "--prune"], &["repack", "-adq"]]);
     }
 }
 
-/// Says that it is over, also if the test fails.
+/// Sets the flag when it is dropped, so that the other threads end even if the test fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -159,7 +160,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// A small file system of its own, as a disk that can be full. `None` where this user may make none.
+/// A small file system that can be filled like a disk. `mount` returns `None` if this user may not mount one.
 struct SmallDisk<'a>(&'a Path);
 
 impl<'a> SmallDisk<'a> {
@@ -181,7 +182,7 @@ impl Drop for SmallDisk<'_> {
 fn a_full_disk_under_git_s_programs_too_leaves_nothing_and_the_client_hears_of_it() {
     let client = Client::new(HashKind::Sha1);
     let server = Repo::bare(RefFormat::Files, HashKind::Sha1);
-    // 200 kB that cannot be packed.
+    // Hexadecimal digits of 320 kB, which compression can at best halve.
     let noise: String =
         (0..20_000u64).map(|at| format!("{:x}", (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
     let blob = client.repo.blob(&noise);
@@ -219,7 +220,7 @@ fn a_full_disk_under_git_s_programs_too_leaves_nothing_and_the_client_hears_of_i
     }
 }
 
-/// A server's process in a group of its own, which has read all that the client sends.
+/// Starts a server in a process group of its own, and sends it the whole request.
 fn started(server: &Repo, bytes: &[u8]) -> std::process::Child {
     let mut command = server.command(REFDB);
     command.env("REFDB_GIT", Git::find().program()).args(["receive-pack", "--stateless-rpc"]).arg(server.dir());
@@ -300,7 +301,7 @@ fn a_client_that_leaves_while_it_is_answered_leaves_all_or_nothing() {
         child.wait().unwrap();
         assert_eq!(refs(&server), count, "{name}");
         assert!(quarantines(&server).is_empty());
-        // What has changed is told to the hook, whether the client hears of it or not.
+        // The hook is told what has changed, whether the client hears of it or not.
         assert_eq!(server.scratch().join("to-the-end").exists(), name == "post-receive");
     }
 }

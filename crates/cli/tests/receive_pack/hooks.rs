@@ -1,4 +1,4 @@
-//! Hooks that cannot run, or are configured badly: what git says of them, and what does not happen any more.
+//! Hooks that cannot run or are configured badly: git's messages about them, and the steps that then do not happen.
 
 use crate::{
     common::{Client, REFDB, Servers, assert_untouched, hook, shown},
@@ -89,7 +89,8 @@ fn a_hook_that_is_not_executable_is_skipped_with_gits_hint() {
                 .enumerate()
         {
             asked.servers.all().iter().for_each(|server| server.config(key, value));
-            // git tells of the reference-transaction hook before those behind the push, refdb before the update hook.
+            // The lines are sorted, because git reports the reference-transaction hook before the hooks that follow a
+            // push, and refdb before the update hook.
             let lines = |server: &Repo, program: &Path| {
                 let bytes = asked.bytes(&[(NONE, Some(1), &format!("refs/heads/{at}"))], false);
                 let output = feed(server, program, &bytes);

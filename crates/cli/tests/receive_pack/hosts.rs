@@ -1,4 +1,4 @@
-//! refdb where the servers look for `git receive-pack`: sshd, git daemon, http-backend, git-shell.
+//! Runs refdb where the servers look for `git receive-pack`: sshd, git daemon, http-backend, git-shell.
 
 mod cgi;
 mod clients;

@@ -1,4 +1,4 @@
-//! Pushes that are left to the real git, whole or after the first words. They end as without refdb in between.
+//! Pushes that are delegated to the real git, entirely or after the client's first lines, end as without refdb.
 
 use crate::common::{Client, NOTE, Servers, guard, hook, shown};
 use refdb_testkit::Repo;
@@ -28,7 +28,7 @@ fn a_branch_that_is_checked_out_is_guarded_as_by_git() {
     }
 }
 
-/// The working tree goes along with the branch, or keeps it where it is.
+/// The working tree follows the branch, or local changes keep the branch where it is.
 #[test]
 fn update_instead_changes_the_working_tree_as_git_does() {
     for (format, hash) in Repo::KINDS {
@@ -95,7 +95,7 @@ fn signed_pushes_are_verified_as_by_git() {
             assert_eq!(said[1], said[0], "{format:?} {hash:?} {words:?}");
             let said_by_hook = std::fs::read_to_string(calls(&servers.refdb)).unwrap();
             assert!(said_by_hook.lines().any(|line| line == status), "{format:?} {hash:?} {words:?}: {said_by_hook}");
-            // The certificates are objects, each with a nonce of its own.
+            // Objects are not compared, because the certificates are objects that each have a nonce of their own.
             let [git, refdb] =
                 servers.all().map(|server| (server.refs(), std::fs::read_to_string(calls(server)).unwrap()));
             assert_eq!(refdb, git, "{format:?} {hash:?} {words:?}");
@@ -103,7 +103,7 @@ fn signed_pushes_are_verified_as_by_git() {
     }
 }
 
-/// Makes a server one whose pushes are left to git.
+/// Sets up a server whose pushes are delegated to git.
 type MakeRare = fn(&Repo);
 
 const LEFT_TO_GIT: [(&str, MakeRare); 10] = [
@@ -164,7 +164,7 @@ fn what_is_left_to_git_before_the_advertisement_works_as_with_git() {
                 assert_eq!(said[1], said[0], "{format:?}, {what}: {words:?}");
                 servers.assert_same(&format!("{format:?}, {what}: {words:?}"));
             }
-            // Git answers, except for what only the arguments of the client show.
+            // The advertisement is git's as well, except where only the client's commands show that git is needed.
             let mut show = client.repo.command(crate::common::REFDB);
             show.env("REFDB_GIT", refdb_testkit::Git::find().program());
             let shown =
@@ -175,7 +175,7 @@ fn what_is_left_to_git_before_the_advertisement_works_as_with_git() {
     }
 }
 
-/// Git would write what the global ref database has not heard of.
+/// Refused, because git would write changes that the global ref database has not heard of.
 #[test]
 fn where_a_global_ref_database_decides_nothing_is_left_to_git() {
     let client = Client::new(refdb_types::HashKind::Sha1);
@@ -223,14 +223,14 @@ fn variables_that_lead_elsewhere_leave_the_push_to_git() {
 fn what_the_first_words_leave_to_git_works_as_with_git() {
     for (format, hash) in Repo::KINDS {
         let client = Client::new(hash);
-        // The client is a shallow clone, which only its first words show.
+        // The client is a shallow clone, which only its first lines show.
         client.repo.git(["update-ref", "refs/heads/main", &client.commits[4].to_string()]);
         let shallow = client.repo.scratch().join("shallow");
         let url = format!("file://{}", client.repo.dir().display());
         client.repo.git(["clone", "--quiet", "--bare", "--depth=1", &url, shallow.to_str().unwrap()]);
         let words = ["-C", shallow.to_str().unwrap(), "commit-tree", "-p", "main", "-m", "new", "main^{tree}"];
         let new = client.repo.git(words);
-        // A server has the history that the client lacks, or lacks it too: then it becomes shallow, if it may.
+        // The server has the history that the client lacks, or lacks it too and becomes shallow if it may.
         for (has_history, may_be_shallow) in [(true, false), (false, false), (false, true)] {
             let make = || Repo::bare(format, hash);
             let servers = Servers { git: make(), refdb: make() };

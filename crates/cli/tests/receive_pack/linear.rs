@@ -1,4 +1,5 @@
-//! The cost of a push is linear in each of its parts, and the number of programs that it starts does not depend on them.
+//! The cost of a push is linear in each of its parts, and the number of programs that it starts does not depend on
+//! them.
 
 use crate::{
     common::{REFDB, hook},
@@ -38,7 +39,8 @@ const PARTS: [Part; 10] = [
 
 const ONE: [(&str, usize); 1] = [("refs/heads/main", 0)];
 
-/// A push with `count` of a part: its pack, the objects that refs are created for, and those refs by the objects' places.
+/// Returns a push with `count` of a part: its pack, the objects that refs are created for, and those refs with the
+/// indices of their objects.
 fn pack(part: Part, count: usize) -> (Vec<u8>, Vec<ObjectId>, Vec<(String, usize)>) {
     let mut pack = Pack::default();
     let blob = pack.whole(Kind::Blob, b"file");
@@ -98,7 +100,7 @@ fn server(part: Part, count: usize) -> Repo {
     server
 }
 
-/// The request with `count` push options between its commands and its pack.
+/// Returns the request with `count` push options between its commands and its pack.
 fn with_options(bytes: &[u8], count: usize) -> Vec<u8> {
     let line_len = usize::from_str_radix(str::from_utf8(&bytes[..4]).unwrap(), 16).unwrap();
     let line = [&bytes[4..line_len], b" push-options"].concat();
@@ -108,7 +110,8 @@ fn with_options(bytes: &[u8], count: usize) -> Vec<u8> {
     all
 }
 
-/// Sends a push; returns the hundredths of a second that refdb itself took, and the number of gits that it started.
+/// Sends a push, and returns the hundredths of a second that refdb itself took and the number of git programs that it
+/// started.
 fn send(server: &Repo, bytes: &[u8]) -> (u64, usize) {
     let (file, notes) = (server.scratch().join("noting-git"), server.scratch().join("gits"));
     let git = Git::find().program().display();
@@ -154,7 +157,7 @@ fn ten_times_as_many_parts_cost_a_push_no_more_than_thirteen_times_as_much_and_n
         let (empty, _) = cost(part, 1);
         let (few, few_gits) = cost(part, 1_000);
         let (many, many_gits) = cost(part, 10_000);
-        // A tick is a hundredth of a second: less than five of them are too few to compare.
+        // A tick is a hundredth of a second. Fewer than five are too few to compare, so they count as five.
         let (few, many) = (few.saturating_sub(empty).max(5), many.saturating_sub(empty));
         assert!(many <= 13 * few, "{part:?}: {few} ticks for 1,000, {many} for 10,000");
         assert_eq!(many_gits, few_gits, "{part:?}: programs");

@@ -1,5 +1,5 @@
-//! Random objects that lie about what they name: files that are commits, trees that are files, tags of another type. A push
-//! of them is let in where git lets it in, and nowhere else.
+//! Random objects that state a wrong type for what they name: files that are commits, trees that are files, tags of
+//! another type. A push of such objects is accepted where git accepts it, and nowhere else.
 
 use crate::common::REFDB;
 use refdb_testkit::{Git, RefFormat, Repo, Rng};
@@ -20,7 +20,8 @@ struct Made {
     links: Vec<ObjectId>,
 }
 
-/// Objects, most of them honest, in a client's repository. The first `held` are in the servers from the beginning.
+/// Objects in a client's repository, most of which state the right types. The servers have the first `held` from the
+/// start.
 struct Pool {
     client: Repo,
     made: Vec<Made>,
@@ -62,7 +63,7 @@ impl Pool {
         pool
     }
 
-    /// An object of this kind, but for one time in eight.
+    /// Returns an object that, in seven of eight cases, is of this kind.
     fn some(&self, kind: &str, rng: &mut Rng) -> ObjectId {
         let lies = rng.one_in(8);
         let fit: Vec<_> = self.made.iter().filter(|made| lies || made.kind == kind).collect();
@@ -104,7 +105,7 @@ impl Pool {
         self.made.push(Made { id, kind, links });
     }
 
-    /// A server with the held objects, and a branch on them.
+    /// Creates a server with the held objects and a branch at the last of them.
     fn server(&self, format: RefFormat) -> Repo {
         let server = Repo::bare(format, HashKind::Sha1);
         server.config("receive.autogc", "false");
@@ -122,7 +123,7 @@ impl Pool {
         pack.stdout
     }
 
-    /// A push of one object: mostly with all that it names, and with some that it does not.
+    /// Returns a push of one object, mostly with all objects that it names, and sometimes with one that it does not.
     fn request(&self, round: usize, rng: &mut Rng) -> Vec<u8> {
         let tip = rng.pick(&self.made).clone();
         let folder = if tip.kind == "commit" { "heads" } else { "tags" };
@@ -139,7 +140,7 @@ impl Pool {
     }
 }
 
-/// Whether a program lets a push in.
+/// Whether a program accepts a push.
 fn lets_in(server: &Repo, program: &Path, request: &[u8], limit: usize) -> bool {
     let mut command: Command = server.command(program);
     command.env("REFDB_GIT", Git::find().program());

@@ -1,4 +1,4 @@
-//! How many programs a push starts.
+//! The number of programs that a push starts.
 
 use crate::common::{Client, REFDB, hook, refs};
 use refdb_testkit::{Git, RefFormat, Repo};
@@ -71,7 +71,7 @@ fn refs_to_what_a_ref_has_already_are_let_in_without_a_walk() {
     };
     assert!(push(format!("{id}:refs/heads/again"), ""), "a ref to what main has was not let in");
     assert!(!push(format!("{}:refs/heads/old", client.commits[0]), ""), "git was not asked for what no ref has");
-    // Where history is replaced git is asked; a hidden ref counts as any other.
+    // Git is asked if history is replaced; a hidden ref counts like any other.
     server.git(["replace", &id.to_string(), &client.commits[5].to_string()]);
     assert!(!push(format!("{id}:refs/heads/more"), ""));
     server.git(["replace", "-d", &id.to_string()]);
@@ -79,7 +79,7 @@ fn refs_to_what_a_ref_has_already_are_let_in_without_a_walk() {
     assert!(push(format!("{id}:refs/tags/more"), ""));
 }
 
-/// How many processes and threads the server starts, by what the kernel is asked for, for this many refs.
+/// Returns how many processes and threads the server asks the kernel for while it creates `count` refs.
 fn starts(server: &Repo, count: usize) -> usize {
     let commit = server.commit();
     let zero = "0".repeat(40);
@@ -90,7 +90,7 @@ fn starts(server: &Repo, count: usize) -> usize {
     }
     request.extend_from_slice(b"0000");
     request.extend(server.try_git(["pack-objects", "--stdout", "--quiet"], "").stdout);
-    // A ref that leads to the commit, so that nothing needs to be walked.
+    // A ref leads to the commit, so that nothing needs to be walked.
     server.git(["update-ref", "refs/tags/there", &commit.to_string()]);
     let log = server.scratch().join("starts");
     let mut command = server.command("strace");
@@ -101,10 +101,10 @@ fn starts(server: &Repo, count: usize) -> usize {
     assert!(child.wait_with_output().unwrap().status.success());
     assert_eq!(refs(server), count + 1);
     let calls = std::fs::read_to_string(log).unwrap();
-    // A call that is interrupted has two lines; the first has the words.
+    // A call that is interrupted has two lines, of which the first has the name.
     let words = ["clone(", "clone3(", "fork("];
     let started: Vec<_> = calls.lines().filter(|line| words.iter().any(|word| line.contains(word))).collect();
-    // As posix_spawn(3) does it: nothing of our memory is copied.
+    // No memory of refdb is copied, as with posix_spawn(3).
     let copied = started.iter().find(|line| !line.contains("CLONE_VM|CLONE_VFORK") && !line.contains("vfork("));
     assert_eq!(copied, None, "a hook begins as a copy");
     started.len()
@@ -157,7 +157,7 @@ fn no_program_is_started_to_see_that_a_ref_goes_forward() {
     assert!(!push(4, "").contains('!'), "a ref that goes forward was refused");
     assert_eq!(push(2, "+").matches("(non-fast-forward)").count(), 300);
     assert_eq!(server.rev_parse("refs/heads/7"), client.commits[4]);
-    // Where history is replaced, git is asked.
+    // Git is asked if history is replaced.
     server.git(["replace", &client.commits[1].to_string(), &client.commits[0].to_string()]);
     assert_eq!(push(2, "+").matches("(non-fast-forward)").count(), 300);
 }

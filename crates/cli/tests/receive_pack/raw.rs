@@ -1,4 +1,4 @@
-//! Requests that `git push` never makes, and servers with odd refs: answered as by git's receive-pack.
+//! Requests that `git push` never makes, and servers with odd refs, are answered as by git's receive-pack.
 
 use crate::{
     common::{REFDB, Servers, shown},
@@ -8,14 +8,15 @@ use bstr::ByteSlice;
 use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 
-/// Two servers with four commits each. Cases have names of their own, since new servers take long.
+/// Two servers with four commits each. New servers take long to create, so the cases share them and use different
+/// refnames.
 pub(crate) struct Asked {
     pub(crate) servers: Servers,
     pub(crate) commits: Vec<ObjectId>,
     hash: HashKind,
 }
 
-/// Old and new, by their places among the commits, and the name.
+/// An old and a new value, as indices of commits, and a refname.
 pub(crate) type Wish<'a> = (Option<usize>, Option<usize>, &'a str);
 
 impl Asked {
@@ -25,7 +26,7 @@ impl Asked {
         assert_eq!(commits, same);
         for server in servers.all() {
             server.config("core.logAllRefUpdates", "true");
-            // What goes on behind a push is no part of its answer.
+            // What happens after a push is no part of its answer.
             server.config("receive.autogc", "false");
             server.create_refs([("refs/keep/all", commits[3])]);
         }
@@ -50,13 +51,13 @@ impl Asked {
         bytes
     }
 
-    /// What git's server and refdb's answer to a request of these bytes.
+    /// Returns the answers of git's server and of refdb's to a request of these bytes.
     fn answers(&self, bytes: &[u8]) -> [String; 2] {
         [(&self.servers.git, Git::find().program()), (&self.servers.refdb, REFDB.as_ref())]
             .map(|(server, program)| shown(server, &feed(server, program, bytes)))
     }
 
-    /// Both servers answer the same. Returns the answer.
+    /// Requires that both servers answer the same, and returns the answer.
     pub(crate) fn same(&self, wishes: &[Wish<'_>], atomic: bool) -> String {
         let [git, refdb] = self.answers(&self.bytes(wishes, atomic));
         assert_eq!(refdb, git, "{wishes:?}, atomic: {atomic}");
@@ -72,7 +73,7 @@ impl Asked {
     }
 }
 
-/// Both formats, both hashes: the format does not depend on the hash.
+/// Both formats and both hashes, but not every pair, because the two do not depend on each other.
 pub(crate) const KINDS: [(RefFormat, HashKind); 2] =
     [(RefFormat::Files, HashKind::Sha256), (RefFormat::Reftable, HashKind::Sha1)];
 
@@ -132,7 +133,7 @@ fn of_a_capability_that_is_given_twice_the_first_counts_as_for_git() {
         let line = format!("{} {id} refs/heads/{at}\0{words}", ObjectId::null(HashKind::Sha1));
         let mut bytes = format!("{:04x}{line}0000PACK\0\0\0\x02\0\0\0\0", line.len() + 4).into_bytes();
         bytes.extend_from_slice(EMPTY_SHA1);
-        // git shows the rest of the line as a part of the object format that it does not know.
+        // Git quotes the rest of the line as part of the unknown object format, so only the text before is compared.
         let [git, refdb] = asked.answers(&bytes).map(|said| said.split('\'').next().unwrap_or_default().to_owned());
         assert_eq!(refdb, git, "{words}");
     }

@@ -1,5 +1,5 @@
-//! Every way to refuse a push, each with git's receive-pack beside it: the same hooks are called, in the same order, with the
-//! same words, lines and environment.
+//! Every way to refuse a push, beside git's receive-pack: the same hooks are called in the same order, with the same
+//! words, lines and environment.
 
 use crate::{
     common::{Client, REFDB, Servers, assert_untouched, hook, shown},
@@ -12,8 +12,9 @@ use std::path::Path;
 
 const EVENTS: [&str; 4] = ["pre-receive", "update", "post-receive", "post-update"];
 
-/// Notes all that a hook is told. The update hook does not look for the quarantine, which is there longer than with git. The quarantine has another name each time, and each server another folder. Where git's own
-/// programs are is known to git alone.
+/// Shell commands that log all that a hook is told. The update hook does not count quarantines, because refdb keeps the
+/// quarantine longer than git. The quarantine's random name, the server's folder, and the place of git's own programs
+/// are replaced or left out.
 const NOTE: &str = r#"{ echo "$NAME $*"; test -z "$READS" || sed 's/^/  /'
 env | grep -E '^(GIT_|PWD=)' | grep -v ^GIT_EXEC_PATH= | sed -e "s|$(cd ..; pwd)|TOP|g" -e 's|incoming-[A-Za-z0-9]*|incoming|g' -e 's|/\./|/|g' -e 's/^/  /' | sort
 test -z "$READS" || echo "  quarantines $(ls objects | grep -c tmp_objdir)"; } >>../calls; echo "hook $NAME $1""#;
@@ -24,7 +25,7 @@ struct Scene {
     hash: HashKind,
 }
 
-/// What an id is.
+/// An object id, by the role that it has in a case.
 #[derive(Clone, Copy, PartialEq)]
 enum Id {
     Null,
@@ -35,7 +36,7 @@ use Id::{At, Missing, Null};
 
 type Wish<'a> = (Id, Id, &'a str);
 
-/// What follows the request.
+/// The pack that follows a request.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Pack {
     Empty,
@@ -77,7 +78,7 @@ impl Scene {
         Scene { servers: Servers { git, refdb }, commits, hash }
     }
 
-    /// Sets the hooks, as files or by settings or both. The one of `declines` fails.
+    /// Installs the hooks as files, by settings or both. The hook for the event `declines` fails.
     fn set_hooks(&self, by: &str, declines: &str) {
         for server in self.servers.all() {
             for event in EVENTS {
@@ -131,7 +132,7 @@ impl Scene {
         bytes
     }
 
-    /// Pushes to both servers and compares answers and calls. Returns the calls.
+    /// Pushes to both servers, requires the same calls of hooks, and returns them.
     fn same(&self, wishes: &[Wish<'_>], atomic: bool, options: &[&str], pack: Pack, what: &str) -> String {
         let bytes = self.bytes(wishes, atomic, options, pack);
         let names: Vec<_> = wishes.iter().map(|(_, _, name)| name).collect();
@@ -150,7 +151,7 @@ impl Scene {
     }
 }
 
-/// Each command alone is refused.
+/// Returns commands that are refused even when they are alone.
 fn refused() -> Vec<(&'static str, Wish<'static>)> {
     vec![
         ("a hidden ref is updated", (At(0), At(1), "refs/hidden/x")),
@@ -178,7 +179,8 @@ fn refused() -> Vec<(&'static str, Wish<'static>)> {
     ]
 }
 
-/// Pushes of several commands that are refused because of each other, or one beside others that happen.
+/// Returns pushes of several commands, of which some are refused because of each other, or one is refused beside
+/// others.
 fn together() -> Vec<(&'static str, Vec<Wish<'static>>)> {
     vec![
         ("one ref twice", vec![(At(1), At(2), "refs/heads/other"), (At(1), At(0), "refs/heads/other")]),
@@ -198,7 +200,7 @@ fn together() -> Vec<(&'static str, Vec<Wish<'static>>)> {
 #[test]
 fn a_push_that_is_refused_calls_the_hooks_that_git_calls() {
     let mut count = 0;
-    // Without the long run one of so many, which has no divisor in common with how the cases are nested.
+    // A short run tries one case in 41, a number that has no divisor in common with how the cases are nested.
     let stride = every(41);
     let mut is_left_out = || {
         count += 1;

@@ -1,4 +1,4 @@
-//! What a client, its environment or a repository's owner may not reach.
+//! What a client, its environment or a repository's owner must not be able to do.
 
 use crate::{
     common::{Client, REFDB, hook, refs},
@@ -12,7 +12,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
-/// A request with push options as they are, which git's client would not send all.
+/// Returns a request with these push options, some of which git's client would not send.
 fn with_options(client: &Client, options: &[&[u8]]) -> Vec<u8> {
     let (bytes, starts) = request(client, "report-status push-options");
     let pack = *starts.last().unwrap();
@@ -121,19 +121,19 @@ fn a_repository_of_another_user_is_not_trusted() {
     };
     let mut trust_nobody = vec![("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")];
     if chown(server.dir(), Some(65_534), None).is_ok() {
-        // Root can try the real thing.
+        // Root can test with another owner.
         trust_nobody.clear();
     }
     let said = text(&push(&trust_nobody));
     assert!(said.contains("detected dubious ownership"), "{said}");
-    // What the repository itself says of its safety counts for nothing.
+    // The repository's own configuration cannot declare it safe.
     let own = server.git_dir().join("config");
     let before = std::fs::read_to_string(&own).unwrap();
     std::fs::write(&own, format!("{before}[safe]\n\tdirectory = *\n")).unwrap();
     let said = text(&push(&trust_nobody));
     assert!(said.contains("detected dubious ownership"), "{said}");
     assert!(!server.scratch().join("made").exists(), "a hook of a repository that is not trusted ran");
-    // Its user may trust it.
+    // The user's configuration can declare it safe.
     let global = client.repo.scratch().join("gitconfig");
     std::fs::write(&global, format!("[safe]\n\tdirectory = {}\n", server.dir().display())).unwrap();
     let mut trusting = trust_nobody.clone();
@@ -174,7 +174,8 @@ fn variables_of_the_client_lead_nowhere_else() {
         let program = if by_refdb { Path::new(REFDB) } else { Git::find().program() };
         let mut command = server.command(program);
         command.args(["receive-pack", "--stateless-rpc"]).arg(server.dir()).env("REFDB_GIT", Git::find().program());
-        // Not GIT_COMMON_DIR and GIT_OBJECT_DIRECTORY: git follows them, and refdb leaves such a push to git.
+        // GIT_COMMON_DIR and GIT_OBJECT_DIRECTORY are left out, because git follows them and refdb delegates such a
+        // push to git.
         let variables = [
             ("GIT_DIR", other),
             ("GIT_REF_STORAGE_FORMAT", "nonsense"),

@@ -1,4 +1,4 @@
-//! Clients that leave or lie, hooks that hang, kills: nothing half-applied.
+//! Clients that leave or lie, hooks that hang, and kills leave nothing half-applied.
 
 use crate::common::{Client, REFDB, assert_untouched, hook, quarantines, refs};
 use refdb_testkit::{Git, RefFormat, Repo};
@@ -10,7 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a client sends to make `refs/heads/main`, and where its packets and its pack begin.
+/// Returns a request that creates `refs/heads/main` and `refs/heads/other`, and the offsets where its packets and its
+/// pack begin.
 pub(crate) fn request(client: &Client, capabilities: &str) -> (Vec<u8>, Vec<usize>) {
     let id = client.commits[4];
     let zero = "0".repeat(40);
@@ -42,10 +43,10 @@ pub(crate) fn send(server: &Repo, bytes: &[u8]) -> Output {
     feed(server, Path::new(REFDB), bytes)
 }
 
-/// What a receive-pack, git's or ours, answers to these bytes.
+/// Sends these bytes to a receive-pack, git's or refdb's, and returns its output.
 pub(crate) fn feed(server: &Repo, program: &Path, bytes: &[u8]) -> Output {
     let mut child = start_program(server, program);
-    // It may leave before it has read everything.
+    // The write fails if the program ends before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(bytes);
     child.wait_with_output().unwrap()
 }
@@ -58,7 +59,7 @@ fn a_client_that_leaves_changes_nothing() {
         server.config("receive.unpackLimit", limit);
         let (bytes, starts) = request(&client, "report-status side-band-64k");
         let pack = *starts.last().unwrap();
-        // At every packet, within each, and within the pack.
+        // The client leaves at every packet, within each, and within the pack.
         let ends = starts.iter().flat_map(|at| [*at, at + 2, at + 9]).chain([pack + 12, pack + 40, bytes.len() - 1]);
         for end in ends.filter(|end| *end < bytes.len()) {
             let output = send(&server, &bytes[..end]);
@@ -85,7 +86,7 @@ fn a_pack_that_is_no_good_changes_nothing() {
         assert!(said.contains(&format!("unpack {program} abnormal exit\n")), "{said}");
         assert!(said.contains("ng refs/heads/main unpacker error\n"), "{said}");
         assert_untouched(&server, "a bad checksum");
-        // A pack without the objects that its commands are about.
+        // A pack without the objects that the commands name.
         let empty = client.repo.try_git(["pack-objects", "--stdout", "--quiet"], "").stdout;
         let said = send(&server, &[&bytes[..*starts.last().unwrap()], &empty].concat()).stdout;
         let said = String::from_utf8_lossy(&said);
@@ -94,7 +95,7 @@ fn a_pack_that_is_no_good_changes_nothing() {
             "{said}"
         );
         assert_untouched(&server, "missing objects");
-        // More than the server wants.
+        // More than the server accepts.
         server.config("receive.maxInputSize", "50");
         let said = String::from_utf8_lossy(&send(&server, &bytes).stdout).into_owned();
         assert!(said.contains("abnormal exit\n"), "{said}");
@@ -102,7 +103,7 @@ fn a_pack_that_is_no_good_changes_nothing() {
     }
 }
 
-/// Whether it is so within a time after which even a busy machine has no excuse.
+/// Waits until `is_so` holds. Returns false after a time that even a busy machine does not need.
 fn comes(mut is_so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + Duration::from_secs(120);
     while !is_so() {
@@ -147,7 +148,7 @@ fn a_signal_ends_a_push_whose_hook_hangs_and_a_kill_leaves_a_quarantine_for_the_
         assert_eq!(server.refs(), []);
         assert_eq!(quarantines(&server).len(), usize::from(is_left), "{signal}");
     }
-    // A push that lives keeps its own; what the killed one left goes with the next.
+    // The next push removes the quarantine that the killed one has left.
     std::fs::remove_file(server.git_dir().join("hooks/pre-receive")).unwrap();
     client.push_ok(&server, &[format!("{}:refs/heads/main", client.commits[1])]);
     assert!(quarantines(&server).is_empty());
@@ -192,7 +193,8 @@ fn names_that_lead_out_of_the_repository_are_refused() {
 
 #[test]
 fn a_signal_at_any_moment_ends_a_push_whose_client_says_nothing_more() {
-    // `git http-backend` ends receive-pack so when it cannot read the client, and waits for it with the pipe open.
+    // `git http-backend` ends receive-pack by a signal when it cannot read the client, and waits for it with the pipe
+    // open.
     let server = Repo::bare(RefFormat::Files, HashKind::Sha1);
     for step in 0..120 {
         let mut child = start(&server);
@@ -212,7 +214,7 @@ fn what_follows_a_small_pack_and_a_second_zero_byte_are_passed_over() {
         let server = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
         server.config("receive.unpackLimit", limit);
         let (mut bytes, _) = request(&client, "report-status side-band-64k\0 atomic object-format=none");
-        // Behind a pack that index-pack reads it is refused.
+        // Only the small pack is followed by something, because index-pack refuses that.
         if limit == "100" {
             bytes.extend_from_slice(b"something that nobody asked for");
         }
@@ -240,7 +242,7 @@ fn a_signal_ends_a_push_whose_client_reads_nothing() {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let theirs = if by_socket { std::os::fd::OwnedFd::from(theirs).into() } else { Stdio::piped() };
         let mut child = command.stdout(theirs).spawn().unwrap();
-        // The server is sending more than any buffer holds.
+        // By then the server is sending more than any buffer holds.
         std::thread::sleep(Duration::from_millis(500));
         assert!(child.try_wait().unwrap().is_none(), "it has not shown everything to a client who reads nothing");
         let pid = rustix::process::Pid::from_child(&child);

@@ -1,4 +1,4 @@
-//! Objects that git accepts or refuses only just: deep trees, huge contents, packs that name an object twice.
+//! Objects that git only just accepts or refuses: deep trees, huge contents, packs that name an object twice.
 
 use crate::{
     common::{REFDB, hook, quarantines},
@@ -15,8 +15,8 @@ fn server() -> Repo {
     server
 }
 
-/// A commit whose deepest tree is this far below its own. `shortcut`: its own tree also names the tree in the middle, so
-/// that a short way leads there as well.
+/// Returns a commit whose deepest tree lies `depth` levels below its own. With `shortcut`, its own tree also names the
+/// tree in the middle, so that a shorter path leads there as well.
 fn nested(depth: usize, shortcut: bool) -> (Pack, ObjectId) {
     let mut pack = Pack::default();
     let blob = pack.whole(Kind::Blob, b"deep");
@@ -52,7 +52,7 @@ fn a_tree_deeper_than_git_walks_is_not_let_in() {
                     String::from_utf8_lossy(&feed(&server, program, &bytes).stdout).into_owned()
                 });
                 assert_eq!(said[1], said[0], "depth {depth}, limit {limit}, shortcut: {shortcut}");
-                // Git counts the way on which it meets a tree first.
+                // Git counts the levels of the path on which it first meets a tree.
                 let is_let_in = depth <= limit || shortcut;
                 assert_eq!(said[0].contains("ok refs/heads/main"), is_let_in, "depth {depth}, limit {limit}");
             }
@@ -62,7 +62,8 @@ fn a_tree_deeper_than_git_walks_is_not_let_in() {
 
 const LARGE_BYTES: usize = 48 << 20;
 
-/// A start and a rest: an object of this kind is the start followed by the rest as often as fills [`LARGE_BYTES`].
+/// Returns a start and a rest: an object of this kind is the start followed by the rest as often as fills
+/// [`LARGE_BYTES`].
 fn large(kind: Kind, beside: ObjectId) -> (Vec<u8>, Vec<u8>) {
     let letters = vec![b'x'; 0x8000];
     match kind {
@@ -77,7 +78,7 @@ fn large(kind: Kind, beside: ObjectId) -> (Vec<u8>, Vec<u8>) {
 fn no_content_fills_the_memory_that_the_walk_does_not_need() {
     const PEAK_MAX_KIB: u64 = 40 << 10;
     for kind in [Kind::Blob, Kind::Tree, Kind::Commit, Kind::Tag] {
-        // In `make test` each kind is either whole or a delta.
+        // In `make test` each kind is tried either whole or as a delta.
         for is_delta in [kind == Kind::Blob, kind != Kind::Blob].into_iter().take(3 - every(2)) {
             let mut pack = Pack::default();
             pack.whole(Kind::Blob, b"small");
@@ -118,7 +119,8 @@ fn no_content_fills_the_memory_that_the_walk_does_not_need() {
     }
 }
 
-/// An object that is whole and a delta against another, which is a delta against the first.
+/// Returns a pack in which an object is stored whole and as a delta against another object, which is a delta against
+/// the first.
 pub(crate) fn circle() -> (Vec<u8>, ObjectId) {
     let mut pack = Pack::default();
     let blob = pack.whole(Kind::Blob, b"f");
@@ -163,15 +165,15 @@ fn data_behind_a_pack_is_not_accepted_where_index_pack_reads_it() {
     }
 }
 
-/// Returns the same request for a client that supports the side band. Its first packet must be the only command.
+/// Adds the side-band capability to a request, whose first packet must be the only command.
 pub(crate) fn with_side_band(bytes: &[u8]) -> Vec<u8> {
     let line_len = usize::from_str_radix(str::from_utf8(&bytes[..4]).unwrap(), 16).unwrap();
     let line = [&bytes[4..line_len], b" side-band-64k"].concat();
     [format!("{:04x}", line.len() + 4).as_bytes(), &line, &bytes[line_len..]].concat()
 }
 
-/// The ticks of processor time that refdb itself took to receive a commit whose tree has these many files, each a delta
-/// against the one before.
+/// Returns the ticks of processor time that refdb itself takes to receive a commit whose tree has `length` files, each
+/// a delta against the one before.
 fn ticks_for_chain(length: usize) -> u64 {
     let mut pack = Pack::default();
     let content = |at: usize| format!("{}{at}", "a common start ".repeat(4)).into_bytes();
@@ -193,7 +195,7 @@ fn ticks_for_chain(length: usize) -> u64 {
 
 #[test]
 fn a_chain_of_deltas_costs_by_its_length_and_not_by_its_square() {
-    // A tick is a hundredth of a second: what is shorter is taken for five.
+    // A tick is a hundredth of a second. Fewer than five count as five.
     let few = ticks_for_chain(1_000).max(5);
     let many = ticks_for_chain(10_000);
     assert!(many <= 13 * few, "{few} ticks for 1,000 objects, {many} for 10,000");

@@ -19,7 +19,7 @@ use std::{
 const HOG: &str = "exec tail /dev/zero";
 const SPINNER: &str = "while :; do :; done";
 
-/// A git that notes its process and does something else in place of one command.
+/// Writes a git that logs its process id and does something else in place of one command, and returns its path.
 fn git_with(server: &Repo, command: &str, instead: &str) -> PathBuf {
     let (file, notes) = (server.scratch().join("odd-git"), server.scratch().join("pids"));
     let git = Git::find().program().display();
@@ -32,7 +32,7 @@ fn git_with(server: &Repo, command: &str, instead: &str) -> PathBuf {
     file
 }
 
-/// Whether a program has noted itself and has a limit of the kernel on its processor time.
+/// Whether a program has logged itself and is limited in its processor time by the kernel.
 fn is_limited(notes: &Path) -> bool {
     let notes = std::fs::read_to_string(notes).unwrap_or_default();
     let limits = |pid: &str| std::fs::read_to_string(Path::new("/proc").join(pid).join("limits"));
@@ -43,7 +43,7 @@ fn is_limited(notes: &Path) -> bool {
     notes.lines().any(|pid| limits(pid).is_ok_and(|limits| has_limit(&limits)))
 }
 
-/// The programs that were noted, which must all have ended.
+/// Requires that all logged programs have ended.
 fn assert_all_ended(server: &Repo, what: &str) {
     let pids = std::fs::read_to_string(server.scratch().join("pids")).unwrap();
     assert!(!pids.is_empty(), "{what}: the program did not run");
@@ -85,7 +85,7 @@ fn a_program_that_takes_memory_or_time_without_end_is_ended_and_the_push_refused
                 let git = git_with(&server, command, instead);
                 let (bytes, _) = trouble::request(&client, "report-status side-band-64k");
                 if command == "rev-list" {
-                    // The walk in process leaves this to git.
+                    // With this limit refdb's own walk gives up, so that git is asked.
                     server.config("refdb.receiveReadLimit", "1");
                 }
                 let started = Instant::now();
@@ -157,11 +157,11 @@ fn a_push_that_is_left_to_git_is_limited_but_its_hooks_are_not() {
     assert!(said.contains("ng refs/heads/main") && said.contains("git rev-list was ended"), "{said}");
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     assert_eq!(server.refs(), []);
-    // A client with a side band hears it too.
+    // A client with a side band gets the message as well.
     let output = trouble::send(&server, &with_side_band(&bytes));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("\u{2}error: git rev-list was ended") && said.contains("refdb.receive"), "{said}");
-    // A hook may take as long as it likes, itself and by what it starts.
+    // A hook, including what it starts, may take as long as it likes.
     hook(
         &server,
         "pre-receive",
@@ -206,7 +206,7 @@ fn a_program_ends_at_a_limit_even_if_refdb_was_killed() {
         let server = server();
         server.config("refdb.receiveReadLimit", "1");
         let git = git_with(&server, "rev-list", instead);
-        // Without it the program would be ended before refdb is killed.
+        // With a lower limit the program would be ended before refdb is killed.
         let memory = if instead == HOG { "1g" } else { "0" };
         server.config("refdb.receiveMemoryLimit", memory);
         let (bytes, _) = trouble::request(&client, "report-status");

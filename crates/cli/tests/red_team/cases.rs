@@ -1,15 +1,15 @@
-//! The pushes that no honest client sends.
+//! Pushes that no honest client sends.
 
 use crate::crafted::{Kind, Pack, commit, id_of, request, tag, tree};
 use refdb_types::{HashKind, ObjectId};
 
-/// A name, and what the client sends.
+/// A push: its name, and the bytes that the client sends.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// All cases, with about this many of whatever a case has many of.
+/// Returns all cases. `size` is about the number of whatever a case has many of.
 pub(crate) fn cases(size: usize) -> Vec<Case> {
     let named = [packs(size), damaged(), contents(size), requests(size)].concat();
     named.into_iter().map(|(name, bytes)| Case { name, bytes }).collect()
@@ -19,7 +19,7 @@ type Named = Vec<(&'static str, Vec<u8>)>;
 
 const MAIN: &str = "refs/heads/main";
 
-/// A pack with a commit of an empty tree, and the commit.
+/// Returns a pack with a commit of an empty tree, and the commit's id.
 fn small() -> (Pack, ObjectId) {
     let mut pack = Pack::default();
     let root = pack.whole(Kind::Tree, b"");
@@ -31,7 +31,7 @@ fn to_main(pack: Pack, new: ObjectId) -> Vec<u8> {
     request(&[(MAIN, new)], pack.finish())
 }
 
-/// Objects that refer to each other in unusual ways.
+/// Returns packs whose objects refer to each other in unusual ways.
 fn packs(size: usize) -> Named {
     let empty_tree = id_of(Kind::Tree, b"");
     let missing = id_of(Kind::Blob, b"nowhere");
@@ -75,7 +75,7 @@ fn packs(size: usize) -> Named {
     ]
 }
 
-/// Packs with something wrong in their bytes.
+/// Returns packs with damaged bytes.
 fn damaged() -> Named {
     let (pack, new) = small();
     let whole = pack.finish();
@@ -97,7 +97,7 @@ fn damaged() -> Named {
     ]
 }
 
-/// Objects that are large, wide or deep.
+/// Returns packs with objects that are large, wide or deep.
 fn contents(size: usize) -> Named {
     let mut deep = Pack::default();
     let blob = deep.whole(Kind::Blob, b"f");
@@ -147,7 +147,7 @@ fn contents(size: usize) -> Named {
     named
 }
 
-/// Requests with odd lines before a good pack.
+/// Returns requests with odd lines before a good pack.
 fn requests(size: usize) -> Named {
     let (_, new) = small();
     let zero = ObjectId::null(HashKind::Sha1);

@@ -1,4 +1,4 @@
-//! What a push costs, counted over all programs that receive it.
+//! The cost of a push, counted over all programs that receive it.
 
 use refdb_testkit::Repo;
 use std::{
@@ -8,18 +8,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a receive-pack and all that it started took.
+/// The cost of a receive-pack and everything that it started.
 #[derive(Debug, Default)]
 pub(crate) struct Cost {
-    /// Processor time.
+    /// Processor time in milliseconds.
     pub(crate) millis: u64,
-    /// The most memory at a time that no file backs.
+    /// Peak memory that no file backs, in KiB.
     pub(crate) memory_kib: u64,
-    /// The most processes at a time.
+    /// Peak number of processes.
     pub(crate) processes: usize,
-    /// What is on the server's disk afterwards.
+    /// Size of everything on the server's disk afterwards, in KiB.
     pub(crate) disk_kib: u64,
-    /// It was ended because it took too much.
+    /// Whether it was ended because it took too much.
     pub(crate) is_endless: bool,
 }
 
@@ -29,19 +29,19 @@ const ENDLESS_MEMORY_KIB: u64 = 3 << 20;
 /// A receive-pack that takes longer than this is endless, even if it only waits.
 const ENDLESS_WAIT: Duration = Duration::from_secs(180);
 
-/// Feeds the request to a receive-pack, and ends it once it has taken `endless_seconds` of processor time. The time
-/// that passes says nothing, because other work on the machine can make it many times as long.
+/// Feeds the request to a receive-pack, and ends it once it has taken `endless_seconds` of processor time. Elapsed time
+/// says nothing, because other work on the machine can make it many times as long.
 pub(crate) fn run(server: &Repo, program: &Path, request: &[u8], endless_seconds: u64) -> Cost {
     let (input, time) = (server.scratch().join("request"), server.scratch().join("time"));
     fs::write(&input, request).unwrap();
     let mut shell = server.command("bash");
     shell.args(["-c", "TIMEFORMAT='%3U %3S'; { time \"$@\" 2>/dev/null; } 2>\"$TIMES\"", "bash"]);
     shell.arg(program).args(["receive-pack", "--stateless-rpc"]).arg(server.dir()).env("TIMES", &time);
-    // A file whose end index-pack sees is another case than a client's connection.
+    // The request comes through a pipe, as from a client, because index-pack sees where a file ends.
     let mut feed = Command::new("cat").arg(&input).stdout(Stdio::piped()).spawn().unwrap();
     shell.stdin(feed.stdout.take().unwrap()).stdout(File::create("/dev/null").unwrap());
     let spawned = shell.spawn().unwrap();
-    // It holds the reading end of the pipe.
+    // The command holds the reading end of the pipe.
     drop(shell);
     let mut shell = spawned;
     let (mut cost, start) = (Cost::default(), Instant::now());
@@ -55,7 +55,7 @@ pub(crate) fn run(server: &Repo, program: &Path, request: &[u8], endless_seconds
         if is_too_much || start.elapsed() > ENDLESS_WAIT {
             cost.is_endless = true;
             for pid in processes.iter().filter_map(|pid| rustix::process::Pid::from_raw(i32::try_from(*pid).ok()?)) {
-                // It may have ended by itself.
+                // The process may have ended by itself.
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }
         }
@@ -82,20 +82,20 @@ pub(crate) fn memory_kib(process: u32) -> u64 {
     line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse().ok()).unwrap_or(0)
 }
 
-/// In `/proc`, Linux counts in hundredths of a second on every machine.
+/// Units of processor time per second in `/proc`, where Linux counts in hundredths of a second on every machine.
 pub(crate) const TICKS_PER_SECOND: u64 = 100;
 
-/// The processor time of a process and of its children that have ended.
+/// Returns the processor time of a process and of its children that have ended, in ticks.
 fn processor_ticks(process: u32) -> u64 {
     times(process, 4)
 }
 
-/// The processor time of a process alone.
+/// Returns the processor time of a process alone, in ticks.
 pub(crate) fn own_processor_ticks(process: u32) -> u64 {
     times(process, 2)
 }
 
-/// The sum of the first of these fields: user and system time, and both of the children that have ended.
+/// Sums the first `fields` of these: user time, system time, and both of the children that have ended.
 fn times(process: u32, fields: usize) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let Some((_, all)) = stat.rsplit_once(')') else { return 0 };

@@ -1,5 +1,5 @@
-//! The largest honest pushes that a small machine makes, and what git's programs take for each: how far the defaults of
-//! `refdb.receiveMemoryLimit` and `refdb.receiveTimeLimit` are from them.
+//! The largest honest pushes that a small machine makes, and what git's programs take for each, which shows how far the
+//! defaults of `refdb.receiveMemoryLimit` and `refdb.receiveTimeLimit` are from it.
 
 use crate::{
     REFDB,
@@ -19,7 +19,7 @@ use std::{
 const MEMORY_KIB_MAX: u64 = 8 << 20;
 const MILLIS_MAX: u64 = 4 * 60 * 60 * 1000;
 
-/// The programs that work for a push, refdb's own among them.
+/// The programs that work for a push, including refdb's own.
 const PROGRAMS: [&str; 4] = ["receive-pack", "index-pack", "unpack-objects", "rev-list"];
 
 /// Writes commands of git-fast-import(1).
@@ -49,7 +49,7 @@ impl<W: Write> Import<W> {
         (0..bytes.div_ceil(8)).flat_map(|_| self.rng.bits().to_le_bytes()).collect()
     }
 
-    /// Lines that compress as source code does.
+    /// Returns lines that compress like source code.
     fn lines(&mut self, lines: usize) -> Vec<u8> {
         let line = |at: usize, number: u64| format!("    let value_{at} = compute({number:x}, &state)?;\n");
         (0..lines).flat_map(|at| line(at, self.rng.bits() >> 40).into_bytes()).collect()
@@ -58,12 +58,13 @@ impl<W: Write> Import<W> {
 
 type Content<'a> = &'a dyn Fn(&mut Import<BufWriter<std::process::ChildStdin>>);
 
-/// Makes a repository with what is written, and the request that pushes all of it. Returns its number of objects.
+/// Creates a repository with the content that `write` produces, and the request that pushes all of it. Returns the
+/// number of objects.
 fn make_request(name: &str, write: Content<'_>, options: &[&str], request: &File) -> usize {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let compression = "core.compression=1";
     let mut import = repo.command(Git::find().program());
-    // What git compresses here it does not compress well, but soon.
+    // Git shall compress fast here, not well.
     import.args(["-c", "fastimport.unpackLimit=1", "-c", compression, "fast-import", "--quiet"]).args(options);
     let mut import = import.stdin(Stdio::piped()).spawn().unwrap();
     let mut stream = Import { to: BufWriter::new(import.stdin.take().unwrap()), rng: Rng::new(1) };
@@ -81,7 +82,8 @@ fn make_request(name: &str, write: Content<'_>, options: &[&str], request: &File
     count
 }
 
-/// The most private memory in KiB and the most processor time in milliseconds of each program, by its command.
+/// Returns, by command, the most private memory in KiB and the most processor time in milliseconds of any of its
+/// processes.
 fn take(server: &Repo, request: &std::path::Path) -> BTreeMap<&'static str, (u64, u64)> {
     let mut feed = Command::new("cat").arg(request).stdout(Stdio::piped()).spawn().unwrap();
     let mut receive = server.command(REFDB);
@@ -115,8 +117,8 @@ fn take(server: &Repo, request: &std::path::Path) -> BTreeMap<&'static str, (u64
     by_command
 }
 
-/// Prints a table. Each push is checked in all ways that git has: `transfer.fsckObjects` is set, and refdb leaves the
-/// check that nothing is missing to git.
+/// Prints a table of what each push takes with every check that git has: `transfer.fsckObjects` is set, and refdb
+/// delegates the connectivity check to git.
 #[test]
 #[ignore = "takes minutes, gigabytes of memory and of disk: scripts/test-long \"largest pushes\""]
 fn the_largest_honest_pushes_stay_far_below_the_default_limits() {

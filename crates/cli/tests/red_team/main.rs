@@ -1,4 +1,5 @@
-//! Crafted packs and requests, each fed to git's receive-pack and to ours, with what they cost and what they let in.
+//! Crafted packs and requests, each fed to git's receive-pack and to refdb's: what each push costs, and what is
+//! accepted.
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
 mod cases;
@@ -15,21 +16,21 @@ use std::path::Path;
 
 const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
 
-/// How much more than git a push may cost in any case, because a small one is mostly the start of programs.
+/// How much more than git's a push may cost in any case, because a small push is mostly the start of programs.
 const MORE_MILLIS: u64 = 50;
 const MORE_KIB: u64 = 20 << 10;
 const MORE_PROCESSES: usize = 4;
 
-/// How much slower our code is where the compiler does not optimise it.
+/// How much slower refdb is if the compiler does not optimise it.
 const SLOWER: u64 = if cfg!(debug_assertions) { 5 } else { 1 };
 
-/// The limit in seconds that refdb puts on the processor time of each of git's programs. The large cases need more of
-/// it.
+/// Returns the limit in seconds that refdb puts on the processor time of each of git's programs. The large cases of the
+/// long run need more of it.
 fn time_limit() -> u64 {
     rounds(1, 10) as u64
 }
 
-/// A server in which a program received the case, and what it cost.
+/// Creates a server in which a program receives the case, and returns it with the cost.
 fn receive(case: &Case, program: &Path, format: RefFormat, unpack_limit: &str) -> (Repo, Cost) {
     let server = Repo::bare(format, HashKind::Sha1);
     for (key, value) in [("receive.autogc", "false"), ("receive.unpackLimit", unpack_limit)] {
@@ -42,7 +43,7 @@ fn receive(case: &Case, program: &Path, format: RefFormat, unpack_limit: &str) -
     (server, cost)
 }
 
-/// Compares one case. Returns what is wrong.
+/// Compares refdb with git in one case, and returns what is wrong.
 fn faults(case: &Case, format: RefFormat, unpack_limit: &str) -> Vec<String> {
     let (gits, git) = receive(case, Git::find().program(), format, unpack_limit);
     let (ours, refdb) = receive(case, Path::new(REFDB), format, unpack_limit);
@@ -74,11 +75,11 @@ fn no_crafted_push_costs_much_more_than_with_git_or_is_accepted_where_git_refuse
     let mut found = Vec::new();
     for (at, case) in cases(size).iter().enumerate() {
         for (format, unpack_limit) in [(RefFormat::Files, "1"), (RefFormat::Reftable, "100000")] {
-            // In `make test` the two ways take turns.
+            // In `make test` each case is tried in one of the two ways.
             if (at + usize::from(format == RefFormat::Files)).is_multiple_of(every(2)) {
                 let mut faults = faults(case, format, unpack_limit);
                 if !faults.is_empty() {
-                    // Other work on the machine disturbs what is measured.
+                    // A case that fails is measured again, because other work on the machine disturbs the figures.
                     faults = self::faults(case, format, unpack_limit);
                 }
                 found.extend(faults);

@@ -1,4 +1,4 @@
-//! As much of a web server as runs `git http-backend`: RFC 3875, one program, one process a request.
+//! As much of a web server as `git http-backend` needs: RFC 3875, one program, one process for each request.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -11,7 +11,7 @@ use std::{
     thread::JoinHandle,
 };
 
-/// A server on loopback. Dropping it ends it.
+/// A web server on loopback, which stops when it is dropped.
 pub(super) struct Cgi {
     port: u16,
     is_over: Arc<AtomicBool>,
@@ -30,7 +30,7 @@ impl Cgi {
                     return;
                 }
                 let program = Arc::clone(&program);
-                // A client that leaves in the middle is no concern of the server.
+                // The server ignores a client that leaves in the middle.
                 std::thread::spawn(move || stream.and_then(|stream| answer(&stream, &program)));
             }
         });
@@ -50,7 +50,7 @@ impl Drop for Cgi {
     }
 }
 
-/// A request's first line and headers, as the variables that CGI has for them.
+/// The first line and the headers of a request, as CGI variables.
 #[derive(Default)]
 struct Head {
     variables: Vec<(String, String)>,

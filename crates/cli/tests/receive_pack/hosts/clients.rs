@@ -1,4 +1,4 @@
-//! Clients that others wrote push to refdb, over each way they have.
+//! Clients of other projects push to refdb over each protocol that they have.
 
 use super::{
     plugged_in::old_git,
@@ -12,16 +12,15 @@ use std::{
     process::Command,
 };
 
-/// A program that pushes `SOURCE:REF...` from the client's repository; what it says, in words of its own.
+/// Pushes each `SOURCE:REF` from the client's repository, and returns the client's own messages.
 type Push<'a> = dyn FnMut(&Client, &Server, &[String]) -> String + 'a;
 
-/// Makes, changes and deletes branches, and tries the pushes that a hook refuses. One pack is unpacked, and one is
-/// kept.
+/// Creates, changes and deletes branches, and tries a push that a hook refuses. One pack is unpacked, and one is kept.
 fn push_all(what: &str, start: impl Fn(&Hosted) -> Server, push: &mut Push<'_>) {
     let (client, hosted) = (Client::new(HashKind::Sha1), Hosted::new(RefFormat::Reftable));
     let server = start(&hosted);
     for (at, commit) in client.commits.iter().enumerate() {
-        // Not every client can push an id.
+        // Not every client can push an id, so each commit gets a branch.
         client.repo.git(["update-ref", &format!("refs/heads/c{at}"), &commit.to_string()]);
     }
     let spec = |at: usize, name: &str| format!("refs/heads/c{at}:refs/heads/{name}");
@@ -70,7 +69,7 @@ fn git_of_two_ages() {
         if reaches_http {
             push_all(&what, Hosted::http, &mut push);
         } else {
-            // The other one's programs are not those that the folder leads to.
+            // Not for Debian's git, because the programs in the folder belong to the git that it was made from.
             push_all(&what, Server::local, &mut push);
         }
     }
@@ -79,7 +78,7 @@ fn git_of_two_ages() {
 fn python(script: &str) -> impl FnMut(&Client, &Server, &[String]) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/receive_pack/hosts").join(script);
     move |client, server, words| {
-        // Debian's python has Debian's libraries.
+        // The libraries are Debian's, so the test needs Debian's Python.
         let python = PathBuf::from("/usr/bin/python3");
         let before = [script.to_str().unwrap(), client.repo.git_dir().to_str().unwrap()];
         run(client, server, &python, &before, words)
@@ -115,7 +114,7 @@ fn jgit() {
     for start in [ssh as fn(&Hosted) -> Server, Hosted::daemon, Hosted::http] {
         let mut jgit = None;
         let mut push = |client: &Client, server: &Server, words: &[String]| {
-            // One process for all pushes; what runs ssh must be one word for it.
+            // One process makes all pushes. It needs a single word as the program that runs ssh.
             let ssh = server.ssh_program(client.repo.scratch());
             let jgit = jgit.get_or_insert_with(|| JGit::open_with_ssh(&client.repo, ssh.as_deref()));
             format!("{:?}", jgit.push(&server.url, words))

@@ -1,4 +1,4 @@
-//! That refdb is what each server starts, set as docs/operating/receive-pack.md says.
+//! Each server starts refdb when it is set up as docs/operating/receive-pack.md says.
 
 use super::servers::{Hosted, Server};
 use crate::common::{Client, quarantines, refs};
@@ -6,18 +6,18 @@ use refdb_testkit::{Git, RefFormat};
 use refdb_types::HashKind;
 use std::path::{Path, PathBuf};
 
-/// Debian's own git, which can push over HTTP.
+/// Returns the path of Debian's own git, which can push over HTTP.
 pub(super) fn old_git() -> PathBuf {
     let git = PathBuf::from("/usr/bin/git");
     assert!(git.is_file(), "no git of Debian's: run scripts/setup/install-packages git");
     git
 }
 
-/// Pushes that make, change and delete a branch, and one that a hook refuses.
+/// Makes pushes that create, change and delete a branch, and one that a hook refuses.
 fn push_all(client: &Client, git: &Path, server: &Server, hosted: &Hosted, options: &[String]) {
     let push = |words: &[String]| {
         let mut push = client.repo.command(git);
-        // The git that is called sees to its own programs.
+        // The git that is called finds its own programs.
         push.env_remove("GIT_EXEC_PATH").envs(server.ssh.iter().map(|ssh| ("GIT_SSH_COMMAND", ssh)));
         push.args(["push", "--porcelain"]).args(options).arg(&server.url).args(words).output().unwrap()
     };
@@ -45,7 +45,7 @@ fn push_all(client: &Client, git: &Path, server: &Server, hosted: &Hosted, optio
     assert!(quarantines(&hosted.repo).is_empty());
 }
 
-/// A server of each kind, and a client that reaches it.
+/// Starts a server, and pushes to it from a new client.
 fn try_server(format: RefFormat, git: &Path, start: impl Fn(&Hosted) -> Server) {
     let (client, hosted) = (Client::new(HashKind::Sha1), Hosted::new(format));
     let server = start(&hosted);
@@ -99,7 +99,7 @@ fn http_backend_finds_it_in_git_s_folder() {
 fn a_client_names_it_in_its_settings() {
     let (client, hosted) = (Client::new(HashKind::Sha1), Hosted::new(RefFormat::Files));
     let link = hosted.links.join("git-receive-pack");
-    // What a client names is a command for the shell.
+    // The client's setting is a command for the shell.
     client.repo.config(
         "remote.there.receivepack",
         &format!("REFDB_GIT={} {}", Git::find().program().display(), link.display()),
@@ -120,7 +120,7 @@ fn the_folder_is_made_again_and_nothing_else_is_overwritten() {
         (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let git = Git::find().program();
-    // A program that git has no more goes.
+    // The link for a program that git no longer has is removed.
     std::os::unix::fs::symlink("/nonexistent", hosted.exec_path.join("git-gone")).unwrap();
     assert_eq!(make(&hosted.exec_path, git), (true, String::new()));
     assert!(std::fs::symlink_metadata(hosted.exec_path.join("git-gone")).is_err());

@@ -1,4 +1,4 @@
-//! Real servers on loopback, for one repository each.
+//! Real servers on loopback, each for one repository.
 
 use super::cgi::Cgi;
 use crate::common::{REFDB, hook};
@@ -14,12 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A repository whose pushes note which program received them.
+/// A repository whose hook logs which program received each push.
 pub(super) struct Hosted {
     pub(super) repo: Repo,
-    /// A `GIT_EXEC_PATH`, as `make dist` makes one.
+    /// A `GIT_EXEC_PATH` as `make dist` makes it.
     pub(super) exec_path: PathBuf,
-    /// A folder with `git-receive-pack`, a link to refdb.
+    /// A folder with `git-receive-pack`, a symbolic link to refdb.
     pub(super) links: PathBuf,
 }
 
@@ -44,7 +44,7 @@ impl Hosted {
         Hosted { repo, exec_path, links }
     }
 
-    /// That `count` pushes were received, all of them by refdb.
+    /// Requires that `count` pushes were received, all of them by refdb.
     pub(super) fn assert_received(&self, count: usize, what: &str) {
         let receivers = std::fs::read_to_string(self.repo.scratch().join("receivers")).unwrap_or_default();
         let refdb = std::fs::canonicalize(REFDB).unwrap();
@@ -60,7 +60,7 @@ impl Hosted {
         Server::start(command, port, format!("git://localhost:{port}/repo"))
     }
 
-    /// `http-backend` as Apache starts it: by its own name, with `GIT_EXEC_PATH` from `SetEnv`.
+    /// Starts `http-backend` as Apache does: by its own name, with `GIT_EXEC_PATH` from `SetEnv`.
     pub(super) fn http(&self) -> Server {
         let program = self.exec_path.join("git-http-backend");
         let mut backend = self.repo.command(program);
@@ -71,7 +71,7 @@ impl Hosted {
         Server { _cgi: Some(cgi), ..Server::at(url) }
     }
 
-    /// sshd with lines of its configuration besides those that any needs.
+    /// Starts sshd with lines of configuration in addition to those that it always needs.
     pub(super) fn sshd(&self, settings: &str) -> Server {
         let folder = self.repo.scratch().join("ssh");
         std::fs::create_dir(&folder).unwrap();
@@ -87,7 +87,7 @@ impl Hosted {
         std::fs::write(folder.join("config"), config).unwrap();
         let user = String::from_utf8(self.repo.command("id").arg("-un").output().unwrap().stdout).unwrap();
         if user.trim() == "root" {
-            // For the process without rights that sshd then talks to the network with.
+            // sshd needs this folder for its unprivileged process that talks to the network.
             std::fs::create_dir_all("/run/sshd").unwrap();
         }
         let sshd = Path::new("/usr/sbin/sshd");
@@ -103,15 +103,15 @@ impl Hosted {
     }
 }
 
-/// A running server. Dropping it ends it.
+/// A running server, which stops when it is dropped.
 pub(super) struct Server {
     child: Option<Running>,
     _cgi: Option<Cgi>,
     pub(super) url: String,
-    /// How ssh is called to reach it, and the key for it.
+    /// The ssh command that reaches the server, and the key for it.
     pub(super) ssh: Option<String>,
     pub(super) ssh_key: Option<String>,
-    /// `GIT_EXEC_PATH` of a client that starts it by itself.
+    /// The `GIT_EXEC_PATH` of a client that starts receive-pack itself.
     pub(super) exec_path: Option<PathBuf>,
 }
 
@@ -120,13 +120,14 @@ impl Server {
         Server { child: None, _cgi: None, url, ssh: None, ssh_key: None, exec_path: None }
     }
 
-    /// None: the client is on the same machine.
+    /// Returns the place of a repository on the client's own machine, where no server runs.
     pub(super) fn local(hosted: &Hosted) -> Self {
         let path = hosted.repo.dir().to_str().unwrap().to_owned();
         Server { exec_path: Some(hosted.exec_path.clone()), ..Server::at(path) }
     }
 
-    /// A program in `folder` that calls ssh, for clients that want it to be one word. None if ssh does not lead there.
+    /// Writes a program into `folder` that calls ssh, for clients that need a single word, and returns its path.
+    /// Returns `None` for a server that is not reached through ssh.
     pub(super) fn ssh_program(&self, folder: &Path) -> Option<PathBuf> {
         let ssh = self.ssh.as_ref()?;
         let program = folder.join("ssh");
@@ -149,18 +150,19 @@ impl Server {
     }
 }
 
-/// A program that ends when this is dropped.
+/// A child process that is stopped when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // `git daemon` ends the program that it has started only when it is asked to end.
+        // SIGTERM rather than SIGKILL, because `git daemon` ends the program that it has started only when it is asked
+        // to end.
         let _ = Command::new("kill").arg(self.0.id().to_string()).status();
         let _ = self.0.wait();
     }
 }
 
-/// A port that nobody listens on. That nobody takes it before the server does is likely, and all there is.
+/// Returns a port that nobody listens on. Another process could take it before the server does, but that is unlikely.
 fn free_port() -> u16 {
     TcpListener::bind("localhost:0").unwrap().local_addr().unwrap().port()
 }
