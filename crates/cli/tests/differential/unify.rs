@@ -376,8 +376,8 @@ pub(crate) fn packed_below_a_file(step: &Step, git: &mut Said, refdb: &mut Said)
     if step.command == "show-ref" && step.has("--verify") && is_missed && refdb.code == 0 {
         refdb.clone_from(git);
     }
-    // Both refuse to change it: git because it does not find it or cannot lock it, refdb because of its value or because
-    // of the file.
+    // Both refuse to change the ref: git because it does not find it or cannot lock it, refdb because of its value or
+    // because of the file.
     let reason = |said: &'_ Said| -> Option<[BString; 2]> {
         let (name, reason) = said.err.split_once_str("cannot lock ref '")?.1.split_once_str("': ")?;
         Some([name.into(), reason.into()])
