@@ -190,8 +190,8 @@ fn a_cleared_cache_is_empty_and_stays_so() {
     assert_eq!(value_of(&cache, b"new").unwrap(), b"value");
 }
 
-/// A cleared cache is a single segment that consists of a header. The last segment may look like that after a process
-/// was killed.
+/// A cleared cache is a single segment that consists of a header, which is also what a killed process may leave as the
+/// last segment.
 #[test]
 fn a_segment_without_records_takes_nothing_along_and_is_no_harm() {
     const HEADER: u64 = 64;

@@ -21,7 +21,7 @@ fn put_one(cache: &Cache) {
     assert_eq!(cache.put(b"key", b"value").expect("it works"), Put::Stored);
 }
 
-/// A cache whose entries live for a minute, and its clock.
+/// Opens a cache whose entries live for a minute, and returns it with its clock.
 fn aging(dir: &Path) -> (Cache, Arc<AtomicU64>) {
     aging_at(dir, START_MS)
 }
@@ -82,7 +82,7 @@ enum Ends {
     Killed,
 }
 
-/// Ends a run. Of a killed one the files say what it had some seconds before.
+/// Ends a run. A run that is killed first waits until its present statistics are in the files.
 fn end(cache: Cache, dir: &Path, how: Ends) {
     match how {
         Ends::Closed => cache.close().expect("it works"),
@@ -96,7 +96,7 @@ fn end(cache: Cache, dir: &Path, how: Ends) {
     }
 }
 
-/// The latest time was known to the run alone. So after a restart an expired entry was there again.
+/// Previously, only the run itself knew the latest time, so an expired entry was there again after a restart.
 #[test]
 fn a_clock_that_is_set_back_before_a_restart_brings_no_expired_entry_back() {
     for (how, durability) in [(Ends::Closed, Durability::Written), (Ends::Killed, Durability::Synced)] {
@@ -118,7 +118,8 @@ fn a_clock_that_is_set_back_before_a_restart_brings_no_expired_entry_back() {
     }
 }
 
-/// `refdb cache compact` knows no age. It told the next run of its own time alone, and what had been too old was there again.
+/// `refdb cache compact` knows no age limit. Previously, it passed only its own time on to the next run, so expired
+/// entries were there again.
 #[test]
 fn a_run_without_an_age_limit_brings_no_expired_entry_back_for_the_next_one() {
     let dir = tempfile::tempdir().unwrap();
@@ -137,7 +138,7 @@ fn a_run_without_an_age_limit_brings_no_expired_entry_back_for_the_next_one() {
     assert!(cache.get(b"by the tool").is_some());
 }
 
-/// Entries put after the clock is right live as long as they should. None of those from before comes back.
+/// Entries put after the clock is right again live as long as they should, and none of those from before comes back.
 #[test]
 fn a_clock_that_was_a_month_ahead_costs_nothing_that_is_put_later() {
     for how in [Ends::Closed, Ends::Killed] {
@@ -150,7 +151,7 @@ fn a_clock_that_was_a_month_ahead_costs_nothing_that_is_put_later() {
         end(cache, dir.path(), how);
         let (cache, _) = aging_at(dir.path(), START_MS + 1_000);
         put_one(&cache);
-        // Before this run could tell its time.
+        // The run is killed before it can record its time.
         cache.flush(Durability::Written).unwrap();
         cache.abandon();
         for run_ms in [2_000, 3_000, 1_500, 60_000] {
@@ -168,7 +169,8 @@ fn a_clock_that_was_a_month_ahead_costs_nothing_that_is_put_later() {
     }
 }
 
-/// It was too old at once until the cache was closed. A clock that was ahead for a moment left a server without sessions.
+/// Previously, such entries counted as expired until the cache was closed, so a clock that was ahead for a moment left
+/// a server without sessions.
 #[test]
 fn what_is_put_with_the_right_time_after_a_clock_was_ahead_is_there() {
     for durability in [Durability::Buffered, Durability::Synced] {
@@ -199,7 +201,7 @@ fn what_is_put_with_the_right_time_after_a_clock_was_ahead_is_there() {
     }
 }
 
-/// The marks of more entries than there is room for.
+/// More entries have expired than there is room to mark.
 #[test]
 fn a_full_cache_whose_entries_had_expired_opens_without_them() {
     let dir = tempfile::tempdir().unwrap();

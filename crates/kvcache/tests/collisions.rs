@@ -1,4 +1,4 @@
-//! Keys that all have one hash. Who may read the cache's files knows its random number and can make them.
+//! Keys that all have the same hash. Whoever may read the cache's files knows its random number and can construct them.
 
 mod common;
 
@@ -10,17 +10,17 @@ const MIB: u64 = 1 << 20;
 /// Parts of XXH3's secret that it mixes into keys of 9 to 16 bytes.
 const LOW_FLIP: u64 = 0x1f67_b3b7_a4a4_4072 ^ 0x78e5_c0cc_4ee6_79cb;
 const HIGH_FLIP: u64 = 0x2172_ffcc_7dd0_5a82 ^ 0x8e24_43f7_7446_08b8;
-/// Factors that are tried for keys of one sum.
+/// Number of factors that are tried for keys with the same sum.
 const FACTORS: u64 = 64;
 
-/// The random number that seeds the hash.
+/// Reads the random number that seeds the hash.
 fn seed(dir: &Path) -> u64 {
     let format = std::fs::read(dir.join("format")).expect("it is there");
     u64::from_le_bytes(format[16..24].try_into().expect("8 bytes"))
 }
 
-/// Keys of 16 bytes with one hash. It mixes the sum of a key's halves and the halves of their product. With a small half
-/// that is a line, so that some other half may lead to the same sum.
+/// Returns keys of 16 bytes with the same hash. XXH3 mixes the sum of a key's halves and the halves of their product.
+/// If one half is small, this is linear, so that some other half may lead to the same sum.
 fn family(seed: u64, sum: u64) -> Vec<[u8; 16]> {
     let with_halves = |low: u64, high: u64| {
         let mut key = [0; 16];
@@ -41,7 +41,7 @@ fn keys_of_one_hash_replace_each_other_and_none_has_anothers_value() {
     let mut cache = open(dir.path(), 4 * MIB);
     let (seed, mut rng) = (seed(dir.path()), Rng::new(3));
     let families: Vec<_> = (0..400).map(|_| family(seed, rng.bits())).collect();
-    // What each family has: which key, and the number of its value.
+    // The key that each family has, and the number of its value.
     let mut model: HashMap<usize, (usize, u64)> = HashMap::new();
     let value = |number: u64| vec![number as u8; 100 + (number % 900) as usize];
     for number in 0..40_000u64 {

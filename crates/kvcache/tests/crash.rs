@@ -1,5 +1,5 @@
-//! After a kill, a full disk or a power loss a cache has a state it had. It never has a value it never had or no longer
-//! had.
+//! After a kill, a full disk or a power loss, a cache is in a state that it had before. No key has a value that it
+//! never had or no longer had.
 
 use refdb_kvcache::{Cache, Clock, Durability, Error, Options, PutOptions};
 use refdb_testkit::{Rng, crash};
@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, path::Path};
 const KEYS: u64 = 24;
 const STEPS: u64 = 90;
 
-/// The smallest cache has segments of 16 KiB; values of some hundred bytes to some KiB fill several.
+/// The smallest cache has segments of 16 KiB, of which values of some hundred bytes to some KiB fill several.
 fn options() -> Options {
     let mut options = Options::new(1 << 20);
     options.clock = Clock::new(|| 1_700_000_000_000);
@@ -26,7 +26,8 @@ enum Step {
     Compact,
 }
 
-/// A workload that fills several segments, overwrites, removes, clears, compacts and waits now and then.
+/// Returns a workload that fills several segments, overwrites, removes, clears, compacts and lets the worker run now
+/// and then.
 fn steps(seed: u64) -> Vec<Step> {
     let mut rng = Rng::new(seed);
     let durability = |rng: &mut Rng| match rng.below(8) {
@@ -52,8 +53,8 @@ fn steps(seed: u64) -> Vec<Step> {
 
 type State = BTreeMap<u64, Vec<u8>>;
 
-/// The states the cache goes through, one after each step. With them, the last step that must survive a kill (and a
-/// power loss) once a step is done.
+/// Returns the states that the cache goes through, one after each step. For each number of finished steps it also
+/// returns the last step that must survive a kill, and the last that must survive a power loss.
 fn states(steps: &[Step]) -> (Vec<State>, Vec<(usize, usize)>) {
     let (mut state, mut states, mut floors) = (State::new(), vec![State::new()], vec![(0, 0)]);
     for (at, step) in steps.iter().enumerate() {
@@ -103,7 +104,7 @@ fn run(fs: &Fs, dir: &Path, steps: &[Step], done: &dyn Fn(usize)) -> Result<(), 
         }
         done(at + 1);
     }
-    // A killed process does not close.
+    // A killed process does not close its cache.
     cache.abandon();
     Ok(())
 }
@@ -117,7 +118,7 @@ fn found(dir: &Path) -> State {
         }
     }
     assert_eq!(cache.stats().entries as usize, state.len(), "the count is right: {:?}", cache.stats());
-    // It can be written to and opened again.
+    // The cache can be written to and opened again.
     cache.put(b"after", b"the crash").expect("it can be written to");
     cache.close().expect("it closes");
     let again = Cache::open_idle(Fs::real(), dir, options()).expect("it opens a second time");
@@ -128,7 +129,8 @@ fn found(dir: &Path) -> State {
     state
 }
 
-/// Which steps the process had done when it was stopped. The explorer runs the workload and the check in turn.
+/// Returns the number of steps that the process had finished when it was stopped, and a function that sets it. One cell
+/// is enough because the explorer runs the workload and the check in turn.
 fn progress() -> (std::rc::Rc<std::cell::Cell<usize>>, impl Fn(usize)) {
     let progress = std::rc::Rc::new(std::cell::Cell::new(0));
     let set = progress.clone();
@@ -151,7 +153,7 @@ fn a_killed_process_leaves_a_state_it_had_and_all_that_was_written() {
             |dir, crash| {
                 let (written, _) = floors[at.get()];
                 let state = found(dir);
-                // The step it died in may have happened already.
+                // The step in which the process died may have taken effect already.
                 let possible = &states[written..(at.get() + 2).min(states.len())];
                 assert!(possible.contains(&state), "seed {seed}, {crash:?}: after step {} of {steps:?}", at.get());
             },
@@ -183,7 +185,7 @@ fn an_operation_that_fails_once_harms_nothing() {
                 };
                 failed = outcome.err().or(failed);
             }
-            // Memory is right even if the disk failed.
+            // The cache in memory is right even if the disk failed.
             for (key, value) in states.last().expect("there is one") {
                 assert_eq!(cache.get(&key.to_le_bytes()).map(|found| found.value).as_ref(), Some(value));
             }
@@ -192,14 +194,14 @@ fn an_operation_that_fails_once_harms_nothing() {
         },
         |dir, crash| {
             let state = found(dir);
-            // Opening itself may have failed.
+            // Opening the cache may itself have failed.
             assert!(state.is_empty() || state == *states.last().expect("there is one"), "{crash:?}");
         },
     );
 }
 
-/// Where no write was ever promised to survive a power loss, copies are not synced before the oldest segment goes.
-/// Entries may be missing then, but the entries found are from one and the same state.
+/// If no write was promised to survive a power loss, copies are not synced before the oldest segment is deleted.
+/// Entries may then be missing, but all entries found are from the same state.
 #[test]
 fn without_a_promise_a_power_loss_takes_entries_but_brings_none_back() {
     let mut steps = steps(5);
@@ -218,7 +220,8 @@ fn without_a_promise_a_power_loss_takes_entries_but_brings_none_back() {
     });
 }
 
-/// Loses power everywhere in these steps. `is_possible` is told how many of them were done, and the entries found then.
+/// Loses power after each operation of these steps. `is_possible` gets the number of finished steps, and the entries
+/// found afterwards.
 fn lose_power(steps: &[Step], is_possible: impl Fn(usize, &State) -> bool) {
     for disk in [crash::Disk::Journaled, crash::Disk::Unordered] {
         let start = tempfile::tempdir().expect("a temporary folder can be made");
@@ -246,7 +249,7 @@ impl IoHook for Counting {
     }
 }
 
-/// How many operations on the disk there were at the end of each step.
+/// Returns the number of disk operations at the end of each step.
 fn operations_by_step(steps: &[Step]) -> Vec<usize> {
     let temp = tempfile::tempdir().expect("a temporary folder can be made");
     let counting = std::sync::Arc::new(Counting::default());

@@ -1,4 +1,4 @@
-//! Disks and files that are not as they should be.
+//! Disks that fail, and files that are damaged.
 
 mod common;
 
@@ -40,7 +40,7 @@ fn segments(dir: &Path) -> Vec<PathBuf> {
     segments
 }
 
-/// Every key has its value or none; returns how many have it.
+/// Returns how many keys have their value. Every other key must have none.
 fn good(cache: &Cache) -> u32 {
     let found = |i: &u32| match cache.get(&i.to_le_bytes()) {
         Some(found) => {
@@ -62,7 +62,7 @@ fn a_flipped_bit_costs_one_entry_at_most_or_is_harmless() {
         let path = rng.pick(&segments);
         let before = std::fs::read(path).unwrap();
         let mut damaged = before.clone();
-        // Headers and trailers have their own tests: a segment without them is gone.
+        // Headers and trailers have tests of their own, because a segment without them is lost.
         let at = 64 + rng.below(before.len() - 128);
         damaged[at] ^= 1 << rng.below(8);
         std::fs::write(path, &damaged).unwrap();
@@ -131,7 +131,7 @@ fn a_newer_format_is_refused_and_a_damaged_format_file_starts_anew() {
     assert_eq!((cache.stats().entries, good(&cache)), (0, 0));
 }
 
-/// What an older program wrote is in another format.
+/// Plants the format version of an older program.
 #[test]
 fn an_older_format_starts_empty_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
@@ -146,7 +146,7 @@ fn an_older_format_starts_empty_and_says_so() {
     assert_eq!((cache.stats().entries, segments(dir.path()).len()), (0, 0));
 }
 
-/// Leaves segments in which every key has an old value, then a new one or a removal, and says which.
+/// Leaves segments in which every key has an old value, and then a new one or a removal.
 fn replaced(dir: &Path, durability: Durability) {
     let cache = Cache::open_idle(Fs::real(), dir, Options::new(MIB)).expect("it works");
     let put = |i: u32, value: &[u8]| {
@@ -157,13 +157,13 @@ fn replaced(dir: &Path, durability: Durability) {
     (0..60).filter(|i| i % 2 == 0).for_each(|i| put(i, &[b'n'; 900]));
     for i in (0..60u32).filter(|i| i % 2 == 1) {
         cache.remove_with(&i.to_le_bytes(), durability).expect("it works");
-        // So that the removals are in several segments.
+        // Spreads the removals over several segments.
         put(1000 + i, &[b'f'; 900]);
     }
     cache.close().expect("it works");
 }
 
-/// No key has its old value.
+/// Requires that no key has its old value, and returns the number of entries.
 fn assert_nothing_is_back(cache: &Cache, what: &str) -> usize {
     for i in 0..60u32 {
         let found = cache.get(&i.to_le_bytes()).map(|found| found.value[0]);
@@ -172,7 +172,7 @@ fn assert_nothing_is_back(cache: &Cache, what: &str) -> usize {
     usize::try_from(cache.stats().entries).expect("it works")
 }
 
-/// One flipped bit in a header let the log end there. So replaced or removed values were back.
+/// Previously, one flipped bit in a header ended the log there, so that replaced or removed values came back.
 #[test]
 fn a_flipped_bit_in_a_header_brings_nothing_back() {
     let dir = tempfile::tempdir().unwrap();
@@ -191,7 +191,7 @@ fn a_flipped_bit_in_a_header_brings_nothing_back() {
         }
         std::fs::write(path, &before).unwrap();
     }
-    // The writer starts empty and goes on.
+    // The writer starts with an empty cache and goes on.
     let mut damaged = std::fs::read(&segments[3]).unwrap();
     damaged[20] ^= 1;
     std::fs::write(&segments[3], damaged).unwrap();
@@ -203,7 +203,7 @@ fn a_flipped_bit_in_a_header_brings_nothing_back() {
     assert_eq!((cache.get(b"new").unwrap().value, cache.notices().len()), (b"value".to_vec(), 0));
 }
 
-/// A crash may cut segments that were not synced, so those that were are the ones to be missed.
+/// A crash may cut segments that were not synced, so only the loss of synced ones must be noticed.
 #[test]
 fn a_synced_segment_that_is_cut_or_gone_brings_nothing_back() {
     for damage in [|path: &Path| std::fs::write(path, "").unwrap(), |path: &Path| std::fs::remove_file(path).unwrap()] {
@@ -217,13 +217,14 @@ fn a_synced_segment_that_is_cut_or_gone_brings_nothing_back() {
     }
 }
 
-/// The damaged one was forgotten but not marked. So compaction left it behind, and the older one of its key came back.
+/// Previously, the damaged record was forgotten but not marked, so that compaction left it behind and the older record
+/// of its key came back.
 #[test]
 fn a_damaged_record_does_not_let_an_older_one_come_back() {
     let dir = tempfile::tempdir().unwrap();
     let cache = Cache::open_idle(Fs::real(), dir.path(), Options::new(MIB)).unwrap();
     let put = |i: u32, byte| assert_eq!(cache.put(&i.to_le_bytes(), &[byte; 900]).unwrap(), Put::Stored);
-    // The segment of the old value is full of others that stay, that of the new one is not.
+    // The segment of the old value is full of other entries that stay, unlike the segment of the new one.
     (0..16).for_each(|i| put(i, b'o'));
     put(0, b'n');
     (100..115).for_each(|i| put(i, b'f'));
@@ -246,7 +247,7 @@ fn a_damaged_record_does_not_let_an_older_one_come_back() {
     assert!(cache.get(&1u32.to_le_bytes()).is_some(), "its segment is still there");
 }
 
-/// The records behind the damaged one were not looked for.
+/// Previously, the records after the damaged one were not looked for.
 #[test]
 fn a_damaged_footer_beside_a_damaged_record_costs_that_record() {
     let dir = tempfile::tempdir().unwrap();
@@ -272,7 +273,7 @@ fn a_damaged_footer_beside_a_damaged_record_costs_that_record() {
     }
 }
 
-/// A disk that is full when it is told so.
+/// A disk that is full while the flag is set.
 #[derive(Default)]
 struct FullDisk(AtomicBool);
 
@@ -324,7 +325,7 @@ fn on_a_full_disk_reads_go_on_puts_are_refused_and_then_taken_again() {
     assert_eq!(cache.get(&5u32.to_le_bytes()), None, "the old value of a refused overwrite came back");
 }
 
-/// A disk that brings nothing to stable storage while it is told so.
+/// A disk whose syncs do not end while the flag is set.
 #[derive(Default)]
 struct StuckSync(AtomicBool);
 
@@ -337,7 +338,7 @@ impl IoHook for StuckSync {
     }
 }
 
-/// The soak found a cache whose entries were evicted while all its dead space waited for a sync.
+/// The soak test found a cache whose entries were evicted while all its dead space waited for a sync.
 #[test]
 fn nothing_is_evicted_nor_refused_and_dead_space_soon_goes_while_a_sync_takes_long() {
     let dir = tempfile::tempdir().unwrap();
@@ -351,13 +352,13 @@ fn nothing_is_evicted_nor_refused_and_dead_space_soon_goes_while_a_sync_takes_lo
         largest = cache.stats().disk_bytes.max(largest);
     }
     let start = Instant::now();
-    // Half of the limit, beside the segments in flight.
+    // Half of the limit, and the segments in flight.
     let most = 4 * MIB + MIB / 4;
     while cache.stats().disk_bytes > most && start.elapsed() < STANDSTILL {
         std::thread::sleep(Duration::from_millis(10));
     }
     let stats = cache.stats();
-    // Before anything can fail: closing waits for the syncer.
+    // The sync may end before anything can fail, because closing waits for the syncer.
     disk.0.store(false, Ordering::Relaxed);
     assert_eq!((stats.evicted, stats.refused, stats.entries), (0, 0, 100), "{stats:?}");
     assert!((most + 1..=8 * MIB).contains(&largest) && stats.disk_bytes <= most, "{largest} at most: {stats:?}");
@@ -367,7 +368,7 @@ fn nothing_is_evicted_nor_refused_and_dead_space_soon_goes_while_a_sync_takes_lo
 #[test]
 fn a_folder_that_cannot_be_written_to_is_an_error_that_names_it() {
     let root = tempfile::tempdir().unwrap();
-    // Root may write where the mode forbids it; nobody can make a folder below a file.
+    // Root may write where the mode forbids it, but nobody can create a folder below a file.
     std::fs::write(root.path().join("file"), "").unwrap();
     let error = Cache::open(root.path().join("file/cache"), Options::new(MIB)).unwrap_err();
     assert!(error.to_string().contains("file"), "{error}");
@@ -376,7 +377,7 @@ fn a_folder_that_cannot_be_written_to_is_an_error_that_names_it() {
     std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o500)).unwrap();
     let reader = Cache::open_read_only(&dir, None).unwrap();
     assert_eq!(good(&reader), ENTRIES, "reading needs no right to write");
-    // As root nothing is refused: scripts/tests/test-as-user runs this as another user.
+    // Nothing is refused to root, so scripts/tests/test-as-user runs this as another user.
     if std::fs::write(dir.join("probe"), "").is_err() {
         let error = Cache::open(dir.join("another"), Options::new(MIB)).unwrap_err();
         assert!(error.to_string().contains("read-only/another"), "{error}");
@@ -398,8 +399,8 @@ fn a_durable_write_survives_a_kill_at_once() {
     assert_eq!(reader.get(b"other").unwrap().value, b"session");
 }
 
-/// The lock and the files that were there could be opened; each put was taken, and none reached the disk. Root may write
-/// everywhere: it is run as another user, too.
+/// Previously, the lock and the existing files of such a folder could be opened; each put was accepted, and none
+/// reached the disk. Root may write everywhere, so the test is run as another user, too.
 #[test]
 fn a_folder_that_may_not_be_written_to_is_refused_when_it_is_opened() {
     let dir = tempfile::tempdir().expect("a temporary folder can be made");

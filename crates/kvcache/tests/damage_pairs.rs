@@ -1,4 +1,4 @@
-//! Two bits that are damaged at once: one in a footer, one in a record.
+//! Damage to two bits at once: one in a footer, one in a record.
 
 use refdb_kvcache::{Cache, Options, Put};
 use refdb_testkit::rounds;
@@ -10,7 +10,7 @@ const RECORD_HEADER_BYTES: usize = 32;
 const SEGMENT_HEADER_BYTES: usize = 64;
 const ENTRY_BYTES: usize = 16;
 
-/// Leaves one segment, where a third of the keys has a newer value and another third was removed.
+/// Leaves one segment, in which a third of the keys has a newer value and another third was removed.
 fn filled(dir: &Path) {
     let cache = Cache::open_idle(Fs::real(), dir, Options::new(1 << 20)).expect("it opens");
     let put = |i: u32, byte| assert_eq!(cache.put(&i.to_le_bytes(), &[byte; 500]).expect("it works"), Put::Stored);
@@ -22,7 +22,7 @@ fn filled(dir: &Path) {
     cache.close().expect("it closes");
 }
 
-/// Each key has its last value or none; returns how many have one.
+/// Returns how many keys have a value. Each must have its last value or none.
 fn good(cache: &Cache, what: &str) -> usize {
     let is_there = |i: &u32| {
         let found = cache.get(&i.to_le_bytes()).map(|found| found.value);
@@ -33,7 +33,7 @@ fn good(cache: &Cache, what: &str) -> usize {
     (0..KEYS).filter(is_there).count()
 }
 
-/// Where the records of the segment are.
+/// Returns the ranges of the segment's records.
 fn records(bytes: &[u8]) -> Vec<Range<usize>> {
     let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
     let (mut at, mut records) = (SEGMENT_HEADER_BYTES, Vec::new());
@@ -45,8 +45,9 @@ fn records(bytes: &[u8]) -> Vec<Range<usize>> {
     records
 }
 
-/// Harm beside a damaged footer costs the record that is damaged. Its header tells whose it was, or the footer's own entry.
-/// Where both are damaged the cache starts empty, and says so. An older value of that key may stand in any segment.
+/// Damage beside a damaged footer costs only the record that is damaged, because its header or the footer's own entry
+/// tells its key. If both are damaged, the cache starts empty and says so, because an older value of that key may be in
+/// any segment.
 #[test]
 fn a_damaged_footer_beside_a_damaged_record_costs_that_record() {
     let dir = tempfile::tempdir().unwrap();

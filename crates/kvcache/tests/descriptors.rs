@@ -1,4 +1,5 @@
-//! How many descriptors a cache needs. The tests count those of their own process that lead into the cache's folder.
+//! Number of descriptors that a cache needs. The tests count those of their own process that lead into the cache's
+//! folder.
 
 mod common;
 
@@ -13,7 +14,8 @@ use std::{
 const MIB: u64 = 1 << 20;
 const FOLDER: &str = "REFDB_DESCRIPTORS_FOLDER";
 
-/// A child has its parent's descriptors until it becomes another program. So a cache that is closed meanwhile stays locked.
+/// Keeps children from starting while a cache is closed: a child has its parent's descriptors until it runs another
+/// program, so that the cache would stay locked.
 static NO_CHILD_STARTS: Mutex<()> = Mutex::new(());
 
 /// Leaves more segments than a process with few descriptors can open at the same time.
@@ -50,7 +52,7 @@ fn a_cache_at_rest_has_at_most_four_descriptors() {
     assert!(descriptors_in(dir.path()) <= 4, "a reader has {}", descriptors_in(dir.path()));
 }
 
-/// The child of the test below.
+/// Opens a cache with few descriptors, as a child of the test below.
 #[test]
 #[ignore = "only the test below runs it, as a process with few descriptors"]
 fn child() {
@@ -70,7 +72,7 @@ fn a_cache_opens_with_sixteen_descriptors_to_spare() {
     run_with_descriptors(24, "child", dir.path());
 }
 
-/// Runs a test of this file in a process that may have this number of descriptors, its own included.
+/// Runs a test of this file in a process that may have this number of descriptors, including its own.
 fn run_with_descriptors(descriptors: u32, test: &str, dir: &Path) {
     let script = format!("ulimit -n {descriptors}; exec \"$0\" \"$@\" --exact {test} --ignored --test-threads 1");
     let program = refdb_testkit::this_program();
@@ -80,7 +82,7 @@ fn run_with_descriptors(descriptors: u32, test: &str, dir: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// The child of the test below: compacts while the process has no descriptor left.
+/// Compacts while the process has no descriptor left, as a child of the test below.
 #[test]
 #[ignore = "only the test below runs it, as a process with few descriptors"]
 fn child_without_descriptors() {
@@ -92,13 +94,13 @@ fn child_without_descriptors() {
         cache.put(&i.to_le_bytes(), &[1; 400]).unwrap();
     }
     cache.compact().unwrap();
-    // In one that is.
+    // In a segment that is.
     assert!(cache.remove_with(b"removed", Durability::Written).unwrap());
     for _ in 0..100 {
         cache.put_with(b"again and again", &[2; 400], durably(Durability::Written)).unwrap();
     }
     drop(cache);
-    // With no file open that could be closed.
+    // Opened anew, so that the cache has no file open that it could close.
     let cache = open(Path::new(&folder), 4 * MIB);
     let all: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
     assert!(cache.compact().is_err(), "it can't make a file for the copies");
@@ -106,7 +108,7 @@ fn child_without_descriptors() {
     cache.compact().unwrap();
 }
 
-/// What a segment says was removed was forgotten where its file could not be opened while it was compacted.
+/// Previously, the removals in a segment were forgotten if its file could not be opened while it was compacted.
 #[test]
 fn a_removed_value_stays_so_where_a_compaction_finds_no_descriptor() {
     let _alone = NO_CHILD_STARTS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What a machine refuses: to bring bytes to stable storage, to start threads.
+//! Machines that refuse to bring bytes to stable storage, or to start threads.
 
 mod common;
 
@@ -22,8 +22,8 @@ use std::{
 const MIB: u64 = 1 << 20;
 const FOLDER: &str = "REFDB_FAILING_FOLDER";
 
-/// A disk as Linux shows it: bytes that could not be brought to stable storage are dropped. It is told once, and the next
-/// sync succeeds without them.
+/// A disk as Linux shows it: bytes that could not be brought to stable storage are dropped, which is reported once, and
+/// the next sync succeeds without them.
 #[derive(Default)]
 struct Forgetful {
     fails: AtomicBool,
@@ -45,7 +45,7 @@ impl IoHook for Forgetful {
 }
 
 impl Forgetful {
-    /// What memory had of the files is gone.
+    /// Replaces what the disk has dropped by zeros, because only memory still had it.
     fn lose_power(&self) {
         for (path, range) in self.dropped.lock().expect("nobody panics with it").drain(..) {
             if let Ok(file) = std::fs::OpenOptions::new().write(true).open(path) {
@@ -56,7 +56,7 @@ impl Forgetful {
     }
 }
 
-/// The removal was acknowledged. It stood behind another one that the disk had dropped, and came undone with it.
+/// Previously, an acknowledged removal was undone, because it came after another one that the disk had dropped.
 #[test]
 fn what_is_synced_after_a_sync_that_failed_survives_a_loss_of_power() {
     for sealed in [false, true] {
@@ -104,7 +104,7 @@ fn a_disk_that_fails_each_sync_for_a_while_costs_entries_and_no_more() {
     assert!(open(dir.path(), 2 * MIB).get(b"k").is_some());
 }
 
-/// The child of the test below.
+/// Reads a cache without starting a thread, as a child of the test below.
 #[test]
 #[ignore = "only the test below runs it, as a process that can start no thread"]
 fn child_without_threads() {
@@ -117,10 +117,10 @@ fn child_without_threads() {
     assert!(error.contains("start a thread"), "{error}");
 }
 
-/// Enough that their index is worth a second thread.
+/// Number of entries whose index is worth a second thread.
 const ENTRIES: u64 = 120_000;
 
-/// The index is filled by several threads. Where they did not start that was a panic.
+/// Several threads fill the index. Previously, the process panicked if they did not start.
 #[test]
 fn a_cache_is_read_where_no_thread_starts() {
     let dir = tempfile::tempdir().unwrap();
@@ -132,13 +132,14 @@ fn a_cache_is_read_where_no_thread_starts() {
     let program = refdb_testkit::this_program();
     let mut command = Command::new(program.get_program());
     command.args(program.get_args()).args(["--exact", "child_without_threads", "--ignored", "--test-threads", "1"]);
-    // No address space has room for such a stack.
+    // No address space has room for such a stack, so no thread starts.
     command.env("RUST_MIN_STACK", (1u64 << 50).to_string()).env(FOLDER, dir.path());
     let output = command.stdin(Stdio::null()).output().expect("it starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// The numbers went on behind that of the stray file, and the next one was 0. All was lost at each start.
+/// Previously, segments were numbered from the stray file on, so that the next number was 0 and everything was lost at
+/// each start.
 #[test]
 fn a_stray_file_of_the_largest_number_is_no_segment() {
     let dir = tempfile::tempdir().unwrap();
@@ -156,7 +157,7 @@ fn a_stray_file_of_the_largest_number_is_no_segment() {
     assert!(stray.exists());
 }
 
-/// Files of the folder, by name and content.
+/// Returns the files of the folder, by path and content.
 fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let entries = std::fs::read_dir(dir).expect("the folder is there").map(|entry| entry.expect("listed").path());
     let mut files: Vec<_> = entries.map(|path| (path.clone(), std::fs::read(path).expect("readable"))).collect();
@@ -164,7 +165,8 @@ fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// Both wrote segments of the same numbers there, and the first one's end deleted those of the other.
+/// Previously, both caches wrote segments with the same numbers, and the first one deleted those of the other when it
+/// ended.
 #[test]
 fn a_cache_whose_folder_another_process_made_anew_is_told_and_touches_nothing() {
     let temp = tempfile::tempdir().unwrap();
@@ -190,7 +192,7 @@ fn a_cache_whose_folder_another_process_made_anew_is_told_and_touches_nothing() 
     assert!(files(&dir) == theirs, "nothing of the other's was touched");
 }
 
-/// A disk that takes nothing from some moment on.
+/// A disk that refuses every write while the flag is set.
 #[derive(Default)]
 struct Dead(AtomicBool);
 
@@ -203,7 +205,7 @@ impl IoHook for Dead {
     }
 }
 
-/// A disk that has no room for another file from some moment on.
+/// A disk that has no room for another file while `is_full` is set.
 #[derive(Default)]
 struct Countless {
     is_full: AtomicBool,
@@ -223,7 +225,7 @@ impl IoHook for Countless {
     }
 }
 
-/// The deletion of its segment was not synced where the file of a put behind it could not be made.
+/// Previously, the deletion of the removed entry's segment was not synced if no file could be created for a later put.
 #[test]
 fn a_flush_that_finds_no_room_for_a_put_makes_removals_last() {
     let dir = tempfile::tempdir().unwrap();
@@ -234,7 +236,7 @@ fn a_flush_that_finds_no_room_for_a_put_makes_removals_last() {
     cache.flush(Durability::Synced).unwrap();
     disk.is_full.store(true, Ordering::Relaxed);
     cache.remove(b"session").unwrap();
-    // It takes a segment of its own.
+    // This put needs a segment of its own.
     cache.put(b"large", &[7; 100_000]).unwrap();
     let before = disk.synced.load(Ordering::Relaxed);
     assert!(cache.flush(Durability::Synced).is_err(), "the put is in none");
@@ -244,7 +246,7 @@ fn a_flush_that_finds_no_room_for_a_put_makes_removals_last() {
     assert_eq!(cache.get(b"session"), None);
 }
 
-/// A removal without a record of its own returned before what had been put was in the files.
+/// Previously, a removal that needed no record returned before earlier puts were in the files.
 #[test]
 fn a_durable_removal_of_nothing_makes_all_before_it_durable() {
     for durability in [Durability::Written, Durability::Synced] {
@@ -259,7 +261,7 @@ fn a_durable_removal_of_nothing_makes_all_before_it_durable() {
     }
 }
 
-/// It waited for half a minute, though the disk had said that it takes nothing.
+/// Previously, such a put waited for half a minute although the disk had reported that it accepts nothing.
 #[test]
 fn a_durable_put_on_a_dead_disk_with_a_full_buffer_is_told_soon() {
     let dir = tempfile::tempdir().unwrap();
@@ -274,14 +276,14 @@ fn a_durable_put_on_a_dead_disk_with_a_full_buffer_is_told_soon() {
     let told = cache.put_with(b"k", &[1; 4_000], durable).unwrap_err().to_string();
     assert!(told.contains("os error 5"), "{told}");
     assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
-    // One that waits for nothing tells its caller that waiting is of no use.
+    // A put that does not wait tells its caller that waiting is of no use.
     let told = cache.put_with(b"k", &[1; 4_000], at_once).unwrap_err().to_string();
     assert!(told.contains("os error 5"), "{told}");
     disk.0.store(false, Ordering::Relaxed);
     eventually(|| cache.put_with(b"k", b"v", durable).is_ok(), || format!("{:?}", cache.last_disk_error()));
 }
 
-/// A disk that is full while others remove entries: one more at each write that it refuses.
+/// A disk that is full while other entries are removed: one more at each write that it refuses.
 #[derive(Default)]
 struct Crowded {
     is_full: AtomicBool,
@@ -302,7 +304,8 @@ impl IoHook for Crowded {
     }
 }
 
-/// Where another removal stood behind it by then, it got the error of the full disk. A kill brought the value back.
+/// Previously, a removal got the error of the full disk if another removal had followed it by then, and a kill brought
+/// the value back.
 #[test]
 fn a_durable_removal_on_a_full_disk_lasts_though_others_remove_meanwhile() {
     for durability in [Durability::Written, Durability::Synced] {

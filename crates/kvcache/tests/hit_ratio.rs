@@ -1,5 +1,5 @@
-//! Eviction keeps requested entries. The hit ratio stands beside that of an exact LRU with the same limit, on the same
-//! trace.
+//! Eviction keeps requested entries: the hit ratio is compared with that of an exact LRU with the same limit, on the
+//! same trace.
 
 use refdb_kvcache::{Cache, Options};
 use refdb_testkit::Rng;
@@ -11,7 +11,7 @@ const KEYS: u64 = 40_000;
 const GETS: usize = 150_000;
 const VALUE_BYTES: usize = 300;
 
-/// The exact policy: the entry that was not used for longest goes.
+/// An exact LRU: the entry that was not used for the longest time is evicted.
 #[derive(Default)]
 struct Lru {
     used: HashMap<u64, u64>,
@@ -20,7 +20,7 @@ struct Lru {
 }
 
 impl Lru {
-    /// Whether the key was there; it is now, within room for `most` keys.
+    /// Returns whether the key was there. Afterwards it is, within room for `most` keys.
     fn get_or_put(&mut self, key: u64, most: usize) -> bool {
         self.clock += 1;
         let before = self.used.insert(key, self.clock);
@@ -36,13 +36,13 @@ impl Lru {
     }
 }
 
-/// Keys with a popularity of about one over their rank.
+/// Returns a key whose popularity is about one over its rank.
 fn zipfian(rng: &mut Rng) -> u64 {
     let uniform = (rng.bits() >> 11) as f64 / (1u64 << 53) as f64;
     ((KEYS as f64).powf(uniform) as u64 - 1).wrapping_mul(0x9e37_79b9) % KEYS
 }
 
-/// Hits of the cache and of the LRU.
+/// Returns the hits of the cache and of the LRU.
 fn hits(next: &mut dyn FnMut(usize) -> u64) -> (usize, usize) {
     let dir = tempfile::tempdir().expect("a temporary folder can be made");
     let cache = Cache::open_idle(Fs::real(), dir.path(), Options::new(LIMIT_BYTES)).expect("it opens");
@@ -86,6 +86,6 @@ fn when_other_keys_become_popular_it_follows() {
     let mut rng = Rng::new(3);
     let (own, lru) = hits(&mut |at| (zipfian(&mut rng) + (at / 30_000) as u64 * 7_919) % KEYS);
     println!("shifting: {own} hits, LRU {lru}, of {GETS}");
-    // Within a hundredth: who clings to what was popular falls far behind.
+    // Within a hundredth, because a policy that clings to what was popular falls far behind.
     assert!(own * 100 >= lru * 99, "{own} hits, LRU {lru}");
 }

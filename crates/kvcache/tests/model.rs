@@ -1,4 +1,4 @@
-//! Random operations, restarts included, beside a map that knows what must be found.
+//! Random operations, including restarts, beside a map that knows what must be found.
 
 use proptest::prelude::*;
 use refdb_kvcache::{Cache, Durability, Key, Options, Put, PutOptions, Ticket};
@@ -6,7 +6,7 @@ use refdb_vfs::Fs;
 use std::collections::BTreeMap;
 
 const KEYS: u8 = 40;
-/// More than a run writes: evictions depend on sizes that a map does not know.
+/// More than a run writes, because evictions depend on sizes that a map does not know.
 const LIMIT_BYTES: u64 = 4 << 20;
 
 #[derive(Clone, Debug)]
@@ -131,7 +131,7 @@ proptest! {
 
 #[test]
 fn a_cleared_segment_that_was_compacted_meanwhile_is_not_deleted_twice() {
-    // Its slot had been given to a new segment by then, and that one went.
+    // Previously, a new segment had been given its slot by then, and was deleted in its place.
     let ops = [
         Op::Put(2, 6541),
         Op::Compact,

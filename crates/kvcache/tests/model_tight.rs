@@ -1,6 +1,7 @@
-//! Random operations beside a map, on a cache with room for few segments and a disk that sometimes is full.
+//! Random operations beside a map, on a cache with room for few segments and a disk that is sometimes full.
 //!
-//! Evicted entries are missed. A fault is a value that the key had no more: replaced, removed, cleared or refused.
+//! Evicted entries may be missing. A fault is a value that the key no longer had: replaced, removed, cleared or
+//! refused.
 
 use proptest::prelude::*;
 use refdb_kvcache::{Cache, Durability, Error, Key, Options, Put, PutOptions};
@@ -17,7 +18,7 @@ use std::{
 };
 
 const KEYS: u8 = 40;
-/// Room for six segments beside the room kept free.
+/// Room for six segments, in addition to the room kept free.
 const LIMIT_BYTES: u64 = 176 << 10;
 
 #[derive(Clone, Debug)]
@@ -28,7 +29,7 @@ enum Op {
     Clear,
     Work,
     Compact,
-    /// Whether the disk takes nothing more from now on.
+    /// Whether the disk is full from now on.
     Full(bool),
     Restart {
         kill: bool,
@@ -56,7 +57,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 1..250)
 }
 
-/// A disk that takes nothing more when it is told so.
+/// A disk that is full while the flag is set.
 #[derive(Default)]
 struct Disk(AtomicBool);
 
@@ -77,14 +78,14 @@ fn value(key: u8, len: usize, step: usize) -> Vec<u8> {
     value
 }
 
-/// A cache, its disk, and what its keys may have.
+/// A cache, its disk, and the values that its keys may have.
 struct Beside {
-    /// None for the moment between two processes.
+    /// `None` for the moment between two processes.
     cache: Option<Cache>,
     disk: Arc<Disk>,
     /// The value that a key has unless it was evicted.
     model: BTreeMap<u8, Vec<u8>>,
-    /// The values a key may have instead after a crash: those since all was last in the files.
+    /// The values that a key may have instead after a crash: those since everything was last in the files.
     before: BTreeMap<u8, Vec<Option<Vec<u8>>>>,
 }
 
@@ -97,7 +98,7 @@ impl Beside {
         self.disk.0.load(Ordering::Relaxed)
     }
 
-    /// The key has this now; a crash may take that back until all is in the files.
+    /// Notes the value that the key has now. A crash may take it back until everything is in the files.
     fn set(&mut self, key: u8, value: Option<Vec<u8>>) {
         let old = match value {
             Some(value) => self.model.insert(key, value),
@@ -106,15 +107,15 @@ impl Beside {
         self.before.entry(key).or_default().push(old);
     }
 
-    /// All that was changed so far is in the files.
+    /// Notes that all changes so far are in the files.
     fn settled(&mut self) {
         self.before.clear();
     }
 
     fn put(&mut self, key: u8, value: Vec<u8>, durability: Durability) -> Result<(), TestCaseError> {
-        // The worker makes room; on a full disk it says so.
+        // The worker makes room, or reports that the disk is full.
         let _ = self.cache().work();
-        // Only a put that may be refused need not be stored within its time on a disk that takes nothing.
+        // A durable put could not be stored in time on a full disk, so the put is one that may be refused.
         let durability = if self.is_full() { Durability::Buffered } else { durability };
         match self.cache().put_with(&[key], &value, PutOptions::new().durability(durability)) {
             Ok(Put::Stored) => {
@@ -132,7 +133,7 @@ impl Beside {
         Ok(())
     }
 
-    /// A removal is done for this process at once; an error says that a crash may take it back.
+    /// Removes a key, for this process at once. An error means that a crash may take the removal back.
     fn remove(&mut self, key: u8, durability: Durability) -> Result<(), TestCaseError> {
         let removed = self.cache().remove_with(&[key], durability);
         prop_assert!(removed.is_ok() || self.is_full(), "{:?}", removed);
@@ -150,7 +151,8 @@ impl Beside {
         Ok(())
     }
 
-    /// After a restart: each value is one that its key has, or had since all was in the files.
+    /// Checks after a restart that each value is one that its key has, or had since everything was in the files, and
+    /// adopts it.
     fn adopt(&mut self) -> Result<(), TestCaseError> {
         for key in 0..KEYS {
             let found = self.cache().get(&[key]).map(|found| found.value);
@@ -209,7 +211,7 @@ fn check(ops: &[Op], key: Option<Key>) -> Result<(), TestCaseError> {
     for key in 0..KEYS {
         beside.check_get(key)?;
     }
-    // Whatever was, it goes on once the disk has room.
+    // Whatever has happened, the cache goes on once the disk has room.
     disk.0.store(false, Ordering::Relaxed);
     let _ = beside.cache().work();
     prop_assert_eq!(beside.cache().put(b"after", b"all of it").expect("the disk works"), Put::Stored);

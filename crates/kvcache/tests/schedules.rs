@@ -1,5 +1,5 @@
 //! Gets, puts and invalidations under a scheduler that decides at each step which thread goes on. Whatever writes,
-//! compacts and evicts meanwhile, they return the results of one thread after the other. So they do while the disk is full.
+//! compacts and evicts meanwhile, they return the results of one thread after the other, even while the disk is full.
 
 #![allow(clippy::unwrap_used, reason = "whatever fails here fails the test")]
 
@@ -22,24 +22,24 @@ use std::{
 };
 
 // `shuttle` takes the place of locks, atomics and shared pointers (`src/sync.rs`). It tries many orders, each made from
-// a seed, which a failure names. Then the history of each run is checked. Is there a point in time within each call
+// a seed, which a failure names. Then the history of each run is checked: is there a point in time within each call
 // such that the calls, in this order, behave like a map?
 const KEY: &[u8] = b"the key that is watched";
 /// Two values fill the smallest segment, so that few puts are enough for new segments and compaction.
 const VALUE_BYTES: usize = 7 << 10;
-/// Room for some segments beside the room kept free.
+/// Room for some segments, in addition to the room kept free.
 const TIGHT_LIMIT_BYTES: u64 = 176 << 10;
-/// The files of what `overwritten` puts take more than half of it, so that there is something to compact.
+/// The files of what `overwritten` puts take more than half of this limit, so that there is something to compact.
 const LIMIT_BYTES: u64 = 512 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
-    /// A put of this number; the time the ticket was had, where one was given.
+    /// A put of this number, with the time at which its ticket had been taken if it has one.
     Put {
         number: u64,
         ticket_end: Option<u64>,
     },
-    /// The ticket was void.
+    /// A put that was refused because its ticket was void.
     Stale {
         ticket_begin: u64,
     },
@@ -48,7 +48,7 @@ enum Event {
     Get(Option<u64>),
 }
 
-/// A call and when it was made, by a clock that ticks at every call.
+/// A call with its begin and its end, by a clock that ticks at every call.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     begin: u64,
@@ -57,32 +57,32 @@ struct Call {
 }
 
 impl Call {
-    /// Whether it makes tickets void: a loaded value does not, one that was given outright does.
+    /// Whether it makes tickets void. A put with a ticket does not, but one without does.
     fn invalidates(&self) -> bool {
         matches!(self.event, Event::Put { ticket_end: None, .. } | Event::Remove | Event::Clear)
     }
 }
 
-/// Whether `a` must have happened before `b`. It had ended when `b` began, or it put a value whose computation began
-/// before `b` voided that.
+/// Whether `a` must have happened before `b`: it had ended when `b` began, or it stored a value under a ticket that `b`
+/// made void only later.
 fn is_before(a: &Call, b: &Call) -> bool {
     let was_loaded_before = matches!(a.event, Event::Put { ticket_end: Some(had), .. } if had < b.begin);
     a.end < b.begin || (was_loaded_before && b.invalidates())
 }
 
-/// What a get that finds nothing says of the value that was there.
+/// What a get that finds nothing tells about the value that was there.
 #[derive(Clone, Copy)]
 enum Miss {
-    /// It was replaced or removed: nothing is evicted.
+    /// The value was replaced or removed, because nothing is evicted.
     Changed,
-    /// It may have been evicted, and is gone.
+    /// The value may have been evicted, and is gone.
     Evicted,
-    /// It may have been evicted, and be back after a restart. Its file may still have been there.
+    /// The value may have been evicted and be back after a restart, because its file may still have been there.
     MayComeBack,
 }
 
-/// Whether the calls can be put into an order in which each returned what a map would have returned. Its entries are evicted as
-/// `miss` says.
+/// Whether the calls can be put into an order in which each returned what a map would have returned, from which entries
+/// are evicted as `miss` says.
 fn is_linearizable(calls: &[Call], done: u32, value: Option<u64>, miss: Miss) -> bool {
     let is_left = |at: &usize| done & (1 << at) == 0;
     let left: Vec<usize> = (0..calls.len()).filter(is_left).collect();
@@ -115,7 +115,7 @@ fn stale_puts_have_a_reason(calls: &[Call]) -> bool {
     })
 }
 
-/// A cache, and what was done with it.
+/// A cache, and the calls that were made to it.
 struct Run {
     cache: Cache,
     clock: AtomicU64,
@@ -123,7 +123,7 @@ struct Run {
     disk: Arc<Disk>,
 }
 
-/// A disk that takes nothing more when it is told so.
+/// A disk that is full while `is_full` is set.
 #[derive(Default)]
 struct Disk {
     is_full: AtomicBool,
@@ -157,7 +157,7 @@ impl Run {
     fn put(&self, number: u64) {
         self.record(|| match self.cache.put(KEY, &value_of(number)).unwrap() {
             Put::Stored => Event::Put { number, ticket_end: None },
-            // The key has no value then.
+            // A refused put leaves the key without a value.
             Put::Refused if self.is_tight() => Event::Remove,
             refused => panic!("{refused:?}: there is room"),
         });
@@ -167,7 +167,7 @@ impl Run {
         self.cache.stats().limit_bytes == TIGHT_LIMIT_BYTES
     }
 
-    /// Another key's value, which takes room.
+    /// Puts another key's value, which takes room.
     fn put_other(&self, number: u64) {
         self.cache.put(&number.to_le_bytes(), &value_of(number)).unwrap();
     }
@@ -191,7 +191,7 @@ impl Run {
 
     fn remove(&self, durability: Durability) {
         self.record(|| {
-            // Whatever the disk says of it, this process has no value any more.
+            // Whatever the disk reports, this process has no value any more.
             let removed = self.cache.remove_with(KEY, durability);
             assert!(removed.is_ok() || self.is_tight(), "{removed:?}");
             Event::Remove
@@ -229,16 +229,16 @@ fn open(dir: &Path) -> Cache {
 fn open_on(fs: Fs, dir: &Path, limit_bytes: u64) -> Cache {
     let mut options = Options::new(limit_bytes).clock(Clock::new(|| 1_700_000_000_000));
     if limit_bytes == TIGHT_LIMIT_BYTES {
-        // A put that finds no room is refused at once: how long another thread takes is the scheduler's choice.
+        // A put that finds no room is refused at once, because the scheduler decides how long another thread takes.
         options.put_timeout = Duration::ZERO;
     }
     Cache::open_idle(fs, dir, options).expect("it opens")
 }
 
-/// What one thread does.
+/// The work of one thread.
 type Work = fn(&Run, u64);
 
-/// Makes `run` with a new folder under many schedules, of which `make test` takes half.
+/// Calls `run` with a new folder under many schedules, of which `make test` takes half.
 fn explore(schedules: usize, run: impl Fn(&Path) + Send + Sync + 'static) {
     let schedules = rounds(schedules / 2, schedules);
     let base = if Path::new("/dev/shm").is_dir() { "/dev/shm".into() } else { std::env::temp_dir() };
@@ -259,8 +259,8 @@ fn explore(schedules: usize, run: impl Fn(&Path) + Send + Sync + 'static) {
     go(Box::new(PctScheduler::new(3, schedules / 2)));
 }
 
-/// Runs `works` at once, beside a thread that does the cache's own work. Checks the outcome in memory, and in the files
-/// after closing. Returns how many records were copied by compaction.
+/// Runs `works` at once, beside a thread that does the cache's own work, and checks the outcome in memory and, after
+/// closing, in the files. Returns how many records compaction copied.
 fn check(works: &'static [Work], before: fn(&Cache), schedules: usize) -> u64 {
     let copies = Arc::new(AtomicU64::new(0));
     let counted = copies.clone();
@@ -301,7 +301,7 @@ fn key_of(number: u64) -> Vec<u8> {
     if number == 1 { KEY.to_vec() } else { number.to_string().into_bytes() }
 }
 
-/// Leaves segments that are half dead, so that the worker has something to compact: the watched value first.
+/// Leaves segments that are half dead, the watched value first, so that the worker has something to compact.
 fn overwritten(cache: &Cache) {
     for number in KEYS {
         cache.put(&key_of(number), &value_of(number)).unwrap();
@@ -333,7 +333,7 @@ fn clears(run: &Run, number: u64) {
     run.get();
 }
 
-/// As a cache loader does: the ticket first, then the value takes its time.
+/// Loads values as a cache loader does: it takes the ticket first, and then needs time for the value.
 fn loads(run: &Run, number: u64) {
     for number in [number, number + 1] {
         let ticket = run.take_ticket();
@@ -353,8 +353,8 @@ fn they_are_so_while_segments_are_compacted() {
     assert!(copies >= 200, "{copies} records were copied: the worker has too little to do");
 }
 
-/// A removal that falls between compaction's look at a record and its copy of it must win. With one key that would
-/// hardly ever happen.
+/// A removal between compaction's look at a record and its copy of the record must win. With one key that would hardly
+/// ever happen.
 #[test]
 fn what_is_removed_while_it_is_copied_stays_removed() {
     explore(800, |dir| {
@@ -385,7 +385,7 @@ fn a_loaded_value_never_overtakes_an_invalidation() {
     check(&[loads, clears, loads], overwritten, 400);
 }
 
-/// Fills a cache to its limit with what nobody reads; the watched value is in its oldest segment.
+/// Fills a cache to its limit with entries that nobody reads. The watched value is in the oldest segment.
 fn filled(cache: &Cache) {
     cache.put(KEY, &value_of(1)).unwrap();
     for number in 1_000.. {
@@ -398,7 +398,7 @@ fn filled(cache: &Cache) {
     }
 }
 
-/// What became of the entries in all schedules.
+/// What happened to the entries in all schedules.
 #[derive(Default)]
 struct Fates {
     evicted: AtomicU64,
@@ -407,8 +407,8 @@ struct Fates {
     failed: AtomicU64,
 }
 
-/// As [`check`], with a cache at its limit whose entries may be evicted at any moment. `works` may fill the disk.
-/// With `is_read` the watched value is in use, and so worth a copy.
+/// Does what [`check`] does with a cache at its limit, whose entries may be evicted at any moment and whose disk
+/// `works` may fill. With `is_read` the watched value is in use, and so worth a copy.
 fn check_tight(works: &'static [Work], is_read: bool, schedules: usize) -> Arc<Fates> {
     let fates = Arc::new(Fates::default());
     let counted = fates.clone();
@@ -424,7 +424,7 @@ fn check_tight(works: &'static [Work], is_read: bool, schedules: usize) -> Arc<F
         };
         let threads: Vec<_> = works.iter().enumerate().map(spawn).collect();
         let worker = run.clone();
-        // On a full disk it says so.
+        // On a full disk the worker returns an error.
         let worker = thread::spawn(move || (0..2).for_each(|_| drop(worker.cache.work())));
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         worker.join().unwrap();
@@ -449,7 +449,7 @@ fn puts_others(run: &Run, number: u64) {
     (number..number + 3).for_each(|number| run.put_other(number));
 }
 
-/// The disk is full for a while.
+/// Makes the disk full for a while.
 fn fills_the_disk(run: &Run, number: u64) {
     run.disk.is_full.store(true, Ordering::Relaxed);
     run.put_other(number);
@@ -475,7 +475,7 @@ fn they_are_so_on_a_disk_that_is_full_for_a_while() {
     assert!(failed >= 200, "{failed} writes failed: the disk is full too seldom");
 }
 
-/// The checker itself must see what must not be.
+/// The checker itself must find what cannot have happened.
 #[test]
 fn a_history_that_no_map_has_is_refused() {
     let call = |begin, end, event| Call { begin, end, event };

@@ -1,4 +1,5 @@
-//! `kill -9` in a loop. A killed child that wrote must leave a state it had, with all it was promised.
+//! Kills a child with `kill -9` in a loop. The cache must have a state that it had before, with all that the child was
+//! promised.
 //!
 //! `scripts/tests/kvcache-soak` runs it for half an hour; on its own it runs for some seconds.
 
@@ -17,13 +18,13 @@ use std::{
 
 const KEYS: u64 = 2_000;
 const LIMIT_BYTES: u64 = 64 << 20;
-/// Fewer writes could hardly lose anything.
+/// Fewer writes than these could hardly lose anything.
 const LEAST_WRITES: usize = 100;
 const FOLDER: &str = "REFDB_SOAK_FOLDER";
 const SEED: &str = "REFDB_SOAK_SEED";
 const SECONDS: &str = "REFDB_SOAK_SECONDS";
 
-/// What a key has: the number of the write that gave it, or nothing.
+/// The number of the write that gave a key its value, or `None` without a value.
 type Value = Option<u64>;
 
 fn bytes_of(write: u64) -> Vec<u8> {
@@ -32,17 +33,17 @@ fn bytes_of(write: u64) -> Vec<u8> {
     bytes
 }
 
-/// The child of the test below. It writes until it is killed, and reports each write before and after it.
+/// Writes until it is killed, as a child of the test below, and reports each write before and after it.
 #[test]
 #[ignore = "only the soak test runs it, as a process of its own"]
 fn child() {
     let (Ok(folder), Ok(seed)) = (std::env::var(FOLDER), std::env::var(SEED)) else { return };
     let seed: u64 = seed.parse().unwrap();
-    // A put that is refused is none, and the test would miss it.
+    // No put is refused, because the test would not notice that it was never written.
     let cache = open(Path::new(&folder), LIMIT_BYTES);
     let (mut rng, mut out) = (Rng::new(seed), std::io::stdout());
     let mut say = |what: &str, key: u64, write: u64, kind: u64| {
-        // One call of the system for a line: what was said before a kill is whole.
+        // One system call for each line, so that each line printed before a kill is whole.
         out.write_all(format!("\n@{what} {key} {write} {kind}\n").as_bytes()).unwrap();
         out.flush().unwrap();
     };
@@ -63,14 +64,15 @@ fn child() {
     }
 }
 
-/// Lets a child write for a while. Returns its writes in order, and how many of these it was promised.
+/// Lets a child write for a while. Returns its writes in order, and how many of them it was promised.
 fn run_child(folder: &Path, seed: u64, time: Duration) -> (Vec<(u64, Value)>, usize) {
     let mut command = refdb_testkit::this_program();
     command.args(["--exact", "child", "--ignored", "--nocapture"]).env(FOLDER, folder).env(SEED, seed.to_string());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it can be started");
     let mut stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
     let mut said = Vec::new();
-    // Under an emulator the child needs longer to start than it is given to write.
+    // The time begins with the child's first line, because under an emulator the child needs longer to start than it is
+    // given to write.
     stdout.read_until(b'@', &mut said).expect("it is a pipe");
     let reader = std::thread::spawn(move || {
         let _ = stdout.read_to_end(&mut said);
@@ -119,8 +121,8 @@ fn killed_again_and_again_it_keeps_what_it_promised_and_brings_nothing_back() {
         let opening = Instant::now();
         let cache = Cache::open(folder.path(), Options::new(LIMIT_BYTES)).unwrap();
         opened_ms = opening.elapsed().as_millis().max(opened_ms);
-        // All keys together must show the state after one and the same write. It is no earlier than the last promised
-        // one.
+        // All keys together must show the state after one and the same write, which is no earlier than the last
+        // promised one.
         let now: HashMap<u64, Value> = (0..KEYS).map(|key| (key, found(&cache, key))).collect();
         state.extend(writes[..promised].iter().copied());
         let is_different = |state: &HashMap<u64, Value>, key: &u64| now[key] != state.get(key).copied().flatten();

@@ -34,7 +34,7 @@ impl IoHook for Written {
     }
 }
 
-/// The account of the write buffer was a number that a clear and the writer both counted down.
+/// Previously, a clear and the writer both counted down the number that accounts for the write buffer.
 #[test]
 fn clears_beside_a_writer_leave_room_in_the_write_buffer() {
     let dir = tempfile::tempdir().unwrap();
@@ -60,7 +60,7 @@ fn clears_beside_a_writer_leave_room_in_the_write_buffer() {
     }
 }
 
-/// The 16 bytes of a footer entry counted as waste, which no compaction could free.
+/// Previously, the 16 bytes of a footer entry counted as waste, which no compaction could free.
 #[test]
 fn a_cache_of_small_entries_stops_writing_when_it_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
@@ -69,7 +69,7 @@ fn a_cache_of_small_entries_stops_writing_when_it_is_left_alone() {
     for i in 0..150_000u32 {
         let _ = cache.put(&i.to_le_bytes(), &[1]).unwrap();
     }
-    // It reports what changed some seconds after the last put.
+    // The cache reports what changed some seconds after the last put.
     at_rest(Duration::from_secs(6), || disk.0.load(Ordering::Relaxed), || format!("it writes: {:?}", cache.stats()));
 }
 #[test]
@@ -86,7 +86,7 @@ fn restarts_with_one_put_each_do_not_use_up_the_segments() {
     }
 }
 
-/// Each of them left a file, which nothing merged. Of 620 entries 281 were there, though all of them fit.
+/// Previously, each kill left a file that nothing merged: of 620 entries 281 were there, although all of them fit.
 #[test]
 fn kills_after_one_put_each_cost_no_entry() {
     let dir = tempfile::tempdir().unwrap();
@@ -100,7 +100,7 @@ fn kills_after_one_put_each_cost_no_entry() {
     assert_eq!(kept, 620);
 }
 
-/// Bytes of all files and of the folder, as `du` counts them: in blocks.
+/// Returns the bytes of all files and of the folder, counted in blocks as `du` does.
 fn du(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let files = std::fs::read_dir(dir).expect("it works").filter_map(Result::ok);
@@ -108,7 +108,8 @@ fn du(dir: &Path) -> u64 {
     of_files + std::fs::metadata(dir).expect("it works").blocks() * 512
 }
 
-/// Copies and durable puts took the last byte. Then no segment could be compacted, and the same was tried for ever.
+/// Previously, copies and durable puts took the last byte, so that no segment could be compacted and the same was tried
+/// for ever.
 #[test]
 fn a_cache_of_durable_renewals_goes_on_at_its_limit() {
     for (limit, removes) in [(MIB, false), (MIB, true), (4 * MIB, false)] {
@@ -151,7 +152,7 @@ fn values_of_an_eighth_of_the_limit_are_taken_when_the_cache_is_full() {
     }
 }
 
-/// A disk of limited size; the files of others may take some of them away.
+/// A disk of limited size, of which the files of others may take a part.
 #[derive(Default)]
 struct SmallDisk {
     free: std::sync::Mutex<(i64, std::collections::HashMap<std::path::PathBuf, i64>)>,
@@ -191,7 +192,7 @@ impl IoHook for SmallDisk {
     }
 }
 
-/// The cache would need more than there is: it makes do with less.
+/// The cache's limit is more than there is on the disk, so it makes do with less.
 #[test]
 fn on_a_disk_that_is_smaller_than_its_limit_a_cache_goes_on() {
     let dir = tempfile::tempdir().unwrap();
@@ -229,7 +230,7 @@ fn a_logout_on_a_full_disk_survives_a_kill() {
     }
 }
 
-/// One of them emptied the cache for all, and the others were told that the disk is full.
+/// Previously, one of them emptied the cache for all, and the others got the error of the full disk.
 #[test]
 fn logouts_at_the_same_time_on_a_full_disk_all_succeed() {
     const THREADS: u32 = 4;
@@ -253,7 +254,7 @@ fn logouts_at_the_same_time_on_a_full_disk_all_succeed() {
     }
 }
 
-/// What was still in memory was lost then, while older values of the same keys stayed in the files.
+/// Previously, what was still in memory was lost, while older values of the same keys stayed in the files.
 #[test]
 fn a_close_on_a_full_disk_brings_nothing_back() {
     for (limit, keys) in [(MIB, 1u32), (MIB, 3), (MIB, 20), (MIB, 200), (8 * MIB, 20), (8 * MIB, 200)] {
@@ -280,7 +281,7 @@ fn a_close_on_a_full_disk_brings_nothing_back() {
     }
 }
 
-/// A disk that fails this number of writes.
+/// A disk on which this number of writes fail.
 #[derive(Default)]
 struct BadDisk(AtomicU64);
 
@@ -295,7 +296,7 @@ impl IoHook for BadDisk {
     }
 }
 
-/// The close gave an error and left the older values, which the next start served.
+/// Previously, the close returned an error and left the older values, which the next start served.
 #[test]
 fn a_close_on_a_disk_that_fails_brings_nothing_back() {
     for (failures, keys) in [(u64::MAX, 1u32), (u64::MAX, 20), (u64::MAX, 200), (1, 20)] {
@@ -341,7 +342,7 @@ fn a_lowered_limit_holds_from_the_start() {
     }
 }
 
-/// Removes missing keys each time a segment's file is about to be deleted, and notes the bytes that took.
+/// Removes missing keys each time that a segment's file is about to be deleted, and notes the bytes that this took.
 #[derive(Default)]
 struct RemovesMeanwhile {
     cache: OnceLock<Weak<Cache>>,
@@ -366,8 +367,8 @@ impl IoHook for RemovesMeanwhile {
     }
 }
 
-/// Each removal made a mark while a segment was dropped, also of a key that was never there. So a thread that only
-/// removed took the room that the dropping had freed. Puts waited for it, or were refused.
+/// Previously, each removal made a mark while a segment was dropped, even if its key was never there. A thread that
+/// only removed thus took the room that the dropping had freed, and puts waited for room or were refused.
 #[test]
 fn removals_of_keys_that_are_not_there_take_no_room_while_a_segment_is_dropped() {
     let dir = tempfile::tempdir().expect("a temporary folder can be made");

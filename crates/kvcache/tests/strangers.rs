@@ -1,4 +1,4 @@
-//! What an administrator or another program puts into a cache's folder, or does with the folder.
+//! What an administrator or another program puts into a cache's folder, or does with that folder.
 
 mod common;
 
@@ -18,7 +18,7 @@ use std::{
 
 const MIB: u64 = 1 << 20;
 
-/// Puts something that is no file at a path.
+/// Puts something that is no regular file at a path.
 type Put = fn(&Path);
 
 fn pipe(path: &Path) {
@@ -39,14 +39,14 @@ fn endless(path: &Path) {
 
 const STRANGERS: [(&str, Put); 4] = [("pipe", pipe), ("socket", socket), ("folder", folder), ("endless", endless)];
 
-/// The result of `work`, which waits for nobody.
+/// Returns the result of `work`, which must wait for nobody.
 fn promptly<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = mpsc::channel();
     thread::spawn(move || done.send(work()));
     result.recv_timeout(STANDSTILL).unwrap_or_else(|_| panic!("{what} waits"))
 }
 
-/// A cache with one entry.
+/// Leaves a cache with one entry, and returns its folder.
 fn filled(root: &Path) -> PathBuf {
     let dir = version_dir(root, "c", 1);
     let cache = open(&dir, MIB);
@@ -55,7 +55,8 @@ fn filled(root: &Path) -> PathBuf {
     dir
 }
 
-/// Opening the cache, and each look at it, waited for a writer of the pipe. A device was read into memory without end.
+/// Previously, opening the cache, and each look at it, waited for a writer of the pipe, and a device was read into
+/// memory without end.
 #[test]
 fn what_is_no_file_in_a_files_place_is_told_at_once_and_left_alone() {
     for name in ["format", "lock", "stats", "0000000000000001.seg", "0000000000000009.seg"] {
@@ -81,13 +82,13 @@ fn what_is_no_file_in_a_files_place_is_told_at_once_and_left_alone() {
 
 const SYNCED: PutOptions = PutOptions::new().durability(Durability::Synced);
 
-/// Segments were taken for deleted that were elsewhere with the folder. An older one was back with it, and what a younger one
-/// had removed since.
+/// Previously, segments that had been moved away with the folder counted as deleted. When the folder was back, an old
+/// segment was back with it, and so was a value that a younger segment had removed.
 #[test]
 fn a_removed_value_stays_so_where_the_folder_was_away_when_its_segment_was_to_go() {
     const PUTS: u32 = 500;
     const AWAY: u32 = 10;
-    // Each time another moment of the cache's life is the one without a folder.
+    // Each time, the folder is away at another moment of the cache's life.
     for start in (0..PUTS).step_by(AWAY as usize) {
         let temp = tempfile::tempdir().unwrap();
         let (dir, away) = (temp.path().join("c"), temp.path().join("away"));
@@ -150,7 +151,7 @@ fn a_cache_goes_on_when_its_folder_is_back() {
     assert!(cache.get(b"before").is_none() && cache.get(b"back").is_some());
 }
 
-/// A child has a copy of each descriptor until it runs its program. The lock stayed with it for that moment.
+/// A child has a copy of each descriptor until it runs its program. Previously, it held the lock for that moment.
 #[test]
 fn a_cache_that_was_closed_opens_again_while_programs_are_started() {
     let temp = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! Every kind of cache is filled to ten times its limit. Each put is stored or refused in time, and the files stay
-//! within the limit. The cache goes on afterwards, and left alone it stops writing.
+//! Fills every kind of cache to ten times its limit. Each put is stored or refused in time, the files stay within the
+//! limit, and the cache goes on afterwards and stops writing when it is left alone.
 //!
-//! The first test is the small part. `scripts/test-long` runs all of it.
+//! The first test is the small part; `scripts/test-long` runs all of it.
 
 mod common;
 
@@ -54,7 +54,7 @@ impl IoHook for Written {
     }
 }
 
-/// Bytes of all files and of the folder, in blocks.
+/// Returns the bytes of all files and of the folder, counted in blocks.
 fn du(dir: &Path) -> u64 {
     let files = std::fs::read_dir(dir).expect("it is there").filter_map(Result::ok);
     let of_files: u64 = files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.blocks() * 512).sum();
@@ -104,8 +104,8 @@ fn run(case: Case) {
     assert!(du(dir.path()) <= case.limit, "{case:?}");
 }
 
-/// `REFDB_SWEEP_MIB` runs the caches of one limit alone. `REFDB_SWEEP_ONLY` runs the cases that say this of themselves, as in
-/// `entry_bytes: 100, durability: Synced`.
+/// Runs all combinations of these. `REFDB_SWEEP_MIB` runs the caches of one limit alone, and `REFDB_SWEEP_ONLY` the
+/// cases whose debug output contains it, such as `entry_bytes: 100, durability: Synced`.
 fn sweep(limits: &[u64], sizes: &[u64], parts: &[u64], mixes: &[Mix], most_puts: [u64; 3]) {
     let durabilities = [Durability::Buffered, Durability::Written, Durability::Synced];
     let (only, mut ran) = (std::env::var("REFDB_SWEEP_ONLY").unwrap_or_default(), 0);

@@ -1,7 +1,7 @@
-//! Many threads at once: what a get returns is the value that was there at some moment of the call.
+//! Many threads at once: a get returns a value that was there at some moment of the call.
 //!
-//! One thread writes each key, with rising versions, so the versions each get may see are known. The first is of the
-//! last write that ended before the get began. The last is of the last write that began before the get ended.
+//! One thread writes each key, with rising versions, so that the versions that a get may return are known: they begin
+//! with the last write that ended before the get began, and end with the last that began before the get ended.
 
 mod common;
 
@@ -29,19 +29,19 @@ struct Slot {
     ended: AtomicU64,
 }
 
-/// A cache and its values.
+/// A cache, and how it is put under stress.
 struct Stress {
     limit_bytes: u64,
-    /// Writers wait while the files take more.
+    /// Writers wait while the files take more than this.
     most_bytes: u64,
-    /// Values are up to 700 times as long.
+    /// Values are up to 700 times as long as this.
     scale: u64,
     may_miss: bool,
     /// Whether what the test is about has happened.
     is_met: fn(&Stats) -> bool,
 }
 
-/// How long a stress takes at least; it waits until it is met: a busy machine writes little.
+/// Least time that a stress takes. It then goes on until it is met, because a busy machine writes little.
 const TIME: Duration = Duration::from_secs(3);
 /// Fewer loads than these prove nothing.
 const LOADS: u64 = 1000;
@@ -69,7 +69,7 @@ fn stress(stress: &Stress) {
                         thread::yield_now();
                         continue;
                     }
-                    // Some keys seldom, so that old segments keep some entries.
+                    // Some keys are written seldom, so that old segments keep some entries.
                     let most = rng.below(KEYS / WRITERS) + 1;
                     let key = rng.below(most) * WRITERS + writer;
                     let slot = &slots[key];
@@ -102,7 +102,7 @@ fn stress(stress: &Stress) {
                             assert!((least..=most).contains(&version), "{version} is not in {least}..={most}");
                         }
                         None if stress.may_miss => {}
-                        // A miss is right if a removal, or the time before the first put, lies in the span.
+                        // A miss is right if a removal, or the time before the first put, is among these versions.
                         None => assert!((least..=most).any(|version| version % 2 == 0), "missed in {least}..={most}"),
                     }
                 }
@@ -122,7 +122,8 @@ fn stress(stress: &Stress) {
 #[test]
 fn gets_are_linearizable_while_segments_are_compacted() {
     let is_met = |stats: &Stats| stats.compacted > 0 && stats.evicted == 0;
-    // Above half of the limit the worker compacts. Were the rest used up, it would evict where writers are faster.
+    // The worker compacts above half of the limit. If the rest were used up, it would evict, because writers may be
+    // faster.
     stress(&Stress { limit_bytes: 2 << 20, most_bytes: 3 << 19, scale: 4, may_miss: false, is_met });
 }
 
@@ -162,7 +163,7 @@ fn a_loaded_value_never_overtakes_an_invalidation() {
         scope.spawn(move || {
             let mut rng = Rng::new(50);
             let start = Instant::now();
-            // On a busy machine the loaders may not have had a processor by then.
+            // On a busy machine the loaders may not have run by then.
             let is_done = |time| time >= STANDSTILL || stored.load(Ordering::Relaxed) > LOADS;
             while start.elapsed() < TIME || !is_done(start.elapsed()) {
                 let key = rng.below(KEYS);
@@ -179,8 +180,8 @@ fn a_loaded_value_never_overtakes_an_invalidation() {
     assert!(stored.into_inner() > LOADS, "loads are put at all: {:?}", cache.stats());
 }
 
-/// Has a thread flush as soon as the first copies are written. That thread's own writes wait until no copy is made any
-/// more.
+/// Has a thread flush as soon as the first copies are written. The writes of that thread wait until no more copies are
+/// made.
 #[derive(Default)]
 struct FlushesMeanwhile {
     cache: OnceLock<Weak<Cache>>,
@@ -210,8 +211,9 @@ impl IoHook for FlushesMeanwhile {
     }
 }
 
-/// The write buffer was full of copies. While their thread waited for its turn to write, another one wrote all of them.
-/// That none was left to write was then taken for want of room. What was to be copied stayed where it was, or was lost.
+/// Previously, a write buffer full of copies could be taken for a lack of room: while the copying thread waited for its
+/// turn to write, another one wrote all copies, so that none was left. What was to be copied stayed where it was, or
+/// was lost.
 #[test]
 fn a_flush_that_writes_the_copies_of_a_compaction_is_no_want_of_room() {
     let dir = tempfile::tempdir().expect("a temporary folder can be made");
@@ -235,8 +237,8 @@ fn a_flush_that_writes_the_copies_of_a_compaction_is_no_want_of_room() {
     assert!(stats.disk_bytes < 400 << 10, "{stats:?}");
 }
 
-/// A put that had begun was written after the close, when the files were another handle's. It was lost, or that handle
-/// could make no segment any more.
+/// Previously, a put that had begun was written after the close, when the files belonged to another handle: the put was
+/// lost, or that handle could create no more segments.
 #[test]
 fn what_is_acknowledged_beside_a_close_is_there_for_the_next_handle() {
     const WRITERS: u64 = 4;
@@ -266,8 +268,8 @@ fn what_is_acknowledged_beside_a_close_is_there_for_the_next_handle() {
     }
 }
 
-/// The same of a put that is under way for long: it is encrypted before it takes its place. Where it took that behind the
-/// last write of the close, its segment had the number of the next handle's.
+/// A large put is under way for long, because it is encrypted before it takes its place. Previously, if it took that
+/// place after the last write of the close, its segment had the number of one of the next handle's.
 #[test]
 fn a_put_that_is_being_encrypted_while_its_cache_closes_is_in_the_files_or_told() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! Crashes of a cache that has room for a few segments. It evicts, compacts and clears all the time, and is opened with
-//! a lower limit now and then.
+//! Crashes of a cache that has room for a few segments, so that it evicts, compacts and clears all the time. It is also
+//! opened with a lower limit now and then.
 //!
-//! Evicted entries are missed, so that is no fault here. A fault is a value that the key had no more.
+//! Evicted entries may be missing. A fault is a value that the key no longer had.
 
 use refdb_kvcache::{Cache, Clock, Durability, Error, Options, Put, PutOptions};
 use refdb_testkit::{Rng, crash};
@@ -18,7 +18,7 @@ use std::{
 
 const KEYS: u64 = 24;
 const STEPS: u64 = 48;
-/// Room for six and for three segments beside the room kept free.
+/// Limits with room for six and for three segments, in addition to the room kept free.
 const LIMITS: [u64; 2] = [176 << 10, 152 << 10];
 
 fn open(fs: Fs, dir: &Path, limit: u64) -> Result<Cache, Error> {
@@ -34,7 +34,7 @@ enum Step {
     Remove(u64, Durability),
     Clear(Durability),
     Compact,
-    /// With this of the limits.
+    /// Closes the cache and opens it with this one of the limits.
     Reopen(usize),
 }
 
@@ -62,8 +62,8 @@ fn steps(seed: u64, promises: bool) -> Vec<Step> {
 
 type State = BTreeMap<u64, Vec<u8>>;
 
-/// The states without evictions, one after each step. With them, the last step that must survive a kill, and a power
-/// loss.
+/// Returns the states without evictions, one after each step, and for each of them the last step that must survive a
+/// kill and the last that must survive a power loss.
 fn states(steps: &[Step]) -> (Vec<State>, Vec<(usize, usize)>) {
     let (mut state, mut states, mut floors) = (State::new(), vec![State::new()], vec![(0, 0)]);
     for (at, step) in steps.iter().enumerate() {
@@ -103,7 +103,7 @@ fn run(fs: &Fs, dir: &Path, steps: &[Step], done: &dyn Fn(usize)) -> Result<u64,
     for (at, step) in steps.iter().enumerate() {
         match step {
             Step::Put(key, value, durability) => {
-                // The worker, which makes room.
+                // The worker makes room.
                 cache.work()?;
                 let options = PutOptions::new().durability(*durability);
                 assert_eq!(cache.put_with(&key.to_le_bytes(), value, options)?, Put::Stored);
@@ -123,12 +123,12 @@ fn run(fs: &Fs, dir: &Path, steps: &[Step], done: &dyn Fn(usize)) -> Result<u64,
         done(at + 1);
     }
     evicted += cache.stats().evicted;
-    // A killed process does not close.
+    // A killed process does not close its cache.
     cache.abandon();
     Ok(evicted)
 }
 
-/// What a reader finds, and now and then a writer, which repairs; both find the same.
+/// Returns what a reader finds. If asked to, a writer, which repairs, must find the same.
 fn found(dir: &Path, by_writer: bool) -> State {
     let read = |cache: &Cache| -> State {
         (0..KEYS).filter_map(|key| Some((key, cache.get(&key.to_le_bytes())?.value))).collect()
@@ -146,7 +146,7 @@ fn found(dir: &Path, by_writer: bool) -> State {
     state
 }
 
-/// The keys, and the steps that gave them their values.
+/// Returns the keys, and the steps that gave them their values.
 fn summary(state: &State) -> Vec<(u64, String)> {
     let step = |value: &[u8]| String::from_utf8_lossy(&value[6..9]).into_owned();
     state.iter().map(|(key, value)| (*key, step(value))).collect()
@@ -194,7 +194,7 @@ impl IoHook for Counting {
     }
 }
 
-/// How many operations on the disk there were at the end of each step.
+/// Returns the number of disk operations at the end of each step.
 fn operations_by_step(steps: &[Step]) -> Vec<usize> {
     let temp = tempfile::tempdir().expect("a temporary folder can be made");
     let counting = Arc::new(Counting::default());
@@ -232,7 +232,7 @@ fn lose_power(seed: u64, promises: bool) {
     }
 }
 
-/// An entry was evicted, its removal synced, and the unlink of its segment was not: the entry came back.
+/// Previously, an evicted entry came back, because its removal was synced and the unlink of its segment was not.
 #[test]
 fn a_power_loss_at_a_tight_limit_brings_nothing_back_that_was_removed_for_good() {
     // With these steps a cache that does not wait for its deletions fails.

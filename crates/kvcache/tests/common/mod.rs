@@ -1,4 +1,4 @@
-//! What the tests of caches share.
+//! Helpers that the tests of caches share.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use refdb_kvcache::{Cache, Options};
@@ -11,8 +11,8 @@ use std::{
 /// How long a machine may stand still before a test takes that for a fault.
 pub(crate) const STANDSTILL: Duration = Duration::from_secs(120);
 
-/// A cache that refuses no put because the machine stands still for a while. One that has no room still does, and the test
-/// fails.
+/// Returns options with which no put is refused because the machine stands still for a while. A put that finds no room
+/// is refused all the same, so that the test fails.
 pub(crate) fn patient(limit_bytes: u64) -> Options {
     Options::new(limit_bytes).put_timeout(STANDSTILL)
 }
@@ -21,7 +21,7 @@ pub(crate) fn open(dir: &Path, limit_bytes: u64) -> Cache {
     Cache::open(dir, patient(limit_bytes)).expect("it opens")
 }
 
-/// Waits until it is so. `state` is told if it never is.
+/// Waits until `is_so` holds, and panics with `state` if it never does.
 pub(crate) fn eventually(mut is_so: impl FnMut() -> bool, state: impl Fn() -> String) {
     let end = Instant::now() + STANDSTILL;
     while !is_so() {
@@ -30,7 +30,7 @@ pub(crate) fn eventually(mut is_so: impl FnMut() -> bool, state: impl Fn() -> St
     }
 }
 
-/// Waits until `count` stays the same for so long.
+/// Waits until `count` has stayed the same for this time.
 pub(crate) fn at_rest(time: Duration, count: impl Fn() -> u64, state: impl Fn() -> String) {
     let (mut before, mut since) = (count(), Instant::now());
     eventually(
