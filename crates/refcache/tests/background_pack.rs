@@ -1,4 +1,4 @@
-//! Loose refs that small batches made are folded into packed-refs, beside writers and lists.
+//! Background pack-refs moves the loose refs of small batches into packed-refs, beside writers and lists.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Packed-refs is so long that a batch of two is worth loose files.
+/// Creates a repository whose packed-refs is so long that a batch of two is worth loose files.
 fn repo() -> (Repo, Vec<ObjectId>) {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let ids = repo.commits(7);
@@ -47,11 +47,11 @@ fn write(view: &View, writer: usize, at: usize, id: ObjectId) {
     view.commit(&batch).unwrap();
 }
 
-/// The refs of changes that have a file of their own.
+/// Returns the number of refs of changes that have a file of their own.
 fn loose(git_dir: &Path) -> usize {
     let (mut count, mut folders) = (0, vec![git_dir.join("refs/changes")]);
     while let Some(folder) = folders.pop() {
-        // A fold removes it when it is empty.
+        // Background pack-refs removes a folder when it is empty.
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => folders.push(entry.path()),
@@ -63,7 +63,7 @@ fn loose(git_dir: &Path) -> usize {
     count
 }
 
-/// Looks until it is so.
+/// Waits until `is_so` holds.
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(60);
     while !is_so() {
@@ -72,7 +72,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// What a list and git say of the changes is what was written: the number of batches of each writer.
+/// Requires that a list and git show exactly what was written, given the number of batches of each writer.
 fn has_all(repo: &Repo, view: &View, written: &[usize], ids: &[ObjectId]) {
     let listed: HashMap<String, Target> = changes(view);
     let by_git = repo.git(["for-each-ref", "--format=%(refname) %(objectname)", "refs/changes/"]);
@@ -102,11 +102,11 @@ fn what_is_written_during_a_fold_is_folded_though_nobody_writes_after_it() {
     let view = views.open(repo.git_dir(), &settings(8, &[LOOSE])).unwrap();
     write(&view, 0, 0, ids[0]);
     wait_until("the first fold has looked", || !repo.git_dir().join("packed-refs.refdb-fold.lock").exists());
-    // Another one has the lock, for which the next fold waits.
+    // The test has the lock, for which the next run waits.
     let lock = repo.git_dir().join("packed-refs.lock");
     fs::write(&lock, "").unwrap();
     (1..4).for_each(|at| write(&view, 0, at, ids[0]));
-    // A fold that began later would leave what is less than the bound.
+    // A run that began later would leave refs that are fewer than the bound.
     wait_until("the fold has listed the loose refs", || repo.git_dir().join("packed-refs.refdb-fold").exists());
     thread::scope(|scope| {
         for at in 4..8 {
@@ -114,7 +114,7 @@ fn what_is_written_during_a_fold_is_folded_though_nobody_writes_after_it() {
             scope.spawn(move || write(view, 0, at, ids[0]));
         }
     });
-    // Now that no writer holds the lock of a ref, which would stay loose.
+    // By now no writer holds the lock of a ref, which would keep the ref loose.
     assert_eq!(loose(repo.git_dir()), 16);
     fs::remove_file(&lock).unwrap();
     wait_until("all are folded", || loose(repo.git_dir()) == 0);
@@ -223,7 +223,7 @@ fn a_fold_that_failed_is_made_again_though_nobody_writes_after_it() {
     assert_eq!(loose(repo.git_dir()), 16);
     fs::remove_file(&lock).unwrap();
     wait_until("all are folded", || loose(repo.git_dir()) == 0 && views.holdings().background_packs > 0);
-    // A retry that is waited for keeps nobody from ending.
+    // A run that waits to be tried again delays nobody's end.
     fs::write(&lock, "").unwrap();
     let before = views.holdings().failed_background_packs;
     (8..16).for_each(|at| write(&view, 0, at, ids[0]));
@@ -264,7 +264,7 @@ fn nothing_is_folded_unless_small_batches_become_loose_files() {
         }
         assert!(loose(repo.git_dir()) >= before + 20, "they stay");
         drop(view);
-        // A fold would be waited for here.
+        // If a run were under way, this would wait for it.
         drop(views);
         assert!(loose(repo.git_dir()) >= before + 20, "they stay");
     }
@@ -284,7 +284,7 @@ fn a_fold_ends_with_the_views() {
         thread::sleep(Duration::from_millis(round));
         drop(view);
         drop(views);
-        // Nobody holds or leaves a lock.
+        // No lock is held or left.
         let left: Vec<String> = refdb_testkit::files_below(repo.git_dir())
             .into_iter()
             .filter(|name| name.ends_with(".lock") || name.contains("refdb-fold"))
@@ -310,14 +310,14 @@ fn where_it_is_auto_small_batches_are_loose_unless_git_may_pack_by_itself() {
     assert_eq!((told(&view), view.unreported()), (None, 0));
     write(&view, 0, 0, ids[0]);
     assert_eq!(loose(repo.git_dir()), 0);
-    // This is not reported again for each repository.
+    // The reason is not reported again for each repository.
     drop(view);
     assert_eq!(told(&open(&views, &[AUTO, NO[0]])), None);
 
     let view = open(&views, &[AUTO, NO[0], NO[1]]);
     write(&view, 0, 1, ids[0]);
     assert_eq!((loose(repo.git_dir()), view.stats().git_packs), (2, 0));
-    // The next batch after a change of the repository's own file heeds it.
+    // The next batch after a change of the repository's own configuration heeds it.
     repo.config("gc.packRefs", "true");
     write(&view, 0, 2, ids[0]);
     assert_eq!((loose(repo.git_dir()), view.stats().git_packs), (2, 1));

@@ -1,4 +1,4 @@
-//! What a view answers, on both formats, with real git as the other writer.
+//! The answers of a view, with both formats and with real git as the other writer.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use bstr::{BStr, BString};
@@ -189,7 +189,7 @@ fn a_repository_that_is_removed_is_gone_and_not_empty_and_one_made_anew_is_read_
         std::fs::rename(repo.git_dir(), &away).unwrap();
         assert!(matches!(view.get("refs/heads/main".into()), Err(Error::Gone(_))));
         assert!(matches!(view.list(&ListOptions::default()), Err(Error::Gone(_))));
-        // The template has no git, so make the new one with git in the folder beside and move it here.
+        // The new repository is made with git in a folder of its own, and then copied here.
         let fresh = Repo::bare(repo.format(), HashKind::Sha1);
         let other = fresh.commit();
         fresh.git(["update-ref", "refs/heads/other", &other.to_string()]);

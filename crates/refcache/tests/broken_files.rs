@@ -1,4 +1,4 @@
-//! Files that are truncated, replaced or garbage under a reader give errors. The view goes on when they are whole
+//! Files that are truncated, replaced or garbage under a reader give errors, and the view goes on when they are whole
 //! again.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -11,7 +11,7 @@ use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 use std::fs;
 
-/// Thousands of refs, in one file.
+/// Creates a repository with thousands of refs in one file.
 fn filled(format: RefFormat) -> (Repo, Vec<String>) {
     let repo = Repo::bare(format, HashKind::Sha1);
     let ids = repo.commits(3);
@@ -20,7 +20,7 @@ fn filled(format: RefFormat) -> (Repo, Vec<String>) {
         repo.create_refs(names.iter().enumerate().map(|(at, name)| (name, ids[at % 3])));
         repo.git(["pack-refs", "--all"]);
     } else {
-        // git would make a file of each first.
+        // Git would create a loose file for each of them first.
         let lines: String = names.iter().enumerate().map(|(at, name)| format!("{} {name}\n", ids[at % 3])).collect();
         let text = format!("# pack-refs with: peeled fully-peeled sorted \n{lines}");
         fs::write(repo.git_dir().join("packed-refs"), text).unwrap();
@@ -70,7 +70,7 @@ fn a_file_that_is_truncated_under_a_reader_is_an_error_and_not_the_end() {
             }
         };
         assert!(end.is_err() && seen < all.len(), "{format:?}: {seen} refs listed of a truncated file");
-        // Someone puts the right one in its place.
+        // The right file is put in its place.
         let temporary = path.with_file_name("new");
         fs::write(&temporary, &whole).unwrap();
         fs::rename(&temporary, &path).unwrap();
@@ -136,7 +136,7 @@ fn a_loose_ref_changed_in_place_is_read_again_and_a_broken_one_is_named() {
     assert_eq!(direct(&view, "refs/heads/other"), None);
 }
 
-/// JGit writes packed-refs without saying that it is sorted, and it need not be.
+/// JGit writes packed-refs without the claim that it is sorted, and it need not be.
 #[test]
 fn a_packed_refs_that_does_not_say_it_is_sorted_is_read_right() {
     let (repo, mut all) = filled(RefFormat::Files);
@@ -158,7 +158,7 @@ fn a_packed_refs_that_does_not_say_it_is_sorted_is_read_right() {
     }
 }
 
-/// The file says that it is sorted, and some lines have been moved to its middle, or to its end.
+/// Moves some lines of a packed-refs that claims to be sorted to its middle or its end, and returns their names.
 fn leave_disorder(repo: &Repo, place: usize) -> Vec<String> {
     let path = repo.git_dir().join("packed-refs");
     let text = fs::read_to_string(&path).unwrap();
@@ -209,8 +209,8 @@ fn looking_up_names_in_a_page_that_is_not_sorted_finds_all_of_them() {
     let (repo, all) = filled(RefFormat::Files);
     leave_disorder(&repo, 330);
     let view = open(&repo);
-    // A page is looked at as a whole from the second time on. Its file must not be too new for its stat to prove
-    // anything.
+    // From the second time on, a page is looked at as a whole. Its file must not be so new that its stat proves
+    // nothing.
     std::thread::sleep(std::time::Duration::from_millis(100));
     direct(&view, &all[290]);
     for name in &all[290..350] {

@@ -1,4 +1,4 @@
-//! Refs whose own files are no good: what a power cut, an editor or a backup leaves below refs/. They concern nobody else.
+//! Refs whose own files are broken, as a power cut, an editor or a backup leaves them below refs/, affect no other ref.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -21,7 +21,7 @@ fn write(repo: &Repo, name: &str, content: &str) {
     fs::write(path, content).unwrap();
 }
 
-/// A repository with good refs, some packed beneath broken files, and the three broken refs found in a Gerrit.
+/// Creates a repository with good refs and the three broken ones found in a Gerrit, two of which hide packed values.
 fn broken() -> (Repo, Vec<ObjectId>) {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let ids = repo.commits(3);
@@ -65,7 +65,7 @@ fn broken_files_are_left_out_of_every_list_and_hide_what_is_packed_beneath() {
     assert!(view.has_refs().unwrap());
     assert_eq!(view.pointing_at(&ids[1]).unwrap(), [""; 0], "the packed value of a broken ref is not its value");
     assert_eq!(view.pointing_at(&ids[2]).unwrap(), ["refs/heads/loose", "refs/tags/t"]);
-    // As git says.
+    // Git lists the same.
     assert_eq!(repo.git(["for-each-ref", "--format=%(refname)"]), whole.join("\n"));
 }
 
@@ -83,7 +83,7 @@ fn asking_for_a_broken_ref_is_an_error_that_names_its_file_and_others_are_answer
     }
     assert_eq!(direct(&view, "refs/heads/main"), Some(ids[0]));
     assert!(view.get_many(&[BStr::new("refs/heads/main"), BStr::new(BACKUP)]).is_err());
-    // A symbolic ref that leads to one leads nowhere.
+    // A symbolic ref to a broken ref leads nowhere.
     repo.git(["symbolic-ref", "HEAD", BACKUP]);
     let head = view.resolve("HEAD".into()).unwrap();
     assert_eq!((head.name.to_string(), head.found), (BACKUP.to_string(), None));
@@ -105,7 +105,7 @@ fn broken_refs_are_counted_told_once_and_forgotten_when_they_are_whole() {
     }
     assert_eq!(told(), [README, EMPTY], "each file once, however many lists meet it");
     assert_eq!((view.stats().broken, view.unreported()), (3, 0));
-    // The view is opened again, and what it has told stays told.
+    // The view is opened again, and does not repeat what it has reported.
     view.flush().unwrap();
     names(&view, &ListOptions::default());
     assert_eq!(view.unreported(), 0);
@@ -144,7 +144,7 @@ fn a_broken_ref_can_be_deleted_and_written_again_where_that_is_asked_for() {
     for whole in [false, true] {
         let (repo, ids) = broken();
         let view = open(&repo);
-        // As in git it is refused, whatever the edit expects.
+        // As by git, the batch is refused whatever the edit expects.
         let refused = view.commit(&Batch::atomic(vec![set(BACKUP, ids[0], Precondition::Any)])).unwrap_err();
         assert!(refused.to_string().contains("reference broken"), "{refused}");
         let expected = set(BACKUP, ids[0], Precondition::MustMatch(Target::Direct(ids[1])));
@@ -173,7 +173,7 @@ fn a_broken_ref_can_be_deleted_and_written_again_where_that_is_asked_for() {
     }
 }
 
-/// This number of refs in one transaction goes to packed-refs, where a broken file would hide them.
+/// So many refs in one transaction are written to packed-refs, where a broken file would hide one of them.
 #[test]
 fn a_broken_ref_among_many_is_written_to_its_own_file() {
     let (repo, ids) = broken();
@@ -186,7 +186,7 @@ fn a_broken_ref_among_many_is_written_to_its_own_file() {
     assert_eq!(repo.git(["rev-parse", BACKUP]), ids[0].to_string());
 }
 
-/// Whether permissions bind this user: they do not bind root, and scripts/tests/test-as-user runs this as another.
+/// Whether permissions bind this user. They do not bind root, so scripts/tests/test-as-user runs this as another user.
 fn is_bound(repo: &Repo) -> bool {
     let probe = repo.git_dir().join("probe");
     fs::write(&probe, "").unwrap();

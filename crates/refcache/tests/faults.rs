@@ -1,5 +1,5 @@
-//! Faults that caches of refs are known to have. Each is a test that fails on a cache that has it. The numbers are
-//! those of the list of faults that guided this crate.
+//! Faults that caches of refs are known to have. Each test fails on a cache that has the fault. The numbers are those
+//! of the list of faults that guided this crate.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -120,8 +120,8 @@ fn fault_07_a_slow_writer_does_not_put_its_older_value_over_a_newer_one() {
         for _ in 0..20 {
             commit(&ours, vec![set("refs/heads/main", ids[1], Precondition::Any)]);
             commit(&theirs, vec![set("refs/heads/main", ids[2], Precondition::Any)]);
-            // What the first writer learnt of its own commit is older than the present refs. It looks again, since
-            // nothing of a commit is kept but that things have changed.
+            // What the first writer learnt from its own commit is older than the present refs. It looks again, because
+            // all that it keeps of a commit is that things have changed.
             assert_eq!(direct(&ours, "refs/heads/main"), Some(ids[2]));
         }
     });
@@ -235,7 +235,7 @@ fn a_tag_whose_peeled_line_git_left_out_is_found_by_the_object_it_leads_to() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let id = repo.commit();
     let tag = repo.tag_object(id, "v1");
-    // git 2.55 makes `fully-peeled` of no header at all, and adds no line.
+    // Git 2.55 takes a file without a header for `fully-peeled`, and adds no peeled line.
     let packed = repo.git_dir().join("packed-refs");
     std::fs::write(&packed, format!("{tag} refs/tags/v1\n{id} refs/tags/v2\n")).unwrap();
     repo.git(["update-ref", "refs/heads/a", &id.to_string()]);
@@ -309,7 +309,7 @@ fn fault_19_a_hint_makes_a_view_look_and_a_lost_or_wrong_one_does_no_harm() {
         let (told, unreported, trusting) = (believing(repo), believing(repo), open(repo));
         for view in [&told, &unreported, &trusting] {
             assert_eq!(direct(view, "refs/heads/main"), Some(ids[0]));
-            // Too early: nothing has changed.
+            // This is too early to have an effect, because nothing has changed.
             view.invalidate();
             assert_eq!(direct(view, "refs/heads/main"), Some(ids[0]));
         }
@@ -351,7 +351,7 @@ fn fault_20_neither_listings_nor_look_ups_keep_writers_waiting() {
         commit(&view, (0..50).map(|at| set(&format!("refs/heads/{at}"), id, Precondition::Any)).collect());
         let mut held = view.list(&ListOptions::default()).unwrap();
         held.next().unwrap();
-        // In one thread: if the listing held a lock this would never end.
+        // In the same thread, so that this would never end if the listing held a lock.
         commit(&view, vec![set("refs/heads/new", id, Precondition::MustNotExist)]);
         assert_eq!(direct(&view, "refs/heads/new"), Some(id));
         let mut left = 0;

@@ -1,4 +1,4 @@
-//! Far more projects than files may be open.
+//! Far more projects than files that may be open.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -21,11 +21,11 @@ use std::{
 
 const THREADS: usize = 8;
 
-/// The files a question may have open: a view's folder, configuration, list and some tables, or its packed-refs. A
-/// commit adds those that it writes.
+/// Number of files that a query may have open: a view's folder, configuration, list and some tables, or its
+/// packed-refs. A commit adds those that it writes.
 const FILES_A_QUESTION: usize = 8;
 
-/// Numbers that look random.
+/// Returns the next pseudo-random number.
 fn next(seed: &mut u64) -> usize {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
@@ -49,7 +49,7 @@ fn ask(projects: &Projects, at: usize, view: &View, what: usize) {
     }
 }
 
-/// Eight threads ask all projects in turn, then some at random. Returns how many files were open at most.
+/// Has eight threads ask all projects in turn, then some at random. Returns how many files were open at most.
 fn ask_all(projects: &Projects, views: &Views, at_random: usize, trust: TrustSettings) -> usize {
     let held: Vec<Arc<View>> = (0..projects.len()).map(|at| projects.open(views, at, trust)).collect();
     let bytes_max = views.holdings().bytes_max;
@@ -62,7 +62,7 @@ fn ask_all(projects: &Projects, views: &Views, at_random: usize, trust: TrustSet
             for turn in 0..projects.len() + at_random {
                 let at = if turn < projects.len() { from + turn } else { next(&mut seed) } % projects.len();
                 ask(projects, at, &held[at], next(&mut seed));
-                // Now and then: it looks at all of them.
+                // Only now and then, because this looks at all views.
                 if turn % THREADS == 0 {
                     let holdings = views.holdings();
                     most = most.max(holdings.files as usize);
@@ -115,7 +115,7 @@ fn close(views: &Views, others: &Projects, view: &View) {
     panic!("the view stays open: {:?}", views.holdings());
 }
 
-/// Lets another thread in whenever it is asked what an id is.
+/// Runs a function whenever it is asked what an id is.
 struct Meanwhile(Box<dyn Fn() + Send + Sync>);
 
 impl ObjectCheck for Meanwhile {
@@ -135,7 +135,7 @@ fn what_is_committed_while_a_view_is_closed_and_opened_again_is_what_it_believes
             let (projects, views, asked) = (Arc::clone(&projects), Arc::clone(&views), Arc::clone(&asked));
             move || {
                 let (projects, views, view) = (&projects, &views, asked.get().unwrap());
-                // In a thread of its own, as the next question would be.
+                // In a thread of its own, as the next query would be.
                 std::thread::scope(|scope| {
                     scope
                         .spawn(|| {
@@ -164,7 +164,8 @@ fn whatever_is_changed_while_a_view_is_closed_is_seen_when_it_comes_back() {
     let views = Views::new(&settings(Some(16)));
     let trust = TrustSettings::new().believe(Some(Duration::from_secs(3600)));
     let open = |at| projects.open(&views, at, trust);
-    // Packed-refs and a table of the same length, in place, with the old time stamp. Only the descriptor was a proof.
+    // Packed-refs is changed in place, with the same length and the old timestamp. Only an open descriptor would have
+    // been a proof.
     let packed = open(0);
     assert_eq!(projects.read(0, &packed), 0);
     close(&views, &projects, &packed);
@@ -173,18 +174,18 @@ fn whatever_is_changed_while_a_view_is_closed_is_seen_when_it_comes_back() {
     fs::write(&path, text.replace(&id(0, 0).to_string(), &id(0, 5).to_string())).unwrap();
     fs::File::options().write(true).open(&path).unwrap().set_modified(stat.modified().unwrap()).unwrap();
     assert_eq!(projects.read(0, &packed), 5);
-    // A loose ref of a name that was known to be packed only.
+    // A loose ref appears whose name was known only as packed.
     close(&views, &projects, &packed);
     fs::write(projects.path(0).join(BRANCH), format!("{}\n", id(0, 6))).unwrap();
     assert_eq!(projects.read(0, &packed), 6);
-    // Another repository in its place, with other settings and the other format.
+    // Another repository takes the place of this one, with other settings and the other format.
     close(&views, &projects, &packed);
     fs::remove_dir_all(projects.path(0)).unwrap();
     Projects::copy(&projects.path(1), &projects.path(0));
     assert_eq!(common::direct(&packed, BRANCH), Some(id(1, 0)));
     assert_eq!(packed.format().unwrap(), refdb::RefFormat::Reftable);
     assert_eq!(packed.stats().reopens, 0, "it was not replaced while it was open");
-    // And none.
+    // Then there is no repository for a while.
     close(&views, &projects, &packed);
     fs::remove_dir_all(projects.path(0)).unwrap();
     assert!(packed.get(BRANCH.into()).is_err());
@@ -226,7 +227,7 @@ fn views_that_nobody_holds_leave_nothing_behind() {
     assert!(views.stats().is_empty());
 }
 
-/// In `make test-long`.
+/// Runs in `make test-long` only.
 #[test]
 #[ignore = "takes minutes"]
 fn ten_thousand_projects_are_served_under_the_limit_that_gerrit_sets() {

@@ -1,4 +1,4 @@
-//! Many refs at once: proofs of listings, and refs by object where not everything fits in memory.
+//! Many refs at once: proofs of listings, and refs by object when not everything fits in memory.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -11,7 +11,7 @@ use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 use std::{collections::BTreeMap, fs, ops::ControlFlow, thread, time::Duration};
 
-/// A file that was changed less than so long ago proves nothing by its time stamp: it is read again.
+/// The timestamp of a file that was changed less than this long ago proves nothing, so the file is read again.
 const TOO_RECENT: Duration = Duration::from_millis(100);
 
 fn proof(view: &View) -> Vec<u8> {
@@ -64,8 +64,8 @@ fn a_listing_of_a_repository_that_was_replaced_has_another_proof() {
     });
 }
 
-/// Looking all over a large file for refs by object filled the memory with its pages. In the end the index itself was
-/// given up and made again. So every second question at 1.5 million refs cost as much as reading the file.
+/// Previously, looking for refs by object all over a large file filled the memory with its pages, until the index
+/// itself was dropped and built again. Every second query at 1.5 million refs thus cost as much as reading the file.
 #[test]
 fn the_index_of_objects_is_not_given_up_because_refs_all_over_the_file_were_found() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
@@ -81,7 +81,7 @@ fn the_index_of_objects_is_not_given_up_because_refs_all_over_the_file_were_foun
     }
     fs::write(repo.git_dir().join("packed-refs"), text).unwrap();
     thread::sleep(TOO_RECENT);
-    // Half of it is for index and pages, of which the file has three times as many.
+    // Half of this is for the index and pages, and the file has three times as many pages.
     let views = Views::new(&ViewsSettings::new().memory_bytes(1 << 20));
     let view = views.open(repo.git_dir(), &unsynced(TrustSettings::default())).unwrap();
     for round in 0..400 {
@@ -92,8 +92,8 @@ fn the_index_of_objects_is_not_given_up_because_refs_all_over_the_file_were_foun
     assert!(view.stats().bytes < 400_000, "{} bytes", view.stats().bytes);
 }
 
-/// The refs of one change, which Gerrit asks for all the time, come from memory. Still every loose ref counts. One is
-/// new, one hides a packed one, and one is in a new folder.
+/// The refs of one change, which Gerrit asks for all the time, come from memory. Every loose ref still counts: a new
+/// one, one that hides a packed one, and one in a new folder.
 #[test]
 fn the_refs_of_a_folder_of_many_are_the_loose_ones_over_the_packed_ones() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
@@ -111,7 +111,7 @@ fn the_refs_of_a_folder_of_many_are_the_loose_ones_over_the_packed_ones() {
         rows.into_iter().map(|(name, target)| (name.to_string(), target.id().unwrap())).collect::<Vec<_>>()
     };
     let packed = |at: usize| vec![(name(at, "1"), ids[0]), (name(at, "meta"), ids[0])];
-    // The first time as text, then from the block that is made of the page when it is wanted again.
+    // The first time the refs come from text, then from the block that is made of the page when it is wanted again.
     for at in (0..4 * refs).map(|at| at / 4) {
         assert_eq!(change(at), packed(at));
     }
@@ -138,7 +138,8 @@ fn the_refs_of_a_folder_of_many_are_the_loose_ones_over_the_packed_ones() {
     assert_eq!(change(refs), []);
 }
 
-/// Packed refs are read in parts of 64 KiB. Each ref once hides the packed one, and once stands behind it, wherever a part ends.
+/// Packed refs are read in parts of 64 KiB. Wherever a part ends, each loose ref once hides the packed one and once
+/// follows it.
 #[test]
 fn loose_refs_are_listed_in_their_places_wherever_a_part_of_packed_refs_ends() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
@@ -173,7 +174,7 @@ fn loose_refs_are_listed_in_their_places_wherever_a_part_of_packed_refs_ends() {
     }
 }
 
-/// A prefix that would lead out of the repository is looked for as any other, which finds nothing.
+/// A prefix that would lead out of the repository is looked for like any other, and nothing is found.
 #[test]
 fn a_prefix_with_dots_lists_nothing_of_other_folders() {
     each(|repo| {
@@ -187,7 +188,7 @@ fn a_prefix_with_dots_lists_nothing_of_other_folders() {
     });
 }
 
-/// As in Gerrit: a folder for each change. From some number on several threads look at them.
+/// Each change has a folder, as in Gerrit. From some number on, several threads look at the folders.
 #[test]
 fn loose_refs_in_many_folders_are_all_found_and_a_folder_that_cannot_be_read_is_told_of() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
@@ -210,7 +211,7 @@ fn loose_refs_in_many_folders_are_all_found_and_a_folder_that_cannot_be_read_is_
     }
     repo.git(["update-ref", "-d", &name(77)]);
     assert_eq!((ours().len(), ours()), (999, git()));
-    // Something that is none of the folders that there were, and a file in the place of one.
+    // A file takes the place of one of the folders.
     fs::remove_dir_all(repo.git_dir().join("refs/changes/07")).unwrap();
     fs::write(repo.git_dir().join("refs/changes/07"), "no ref").unwrap();
     let begun = ours();
@@ -219,7 +220,7 @@ fn loose_refs_in_many_folders_are_all_found_and_a_folder_that_cannot_be_read_is_
     assert!(view.pointing_at(&ids[0]).unwrap().len() > 300);
 }
 
-/// Saves a setting that says nothing about refs.
+/// Saves a setting that has nothing to do with refs.
 fn save_a_setting(repo: &Repo, value: &str) {
     repo.git(["config", "test.value", value]);
 }
@@ -244,7 +245,7 @@ fn a_saved_configuration_was_taken_for_a_change_of_refs() {
     });
 }
 
-/// What was known before the configuration was saved tells of a change that came with it.
+/// A change of refs that comes with a saved configuration is found by comparing with what was known before.
 #[test]
 fn a_change_of_refs_beside_a_saved_configuration_is_found() {
     each(|repo| {

@@ -1,4 +1,4 @@
-//! What views keep in memory, and what they give up when it is too much.
+//! What views keep in memory, and what they drop when it is too much.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -10,7 +10,8 @@ use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 use std::{fmt::Write, sync::Arc};
 
-/// 2.2 MB of packed-refs, 0.9 MB in the form in which names are looked up. The index from objects to refs takes 0.2 MB.
+/// These refs take 2.2 MB in packed-refs, and 0.9 MB in the form in which names are looked up. The index from objects
+/// to refs takes 0.2 MB.
 const REFS: usize = 30_000;
 
 fn name(at: usize) -> String {
@@ -31,7 +32,7 @@ fn filled() -> Repo {
         writeln!(text, "{} {}", id(at), name(at)).unwrap();
     }
     std::fs::write(repo.git_dir().join("packed-refs"), text).unwrap();
-    // A time stamp that is too recent proves nothing: the file would be read again at each look.
+    // A timestamp that is too recent proves nothing, so the file would be read again at each look.
     std::thread::sleep(std::time::Duration::from_millis(100));
     repo
 }
@@ -40,7 +41,7 @@ fn open(views: &Views, repo: &Repo) -> Arc<View> {
     views.open(repo.git_dir(), &common::unsynced(TrustSettings::default())).unwrap()
 }
 
-/// Looks all refs up; how many had to be read for.
+/// Looks up all refs, and returns for how many a file had to be read.
 fn misses(view: &View, views: &Views, bound: usize) -> u64 {
     misses_of(REFS, view, views, bound)
 }
@@ -49,7 +50,7 @@ fn misses_of(refs: usize, view: &View, views: &Views, bound: usize) -> u64 {
     let before = view.stats().misses;
     for at in (0..refs).map(|at| at * 7919 % REFS) {
         assert_eq!(direct(view, &name(at)), Some(id(at)));
-        // One page may be too much until the next question.
+        // One page may be too many until the next query.
         assert!(views.held_bytes() <= bound + (32 << 10), "{} of {bound}", views.held_bytes());
     }
     view.stats().misses - before
@@ -66,7 +67,7 @@ fn all_refs_stay_in_memory_with_the_index_from_objects_as_long_as_they_fit() {
     let loads = view.stats().loads;
     for at in (0..REFS).step_by(17) {
         assert_eq!(view.pointing_at(&id(at)).unwrap(), [name(at).as_bytes().as_bstr()]);
-        // Text that is read for a listing does not drive out what all look-ups need.
+        // Text that is read for a listing does not evict what all look-ups need.
         assert_eq!(common::names(&view, &prefixed(&[&name(at)])), [name(at)]);
         assert!(views.held_bytes() <= BOUND + (64 << 10), "{} of {BOUND}", views.held_bytes());
     }
@@ -88,7 +89,7 @@ fn beyond_the_bound_the_view_that_was_not_used_for_the_longest_time_gives_up_its
     for view in [&b, &a] {
         assert_eq!(misses(view, &views, BOUND), 0);
     }
-    // The clock that tells who was used last stands still while there is room.
+    // The clock that tells which view was used last stands still while there is room.
     assert!(misses(&c, &views, BOUND) > 0);
     assert!(misses(&c, &views, BOUND) == 0, "refs in use stay");
     let kept = [&a, &b].map(|view| view.stats().bytes > 1 << 19);
@@ -98,7 +99,7 @@ fn beyond_the_bound_the_view_that_was_not_used_for_the_longest_time_gives_up_its
 #[test]
 fn a_view_that_outgrows_the_bound_keeps_the_pages_that_are_asked_for_most() {
     const BOUND: usize = 1 << 19;
-    // A fifth of all pages, which there is room for, and too many for the memory of single names.
+    // A fifth of all pages, for which there is room, but too many for the memory of single names.
     const HOT: usize = REFS / 5;
     let repo = filled();
     let views = Views::new(&ViewsSettings::new().memory_bytes(BOUND));
@@ -155,7 +156,7 @@ fn a_page_in_memory_is_void_once_the_file_is_another_one() {
     let path = repo.git_dir().join("packed-refs");
     let text = std::fs::read_to_string(&path).unwrap();
     let changed = text.replacen(&id(5).to_string(), &id(6).to_string(), 1);
-    // In place, and of the same length; then by another file.
+    // In place and with the same length, and then by another file.
     for (text, expected) in [(&changed, id(6)), (&text, id(5))] {
         std::fs::write(&path, text).unwrap();
         assert_eq!(direct(&view, &name(5)), Some(expected));

@@ -1,4 +1,5 @@
-//! Random changes by a view, by another view and by git, with packing in between. After each, all say the same.
+//! Random changes by a view, by another view and by git, with packing in between. After each change all of them show
+//! the same refs.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -44,11 +45,11 @@ fn a_view_says_what_git_says_also_where_others_write() {
 
 fn by_view(view: &View, rng: &mut Rng, name: &str, id: ObjectId) {
     let edit = if rng.one_in(3) { delete(name) } else { set(name, id, Precondition::Any) };
-    // A name that cannot stand beside another is refused, by git as well.
+    // A name that conflicts with another one is refused, by git as well.
     let _ = view.commit(&Batch::atomic(vec![edit]));
 }
 
-/// Few names, some of which are folders of others.
+/// Returns one of few names, some of which are folders of others.
 fn name(rng: &mut Rng) -> String {
     let folder = rng.pick(&["refs/heads", "refs/tags", "refs/heads/a", "refs/changes/01/1"]);
     format!("{folder}/{}", rng.pick(&["a", "b", "c", "meta"]))
@@ -61,7 +62,7 @@ fn compare(repo: &Repo, view: &View, name: &str, step: usize) {
     assert_eq!(ours, git, "{:?}, step {step}", repo.format());
     let one = git.iter().find(|(listed, _)| listed == name).map(|(_, target)| target.clone());
     assert_eq!(view.get(name.into()).unwrap().map(|found| found.target), one, "{:?}, step {step}", repo.format());
-    // Not in order, one twice, some of none.
+    // The names are out of order, one is asked for twice, and some have no ref.
     let mut names: Vec<&str> = git.iter().rev().map(|(name, _)| std::str::from_utf8(name).unwrap()).collect();
     names.extend([name, "refs/heads", "refs/heads/a/../b", "HEAD", "refs/tags/zz", name]);
     let names: Vec<&bstr::BStr> = names.into_iter().map(Into::into).collect();

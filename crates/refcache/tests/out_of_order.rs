@@ -1,4 +1,4 @@
-//! A packed-refs that says that it is sorted and is not: somebody has edited it, or a bit has flipped.
+//! A packed-refs that claims to be sorted and is not, because somebody has edited it or a bit has flipped.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -14,7 +14,7 @@ fn write(repo: &Repo, id: ObjectId, names: &[String]) {
     std::fs::write(repo.git_dir().join("packed-refs"), format!("{head}{lines}")).unwrap();
 }
 
-/// Some names, and enough tags behind them that the file is small or read page by page.
+/// Returns the names followed by tags: few, so that the file is small, and so many that it is read page by page.
 fn sizes(names: &[&str]) -> [Vec<String>; 2] {
     [10, 5000].map(|tags| {
         let tags = (0..tags).map(|at| format!("refs/tags/{at:06}"));
@@ -89,7 +89,7 @@ fn refs_by_object_notice_a_wrong_order_too() {
     }
 }
 
-/// What SHORTCOMINGS says: a list reads its range and two refs on either side, no more.
+/// SHORTCOMINGS documents this: a list reads its range and two refs on either side, no more.
 #[test]
 fn a_name_far_from_its_place_is_missed_until_a_walk_has_met_it() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);

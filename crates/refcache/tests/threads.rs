@@ -1,5 +1,5 @@
-//! Many threads on one view while others write. No reader gets a value older than a commit before the question, or than
-//! a value it has seen. No update is lost.
+//! Many threads use one view while others write. No reader gets a value older than one committed before the query, or
+//! than one that it has seen, and no update is lost.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -21,13 +21,13 @@ use std::{
 const REFS: usize = 3;
 const UPDATES: usize = 40;
 
-/// Each ref goes through these values in order, by compare-and-set.
+/// Refs that go through the same values in order, by compare-and-set.
 struct Race {
     ids: Vec<ObjectId>,
     places: HashMap<ObjectId, usize>,
-    /// The place of the newest value of each ref whose commit has returned.
+    /// The index of the newest value of each ref whose commit has returned.
     committed: [AtomicUsize; REFS],
-    /// Which steps were made.
+    /// The steps that were made.
     made: [[AtomicBool; UPDATES]; REFS],
     is_over: AtomicBool,
 }
@@ -52,7 +52,7 @@ impl Race {
                 0 => Precondition::MustNotExist,
                 _ => Precondition::MustMatch(Target::Direct(self.ids[before])),
             };
-            // Refused if another writer was quicker.
+            // The commit is refused if another writer was quicker.
             if view.commit(&Batch::atomic(vec![set(&name(at), self.ids[before + 1], expected)])).is_ok() {
                 self.committed[at].fetch_max(before + 1, SeqCst);
                 let is_second = self.made[at][before].swap(true, SeqCst);
@@ -97,7 +97,7 @@ fn race(repo: &Repo) {
             .into();
         let packer = scope.spawn(|| {
             while !race.is_over.load(SeqCst) {
-                // It may find a lock held, and try again.
+                // Git may find a lock held, and is then started again.
                 let _ = repo.try_git(["pack-refs", "--all"], "");
             }
         });

@@ -1,4 +1,5 @@
-//! The process has no descriptor left. Alone in its process, since nobody else in it can open a file meanwhile.
+//! A process that has no descriptor left. The test is alone in its process, because nobody else in it could open a file
+//! meanwhile.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -18,7 +19,7 @@ fn where_others_take_all_descriptors_views_that_are_not_used_give_theirs_to_thos
     const LIMIT: u64 = 256;
     setrlimit(Resource::Nofile, Rlimit { current: Some(LIMIT), ..getrlimit(Resource::Nofile) }).unwrap();
     let projects = Projects::new(40);
-    // More than half of what the process may have is never taken, and that is more than these need.
+    // Views never take more than half of what the process may have, which is more than these need.
     let views = Views::new(&ViewsSettings::new().open_files(Some(10_000)));
     assert_eq!(views.holdings().files_max, LIMIT / 2);
     let open = |at| projects.open(&views, at, TrustSettings::default());
@@ -28,7 +29,7 @@ fn where_others_take_all_descriptors_views_that_are_not_used_give_theirs_to_thos
     }
     let others = take_all();
     let open_before = views.holdings().open_views;
-    // Reading a folder, opening and locking: each meets the want of descriptors at another place.
+    // Reading a folder, opening and locking meet the lack of descriptors at different places.
     for (at, view) in held.iter().enumerate() {
         projects.write(at, view);
         assert_eq!(projects.read(at, view), 1);
@@ -36,7 +37,7 @@ fn where_others_take_all_descriptors_views_that_are_not_used_give_theirs_to_thos
     }
     let holdings = views.holdings();
     assert!(holdings.open_views < open_before, "{holdings:?} after {open_before} open views");
-    // With nothing left to give there is an error that says so, until there is something.
+    // With nothing left to close there is an error that says so, until descriptors are free again.
     drop(held);
     let rest = take_all();
     let settings = common::unsynced(TrustSettings::default());

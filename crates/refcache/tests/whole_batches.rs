@@ -1,5 +1,5 @@
-//! Small batches become loose files one ref after the other, and others move loose refs into packed-refs before they
-//! replace it. No view of the process sees a part of either.
+//! Small batches become loose files one ref after the other, and other batches move loose refs into packed-refs before
+//! they replace that file. No view of the process sees a part of either.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -25,7 +25,7 @@ use std::{
 const ROUNDS: usize = 80;
 const REFS: [&str; 3] = ["refs/changes/1/1/1", "refs/changes/1/1/meta", "refs/heads/z"];
 
-/// Packed-refs is so long that a batch of three is worth loose files.
+/// Creates a repository whose packed-refs is so long that a batch of three is worth loose files.
 fn repo() -> (Repo, Vec<ObjectId>) {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let ids = repo.commits(ROUNDS + 1);
@@ -35,7 +35,7 @@ fn repo() -> (Repo, Vec<ObjectId>) {
     (repo, ids)
 }
 
-/// How a batch is written.
+/// How batches are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Batches {
     Loose,
@@ -68,7 +68,7 @@ fn change_all(view: &View, id: ObjectId) -> refdb_refcache::Result<()> {
     view.commit(&batch).map(drop)
 }
 
-/// One that reads: the newest place it saw never comes after an older one.
+/// A reader that must never see an older value after a newer one.
 struct Reader<'a> {
     view: &'a View,
     places: &'a HashMap<ObjectId, usize>,
@@ -96,7 +96,7 @@ impl Reader<'_> {
     fn read(&mut self, turn: usize) {
         let committed = self.committed.load(SeqCst);
         match turn % 4 {
-            // In the order of the renames, and against it.
+            // In the order of the renames, and in the reverse order.
             0 => REFS.iter().for_each(|name| self.sees(self.place(direct(self.view, name)), committed, "one by one")),
             1 => {
                 for name in REFS.iter().rev() {
@@ -125,7 +125,7 @@ fn race(batches: Batches, believe: Option<Duration>) {
     let places = ids.iter().copied().zip(0..).collect();
     let views = Views::new(&ViewsSettings::default());
     let view = views.open(repo.git_dir(), &settings(batches, believe)).unwrap();
-    // Another way to the same repository.
+    // Another path to the same repository.
     let temp = tempfile::tempdir().unwrap();
     symlink(repo.git_dir(), temp.path().join("link")).unwrap();
     let other = views.open(&temp.path().join("link"), &settings(batches, believe)).unwrap();

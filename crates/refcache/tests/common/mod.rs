@@ -1,4 +1,4 @@
-//! What the tests of views share.
+//! Helpers that the tests of views share.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod projects;
@@ -25,13 +25,13 @@ pub(crate) fn open(repo: &Repo) -> Arc<View> {
     open_at(repo.git_dir())
 }
 
-/// A view that would believe for an hour what it has looked at once.
+/// Opens a view that would believe for an hour what it has looked at once.
 pub(crate) fn believing(repo: &Repo) -> Arc<View> {
     let trust = TrustSettings::new().believe(Some(Duration::from_secs(3600)));
     Views::new(&ViewsSettings::default()).open(repo.git_dir(), &unsynced(trust)).expect("the view answers")
 }
 
-/// Tests need not survive a loss of power.
+/// Returns settings without syncs, because tests need not survive a loss of power.
 pub(crate) fn unsynced(trust: TrustSettings) -> ViewSettings {
     ViewSettings::new().trust(trust).sync(Some(false))
 }

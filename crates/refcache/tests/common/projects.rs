@@ -1,4 +1,4 @@
-//! Very many small repositories, each with a branch whose values tell the project and their order.
+//! Very many small repositories, each with a branch whose values encode the project and their order.
 
 use super::{set, unsynced};
 use bstr::{BStr, BString};
@@ -18,7 +18,7 @@ use std::{
 
 pub(crate) const BRANCH: &str = "refs/heads/main";
 
-/// One of this number of projects with reftables has a table that is too large to be held in memory.
+/// One in this number of projects with reftables has a table that is too large to be held in memory.
 const LARGE: usize = 16;
 
 pub(crate) struct Projects {
@@ -30,7 +30,7 @@ pub(crate) struct Projects {
 struct State {
     /// The last turn of the branch whose commit has returned.
     committed: AtomicUsize,
-    /// The highest version that anyone was told.
+    /// The highest version that any reader got.
     version: AtomicU64,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn config() -> Vec<BString> {
     vec!["user.name=a".into(), "user.email=a@b".into()]
 }
 
-/// The turn that a value of this project's branch tells.
+/// Returns the turn that a value of this project's branch encodes.
 fn turn(project: usize, id: &ObjectId) -> usize {
     let number = |range: std::ops::Range<usize>| u64::from_be_bytes(id.as_bytes()[range].try_into().unwrap()) as usize;
     assert_eq!(number(0..8), project, "the value of another project");
@@ -54,12 +54,12 @@ fn turn(project: usize, id: &ObjectId) -> usize {
 }
 
 impl Projects {
-    /// Their number, half of them with reftables.
+    /// Creates this number of projects, half of them with reftables.
     pub(crate) fn new(count: usize) -> Self {
         let projects =
             Projects { dir: tempfile::tempdir().unwrap(), states: (0..count).map(|_| State::default()).collect() };
         (0..count).for_each(|at| projects.make(at));
-        // Time stamps that are too recent prove nothing.
+        // Timestamps that are too recent prove nothing.
         std::thread::sleep(std::time::Duration::from_millis(100));
         projects
     }
@@ -108,7 +108,7 @@ impl Projects {
         fs::write(path.join("reftable/tables.list"), "0x000000000001-0x000000000001-00000001.ref\n").unwrap();
     }
 
-    /// Makes a repository like another one.
+    /// Copies a repository.
     pub(crate) fn copy(from: &Path, to: &Path) {
         fs::create_dir_all(to).unwrap();
         for entry in fs::read_dir(from).unwrap() {
@@ -127,13 +127,13 @@ impl Projects {
         views.open(&self.path(at), &settings).unwrap()
     }
 
-    /// From now on other views are asked.
+    /// Forgets the versions that were seen, because other views are asked from now on.
     pub(crate) fn forget_versions(&self) {
         self.states.iter().for_each(|state| state.version.store(0, SeqCst));
     }
 
-    /// Asks for a project's branch. Its value is none that is older than one that anyone committed before, and the view's
-    /// version never goes back.
+    /// Reads a project's branch. Its value must not be older than one that was committed before, and the view's version
+    /// must not go back.
     pub(crate) fn read(&self, at: usize, view: &View) -> usize {
         let state = &self.states[at];
         let (committed, version) = (state.committed.load(SeqCst), state.version.load(SeqCst));
