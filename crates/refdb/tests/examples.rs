@@ -1,4 +1,4 @@
-//! The example for first steps does what it says.
+//! Runs the example for first steps, and checks that it does what it says.
 
 #![allow(dead_code, unreachable_pub, reason = "the example is a program of its own")]
 

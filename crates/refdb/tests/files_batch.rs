@@ -1,4 +1,5 @@
-//! Atomic batches of a few refs as loose files: stopped at every operation, settled by the next, whole afterwards.
+//! Small batches, which are written as loose files: each is stopped at every operation, recovered by the next writer,
+//! and whole afterwards.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[path = "files_batch/copies.rs"]
@@ -29,7 +30,7 @@ const PACKED: &str = "refs/heads/packed";
 const META: &str = "refs/changes/45/12345/meta";
 const PATCH_SET: &str = "refs/changes/45/12345/1";
 
-/// A packed ref, a loose one with a reflog, and a batch that changes both and makes two more.
+/// A repository with a packed ref and a loose one with a reflog, for a batch that changes both and creates two more.
 struct Scene {
     repo: Repo,
     ids: Vec<ObjectId>,
@@ -59,7 +60,7 @@ impl Scene {
         vec![logged(set(LOOSE, id)), set(PACKED, id), create(META, id), logged(create(PATCH_SET, id))]
     }
 
-    /// Without objects, which nobody reads here.
+    /// Copies the refs without objects, which nobody reads here.
     fn refs_only(&self) -> tempfile::TempDir {
         let temp = tempfile::tempdir().unwrap();
         for file in ["packed-refs", LOOSE, "logs/refs/heads/loose"] {
@@ -74,7 +75,7 @@ impl Scene {
         move |fs, dir| transact_whole(&store(fs, dir, sync), &wishes)
     }
 
-    /// Every ref has its old or its new value.
+    /// Whether every ref has its old or its new value.
     fn is_mixed(&self, now: &Refs) -> bool {
         let names = self.before.keys().chain(self.after.keys()).chain(now.keys());
         names.into_iter().all(|name| [self.before.get(name), self.after.get(name)].contains(&now.get(name)))
@@ -85,7 +86,7 @@ impl Scene {
         now == self.after || !crash.claimed && now == self.before
     }
 
-    /// The reflogs of what was done have their line once, and whole.
+    /// Whether each reflog of the batch has its line exactly once, and whole.
     fn has_logs(&self, dir: &Path) -> bool {
         let entries = |name: &str| {
             let log = std::fs::read_to_string(dir.join("logs").join(name)).unwrap_or_default();
@@ -95,14 +96,14 @@ impl Scene {
     }
 }
 
-/// The records that are there, settled or not.
+/// Returns the names of the journal entries, recovered or not.
 fn records(dir: &Path) -> Vec<String> {
     let unsettled = store(&Fs::real(), dir, false).journal_entries().unwrap();
     let records = unsettled.open.iter().chain(&unsettled.left);
     records.map(|record| record.file_name().unwrap().to_str().unwrap().to_owned()).collect()
 }
 
-/// Settles all there is, and finds nothing in doubt.
+/// Recovers all batches, none of which may be in doubt.
 fn settle(dir: &Path) {
     for (path, taken_over) in settle_when_free(&store(&Fs::real(), dir, false)) {
         let taken_over = taken_over.unwrap();
@@ -182,7 +183,7 @@ fn settling_leaves_no_lock_of_a_killed_batch_though_it_had_no_record() {
     let scene = Scene::new();
     kill_everywhere(scene.refs_only().path(), scene.work(true), |dir, _| {
         settle(dir);
-        // A content without its lock is in nobody's way.
+        // New content without its lock is in nobody's way.
         let is_lock = |path: &std::path::PathBuf| !path.to_string_lossy().ends_with(".lock.lock");
         let locks: Vec<_> = leftovers(dir).into_iter().filter(is_lock).collect();
         assert!(locks.is_empty(), "git would wait for them: {locks:?}");
@@ -203,7 +204,7 @@ fn who_wants_a_ref_of_a_dead_batch_settles_it_first() {
             };
             let (now, before, after) = (without(&now), without(&scene.before), without(&scene.after));
             assert!(now == after || !crash.claimed && now == before, "{now:?}");
-            // The locks of refs that nobody wanted go with a packer.
+            // A packer removes the locks of refs that nobody has wanted.
             store(&Fs::real(), dir, false).optimize(&pack_all()).unwrap();
             assert_eq!((leftovers(dir), without(&read(dir))), (Vec::new(), now));
         });
@@ -234,7 +235,8 @@ fn a_batch_is_whole_after_a_loss_of_power_once_it_is_settled() {
             assert!(scene.is_mixed(&now), "{now:?}");
             settle(dir);
             assert!(scene.is_whole(dir, crash), "{:?}", read(dir));
-            // No lock that outlasted it keeps anyone out. To look at each disk would take a minute.
+            // A lock that has outlasted its process must keep nobody out. Only some disks are looked at, because all
+            // would take a minute.
             disks.set(disks.get() + 1);
             if disks.get() % 8 == 1 || crash.claimed {
                 copies::is_usable(&scene, dir);
@@ -255,7 +257,7 @@ fn a_change_right_after_a_batch_is_not_taken_back_by_its_record() {
     lose_power_everywhere(scene.refs_only().path(), Disk::Unordered, work, |dir, crash| {
         settle(dir);
         let now = read(dir);
-        // A record that came back would make the ref anew.
+        // If the journal entry came back, recovery would create the ref again.
         assert!(now == last || !crash.claimed && (now == scene.before || now == scene.after), "{now:?}");
     });
 }
@@ -271,7 +273,7 @@ fn settling_is_whole_wherever_it_is_stopped() {
     };
     let killed = |fs: &Fs, dir: &Path| transact_whole(&store(fs, dir, true), &wishes);
     kill_everywhere(scene.refs_only().path(), killed, |dir, crash| {
-        // Where it was killed between the renames, and at the ends of the record's life.
+        // Covers batches killed between the renames, and at the begin and the end of the journal entry's life.
         if records(dir).is_empty() {
             return;
         }
@@ -288,7 +290,7 @@ fn settling_is_whole_wherever_it_is_stopped() {
     assert!(half.get() > 6, "{}", half.get());
 }
 
-/// A record, and locks of a process that is gone.
+/// Leaves a journal entry, and the locks of a process that no longer exists.
 fn left_behind(dir: &Path, journal: &JournalEntry) -> BatchId {
     let id = BatchId::random();
     let fs = Fs::real().signing_locks();
@@ -318,7 +320,8 @@ fn a_ref_with_neither_value_stays_and_is_named() {
     let (dir, ids) = (scene.repo.git_dir(), &scene.ids);
     let store = store(&Fs::real(), dir, false);
     let outcome = || settle_when_free(&store).pop().unwrap().1.unwrap();
-    // Nothing shows: dropped. Something does: what has its old value follows, the rest is named.
+    // A batch is dropped if none of its changes can be seen. Otherwise refs with their old values are changed as well,
+    // and the others are named.
     left_behind(dir, &journal(&[(LOOSE, Some(ids[1]), ids[2]), (PACKED, Some(ids[3]), ids[2])]));
     assert_eq!(outcome(), TakenOver::Recovered(Outcome::Dropped));
     assert_eq!(read(dir), scene.before);
@@ -329,7 +332,7 @@ fn a_ref_with_neither_value_stays_and_is_named() {
     assert_eq!((&read(dir)[META], &read(dir)[PACKED]), (&ids[3].to_string(), &ids[0].to_string()));
     let unsettled = store.journal_entries().unwrap();
     assert_eq!((unsettled.open.len(), unsettled.left.len()), (0, 1));
-    // One that cannot stand beside another, since it was made meanwhile.
+    // One of these refs conflicts with a name that was created meanwhile.
     assert!(!dir.join(taken).exists());
     left_behind(dir, &journal(&[("refs/heads/loose2", None, ids[1]), ("refs/heads/packed", Some(ids[3]), ids[0])]));
     transact(&store, &[create("refs/tags/x", ids[1])]).unwrap();
@@ -349,7 +352,7 @@ fn a_record_does_nothing_that_its_writer_could_not() {
     assert!(settle_when_free(&store).pop().unwrap().1.is_err(), "a link is on the way");
     assert!(!outside.path().join("x").exists());
     let record = dir.join(format!("refdb-batches/{id}"));
-    // A torn one, one of another repository's kind, one that is a link, one that is a folder.
+    // Journal entries that are torn, symbolic links or folders are refused.
     let bytes = std::fs::read(&record).unwrap();
     std::fs::write(&record, &bytes[..bytes.len() - 3]).unwrap();
     assert!(settle_when_free(&store).pop().unwrap().1.is_err());
@@ -361,7 +364,7 @@ fn a_record_does_nothing_that_its_writer_could_not() {
     assert!(settle_when_free(&store).pop().unwrap().1.is_err());
     std::fs::remove_file(dir.join("refs/out")).unwrap();
     assert_eq!(read(dir), scene.before);
-    // Whose locks stay meanwhile.
+    // The locks of such a batch stay in the meantime.
     assert!(transact(&store, &[set(LOOSE, ids[3])]).is_err());
     std::fs::remove_dir(&record).unwrap();
     transact(&store, &[set(LOOSE, ids[3])]).unwrap();
@@ -446,7 +449,7 @@ fn the_setting_decides_once_packed_refs_is_large() {
     }
 }
 
-/// Writers of whole pairs, a git that packs, and one that changes and deletes a ref beside them.
+/// Writers change whole pairs while git packs, and while git creates and deletes another ref.
 #[test]
 fn pairs_stay_pairs_beside_git_that_packs_and_writes() {
     const ROUNDS: usize = 40;

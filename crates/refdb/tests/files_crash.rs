@@ -1,5 +1,5 @@
-//! The files backend is stopped at every operation that changes the disk; afterwards exactly what
-//! docs/crash-model.md allows.
+//! The files backend is stopped at every operation that changes the disk, and leaves exactly what docs/crash-model.md
+//! allows.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod files_common;
@@ -19,7 +19,7 @@ fn store(fs: &Fs, dir: &Path, sync: bool) -> FilesBackend {
     FilesBackend::new(options)
 }
 
-/// What a transaction starts from: packed, loose and doubly stored refs.
+/// A repository from which transactions start, with packed refs, loose refs, and refs that are both.
 struct Scene {
     repo: Repo,
     before: Refs,
@@ -40,7 +40,8 @@ impl Scene {
         Scene { repo, before }
     }
 
-    /// A copy without objects and settings, which we do not read: there are many copies to make of it.
+    /// Copies the refs without objects and settings, which nobody reads here, because many copies are made of the
+    /// result.
     fn refs_only(&self) -> tempfile::TempDir {
         let temp = tempfile::tempdir().unwrap();
         let from = self.repo.git_dir();
@@ -62,7 +63,7 @@ impl Scene {
         refs
     }
 
-    /// 40 new refs and new values for all but one old one: everything goes to packed-refs.
+    /// Returns 40 new refs, and new values for all old refs but one, so that everything is written to packed-refs.
     fn bulk(&self) -> Vec<Wish> {
         let id = self.repo.commits(3)[2];
         let new = (0..40).map(|i| create(format!("refs/heads/new/{}/n{i:02}", i % 2), id));
@@ -70,7 +71,7 @@ impl Scene {
         new.chain(old).collect()
     }
 
-    /// A new ref, a new value, and the end of refs that are packed, alone or beside a loose file.
+    /// Returns a new ref, a new value, and deletions of refs that are packed, with and without a loose file.
     fn updates_and_deletions(&self) -> Vec<Wish> {
         let id = self.repo.commits(3)[2];
         vec![
@@ -89,7 +90,7 @@ fn each_old_or_new(now: &Refs, before: &Refs, after: &Refs) -> bool {
     names.into_iter().all(|name| [before.get(name), after.get(name)].contains(&now.get(name)))
 }
 
-/// git accepts the rest once the locks are gone.
+/// Requires that git accepts and lists the same refs once the locks are removed.
 fn git_agrees(scene: &Scene, dir: &Path) {
     for lock in leftovers(dir) {
         std::fs::remove_file(lock).unwrap();
@@ -111,7 +112,7 @@ fn a_bulk_transaction_is_whole_wherever_it_is_killed() {
     kill_everywhere(scene.repo.git_dir(), work, |dir, crash| {
         let now = read(dir);
         assert!(now == after || !crash.claimed && now == scene.before);
-        // git takes a while: every 20th state.
+        // Git takes a while, so it looks at every 20th state.
         count.set(count.get() + 1);
         if u32::is_multiple_of(count.get(), 20) {
             git_agrees(&scene, dir);
@@ -129,7 +130,7 @@ fn a_bulk_transaction_is_whole_after_a_loss_of_power_if_it_is_synced() {
     let wishes = scene.bulk();
     let after = scene.after(&wishes);
     let work = |fs: &Fs, dir: &Path| transact(&store(fs, dir, true), &wishes);
-    // The locks of 43 refs change folders too often: a disk without any order has too many states to try.
+    // The locks of 43 refs change folders so often that a disk without any order has too many states to try.
     lose_power_everywhere(scene.refs_only().path(), Disk::Journaled, work, |dir, crash| {
         let now = read(dir);
         assert!(now == after || !crash.claimed && now == scene.before, "{now:?}");
@@ -229,7 +230,7 @@ fn a_change_of_packed_refs_right_after_packing_outlasts_a_loss_of_power() {
     for disk in [Disk::Journaled, Disk::Unordered] {
         lose_power_everywhere(scene.refs_only().path(), disk, work, |dir, crash| {
             let now = read(dir);
-            // The older loose file would hide the new packed value.
+            // If the older loose file were left, it would hide the new packed value.
             assert!(now == after || !crash.claimed && now == scene.before, "{now:?}");
         });
     }
@@ -241,20 +242,20 @@ fn a_failing_disk_leaves_no_lock_behind() {
     let wishes = scene.bulk();
     let work = |fs: &Fs, dir: &Path| transact(&store(fs, dir, false), &wishes);
     refuse_everywhere(scene.repo.git_dir(), work, |dir, crash| {
-        // Only what could not be removed itself may stay.
+        // Only the file whose removal failed may stay.
         let expected = usize::from(crash.next.starts_with("remove"));
         assert!(leftovers(dir).len() <= expected, "{:?}", leftovers(dir));
     });
 }
 
-/// The next writer of the same refs needs no help, where locks are signed.
+/// Requires that the next writer of the same refs succeeds without help, because the locks are signed.
 fn next_writer_gets_through(next: &[Wish], dir: &Path) {
     transact(&store(&Fs::real(), dir, false), next).unwrap();
     let now = read(dir);
     let is_made = |wish: &Wish| wish.new.as_ref().is_some_and(|target| now[&wish.name] == show_target(target));
     assert!(next.iter().all(is_made));
-    // The next writer that wants a lock removes a stale one. A few loose refs, for instance, do not claim packed-refs
-    // again.
+    // A stale lock is removed by the next writer that wants it, and a few loose refs, for instance, do not claim
+    // packed-refs again.
     store(&Fs::real(), dir, false).optimize(&pack_all()).unwrap();
     assert_eq!(leftovers(dir), Vec::<std::path::PathBuf>::new());
 }
@@ -289,7 +290,7 @@ fn who_comes_after_a_killed_server_needs_nobody_to_remove_its_locks() {
     }
 }
 
-/// Git loses the ref if it is killed in between.
+/// Unlike git, which loses the ref if it is killed in between.
 #[test]
 fn a_name_below_the_old_one_or_above_it_leaves_one_of_the_two_and_the_reflog_whole() {
     for (old, new) in [("refs/heads/a", "refs/heads/a/b"), ("refs/heads/a/b", "refs/heads/a")] {

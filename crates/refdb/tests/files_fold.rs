@@ -1,4 +1,4 @@
-//! Folds of loose refs into packed-refs: stopped at every operation, beside writers, and what they leave alone.
+//! Background pack-refs on files: stopped at every operation, beside writers, and with refs that it must leave alone.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod files_common;
@@ -33,7 +33,7 @@ fn fold(store: &FilesBackend) -> Result<Option<BackgroundPacked>> {
 const PAIR: [&str; 2] = ["refs/changes/1/1/1", "refs/changes/1/1/meta"];
 const BOTH: &str = "refs/heads/both";
 
-/// Refs that are packed, loose, or both.
+/// Creates a repository with refs that are packed, loose, or both.
 fn scene() -> (Repo, Vec<ObjectId>) {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let ids = repo.commits(4);
@@ -61,10 +61,10 @@ fn a_fold_packs_what_can_be_packed_and_leaves_the_rest() {
     repo.git(["symbolic-ref", "refs/heads/sym", BOTH]);
     std::fs::write(dir.join("refs/heads/no-object"), format!("{}\n", "1".repeat(40))).unwrap();
     std::fs::write(dir.join("refs/heads/broken"), "rubbish\n").unwrap();
-    // Others take any id for one of a commit.
+    // The object check of the other tests takes every id for one of a commit.
     let objects = Arc::new(Objects::in_dir(dir.join("objects"), HashKind::Sha1));
     let store = FilesBackend::new(FilesOptions { sync: true, objects, ..options(Fs::real(), dir, HashKind::Sha1) });
-    // Too few, or stopped at once.
+    // Nothing is packed if there are too few loose refs, or if the run is stopped at once.
     let few = store.pack_in_background(&BackgroundPackOptions { from: 5, goes_on: &|_| true }).unwrap().unwrap();
     let none = store.pack_in_background(&BackgroundPackOptions { from: 1, goes_on: &|_| false }).unwrap().unwrap();
     assert_eq!(
@@ -82,7 +82,7 @@ fn a_fold_packs_what_can_be_packed_and_leaves_the_rest() {
     assert!(![BOTH, PAIR[0], PAIR[1]].into_iter().any(is_loose) && !dir.join("refs/changes/1").exists());
     assert!([BOTH, PAIR[0], PAIR[1]].iter().all(|name| repo.rev_parse(name) == ids[1]));
     assert_eq!(leftovers(dir), Vec::<std::path::PathBuf>::new());
-    // Loose files whose values are packed already cost no new packed-refs.
+    // Loose files whose values are already packed need no new packed-refs.
     std::fs::write(dir.join(BOTH), format!("{}\n", ids[1])).unwrap();
     let folded = fold(&store).unwrap().unwrap();
     assert_eq!((folded.packed, folded.removed), (0, 1));
@@ -96,7 +96,7 @@ fn a_fold_changes_no_value_wherever_it_is_stopped() {
     let is_same = |dir: &Path| assert_eq!(read(dir), before);
     kill_everywhere(repo.git_dir(), work(false), |dir, _| {
         is_same(dir);
-        // The next one needs nobody's help.
+        // The next run needs nobody's help.
         assert!(fold(&store(&Fs::real(), dir, false)).unwrap().is_some());
         is_same(dir);
         assert_eq!(leftovers(dir), Vec::<std::path::PathBuf>::new());
@@ -140,7 +140,7 @@ fn a_fold_between_a_batch_and_a_bulk_change_takes_back_neither_after_a_loss_of_p
     assert!(settled.get() > 0 && claimed.get() > 0);
 }
 
-/// A fold reads the loose refs without a lock. A ref that is deleted meanwhile must not come back.
+/// Background pack-refs reads the loose refs without a lock, so a ref that is deleted meanwhile must not come back.
 #[test]
 fn a_ref_that_is_deleted_while_a_fold_makes_its_file_stays_deleted() {
     let (repo, ids) = scene();
@@ -150,7 +150,7 @@ fn a_ref_that_is_deleted_while_a_fold_makes_its_file_stays_deleted() {
         repo.git(["update-ref", PAIR[0], &ids[1].to_string()]);
         repo.git(["update-ref", BOTH, &ids[1 + round % 3].to_string()]);
         let asked = Cell::new(0);
-        // The first question comes after the loose refs were read.
+        // `goes_on` is first asked after the loose refs were read.
         let delete = |_: &BackgroundPacked| {
             if asked.replace(asked.get() + 1) == round % 2 {
                 repo.git(["update-ref", "-d", PAIR[0]]);
@@ -164,8 +164,8 @@ fn a_ref_that_is_deleted_while_a_fold_makes_its_file_stays_deleted() {
     }
 }
 
-/// Git removes loose files after it gave up the lock of packed-refs. A fold that read an older value before must not pack it
-/// over that of git. Soon nothing else has the newer one.
+/// Git removes loose files only after it has released the lock of packed-refs. A run that has read an older value
+/// before must not pack it over git's newer one, which soon exists nowhere else.
 #[test]
 fn a_value_that_git_packed_since_a_fold_read_an_older_one_stays_packed() {
     let (repo, ids) = scene();
@@ -182,7 +182,7 @@ fn a_value_that_git_packed_since_a_fold_read_an_older_one_stays_packed() {
         };
         store.pack_in_background(&BackgroundPackOptions { from: 1, goes_on: &pack }).unwrap();
         assert!(asked.get() > at);
-        // What git does next: the loose file still has what it packed.
+        // Next, git removes the loose file, which still has the value that git packed.
         let loose = repo.git_dir().join(BOTH);
         if loose.exists() {
             assert_eq!(std::fs::read_to_string(&loose).unwrap().trim_end(), new.to_string());
@@ -225,15 +225,16 @@ fn a_loss_of_power_does_not_end_folds_for_good() {
             left.set(left.get() + 1);
             file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(600)).unwrap();
         }
-        // Git's lock of packed-refs looks like one that lost its signature. A person removes that.
+        // Git's lock of packed-refs looks like one that has lost its signature, which a person has to remove.
         let _ = std::fs::remove_file(dir.join("packed-refs.lock"));
         assert!(fold(&store(&Fs::real(), dir, true)).unwrap().is_some());
     });
     assert!(left.get() > 0, "the explorer leaves the lock");
 }
 
-/// Pairs that batches write, refs that git creates and deletes, and folds, `git gc` and `git pack-refs` beside them.
-/// No value comes back. Git removes a loose file that has the value it packed, even when another packer came after it.
+/// Batches write pairs, and git creates and deletes refs, beside background pack-refs, `git gc` and `git pack-refs`. No
+/// old value comes back, although git removes a loose file with the value that it packed even if another packer came
+/// after it.
 #[test]
 fn folds_lose_nothing_beside_batches_and_git() {
     const ROUNDS: usize = 30;
@@ -270,7 +271,7 @@ fn folds_lose_nothing_beside_batches_and_git() {
             let store = store(&Fs::real(), dir, false);
             for round in 0.. {
                 assert!(round < 100 * ROUNDS, "no fold found a loose ref");
-                // `git gc` removes folders of objects in which git is about to write.
+                // Git may fail, because `git gc` removes folders of objects into which git is about to write.
                 let made = repo.try_git(["commit-tree", "-m", &round.to_string(), tree.trim()], "");
                 let Ok(id) = ObjectId::from_hex(HashKind::Sha1, made.stdout.trim_ascii()) else { continue };
                 let value = id.to_string();
@@ -296,7 +297,7 @@ fn folds_lose_nothing_beside_batches_and_git() {
     assert_eq!(leftovers(dir), Vec::<std::path::PathBuf>::new());
 }
 
-/// Notes each change of the file in which a writer of a ref has the ref's new content.
+/// Records each change of the file in which a writer prepares a ref's new content.
 #[derive(Default)]
 struct OfContent(std::sync::Mutex<Vec<String>>);
 

@@ -1,4 +1,4 @@
-//! Locks that never come free, or are gone: nothing waits for ever, and every error names the lock.
+//! Locks that are never released, or that disappear: nothing waits for ever, and every error names the lock.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod files_common;
@@ -22,7 +22,7 @@ use std::{
 /// Much longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Whenever this lock is to be made someone else has just made it, and gives it up again.
+/// Makes each attempt to create this lock fail, as if others had just taken it and then released it again.
 struct Busy(&'static str);
 
 impl IoHook for Busy {
@@ -36,7 +36,7 @@ impl IoHook for Busy {
     }
 }
 
-/// The owner that removes a lock finds that someone else has done so.
+/// Removes each lock right before its owner does.
 struct Gone;
 
 impl IoHook for Gone {
@@ -57,7 +57,7 @@ fn with(repo: &Repo, hook: impl IoHook + 'static, lock_timeout: Duration) -> Fil
     FilesBackend::new(options)
 }
 
-/// The end of something that may never end.
+/// Runs something that might never end, and returns its result.
 fn end_of(act: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     let (ended, end) = mpsc::channel();
     thread::spawn(move || ended.send(act()));
@@ -101,7 +101,7 @@ fn those_who_are_busy_below_a_packed_ref_are_not_waited_for_for_ever() {
             let lock = |turn: usize| folder.join(format!("child{turn}.lock"));
             std::fs::write(lock(0), "").unwrap();
             begun.send(()).unwrap();
-            // There is always one, and none lasts.
+            // There is always a lock in the folder, but none lasts.
             for turn in 0.. {
                 std::fs::write(lock(turn + 1), "").unwrap();
                 std::fs::remove_file(lock(turn)).unwrap();
@@ -134,7 +134,7 @@ fn packing_does_not_fail_because_a_lock_that_it_gives_up_is_gone() {
     repo.verify();
 }
 
-/// A lock that a process of this boot left which is gone; and one of a program that signs none.
+/// Leaves a lock of a dead process of this boot and, if `foreign`, a lock of a program that does not sign.
 fn leave_locks(repo: &Repo, folder: &str, foreign: bool) {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let folder = repo.git_dir().join(folder);
@@ -173,7 +173,7 @@ fn packing_removes_locks_of_dead_processes_and_no_others() {
     assert_eq!(leftovers(repo.git_dir()), [repo.git_dir().join("refs/heads/a/foreign.lock")]);
 }
 
-/// Before the first removal in a folder, puts a link to another one in its place.
+/// Replaces a folder by a link to another one before the first removal in it.
 struct Swap {
     at: PathBuf,
     target: PathBuf,
@@ -193,7 +193,7 @@ impl IoHook for Swap {
 
 #[test]
 fn a_link_in_the_place_of_a_folder_of_dead_locks_removes_no_lock_behind_it() {
-    // A fault would remove what others own.
+    // Not as root, because a fault would remove what others own.
     if refdb_vfs::effective_user() == 0 {
         return;
     }
@@ -205,7 +205,7 @@ fn a_link_in_the_place_of_a_folder_of_dead_locks_removes_no_lock_behind_it() {
     let (at, target) = (repo.git_dir().join("refs/heads/a/deep"), repo.git_dir().join("elsewhere/deep"));
     let swap = Arc::new(Swap { at, target: target.clone(), is_done: AtomicBool::new(false) });
     let fs = Fs::with_hook(swap.clone()).signing_locks();
-    // Whether it succeeds does not matter: a folder went away under it.
+    // The result does not matter, because a folder disappeared during the work.
     let _ = FilesBackend::new(options(fs, repo.git_dir(), repo.hash())).optimize(&pack_all());
     assert!(swap.is_done.load(Ordering::SeqCst));
     assert!(target.join("dead.lock").exists());

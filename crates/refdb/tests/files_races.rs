@@ -1,4 +1,4 @@
-//! Writers and readers beside each other and beside real git: nothing is lost, and no ref stands beside its parent.
+//! Writers and readers beside each other and beside real git: no update is lost, and no ref exists beside its parent.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod files_common;
@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Does something once, just before packed-refs is replaced: what a rival does who checked the old packed-refs.
+/// Acts once, just before packed-refs is replaced, as a rival that has checked the old packed-refs would.
 struct AtReplacement(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl IoHook for AtReplacement {
@@ -35,7 +35,7 @@ impl IoHook for AtReplacement {
     }
 }
 
-/// Long enough for a lock that another thread gives up in a moment, whatever else the machine has to do.
+/// Long enough for a lock that another thread releases in a moment, however busy the machine is.
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -112,14 +112,14 @@ fn a_parent_in_flight_is_waited_out_before_our_folders_go() {
         put(&lock, &format!("{id}\n"));
         thread::spawn(move || {
             thread::sleep(Duration::from_millis(60));
-            // As git does: it would remove an empty folder, and gives up on a full one.
+            // Git, too, would remove an empty folder here, and gives up on a full one.
             assert!(std::fs::rename(&lock, &folder).is_err(), "our locks keep the folder there");
             std::fs::remove_file(&lock).unwrap();
         });
     });
     transact(&store, &bulk(id)).unwrap();
     assert_eq!(listing(&repo).len(), 40);
-    // One that never goes away fails the transaction.
+    // A lock that never disappears fails the transaction.
     let stale = repo.git_dir().join("refs/heads/other.lock");
     let store = racing(&repo, SHORT, move || put(&stale, ""));
     let wishes: Vec<Wish> = (0..40).map(|i| create(format!("refs/heads/other/b{i}"), id)).collect();
@@ -128,7 +128,7 @@ fn a_parent_in_flight_is_waited_out_before_our_folders_go() {
     assert_eq!(listing(&repo).len(), 40);
 }
 
-/// A git that carries out one transaction after the other.
+/// A git process that carries out one transaction after the other.
 struct LongGit {
     command: Box<dyn Fn() -> Command + Send>,
     running: Option<(Child, ChildStdin, BufReader<std::process::ChildStdout>)>,
@@ -150,7 +150,8 @@ impl LongGit {
         LongGit { command: Box::new(command), running: None }
     }
 
-    /// Whether git says that it was committed. An error ends git; the next transaction starts another.
+    /// Returns whether git says that the transaction was committed. An error ends git, and the next transaction starts
+    /// another one.
     fn transact(&mut self, lines: &str) -> bool {
         let (_, stdin, stdout) = self.running.get_or_insert_with(|| {
             let mut child = (self.command)().spawn().unwrap();
@@ -164,7 +165,7 @@ impl LongGit {
             ok = stdout.read_line(&mut answer).unwrap() > 0;
         }
         if ok {
-            // A refusal does not end git in this mode.
+            // In this mode a refusal does not end git.
             ok = !answer.contains("rejected ");
         } else {
             let (mut child, stdin, _) = self.running.take().unwrap();
@@ -187,11 +188,11 @@ fn in_thousands_of_races_with_git_no_ref_stands_beside_its_parent_and_none_is_lo
     let begun = Instant::now();
     let (mut rounds, mut ours_won, mut git_won) = (0, 0, 0);
     let mut expected: Vec<String> = Vec::new();
-    // It takes two winners for a race; where the machine is busy one may win for long.
+    // A race needs winners on both sides, and on a busy machine one side may win for long.
     while begun.elapsed() < time || ours_won.min(git_won) == 0 && begun.elapsed() < time * 10 {
         let base = format!("refs/heads/r{}/{rounds}", rounds % 5);
         let ours: Vec<String> = (0..33).map(|i| format!("{base}/x{i:02}")).collect();
-        // git creates a child of one of ours, or the parent of all.
+        // Git creates a child of one of refdb's refs, or the parent of all.
         let theirs = if rng.one_in(2) { format!("{}/child", rng.pick(&ours)) } else { base.clone() };
         let delays = [rng.below(1500) as u64, rng.below(1500) as u64];
         let barrier = Barrier::new(2);
@@ -220,7 +221,7 @@ fn in_thousands_of_races_with_git_no_ref_stands_beside_its_parent_and_none_is_lo
         ours_won += usize::from(we.is_ok());
         git_won += usize::from(it);
         if rounds % 100 == 0 {
-            // packed-refs stays small, or our 33 refs would not go there.
+            // packed-refs stays small, because otherwise refdb's 33 refs would not be written there.
             expect_and_delete(&repo, &store, &mut expected);
         }
     }
@@ -232,7 +233,7 @@ fn in_thousands_of_races_with_git_no_ref_stands_beside_its_parent_and_none_is_lo
     assert_eq!(leftovers(repo.git_dir()), Vec::<std::path::PathBuf>::new());
 }
 
-/// git and we list these refs and no others; then they go.
+/// Requires that git and refdb list exactly these refs, and deletes them.
 fn expect_and_delete(repo: &Repo, store: &FilesBackend, expected: &mut Vec<String>) {
     expected.sort();
     let git = repo.git(["for-each-ref", "--format=%(refname)"]);
@@ -285,7 +286,7 @@ fn writers_of_ours_and_gits_beside_packers_lose_nothing() {
             let mut git = LongGit::new(git_repo);
             let mut turn = 0;
             let mut mine = Vec::new();
-            // Where the machine is busy the others may be done before it had a turn.
+            // On a busy machine the others may be done before git had a turn.
             while Instant::now() < end || turn < 10 {
                 turn += 1;
                 let name = format!("refs/heads/git/{turn}");
@@ -364,7 +365,7 @@ fn readers_never_miss_a_ref_that_moves_between_loose_and_packed() {
     });
 }
 
-/// A packer that takes a ref away, and its folder, between the ref's rename and the folder's sync.
+/// A packer that removes a loose ref and its folder between the ref's rename and the folder's sync.
 struct PacksBeforeSync(PathBuf);
 
 impl IoHook for PacksBeforeSync {
@@ -456,7 +457,7 @@ fn a_read_only_folder_and_a_bad_name_are_refused_with_their_reason() {
     struct ReadOnly;
     impl IoHook for ReadOnly {
         fn before(&self, _: Op<'_>) -> Verdict {
-            // Tests may run as root, whom no permission bit stops.
+            // A hook refuses, because tests may run as root, whom no permission bit stops.
             Verdict::Fail(std::io::Error::from_raw_os_error(13))
         }
     }

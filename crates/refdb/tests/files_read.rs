@@ -1,4 +1,4 @@
-//! The files backend reads what real git wrote, wherever it lies.
+//! The files backend reads what real git wrote, loose or packed.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +12,7 @@ use std::{ops::ControlFlow, os::unix::fs::symlink};
 
 const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
 
-/// Loose and packed refs side by side: packed ones, loose ones, packed ones that are overruled, a tag, a symref.
+/// Creates a repository with packed refs, loose refs, loose refs that override packed ones, a tag, and a symbolic ref.
 fn mixed(hash: HashKind) -> (Repo, Vec<String>) {
     let repo = Repo::bare(RefFormat::Files, hash);
     let commits = repo.commits(3);
@@ -182,7 +182,7 @@ fn broken_and_odd_loose_refs_are_read_as_git_reads_them() {
     assert_eq!((names.join("\n"), errors), (git, 1));
 }
 
-/// Neither says anything of other refs.
+/// Neither link affects other refs.
 #[test]
 fn a_link_to_itself_or_to_too_long_a_name_is_one_broken_ref_and_no_more() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
@@ -310,7 +310,7 @@ fn a_walk_through_a_packed_refs_that_is_not_sorted_though_it_says_so_leaves_out_
         assert!(listed() == expected, "from then on it counts as unsorted");
         let snapshot = store.snapshot().unwrap();
         assert!(names.iter().all(|name| snapshot.get(name.as_bytes().as_bstr()).unwrap().is_some()));
-        // Nor is that order written again.
+        // The wrong order is not written again either.
         transact(&store, &[delete("refs/heads/2500")]).unwrap();
         expected.retain(|line| !line.starts_with("refs/heads/2500 "));
         assert!(git_list(&repo).iter().filter(|line| line.starts_with("refs/")).eq(&expected));
@@ -321,7 +321,7 @@ fn a_walk_through_a_packed_refs_that_is_not_sorted_though_it_says_so_leaves_out_
 fn a_walk_that_ends_too_early_at_a_misplaced_name_is_noticed() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let id = repo.commit();
-    // One bit of `refs/heads/b` has flipped, too far from where the walk begins to be seen there.
+    // One bit of `refs/heads/b` has flipped, too far from the begin of the walk to be noticed there.
     let names = ["a", "a1", "a2", "a3"].map(|name| format!("refs/heads/{name}"));
     let names = [&names[..], &["refs/xeads/b", "refs/heads/c", "refs/tags/d"].map(str::to_owned)].concat();
     let lines: String = names.iter().map(|name| format!("{id} {name}\n")).collect();

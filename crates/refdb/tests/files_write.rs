@@ -1,4 +1,4 @@
-//! What the files backend writes, real git reads as its own; and the other way round.
+//! Real git reads what the files backend writes as its own, and the other way round.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -17,11 +17,12 @@ fn names(count: usize) -> Vec<String> {
     (0..count).map(|i| format!("refs/heads/new/{}/b{i:05}", i / 50)).collect()
 }
 
-/// git and we list the same, git finds nothing wrong, and nothing is left behind.
+/// Requires that git and refdb list the same, that git finds nothing wrong, and that nothing is left behind. Returns
+/// the list.
 fn agree(repo: &Repo) -> Vec<String> {
     let snapshot = backend(repo).snapshot().unwrap();
     let ours = rest(&mut *snapshot.cursor(false).unwrap());
-    // Root refs apart: git does not list a HEAD without a branch.
+    // Root refs are left out, because git does not list a HEAD without a branch.
     let git: Vec<String> = git_list(repo).into_iter().filter(|line| line.starts_with("refs/")).collect();
     assert!(ours == git, "differs: {:?}", ours.iter().zip(&git).find(|(ours, git)| ours != git));
     repo.verify();
@@ -62,7 +63,7 @@ fn many_new_refs_go_to_packed_refs_and_leave_no_folder() {
         assert!(!repo.git_dir().join("refs/heads/new").exists());
         let text = fs::read_to_string(repo.git_dir().join("packed-refs")).unwrap();
         assert_eq!(text.lines().count(), 303);
-        // Again over existing refs: packed and loose ones, one of them symbolic.
+        // The same refs are changed once more: packed and loose ones, and a symbolic one.
         for name in ["refs/heads/new/0/b00000", "refs/heads/new/3/b00170"] {
             repo.git(["update-ref", name, &ids[2].to_string()]);
         }
@@ -72,7 +73,7 @@ fn many_new_refs_go_to_packed_refs_and_leave_no_folder() {
         let listed = agree(&repo);
         assert_eq!(listed.iter().filter(|line| line.ends_with(&ids[2].to_string())).count(), 300);
         assert!(!repo.git_dir().join("refs/heads/new/0").exists(), "loose values were packed and pruned");
-        // And away.
+        // All of them are deleted.
         let wishes: Vec<Wish> = names(300).into_iter().map(delete).collect();
         transact(&store, &wishes).unwrap();
         assert_eq!(agree(&repo).len(), 2);
@@ -171,7 +172,7 @@ fn name_conflicts_with_files_and_folders_are_refused_and_empty_folders_are_not()
     agree(&repo);
 }
 
-/// A rename met the folder before, when reflogs and the refs ahead had changed already.
+/// Previously, a rename met the folder only when reflogs and earlier refs had already changed.
 #[test]
 fn a_folder_in_place_of_a_packed_refs_file_fails_before_anything_changes() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
@@ -208,7 +209,7 @@ fn a_transaction_that_is_dropped_at_any_stage_leaves_nothing() {
     let store = backend(&repo);
     for count in [2, 100] {
         let mut wishes: Vec<Wish> = names(count).into_iter().map(|name| create(name, id)).collect();
-        // Found out only when all locks are held.
+        // This conflict is found only when all locks are held.
         wishes.push(create("refs/heads/main", id));
         let error = transact(&store, &wishes).unwrap_err();
         assert!(matches!(error, Error::Rejected(rejection) if rejection.class() == RejectionClass::CreateExists));
@@ -282,7 +283,7 @@ fn with(change: impl Fn(&mut refdb::backend::OptimizeOptions)) -> refdb::backend
     options
 }
 
-/// Lets the oldest entry of a log go, once another writer has done something to the log.
+/// Removes the oldest entry of a reflog, after another writer has changed the log.
 struct Oldest<'m> {
     is_first: bool,
     meddle: Option<&'m dyn Fn()>,
@@ -319,7 +320,7 @@ fn a_log_that_changes_between_the_look_and_the_lock_is_judged_again() {
     let lines = |numbers: &[u64]| numbers.iter().copied().map(line).collect::<String>();
     let append = || fs::write(&log, lines(&[1, 2, 3, 4])).unwrap();
     let replace = || {
-        // As long and as old as the one before.
+        // The new file has the length and the modification time of the old one.
         let time = fs::metadata(&log).unwrap().modified().unwrap();
         let new = log.with_extension("new");
         fs::write(&new, lines(&[7, 8, 9])).unwrap();
@@ -335,7 +336,7 @@ fn a_log_that_changes_between_the_look_and_the_lock_is_judged_again() {
     let prune = |meddle: &dyn Fn(), left: Option<&[u64]>| {
         fs::create_dir_all(log.parent().unwrap()).unwrap();
         fs::write(&log, lines(&[1, 2, 3])).unwrap();
-        // A log that was written just now is always judged again.
+        // A reflog that was written just now is always judged again.
         std::thread::sleep(Duration::from_millis(60));
         let mut judge = Oldest { is_first: true, meddle: Some(meddle) };
         backend(&repo)

@@ -1,4 +1,4 @@
-//! The calls that most users of the crate need, on both formats.
+//! The calls that most users of the crate need, with both formats.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
@@ -125,12 +125,12 @@ fn a_folder_that_is_no_repository_is_refused() {
     }
     fs::write(folder.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
     assert!(Store::open(folder.path()).is_ok() && Store::open(folder.path().join(".git")).is_ok());
-    // Folders above are not searched.
+    // Parent folders are not searched.
     let error = Store::open(&below).map(drop).unwrap_err();
     assert!(matches!(error, Error::Repository(RepositoryError::NotARepository(_))), "{error:?}");
 }
 
-/// Runs in a process of its own, with variables that mean another repository.
+/// Runs in a process of its own, with environment variables that name another repository.
 #[test]
 #[ignore = "started by the test below"]
 fn child() {
@@ -197,7 +197,7 @@ fn a_repository_that_was_moved_away_has_no_refs_to_read_and_says_so() {
         let repo = Repo::bare(format, HashKind::Sha1);
         repo.create_refs([("refs/heads/main", repo.commit())]);
         let store = Store::open(repo.git_dir()).unwrap();
-        // A server may have read it before, or not.
+        // A server may or may not have read the repository before.
         let fresh = Store::open(repo.git_dir()).unwrap();
         assert_eq!(names(&store, "refs/"), ["refs/heads/main"]);
         assert_eq!(names(&store, "refs/none/"), [] as [&str; 0]);
@@ -274,7 +274,7 @@ fn a_thread_that_holds_one_file_may_change_another() {
     assert_eq!(names(&store, "refs/heads/"), ["refs/heads/a", "refs/heads/b"]);
 }
 
-/// It waited for itself until `reftable.lockTimeout` had passed, and here for ever.
+/// Previously, the thread waited for itself until `reftable.lockTimeout` had passed, which here means for ever.
 #[test]
 fn a_thread_that_holds_a_stack_is_told_so_at_once() {
     for hash in [HashKind::Sha1, HashKind::Sha256] {
@@ -285,7 +285,7 @@ fn a_thread_that_holds_a_stack_is_told_so_at_once() {
         let open = |path: &Path, millis: i32| {
             Store::builder(path).config(format!("reftable.lockTimeout={millis}")).open().unwrap()
         };
-        // Another store of the same repository, by another path, would wait for the same lock.
+        // Another store of the same repository, opened by another path, would wait for the same lock.
         let (store, other, hasty) = (open(repo.git_dir(), -1), open(&link, -1), open(repo.git_dir(), 50));
         let prepare = |store: &Store, name: &str| {
             let mut tx = store.transaction();
@@ -324,7 +324,7 @@ fn a_thread_that_holds_a_stack_is_told_so_at_once() {
     }
 }
 
-/// A hook within the program, which makes another transaction.
+/// A hook within the program that commits another transaction.
 struct Follows(PathBuf, ObjectId);
 
 impl HookSource for Follows {
@@ -368,7 +368,7 @@ fn a_hook_may_change_a_stack_that_is_not_locked_any_more() {
     }
 }
 
-/// What lies in the repository's folder outside `refs/`: paths with their contents.
+/// Returns the files in the repository's folder outside `refs/`, by path and content.
 fn other_files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let ours = ["config", "description", "hooks/update", "info/grafts", "packed-refs", "shallow", "foo/bar"];
     let read = |name: &str| fs::read(folder.join(name)).ok().map(|content| (name.into(), content));
@@ -385,7 +385,7 @@ fn a_file_of_git_was_made_or_replaced_by_a_ref_of_its_name() {
         fs::create_dir_all(folder.join("hooks")).unwrap();
         fs::write(folder.join("hooks/update"), "#!/bin/sh\n").unwrap();
         fs::write(folder.join("foo/bar"), "of another program\n").unwrap();
-        // Looks like a loose ref.
+        // This content looks like a loose ref.
         fs::write(folder.join("shallow"), format!("{id}\n")).unwrap();
         let before = other_files(folder);
         let store = Store::open(folder).unwrap();

@@ -1,4 +1,5 @@
-//! Transactions that a global ref database decides, stopped at every operation. The disk ends as the database has it.
+//! Transactions that a global ref database decides are stopped at every operation, and the disk ends as the database
+//! has it.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use refdb::{
@@ -18,11 +19,11 @@ const MOVED: &str = "refs/heads/moved";
 const GONE: &str = "refs/heads/gone";
 const MADE: &str = "refs/heads/made";
 
-/// A global ref database that is a file of the same disk: so a crash leaves a moment of both.
+/// A global ref database that is a file on the same disk, so that a crash leaves both as they were at one moment.
 struct FileArbiter<'a> {
     fs: &'a Fs,
     dir: &'a Path,
-    /// What it says; it agrees if nothing is left.
+    /// The next answers, the last one first. Without any left, the database agrees.
     says: Vec<Verdict>,
 }
 
@@ -62,7 +63,7 @@ fn store(fs: &Fs, dir: &Path) -> Store {
     Store::builder(dir).fs(fs.clone()).sync(true).open().unwrap()
 }
 
-/// The context of those that ask.
+/// Returns the context of a caller that asks the global ref database.
 fn beyond(store: &Store) -> Context<'_> {
     Context { forbidden: None, ..store.context() }
 }
@@ -115,7 +116,7 @@ impl Scene {
         [MOVED, GONE, MADE].into_iter().filter_map(value).collect()
     }
 
-    /// Removes the locks of the dead, as servers remove theirs.
+    /// Removes the locks of dead processes, as servers remove theirs.
     fn unlock(folder: &Path) {
         for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
             let path = entry.path();
@@ -127,7 +128,7 @@ impl Scene {
         }
     }
 
-    /// Settles each intent as the database has its refs. So do servers.
+    /// Ends each intent according to the database's refs, as servers do.
     fn settle(dir: &Path) {
         let is_agreed = dir.join("agreed").exists();
         let store = store(&Fs::real(), dir);
@@ -196,7 +197,7 @@ fn what_was_agreed_happens_wherever_the_power_goes() {
     }
 }
 
-/// As a transaction ended, and whether its intent is there.
+/// Returns how a transaction ended, and the number of intents that are left.
 fn ends(scene: &Scene, says: Vec<Verdict>) -> (refdb::Result<()>, usize) {
     let (fs, dir) = (Fs::real(), scene.repo.git_dir());
     let store = store(&fs, dir);

@@ -1,4 +1,4 @@
-//! [`Store::refs`] reads refs as its iterator goes on, not all of them at first.
+//! [`Store::refs`] reads refs as its iterator advances, not all of them at first.
 
 use refdb::{BlockCache, HashKind, PageBudget, Reading, Store};
 use refdb_testkit::{RefFormat, Repo};

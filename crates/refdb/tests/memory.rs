@@ -1,4 +1,4 @@
-//! Refs in memory, as users' tests have them.
+//! Refs in memory, as the tests of users have them.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
@@ -24,7 +24,7 @@ fn set(store: &Store, name: &str, id: ObjectId, message: &str) {
     tx.commit().unwrap();
 }
 
-/// The messages of a reflog, newest first.
+/// Returns the messages of a reflog, newest first.
 fn log(store: &Store, name: &str) -> Vec<String> {
     let mut messages = Vec::new();
     let snapshot = store.snapshot().unwrap();
@@ -115,7 +115,7 @@ fn a_renamed_ref_takes_its_reflog_along() {
     assert!(!store.snapshot().unwrap().has_log("refs/heads/old".into()).unwrap());
 }
 
-/// Knows one tag, of the object 1.
+/// An object check that knows a single tag, which leads to object 1.
 struct OneTag;
 
 impl ObjectCheck for OneTag {
@@ -142,7 +142,7 @@ fn refs_are_found_by_their_objects_also_through_tags() {
     assert_eq!(found, expected.map(|(name, peeled)| (name.to_owned(), peeled)));
 }
 
-/// Removes entries with this message.
+/// Removes the entries with this message.
 struct Remove(&'static str);
 
 impl LogJudge for Remove {

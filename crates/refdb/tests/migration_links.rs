@@ -1,6 +1,7 @@
-//! No removal of a migration follows a symbolic link that takes the place of the folder at work.
+//! A migration removes nothing through a symbolic link that takes the place of the folder at work.
 //!
-//! The links lead to folders that the test made. As root it does nothing: scripts/tests/test-as-user runs it as another user.
+//! The links lead to folders that the test has made. The test does nothing as root; scripts/tests/test-as-user runs it
+//! as another user.
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
 use refdb::{MigrateOptions, RefFormat, Store};
@@ -12,7 +13,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Before one of the removals, puts a link to a copy in the place of the folder that the removed entry is in.
+/// Before one of the removals, replaces the folder of the removed entry by a link to a copy of that folder.
 struct Swap {
     is_meant: fn(&Path) -> bool,
     copy: PathBuf,
@@ -21,7 +22,7 @@ struct Swap {
 
 struct State {
     removals_left: usize,
-    /// The folder that was swapped, and what its copy holds.
+    /// The folder that was replaced, and the content of its copy.
     swapped: Option<(PathBuf, Vec<PathBuf>)>,
 }
 
@@ -30,7 +31,7 @@ impl IoHook for Swap {
         let (Op::Remove(path) | Op::RemoveDir(path)) = op else { return Verdict::Proceed };
         let folder = path.parent().unwrap();
         let mut state = self.state.lock().unwrap();
-        // A lock is given up by its path, as it was taken.
+        // A lock is released by its path, as it was taken.
         let is_lock = path.extension().is_some_and(|extension| extension == "lock");
         if !(self.is_meant)(folder) || is_lock || state.swapped.is_some() {
             return Verdict::Proceed;
@@ -59,7 +60,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// All that is in a folder, by paths.
+/// Returns the paths of everything in a folder.
 fn content(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
@@ -72,7 +73,8 @@ fn content(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Runs the migration again and again, with each of its removals disturbed once. Returns how many were.
+/// Runs the migration again and again, with another one of its removals disturbed each time. Returns the number of
+/// removals.
 fn disturb_each(make: fn() -> Repo, to: RefFormat, is_meant: fn(&Path) -> bool) -> usize {
     for at in 0.. {
         let repo = make();
@@ -81,7 +83,7 @@ fn disturb_each(make: fn() -> Repo, to: RefFormat, is_meant: fn(&Path) -> bool) 
         let swap = Arc::new(Swap { is_meant, copy: copy.clone(), state });
         let options = MigrateOptions::new(to);
         let store = Store::builder(repo.git_dir()).fs(Fs::with_hook(swap.clone())).open().unwrap();
-        // Whether it succeeds does not matter: a folder went away under it.
+        // The result does not matter, because a folder disappeared during the work.
         let _ = store.migrate(&options, &mut |_| {});
         let Some((folder, before)) = swap.state.lock().unwrap().swapped.take() else { return at };
         let after = content(&copy);

@@ -1,4 +1,5 @@
-//! What objects are and how they can be named: as real git, loose or packed, with both hashes.
+//! The classes of objects, and the names by which they can be found, are those of real git: loose or packed, with both
+//! hashes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
@@ -25,7 +26,7 @@ fn missing(hash: HashKind) -> ObjectId {
     ObjectId::from_bytes(hash, &vec![0xab; hash.len_bytes()]).unwrap()
 }
 
-/// Writes an object however wrong its content.
+/// Writes an object, however malformed its content is.
 fn literally(repo: &Repo, kind: &str, content: &str) -> ObjectId {
     let hex = repo.git_with_input(["hash-object", "-t", kind, "-w", "--literally", "--stdin"], content);
     ObjectId::from_hex(repo.hash(), hex.as_bytes()).unwrap()
@@ -35,7 +36,7 @@ fn tag(repo: &Repo, target: ObjectId, kind: &str) -> ObjectId {
     literally(repo, "tag", &format!("object {target}\ntype {kind}\ntag t\ntagger a <b> 1 +0000\n\nx\n"))
 }
 
-/// Where a loose object lies.
+/// Returns the path of a loose object, and makes the file writable.
 fn loose(repo: &Repo, id: ObjectId) -> PathBuf {
     let hex = id.to_string();
     let path = repo.git_dir().join("objects").join(&hex[..2]).join(&hex[2..]);
@@ -43,7 +44,7 @@ fn loose(repo: &Repo, id: ObjectId) -> PathBuf {
     path
 }
 
-/// Whether git would let a ref point at it.
+/// Whether git would let a ref point at the object.
 fn git_accepts(repo: &Repo, id: ObjectId) -> bool {
     repo.try_git(["update-ref", "refs/any/ref", &id.to_string()], "").status.success()
 }
@@ -86,7 +87,7 @@ fn objects_are_classified_wherever_they_lie() {
         check(&before);
         repo.git(["multi-pack-index", "write"]);
         check(&objects(&repo));
-        // Through an alternate, as forks have it.
+        // Through an alternate, as in a fork.
         let fork = Repo::bare(RefFormat::Files, hash);
         let alternate = format!("{}\n", repo.git_dir().join("objects").display());
         fs::create_dir_all(fork.git_dir().join("objects/info")).unwrap();
@@ -120,7 +121,7 @@ fn packs_may_be_rewritten_under_an_open_database() {
     repo.create_refs([("refs/heads/m", commits[599])]);
     let objects = objects(&repo);
     for (round, share) in commits.chunks(100).enumerate() {
-        // Deltas against deltas, each time in another order.
+        // Each time, the commits are deltas against deltas in another order.
         repo.git(["repack", "-adfq", "--depth=20", &format!("--window={}", round + 5)]);
         for commit in share {
             assert_eq!(objects.classify(commit).unwrap(), ObjectClass::Commit, "round {round}");
@@ -174,7 +175,7 @@ fn damaged_objects_are_refused() {
         fs::write(loose(&repo, other), "garbage").unwrap();
         assert_eq!(objects(&repo).classify(&other).unwrap(), ObjectClass::Missing, "no object at all");
         assert!(!git_accepts(&repo, other));
-        // A flipped byte anywhere in a pack is seen, or is not in this object.
+        // A flipped byte in a pack is noticed, unless it is not part of this object.
         repo.create_refs([("refs/heads/m", commit)]);
         repo.git(["repack", "-adq"]);
         let pack = fs::read_dir(repo.git_dir().join("objects/pack")).unwrap().map(|entry| entry.unwrap().path());
@@ -501,7 +502,7 @@ fn names_lead_where_git_says() {
         let too_far = resolve_name(&|| Ok(Box::new(&refs)), &objects, "main@{9}".into(), false, &mut drop).unwrap_err();
         assert_eq!(too_far.to_string(), "log for 'main' only has 3 entries");
         assert!(repo.try_git(["rev-parse", "main@{9}"], "").stderr.contains_str(too_far.to_string()));
-        // A current branch that is none is called HEAD.
+        // The current branch is called HEAD if it is no branch.
         repo.git(["symbolic-ref", "refs/heads/on", "refs/remotes/o/main"]);
         repo.git(["update-ref", "--create-reflog", "refs/remotes/o/main", &commits[0].to_string()]);
         repo.git(["symbolic-ref", "HEAD", "refs/heads/on"]);
@@ -515,7 +516,7 @@ fn names_lead_where_git_says() {
 #[test]
 fn ambiguous_digits_are_an_error_unless_the_kind_decides() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
-    // Enough objects that some four digits are shared.
+    // Creates so many objects that some of them share their first four digits.
     let mut ids: Vec<_> = repo.commits(2000);
     ids.extend((0..150).map(|number| repo.blob(&number.to_string())));
     let mut by_digits: BTreeMap<String, Vec<ObjectId>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! What a user may not read or write is refused by name and changes nothing. Root may do all of it: scripts/tests/test-as-user
-//! runs these tests as another.
+//! What a user may not read or write is refused by name, and nothing changes. Root may do all of it, so
+//! scripts/tests/test-as-user runs these tests as another user.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -27,7 +27,7 @@ fn allow(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// A repository with a loose ref and a packed one; None if permissions do not bind this user.
+/// Creates a repository with a loose ref and a packed one. Returns `None` if permissions do not bind this user.
 fn repo() -> Option<(Repo, Vec<ObjectId>)> {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let ids = repo.commits(2);

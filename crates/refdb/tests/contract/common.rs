@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// A backend, and a repository of real git's: the one whose refs the backend reads, or for refs in memory just the
+/// A backend, and a repository of real git: the one whose refs the backend reads or, for refs in memory, just the
 /// repository of their objects.
 pub(crate) struct Subject {
     pub(crate) repo: Repo,
@@ -52,7 +52,8 @@ impl Subject {
         Subject { repo, is_in_memory: false, backend, policy, objects, hooks }
     }
 
-    /// Refs in memory, which behave as reftables do: tests that ask for the format take them for such.
+    /// Creates a subject with refs in memory, which behave as reftables do: tests that ask for the format take them for
+    /// such.
     pub(crate) fn in_memory(hash: HashKind) -> Self {
         let backend = Box::new(MemoryBackend::new(hash).lock_timeout(Duration::from_millis(100)));
         Subject { is_in_memory: true, backend, ..Subject::new(RefFormat::Reftable, hash, Fs::real()) }
@@ -62,7 +63,7 @@ impl Subject {
         self.is_in_memory
     }
 
-    /// Makes a transaction fail soon if another one holds a lock. With refs in memory it does so anyway.
+    /// Makes a transaction fail soon if another one holds a lock, which refs in memory do anyway.
     pub(crate) fn wait_briefly_for_locks(&mut self) {
         let (hash, dir) = (self.repo.hash(), self.repo.git_dir());
         let lock_timeout = Some(LockTimeout::For(Duration::from_millis(100)));
@@ -78,7 +79,7 @@ impl Subject {
         }
     }
 
-    /// Has git create refs.
+    /// Creates refs, by git if they are on disk.
     pub(crate) fn create_refs<N: AsRef<[u8]>>(&self, refs: impl IntoIterator<Item = (N, ObjectId)>) {
         if !self.is_in_memory {
             return self.repo.create_refs(refs);
@@ -90,7 +91,7 @@ impl Subject {
         self.set_up(refs.into_iter().map(edit));
     }
 
-    /// Has git make a symbolic ref.
+    /// Creates a symbolic ref, by git if it is on disk.
     pub(crate) fn make_symbolic(&self, from: &str, to: &str) {
         if self.is_in_memory {
             self.set_up([set(from, to)]);
@@ -99,7 +100,7 @@ impl Subject {
         }
     }
 
-    /// Has git delete a ref.
+    /// Deletes a ref, by git if it is on disk.
     pub(crate) fn remove(&self, name: &str) {
         if self.is_in_memory {
             self.set_up([delete(name)]);
@@ -108,14 +109,14 @@ impl Subject {
         }
     }
 
-    /// Has git pack all refs.
+    /// Has git pack all refs, if they are on disk.
     pub(crate) fn pack(&self) {
         if !self.is_in_memory {
             self.repo.git(["pack-refs", "--all"]);
         }
     }
 
-    /// See [`Repo::fill`].
+    /// Creates many refs as [`Repo::fill`] does, and returns their names.
     pub(crate) fn fill(&self, count: usize, ids: &[ObjectId]) -> Vec<BString> {
         if !self.is_in_memory {
             return self.repo.fill(count, ids);
@@ -126,7 +127,8 @@ impl Subject {
         names
     }
 
-    /// Changes refs in memory where git would do it on disk: without reflogs and hooks, symbolic refs not followed.
+    /// Changes refs in memory where git would change them on disk: without reflogs and hooks, and without following
+    /// symbolic refs.
     fn set_up(&self, edits: impl IntoIterator<Item = Edit>) {
         let context = Context { hooks: &NoHook, log_policy: LogPolicy::Never, ..self.context() };
         let mut transaction = Transaction::new(context, TransactionOptions::default());
@@ -134,14 +136,14 @@ impl Subject {
         transaction.commit().unwrap();
     }
 
-    /// Has git verify the refs.
+    /// Has git verify the refs, if they are on disk.
     pub(crate) fn verify(&self) {
         if !self.is_in_memory {
             self.repo.verify();
         }
     }
 
-    /// What git finds a name to lead to.
+    /// Returns the object to which a name leads, as git finds it if the refs are on disk.
     pub(crate) fn rev_parse(&self, name: &str) -> ObjectId {
         if !self.is_in_memory {
             return self.repo.rev_parse(name);
@@ -158,7 +160,7 @@ impl Subject {
         }
     }
 
-    /// Where git finds a symbolic ref to lead.
+    /// Returns the target of a symbolic ref, as git finds it if the ref is on disk.
     pub(crate) fn leads_to(&self, name: &str) -> String {
         if !self.is_in_memory {
             return self.repo.git(["symbolic-ref", name]);
@@ -166,7 +168,7 @@ impl Subject {
         self.get(name).unwrap().symbolic().unwrap().to_string()
     }
 
-    /// `count` commits.
+    /// Creates `count` commits, and makes the object check know them.
     pub(crate) fn commits(&self, count: usize) -> Vec<ObjectId> {
         let ids = self.repo.commits(count);
         let mut classes = self.objects.0.lock().unwrap();
@@ -174,7 +176,7 @@ impl Subject {
         ids
     }
 
-    /// An annotated tag of `target`.
+    /// Creates an annotated tag of `target`, and makes the object check know it.
     pub(crate) fn tag(&self, target: ObjectId, name: &str) -> ObjectId {
         let id = self.repo.tag_object(target, name);
         self.objects.0.lock().unwrap().insert(id, ObjectClass::Tag(Some(target)));
@@ -209,12 +211,12 @@ impl Subject {
         Ok(transaction)
     }
 
-    /// One atomic transaction.
+    /// Commits an atomic transaction.
     pub(crate) fn commit(&self, edits: impl IntoIterator<Item = Edit>) -> Result<Committed> {
         self.transaction(Mode::Atomic, edits)?.commit()
     }
 
-    /// The error of an atomic transaction that must not be possible, and must leave everything as it was.
+    /// Returns the error of an atomic transaction, which must be refused and leave everything as it was.
     pub(crate) fn refusal(&self, edits: impl IntoIterator<Item = Edit>) -> String {
         let before = self.git_lists();
         let text = match self.commit(edits) {
@@ -226,7 +228,7 @@ impl Subject {
         text
     }
 
-    /// Commits, and has git verify and list the result.
+    /// Commits an atomic transaction, which must succeed, and has git verify the result.
     pub(crate) fn succeed(&self, edits: impl IntoIterator<Item = Edit>) {
         if let Err(error) = self.commit(edits) {
             panic!("{:?} {:?}: {error}", self.repo.format(), self.repo.hash());
@@ -234,7 +236,7 @@ impl Subject {
         self.verify();
     }
 
-    /// What git lists, as `NAME ID` or `NAME -> TARGET`. It leaves out symbolic refs that lead to nothing.
+    /// Lists all refs as git does, as `NAME ID` or `NAME -> TARGET`, without symbolic refs that lead nowhere.
     pub(crate) fn git_lists(&self) -> Vec<String> {
         if self.is_in_memory {
             let snapshot = self.backend.snapshot().unwrap();
@@ -252,7 +254,7 @@ impl Subject {
         self.repo.refs().into_iter().map(show).collect()
     }
 
-    /// What we list below `refs/`.
+    /// Lists the refs below `refs/` that the backend reads.
     pub(crate) fn lists(&self) -> Vec<String> {
         let snapshot = self.backend.snapshot().unwrap();
         let mut cursor = snapshot.cursor(false).unwrap();
@@ -263,7 +265,8 @@ impl Subject {
         self.backend.snapshot().unwrap().get(name.into()).unwrap()
     }
 
-    /// The ref's reflog as we read it, oldest first: `OLD NEW MESSAGE`, ids by their place in `ids`.
+    /// Returns the ref's reflog as the backend reads it, oldest entry first: `OLD NEW MESSAGE`, with ids by their place
+    /// in `ids`.
     pub(crate) fn log(&self, name: &str, ids: &[ObjectId]) -> Vec<String> {
         let mut entries = Vec::new();
         let snapshot = self.backend.snapshot().unwrap();
@@ -283,12 +286,12 @@ impl Subject {
         entries
     }
 
-    /// What the hook was told since the last call, as `STATE: LINE, LINE`.
+    /// Returns what the hook was told since the last call, as `STATE: LINE, LINE`.
     pub(crate) fn hook_calls(&self) -> Vec<String> {
         std::mem::take(&mut *self.hooks.calls.lock().unwrap())
     }
 
-    /// Lets the hook be wanted, and fail in this state.
+    /// Makes the hook wanted, and makes it fail in this state.
     pub(crate) fn hook_fails_in(&mut self, state: Option<HookState>) {
         self.hooks.wanted = true;
         self.hooks.fails_in = state;
@@ -325,7 +328,7 @@ pub(crate) fn backend(
     }
 }
 
-/// What a repository without settings has.
+/// Returns the options of a repository without settings.
 pub(crate) fn files_options(
     hash: HashKind,
     fs: Fs,
@@ -378,7 +381,7 @@ pub(crate) fn show(view: &RefView<'_>) -> String {
     }
 }
 
-/// The one that testkit's git uses.
+/// Returns the committer that git has in these tests.
 pub(crate) fn committer() -> Result<Ident> {
     Ok(Ident {
         name: "C O Mitter".into(),
@@ -388,7 +391,7 @@ pub(crate) fn committer() -> Result<Ident> {
     })
 }
 
-/// Knows the objects it was told of.
+/// An object check that knows only the objects that it was given.
 #[derive(Default)]
 pub(crate) struct Objects(Mutex<HashMap<ObjectId, ObjectClass>>);
 
@@ -465,7 +468,7 @@ impl With for Edit {
     }
 }
 
-/// A value by id or by name.
+/// A new value, made from an id or from the name of a target.
 pub(crate) struct Wish(Target);
 
 impl From<ObjectId> for Wish {

@@ -21,11 +21,11 @@ fn a_ref_and_a_folder_cannot_have_one_name() {
         ] {
             let said = subject.refusal([create("refs/heads/innocent", ids[0]), create(name, ids[0])]);
             assert!(said.ends_with(text), "{said}");
-            // Git wants the name to be free even if nothing is to be created.
+            // Git requires the name to be free even if nothing is to be created.
             let said = subject.refusal([verify(name, Precondition::MustNotExist)]);
             assert!(said.ends_with(text), "{said}");
         }
-        // Neighbours that only share the beginning are no conflict.
+        // Names that only begin alike are no conflict.
         subject.succeed(
             ["a-b", "a.b", "a0", "x-y", "x/y-z", "x/y0", "x/y/zz"]
                 .map(|name| create(&format!("refs/heads/{name}"), ids[0])),
@@ -44,7 +44,8 @@ fn a_transaction_cannot_create_a_ref_and_its_folder() {
         ] {
             let between = create("refs/heads/p-1", ids[0]);
             let said = subject.refusal([create(names[0], ids[0]), between, create(names[1], ids[0])]);
-            // Among files the inner one's lock makes a folder of the outer one, which then cannot be locked.
+            // With files, the lock of the inner ref creates a folder with the name of the outer one, which then cannot
+            // be locked.
             let (outer, inner) = (names[1], names[0]);
             let as_files =
                 format!("cannot lock ref '{outer}': cannot process '{outer}' and '{inner}' at the same time");
@@ -123,7 +124,7 @@ fn jgits_callers_may_replace_folders_by_refs() {
     everywhere(|subject| {
         let ids = subject.commits(1);
         subject.create_refs([("refs/heads/a", ids[0]), ("refs/heads/x/y", ids[0]), ("refs/heads/x/z", ids[0])]);
-        // A loose ref is a file where the folder would have to be, even while it is being deleted.
+        // Packed, because a loose ref is a file in the place of the folder even while it is being deleted.
         subject.pack();
         let options = TransactionOptions::new().allow_replacing_parents(true);
         let commit = |edits: Vec<refdb::Edit>| {
@@ -140,7 +141,7 @@ fn jgits_callers_may_replace_folders_by_refs() {
             edits.extend(below);
             expected.push(format!("refs/heads/x {}", ids[0]));
         } else {
-            // The locks of the refs below lie in the folder that would have to go.
+            // With files, the locks of the refs below lie in the folder that would have to be removed.
             expected.extend(["y", "z"].map(|name| format!("refs/heads/x/{name} {}", ids[0])));
         }
         commit(edits).unwrap_or_else(|error| panic!("{:?}: {error}", subject.repo.format()));

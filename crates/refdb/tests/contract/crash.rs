@@ -1,5 +1,5 @@
-//! The promises of docs/crash-model.md about whole transactions, wherever they stop. The process is killed, the disk is
-//! full, or the power goes.
+//! The promises of docs/crash-model.md about whole transactions, wherever they stop because the process is killed, the
+//! disk is full, or the power fails.
 
 use crate::common::{Objects, Subject, With, committer, create, delete, files_options, rest, set};
 use bstr::BStr;
@@ -31,7 +31,7 @@ use tempfile::TempDir;
 const HASH: HashKind = HashKind::Sha1;
 const DISKS: [Disk; 2] = [Disk::Journaled, Disk::Unordered];
 
-/// A repository, without its objects, that transactions start from.
+/// A repository, without its objects, from which transactions start.
 struct Scene {
     subject: Subject,
     ids: Vec<ObjectId>,
@@ -40,7 +40,7 @@ struct Scene {
     linked: bool,
 }
 
-/// What there is: refs by name, and the lines of reflogs, oldest first.
+/// The state of a repository: refs by name, and the lines of reflogs, oldest first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct State {
     refs: BTreeMap<String, String>,
@@ -119,7 +119,7 @@ impl Scene {
         State { refs, logs }
     }
 
-    /// The state after these edits, when nothing stops them.
+    /// Returns the state after these edits if nothing stops them.
     fn after(&self, edits: &[Edit]) -> State {
         let copy = tempfile::tempdir().unwrap();
         let dir = copy.path().join("r");
@@ -130,7 +130,7 @@ impl Scene {
         self.state(&dir)
     }
 
-    /// Edits of refs that are in the common stack, or folder.
+    /// Returns edits of refs in the common stack or folder.
     fn common(&self) -> Vec<Edit> {
         vec![
             set("refs/heads/a", self.ids[1]).message("moved"),
@@ -139,7 +139,7 @@ impl Scene {
         ]
     }
 
-    /// Edits of refs that are in the worktree's.
+    /// Returns edits of refs in the worktree's own stack or folder.
     fn own(&self) -> Vec<Edit> {
         vec![
             create("refs/worktree/mine", self.ids[1]),
@@ -149,7 +149,8 @@ impl Scene {
     }
 }
 
-/// Stops the edits everywhere and in every way. `check` is told what was left, and whether success had been claimed.
+/// Stops the edits everywhere and in every way. `check` gets the state that was left, and whether success had been
+/// claimed.
 fn stop_everywhere(scene: &Scene, edits: &[Edit], disks: &[Disk], check: impl Fn(&State, &Crash)) {
     let start = scene.start.path();
     let look = |dir: &Path, crash: &Crash| check(&scene.state(dir), crash);
@@ -207,11 +208,11 @@ fn of_a_transaction_on_files_each_ref_is_old_or_new_and_its_reflog_is_not_behind
     for linked in [false, true] {
         let scene = Scene::new(RefFormat::Files, linked);
         let edits = if linked { [scene.common(), scene.own()].concat() } else { scene.common() };
-        // A disk without any order has too many states of all the folders to try them twice.
+        // On a disk without any order the folders have too many states to try all of them twice.
         let disks = if linked { &DISKS[..1] } else { &DISKS };
         let (before, after) = (scene.state(scene.start.path()), scene.after(&edits));
         stop_everywhere(&scene, &edits, disks, |now, crash| {
-            // git does not sync reflogs, whatever core.fsync says, and neither do we.
+            // Git does not sync reflogs, whatever core.fsync says, and neither does refdb.
             let may_lack_lines = crash.how.starts_with("power lost");
             assert!(!crash.claimed || now.refs == after.refs && (may_lack_lines || *now == after), "{now:#?}");
             for name in before.refs.keys().chain(after.refs.keys()).chain(now.refs.keys()) {
@@ -244,7 +245,7 @@ fn a_renamed_ref_is_there_once_with_its_reflog_wherever_it_stops() {
     }
 }
 
-/// Takes out the oldest entry of each log.
+/// Removes the oldest entry of each reflog.
 struct Oldest(bool);
 
 impl LogJudge for Oldest {

@@ -1,4 +1,5 @@
-//! Random transactions: both backends, a plain map with git's rules, and now and then git itself must agree.
+//! Random transactions, after which both backends, a plain map with git's rules, and now and then git itself must
+//! agree.
 
 use crate::common::{Subject, rest};
 use refdb::{
@@ -71,7 +72,7 @@ fn atomically(subject: &Subject, model: &mut Model, edits: &[ModelEdit]) {
     }
 }
 
-/// What we accept, the model must accept; what we reject, it must refuse beside all others.
+/// Commits the edits one by one: the model must accept those that were accepted, and refuse the others beside them.
 fn edit_by_edit(subject: &Subject, model: &mut Model, edits: &[ModelEdit]) {
     let refused = model.clone().apply(edits).err().unwrap_or_default();
     if refused.iter().any(|(_, refusal)| *refusal == Refusal::Duplicate) {
@@ -113,7 +114,7 @@ fn is_same(refusal: Refusal, reason: RejectionClass) -> bool {
         Refusal::Duplicate => false,
         Refusal::Exists => reason == RejectionClass::CreateExists,
         Refusal::Missing => reason == RejectionClass::NonexistentRef,
-        // A symbolic ref that leads nowhere has no object to compare.
+        // A symbolic ref that leads nowhere has no object to compare with.
         Refusal::Mismatch => {
             matches!(
                 reason,
@@ -124,7 +125,7 @@ fn is_same(refusal: Refusal, reason: RejectionClass) -> bool {
     }
 }
 
-/// Refs and reflogs are what the model says, for us and for git.
+/// Requires that refs and reflogs are what the model says, as the backend and git read them.
 fn agree(subject: &Subject, model: &Model, ids: &[ObjectId]) {
     let show = |(name, target): (_, &Target)| match target {
         Target::Direct(id) => format!("{name} {id}"),

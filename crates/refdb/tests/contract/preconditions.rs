@@ -168,7 +168,7 @@ fn a_dropped_or_aborted_transaction_leaves_no_trace() {
     });
 }
 
-/// The refs, and the files that they lie in.
+/// Lists the refs, and all files of the repository except objects.
 fn files(subject: &crate::common::Subject) -> Vec<String> {
     let all = files_below(subject.repo.git_dir()).into_iter();
     all.filter(|name| !name.starts_with("objects/")).chain(subject.git_lists()).collect()

@@ -89,8 +89,8 @@ fn a_cursor_can_be_put_anywhere() {
     });
 }
 
-/// A cursor over files was put to a later name and then, before any read there, to an earlier one. It had passed over
-/// the names between.
+/// Previously, a cursor over files passed over names if it was moved to a later name and then, before any read there,
+/// to an earlier one.
 #[test]
 fn a_cursor_finds_the_same_wherever_it_was_put_before() {
     everywhere(|subject| {

@@ -13,11 +13,11 @@ fn branches_and_head_are_logged_as_git_logs_them() {
         assert_eq!(subject.log("HEAD", &ids), ["- 0 first commit", "0 1 second"]);
         assert_eq!(subject.log("refs/heads/main", &ids), ["- 0 first commit", "0 1 second"]);
         assert_eq!(subject.log("refs/tags/t", &ids), [""; 0]);
-        // The branch keeps its value and gets no entry; HEAD gets one.
+        // The branch keeps its value and so gets no entry, but HEAD gets one.
         subject.succeed([set("refs/heads/main", ids[1]).message("again")]);
         assert_eq!(subject.log("refs/heads/main", &ids).len(), 2);
         assert_eq!(subject.log("HEAD", &ids).last().unwrap(), "1 1 again");
-        // The branch's reflog goes with it; HEAD's tells of it.
+        // The branch's reflog is deleted with it, and HEAD's records the deletion.
         subject.succeed([delete("refs/heads/main").message("gone")]);
         assert_eq!(subject.log("refs/heads/main", &ids), [""; 0]);
         assert_eq!(subject.log("HEAD", &ids).last().unwrap(), "1 - gone");
@@ -84,7 +84,7 @@ fn a_reftable_keeps_the_reflog_of_a_deleted_symbolic_ref_as_git_does() {
         assert_eq!(subject.log("refs/heads/s", &ids), [kept, vec!["- 1 again"]].concat());
         subject.succeed([delete("refs/heads/s")]);
         assert_eq!(subject.log("refs/heads/s", &ids), [""; 0]);
-        // One that leads nowhere leaves a reflog without entries.
+        // A symbolic ref that leads nowhere leaves a reflog without entries.
         subject.succeed([set("refs/heads/dangling", "refs/heads/none").no_deref()]);
         subject.succeed([delete("refs/heads/dangling").no_deref()]);
         let exists = subject.backend.snapshot().unwrap().has_log("refs/heads/dangling".into()).unwrap();

@@ -23,7 +23,7 @@ fn an_edit_follows_symbolic_refs_unless_told_not_to() {
         assert_eq!(subject.get("refs/heads/s"), Some(symbolic("refs/heads/main")));
         subject.succeed([delete("refs/heads/s").no_deref()]);
         assert_eq!(subject.get("refs/heads/s"), None);
-        // HEAD leads to a branch that is yet to be born.
+        // HEAD leads to a branch that does not exist yet.
         subject.succeed([create("HEAD", ids[0])]);
         assert_eq!(
             subject.git_lists(),

@@ -1,4 +1,4 @@
-//! A linked worktree has refs of its own and sees those of others under longer names: git-worktree(1), "REFS".
+//! A linked worktree has refs of its own, and sees those of others under longer names: git-worktree(1), "REFS".
 
 use crate::common::{Subject, With, backend, create, delete, on_disk, reftable_backend, rest, set};
 use refdb::{Backend, HashKind, Maintenance, Target, Transaction, TransactionOptions};
@@ -46,7 +46,7 @@ fn each_worktree_lists_its_own_refs_among_the_shared_ones() {
             edits.into_iter().try_for_each(|edit| transaction.add(edit)).unwrap();
             transaction.commit().unwrap();
         };
-        // Both stacks, or both folders, in one transaction.
+        // One transaction changes both stacks, or both folders.
         transaction(vec![
             create("refs/bisect/bad", ids[2]),
             create("refs/worktree/mine", ids[2]),
@@ -58,7 +58,7 @@ fn each_worktree_lists_its_own_refs_among_the_shared_ones() {
         assert_eq!(subject.get("refs/bisect/bad"), Some(Target::Direct(ids[1])));
         assert_eq!(subject.get("refs/heads/w1"), Some(Target::Direct(ids[1])));
         subject.repo.verify();
-        // Each under the other's name.
+        // Each worktree's refs are found under the names that the other has for them.
         assert_eq!(subject.get("worktrees/w1/refs/bisect/bad"), Some(Target::Direct(ids[2])));
         let from_linked = linked.backend.snapshot().unwrap();
         let main = |name: &str| from_linked.get(name.into()).unwrap();
@@ -95,7 +95,7 @@ fn a_stack_that_stays_locked_does_not_keep_the_other_one_locked() {
     subject.backend = patient(LockTimeout::For(Duration::from_secs(60)));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // By then the first stack's lock was given up and taken again a few times.
+            // By then the first stack's lock has been released and taken again a few times.
             std::thread::sleep(Duration::from_millis(300));
             std::fs::remove_file(&lock).unwrap();
         });

@@ -1,4 +1,4 @@
-//! A repository that is copied, backed up or restored while batches are written.
+//! Repositories that are copied, backed up or restored while batches are written.
 
 use super::*;
 use refdb::Maintenance;
@@ -12,7 +12,7 @@ use std::{
 
 const NAMES: [&str; 4] = [LOOSE, PACKED, META, PATCH_SET];
 
-/// Copies a folder. Each file has an inode of its own then.
+/// Copies a folder, so that each file has an inode of its own.
 fn copy(from: &Path) -> tempfile::TempDir {
     let temp = tempfile::tempdir().unwrap();
     let mut command = Command::new("cp");
@@ -21,9 +21,9 @@ fn copy(from: &Path) -> tempfile::TempDir {
     temp
 }
 
-/// All refs can be packed and written, and nobody's lock is left.
+/// Requires that all refs can be packed and written, and that no lock is left.
 pub(super) fn is_usable(scene: &Scene, dir: &Path) {
-    // A process that another test has just begun may have the files open for a moment, and so their locks.
+    // Waits, because a process that another test has just started may have the files open, and so locked, for a moment.
     let store = batching(&Fs::real(), dir, false, Duration::from_secs(20));
     let before = read(dir);
     store.optimize(&pack_all()).unwrap();
@@ -53,17 +53,17 @@ fn a_copy_made_while_a_record_is_there_is_settled_as_after_a_loss_of_power() {
 /// Only one in this number of the copies that differ is examined, because all of them would take half a minute.
 const STEP: usize = 7;
 
-/// A folder's files at one moment, by their paths.
+/// The files of a folder at one moment, by path.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// Sees the folder before each of the changes that a process makes, while that lives.
+/// Records the folder before each change that a process makes, while the process lives.
 struct Moments {
     dir: PathBuf,
     seen: Mutex<Vec<Files>>,
 }
 
 impl Moments {
-    /// All moments of some work, and the one after it.
+    /// Returns the folder at every moment of some work, and after it.
     fn of(start: &Path, work: impl FnOnce(&Fs, &Path)) -> Vec<Files> {
         let temp = copy(start);
         let moments = Arc::new(Moments { dir: temp.path().join("copy"), seen: Mutex::default() });
@@ -86,11 +86,11 @@ impl IoHook for Moments {
     }
 }
 
-/// Copies by one who reads the files one after the other, in some order, while the batches go on. Each is given by the
-/// moment at which each file was read. Two moments are enough for each difference that there can be.
+/// Copies by a program that reads the files one after the other, in some order, while batches are written. Each copy is
+/// determined by the moment at which each file was read, and two moments are enough for every possible difference.
 struct InTurn {
     names: Vec<PathBuf>,
-    /// Of each moment, which of the contents each name had.
+    /// For each moment, the content that each name had, as an index.
     moments: Vec<Vec<Option<usize>>>,
     contents: Vec<Vec<u8>>,
 }
@@ -107,7 +107,8 @@ impl InTurn {
         InTurn { names, moments, contents }
     }
 
-    /// By name from both ends, and records or locks before and after all else.
+    /// Returns orders of reading: by name from both ends, and with journal entries or locks before and after everything
+    /// else.
     fn orders(&self) -> Vec<Vec<usize>> {
         let is_lock = |at: &usize| self.names[*at].extension().is_some_and(|end| end == "lock");
         let is_record = |at: &usize| self.names[*at].starts_with("refdb-batches");
@@ -124,7 +125,7 @@ impl InTurn {
             .collect()
     }
 
-    /// All copies that differ.
+    /// Returns all copies that differ from each other.
     fn copies(&self) -> BTreeSet<Vec<Option<usize>>> {
         let mut copies = BTreeSet::new();
         for order in self.orders() {
@@ -141,7 +142,7 @@ impl InTurn {
         copies
     }
 
-    /// How many whole records a copy has.
+    /// Returns the number of whole journal entries in a copy.
     fn records(&self, copy: &[Option<usize>]) -> usize {
         let is_record = |(name, content): &(&PathBuf, &Option<usize>)| {
             name.starts_with("refdb-batches") && content.is_some_and(|at| record_of(&self.contents[at]).is_some())
@@ -149,7 +150,7 @@ impl InTurn {
         self.names.iter().zip(copy).filter(is_record).count()
     }
 
-    /// The copy in a folder, which another machine has where `boot` is given.
+    /// Writes the copy into a folder, as if made on another machine if `boot` is given.
     fn lay_out(&self, copy: &[Option<usize>], boot: Option<&str>) -> tempfile::TempDir {
         let temp = tempfile::tempdir().unwrap();
         for (name, content) in self.names.iter().zip(copy) {
@@ -165,13 +166,13 @@ impl InTurn {
 /// The byte offset of the entry in a journal file (docs/formats/intent.md).
 const RECORD_AT: usize = 512;
 
-/// The record in a slot.
+/// Returns the entry in a journal file.
 fn record_of(slot: &[u8]) -> Option<JournalEntry> {
     let place = slot.get(RECORD_AT..)?;
     JournalEntry::parse(&place[..=place.iter().rposition(|byte| *byte != 0)?]).ok()
 }
 
-/// A file as a machine has it that is called otherwise.
+/// Returns a file's content as it would be on a machine with this boot id.
 fn qualified_name(content: &[u8], boot: &str) -> Vec<u8> {
     let renamed = |text: &[u8]| match std::str::from_utf8(text) {
         Ok(text) => text.replace(boot_id().unwrap(), boot).into_bytes(),
@@ -207,15 +208,15 @@ fn a_copy_made_file_by_file_is_whole_if_it_has_the_record() {
 
 #[test]
 fn a_copy_made_file_by_file_over_several_batches_keeps_nobody_from_writing() {
-    // In two slots, as by two threads, and in the same one.
+    // In two journal files, as if by two threads, and in the same one.
     assert!(copied_over_batches(true) > 3);
     copied_over_batches(false);
 }
 
-/// In this number of copies the settling is stopped.
+/// Number of copies in which recovery is stopped.
 const STOPPED: u32 = 3;
 
-/// Returns how many copies have both records.
+/// Copies the folder during two batches, and returns how many copies have both journal entries.
 fn copied_over_batches(has_two_slots: bool) -> u32 {
     let scene = Scene::new();
     let moments = Moments::of(scene.refs_only().path(), |fs, dir| {
@@ -249,7 +250,7 @@ fn copied_over_batches(has_two_slots: bool) -> u32 {
             is_usable(&scene, dir);
         };
         if has_both && with_both <= STOPPED {
-            // One batch is settled under locks of the other, and that is stopped at each step.
+            // One batch is recovered under locks of the other, and this is stopped at each step.
             let settle = |fs: &Fs, dir: &Path| -> Result<()> {
                 let outcomes = settle_when_free(&store(fs, dir, true));
                 outcomes.into_iter().try_for_each(|(_, outcome)| outcome.map(drop))

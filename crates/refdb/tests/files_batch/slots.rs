@@ -1,9 +1,9 @@
-//! Slots, the files for one record after the other: whose they are, and when they are used again.
+//! Journal files, which hold one entry after the other: which process owns them, and when they are used again.
 
 use super::*;
 use std::path::PathBuf;
 
-/// The slots that are there, and how many names each has.
+/// Returns the journal files, with the number of names that each has.
 fn slots(dir: &Path) -> Vec<(PathBuf, u64)> {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(dir.join("refdb-batches")).into_iter().flatten().flatten();
@@ -23,14 +23,14 @@ fn there_are_as_many_slots_as_batches_at_once_and_each_is_used_again() {
     let first = store(&Fs::real(), dir, false);
     (0..20).for_each(|round| transact_whole(&first, &pair(&scene, 0, round)).unwrap());
     assert_eq!(slots(dir).len(), 1);
-    // Two stores, as of two processes, and threads that want the same refs.
+    // Two stores, like those of two processes, and threads that want the same refs.
     let second = store(&Fs::real(), dir, false);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let (store, scene) = (if thread < THREADS / 2 { &first } else { &second }, &scene);
             scope.spawn(move || {
                 for round in 0..50 {
-                    // One that had to wait too long is no matter here.
+                    // A batch that had to wait too long does not matter here.
                     let _ = transact_whole(store, &pair(scene, round % 2, round));
                 }
             });
@@ -39,7 +39,7 @@ fn there_are_as_many_slots_as_batches_at_once_and_each_is_used_again() {
     let now = slots(dir);
     assert!(now.len() <= 2 * THREADS && now.iter().all(|(_, names)| *names == 1), "{now:?}");
     assert_eq!((leftovers(dir), records(dir)), (Vec::new(), Vec::new()));
-    // Those that a process has stay.
+    // Recovery keeps journal files that a process owns.
     let held = std::fs::File::open(&now[0].0).unwrap();
     held.lock().unwrap();
     assert!(first.recover().unwrap().is_empty());
@@ -51,7 +51,7 @@ fn there_are_as_many_slots_as_batches_at_once_and_each_is_used_again() {
     assert_eq!(slots(dir).len(), 1, "the one that is gone is not missed");
 }
 
-/// Counts how often the folder of the repository was synced.
+/// Counts the syncs of the repository's folder.
 #[derive(Default)]
 struct SyncsOf(PathBuf, std::sync::atomic::AtomicU32);
 
@@ -92,7 +92,7 @@ fn a_slot_of_which_a_lock_came_back_is_not_used_until_that_is_settled() {
     transact_whole(&store, &pair(&scene, 1, 1)).unwrap();
     assert_eq!(slots(dir).len(), 2);
     assert!(stale.exists());
-    // Nobody owns that lock: the next who wants the ref has it.
+    // Nobody owns that lock, so the next writer of the ref takes it.
     transact(&store, &[set("refs/changes/00/1", scene.ids[2])]).unwrap();
     assert!(!stale.exists() && slot.exists());
     assert_eq!(read(dir)["refs/changes/00/1"], scene.ids[2].to_string());
@@ -123,7 +123,7 @@ fn a_slot_holds_nothing_but_whole_records() {
     }
     assert!(new_store().recover().unwrap().pop().unwrap().1.is_err(), "a harmed one is for a person to look at");
     assert_eq!(read(dir)[PACKED], scene.before[PACKED]);
-    // Nor is anything written through a link, or into something else.
+    // Nothing is written through a link, or into another kind of file.
     std::fs::remove_file(&slot).unwrap();
     let outside = tempfile::NamedTempFile::new().unwrap();
     std::os::unix::fs::symlink(outside.path(), &slot).unwrap();

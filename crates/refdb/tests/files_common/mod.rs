@@ -1,4 +1,4 @@
-//! What the tests of the files backend share.
+//! Helpers that the tests of the files backend share.
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "only tests use it")]
 
@@ -22,7 +22,7 @@ use std::{
 
 pub(crate) type Refs = BTreeMap<String, String>;
 
-/// A repository's refs as we read them.
+/// Returns a repository's refs as the files backend reads them.
 pub(crate) fn read(dir: &Path) -> Refs {
     let store = FilesBackend::new(options(Fs::real(), dir, HashKind::Sha1));
     let snapshot = store.snapshot().unwrap();
@@ -30,7 +30,7 @@ pub(crate) fn read(dir: &Path) -> Refs {
     lines.iter().map(|line| line.split_once(' ').unwrap()).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// A server's store that writes small batches as loose files.
+/// Opens a server's store, which writes small batches as loose files.
 pub(crate) fn batching(fs: &Fs, dir: &Path, sync: bool, lock_timeout: Duration) -> FilesBackend {
     FilesBackend::new(FilesOptions {
         sync,
@@ -41,8 +41,8 @@ pub(crate) fn batching(fs: &Fs, dir: &Path, sync: bool, lock_timeout: Duration) 
     })
 }
 
-/// What becomes of each record that is left. Until its `exec`, a program that another test starts holds the locks of
-/// those that play dead too. Then nothing can be settled for a moment.
+/// Recovers the batches that are left, and returns the outcome of each. It tries again for a while, because a program
+/// that another test starts holds the locks of this process until its `exec`, also those of batches that play dead.
 pub(crate) fn settle_when_free(store: &FilesBackend) -> Vec<(PathBuf, Result<TakenOver>)> {
     let begun = Instant::now();
     let mut outcomes = Vec::new();
@@ -57,7 +57,7 @@ pub(crate) fn settle_when_free(store: &FilesBackend) -> Vec<(PathBuf, Result<Tak
     }
 }
 
-/// Knows the tags it was told of; everything else is a commit.
+/// An object check that knows the tags it was given, and takes everything else for a commit.
 #[derive(Default)]
 pub(crate) struct KnownTags(pub(crate) HashMap<ObjectId, ObjectId>);
 
@@ -73,7 +73,7 @@ pub(crate) fn options(fs: Fs, git_dir: &Path, hash: HashKind) -> FilesOptions {
 
 pub(crate) fn backend(repo: &Repo) -> FilesBackend {
     let mut options = options(Fs::real(), repo.git_dir(), repo.hash());
-    // Races shall not be lost because the machine has much else to do.
+    // Races must not be lost because the machine is busy.
     let lock_timeout = Some(LockTimeout::For(Duration::from_secs(300)));
     (options.ref_lock_timeout, options.packed_lock_timeout) = (lock_timeout, lock_timeout);
     FilesBackend::new(options)
@@ -93,7 +93,7 @@ pub(crate) fn show_target(target: &Target) -> String {
     }
 }
 
-/// The rest of a cursor, as `NAME VALUE` lines.
+/// Returns the rest of a cursor as `NAME VALUE` lines.
 pub(crate) fn rest(cursor: &mut dyn Cursor) -> Vec<String> {
     let mut out = Vec::new();
     while let Some(view) = cursor.next().unwrap() {
@@ -111,7 +111,7 @@ pub(crate) fn peeled(cursor: &mut dyn Cursor) -> Vec<(BString, Peeled)> {
     out
 }
 
-/// All refs as git lists them, symbolic refs as such, root refs included.
+/// Returns all refs as git lists them, including root refs and symbolic refs.
 pub(crate) fn git_list(repo: &Repo) -> Vec<String> {
     let list = |listed: refdb_testkit::Listed| match listed.symref {
         Some(target) => format!("{} -> {target}", listed.name),
@@ -152,7 +152,7 @@ pub(crate) fn probe<'a>(snapshot: &dyn Snapshot, names: impl IntoIterator<Item =
     collected
 }
 
-/// A wish for one ref.
+/// A change of one ref that a transaction is asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
     pub(crate) name: String,
@@ -186,12 +186,13 @@ pub(crate) fn rejection(name: &str, why: RejectionReason) -> Error {
     }
 }
 
-/// A transaction as the store does it, with the checks that matter here: values under the lock and name conflicts.
+/// Commits a transaction as the store does, with the checks that matter here: of values under the lock, and of name
+/// conflicts.
 pub(crate) fn transact(backend: &FilesBackend, wishes: &[Wish]) -> Result<()> {
     transact_as(backend, wishes, false)
 }
 
-/// Commits the wishes such that readers see all of them or none.
+/// Commits a transaction of which readers see all changes or none.
 pub(crate) fn transact_whole(backend: &FilesBackend, wishes: &[Wish]) -> Result<()> {
     transact_as(backend, wishes, true)
 }
@@ -286,7 +287,7 @@ fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<(
     locked.commit(&steps as &dyn Steps)
 }
 
-/// What a probe said.
+/// The answers of a probe.
 #[derive(Default)]
 struct Seen {
     values: Vec<Option<Target>>,
@@ -314,7 +315,7 @@ pub(crate) fn pack_all() -> OptimizeOptions {
     OptimizeOptions::new().all(true)
 }
 
-/// The files below a folder that are locks or belong to an unfinished write.
+/// Returns the files below a folder that are locks or belong to an unfinished write.
 pub(crate) fn leftovers(dir: &Path) -> Vec<PathBuf> {
     let files = files_below(dir).into_iter().filter(|name| name.ends_with(".lock") || name.ends_with(".refdb"));
     files.map(|name| dir.join(name)).collect()

@@ -1,11 +1,11 @@
-//! A repository's whole state, and how it is migrated.
+//! Reads the whole state of a repository, and migrates it.
 
 use refdb::{MigrateOptions, Migrated, RefFormat, Result, Store, TargetView};
 use refdb_testkit::Repo;
 use refdb_vfs::Fs;
 use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 
-/// Refs by name, then reflogs by name; those of worktrees behind their ids.
+/// Refs by name, and reflogs by name; those of worktrees have their ids as a prefix.
 pub(crate) type State = (BTreeMap<String, String>, BTreeMap<String, Vec<String>>);
 
 pub(crate) fn other(format: RefFormat) -> RefFormat {
@@ -32,7 +32,7 @@ pub(crate) fn migrate(fs: &Fs, dir: &Path, to: RefFormat) -> Result<Migrated> {
     Store::builder(dir).fs(fs.clone()).open()?.migrate(&options, &mut |_| {})
 }
 
-/// All refs and reflogs, of all worktrees.
+/// Returns all refs and reflogs of all worktrees.
 pub(crate) fn state(dir: &Path) -> State {
     let mut state = State::default();
     add(dir, "", &mut state);
@@ -65,7 +65,7 @@ fn add(dir: &Path, prefix: &str, state: &mut State) {
     }
 }
 
-/// What a migration leaves when it has ended.
+/// Requires that a finished migration has left nothing behind.
 pub(crate) fn assert_clean(dir: &Path) {
     let left: Vec<_> = std::fs::read_dir(dir)
         .unwrap()
@@ -79,7 +79,8 @@ pub(crate) fn assert_clean(dir: &Path) {
     assert_eq!(dir.join("refs/heads").is_file(), is_reftable);
 }
 
-/// A repository with packed, loose and symbolic refs, root refs, a tag, reflogs, an empty one too, and a worktree.
+/// Creates a repository with packed, loose and symbolic refs, root refs, a tag, reflogs including an empty one, and a
+/// worktree.
 pub(crate) fn scene(format: RefFormat, hash: refdb::HashKind) -> Repo {
     let repo = Repo::bare(testkit_format(format), hash);
     repo.config("core.logAllRefUpdates", "true");

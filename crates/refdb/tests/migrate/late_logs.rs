@@ -1,4 +1,4 @@
-//! Reflogs that a writer of the old format changes while the refs are copied. Afterwards they are what the files had.
+//! Reflogs that a writer of the old format changes while the refs are copied. Afterwards they are as the files were.
 
 use crate::{
     common::{State, assert_clean, format_of, migrate, scene, state},
@@ -14,13 +14,14 @@ use std::{
 
 const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
 
-/// Runs git as one that opened the repository before the switch: it takes the refs to be files.
+/// Runs git as a process that opened the repository before the switch, and so takes the refs to be files.
 fn files(dir: &Path, words: &[&str]) {
     let output = git(dir).env("GIT_REFERENCE_BACKEND", "files").args(words).output().unwrap();
     assert!(output.status.success(), "{words:?} {output:?}");
 }
 
-/// Migrates; right before the new format counts `act` changes the files. Returns what these had then.
+/// Migrates while `act` changes the files right before the new format takes effect, and returns the state of the files
+/// then.
 fn migrate_beside(dir: &Path, act: impl Fn() + Send + Sync + 'static) -> State {
     let seen = Arc::new(Mutex::new(None));
     let (noted, at) = (Arc::clone(&seen), dir.to_owned());
@@ -37,7 +38,7 @@ fn migrate_beside(dir: &Path, act: impl Fn() + Send + Sync + 'static) -> State {
     had.unwrap()
 }
 
-/// A repository whose topic has three entries, and the ids that it had.
+/// Creates a repository whose topic has a reflog of three entries, and returns it with five ids.
 fn topic(hash: HashKind) -> (Repo, Vec<String>) {
     let repo = scene(RefFormat::Files, hash);
     let ids: Vec<String> = repo.commits(5).iter().map(ToString::to_string).collect();
@@ -91,7 +92,7 @@ fn a_late_stash_in_the_place_of_a_dropped_one_is_kept() {
     }
 }
 
-/// All entries of these tests have the same second.
+/// All entries of these tests have the same timestamp.
 #[test]
 fn a_late_entry_that_equals_an_older_one_is_kept() {
     for hash in HASHES {
@@ -125,7 +126,7 @@ fn reflogs_that_were_emptied_thinned_deleted_or_made_anew_are_what_the_files_had
             files(&at, &["reflog", "expire", "--expire=all", "refs/heads/main"]);
             files(&at, &["reflog", "delete", "--rewrite", "refs/heads/other@{0}"]);
             files(&at, &["update-ref", "-m", "again", "refs/heads/other", &ids[1]]);
-            // As a deletion does it; git itself deletes nothing while packed-refs is locked.
+            // This is what a deletion does. Git itself deletes nothing while packed-refs is locked.
             for path in ["logs/refs/heads/a/b", "logs/refs/heads/gone", "refs/heads/gone", "logs/refs/heads/loose"] {
                 std::fs::remove_file(at.join(path)).unwrap();
             }
@@ -141,7 +142,7 @@ fn reflogs_that_were_emptied_thinned_deleted_or_made_anew_are_what_the_files_had
     }
 }
 
-/// Does something before the new format counts, and refuses one later operation.
+/// Acts before the new format takes effect, and refuses one later operation.
 struct Breaker<F> {
     late: Interloper<F>,
     refused: fn(&Op<'_>) -> bool,
@@ -160,13 +161,14 @@ fn is_end(op: &Op<'_>) -> bool {
     matches!(op, Op::Rename(from, to) if from.ends_with("plan") && to.ends_with("done"))
 }
 
-/// The first run ends before the look or right behind it. Then the new format is written to, and the next run ends it.
+/// The first run ends before it looks for late changes or right after that. The new format is then written to, and the
+/// next run finishes the migration.
 #[test]
 fn the_next_run_adds_nothing_twice_and_keeps_what_the_new_format_gained() {
     for (hash, refused) in HASHES.into_iter().flat_map(|hash| [(hash, is_fence as fn(&Op<'_>) -> bool), (hash, is_end)])
     {
         let (repo, ids) = topic(hash);
-        // No table has room for this entry. In the copy it is cut, which is no change.
+        // No table has room for this entry, so the copy has it cut, which does not count as a change.
         repo.git(["update-ref", "-m", &"long ".repeat(2000), "refs/heads/quiet", &ids[0]]);
         let dir = repo.git_dir().to_owned();
         let (at, seen) = (dir.clone(), Arc::new(Mutex::new(State::default())));
@@ -191,7 +193,7 @@ fn the_next_run_adds_nothing_twice_and_keeps_what_the_new_format_gained() {
         let mut expected = seen.lock().unwrap().1.clone();
         for (name, log) in &mut expected {
             if name.ends_with("refs/heads/quiet") {
-                // Nothing happened to it among the files.
+                // Nothing has happened to this reflog among the files.
                 log.clone_from(&new[name]);
             } else if let Some(new) = new.get(name) {
                 log.splice(..0, new.iter().filter(|line| line.contains("new format")).cloned());
@@ -207,7 +209,7 @@ fn the_next_run_adds_nothing_twice_and_keeps_what_the_new_format_gained() {
     }
 }
 
-/// The first run ends behind the switch. HEAD's reflog gains an entry in each format; the late one is the older.
+/// The first run ends after the switch. HEAD's reflog gains an entry in each format, and the late one is the older.
 #[test]
 fn a_late_entry_comes_below_newer_ones_of_the_new_format() {
     for hash in HASHES {
@@ -221,7 +223,7 @@ fn a_late_entry_comes_below_newer_ones_of_the_new_format() {
         for target in ["topic", "main"] {
             repo.git(["symbolic-ref", "-m", &format!("to {target}"), "HEAD", &format!("refs/heads/{target}")]);
         }
-        // Where the next run ends behind its look, the last one changes nothing more.
+        // If the next run ends after it has looked for late changes, the last run changes nothing more.
         let again = Interloper { when: is_end, act: || {}, is_done: AtomicBool::new(false) };
         migrate(&Fs::with_hook(Arc::new(Breaker { late: again, refused: is_end })), &dir, RefFormat::Reftable)
             .unwrap_err();

@@ -1,4 +1,4 @@
-//! Refs change their format: all of them are there afterwards, whatever ends the migration half-way.
+//! Migrations of refs to the other format: all refs are there afterwards, whatever ends the migration half-way.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;

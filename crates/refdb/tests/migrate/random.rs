@@ -1,4 +1,4 @@
-//! Random repositories, there and back: equal.
+//! Random repositories that are migrated there and back are equal to what they were.
 
 use crate::common::{assert_clean, migrate, other, state, testkit_format};
 use refdb::RefFormat;
@@ -56,10 +56,10 @@ fn random(seed: u64) -> Repo {
                 id.to_string(),
             ],
         };
-        // Some cannot be done, a child of a ref for instance.
+        // Some commands fail, for instance to create a child of a ref.
         repo.try_git(["-C", at].into_iter().chain(words.iter().map(String::as_str)), "");
     }
-    // The object is not there: git calls this a broken ref.
+    // The object does not exist, so git calls this a broken ref.
     if rng.one_in(2) {
         let missing = "1".repeat(hash.len_hex());
         let mut command = repo.command(refdb_testkit::Git::find().test_tool());
@@ -76,7 +76,7 @@ fn random(seed: u64) -> Repo {
     repo
 }
 
-/// The lines of the configuration. A section that went away and came back stands at the end.
+/// Returns the sorted lines of the configuration, because a section that was removed and added again stands at the end.
 fn config(repo: &Repo) -> Vec<String> {
     let text = std::fs::read_to_string(repo.git_dir().join("config")).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();

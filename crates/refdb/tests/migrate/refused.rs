@@ -1,4 +1,4 @@
-//! What cannot be carried over is refused before anything has changed.
+//! Refs and reflogs that cannot be carried over are refused before anything has changed.
 
 use crate::common::{assert_clean, format_of, migrate, scene, state};
 use refdb::{Error, HashKind, MigrateError, MigrateOptions, RefFormat, Store};
@@ -16,7 +16,7 @@ fn refusal(repo: &Repo, to: RefFormat) -> String {
 
 #[test]
 fn broken_refs_and_bad_names_are_named_and_nothing_is_lost() {
-    // git migrates what comes before them, and drops all other refs.
+    // Git would migrate the refs that come before these, and drop all others.
     let repo = scene(RefFormat::Files, HashKind::Sha1);
     let heads = repo.git_dir().join("refs/heads");
     for (name, content) in [("a..b", "0123456789012345678901234567890123456789\n"), ("empty", ""), ("rubbish", "x\n")] {
@@ -56,14 +56,15 @@ fn what_is_in_the_way_stays_and_is_named() {
     assert!(said.contains("\n  HEAD") && said.contains("\n  refs/tags/late"), "{said}");
 }
 
-/// The refs below such a folder were gone afterwards: lists of refs follow a link, a migration did not.
+/// Previously, the refs below such a folder were gone afterwards, because lists of refs follow a link and a migration
+/// did not.
 #[test]
 fn a_folder_of_refs_or_reflogs_that_leads_elsewhere_is_refused() {
     for path in ["refs/heads", "refs/heads/below", "logs/refs", "logs/HEAD"] {
         let repo = scene(RefFormat::Files, HashKind::Sha1);
         let mut before = state(repo.git_dir());
         if path == "logs/HEAD" {
-            // Where it is a symbolic link it is not listed.
+            // A reflog that is a symbolic link is not listed.
             before.1.remove("HEAD");
         }
         let (moved, path) = (repo.scratch().join("moved"), repo.git_dir().join(path));
@@ -123,7 +124,7 @@ fn locks_of_others_are_waited_for_and_then_fail_it_cleanly() {
     }
 }
 
-/// In the new format all commands that write would refuse to.
+/// In the new format such a setting would make all commands that write refuse to.
 #[test]
 fn a_setting_that_cannot_be_used_in_the_new_format_is_named() {
     for (format, to, setting) in [
@@ -140,7 +141,7 @@ fn a_setting_that_cannot_be_used_in_the_new_format_is_named() {
     }
 }
 
-/// A file of that name is no ref and has no reflog. The entries went without a word.
+/// Previously, the entries disappeared without a word, because a file of that name is no ref and has no reflog.
 #[test]
 fn a_reflog_that_has_no_place_among_files_is_named() {
     let repo = scene(RefFormat::Reftable, HashKind::Sha1);
@@ -218,7 +219,8 @@ fn a_packed_name_outside_of_refs_is_named_and_an_entry_without_values_is_counted
     assert_ne!(state(repo.git_dir()), before, "the entry is gone");
 }
 
-/// Git says so too. Both were in the table afterwards, where one of them could not be changed any more.
+/// Refused, as by git. Previously, both refs were in the table afterwards, where one of them could no longer be
+/// changed.
 #[test]
 fn a_ref_below_another_is_refused_and_both_are_named() {
     let repo = scene(RefFormat::Files, HashKind::Sha1);
@@ -239,7 +241,7 @@ fn a_ref_below_another_is_refused_and_both_are_named() {
     }
 }
 
-/// As git does, but with the name.
+/// Refused, as by git, but with the name in the message.
 #[test]
 fn a_name_that_no_block_has_room_for_is_refused_and_named_with_the_limit() {
     let repo = scene(RefFormat::Files, HashKind::Sha1);
@@ -252,7 +254,7 @@ fn a_name_that_no_block_has_room_for_is_refused_and_named_with_the_limit() {
     assert!(said.contains(&format!("\n  {long}: a block")) && said.contains("4096 bytes"), "{said}");
     assert_eq!(state(repo.git_dir()), before);
     assert_clean(repo.git_dir());
-    // Its reflog needs more room than the ref.
+    // The reflog needs more room than its ref.
     std::fs::write(&packed, whole).unwrap();
     repo.config("reftable.blockSize", "512");
     let middle = format!("refs/tags/{}end", "x/".repeat(220));
@@ -264,7 +266,7 @@ fn a_name_that_no_block_has_room_for_is_refused_and_named_with_the_limit() {
 #[test]
 fn the_reflog_of_a_ref_in_a_folder_that_is_passed_over_is_named_and_nothing_is_lost() {
     let repo = scene(RefFormat::Files, HashKind::Sha1);
-    // git makes such a symbolic ref, and warns afterwards.
+    // Git creates such a symbolic ref, and warns only afterwards.
     repo.git(["symbolic-ref", "-m", "made", "refs/heads/x.lock/y", "refs/heads/main"]);
     let said = refusal(&repo, RefFormat::Reftable);
     assert!(said.contains("the reflog of refs/heads/x.lock/y: no ref can have that name"), "{said}");
