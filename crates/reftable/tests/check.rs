@@ -1,4 +1,4 @@
-//! The check finds damage that reading alone would not notice, and finds none in sound tables.
+//! The check finds damage that mere reading would not notice, and finds none in sound tables.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
 
@@ -8,7 +8,7 @@ use common::*;
 use refdb_testkit::exercise::mend_checksum;
 use reftable::{Fault, HashKind, Source, WriteOptions};
 
-/// Blocks so small that a few records make an index.
+/// Returns options with blocks so small that a few records need an index.
 fn small_blocks() -> WriteOptions {
     WriteOptions::default().block_size(256)
 }
@@ -59,7 +59,7 @@ fn something_in_the_padding_is_found() {
 #[test]
 fn names_out_of_order_are_found() {
     let mut bytes = table();
-    // The second record's own bytes are its last digit; made a slash, it sorts before the first.
+    // Of its name, the second record stores only the last digit. As a slash, it makes the name sort before the first.
     let first = find(&bytes, b"change-0000000") + b"change-0000000".len();
     let second = first + bytes[first..].iter().position(|byte| *byte == b'1').unwrap();
     bytes[second] = b'/';
@@ -91,7 +91,7 @@ fn an_object_index_that_leaves_an_object_out_is_found() {
     let mut bytes = table();
     let objects = position(&bytes, 1) >> 5;
     assert_eq!(bytes[objects], b'o');
-    // The first record's key: another id, which no ref has.
+    // The first record's key becomes another id, to which no ref points.
     bytes[objects + 6] ^= 1;
     let found = faults(&bytes);
     assert!(found.iter().any(|(offset, fault)| *offset == objects as u64 && *fault == Fault::ObjectPositions));

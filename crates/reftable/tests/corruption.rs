@@ -1,6 +1,6 @@
-//! Damage of every kind gives an error with its place: never a panic, an endless loop, or a huge allocation.
+//! Damage of every kind gives an error with its position, and never a panic, an endless loop, or a huge allocation.
 //!
-//! The first tests are the nine faults that git's reader had for years, until it was fuzzed in July 2026.
+//! The first tests are for the nine faults that git's reader had for years, until it was fuzzed in July 2026.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
 
@@ -13,12 +13,12 @@ use refdb_vfs::Fs;
 use reftable::{BlockCache, Error, Fault, HashKind, Merged, PagedFile, Result, Source, Table, WriteOptions};
 use std::sync::Arc;
 
-/// A table of one ref block at 0 and one log block behind it, without index.
+/// Returns a table without an index, with one ref block at offset 0 and one log block after it.
 fn small() -> Vec<u8> {
     write(WriteOptions::default(), &refs(HashKind::Sha1, 12), &logs(HashKind::Sha1, 12)).0
 }
 
-/// A table with all kinds of blocks.
+/// Returns a table with all kinds of blocks.
 fn large(options: WriteOptions) -> Vec<u8> {
     write(options, &refs(options.hash, 30), &logs(options.hash, 9)).0
 }
@@ -31,7 +31,7 @@ fn put_be24(bytes: &mut [u8], at: usize, value: usize) {
     bytes[at..at + 3].copy_from_slice(&(value as u32).to_be_bytes()[1..]);
 }
 
-/// What reading all refs, and seeking one, says.
+/// Reads all refs and log entries, seeks one ref, and returns the first error.
 fn read(bytes: &[u8]) -> Result<()> {
     let table = open(bytes)?;
     let mut cursor = table.refs();
@@ -42,7 +42,7 @@ fn read(bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Both reading and checking must tell of this fault at this place.
+/// Requires that both reading and checking report this fault at this offset.
 fn assert_fault(bytes: &[u8], offset: u64, expected: impl Fn(&Fault) -> bool) {
     match read(bytes) {
         Err(Error::Corrupt(corruption)) => {
@@ -67,7 +67,7 @@ fn no_restart_point_at_all_is_no_empty_range_to_search() {
 #[test]
 fn an_unknown_type_of_value_is_an_error() {
     let mut bytes = small();
-    // The first record is at 28: a shared length, then the key's length and the type.
+    // The first record is at offset 28: the length of the shared prefix, then the length of the key with the type.
     assert_eq!(bytes[29] & 0x80, 0x80);
     bytes[30] |= 7;
     assert_fault(&bytes, 28, |fault| *fault == Fault::ValueType(7));
@@ -105,7 +105,7 @@ fn a_bogus_number_of_restart_points_is_an_error() {
 
 #[test]
 fn a_bogus_restart_point_is_an_error() {
-    // A search looks at the second of two restart points.
+    // A search looks at the second of the two restart points.
     let sound = write(WriteOptions::default(), &refs(HashKind::Sha1, 20), &[]).0;
     let end = be24(&sound, 25);
     for offset in [0, 27, end - 5, end, 0xff_ffff] {
@@ -138,7 +138,7 @@ fn a_bogus_position_of_a_section_is_an_error() {
             assert_fault(&bytes, footer as u64, |fault| *fault == Fault::SectionPosition(position));
         }
     }
-    // Positions inside the file, but not where such a section begins.
+    // These positions are inside the file, but no such section begins there.
     for section in 0..5 {
         for position in (24..footer as u64).step_by(61) {
             let mut bytes = sound.clone();
@@ -157,7 +157,7 @@ fn a_truncated_table_is_an_error_at_every_length() {
             let truncated = &bytes[..len];
             assert!(matches!(Table::open(Source::Memory(truncated.into()), "table"), Err(Error::Corrupt(_))), "{len}");
             assert!(!reftable::check(Source::Memory(truncated.into()), "table").unwrap().is_empty());
-            // With a footer that seems sound, too: then blocks lead beyond the file.
+            // With a footer that looks sound, blocks lead beyond the end of the file.
             let mut mended = [truncated, &bytes[bytes.len() - 72..]].concat();
             mend_checksum(&mut mended);
             exercise::reftable(&mended);
@@ -165,7 +165,7 @@ fn a_truncated_table_is_an_error_at_every_length() {
     }
 }
 
-/// Small tables of each kind.
+/// Returns small tables of each kind.
 fn kinds() -> Vec<Vec<u8>> {
     let mut kinds = Vec::new();
     for hash in [HashKind::Sha1, HashKind::Sha256] {
@@ -193,7 +193,7 @@ fn a_sound_table_of_each_kind_passes_the_check() {
 fn a_flipped_bit_anywhere_is_survived() {
     for bytes in kinds() {
         for at in 0..bytes.len() {
-            // Every bit of the smallest tables; of larger ones, one bit a byte.
+            // Every bit of the smallest tables is flipped, and one bit per byte of larger ones.
             for bit in 0..if bytes.len() < 200 { 8 } else { 1 } {
                 let mut bad = bytes.clone();
                 bad[at] ^= 1 << ((bit + at) % 8);
@@ -249,18 +249,19 @@ fn an_index_that_leads_round_in_a_circle_is_an_error() {
     let footer = sound.len() - 68;
     let root = u64::from_be_bytes(sound[footer + 24..footer + 32].try_into().unwrap()) as usize;
     assert_eq!(sound[root], b'i');
-    // The first record: lengths, key, position. The position of the first block is 0, one byte; it becomes the root.
+    // The first record consists of lengths, key and position. Its position is that of the first block, 0 in one byte,
+    // and is replaced by the root's.
     let key_len = usize::from(sound[root + 5] & 0x7f) + 1;
     let suffix = ((key_len << 7) | usize::from(sound[root + 6])) >> 3;
     let position = root + 7 + suffix;
     assert_eq!(sound[position], 0);
-    // A file of the same shape where the root's first entry leads to itself: positions are two bytes below 16512.
+    // The root's first entry now leads to the root itself. Positions below 16512 take two bytes.
     let high = ((root >> 7) - 1) as u8 | 0x80;
     let mut bytes = sound.clone();
     bytes.splice(position..position + 1, [high, (root & 0x7f) as u8]);
     let len = be24(&bytes, root + 1) + 1;
     put_be24(&mut bytes, root + 1, len);
-    // Restart points behind the first move by one as well.
+    // Restart points after the first move by one byte as well.
     let count = usize::from(u16::from_be_bytes([bytes[root + len - 2], bytes[root + len - 1]]));
     for at in 1..count {
         let place = root + len - 2 - 3 * (count - at);
@@ -274,7 +275,7 @@ fn an_index_that_leads_round_in_a_circle_is_an_error() {
     exercise::reftable(&bytes);
 }
 
-/// The seeds of the fuzz targets, changed at random. Every run of the tests thus does briefly the work of the fuzzer.
+/// Changes the seeds of the fuzz targets at random, so that every test run briefly does the work of the fuzzer.
 #[test]
 fn mutated_seeds_of_the_fuzz_targets_are_survived() {
     let seeds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
@@ -322,7 +323,7 @@ fn handles_can_be_shared_between_threads() {
     shared(&reftable::Merged::new(vec![table]).unwrap());
 }
 
-/// A table of whole names, with one of them changed.
+/// Returns a table in which one of the names, all of which are stored whole, has been changed.
 fn with_changed_name(names: &[String], restart_interval: u16, from: &str, to: &str) -> Arc<Table> {
     let options = WriteOptions::default().block_size(512).restart_interval(restart_interval);
     let refs: Vec<OwnRef> = names

@@ -1,6 +1,6 @@
-//! The layout of tables, pinned as text: a change of it shows in the difference.
+//! The layout of tables, pinned as text so that a change of the layout shows in the diff.
 //!
-//! `REFDB_BLESS=1 cargo test -p reftable --test golden` writes the pictures anew, and the seeds of the fuzz targets.
+//! `REFDB_BLESS=1 cargo test -p reftable --test golden` writes the texts, and the seeds of the fuzz targets, anew.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
 
@@ -17,7 +17,8 @@ struct Golden {
     logs: Vec<OwnLog>,
 }
 
-/// Logs of one small block only: larger ones are deflated, and how well depends on the deflating library.
+/// Returns the tables. Logs take only one small block, because larger ones are deflated to a size that depends on the
+/// library.
 fn tables() -> Vec<Golden> {
     let of = |name, hash, block_size, aligned, ref_count, log_count| {
         let options = WriteOptions::new(hash).block_size(block_size).aligned(aligned).restart_interval(4);
@@ -65,7 +66,7 @@ fn every_table_has_a_seed_for_the_fuzz_targets() {
         let (bytes, _) = write(golden.options, &golden.refs, &golden.logs);
         let header = if golden.options.hash == HashKind::Sha1 { 24 } else { 28 };
         let blocks = &bytes[header..bytes.len() - header - 44];
-        // Where the sections are, in sixteen bits each, as `exercise::reftable_blocks` takes them.
+        // Sixteen bits for the position of each section, as `exercise::reftable_blocks` expects them.
         let footer = bytes.len() - 44;
         let position = |at: usize| u64::from_be_bytes(bytes[footer + 8 * at..][..8].try_into().unwrap());
         let size = (golden.options.block_size / 256).trailing_zeros() as u8;

@@ -1,4 +1,4 @@
-//! Git and this crate read what the other writes.
+//! Git reads what this crate writes, and the other way round.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
 
@@ -11,7 +11,7 @@ use refdb_vfs::{Fs, Mapping};
 use reftable::{HashKind, LogValue, Merged, ObjectId, Source, Table, WriteOptions};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Git's stack of a repository, mapped.
+/// Opens the stack that git has in a repository, with mapped tables.
 fn stack(repo: &Repo) -> Merged {
     let dir = repo.git_dir().join("reftable");
     let tables: Vec<Arc<Table>> = std::fs::read_to_string(dir.join("tables.list"))
@@ -25,7 +25,7 @@ fn stack(repo: &Repo) -> Merged {
     Merged::new(tables).unwrap()
 }
 
-/// Makes these records all that a repository has.
+/// Replaces everything that a repository has by these records.
 fn replace(repo: &Repo, options: WriteOptions, refs: &[OwnRef], logs: &[OwnLog]) {
     let dir = repo.git_dir().join("reftable");
     let name = "0x000000000001-0x000000000007-0123abcd.ref";
@@ -33,8 +33,8 @@ fn replace(repo: &Repo, options: WriteOptions, refs: &[OwnRef], logs: &[OwnLog])
     std::fs::write(dir.join("tables.list"), format!("{name}\n")).unwrap();
 }
 
-/// The refs as git lists them: name, object id or symbolic target, and the object to which a tag leads. Git leaves out
-/// symbolic refs that lead nowhere, with a warning.
+/// Returns the refs as git lists them: name, object id or symbolic target, and the object to which a tag leads. Git
+/// leaves out symbolic refs that lead nowhere, with a warning.
 fn listed_by_git(repo: &Repo) -> Vec<(BString, String, String)> {
     let format = "--format=%(refname) %(if)%(symref)%(then)%(symref)%(else)%(objectname)%(end) %(*objectname)";
     repo.git(["for-each-ref", "--include-root-refs", format])
@@ -47,7 +47,7 @@ fn listed_by_git(repo: &Repo) -> Vec<(BString, String, String)> {
         .collect()
 }
 
-/// The refs that this crate reads, in the form of [`listed_by_git`].
+/// Returns the refs that this crate reads, in the form of [`listed_by_git`].
 fn listed_by_us(merged: &Merged) -> Vec<(BString, String, String)> {
     let (mut cursor, mut all) = (merged.refs(), Vec::new());
     while let Some(record) = cursor.next().unwrap() {
@@ -62,7 +62,7 @@ fn listed_by_us(merged: &Merged) -> Vec<(BString, String, String)> {
     all
 }
 
-/// Reads the whole stack and looks up every name, in several ways.
+/// Reads the whole stack and looks up every name, in several ways, and compares the results with git's.
 fn assert_read_as_git_does(repo: &Repo) {
     let merged = stack(repo);
     for table in merged.tables() {
@@ -73,7 +73,7 @@ fn assert_read_as_git_does(repo: &Repo) {
     assert_eq!(listed.len(), listed_by_git(repo).len());
     assert!(listed == listed_by_git(repo));
     let mut batch = merged.refs();
-    // If there are very many names, the slow look-up, which starts anew each time, is tried with some of them.
+    // Of very many names, only some are tried with the slow look-up, which starts anew each time.
     let stride = 1 + listed.len() / 20_000;
     for (at, (name, value, peeled)) in listed.iter().enumerate() {
         let check = |record: reftable::RefRecord<'_>| match OwnRef::of(record).value {
@@ -92,7 +92,7 @@ fn assert_read_as_git_does(repo: &Repo) {
             assert_eq!(batch.lookup(&missing).unwrap(), None, "{missing}");
         }
     }
-    // Through the object index, where git wrote one.
+    // Refs are found through the object index where git has written one.
     let mut by_object: BTreeMap<&str, Vec<&BString>> = BTreeMap::new();
     for (name, value, peeled) in &listed {
         for id in [value, peeled] {
@@ -177,7 +177,7 @@ fn tags_symbolic_refs_and_deletions_of_git_are_read() {
     }
 }
 
-/// A ref's log as git's test helper prints it, oldest entry first.
+/// Returns a ref's log as git's test helper prints it, oldest entry first.
 fn reflog_by_us(merged: &Merged, name: &str) -> Vec<BString> {
     let (mut cursor, mut lines) = (merged.logs(), Vec::new());
     cursor.seek(name.as_bytes()).unwrap();
@@ -199,7 +199,7 @@ fn reflogs_of_git_are_read() {
     for hash in [HashKind::Sha1, HashKind::Sha256] {
         let repo = Repo::with_worktree(RefFormat::Reftable, hash);
         let commits = repo.commits(2000);
-        // Each turn is a table; git compacts them as it goes.
+        // Each turn adds a table, and git compacts the tables now and then.
         for turn in 0..40 {
             let input: String =
                 (0..50).map(|at| format!("update refs/heads/b{at} {}\n", commits[turn * 50 + at])).collect();
@@ -224,7 +224,7 @@ fn reflogs_of_git_are_read() {
     }
 }
 
-/// Refs that a repository can have: existing objects only, no tombstones.
+/// Returns refs that a repository can have: they have existing objects only, and no tombstones.
 fn real_refs(repo: &Repo, count: usize) -> Vec<OwnRef> {
     let commits = repo.commits(200);
     let tags: Vec<ObjectId> = commits.iter().take(20).map(|commit| repo.tag_object(*commit, "v")).collect();
@@ -267,7 +267,7 @@ fn what_is_written_here_git_lists_and_looks_up_and_verifies() {
                 assert_eq!(listed.len(), refs.len());
                 assert!(listed == listed_by_git(&repo), "{hash:?} {block_size} {aligned} {count}");
                 repo.verify();
-                // Git seeks each of them.
+                // Git seeks each of the refs.
                 let script: String = listed
                     .iter()
                     .filter(|(_, value, _)| !value.starts_with("refs/"))

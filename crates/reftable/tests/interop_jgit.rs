@@ -1,4 +1,4 @@
-//! JGit reads our tables, whole and by look-up, and we read those of JGit.
+//! JGit reads this crate's tables, by walking and by look-up, and this crate reads those of JGit.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
 
@@ -31,7 +31,8 @@ fn jgit_lists_and_looks_up_what_is_written_here() {
     let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
     let commits = repo.commits(400);
     let rare = commits[0];
-    // Enough refs for an index of two levels, where git would leave several root blocks and JGit miss refs.
+    // Up to so many refs that the index has two levels, where git would leave several root blocks and JGit would miss
+    // refs.
     for (count, block_size, aligned) in [
         (3, 4096, true),
         (400, 4096, true),
@@ -75,7 +76,7 @@ fn jgit_reads_reflogs_written_here_with_refs_and_without() {
         let mut logs: Vec<OwnLog> =
             common::logs(HashKind::Sha1, count).into_iter().filter(|log| log.entry.is_some()).collect();
         for entry in logs.iter_mut().filter_map(|log| log.entry.as_mut()) {
-            // JGit gives a message as it is stored, and a newline would end the driver's line.
+            // JGit returns a message as it is stored, and a newline would end the line that the driver prints.
             entry.6.retain(|byte| *byte != b'\n');
         }
         let refs = if with_ref { std::slice::from_ref(&main) } else { &[] };
@@ -134,7 +135,7 @@ fn jgit_and_git_list_names_of_every_length_around_the_limit_of_an_index() {
     for (block_size, count) in sizes.into_iter().take(rounds(1, 4)) {
         let options = WriteOptions::default().block_size(block_size);
         let max = options.name_max();
-        // Beyond the limit the section has no index.
+        // Tables with names beyond the limit have no index.
         for (len, shared) in [(max - 1, 0), (max, 0), (max, max / 2), (max + 20, 0), (max * 3 / 2, 0)] {
             let refs: Vec<OwnRef> = (0..count)
                 .map(|at: usize| {

@@ -1,5 +1,5 @@
 //! Stacks as a store can write them, and tables as older versions wrote them: real git and JGit list the same refs and
-//! reflogs, and after either has rewritten the stack nothing is missing.
+//! reflogs, and nothing is missing after either of them has rewritten the stack.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
 

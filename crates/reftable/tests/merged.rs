@@ -1,4 +1,4 @@
-//! Tables on top of one another: the newest record counts, tombstones hide, and a sorted batch is one walk.
+//! Tables on top of one another: the newest record counts, tombstones hide refs, and a sorted batch is a single walk.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
 
@@ -18,10 +18,10 @@ fn name(at: u64) -> String {
     format!("refs/heads/{:02}/{at:04}", at / 50)
 }
 
-/// A stack of tables of random refs and logs, with the records that count.
+/// A stack of tables with random refs and logs, together with the records that count.
 struct Stack {
     merged: Merged,
-    /// With tombstones.
+    /// All refs, including tombstones.
     refs: BTreeMap<Vec<u8>, OwnRef>,
     logs: BTreeMap<(Vec<u8>, std::cmp::Reverse<u64>), OwnLog>,
 }
@@ -96,11 +96,11 @@ fn seeks_steps_and_look_ups_in_any_order_agree_with_a_sorted_map() {
         let exists = |record: &&OwnRef| record.value != OwnValue::Deletion;
         let mut cursor = merged.refs();
         let mut state = seed + 1000;
-        // Where the cursor stands: before the first name from here on.
+        // The cursor stands before the first name from here on.
         let mut from = Vec::new();
         let mut last = 0;
         for turn in 0..1500 {
-            // Mostly forward, as batches go, at times anywhere.
+            // Mostly forward, as in a batch, but sometimes anywhere.
             last = if random(&mut state).is_multiple_of(8) {
                 random(&mut state) % 310
             } else {
@@ -238,7 +238,7 @@ fn tables_of_different_hashes_do_not_stack() {
 fn an_error_in_one_table_ends_a_walk_and_is_met_again_by_a_seek() {
     let all = refs(HashKind::Sha1, 300);
     let (mut bytes, _) = write(WriteOptions::default(), &all, &[]);
-    // The second block's type.
+    // Damages the type of the second block.
     bytes[4096] = b'x';
     let damaged = open(&bytes).unwrap();
     let sound = open(&write(WriteOptions::default(), &all[250..], &[]).0).unwrap();
@@ -272,7 +272,8 @@ fn that_nothing_lies_below_a_name_is_said_only_where_it_is_so() {
     let (mut said_none, mut said_some) = (0, 0);
     for seed in 0..60u64 {
         let mut state = seed;
-        // Names of few letters, on both sides of the slash, so that many lie below and beside each other.
+        // Names of a few letters that sort before or after the slash, so that many of them lie below or beside each
+        // other.
         let word = |state: &mut u64| -> String {
             let len = 1 + random(state) % 5;
             (0..len).map(|_| ['!', '-', '/', '0', 'a'][random(state) as usize % 5]).collect()
@@ -310,8 +311,8 @@ fn that_nothing_lies_below_a_name_is_said_only_where_it_is_so() {
 
 #[test]
 fn a_batch_over_a_hundred_thousand_tombstones_is_one_walk() {
-    // Every ref was made and deleted; now names beside each of them are checked, as when they are made again. With a
-    // walk from each name to the next ref that exists this would take hours.
+    // Every ref was created and deleted, and now names beside each of them are looked up, as if they were created
+    // again. If each look-up walked to the next ref that exists, this would take hours.
     let dead = |value: fn(u64) -> OwnValue| -> Vec<OwnRef> {
         (0..100_000u64)
             .map(|at| OwnRef { name: format!("refs/heads/{at:06}").into(), update_index: 1, value: value(at) })

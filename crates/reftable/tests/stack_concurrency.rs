@@ -1,4 +1,4 @@
-//! Threads and processes of refdb, and processes of git, write to one stack at the same time. Others read it meanwhile.
+//! Threads and processes of refdb, and processes of git, write to one stack at the same time while others read it.
 //! Nothing is lost, and no reader ever sees half of a transaction.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails shall panic")]
@@ -22,10 +22,10 @@ use std::{
     thread,
 };
 
-/// How many transactions each writer makes.
+/// Number of transactions of each writer.
 const COUNT: usize = 400;
 
-/// The refs that all of refdb's writers move together: the digits of a number, which is one larger each time.
+/// The refs that all of refdb's writers change together: the digits of a number, which every transaction increments.
 const DIGITS: [&str; 3] = ["refs/heads/digit/0", "refs/heads/digit/1", "refs/heads/digit/2"];
 const BASE: usize = 16;
 
@@ -38,7 +38,8 @@ fn counter(snapshot: &Snapshot, digits: &[ObjectId]) -> usize {
     })
 }
 
-/// The refs of writer `who` after `count` transactions: each creates one, and every tenth deletes the one before.
+/// Returns the refs of writer `who` after `count` transactions. Each creates one ref, and every tenth deletes the one
+/// before.
 fn own_refs(who: &str, count: usize) -> BTreeSet<String> {
     let name = |number: usize| format!("refs/heads/{who}/{number:05}");
     let mut names: BTreeSet<_> = (0..count).map(name).collect();
@@ -77,7 +78,7 @@ const CHILD: &str = "REFTABLE_TEST_WRITER";
 const DIR: &str = "REFTABLE_TEST_DIR";
 const IDS: &str = "REFTABLE_TEST_IDS";
 
-/// What the processes do that the test below starts.
+/// Writes to the stack, as a process that the test below starts.
 #[test]
 #[ignore = "it is run as a process of its own by another test"]
 fn writer_process() {
@@ -100,7 +101,7 @@ fn start_writer_process(dir: &Path, who: &str, digits: &[ObjectId]) -> Child {
         .unwrap()
 }
 
-/// A long-lived `git update-ref --stdin` with as many transactions.
+/// Starts a long-lived `git update-ref --stdin` that makes the same number of transactions.
 fn start_git_writer(repo: &Repo, who: &str, id: ObjectId) -> Child {
     let mut command = repo.command(refdb_testkit::Git::find().program());
     let mut child =
@@ -119,7 +120,8 @@ fn start_git_writer(repo: &Repo, who: &str, id: ObjectId) -> Child {
     child
 }
 
-/// Reads again and again until the writers are done: the number never goes back, and its digits always fit together.
+/// Reads until the writers are done, and returns how often. The number must never go back, and its digits must always
+/// fit together.
 fn watch(dir: &Path, digits: &[ObjectId], done: &AtomicBool) -> usize {
     let stack = open(dir);
     let (mut last, mut looks) = (0, 0);
@@ -165,7 +167,7 @@ fn threads_and_processes_of_refdb_and_of_git_lose_nothing() {
         });
         let finished = writers.map(|writer| writer.join());
         let statuses: Vec<_> = children.iter_mut().map(|child| child.wait().unwrap()).collect();
-        // Whatever failed, the readers are told to end, or the test would never end.
+        // The readers are told to end whatever has failed, because otherwise the test would never end.
         done.store(true, Ordering::Release);
         assert!(finished.iter().all(Result::is_ok) && statuses.iter().all(|status| status.success()), "{statuses:?}");
         for reader in readers {

@@ -1,5 +1,5 @@
 //! A process dies, a disk is full, or a machine loses power, at every step of additions and compactions. Afterwards the
-//! stack shows the whole change or nothing of it, and git can read and write it.
+//! stack shows the whole change or nothing of it, and git can read and write the stack.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails shall panic")]
 
@@ -16,7 +16,7 @@ use stack_support::{LOCK_TIMEOUT, Refs, add, add_expecting, files, files_of, oid
 use std::{fs, path::Path, process::Command};
 use tempfile::TempDir;
 
-/// A folder with a stack of a large table and some small ones.
+/// Creates a folder with a stack of a large table and some small ones.
 fn start() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let stack = Stack::open(Fs::real(), dir.path(), options(HashKind::Sha1).auto_compact(false)).unwrap();
@@ -28,13 +28,13 @@ fn start() -> TempDir {
     dir
 }
 
-/// How the small tables of [`start`] are treated when the next is added.
+/// How the small tables of [`start`] are treated when another table is added.
 #[derive(Clone, Copy)]
 enum Merging {
     Never,
-    /// When the new table is written, and its size known.
+    /// They are merged after the new table is written, when its size is known.
     AtOnce,
-    /// While it is written, because it is expected to be large.
+    /// They are merged while the new table is written, because it is expected to be large.
     InOnePass,
 }
 
@@ -61,7 +61,7 @@ fn before_and_after(start: &Path) -> (Refs, Refs) {
     (before, after)
 }
 
-/// Removes a dead process's locks as a user does by hand; then everything goes on.
+/// Removes the locks of a dead process, as a user does by hand so that the work can go on.
 fn unlock(dir: &Path) {
     for name in locks(dir) {
         fs::remove_file(dir.join(name)).unwrap();
@@ -84,7 +84,8 @@ fn check_state(before: &Refs, after: &Refs, dir: &Path, crash: &Crash) {
     assert!(!crash.claimed || &found == after, "success was claimed, but the change is not there");
 }
 
-/// Nobody is kept from anything; locks of tables that are listed no more are cleared away with those.
+/// Requires that no lock keeps anybody from anything. Locks of tables that are no longer listed may stay, because they
+/// are removed with those tables.
 fn assert_unlocked(dir: &Path) {
     let list = fs::read_to_string(dir.join("tables.list")).unwrap();
     let matters = |name: &str| name.starts_with("tables.list") || list.lines().any(|table| name.starts_with(table));
@@ -163,12 +164,14 @@ fn a_refused_operation_fails_the_addition_and_leaves_nothing_behind() {
                 let snapshot = open(dir).snapshot();
                 let found = refs(&snapshot);
                 if crash.next.starts_with("sync the folder") {
-                    // Refused after the rename, the change is there, and the error says that it may not last.
+                    // If the sync is refused after the rename, the change is there, and the error says that it may not
+                    // last.
                     assert!(found == before || found == after && !crash.claimed);
                 } else {
                     assert_eq!(found, if crash.claimed { after.clone() } else { before.clone() });
                 }
-                // What cannot be removed stays, and so does what a list that may not last could still name.
+                // Files that cannot be removed stay, and so do those that the old list names if the new list may not
+                // last.
                 let stays = ["remove", "sync the folder"].iter().any(|next| crash.next.starts_with(next));
                 assert!(stays || files(dir) == files_of(&snapshot));
             },

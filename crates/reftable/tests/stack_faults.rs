@@ -1,4 +1,4 @@
-//! A fault in a stack's folder gives an error that names the file and tells the remedy. It loses nothing.
+//! A fault in a stack's folder gives an error that names the file and the remedy, and nothing is lost.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails shall panic")]
 
@@ -28,7 +28,7 @@ fn without_compaction(dir: &Path) -> Stack {
     Stack::open(Fs::real(), dir, options(HashKind::Sha1).auto_compact(false)).unwrap()
 }
 
-/// Refuses all changes, as a read-only folder does, or all writes, as a full disk does. Each has its switch.
+/// Refuses all changes, as a read-only folder does, or all writes, as a full disk does, while the flag for it is set.
 #[derive(Default)]
 struct Refusing {
     changes: AtomicBool,
@@ -63,7 +63,7 @@ fn a_full_disk_fails_the_addition_and_leaves_nothing_behind() {
     assert_eq!(refs(&open(dir.path()).snapshot()).len(), 2);
 }
 
-/// A disk that has no room for more than this number of bytes in one write.
+/// A disk that has no room for a write of more than this number of bytes.
 struct Nearly(AtomicUsize);
 
 impl IoHook for Nearly {
@@ -77,10 +77,11 @@ impl IoHook for Nearly {
     }
 }
 
-/// The new table had room, but was refused for that of the table that takes in older ones.
+/// Previously, a new table was refused for which there was room, because there was none for the table that merges it
+/// with older ones.
 #[test]
 fn a_small_addition_succeeds_where_only_the_table_merged_with_older_ones_has_no_room() {
-    // Without an estimate they are merged when the addition is committed, else while it is written.
+    // Without an estimate the tables are merged when the addition is committed, and otherwise while it is written.
     for expected_bytes in [0, 150] {
         let dir = tempfile::tempdir().unwrap();
         let disk = Arc::new(Nearly(usize::MAX.into()));
@@ -244,7 +245,7 @@ fn an_addition_that_outgrows_older_tables_takes_them_in_while_it_is_written() {
         refs(&committed.snapshot),
         [("refs/heads/c", 2), ("refs/heads/d", 2)].map(|(n, i)| (n.into(), oid(i))).into()
     );
-    // If nothing is left there is no table, and the stack starts anew.
+    // If nothing is left there is no table, and the update indexes start anew.
     let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
     add_expecting(&mut addition, 10_000, &[("refs/heads/c", None), ("refs/heads/d", None)]).unwrap();
     let empty = addition.commit().unwrap().snapshot;
@@ -262,7 +263,7 @@ fn an_addition_takes_in_no_table_that_another_compactor_has_and_none_for_nothing
     let names = || stack.snapshot().tables().iter().map(|listed| listed.name.to_string()).collect::<Vec<_>>();
     let before = names();
     fs::write(dir.path().join(format!("{}.lock", before[1])), "").unwrap();
-    // One that adds nothing, or is given up, or refused, takes in nothing.
+    // An addition that adds nothing, is dropped, or is refused merges no older table.
     let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
     add_expecting(&mut addition, 10_000, &[]).unwrap();
     drop(addition.commit().unwrap());
@@ -400,7 +401,7 @@ fn compacting_everything_can_expire_the_log() {
     assert_eq!(kept(&stack), [4]);
 }
 
-/// Has an entry that is larger than C git's blocks in the stack's youngest table.
+/// Adds a youngest table with an entry that is larger than git's blocks.
 fn leave_too_large(stack: &Stack, dir: &Path, name: &str, message: &str) {
     let update_index = stack.reload().unwrap().next_update_index();
     let mut bytes = Vec::new();
@@ -416,7 +417,7 @@ fn leave_too_large(stack: &Stack, dir: &Path, name: &str, message: &str) {
 
 #[test]
 fn additions_and_compactions_cut_the_entries_that_git_could_not_rewrite() {
-    // Random, so that the table is large too; larger than a merge at once, and smaller.
+    // The message is random, so that the table is large too: once larger than what is merged at once, and once smaller.
     let long: String =
         (0..200_000u32).map(|at| char::from(b'a' + (at.wrapping_mul(2_654_435_761) >> 28) as u8)).collect();
     for len in [5000, long.len()] {

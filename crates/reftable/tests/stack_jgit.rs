@@ -1,5 +1,5 @@
-//! JGit reads, writes and compacts a stack beside refdb, while git reads. Nothing is lost, and each lists what all
-//! wrote.
+//! JGit reads, writes and compacts a stack beside refdb, while git reads it. Nothing is lost, and each of them lists
+//! what all have written.
 //!
 //! Git does not write here, because JGit and git 2.55 without refdb sometimes lose one of git's refs: three times in
 //! ten runs of 300 transactions each. Git also fails if JGit deletes a table while git reads it.
@@ -14,7 +14,7 @@ use reftable::stack::Scope;
 use stack_support::{LOCK_TIMEOUT, open, refs, write};
 use std::{collections::BTreeSet, thread};
 
-/// How many refs each of the two creates.
+/// Number of refs that JGit and refdb each create.
 const COUNT: usize = 300;
 
 #[test]
@@ -29,13 +29,13 @@ fn jgit_and_refdb_write_at_the_same_time_and_lose_nothing() {
         scope.spawn(|| {
             for number in 0..COUNT {
                 let name = format!("refs/heads/jgit/{number:04}");
-                // JGit does not wait for a lock: its caller tries again. It may also report a failure after it put its
-                // table into the list. Then the next try finds nothing to do.
+                // JGit does not wait for a lock, so its caller tries again. It may also report a failure after it has
+                // put its table into the list, and then the next try finds nothing to do.
                 while !matches!(jgit.update(&name, id, None, "made").as_deref(), Ok("NEW" | "NO_CHANGE")) {
                     thread::yield_now();
                 }
                 if number % 50 == 49 {
-                    // It gives up where another writer came between.
+                    // JGit gives up if another writer comes between.
                     let _ = jgit.compact();
                 }
             }

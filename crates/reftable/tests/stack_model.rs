@@ -1,5 +1,5 @@
-//! Random additions, roll-backs, compactions and reloads, through several open stacks of one folder, against a plain
-//! map.
+//! Random additions, rollbacks, compactions and reloads, through several open stacks of one folder, compared with a
+//! plain map.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails shall panic")]
 
@@ -25,7 +25,7 @@ struct Run {
     rng: Rng,
     stacks: Vec<Stack>,
     model: Model,
-    /// Snapshots taken on the way, with what they must show for ever.
+    /// Snapshots taken during the run, with what they must show for ever.
     kept: Vec<(Snapshot, Model)>,
     next_oid: u64,
 }
@@ -44,7 +44,7 @@ impl Run {
         names
     }
 
-    /// One transaction of one or two tables, with or without log entries, committed or not.
+    /// Makes a transaction of one or two tables, with or without log entries, and commits it or not.
     fn add(&mut self, stack: &Stack) {
         let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
         let mut model = self.model.clone();
@@ -62,7 +62,7 @@ impl Run {
             let entry = |name: &String| ((name.clone(), index), format!("to {index}\n"));
             let mut entries: BTreeMap<_, _> =
                 if with_logs { edits.keys().map(entry).collect() } else { BTreeMap::new() };
-            // Not known, about right, or quite wrong.
+            // The estimate is missing, about right, or quite wrong.
             let expected_bytes = match self.rng.below(4) {
                 0 => 0,
                 1 => 1 << 20,
@@ -148,7 +148,7 @@ fn any_sequence_of_operations_shows_what_a_map_shows() {
     for seed in 0..8 {
         let dir = tempfile::tempdir().unwrap();
         let mut run = Run::new(dir.path(), seed);
-        // The first list is made by the first addition; before, there is no file at all.
+        // The first addition that adds something creates the list; before that there is no file at all.
         assert!(files(dir.path()).is_empty());
         drop(run.stacks[0].lock(LOCK_TIMEOUT).unwrap().commit().unwrap());
         assert!(files(dir.path()).is_empty());

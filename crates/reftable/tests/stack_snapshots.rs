@@ -41,8 +41,8 @@ fn tables_of_every_size_are_read_whole_however_they_are_opened() {
     let dir = tempfile::tempdir().unwrap();
     let writer = open(dir.path());
     let mut sizes = Vec::new();
-    // Each table is smaller than half of the one before, so that none is merged. The first is mapped, the second is
-    // read in two steps, and the third in one.
+    // Each table is smaller than half of the one before, so that none is merged. The first table is mapped, the second
+    // is read in two steps, and the third in one.
     for (from, to) in [(0, 3_000), (3_000, 3_300), (3_300, 3_303)] {
         let names = many(from, to);
         let edits: Vec<_> = names.iter().map(|name| (name.as_str(), Some(oid(1)))).collect();
@@ -64,7 +64,7 @@ fn a_stack_is_fresh_until_someone_replaces_the_list_even_by_the_same_content() {
     assert!(!reader.is_fresh().unwrap() && writer.is_fresh().unwrap());
     let seen = reader.refresh().unwrap();
     assert!(reader.is_fresh().unwrap());
-    // While the reader keeps its own list open, none of the lists that replace it can get the same inode.
+    // While the reader keeps its own list open, no list that replaces it can get the same inode.
     for number in 0..50 {
         let content = fs::read(reader.list_path()).unwrap();
         fs::remove_file(reader.list_path()).unwrap();

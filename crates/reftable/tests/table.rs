@@ -1,4 +1,4 @@
-//! One table: written records are read, by walking and by looking up, from memory and block by block.
+//! A single table: written records are read, by walking and by look-up, from memory and block by block.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
 
@@ -9,7 +9,7 @@ use refdb_vfs::Fs;
 use reftable::{BlockCache, Error, HashKind, PagedFile, Source, Table, WriteOptions};
 use std::sync::Arc;
 
-/// Every shape of table: without index, with one level, with several; both hashes; aligned or not.
+/// Returns every shape of table: without an index, with one level, and with several; with both hashes; aligned or not.
 fn shapes() -> Vec<(WriteOptions, u64, u64)> {
     let mut shapes = Vec::new();
     for hash in [HashKind::Sha1, HashKind::Sha256] {
@@ -57,7 +57,7 @@ fn every_name_is_found_and_what_lies_between_leads_to_the_next() {
     for (options, ref_count, log_count) in shapes() {
         let (refs, logs) = (refs(options.hash, ref_count), logs(options.hash, log_count));
         let table = open(&write(options, &refs, &logs).0).unwrap();
-        // One cursor forward, one backward, one new each time.
+        // One cursor moves forward, one moves backward, and a new one is used each time.
         let (mut forward, mut backward) = (table.refs(), table.refs());
         for (at, record) in refs.iter().enumerate() {
             let mirrored = &refs[refs.len() - 1 - at];
@@ -162,7 +162,7 @@ fn refs_are_found_by_the_object_they_point_at() {
                 };
                 refs.iter().filter(|record| points(&record.value)).map(|record| record.name.clone()).collect::<Vec<_>>()
             };
-            // Number 42 is in most blocks, 5 and 1000005 are a tag and what it leads to, 3 is nowhere.
+            // Object 42 is in most blocks, 5 and 1000005 are a tag and its target, and 3 is nowhere.
             for seed in [42, 5, 1_000_005, 0, 3, 2_000_000] {
                 let found = table.refs_pointing_at(&id(options.hash, seed)).unwrap();
                 let names: Vec<_> = found.into_iter().map(|found| found.name).collect();

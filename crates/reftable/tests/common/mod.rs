@@ -1,4 +1,4 @@
-//! Tables for tests, and the plain values that they hold.
+//! Tables for tests, and the plain values that the tables hold.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
@@ -10,7 +10,7 @@ use reftable::{
 };
 use std::sync::Arc;
 
-/// An object id that `seed` decides.
+/// Returns an object id that is determined by `seed`.
 pub fn id(hash: HashKind, seed: u64) -> ObjectId {
     let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
     let raw: Vec<u8> = (0..hash.len_bytes())
@@ -97,7 +97,7 @@ impl OwnLog {
     }
 }
 
-/// `count` refs of every kind of value, in order.
+/// Returns `count` refs with every kind of value, in order.
 pub fn refs(hash: HashKind, count: u64) -> Vec<OwnRef> {
     (0..count)
         .map(|at| OwnRef {
@@ -114,7 +114,7 @@ pub fn refs(hash: HashKind, count: u64) -> Vec<OwnRef> {
         .collect()
 }
 
-/// `count` log entries, three to a ref, in order.
+/// Returns `count` log entries in order, three for each ref.
 pub fn logs(hash: HashKind, count: u64) -> Vec<OwnLog> {
     (0..count)
         .map(|at| OwnLog {
@@ -151,7 +151,7 @@ pub fn open(bytes: &[u8]) -> Result<Arc<Table>> {
     Table::open(Source::Memory(bytes.into()), "table")
 }
 
-/// All refs of a table, tombstones among them.
+/// Returns all refs of a table, including tombstones.
 pub fn all_refs(table: &Arc<Table>) -> Result<Vec<OwnRef>> {
     let (mut cursor, mut all) = (table.refs(), Vec::new());
     while let Some(record) = cursor.next()? {
@@ -160,7 +160,7 @@ pub fn all_refs(table: &Arc<Table>) -> Result<Vec<OwnRef>> {
     Ok(all)
 }
 
-/// All log entries of a table, deletions among them.
+/// Returns all log entries of a table, including deletions.
 pub fn all_logs(table: &Arc<Table>) -> Result<Vec<OwnLog>> {
     let (mut cursor, mut all) = (table.logs(), Vec::new());
     while let Some(record) = cursor.next()? {

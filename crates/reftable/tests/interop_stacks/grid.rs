@@ -1,4 +1,4 @@
-//! Names of every length around the limits of an index, in blocks of every usual size.
+//! Names of every length around the limits of an index, in blocks of every common size.
 
 use crate::{
     common::{OwnLog, OwnRef, OwnValue, write},
@@ -16,7 +16,7 @@ const BLOCK_SIZES: [u32; 8] = [256, 512, 1024, 2048, 4096, 8192, 16_384, 65_536]
 const COUNTS: [usize; 9] = [1, 2, 3, 4, 5, 8, 54, 100, 200];
 const SHARED: [usize; 3] = [0, 50, 100];
 
-/// One combination; its names share this part of their length, in hundredths.
+/// One combination of parameters. Its names share `shared` hundredths of their length.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     write: WriteOptions,
@@ -49,10 +49,10 @@ impl Case {
     }
 }
 
-/// A stride without common factors with the numbers of choices takes some of each choice.
+/// Has no common factor with the numbers of choices, so that a sample contains some of each choice.
 const STRIDE: usize = 23;
 
-/// Every combination, or a sample, with the lengths that `lens` gives for a block size.
+/// Returns every combination, or a sample of them, with the lengths that `lens` gives for a block size.
 fn cases(hash: HashKind, stride: usize, lens: fn(&WriteOptions) -> Vec<usize>) -> Vec<Case> {
     let mut all = Vec::new();
     for block_size in BLOCK_SIZES {
@@ -83,7 +83,7 @@ fn names_up_to_the_limit_git_and_jgit_list_and_rewrite_without_a_loss() {
     }
 }
 
-/// Adds a table with all of these to the stack.
+/// Adds a table with all these records to the stack.
 fn add(others: &Others, options: &StackOptions, content: &Content) -> Result<(), StackError> {
     let stack = Stack::open(Fs::real(), &others.folder(), options.clone()).unwrap();
     let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
@@ -98,8 +98,8 @@ fn add(others: &Others, options: &StackOptions, content: &Content) -> Result<(),
     Ok(())
 }
 
-/// Older versions and other programs wrote longer names. Git is only asked to read them, since its writer fills the
-/// disk.
+/// Older versions and other programs have written longer names. Git is asked only to read them, because its writer
+/// fills the disk.
 #[test]
 fn names_beyond_the_limit_of_an_index_git_and_jgit_list() {
     let mut others = Others::new(HashKind::Sha1);
@@ -116,7 +116,7 @@ fn names_beyond_the_limit_of_an_index_git_and_jgit_list() {
             .map(|(name, value)| OwnRef { name: name.clone(), update_index: 1, value: value.clone() })
             .collect();
         let logs: Vec<OwnLog> = content.logs.values().cloned().collect();
-        // JGit keeps a table open as long as the list has its name.
+        // Each table has a new name, because JGit keeps a table open as long as the list has its name.
         let table = format!("0x000000000001-0x000000000007-{number:08x}.ref");
         let list = format!("{table}\n").into_bytes();
         let bytes = write(case.write, &refs, &logs).0;
@@ -134,7 +134,7 @@ fn a_log_entry_that_deflate_cannot_shrink_is_written_only_where_git_can_read_and
         for (block_size, aligned) in [(256, true), (4096, true), (4096, false), (16_384, true), (16_384, false)] {
             let write = WriteOptions::new(hash).block_size(block_size).aligned(aligned);
             let read_max = if aligned { block_size } else { 4096 };
-            // Around the length with which the entry fills what git reads, with a ref before it or without.
+            // Tries lengths around the one at which the entry fills what git reads, with a ref before it or without.
             let overhead = 2 * hash.len_bytes() + 60;
             for len in (read_max as usize - overhead - 70..read_max as usize - overhead + 40).step_by(every(9)) {
                 let options = others.begin(write);
@@ -145,7 +145,7 @@ fn a_log_entry_that_deflate_cannot_shrink_is_written_only_where_git_can_read_and
                 let log = OwnLog { name: name.clone(), update_index: 1, entry: Some(entry) };
                 let mut content = Content::default();
                 content.logs.insert((name.clone(), 1), log);
-                // JGit lists no refs of an unaligned table that begins with a log block which is not shrunk.
+                // JGit lists no refs of an unaligned table that begins with a log block which deflate does not shrink.
                 if !aligned || rng.one_in(2) {
                     content.refs.insert(name, OwnValue::Direct(id));
                 }

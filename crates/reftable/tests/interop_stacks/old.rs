@@ -1,4 +1,4 @@
-//! A table as the first versions wrote it: index blocks grew beyond the block size until they had two records.
+//! A table as the first versions wrote it, whose index blocks grew beyond the block size until they had two records.
 
 use crate::{
     common::{OwnRef, OwnValue, write},
@@ -16,12 +16,12 @@ use std::fs;
 const BLOCK: usize = 4096;
 const FOOTER: usize = 68;
 
-/// Names of which each fills a block, and an index block of that size has room for one.
+/// Returns names of which each fills a block, so that an index block of the block size has room for one.
 fn names() -> impl Iterator<Item = BString> {
     (10..18).map(|at| format!("refs/heads/{at}{}", "n".repeat(2900)).into())
 }
 
-/// Adds to a table without an index of its refs, which are one to a block, what the old writer added.
+/// Adds the index that the old writer wrote to a table that has one ref in each block and no index.
 fn with_old_index(table: &[u8], names: &[BString]) -> Vec<u8> {
     let (mut bytes, footer) = (table[..table.len() - FOOTER].to_vec(), &table[table.len() - FOOTER..]);
     let pad = |bytes: &mut Vec<u8>| bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
@@ -43,7 +43,7 @@ fn with_old_index(table: &[u8], names: &[BString]) -> Vec<u8> {
     bytes
 }
 
-/// An index block whose only restart point is its first record. Of long names only the number is not shared.
+/// Builds an index block whose only restart point is its first record.
 fn index_block(records: &[(&BString, usize)]) -> Vec<u8> {
     let mut block = vec![b'i', 0, 0, 0];
     for (key, position) in records {

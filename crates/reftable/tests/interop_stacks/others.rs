@@ -1,4 +1,4 @@
-//! One repository whose reftable stack is replaced for each case, and what git, JGit and this crate make of it.
+//! A repository whose reftable stack is replaced for each case, and how git, JGit and this crate read it.
 
 use crate::common::{OwnLog, OwnRef, OwnValue};
 use bstr::{BStr, BString, ByteSlice};
@@ -18,21 +18,21 @@ use std::{
 
 pub(crate) const LOCK_TIMEOUT: LockTimeout = LockTimeout::For(Duration::from_secs(60));
 
-/// The branches that git and JGit add, so that there is something to compact.
+/// The branches that git and JGit add so that there is something to compact.
 const ADDED: [&str; 2] = ["refs/heads/gits", "refs/heads/jgits"];
 
-/// What a stack must show: refs by name, and log entries by name and update index.
+/// The records that a stack must show: refs by name, and log entries by name and update index.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Content {
     pub(crate) refs: BTreeMap<BString, OwnValue>,
     pub(crate) logs: BTreeMap<(BString, u64), OwnLog>,
 }
 
-/// A repository, and JGit in a process of its own if it knows the hash function.
+/// A repository, and a process with JGit if JGit knows the hash function.
 pub(crate) struct Others {
     pub(crate) repo: Repo,
     pub(crate) commits: Vec<ObjectId>,
-    /// Tag objects, and the commits that they lead to.
+    /// Tag objects, with the commits to which they lead.
     pub(crate) tags: Vec<(ObjectId, ObjectId)>,
     jgit: Option<JGit>,
     usual_config: String,
@@ -52,7 +52,7 @@ impl Others {
         self.repo.git_dir().join("reftable")
     }
 
-    /// Begins a case: a folder without tables, and the configuration with which git and JGit write as `options` say.
+    /// Begins a case with a folder without tables, and a configuration with which git and JGit write as `options` say.
     pub(crate) fn begin(&self, options: WriteOptions) -> StackOptions {
         let WriteOptions { block_size, restart_interval, index_objects, .. } = options;
         let config = format!(
@@ -65,7 +65,7 @@ impl Others {
         StackOptions::new(options)
     }
 
-    /// What this crate reads.
+    /// Returns what this crate reads.
     pub(crate) fn read(&self, options: &StackOptions) -> Content {
         let stack = Stack::open(Fs::real(), &self.folder(), options.clone()).unwrap();
         let snapshot = stack.refresh().unwrap();
@@ -86,7 +86,7 @@ impl Others {
         content
     }
 
-    /// Has git and JGit list and rewrite the stack, each as it was at first; panics if either misses anything.
+    /// Has git and JGit list and rewrite the stack, each in its first state. Panics if either misses anything.
     pub(crate) fn list_and_rewrite(&mut self, options: &StackOptions, expected: &Content, what: &str) {
         let before = tables(&self.folder());
         self.list(options, expected, what);
@@ -97,7 +97,7 @@ impl Others {
         self.rewrite_with_jgit(options, expected, what);
     }
 
-    /// Has git and JGit list the stack.
+    /// Has git and JGit list the stack, and compares the lists with `expected`.
     pub(crate) fn list(&mut self, options: &StackOptions, expected: &Content, what: &str) {
         assert_same(&self.read(options), expected, &format!("{what}: read here"));
         self.list_with_git(expected, what);
@@ -154,7 +154,7 @@ impl Others {
         assert_eq!(list.lines().count(), 1, "{what}: JGit compacts");
         let what = format!("{what}: rewritten by JGit");
         assert_same(&self.read(options), expected, &what);
-        // Git does not read every log index of JGit's, so it is asked about the refs alone.
+        // Git is asked about the refs alone, because it cannot read every log index that JGit writes.
         let said = self.git(LIST, &what);
         assert_lines(said.split_once_str("==\n").unwrap().0, &listed_by_git(expected), &what);
     }
@@ -165,8 +165,8 @@ impl Others {
         output.stdout
     }
 
-    /// Runs a script in which `$git` is git and `$id` a commit, under limits: names too long for an index make git's
-    /// writer fill the disk.
+    /// Runs a script in which `$git` is git and `$id` a commit, with limits on time and file size, because git's writer
+    /// fills the disk if names are too long for an index.
     fn try_git(&self, script: &str) -> Output {
         let mut command = self.repo.command("timeout");
         command.args(["120", "sh", "-c", &format!("set -e; ulimit -f 100000; {script}")]);
@@ -195,7 +195,7 @@ fn names_of_logs(content: &Content) -> Vec<BString> {
     names
 }
 
-/// The list that [`LIST`] prints.
+/// Returns the list of refs that [`LIST`] must print.
 fn listed_by_git(content: &Content) -> Vec<BString> {
     let line = |(name, value): (&BString, &OwnValue)| match value {
         OwnValue::Direct(id) | OwnValue::Peeled(id, _) => format!("{name} {id}").into(),
@@ -205,7 +205,7 @@ fn listed_by_git(content: &Content) -> Vec<BString> {
     content.refs.iter().map(line).collect()
 }
 
-/// An entry as JGit prints it: it takes the offset for minutes.
+/// Returns an entry as JGit prints it, which takes the offset for minutes.
 fn line_of_jgit(log: &OwnLog) -> BString {
     let (old, new, name, email, seconds, offset, message) = log.entry.as_ref().unwrap();
     let (sign, minutes) = (if *offset < 0 { '-' } else { '+' }, offset.unsigned_abs());
@@ -213,7 +213,7 @@ fn line_of_jgit(log: &OwnLog) -> BString {
     format!("{old} {new} {name} <{email}> {seconds} {sign}{:02}{:02}\t{message}", minutes / 60, minutes % 60).into()
 }
 
-/// Compares without printing thousands of long names.
+/// Compares lines without printing thousands of long names.
 fn assert_lines(said: &[u8], expected: &[BString], what: &str) {
     assert_eq!(said.lines().count(), expected.len(), "{what}");
     let differs = said.lines().zip(expected).find(|(said, expected)| said != expected);
@@ -228,7 +228,7 @@ pub(crate) fn assert_same(found: &Content, expected: &Content, what: &str) {
     assert_eq!(differs, None, "{what}");
 }
 
-/// The files of a stack.
+/// Returns the files of a stack with their content.
 fn tables(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let list = fs::read(folder.join("tables.list")).unwrap();
     let names = list.lines().map(|name| PathBuf::from(name.to_str().unwrap()));
@@ -237,7 +237,7 @@ fn tables(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// Makes these files all that the folder has.
+/// Replaces everything in the folder by these files.
 pub(crate) fn replace(folder: &Path, files: &[(PathBuf, Vec<u8>)]) {
     for entry in fs::read_dir(folder).unwrap() {
         fs::remove_file(entry.unwrap().path()).unwrap();

@@ -1,4 +1,4 @@
-//! Random records and options: git and JGit list identically whatever a store can write, and both can compact it.
+//! Random records and options: git and JGit list whatever a store can write in the same way, and both can compact it.
 
 use crate::{
     common::{OwnLog, OwnRef, OwnValue},
@@ -27,7 +27,7 @@ struct Case<'a> {
     content: Content,
     /// The maximum length of names, in bytes.
     name_max: usize,
-    /// A part that follows the kind in every name.
+    /// A part of every name, after the kind.
     shared: String,
     /// The number of different objects that refs point to.
     ids: usize,
@@ -170,8 +170,8 @@ impl Case<'_> {
         OwnValue::Direct(self.others.commits[self.rng.below(self.ids)])
     }
 
-    /// A random name: the shared part, a number of four digits, and letters up to a random length. No such name is a
-    /// folder of another.
+    /// Returns a random name: the shared part, a number of four digits, and letters up to a random length. No such name
+    /// is a folder of another one.
     fn name(&mut self, kind: &str) -> BString {
         let mut name = format!("refs/{kind}/{}{:04}", self.shared, self.rng.below(3000));
         let len = match self.rng.below(3) {

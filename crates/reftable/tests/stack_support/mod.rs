@@ -28,7 +28,7 @@ pub(crate) fn synced() -> StackOptions {
     options(HashKind::Sha1).durability(Durability::Sync)
 }
 
-/// A made-up object id.
+/// Returns a made-up object id.
 pub(crate) fn oid(number: u64) -> ObjectId {
     let mut raw = [0x5a; 20];
     raw[..8].copy_from_slice(&number.to_be_bytes());
@@ -40,7 +40,7 @@ pub(crate) fn add(addition: &mut Addition, edits: &[Edit<'_>]) {
     add_expecting(addition, 0, edits).unwrap();
 }
 
-/// Adds one table as [`add`] does, with an estimate of its size in bytes.
+/// Adds one table with these edits, like [`add`], with an estimate of its size in bytes.
 pub(crate) fn add_expecting(
     addition: &mut Addition,
     expected_bytes: u64,
@@ -56,7 +56,7 @@ pub(crate) fn add_expecting(
     })
 }
 
-/// One transaction, with the compaction that is due after it.
+/// Commits one transaction, and runs the compaction that is due after it.
 pub(crate) fn write(stack: &Stack, edits: &[Edit<'_>]) {
     try_write(stack, edits).unwrap();
 }
@@ -70,7 +70,7 @@ pub(crate) fn try_write(stack: &Stack, edits: &[Edit<'_>]) -> Result<(), StackEr
     Ok(())
 }
 
-/// One log entry with a message.
+/// Returns a log entry with a message.
 pub(crate) fn log<'a>(name: &'a str, update_index: u64, message: &'a str) -> LogRecord<'a> {
     let value = LogValue::Update {
         old: oid(0),
@@ -84,7 +84,7 @@ pub(crate) fn log<'a>(name: &'a str, update_index: u64, message: &'a str) -> Log
     LogRecord { name: name.into(), update_index, value }
 }
 
-/// All refs of a snapshot but symbolic ones, such as the HEAD of a repository of git's.
+/// Returns all refs of a snapshot except symbolic ones, such as the HEAD of a repository that git has created.
 pub(crate) fn refs(snapshot: &Snapshot) -> Refs {
     let mut cursor = snapshot.merged().refs();
     let mut refs = BTreeMap::new();
@@ -98,7 +98,7 @@ pub(crate) fn refs(snapshot: &Snapshot) -> Refs {
     refs
 }
 
-/// All log entries of a snapshot: their messages by name and update index.
+/// Returns the messages of all log entries of a snapshot, by name and update index.
 pub(crate) fn logs(snapshot: &Snapshot) -> BTreeMap<(String, u64), String> {
     let mut cursor = snapshot.merged().logs();
     let mut logs = BTreeMap::new();
@@ -109,7 +109,7 @@ pub(crate) fn logs(snapshot: &Snapshot) -> BTreeMap<(String, u64), String> {
     logs
 }
 
-/// The names of all files in a folder, sorted.
+/// Returns the sorted names of all files in a folder.
 pub(crate) fn files(dir: &Path) -> Vec<String> {
     let mut names: Vec<_> =
         std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -117,7 +117,7 @@ pub(crate) fn files(dir: &Path) -> Vec<String> {
     names
 }
 
-/// The files a stack of this snapshot consists of, sorted.
+/// Returns the sorted names of the files of which a stack with this snapshot consists.
 pub(crate) fn files_of(snapshot: &Snapshot) -> Vec<String> {
     let mut names: Vec<_> = snapshot.tables().iter().map(|listed| listed.name.to_string()).collect();
     names.push("tables.list".into());
