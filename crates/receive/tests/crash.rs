@@ -1,5 +1,5 @@
-//! A push that is stopped, or refused, at every operation that changes the disk. It leaves no ref without its objects,
-//! and nothing in the way of the next push. Git's programs write by themselves, and are not stopped.
+//! A push that is stopped, or refused, at every operation that changes the disk leaves no ref without its objects, and
+//! nothing in the way of the next push. Git's programs write on their own, and are not stopped.
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
 use refdb::{Store, Target};
@@ -19,7 +19,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// A server without refs, and pushes to it of two commits.
+/// A server without refs, and a client that pushes two commits to it.
 struct Scene {
     server: Repo,
     client: Repo,
@@ -27,7 +27,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Packs of at least `limit` objects are kept as they are.
+    /// Creates both repositories. The server keeps packs of at least `limit` objects as they are.
     fn new(format: RefFormat, limit: &str) -> Self {
         let (server, client) = (Repo::bare(format, HashKind::Sha1), Repo::bare(format, HashKind::Sha1));
         server.config("receive.unpackLimit", limit);
@@ -36,13 +36,13 @@ impl Scene {
         Scene { server, client, commits }
     }
 
-    /// A push that makes a ref. What the server answers.
+    /// Pushes a new ref, and returns the server's answer.
     fn push(&self, fs: &Fs, dir: &Path, name: &str, sync: bool) -> Result<String, String> {
         let tip = self.commits[1];
         let line = format!("{} {tip} {name}\0report-status", "0".repeat(40));
         let mut request = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
         request.extend(self.client.try_git(["pack-objects", "--revs", "--stdout", "-q"], format!("{tip}\n")).stdout);
-        // Beside the repository, so that nobody takes them for a part of it.
+        // Outside the repository, so that nobody takes the files for a part of it.
         let file = |name: &str| dir.parent().unwrap().join(name);
         File::create(file("request")).unwrap().write_all(&request).unwrap();
         let (input, output) = (File::open(file("request")).unwrap(), File::create(file("answer")).unwrap());
@@ -58,13 +58,13 @@ impl Scene {
         Ok(std::fs::read_to_string(file("answer")).unwrap())
     }
 
-    /// A push that counts as one that succeeded only if the server says so.
+    /// Pushes to `main`, and counts the push as successful only if the server says so.
     fn push_main(&self, fs: &Fs, dir: &Path) -> Result<(), String> {
         let answer = self.push(fs, dir, "refs/heads/main", true)?;
         if answer.contains("ok refs/heads/main\n") { Ok(()) } else { Err(answer) }
     }
 
-    /// What may be there after a crash, or a failure after which the push has cleaned up.
+    /// Checks what is there after a crash, or after a failure for which the push has cleaned up.
     fn check(&self, dir: &Path, crash: &Crash, cleans_up: bool) {
         let store = Store::open(dir).unwrap();
         let main = store.find("refs/heads/main").unwrap();
@@ -80,8 +80,9 @@ impl Scene {
         let refused_removal = crash.next.starts_with("remove");
         let left = quarantines(dir);
         assert!(!cleans_up || refused_removal || left.is_empty(), "{left:?}");
-        // What nobody has locked yet may be another's: `git prune` removes it. Until it runs, a program that another test
-        // starts has all open files of this process. For that moment a lock seems to be held, and a later push clears.
+        // `git prune` removes a quarantine that has no lock yet, because it may be another process's. A program that
+        // another test starts has all open files of this process until it runs, so that a lock may seem to be held, and
+        // only a later push clears up.
         let is_cleared = |number: usize| {
             let name = format!("refs/heads/next-{number}");
             let answer = self.push(&Fs::real(), dir, &name, false).unwrap();
@@ -117,7 +118,7 @@ fn a_disk_that_is_full_at_any_step_refuses_the_push_and_nothing_is_left_of_it() 
     }
 }
 
-/// Notes the files and folders that are synced.
+/// Records the files and folders that are synced.
 #[derive(Default)]
 struct Synced(Mutex<Vec<PathBuf>>);
 
