@@ -55,11 +55,12 @@ pub struct Settings {
 /// Git's default for `core.maxTreeDepth`.
 const TREE_DEPTH: i32 = 2048;
 
-/// Several times what the largest honest pushes took that were measured (docs/operating/receive-pack.md), and low enough
-/// that a crafted pack cannot keep a server busy for days.
+/// The default limits: several times what the largest honest pushes took that were measured
+/// (docs/operating/receive-pack.md), and low enough that a crafted pack cannot keep a server busy for days.
 const WORK_LIMITS: WorkLimits = WorkLimits { memory_bytes: 8 << 30, seconds: 4 * 60 * 60 };
 
-/// Commits and tags of more than some MiB are hardly ever honest. A tree of this size has a million entries.
+/// The default of `refdb.receiveReadLimit`: commits and tags of more than some MiB are hardly ever honest, and a tree
+/// of this size has a million entries.
 const READ_MAX_BYTES: u64 = 32 << 20;
 
 /// How to treat a push that updates or deletes the current branch.
@@ -150,7 +151,7 @@ impl Settings {
     }
 }
 
-/// Settings of which `receive.*` takes precedence over `transfer.*`, whichever comes last in the configuration.
+/// Settings for which `receive.*` takes precedence over `transfer.*`, whichever comes last in the configuration.
 #[derive(Default)]
 struct Preferred {
     receive_fsck: Option<bool>,

@@ -1,7 +1,7 @@
-//! Limits on what git's programs take while they work for a push: memory and processor time, read from `/proc`.
+//! Limits the memory and the processor time, read from `/proc`, of the programs of git that work for a push.
 //!
-//! A limit on the address space would count the packs that git maps. What is counted here is the memory that nothing but
-//! the program holds, in memory or in swap.
+//! A limit on the address space would count the packs that git maps. This module instead counts the memory, resident or
+//! swapped out, that belongs to the program alone.
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use std::{
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a program and all that it starts may take together; 0 for no limit.
+/// The resources that a program and everything that it starts may use together; 0 means no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkLimits {
     /// `refdb.receiveMemoryLimit` in bytes.
@@ -19,36 +19,37 @@ pub struct WorkLimits {
 }
 
 impl WorkLimits {
-    /// Whether anything is limited.
+    /// Returns whether anything is limited.
     pub fn any(self) -> bool {
         self.memory_bytes > 0 || self.seconds > 0
     }
 
-    /// Sets limits of the kernel on a program that was just started, and on each program that it starts from now on. The limits
-    /// hold even if refdb is killed, unless it is killed before this call. They are so generous that [`Watch`] ends a program
-    /// before, with a message.
+    /// Sets limits of the kernel on a program that has just been started, and on each program that it starts from now
+    /// on. These limits hold even if refdb is killed, unless it is killed before this call. They are so generous that
+    /// [`Watch`] ends a program first, with a message.
     pub(crate) fn set_backstop(self, program: Pid) {
         let set = |resource, most: u64| {
             let limit = Rlimit { current: Some(most), maximum: Some(most) };
-            // The program may have ended, or have a lower limit.
+            // The program may have ended, or may have a lower limit.
             let _ = prlimit(Some(program), resource, limit);
         };
         if self.seconds > 0 {
             set(Resource::Cpu, self.seconds.saturating_add(self.seconds / 8 + 2));
         }
         if self.memory_bytes > 0 {
-            // This counts private memory that can be written, such as the stacks of threads, and not the packs that git maps.
+            // The kernel counts private memory that can be written, such as the stacks of threads, and not the packs
+            // that git maps.
             set(Resource::Data, self.memory_bytes.saturating_mul(2).saturating_add(1 << 30));
         }
     }
 }
 
-/// The limit that a program met.
+/// The limit that a program exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Excess {
-    /// It took more memory than this many bytes.
+    /// The program took more memory than this many bytes.
     Memory(u64),
-    /// It took more processor time than this many seconds.
+    /// The program took more processor time than this many seconds.
     Time(u64),
 }
 
@@ -65,7 +66,7 @@ impl fmt::Display for Excess {
     }
 }
 
-/// Looks at a program now and then.
+/// Checks at intervals whether a program exceeds its limits.
 #[derive(Debug)]
 pub struct Watch {
     limits: WorkLimits,
@@ -73,15 +74,15 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// How long a program may grow unseen.
+    /// The interval between checks.
     pub const PAUSE: Duration = Duration::from_millis(50);
 
-    /// A watch that keeps these limits.
+    /// Returns a watch that enforces these limits.
     pub fn new(limits: WorkLimits) -> Self {
         Watch { limits, next: Instant::now() + Self::PAUSE }
     }
 
-    /// Whether it is time to look again.
+    /// Returns whether the next check is due.
     pub fn is_due(&mut self) -> bool {
         let now = Instant::now();
         let is_due = self.limits.any() && now >= self.next;
@@ -91,12 +92,13 @@ impl Watch {
         is_due
     }
 
-    /// The limit that the program meets, together with all that it started. It must not have been waited for.
+    /// Returns the limit that the program exceeds, together with everything that it has started. The program must not
+    /// have been waited for.
     pub fn excess(&self, program: Pid) -> Option<Excess> {
         self.excess_of(&with_descendants(program))
     }
 
-    /// The limit that these processes meet together.
+    /// Returns the limit that these processes exceed together.
     fn excess_of(&self, processes: &[Pid]) -> Option<Excess> {
         let WorkLimits { memory_bytes, seconds } = self.limits;
         let sum = |one: fn(Pid) -> Option<u64>| processes.iter().filter_map(|pid| one(*pid)).sum::<u64>();
@@ -110,8 +112,9 @@ impl Watch {
         None
     }
 
-    /// Ends each program that a `git receive-pack` runs for the push itself and that meets a limit, or the whole push
-    /// if receive-pack does. Hooks are passed over, with all that they start. Returns what was ended, and why.
+    /// Ends each program that a `git receive-pack` runs for the push itself and that exceeds a limit, or the whole push
+    /// if receive-pack exceeds one. Hooks are passed over, with everything that they start. Returns the command that
+    /// was ended, and the limit.
     pub fn end_excess_below(&self, receive_pack: Pid) -> Option<(String, Excess)> {
         if let Some(excess) = self.excess_of(&[receive_pack]) {
             end(receive_pack);
@@ -120,7 +123,7 @@ impl Watch {
         for child in children(receive_pack) {
             let Some(command) = git_command(child) else { continue };
             if command == "receive-pack" {
-                // A wrapper runs git instead of becoming it.
+                // The program is a wrapper that runs git as a child.
                 if let Some(ended) = self.end_excess_below(child) {
                     return Some(ended);
                 }
@@ -135,18 +138,19 @@ impl Watch {
     }
 }
 
-/// The commands that receive-pack runs for the push itself. Git's maintenance, which may rightly take long, is none.
+/// The commands that receive-pack runs for the push itself. Git's maintenance, which may rightly take long, is not
+/// among them.
 const WORKERS: [&str; 5] = ["index-pack", "unpack-objects", "rev-list", "merge-base", "for-each-ref"];
 
-/// Ends a program and all that it started at once.
+/// Kills a program and everything that it has started.
 pub fn end(program: Pid) {
     for process in with_descendants(program) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = kill_process(process, Signal::KILL);
     }
 }
 
-/// The git command that a process runs.
+/// Returns the git command that a process runs.
 fn git_command(process: Pid) -> Option<String> {
     let line = fs::read(format!("/proc/{process}/cmdline")).ok()?;
     let mut words = line.split(|byte| *byte == 0);
@@ -164,7 +168,7 @@ fn with_descendants(program: Pid) -> Vec<Pid> {
     all
 }
 
-/// The processes that a process started, by any of its threads. None where the kernel does not list them.
+/// Returns the children of all threads of a process, or none if the kernel does not list them.
 fn children(process: Pid) -> Vec<Pid> {
     let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
     let lists = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
@@ -190,7 +194,7 @@ fn processor_ticks(process: Pid) -> Option<u64> {
     ticks(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }
 
-/// The ticks of user and system time. The name of the program, which may contain anything, is in parentheses.
+/// Returns the ticks of user and system time. The name of the program, which may contain anything, is in parentheses.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());

@@ -1,5 +1,5 @@
-//! The objects that the refs of other repositories lead to, where their objects are used here. A client that has such
-//! an object need not send the objects it leads to. git-config(1), "core.alternateRefsCommand".
+//! Finds the objects to which the refs of alternates point. A client that has such an object need not send what is
+//! reachable from it; see `core.alternateRefsCommand` in git-config(1).
 
 use super::{ServeError, child::pid};
 use crate::watch::{self, Watch, WorkLimits};
@@ -20,7 +20,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// Variables that are about one repository, and must not reach a program that works in another.
+/// Environment variables that describe one repository, and must not reach a program that works in another.
 const REPOSITORY_VARIABLES: [&str; 14] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_CONFIG",
@@ -38,12 +38,13 @@ const REPOSITORY_VARIABLES: [&str; 14] = [
     "GIT_COMMON_DIR",
 ];
 
-/// The objects of the refs of all alternates, in their order. One that cannot be asked has none, as for git.
+/// Returns the objects to which the refs of all alternates point, in the order of the alternates. Like git, it takes an
+/// alternate whose program cannot be run for one without refs.
 ///
-/// `None` if there are no alternates.
+/// Returns `None` if there are no alternates.
 ///
-/// It is an error if the client leaves meanwhile. An alternate whose program meets a limit has the objects that it told
-/// until then.
+/// Fails if the client disconnects meanwhile. If the program of an alternate exceeds a limit, the objects that it has
+/// listed until then are used.
 pub(super) fn tips(
     store: &Store,
     git: &OsStr,
@@ -65,7 +66,7 @@ pub(super) fn tips(
         let Ok(mut child) = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn() else { continue };
         let heard = hear(&mut child, store.hash(), limits, client, &mut tips);
         if !matches!(heard, Ok(Heard::All)) {
-            // Nobody listens any more.
+            // Nobody reads the program's output any more.
             watch::end(pid(&child)?);
         }
         child.wait()?;
@@ -81,7 +82,7 @@ enum Heard {
     Part,
 }
 
-/// Reads ids, one a line, until the program ends, says something else or meets a limit.
+/// Reads ids, one on each line, until the program ends, prints something else or exceeds a limit.
 fn hear(
     child: &mut Child,
     hash: HashKind,
@@ -100,11 +101,11 @@ fn hear(
         if watch.is_due()
             && let Some(excess) = watch.excess(pid)
         {
-            // The client cannot be told: what it hears first are the refs.
+            // The client cannot be told, because it expects the refs first.
             eprintln!("error: the program that lists the refs of an alternate {excess}");
             return Ok(Heard::Part);
         }
-        // A pipe without a reader and a closed connection are reported though nothing is asked of them.
+        // The poll reports a closed pipe or connection even if it asks for no events.
         let mut ends = [PollFd::new(&lines, PollFlags::IN), PollFd::new(&client, PollFlags::empty())];
         match poll(&mut ends, Some(&pause)) {
             Ok(0) | Err(Errno::INTR) => continue,
@@ -132,7 +133,7 @@ fn hear(
     }
 }
 
-/// The program that lists them: the one that is configured, else git.
+/// Returns the program that lists the refs of an alternate: the configured one, or else git.
 fn listing_command(store: &Store, git: &OsStr, repository: &Path) -> Command {
     let text = |key: &str| store.config().last(key).and_then(|value| value.raw.map(BStr::to_owned));
     let mut command = match text("core.alternaterefscommand") {

@@ -1,4 +1,4 @@
-//! Whether one commit leads to another, for all commands of a push with one memory of commits.
+//! Decides whether one commit is an ancestor of another, with one cache of commits for all commands of a push.
 
 use bstr::ByteSlice;
 use refdb::{
@@ -11,26 +11,26 @@ use std::{
     rc::Rc,
 };
 
-/// How many commits are remembered. When there are more, all are forgotten.
+/// Maximum number of commits in the cache, which is cleared when there are more.
 const KNOWN_MAX: usize = 200_000;
 
-/// Reached from the older commit.
+/// Flag of commits that are reachable from the older commit.
 const OLD: u8 = 1;
-/// Reached from the newer commit.
+/// Flag of commits that are reachable from the newer commit.
 const NEW: u8 = 2;
 
-/// A commit, as far as the walk needs it.
+/// The part of a commit that the walk needs.
 #[derive(Debug)]
 struct Commit {
     parents: Vec<ObjectId>,
     seconds: i64,
 }
 
-/// Walks through the history of a repository.
+/// Walks through the history of a repository, and caches the commits.
 #[derive(Debug)]
 pub(super) struct Ancestry<'o> {
     objects: &'o Objects,
-    /// Larger commits are not read.
+    /// Maximum size in bytes of a commit that is read.
     read_max_bytes: u64,
     known: HashMap<ObjectId, Rc<Commit>>,
 }
@@ -40,13 +40,13 @@ impl<'o> Ancestry<'o> {
         Ancestry { objects, read_max_bytes, known: HashMap::new() }
     }
 
-    /// Whether `new` leads to `old`. `None` if a commit on the way cannot be read.
+    /// Returns whether `old` is reachable from `new`, or `None` if a commit on the way cannot be read.
     pub(super) fn leads_to(&mut self, new: ObjectId, old: ObjectId) -> Option<bool> {
         let mut walk = Walk::default();
         walk.reach(old, OLD, self)?;
         walk.reach(new, NEW, self)?;
-        // No commit between the two is an ancestor of `old`. So what both lead to is passed over, and the walk ends
-        // when nothing is left that only `new` leads to.
+        // The walk is looking for `old`, which no ancestor of `old` can lead to. It therefore passes over commits that
+        // are reachable from both, and ends when the queue has none that only `new` leads to.
         while !walk.is_found(&old) && walk.open > 0 {
             let (id, by) = walk.next()?;
             for parent in &self.commit(id)?.parents {
@@ -85,19 +85,19 @@ impl<'o> Ancestry<'o> {
     }
 }
 
-/// When a commit was made. It decides in which order commits are looked at, not what is found.
+/// Returns the time of a commit in seconds. It decides only in which order commits are looked at, not what is found.
 fn seconds(data: &[u8]) -> Option<i64> {
     let line = data.lines().take_while(|line| !line.is_empty()).find_map(|line| line.strip_prefix(b"committer "))?;
     let time = line.rsplit(|byte| *byte == b'>').next()?.to_str().ok()?;
     time.split_whitespace().next()?.parse().ok()
 }
 
-/// One walk, the youngest commit first.
+/// A single walk, which takes the youngest commit first.
 #[derive(Debug, Default)]
 struct Walk {
     reached: HashMap<ObjectId, Reached>,
     queue: BinaryHeap<(i64, ObjectId)>,
-    /// How many commits in the queue only the newer commit leads to.
+    /// The number of commits in the queue that are reachable only from the newer commit.
     open: usize,
 }
 
@@ -148,7 +148,7 @@ mod tests {
     use refdb_types::HashKind;
     use std::{collections::HashSet, fmt::Write};
 
-    /// Commits with up to three parents each and times that go back as often as on, as `git fast-import` makes them.
+    /// Creates commits with up to three parents each and times in random order, as `git fast-import` can.
     fn tangled(repo: &Repo, rng: &mut Rng, count: usize) -> Vec<ObjectId> {
         let mut stream = String::new();
         for at in 1..=count {

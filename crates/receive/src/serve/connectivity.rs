@@ -1,13 +1,15 @@
-//! Whether everything that the new ids lead to is there. It is as safe as git's check, at a cost that follows the push.
+//! Checks whether every object that is reachable from the new ids exists. This is as safe as git's check, and its cost
+//! depends on the size of the push.
 //!
 //! ```text
 //! walk    from the new ids over all that came, to what did not come                    incoming, walk
 //! bound   such a commit or tag must be what a ref holds, as the server reads it now    tips
 //! trees   such a tree or blob must be in the tree of a commit at this boundary         trees
-//! ask     the rest: git    , against a few tips for a while, then git's whole check    here
+//! ask     git about the rest: against a few tips for a while, then its whole check      here
 //! ```
 //!
-//! That an object exists proves nothing: it may be left of history that is half pruned. Only git's whole check refuses.
+//! The mere existence of an object proves nothing, because it may be left of a history that is half pruned. Only git's
+//! whole check refuses a push.
 
 mod incoming;
 mod tips;

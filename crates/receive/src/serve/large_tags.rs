@@ -1,4 +1,4 @@
-//! Annotated tags that are too large to be read here. git, whose memory is limited, says where they lead.
+//! Follows annotated tags that are too large to be read in this process, by asking git, whose memory is limited.
 
 use super::{
     ServeError,
@@ -8,14 +8,14 @@ use super::{
 use refdb_types::ObjectId;
 use std::{collections::HashSet, fmt::Write};
 
-/// The most tags about which one process of git is asked, so that its answer stays short.
+/// Maximum number of tags about which one process of git is asked, so that its answer stays short.
 const ASKED_AT_ONCE: usize = 500;
 
 const BEYOND_LIMIT: &str = "a tag that is too large to be read met a limit";
 
 impl Session<'_, '_> {
-    /// Finds out where tags lead that exceed `refdb.receiveReadLimit`, because a reftable and packed-refs store that.
-    /// Refuses the commands whose tags git cannot read within its limits.
+    /// Follows the tags that exceed `refdb.receiveReadLimit` to the objects that they lead to, which reftables and
+    /// packed-refs store. Refuses the commands whose tags git cannot read within its limits.
     pub(super) fn follow_large_tags(&mut self) -> Result<(), ServeError> {
         let open = (0..self.outcomes.len()).filter(|at| self.outcomes[*at].is_open());
         let ids = open.map(|at| self.request.commands.get(at).new).filter(|id| !id.is_null());
@@ -29,7 +29,7 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Asks git where these tags lead. Returns false if git met a limit.
+    /// Asks git to which objects these tags lead. Returns `false` if git exceeded a limit.
     fn ask_about(&mut self, tags: &[ObjectId]) -> Result<bool, ServeError> {
         let mut questions = String::new();
         for tag in tags {
@@ -43,7 +43,7 @@ impl Session<'_, '_> {
         }
         let answers = ended.output.split(|byte| *byte == b'\n');
         for (tag, answer) in tags.iter().zip(answers) {
-            // Anything but an id says that the tag leads to no object.
+            // Anything but an id means that the tag leads to no object.
             let to = ObjectId::from_hex(self.store.hash(), answer).ok();
             self.objects.learn_tag(tag, to).map_err(refdb::Error::from)?;
         }

@@ -1,5 +1,5 @@
-//! The power goes at any moment of a push: no ref without its objects. The part of git's programs, which sync nothing, is
-//! played here.
+//! Tests that a power loss at any moment of a push leaves no ref without its objects. The tests play the part of git's
+//! programs, which sync nothing.
 
 use super::quarantine::Quarantine;
 use refdb::{Store, config::SharedRepository};
@@ -40,7 +40,7 @@ fn after_a_loss_of_power_no_ref_is_without_its_objects() {
             transaction.commit().map(drop)
         };
         lose_power_everywhere(server.git_dir(), disk, workload, |dir: &Path, crash: &Crash| {
-            // The folder of loose refs, or a torn list of tables, is the engine's own matter.
+            // The folder of loose refs, and a torn list of tables, are tested with the engine.
             let is_there = Store::open(dir).is_ok_and(|store| matches!(store.find("refs/heads/main"), Ok(Some(_))));
             assert!(is_there || !crash.claimed, "the ref that was promised is gone");
             for file in FILES {

@@ -21,16 +21,16 @@ use std::{
 
 const PREFIX: &[u8] = b"tmp_objdir-incoming-";
 const LOCK: &str = "refdb.lock";
-/// The lock file's name until it is locked.
+/// The name of the lock file before it is locked.
 const LOCK_AT_FIRST: &str = "refdb.lock.new";
 
-/// A quarantine directory. It is removed with everything in it on drop.
+/// A quarantine directory, which is removed on drop with everything in it.
 #[derive(Debug)]
 pub(super) struct Quarantine {
     fs: Fs,
     folder: Folder,
     objects: Folder,
-    /// `None` only while this is dropped.
+    /// The open lock file. `None` only during the drop.
     lock: Option<File>,
 }
 
@@ -107,10 +107,10 @@ impl Quarantine {
 
 impl Drop for Quarantine {
     fn drop(&mut self) {
-        // It is emptied even if it is elsewhere by now. Whatever else has its name then stays, unless that is an empty
-        // folder.
+        // The directory is emptied even if it has been moved. Whatever has its name now stays, unless that is an empty
+        // directory.
         empty(&self.folder);
-        // A client of NFS keeps an open file in its folder under another name until it is closed.
+        // A client of NFS keeps an open file in its directory, under another name, until the file is closed.
         self.lock = None;
         if let Some(name) = self.folder().file_name() {
             let _ = self.objects.remove_dir(name);
@@ -121,14 +121,15 @@ impl Drop for Quarantine {
 fn lock(folder: &Folder) -> Result<File> {
     let file = folder.create_new(OsStr::new(LOCK_AT_FIRST), 0o600)?;
     let locked = file.try_lock()?;
-    // Nobody else knows the file by this name.
+    // No other process knows the file by this name.
     assert!(locked, "a new file in a folder of ours is locked by another");
     folder.rename_within(OsStr::new(LOCK_AT_FIRST), OsStr::new(LOCK))?;
     Ok(file)
 }
 
-/// Removes the quarantines of pushes that are no longer running, if they have a lock file. Those of other machines stay
-/// where it cannot be seen whether they are running. One that cannot be examined is no reason to refuse a push.
+/// Removes quarantines that have a lock file and whose push is no longer running. Quarantines of other machines stay
+/// where it cannot be seen whether their push is running. A quarantine that cannot be examined is no reason to refuse a
+/// push.
 fn clear_abandoned(fs: &Fs, objects: &Folder) -> Result<()> {
     for (name, kind) in objects.entries()? {
         if kind != EntryKind::Dir || !name.starts_with(PREFIX) {
@@ -145,7 +146,7 @@ fn clear_abandoned(fs: &Fs, objects: &Folder) -> Result<()> {
     Ok(())
 }
 
-/// Removes a folder and its content, as far as it can be.
+/// Removes a directory and its content, as far as possible.
 fn remove(objects: &Folder, name: &OsStr) {
     if let Ok(folder) = objects.folder(name) {
         empty(&folder);
@@ -153,14 +154,14 @@ fn remove(objects: &Folder, name: &OsStr) {
     let _ = objects.remove_dir(name);
 }
 
-/// Removes what is in a folder. What cannot be removed stays for `git prune`.
+/// Removes the content of a directory. What cannot be removed is left to `git prune`.
 fn empty(folder: &Folder) {
     for (name, kind) in folder.entries().unwrap_or_default() {
         let _ = folder.remove_tree(OsStr::from_bytes(&name), kind);
     }
 }
 
-/// Six letters and digits.
+/// Returns six random letters and digits.
 fn random_letters(objects: &Path) -> Result<[u8; 6]> {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let mut random = [0; 6];
@@ -172,7 +173,7 @@ fn random_letters(objects: &Path) -> Result<[u8; 6]> {
     Ok(random.map(|byte| LETTERS[usize::from(byte % 32)]))
 }
 
-/// A path in a list that `:` separates, quoted where it needs to be, as git reads it.
+/// Quotes a path, if necessary, for a list that is separated by `:`, as git reads it.
 fn quoted(path: &Path) -> OsString {
     let bytes = path.as_os_str().as_bytes();
     if !bytes.contains(&b':') && !bytes.starts_with(b"\"") {
@@ -244,7 +245,8 @@ mod tests {
     fn only_a_folder_whose_lock_is_free_is_cleared() {
         let (temp, fs) = (tempfile::tempdir().unwrap(), Fs::real());
         let alive = Quarantine::make(&fs, temp.path()).unwrap();
-        // What a killed push left; what a killed push left before it had locked; a folder of git's.
+        // A quarantine of a killed push; one of a push that was killed before it had the lock; and a directory of
+        // git's.
         for (folder, file) in [("dead", LOCK), ("young", LOCK_AT_FIRST), ("gits", "pack")] {
             let folder = temp.path().join(format!("tmp_objdir-incoming-{folder}"));
             std::fs::create_dir(&folder).unwrap();

@@ -81,10 +81,11 @@ fn environment(changes: &[(OsString, Option<OsString>)]) -> io::Result<Vec<CStri
     variables.into_iter().map(line).collect()
 }
 
-/// No signal is blocked, those that are ignored stay so, all others do what they do by default.
+/// Returns attributes with which the program starts with no signal blocked. Signals that are ignored stay ignored, and
+/// all others have their default action.
 ///
-/// The C library would see to each of the others one by one, and ask what it does first. So they are told to it. Rust
-/// ignores SIGPIPE, which no program expects.
+/// Without a set of signals, the C library would reset each signal by itself, with one more call for its present
+/// action. SIGPIPE is reset too, because Rust ignores it and no program expects that.
 fn attributes() -> io::Result<PosixSpawnAttr> {
     let mut attributes = PosixSpawnAttr::init()?;
     let mut default = SigSet::empty();
@@ -99,9 +100,11 @@ fn attributes() -> io::Result<PosixSpawnAttr> {
     Ok(attributes)
 }
 
-/// The signals that are ignored. `None` if it cannot be known, or if one without a name is: a set takes names only.
+/// Returns the ignored signals as bits, or `None` if they cannot be known or one of them has no name, because a set can
+/// hold only named ones.
 fn ignored() -> Option<u64> {
-    // The C library's own, numbers 32 and 33. It has them ignored in what it starts, and they are in no set.
+    // The signals 32 and 33 are the C library's own: it ignores them in programs that it starts, and no set can hold
+    // them.
     const INTERNAL: u64 = 3 << 31;
     let status = std::fs::read("/proc/self/status").ok()?;
     let digits = status.lines().find_map(|line| line.strip_prefix(b"SigIgn:\t"))?;
@@ -114,7 +117,7 @@ fn bit(signal: Signal) -> u64 {
     1 << (signal as u64 - 1)
 }
 
-/// As the system takes it. A zero byte would end it early.
+/// Converts text for the system. Fails on a zero byte, which would end the text early.
 fn text(text: &OsStr) -> io::Result<CString> {
     Ok(CString::new(text.to_owned().into_vec())?)
 }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 /// The result of receiving a pack.
 pub(super) struct Unpacked {
-    /// Git's words if it failed.
+    /// Git's message if the pack could not be unpacked.
     pub(super) failure: Option<BString>,
     /// The keep file that protects the new pack from being repacked before a ref leads to it.
     pub(super) keep_file: Option<PathBuf>,
@@ -94,7 +94,7 @@ impl Session<'_, '_> {
         if !ended.success() {
             return Ok(Unpacked::failed("index-pack abnormal exit"));
         }
-        // Git's readers may go in circles from one of two entries of an object to the other.
+        // Two entries of one object could make git's readers go back and forth between them for ever.
         if let Some(quarantine) = &self.quarantine
             && let Err(error) = check_packs(quarantine.folder(), self.store.hash())
         {

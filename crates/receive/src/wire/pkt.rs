@@ -1,7 +1,7 @@
 //! Packet lines, as gitprotocol-common(5) defines them: a length of four hexadecimal digits, which counts itself and
 //! the data, and the data.
 //!
-//! gitoxide's decoder takes the empty line `0004` for an error. Git does not: it is how a client sends an empty push
+//! gitoxide's decoder takes the empty line `0004` for an error. Git accepts it, and clients send it for an empty push
 //! option.
 
 use super::Fault;

@@ -15,7 +15,7 @@ fn id(hash: HashKind, byte: u8) -> ObjectId {
     ObjectId::from_bytes(hash, &vec![byte; hash.len_bytes()]).unwrap()
 }
 
-/// All packets, and the bytes behind them.
+/// Decodes all packets, and requires that no bytes follow them.
 fn packets(mut bytes: &[u8]) -> Vec<Packet<'_>> {
     let mut all = Vec::new();
     while let Ok(Decoded::Packet(packet, length)) = decode(bytes) {
@@ -200,7 +200,7 @@ fn errors_name_the_packet() {
     );
     assert_eq!(of(format!("{good}\0object-format=sha256").as_bytes()), "error: unsupported object format 'sha256'");
     assert!(of(b"push-cert\0").contains("push certificate"));
-    // A SHA-256 server whose client says nothing of it.
+    // The server uses SHA-256, and the client names no hash function.
     let zero = "0".repeat(64);
     let bytes = request(&[format!("{zero} {zero} x\0quiet").as_bytes(), b""]);
     let error = read(&offer(HashKind::Sha256), Limits::default(), &bytes, usize::MAX).0.unwrap_err();
@@ -223,7 +223,7 @@ fn what_a_client_can_make_grow_is_bounded() {
         let (read, taken) = read(&offer(HashKind::Sha1), limits, &request(&lines), 100);
         let Err(ProtocolError { fault: Fault::TooMuch { what: named, limit }, .. }) = read else { panic!("{read:?}") };
         assert_eq!(named, what);
-        // It ended long before everything had come.
+        // The reader fails long before everything has arrived.
         assert!(taken < 12 * limit, "{what}: {taken} bytes were taken");
     }
 }

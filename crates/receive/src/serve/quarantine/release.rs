@@ -13,10 +13,10 @@ fn folder_of(path: &Path) -> &Path {
 /// The number of times that a directory is created again after other processes have removed it.
 const ATTEMPTS_MAX: usize = 100;
 
-/// What an error says that a pack of the same name and other content causes.
+/// The operation in the error that a pack with an existing name and other content causes.
 const REPLACE: &str = "replace by another file of its name";
 
-/// How objects leave a quarantine.
+/// Moves objects out of a quarantine.
 pub(super) struct Release<'f> {
     pub(super) fs: &'f Fs,
     pub(super) sync: bool,
@@ -24,12 +24,14 @@ pub(super) struct Release<'f> {
 }
 
 impl Release<'_> {
-    /// The files to be moved, in their order: those left by the lock and by failed programs are not.
+    /// Returns the entries to be moved, in their order. The lock file and the files that failed programs have left are
+    /// not moved.
     pub(super) fn entries(&self, from: &Folder) -> Result<Vec<(Vec<u8>, EntryKind)>> {
         let mut entries = from.entries()?;
         entries.retain(|(name, _)| name != LOCK.as_bytes() && !name.starts_with(b"tmp_"));
         if let Some((name, _)) = entries.iter().find(|(_, kind)| !matches!(kind, EntryKind::File | EntryKind::Dir)) {
-            // Git makes none, so a hook did. Among the objects, a link would lead out of the repository.
+            // A hook has created this, because git does not. Among the objects, a link would lead out of the
+            // repository.
             return Err(Error {
                 operation: "move into the repository",
                 path: from.path().join(OsStr::from_bytes(name)),
@@ -40,7 +42,7 @@ impl Release<'_> {
         Ok(entries)
     }
 
-    /// Syncs all files, and finds what cannot be moved before the first is.
+    /// Syncs all files, and fails if anything cannot be moved before the first file is.
     pub(super) fn sync_files(&self, folder: &Folder) -> Result<()> {
         for (name, kind) in self.entries(folder)? {
             let name = OsStr::from_bytes(&name);
@@ -65,7 +67,7 @@ impl Release<'_> {
                 _ => self.file(from, name, &to)?,
             }
         }
-        // Names must not be durable before the folder is.
+        // A directory is synced before the one that holds its name, so that no name is durable before its content.
         if self.sync && !entries.is_empty() { self.sync_folder(to) } else { Ok(()) }
     }
 
@@ -83,7 +85,7 @@ impl Release<'_> {
 
     fn sync_folder(&self, folder: &Path) -> Result<()> {
         match self.fs.sync_dir(folder) {
-            // Others have packed what was in it, and synced the pack.
+            // Other processes have packed the content of the directory, and have synced the pack.
             Err(error) if error.is_not_found() => Ok(()),
             synced => synced,
         }
@@ -91,7 +93,7 @@ impl Release<'_> {
 
     fn make_folder(&self, path: &Path) -> Result<()> {
         match self.fs.create_dir(path, 0o777) {
-            // A `git gc` may remove it while it is empty; [`Self::file`] makes it again then.
+            // A concurrent `git gc` may remove the directory while it is empty; [`Self::file`] then creates it again.
             Ok(()) => match self.share(path) {
                 Err(error) if error.is_not_found() => Ok(()),
                 shared => shared,
@@ -115,7 +117,7 @@ impl Release<'_> {
                 linked => linked,
             };
             match done {
-                // `git gc` beside us removes folders that are empty, and packs that it has packed again.
+                // A concurrent `git gc` removes empty directories, and packs that it has packed again.
                 Err(error) if error.is_not_found() => self.make_folder(folder_of(to))?,
                 // Some file systems have no hard links.
                 Err(error) if error.operation != REPLACE => return from.rename(name, to),
@@ -163,7 +165,8 @@ impl Release<'_> {
     }
 }
 
-/// The order in which files become visible: what an index leads to comes before it.
+/// Returns the rank of a file in the order in which files become visible: an index comes after the files that it refers
+/// to.
 fn rank(name: &[u8]) -> u8 {
     match name.rsplit(|byte| *byte == b'.').next() {
         Some(b"keep") => 0,
