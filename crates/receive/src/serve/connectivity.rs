@@ -5,7 +5,7 @@
 //! walk    from the new ids over all that came, to what did not come                    incoming, walk
 //! bound   such a commit or tag must be what a ref holds, as the server reads it now    tips
 //! trees   such a tree or blob must be in the tree of a commit at this boundary         trees
-//! ask     git about the rest: against a few tips for a while, then its whole check      here
+//! ask     git about the rest: against a few tips for a while, then its whole check     here
 //! ```
 //!
 //! The mere existence of an object proves nothing, because it may be left of a history that is half pruned. Only git's
