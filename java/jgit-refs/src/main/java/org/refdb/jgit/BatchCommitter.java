@@ -5,13 +5,13 @@ import org.refdb.engine.BatchResult;
 import org.refdb.engine.RefBatch;
 import org.refdb.engine.EngineView;
 
-/** Makes the batches of one repository: by itself, or by the word of others. */
+/** Commits the batches of one repository, alone or once others have agreed. */
 @FunctionalInterface
 public interface BatchCommitter {
   /**
-   * Makes a batch.
+   * Commits a batch.
    *
-   * @throws NotAgreedException if others whose word counts did not agree: nothing was changed
+   * @throws NotAgreedException if others that have to agree did not; nothing was changed
    */
   BatchResult commit(EngineView view, RefBatch batch) throws IOException;
 }

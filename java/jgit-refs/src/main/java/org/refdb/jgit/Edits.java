@@ -14,14 +14,14 @@ import org.eclipse.jgit.revwalk.RevTag;
 import org.eclipse.jgit.revwalk.RevWalk;
 import org.refdb.engine.RefBatch;
 
-/** Edits in JGit's terms. */
+/** Builds a batch for the engine from edits in JGit's terms. */
 final class Edits {
   private final RefBatch batch;
   private final Set<ObjectId> known = new HashSet<>();
 
   /**
-   * @param atomic whether one impossible edit means that none is made
-   * @param who the reflogs name, with the time that they give
+   * @param atomic whether one impossible edit makes the whole batch fail
+   * @param who the committer in the reflogs, with the time of their entries
    */
   Edits(boolean atomic, PersonIdent who) {
     // JGit's callers may delete a ref and create one below it at once.
@@ -39,11 +39,11 @@ final class Edits {
   }
 
   /**
-   * What the reflogs say of who made a change, and when. JGit keeps the time of a given ident in reftables, and in
-   * files where an atomic batch has several commands. Everywhere else it is now, in the zone of the system, by JGit's
-   * {@code SystemReader}.
+   * Returns the committer of reflog entries, with their time. JGit keeps the time of a given ident in reftables and,
+   * with files, in atomic batches of several commands. Everywhere else it takes the present time, in the zone of the
+   * system, from its {@code SystemReader}.
    *
-   * @param given null for the repository's user
+   * @param given the ident that the caller gave; null for the repository's user
    */
   static PersonIdent committer(RefdbDatabase database, PersonIdent given, boolean isWholeBatch) throws IOException {
     if (given == null) {
@@ -61,9 +61,9 @@ final class Edits {
   }
 
   /**
-   * Says what an object is, which JGit has parsed already.
+   * Tells the engine what an object is, which JGit has already parsed.
    *
-   * @throws org.eclipse.jgit.errors.MissingObjectException if there is none
+   * @throws org.eclipse.jgit.errors.MissingObjectException if the object does not exist
    */
   void describe(RevWalk walk, ObjectId id) throws IOException {
     if (!known.add(id)) {

@@ -14,11 +14,13 @@ import java.time.Instant;
 import org.eclipse.jgit.lib.Constants;
 
 /**
- * Removes folders below {@code refs/} in which no ref is left. JGit's garbage collection does so for its own ref
- * directory only. A change's refs leave two folders behind once they are packed.
+ * Removes folders below {@code refs/} that no longer hold a ref. JGit's garbage collection does so only for its own ref
+ * directory, and the refs of a change leave two folders behind once they are packed.
  */
 final class EmptyFolders {
-  /** A younger folder may just have been made by someone who is going to put a ref there. */
+  /**
+   * The least age of a folder that is removed, because somebody may just have created a younger one to put a ref there.
+   */
   private static final Duration AGE_MIN = Duration.ofDays(1);
 
   private EmptyFolders() {}
@@ -48,7 +50,7 @@ final class EmptyFolders {
         }
       }
     } catch (NoSuchFileException | AccessDeniedException e) {
-      // Someone else removes folders too. Whether one that may not be read holds refs nobody knows: it stays.
+      // Others remove folders too. A folder that cannot be read stays, because it may hold refs.
     }
   }
 

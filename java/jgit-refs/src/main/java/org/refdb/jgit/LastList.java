@@ -7,14 +7,14 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * The last long list that was read, which answers the same question until something changes. Gerrit lists all refs
- * several times for one push, and for requests that run at once.
+ * The last long list that was read, which answers the same query until something changes. Gerrit lists all refs several
+ * times for one push, and for requests that run at the same time.
  *
- * <p>It is held weakly. So it takes no memory of its own. While callers have lists of these rows they are in memory
- * anyway. Afterwards they stay until the next collection, as any garbage does. Only the proof is kept for long, of
- * which {@link #PROOF_BYTES_MAX} tells the length.
+ * <p>The rows are held weakly, so that the list takes no memory of its own: while callers have lists of these rows they
+ * are in memory anyway, and afterwards they stay until the next garbage collection. Only the proof is kept for long,
+ * which has at most {@link #PROOF_BYTES_MAX} bytes.
  *
- * @param proof the engine's, for these rows
+ * @param proof the engine's proof of these rows
  */
 record LastList(List<String> prefixes, Set<String> excluded, byte[] proof, WeakReference<Rows> rows) {
   /** Shorter lists cost less to read than to prove. */
@@ -22,7 +22,7 @@ record LastList(List<String> prefixes, Set<String> excluded, byte[] proof, WeakR
 
   private static final int PROOF_BYTES_MAX = 64 << 10;
 
-  /** These rows; null if they shall not be kept. */
+  /** Returns the list of these rows, or null if it is not to be kept. */
   static LastList of(Collection<String> prefixes, Collection<String> excluded, byte[] proof, Rows rows) {
     if (proof == null || proof.length > PROOF_BYTES_MAX) {
       return null;
@@ -30,7 +30,9 @@ record LastList(List<String> prefixes, Set<String> excluded, byte[] proof, WeakR
     return new LastList(List.copyOf(prefixes), Set.copyOf(excluded), proof, new WeakReference<>(rows));
   }
 
-  /** Whether the rows may be kept. Where a symbolic ref leads is not in the proof. */
+  /**
+   * Returns whether the rows may be kept, which is not so with symbolic refs: the proof does not cover where they lead.
+   */
   static boolean takes(Rows rows) {
     return rows.size() >= REFS_MIN && rows.isPlain();
   }

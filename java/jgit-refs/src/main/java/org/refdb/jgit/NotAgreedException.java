@@ -2,18 +2,20 @@ package org.refdb.jgit;
 
 import java.io.IOException;
 
-/** A batch did not happen, since the global ref database did not agree. Its refs are as they were. */
+/**
+ * Thrown if a batch was not carried out because the global ref database did not agree. The batch's refs are unchanged.
+ */
 public final class NotAgreedException extends IOException {
   private static final long serialVersionUID = 1L;
 
-  /** Why it did not. */
+  /** The reasons why the global ref database did not agree. */
   public enum Why {
     /**
      * The global ref database has another value for one of the refs, because another node was faster or this one lags
      * behind.
      */
     DIFFERS,
-    /** There are more refs than it takes at once. */
+    /** The batch has more refs than the global ref database accepts at once. */
     TOO_MANY,
     /** The global ref database could not be reached, or refuses every request. */
     NO_ANSWER
@@ -22,7 +24,7 @@ public final class NotAgreedException extends IOException {
   private final Why why;
 
   /**
-   * @param message names the database and what to do
+   * @param message names the database and the remedy
    * @param cause may be null
    */
   public NotAgreedException(Why why, String message, Throwable cause) {
@@ -30,12 +32,12 @@ public final class NotAgreedException extends IOException {
     this.why = why;
   }
 
-  /** Why. */
+  /** Returns the reason. */
   public Why why() {
     return why;
   }
 
-  /** Whether fewer refs at once may be agreed to. */
+  /** Returns whether smaller batches may be agreed to. */
   boolean mayHelpToDivide() {
     return why != Why.NO_ANSWER;
   }

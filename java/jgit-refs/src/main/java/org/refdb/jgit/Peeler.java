@@ -10,7 +10,7 @@ import org.eclipse.jgit.revwalk.RevObject;
 import org.eclipse.jgit.revwalk.RevTag;
 import org.eclipse.jgit.revwalk.RevWalk;
 
-/** Looks at the object of a ref that nobody has looked at yet. */
+/** Peels refs whose objects nobody has looked at yet. */
 final class Peeler {
   private Peeler() {}
 

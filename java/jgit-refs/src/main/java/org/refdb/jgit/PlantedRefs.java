@@ -18,12 +18,13 @@ import org.refdb.engine.RefBatch;
 import org.refdb.engine.Unpacker;
 
 /**
- * What a {@link RefdbDatabase} does wrong under planted faults that need a state of their own. No released jar has it.
+ * The wrong behaviour of a {@link RefdbDatabase} under planted faults that need a state of their own. No released jar
+ * has it.
  */
 final class PlantedRefs {
   private static final Map<RefdbDatabase, PlantedRefs> OF = Collections.synchronizedMap(new WeakHashMap<>());
 
-  /** Survives its database and its repository (refs-16); by the repository's folder and the name. */
+  /** The refs that outlive their database and their repository (refs-16), by the repository's folder and their name. */
   private static final Map<String, Ref> KEPT_FOR_EVER = new ConcurrentHashMap<>();
 
   private final Map<String, Ref> kept = new ConcurrentHashMap<>();
@@ -36,7 +37,7 @@ final class PlantedRefs {
     return OF.computeIfAbsent(refs, any -> new PlantedRefs());
   }
 
-  /** Whether the question for a ref gets {@link #answer} instead of a look at the disk. */
+  /** Returns whether a query for a ref gets {@link #answer} instead of a look at the disk. */
   boolean answers(RefdbDatabase refs, String name) throws IOException {
     if (Planted.is("refs-22") && !isRead) {
       isRead = true;
@@ -58,7 +59,7 @@ final class PlantedRefs {
     return ref != null ? ref : keptByThread.get().get(name);
   }
 
-  /** Takes note of a ref as the disk has it, and gives what the question is answered with. */
+  /** Records a ref as it is on disk, and returns the answer to the query. */
   Ref found(RefdbDatabase refs, String name, Ref ref) {
     if (Planted.is("refs-17")) {
       keptByThread.get().put(name, ref);
@@ -83,7 +84,7 @@ final class PlantedRefs {
     return refs.repository().getDirectory() + name;
   }
 
-  /** The list that an earlier question got, or null. */
+  /** Returns the list that an earlier query got, or null. */
   List<Ref> list(Collection<String> prefixes) {
     return lists.get(List.copyOf(prefixes));
   }

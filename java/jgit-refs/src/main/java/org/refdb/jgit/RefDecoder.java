@@ -15,14 +15,14 @@ import org.eclipse.jgit.lib.SymbolicRef;
 import org.refdb.engine.RefRows;
 import org.refdb.engine.Unpacker;
 
-/** Makes JGit's refs of the engine's answers; the library's file {@code refs/answer.rs} describes them. */
+/** Creates JGit's refs from the engine's answers, which the library's file {@code refs/answer.rs} describes. */
 final class RefDecoder {
   /** JGit knows SHA-1 only. */
   static final int ID_BYTES = Constants.OBJECT_ID_LENGTH;
 
   private static final VarHandle LONG =
       MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
-  /** JGit has an id in five of these. */
+  /** JGit stores an id in five of these. */
   private static final VarHandle WORD =
       MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.BIG_ENDIAN);
 
@@ -38,9 +38,9 @@ final class RefDecoder {
   private RefDecoder() {}
 
   /**
-   * A ref with the symbolic refs that were followed.
+   * Returns a ref with the symbolic refs that were followed.
    *
-   * @return null if there is none, or more symbolic refs than JGit follows
+   * @return null if the ref does not exist, or leads through more symbolic refs than JGit follows
    */
   static Ref resolved(String name, Unpacker in) {
     int links = in.u8();
@@ -88,7 +88,7 @@ final class RefDecoder {
     };
   }
 
-  /** The ref in a row of a list, which is not symbolic. */
+  /** Returns the ref in a row of a list, which must not be symbolic. */
   static Ref row(RefRows rows, int row) {
     byte[] bytes = rows.array();
     int at = rows.start(row);
@@ -110,7 +110,7 @@ final class RefDecoder {
     };
   }
 
-  /** The name in the row of a symbolic ref. */
+  /** Returns the name in the row of a symbolic ref. */
   static String symbolicName(RefRows rows, int row) {
     int at = rows.start(row);
     boolean inTable = (rows.array()[at] & STORAGE) == TABLE;

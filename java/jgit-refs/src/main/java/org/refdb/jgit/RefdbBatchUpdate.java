@@ -20,9 +20,9 @@ import org.refdb.engine.EngineException;
 import org.refdb.engine.RefBatch;
 
 /**
- * Commands that are carried out in one transaction of the engine: all or none of them, or each for itself.
+ * Carries out commands in one transaction of the engine, either atomically or each for itself.
  *
- * <p>Symbolic refs may be among them, also where all or none is asked for.
+ * <p>Symbolic refs may be among the commands' refs, in an atomic batch as well.
  */
 final class RefdbBatchUpdate extends BatchRefUpdate {
   private final RefdbDatabase database;
@@ -43,7 +43,7 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
     }
     if (dependOnEachOther(pending)) {
       if (!isAtomic()) {
-        // One after the other, deletions first: JGit's way of doing it decides which of them succeed.
+        // JGit's own way, one after the other with deletions first, decides which of the commands succeed.
         super.execute(walk, monitor, options);
         return;
       }
@@ -51,7 +51,7 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
     }
     monitor.beginTask("Update references", pending.size());
     try {
-      // One command is all or nothing anyway; JGit then treats it like any single one.
+      // A single command is atomic anyway, and JGit then treats it like any single update.
       boolean whole = isAtomic() && pending.size() > 1;
       if (check(walk, whole, pending)) {
         carryOut(walk, whole, pending());
@@ -66,7 +66,7 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
     return ReceiveCommand.filter(getCommands(), Result.NOT_ATTEMPTED);
   }
 
-  /** Whether a ref is named twice, or one that lies below another. */
+  /** Returns whether a ref is named twice, or one of the refs lies below another. */
   private static boolean dependOnEachOther(List<ReceiveCommand> commands) {
     TreeSet<String> names = new TreeSet<>();
     for (ReceiveCommand command : commands) {
@@ -93,7 +93,7 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
   }
 
   /**
-   * Finds impossible edits before any ref is looked at.
+   * Rejects impossible commands before any ref is looked at.
    *
    * @return whether to go on
    */
@@ -131,7 +131,8 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
       return;
     }
     command.updateType(walk);
-    // That the ref has changed since is the better reason, where JGit looks at the commands one by one.
+    // Only in an atomic batch: where JGit looks at the commands one by one, a ref that has changed is the better
+    // reason.
     if (whole && isRewind(command)) {
       command.setResult(Result.REJECTED_NONFASTFORWARD);
     }
@@ -165,13 +166,13 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
     try {
       result = database.commit(edits.batch());
       if (whole && isBlockedByLooseRef(result) && dependOnEachOther(commands)) {
-        // The lock of a/b needs a folder where the file of a stands, which goes away in the same transaction.
+        // The lock of a/b needs a folder in the place of the loose file of a, which the same transaction deletes.
         database.view().pack(commands.stream().map(ReceiveCommand::getRefName).toList());
         result = database.commit(edits.batch());
       }
     } catch (NotAgreedException e) {
       if (!whole && commands.size() > 1 && e.mayHelpToDivide()) {
-        // One command's refusal is no other's.
+        // The refusal of one command is no reason to refuse another.
         int half = commands.size() / 2;
         carryOut(walk, false, commands.subList(0, half));
         carryOut(walk, false, commands.subList(half, commands.size()));
@@ -253,7 +254,7 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
     }
   }
 
-  /** The command whose ref stands in the way of all; the first where the engine followed a symbolic ref. */
+  /** Returns the command whose ref is in the way of all, or the first one if the engine followed a symbolic ref. */
   private static ReceiveCommand named(String name, List<ReceiveCommand> commands) {
     return commands.stream().filter(command -> command.getRefName().equals(name)).findFirst().orElse(commands.get(0));
   }

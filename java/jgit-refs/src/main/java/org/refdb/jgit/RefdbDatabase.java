@@ -90,8 +90,8 @@ public final class RefdbDatabase extends RefDatabase {
    * Opens a repository's refs with the settings that JGit reads from its configuration. Each answer is checked against
    * the disk.
    *
-   * @param views the process's
-   * @param repository lies in a folder; it may give its refs to anyone else than this method's caller
+   * @param views the views of this process
+   * @param repository a repository in a folder; its own ref database is not used
    * @throws EngineException if the engine does not understand the repository
    */
   public static RefdbDatabase open(EngineViews views, Repository repository) throws EngineException {
@@ -123,7 +123,7 @@ public final class RefdbDatabase extends RefDatabase {
     return refs;
   }
 
-  /** The engine's view of these refs: statistics, verification. */
+  /** Returns the engine's view of these refs, for statistics and verification. */
   public EngineView view() {
     return view;
   }
@@ -205,7 +205,7 @@ public final class RefdbDatabase extends RefDatabase {
   /**
    * {@inheritDoc}
    *
-   * <p>A broken ref is left out. It is an error only if none of the names is a ref.
+   * <p>A broken ref is left out, which is an error only if none of the names is a ref.
    */
   @Override
   public Map<String, Ref> exactRef(String... names) throws IOException {
@@ -228,7 +228,7 @@ public final class RefdbDatabase extends RefDatabase {
   /**
    * {@inheritDoc}
    *
-   * <p>A broken ref is passed over. It is an error only if none of the names is a ref.
+   * <p>A broken ref is passed over, which is an error only if none of the names is a ref.
    */
   @Override
   public Ref firstExactRef(String... names) throws IOException {
@@ -324,13 +324,13 @@ public final class RefdbDatabase extends RefDatabase {
     return rows;
   }
 
-  /** A ref, unless it leads to nothing or is broken. */
+  /** Returns a ref, or null if it leads to nothing or is broken. */
   private Ref existing(String name) throws IOException {
     Ref ref = wholeRef(name);
     return ref == null || ref.getObjectId() == null ? null : ref;
   }
 
-  /** A ref, unless it is broken. */
+  /** Returns a ref, or null if it is broken. */
   private Ref wholeRef(String name) throws IOException {
     try {
       return ref(name);
@@ -394,8 +394,8 @@ public final class RefdbDatabase extends RefDatabase {
   /**
    * {@inheritDoc}
    *
-   * <p>JGit asks for these besides all refs before it deletes unneeded objects, and when it converts refs. Nobody knows
-   * which objects a broken ref needs.
+   * <p>JGit asks for these refs, besides all others, before it deletes unneeded objects, and when it converts refs.
+   * This is an error if a ref is broken, because nobody knows which objects that ref needs.
    */
   @Override
   public List<Ref> getAdditionalRefs() throws IOException {
@@ -495,7 +495,9 @@ public final class RefdbDatabase extends RefDatabase {
     return new RefdbReflogReader(view, ref.getName());
   }
 
-  /** The next question looks at the disk, even where the settings would let the engine believe for a while. */
+  /**
+   * Makes the next query look at the disk, even if the settings let the engine believe an earlier answer for a while.
+   */
   @Override
   public void refresh() {
     view.hint();
@@ -528,7 +530,7 @@ public final class RefdbDatabase extends RefDatabase {
     }
   }
 
-  /** Makes a batch of edits and tells the listeners. What requests were told before counts no more. */
+  /** Commits a batch of edits and notifies the listeners. From then on requests no longer use what they have cached. */
   BatchResult commit(RefBatch batch) throws IOException {
     try {
       return commitAndNotify(batch);
@@ -557,7 +559,7 @@ public final class RefdbDatabase extends RefDatabase {
     try {
       return view.lookupMany(names.subList(0, Math.min(names.size(), LOOK_BACK_MAX))).lastI64();
     } catch (EngineException e) {
-      // One of them was refused because it is broken, and listeners may be notified twice of the others.
+      // One of the refs was refused because it is broken, so that listeners may be notified twice of the others.
       throwUnlessBroken(e);
       return view.version();
     }
@@ -570,7 +572,7 @@ public final class RefdbDatabase extends RefDatabase {
     }
   }
 
-  /** Notifies listeners once that refs were changed by others, as JGit does when a query finds out. */
+  /** Notifies listeners once of changes by others that a query has found, as JGit does. */
   private void notifyListeners() {
     long version = found.get();
     long last = notified.get();

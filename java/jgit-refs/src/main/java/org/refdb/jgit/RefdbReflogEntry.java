@@ -19,7 +19,7 @@ record RefdbReflogEntry(ObjectId oldId, ObjectId newId, PersonIdent who, String 
         ObjectId.fromRaw(entry.oldId()), ObjectId.fromRaw(entry.newId()), who, entry.message());
   }
 
-  /** +0130 is 130. Another text counts as UTC, as for JGit. */
+  /** Returns the zone of an offset, which is 130 for +0130. As in JGit, an invalid offset counts as UTC. */
   private static ZoneOffset zone(int offset) {
     int hours = offset / 100;
     int minutes = offset % 100;

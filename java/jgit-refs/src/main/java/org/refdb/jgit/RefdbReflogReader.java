@@ -8,7 +8,7 @@ import org.eclipse.jgit.lib.ReflogReader;
 import org.refdb.engine.LogEntry;
 import org.refdb.engine.EngineView;
 
-/** Reads a ref's reflog as it is when it is asked. */
+/** Reads a ref's reflog as it is at the time of each call. */
 final class RefdbReflogReader implements ReflogReader {
   private final EngineView view;
   private final String name;

@@ -11,7 +11,7 @@ import org.refdb.engine.EngineException;
 import org.refdb.engine.Planted;
 import org.refdb.engine.RefBatch;
 
-/** Renames a ref with its reflog in one transaction, and HEAD with it in another. */
+/** Renames a ref with its reflog in one transaction, and a HEAD that leads to it in another. */
 final class RefdbRename extends RefRename {
   private final RefdbDatabase database;
 
@@ -32,7 +32,7 @@ final class RefdbRename extends RefRename {
     if (database.exactRef(destination.getName()) != null) {
       return RefUpdate.Result.LOCK_FAILURE;
     }
-    // HEAD goes first, as with JGit. So its branch is never deleted, and its reflog tells of the new one.
+    // HEAD is changed first, as in JGit, so that its branch is never deleted and its reflog records the new branch.
     boolean isHead = needToUpdateHEAD() && !(Planted.ON && Planted.is("refs-12"));
     if (isHead && !linkHead(source.getName(), destination.getName())) {
       return RefUpdate.Result.LOCK_FAILURE;

@@ -9,9 +9,9 @@ import org.eclipse.jgit.storage.file.FileRepositoryBuilder;
 import org.refdb.engine.EngineViews;
 
 /**
- * A repository on disk whose refs are the engine's.
+ * A repository on disk whose refs the engine reads and writes.
  *
- * <p>JGit makes a ref database of its own for it all the same. It is not asked, and lets go of its files.
+ * <p>JGit nevertheless creates a ref database of its own for the repository, which is closed at once and never asked.
  */
 public final class RefdbRepository extends FileRepository {
   private final RefdbDatabase refs;
@@ -25,7 +25,7 @@ public final class RefdbRepository extends FileRepository {
   /**
    * Opens a repository.
    *
-   * @param gitDir its folder
+   * @param gitDir the repository's folder
    */
   public static RefdbRepository open(File gitDir, EngineViews views) throws IOException {
     return new RefdbRepository(new FileRepositoryBuilder().setGitDir(gitDir).setMustExist(true).setup(), views);
@@ -33,7 +33,7 @@ public final class RefdbRepository extends FileRepository {
 
   @Override
   public RefDatabase getRefDatabase() {
-    // FileRepository's constructor asks too.
+    // FileRepository's constructor calls this method too, before the field is set.
     return refs != null ? refs : super.getRefDatabase();
   }
 

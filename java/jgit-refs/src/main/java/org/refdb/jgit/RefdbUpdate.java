@@ -14,22 +14,25 @@ import org.refdb.engine.Planted;
 import org.refdb.engine.RefBatch;
 
 /**
- * One ref's update.
+ * Updates a single ref.
  *
- * <p>JGit looks at the ref, thinks (is it a fast-forward?) and writes, all under a lock. Here nothing is locked while
- * it thinks. The write names the value that was read, and the engine refuses it if the ref has another one meanwhile.
- * Then all is done over, as if the lock had been taken later. So a quicker writer never makes it fail, unless the
- * caller named the value that it expects.
+ * <p>JGit reads the ref, decides (is it a fast-forward?) and writes, all under a lock. Here nothing is locked during
+ * the decision: the write names the value that was read, and the engine refuses it if the ref has another one
+ * meanwhile. Then everything is done again, as if the lock had been taken later, so that a quicker writer never makes
+ * the update fail unless the caller named the value that it expects.
  */
 final class RefdbUpdate extends RefUpdate {
-  /** Each time someone else has made progress; more than this many in one update's time is no accident. */
+  /**
+   * Maximum number of attempts. Each one that fails means that another writer has made progress, which cannot go on for
+   * so long by chance.
+   */
   private static final int ATTEMPTS_MAX = 1000;
 
   private final RefdbDatabase database;
   private RevWalk walk;
   /** Whether the update applies to the ref to which a symbolic ref leads. */
   private boolean deref;
-  /** The ref as it was when we looked: the basis of what we write. Null if there was none, or a broken one. */
+  /** The ref as it was read, on which the write is based. Null if there was none, or a broken one. */
   private Ref basis;
   private boolean isBroken;
   private boolean overtaken;
@@ -111,7 +114,7 @@ final class RefdbUpdate extends RefUpdate {
     Edits edits = edits();
     if (AnyObjectId.isEqual(ObjectId.zeroId(), id)) {
       if (getName().equals(Constants.HEAD)) {
-        // Without HEAD, git takes the folder for no repository.
+        // Git takes a folder without HEAD for no repository.
         return Result.REJECTED_OTHER_REASON;
       }
       return delete(edits, status);

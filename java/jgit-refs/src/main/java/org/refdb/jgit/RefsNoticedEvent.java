@@ -2,5 +2,5 @@ package org.refdb.jgit;
 
 import org.eclipse.jgit.events.RefsChangedEvent;
 
-/** Someone else has changed refs, as a question to the repository has found out. */
+/** Notifies listeners that a query has found refs that others have changed. */
 public final class RefsNoticedEvent extends RefsChangedEvent {}

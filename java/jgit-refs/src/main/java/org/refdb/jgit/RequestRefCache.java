@@ -8,12 +8,12 @@ import java.util.Optional;
 import org.eclipse.jgit.lib.Ref;
 
 /**
- * The single refs that a request was told of, to be told again without a look at the disk. A request that reads sees a
- * ref as it was at its first look. It sees changes by this process at once. Once a request is about to write, each of
- * its answers is proved. For one thread.
+ * The single refs that a request has read, kept so that it gets them again without a look at the disk. A request that
+ * only reads sees a ref as it was at the first read, but sees changes by this process at once. Once a request is about
+ * to write, each of its answers is checked against the disk. For one thread.
  */
 public final class RequestRefCache {
-  /** How many refs are cached; a request that reads more seldom reads one twice. */
+  /** Maximum number of cached refs. A request that reads more than this rarely reads one twice. */
   static final int REFS_MAX = 4096;
 
   private final Map<RefdbDatabase, Told> told = new IdentityHashMap<>();

@@ -5,7 +5,7 @@ import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.transport.ReceiveCommand;
 import org.refdb.engine.BatchResult.Rejection;
 
-/** The engine's answers to edits, in JGit's words. */
+/** Translates the engine's answers to edits into JGit's terms. */
 final class Results {
   private Results() {}
 
@@ -40,7 +40,7 @@ final class Results {
     }
   }
 
-  /** A reflog's message with what happened appended to it. */
+  /** Returns the message of a reflog entry with the result appended to it. */
   static String withResult(String message, String what) {
     if (what == null) {
       return message;
@@ -57,7 +57,9 @@ final class Results {
     };
   }
 
-  /** With non-fast-forwards allowed nobody looks whether it is one. */
+  /**
+   * Returns the result of a command for its reflog. If non-fast-forwards are allowed, nobody checks whether it is one.
+   */
   static String inWords(ReceiveCommand command, boolean isForced) {
     return switch (command.getType()) {
       case CREATE -> ReflogEntry.PREFIX_CREATED;

@@ -9,8 +9,8 @@ import org.eclipse.jgit.lib.Ref;
 /**
  * A list of refs over rows that several lists may share.
  *
- * <p>A ref is made when it is asked for, anew each time. It shares nothing with the list: keeping one keeps no
- * others. The list never changes and needs no open repository.
+ * <p>A ref is created anew each time that it is asked for, and shares nothing with the list, so that keeping one keeps
+ * no others. The list never changes and needs no open repository.
  */
 final class RowList extends AbstractList<Ref> implements RandomAccess {
   private final Ref head;
@@ -18,7 +18,7 @@ final class RowList extends AbstractList<Ref> implements RandomAccess {
   private final Rows rows;
 
   /**
-   * @param head stands in front of the others; null for none
+   * @param head the ref in front of the others; null for none
    */
   RowList(Ref head, Rows rows) {
     this.head = head;

@@ -11,11 +11,10 @@ import org.refdb.engine.RefRows;
 /** The rows of a listing, in the packed form of the engine, which takes half of the memory of objects. Immutable. */
 final class Rows {
   /**
-   * Rows of the engine's.
+   * Rows from the engine.
    *
-   * @param picks which of them are listed, by number; a negative number counts through {@link #resolved} instead; null
-   *     for
-   *     all rows as they are
+   * @param picks the numbers of the rows that are listed; a negative number counts through {@link #resolved} instead;
+   * null for all rows as they are
    */
   record Chunk(RefRows rows, int[] picks) {
     int count() {
@@ -24,18 +23,18 @@ final class Rows {
   }
 
   private final List<Chunk> chunks = new ArrayList<>();
-  /** Symbolic refs with what they lead to. */
+  /** Symbolic refs with the refs that they lead to. */
   private final List<Ref> resolved = new ArrayList<>();
   /** The index of the first ref of each chunk, then the number of refs. */
   private int[] firsts = {0};
-  /** The chunk of the last question: most lists are read from front to end. Any value is right. */
+  /** The chunk of the last query, because most lists are read from front to end. Any value is correct. */
   private int lastChunk;
 
   private Rows() {}
 
-  /** Looks a symbolic ref up. */
+  /** Resolves symbolic refs. */
   interface Resolver {
-    /** The ref, or null if it shall not be listed. */
+    /** Returns the ref, or null if it is not to be listed. */
     Ref resolve(String name) throws IOException;
   }
 
@@ -75,7 +74,7 @@ final class Rows {
     }
   }
 
-  /** Whether it says of no ref where a symbolic ref leads, which may be outside of what was listed. */
+  /** Returns whether the list has no symbolic ref, because the target of one may be outside of what was listed. */
   boolean isPlain() {
     return chunks.stream().allMatch(chunk -> chunk.picks == null);
   }
@@ -84,7 +83,7 @@ final class Rows {
     return firsts[firsts.length - 1];
   }
 
-  /** Makes the ref of a number below the size. */
+  /** Returns the ref with this number, which must be below the size. */
   Ref ref(int index) {
     int at = lastChunk;
     if (index < firsts[at] || index >= firsts[at + 1]) {
@@ -101,7 +100,7 @@ final class Rows {
     return row < 0 ? resolved.get(-row - 1) : RefDecoder.row(chunk.rows, row);
   }
 
-  /** Goes through all refs, from chunk to chunk, which is quicker than looking for each one's. */
+  /** Goes through all refs from chunk to chunk, which is faster than finding the chunk of each. */
   final class Walk {
     private int next;
     private int at;
@@ -112,7 +111,7 @@ final class Rows {
       return at < count || next < chunks.size();
     }
 
-    /** The next ref; to be asked for only if there is one. */
+    /** Returns the next ref, which must exist. */
     Ref next() {
       if (at == count) {
         chunk = chunks.get(next++);

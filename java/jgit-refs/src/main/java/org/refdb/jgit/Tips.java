@@ -17,15 +17,15 @@ import org.refdb.engine.EngineView;
 import org.refdb.engine.Unpacker;
 
 /**
- * Finds the refs, HEAD among them, that hold an object or a tag that leads to it.
+ * Finds the refs, including HEAD, that point to an object or to a tag of it.
  *
- * @param saw is told each version of the refs that an answer was made from
+ * @param saw gets each version of the refs from which an answer was made
  */
 record Tips(Repository repository, EngineView view, LongConsumer saw) {
   /**
    * Returns the refs for each object, in the objects' order.
    *
-   * @param ids none comes twice
+   * @param ids distinct object ids
    */
   List<Set<Ref>> of(List<? extends ObjectId> ids) throws IOException {
     PointingRefs pointing = view.pointingAt(ids.stream().map(Edits::raw).toList());
@@ -69,8 +69,8 @@ record Tips(Repository repository, EngineView view, LongConsumer saw) {
   }
 
   /**
-   * What a ref's tag leads to. Below refs/tags/ it proves nothing that packed-refs has no line of it: git 2.55 leaves
-   * some out.
+   * Returns the object to which a ref's tag leads. Below refs/tags/ the lack of a peeled line in packed-refs proves
+   * nothing, because git 2.55 leaves some out.
    */
   private ObjectId peeled(Ref ref) throws IOException {
     Ref leaf = ref.getLeaf();

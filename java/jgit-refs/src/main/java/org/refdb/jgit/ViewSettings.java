@@ -11,13 +11,16 @@ import org.refdb.engine.EngineViewSettings.Sync;
 import org.refdb.engine.EngineViewSettings.Trust;
 
 /**
- * What a repository's configuration, as JGit reads it, means for the engine.
+ * Translates a repository's configuration, as JGit reads it, for the engine.
  *
- * <p>JGit also knows files that the engine does not read: the system's, the user's, and the site's {@code jgit.config}.
- * So it reads the settings, and the engine gets them.
+ * <p>JGit also reads files that the engine does not read: those of the system and the user, and the site's {@code
+ * jgit.config}. JGit therefore reads the settings and passes them on to the engine.
  */
 final class ViewSettings {
-  /** For how long, in milliseconds, an answer is given again without looking at the disk. Off by default. */
+  /**
+   * Names the setting for how long, in milliseconds, an answer is given again without a look at the disk. Off by
+   * default.
+   */
   private static final String BELIEVE_SECTION = "refdb";
 
   private static final String BELIEVE_KEY = "trustMillis";
@@ -63,7 +66,7 @@ final class ViewSettings {
     };
   }
 
-  /** Git's setting decides, then JGit's; where there is neither, a server's refs are synced. */
+  /** Git's setting takes precedence over JGit's, and without either of them a server's refs are synced. */
   private static Sync sync(Config config) {
     if (config.getString("core", null, "fsync") != null) {
       return Sync.AS_CONFIGURED;
@@ -71,7 +74,10 @@ final class ViewSettings {
     return config.getBoolean("core", "fsyncRefFiles", true) ? Sync.YES : Sync.NO;
   }
 
-  /** What the repository's own file sets the engine reads there, also when it changes later. */
+  /**
+   * Returns the settings from outside the repository. The engine itself reads the repository's own file, also when it
+   * changes later.
+   */
   private static List<String> passedOn(Config config) {
     List<String> settings = new ArrayList<>();
     Config outer = config.getBaseConfig();
@@ -85,7 +91,7 @@ final class ViewSettings {
       String value = outer == null ? null : outer.getString(key[0], key[1], key[2]);
       if (value != null) {
         String name = key[0] + (key[1] == null ? "" : "." + key[1]) + "." + key[2];
-        // JGit has the same for a setting without `=`, which is true. Taken for that, it lets git pack.
+        // JGit returns the same for a setting without `=`, which means true. Taken for that, the setting lets git pack.
         settings.add(value.isEmpty() ? name : name + "=" + value);
       }
     }

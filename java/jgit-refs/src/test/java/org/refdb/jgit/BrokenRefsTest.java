@@ -32,7 +32,7 @@ import org.refdb.engine.BrokenRef;
 import org.refdb.engine.EngineException;
 
 /**
- * Files below refs/ that are no refs, as power cuts, editors and backups leave them. They concern only who asks for
+ * Files below refs/ that are no refs, as power cuts, editors and backups leave them, affect only those who ask for
  * them.
  */
 class BrokenRefsTest {
@@ -182,7 +182,7 @@ class BrokenRefsTest {
     }
   }
 
-  /** What a broken ref holds nobody knows; so nobody knows which objects are garbage. */
+  /** Nothing is collected, because nobody knows which objects a broken ref needs. */
   @Test
   void garbageIsNotCollectedAsLongAsARefIsBroken() throws Exception {
     try (RefdbRepository repository = Lab.open(gitDir)) {

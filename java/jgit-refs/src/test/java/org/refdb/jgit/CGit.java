@@ -7,11 +7,11 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
-/** Git itself: the one that the system property {@code refdb.test.git} names, which knows reftables. */
+/** Runs git itself: the one that the system property {@code refdb.test.git} names, which knows reftables. */
 final class CGit {
   private CGit() {}
 
-  /** Whether git did it. What it says of a lock that somebody else holds is of no interest. */
+  /** Returns whether git succeeded. Its message about a lock that somebody else holds is discarded. */
   static boolean run(Path gitDir, String... arguments) throws IOException, InterruptedException {
     Process process = start(gitDir, arguments, ProcessBuilder.Redirect.DISCARD);
     process.getInputStream().readAllBytes();

@@ -8,7 +8,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Another JVM with the same classes. */
+/** Starts another JVM with the same classes. */
 final class ChildJvm {
   private ChildJvm() {}
 
@@ -22,7 +22,7 @@ final class ChildJvm {
     return new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
   }
 
-  /** What it printed last; waits for the end of its output. */
+  /** Waits for the end of the process's output, and returns the last line. */
   static String lastLine(Process process) throws IOException {
     String last = "";
     try (BufferedReader out = process.inputReader(StandardCharsets.UTF_8)) {

@@ -12,7 +12,7 @@ import org.eclipse.jgit.lib.StoredConfig;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** JGit's own ref databases are the oracle: the same operations give the same answers, refs and reflogs. */
+/** Random operations give the same answers, refs and reflogs as with JGit's own ref databases. */
 class DifferentialTest {
   private static final int SEEDS = Integer.getInteger("refdb.test.seeds", 30);
   private static final int OPERATIONS = 60;
@@ -27,7 +27,7 @@ class DifferentialTest {
     }
   }
 
-  /** JGit's tables are written by JGit alone: it misreads some that C git writes. */
+  /** JGit alone writes its tables, because it misreads some that C git writes. */
   @Test
   void randomOperationsGiveWhatFileReftableDatabaseGives() throws Exception {
     for (long seed = 0; seed < SEEDS; seed++) {

@@ -24,7 +24,9 @@ class EventsTest {
   private static final String MAIN = "refs/heads/main";
   private static final String NEW = "refs/heads/new/er";
 
-  /** JGit lists all refs to answer these. Here the answer, and so the news, is of as few as it takes. */
+  /**
+   * Queries that JGit answers by listing all refs. Here the answer, and so the news, is about as few refs as it takes.
+   */
   private static final Set<String> LOOKS_AT_FEW = Set.of("hasRefs", "conflicting");
 
   @TempDir Path folder;
@@ -71,7 +73,7 @@ class EventsTest {
     for (String name : new String[] {MAIN, "refs/heads/gone", "refs/heads/link", "refs/tags/t"}) {
       CGit.read(gitDir, "update-ref", name, zero);
     }
-    // No symbolic ref but HEAD: a look-up of where one leads would find what a list has to.
+    // HEAD is the only symbolic ref, because following another one would find what a list has to find.
     CGit.read(gitDir, "symbolic-ref", "HEAD", MAIN);
   }
 
@@ -112,7 +114,7 @@ class EventsTest {
           ours = eventsOf(repository, act, words[0], ourEvents);
           theirs = eventsOf(plain, act, words[0], theirEvents);
         }
-        // git compacts tables by itself, so that packing them again changes nothing.
+        // Git compacts tables by itself, so that packing them again changes nothing.
         int expected = format == Lab.Format.REFTABLE && change.equals("packed") ? 0 : 1;
         boolean isLate =
             ours[0] < Math.min(theirs[0], expected) && (format == Lab.Format.REFTABLE || !LOOKS_AT_FEW.contains(query));
@@ -131,7 +133,7 @@ class EventsTest {
     return listen(repository);
   }
 
-  /** How many events the first query fires, and how many all that follow it. */
+  /** Returns how many events the first query fires, and how many all later queries fire. */
   private static int[] eventsOf(Repository repository, Act act, String changed, AtomicInteger events) throws Exception {
     act.on(repository);
     int first = events.get();
@@ -161,7 +163,7 @@ class EventsTest {
     }
   }
 
-  /** Saving the configuration, here or by another, is no change of refs. */
+  /** Saving the configuration, here or by another process, is no change of refs. */
   @ParameterizedTest
   @EnumSource
   void aSavedConfigurationWasToldAsAChangeOfRefs(Lab.Format format) throws Exception {

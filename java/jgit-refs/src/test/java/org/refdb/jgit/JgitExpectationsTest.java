@@ -28,7 +28,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /**
- * Behaviour of JGit's ref databases, case by case: each does the same on refdb and on JGit's database of that format.
+ * Behaviour of JGit's ref databases, case by case: each has the same result with refdb and with JGit's database of that
+ * format.
  */
 class JgitExpectationsTest {
   private static final String MASTER = "refs/heads/master";
@@ -41,7 +42,7 @@ class JgitExpectationsTest {
           "REFTABLE a linked worktree",
           "REFTABLE a push by another");
 
-  /** Of so many cases one is tried; 1 for all of them, as the long tests do. */
+  /** One in this number of cases is tried. The long tests set it to 1, so that all are. */
   private static final int ONE_OF = Integer.parseInt(System.getenv().getOrDefault("REFDB_TEST_ONE_OF", "6"));
 
   @TempDir Path folder;
@@ -168,7 +169,9 @@ class JgitExpectationsTest {
     return cases;
   }
 
-  /** What a linked worktree changes of its own HEAD and of a branch, and what the main one sees of it. */
+  /**
+   * Returns what a linked worktree changes in its own HEAD and in a branch, and what the main worktree sees of that.
+   */
   private static String inWorktree(Repository main, List<ObjectId> ids) throws Exception {
     Path gitDir = main.getDirectory().toPath();
     CGit.read(gitDir, "worktree", "add", "-q", "--detach", gitDir.resolveSibling("tree").toString(), ids.get(1).name());
@@ -177,7 +180,7 @@ class JgitExpectationsTest {
     try (Repository tree = main instanceof RefdbRepository ? Lab.open(own) : Lab.openPlain(own)) {
       seen.append(refs(tree));
       seen.append(update(tree, "HEAD", ids.get(2)).update() + " " + update(tree, SIDE, ids.get(1)).update());
-      // Not its reflog of HEAD: refdb writes it where git reads it, and JGit does not.
+      // Without the worktree's reflog of HEAD, because refdb writes it where git reads it, and JGit does not.
       seen.append(refs(tree));
     }
     return seen + refs(main) + log(main, SIDE);
@@ -219,7 +222,7 @@ class JgitExpectationsTest {
     }
   }
 
-  /** The outcome of a case on a copy of the prepared repository. */
+  /** Returns the outcome of a case on a copy of the prepared repository. */
   private static String outcome(Path prepared, Path gitDir, boolean isPlain, Case each) throws Exception {
     Files.createDirectories(gitDir.getParent());
     EventsTest.copy(prepared, gitDir);

@@ -31,7 +31,9 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** The known faults that show in large repositories only, by bytes read, written and allocated, not by a clock. */
+/**
+ * The known faults that show only in large repositories, measured in bytes read, written and allocated instead of time.
+ */
 class KnownFaultsAtSizeTest {
   private static final int REFS = 45_000;
 
@@ -39,7 +41,7 @@ class KnownFaultsAtSizeTest {
   private Path gitDir;
   private List<ObjectId> commits;
 
-  /** Many refs, as C git writes them. */
+  /** Creates many refs, as C git writes them. */
   private void create(Lab.Format format) throws Exception {
     gitDir = Lab.create(folder.resolve("r.git"), Lab.Format.FILES);
     commits = Lab.objects(gitDir, 3).commits();
@@ -59,7 +61,7 @@ class KnownFaultsAtSizeTest {
     return "refs/changes/%02d/%d/meta".formatted(i % 100, 100_000 + i);
   }
 
-  /** The bytes of the file or files that hold all refs. */
+  /** Returns the size in bytes of the file or files that hold all refs. */
   private long size() throws IOException {
     Path packed = gitDir.resolve("packed-refs");
     if (Files.exists(packed)) {
@@ -74,7 +76,9 @@ class KnownFaultsAtSizeTest {
     return size;
   }
 
-  /** What the system counts of this thread's input ({@code rchar}) or output ({@code wchar}), in bytes. */
+  /**
+   * Returns the bytes that the system has counted for this thread's input ({@code rchar}) or output ({@code wchar}).
+   */
   private static long io(String what) throws IOException {
     return Files.readAllLines(Path.of("/proc/thread-self/io")).stream()
         .filter(line -> line.startsWith(what + ": "))
@@ -91,7 +95,7 @@ class KnownFaultsAtSizeTest {
   void fault21DeepNamesNeedNoDeepStack(Lab.Format format) throws Exception {
     gitDir = Lab.create(folder.resolve("r.git"), format);
     commits = Lab.objects(gitDir, 1).commits();
-    // A reftable takes no longer name than 2,008 bytes.
+    // A reftable holds no name longer than 2,008 bytes.
     String deep = "refs/heads" + "/a".repeat(format == Lab.Format.FILES ? 1500 : 990);
     AtomicReference<Throwable> failure = new AtomicReference<>();
     long stackBytes = 256 << 10;

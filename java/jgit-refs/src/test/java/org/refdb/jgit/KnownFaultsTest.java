@@ -33,8 +33,8 @@ import org.refdb.engine.RefListing;
 import org.refdb.engine.EngineViews;
 
 /**
- * What ref caches for Gerrit are known to get wrong. Each fault is a test that fails on a cache with it. The numbers
- * are those of the list in docs/testing.md. Faults that take many refs to show are in {@link KnownFaultsAtSizeTest}.
+ * Faults that ref caches for Gerrit are known to have. Each test fails on a cache with the fault. The numbers are those
+ * of the list in docs/testing.md. Faults that take many refs to show are in {@link KnownFaultsAtSizeTest}.
  */
 class KnownFaultsTest {
   private static final String MASTER = "refs/heads/master";
@@ -56,7 +56,7 @@ class KnownFaultsTest {
     return RefdbDatabaseTest.set(repository, name, id);
   }
 
-  /** What another process does: plain JGit in an object that shares nothing with ours. */
+  /** Changes a ref as another process would: with plain JGit, in an object that shares nothing with refdb's. */
   private void setElsewhere(String name, ObjectId id) throws Exception {
     try (Repository plain = Lab.openPlain(gitDir)) {
       set(plain, name, id);
@@ -305,7 +305,7 @@ class KnownFaultsTest {
     }
   }
 
-  /** Opened so that for an hour nothing but a failure makes it look at the disk. */
+  /** Opens a repository so that for an hour nothing but a failure makes the engine look at the disk. */
   private RefdbRepository openBelieving(Lab.Format format) throws Exception {
     try (RefdbRepository repository = open(format)) {
       set(repository, MASTER, commits.get(0));
@@ -381,7 +381,7 @@ class KnownFaultsTest {
       }
       assertEquals(commits.get(1), id(repository, "refs/remotes/origin/HEAD"));
 
-      // JGit's list looks up where the symbolic ref leads. So it tells listeners of a change while it is being read.
+      // JGit's list follows the symbolic ref, and so notifies listeners of a change while the list is being read.
       List<Object> results = new ArrayList<>();
       repository
           .getListenerList()
@@ -398,7 +398,7 @@ class KnownFaultsTest {
     }
   }
 
-  /** What became of it, or why it did not end while we waited. */
+  /** Sets the ref in another thread, and returns the result, or why it did not end in time. */
   private static Object setByAnotherThread(Repository repository, ObjectId id) {
     CompletableFuture<Object> writing =
         CompletableFuture.supplyAsync(

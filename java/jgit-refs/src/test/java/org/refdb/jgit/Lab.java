@@ -27,7 +27,7 @@ import org.eclipse.jgit.util.SystemReader;
 import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.EngineViews;
 
-/** Repositories for tests, with objects in them, and a configuration that is not this machine's. */
+/** Repositories for tests, with objects in them, and a configuration that does not depend on this machine. */
 final class Lab {
   static final PersonIdent WHO =
       new PersonIdent(
@@ -41,7 +41,7 @@ final class Lab {
 
   private Lab() {}
 
-  /** The engine of this JVM. */
+  /** Returns the engine's views of this JVM. */
   static synchronized EngineViews views() throws EngineLoadException {
     if (views == null) {
       views = EngineViews.open(64 << 20, 0);
@@ -50,7 +50,8 @@ final class Lab {
   }
 
   /**
-   * Waits until there are more folds than before and none is under way. One would be in the way of removing the folder.
+   * Waits until background pack-refs has run more often than before and is not running, because a run would be in the
+   * way of removing the folder.
    */
   static void awaitFolds(Path gitDir, long before) throws Exception {
     Path lock = gitDir.resolve("packed-refs.refdb-fold.lock");
@@ -66,14 +67,14 @@ final class Lab {
     REFTABLE
   }
 
-  /** A bare repository without refs, but for an unborn HEAD. */
+  /** Creates a bare repository without refs except an unborn HEAD. */
   static Path create(Path folder, Format format) throws IOException {
     File gitDir = folder.toFile();
     try (FileRepository repository = new FileRepository(gitDir)) {
       repository.create(true);
       if (format == Format.REFTABLE) {
         repository.convertRefStorage("reftable", false, false);
-        // JGit leaves a HEAD that leads to nothing behind.
+        // JGit's conversion leaves a HEAD that leads to nothing.
         repository.updateRef(Constants.HEAD).link(Constants.R_HEADS + Constants.MASTER);
       }
     }
@@ -84,12 +85,12 @@ final class Lab {
     return RefdbRepository.open(gitDir.toFile(), views());
   }
 
-  /** The same repository as plain JGit has it. */
+  /** Opens a repository with plain JGit. */
   static FileRepository openPlain(Path gitDir) throws IOException {
     return new FileRepository(gitDir.toFile());
   }
 
-  /** Commits, each the parent of the next, and an annotated tag of the last. */
+  /** Commits, each the parent of the next, an annotated tag of the last, and a blob. */
   record Objects(List<ObjectId> commits, ObjectId tag, ObjectId blob) {}
 
   static Objects objects(Path gitDir, int commits) throws IOException {
@@ -125,7 +126,7 @@ final class Lab {
     Files.writeString(file, text);
   }
 
-  /** No configuration but the repository's own. */
+  /** Hides every configuration except the repository's own. */
   private static final class CleanSystem extends SystemReader.Delegate {
     private static final File NOWHERE = new File(System.getProperty("java.io.tmpdir"), "refdb-test-no-config");
 

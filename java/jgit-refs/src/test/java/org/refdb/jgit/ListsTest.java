@@ -26,7 +26,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 
 /** Lists of more than a few refs, whose rows are shared as long as nothing changes. */
 class ListsTest {
-  /** Several chunks of the library's. */
+  /** Enough refs for several chunks of the library's. */
   private static final int REFS = 9000;
 
   @TempDir Path folder;
@@ -92,7 +92,7 @@ class ListsTest {
   void aListThatIsAskedForAgainSharesItsRowsUntilSomeoneChangesARef(Lab.Format format) throws Exception {
     try (RefdbRepository repository = open(format, 200)) {
       RefDatabase refs = repository.getRefDatabase();
-      // A packed-refs that was changed less than 50 ms ago proves nothing by its time stamp: it is read again.
+      // A packed-refs that was changed less than 50 ms ago proves nothing by its timestamp, and would be read again.
       Thread.sleep(100);
       RowList first = (RowList) refs.getRefs();
       assertSame(first.rows(), ((RowList) refs.getRefs()).rows());
@@ -122,7 +122,7 @@ class ListsTest {
     }
   }
 
-  /** What a symbolic ref leads to may change without the rows. */
+  /** The target of a symbolic ref may change while the rows stay the same. */
   @ParameterizedTest
   @EnumSource
   void aSymbolicRefInAListIsFollowedEachTime(Lab.Format format) throws Exception {
@@ -136,7 +136,7 @@ class ListsTest {
     }
   }
 
-  /** Who changes refs, and how, must not matter. */
+  /** Lists must be right whoever changes refs, and however. */
   @ParameterizedTest
   @EnumSource
   void listsAreThoseOfPlainJgitWhateverChangesRefs(Lab.Format format) throws Exception {

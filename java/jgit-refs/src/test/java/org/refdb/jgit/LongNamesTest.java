@@ -16,7 +16,7 @@ import org.eclipse.jgit.transport.ReceiveCommand;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Names too long for the index of a reftable. */
+/** Names that are too long for the index of a reftable. */
 class LongNamesTest {
   private static final int MAX = 2008;
 

@@ -29,7 +29,10 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.refdb.engine.ClosedHandleException;
 
-/** Wrong use, broken files, too little memory: an exception that says what and where, and the JVM lives. */
+/**
+ * Wrong use, broken files and too little memory give an exception that says what is wrong and where, and the JVM
+ * survives.
+ */
 class MisuseAndDamageTest {
   private static final String MASTER = "refs/heads/master";
 
@@ -94,7 +97,7 @@ class MisuseAndDamageTest {
         assertEquals(objects.commits().get(0), repository.exactRef(name).getObjectId());
         return;
       }
-      // The file system does not take it.
+      // The file system does not accept the name.
       IOException read = assertThrows(IOException.class, () -> repository.exactRef(name));
       assertTrue(read.getMessage().contains(name), read.getMessage());
       IOException written =
@@ -165,7 +168,7 @@ class MisuseAndDamageTest {
     assertEquals(0, child.waitFor());
   }
 
-  /** In a JVM of its own: asks for more at once than its heap holds. */
+  /** Asks for more at once than its heap holds, in a JVM of its own. */
   static final class SmallHeap {
     private SmallHeap() {}
 

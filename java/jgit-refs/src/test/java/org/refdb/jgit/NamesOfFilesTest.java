@@ -24,7 +24,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** Names outside refs/: those of git's own files, and those that no look-up answers. */
+/** Names outside refs/: those of git's own files, and those for which a look-up never finds a ref. */
 class NamesOfFilesTest {
   private static final List<String> FILES =
       List.of(
@@ -107,7 +107,10 @@ class NamesOfFilesTest {
     assertNotEquals(ReceiveCommand.Result.OK, bad.getResult());
   }
 
-  /** Each way to write. Refusing is an exception or a result that is no success; what counts is what the files say. */
+  /**
+   * Returns each way to write. A refusal may be an exception or an unsuccessful result, because only the files are
+   * checked.
+   */
   private List<Write> writes() {
     return List.of(
         this::update,
@@ -120,7 +123,7 @@ class NamesOfFilesTest {
   }
 
   private void throughLink(Repository repository, String name) throws Exception {
-    // Neither JGit nor refdb makes such a link, but git does.
+    // Git creates such a link, but neither JGit nor refdb does.
     CGit.run(gitDir, "symbolic-ref", "refs/heads/link", name);
     update(repository, "refs/heads/link");
   }
@@ -162,7 +165,7 @@ class NamesOfFilesTest {
     }
   }
 
-  /** Git's own files whose names look like refs' names hold text. As for JGit, they are no refs, and no broken ones. */
+  /** Git's own files whose names look like refnames hold text. As in JGit, they are neither refs nor broken refs. */
   @ParameterizedTest
   @EnumSource
   void aMessageFileOfGitWasABrokenRef(Lab.Format format) throws Exception {
@@ -181,7 +184,7 @@ class NamesOfFilesTest {
         }
       }
       assertEquals(List.of(), repository.getRefDatabase().getAdditionalRefs());
-      // A file of a root ref's name can only be a ref, so that its damage is an error, unlike in JGit.
+      // A file with the name of a root ref can only be a ref, so that damage to it is an error, unlike in JGit.
       Lab.write(gitDir.resolve("ORIG_HEAD"), "damage\n");
       if (format == Lab.Format.FILES) {
         assertThrows(IOException.class, () -> repository.exactRef("ORIG_HEAD"));

@@ -14,7 +14,10 @@ import org.eclipse.jgit.lib.RefUpdate;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What other writers and long texts leave in the files: an order promised and not kept, tags without their objects. */
+/**
+ * What other writers and long texts leave in the files: an order that is claimed and not kept, tags without their
+ * objects.
+ */
 class OddFilesTest {
   private static final String HEADER = "# pack-refs with: peeled fully-peeled sorted \n";
 
@@ -66,7 +69,10 @@ class OddFilesTest {
     }
   }
 
-  /** Git cuts a message so that its record fits a block. A record that does not makes each later write of git fail. */
+  /**
+   * Git cuts a message so that its record fits a block, because a record that does not fit makes each later write of
+   * git fail.
+   */
   @Test
   void aLongReflogMessageIsCutSoThatGitCanGoOnWriting() throws Exception {
     Path gitDir = Lab.create(folder.resolve("r.git"), Lab.Format.REFTABLE);

@@ -18,7 +18,7 @@ import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.revwalk.RevWalk;
 import org.eclipse.jgit.transport.ReceiveCommand;
 
-/** Random operations on any repository through JGit's interface, each told as one line of what came of it. */
+/** Random operations on any repository through JGit's interface. Each of them describes its outcome in one line. */
 final class RandomOperations {
   static final String[] NAMES = {
     "refs/heads/master", "refs/heads/a", "refs/heads/b", "refs/heads/a/b", "refs/heads/a/b/c", "refs/heads/a-b",
@@ -34,9 +34,8 @@ final class RandomOperations {
   private final Lab.Format oracle;
 
   /**
-   * @param oracle the format of JGit's repository. Its database of tables makes every batch whole or not at all, does
-   *     not
-   *     say of a command that it is a rewind, and looks for rewinds before it looks at old values
+   * @param oracle the format of JGit's repository. Its database of tables makes every batch atomic, does not report
+   *     that a command is a rewind, and looks for rewinds before it looks at old values
    */
   RandomOperations(long seed, List<ObjectId> ids, Lab.Format oracle) {
     this.random = new Random(seed);
@@ -44,7 +43,7 @@ final class RandomOperations {
     this.oracle = oracle;
   }
 
-  /** One operation, the same on every repository. */
+  /** An operation that does the same on every repository. */
   interface Operation {
     String on(Repository repository) throws IOException;
   }
@@ -75,7 +74,7 @@ final class RandomOperations {
     return ids.get(random.nextInt(ids.size()));
   }
 
-  /** An expectation that is met, one that is not, or none; told apart by where the ref stands. */
+  /** Returns an expectation that is met, one that is not, or none. It gets the ref's current value. */
   private Expectation expectation() {
     ObjectId other = id();
     return switch (random.nextInt(4)) {
@@ -107,7 +106,7 @@ final class RandomOperations {
     return repository -> {
       Ref present = repository.exactRef(name);
       if (present != null && repository.getRefDatabase().isNameConflicting(present.getLeaf().getName())) {
-        // Through a symbolic ref JGit creates what has another ref's name as a folder.
+        // Through a symbolic ref, JGit creates a ref whose name is a folder of other refs.
         return "update of a ref that cannot be";
       }
       RefUpdate update = repository.getRefDatabase().newUpdate(name, detach);
@@ -125,7 +124,10 @@ final class RandomOperations {
     RefUpdate.Result make() throws IOException;
   }
 
-  /** JGit cannot lock a ref where there is a folder, or below a file. It throws then, or says that it has no lock. */
+  /**
+   * Returns the outcome. JGit cannot lock a ref where there is a folder, or below a file: it throws, or says that it
+   * has no lock.
+   */
   private static String told(RefUpdate update, Call call) {
     RefUpdate.Result result;
     try {
@@ -156,7 +158,7 @@ final class RandomOperations {
   }
 
   private Operation link() {
-    // Of other symbolic refs that lead to nothing JGit's ref directory lists what was packed under their name before.
+    // Only HEAD, because JGit's ref directory lists what was packed under the name of any other dangling symbolic ref.
     String name = "HEAD";
     String target = NAMES[random.nextInt(NAMES.length)];
     return repository -> {
@@ -210,11 +212,11 @@ final class RandomOperations {
       for (Command wish : wishes) {
         Ref present = repository.exactRef(wish.name);
         if (present != null && present.isSymbolic()) {
-          // JGit's ref directory packs the symbolic ref's name, or changes what it leads to first.
+          // JGit's ref directory packs the symbolic ref's name, or changes its target first.
           return "batch on a symbolic ref";
         }
         if (present != null && wish.id.equals(present.getObjectId())) {
-          // JGit's ref directory writes a reflog entry for it, if only in an atomic batch.
+          // JGit's ref directory writes a reflog entry for such a command, but only in an atomic batch.
           return "batch that changes nothing";
         }
         ObjectId old = wish.expected.of(current(repository, wish.name));
@@ -229,7 +231,7 @@ final class RandomOperations {
       StringBuilder told = new StringBuilder(atomic ? "atomic batch" : "batch");
       boolean failed = commands.stream().anyMatch(command -> command.getResult() != ReceiveCommand.Result.OK);
       if (atomic && commands.size() > 1 && failed) {
-        // Of several reasons each of JGit's own databases gives another one.
+        // If there are several reasons, each of JGit's own databases gives another one.
         boolean all = commands.stream().noneMatch(command -> command.getResult() == ReceiveCommand.Result.OK);
         return told + (all ? " refused" : " refused in part");
       }
@@ -241,7 +243,7 @@ final class RandomOperations {
     };
   }
 
-  /** A name in the way is an I/O error to JGit if its lock cannot even be made. */
+  /** Returns a command's outcome. JGit reports a name conflict as an I/O error if it cannot even create the lock. */
   private String inShort(ReceiveCommand command) {
     return switch (command.getResult()) {
       case LOCK_FAILURE, REJECTED_OTHER_REASON -> "not possible";
@@ -254,7 +256,7 @@ final class RandomOperations {
     String from = NAMES[random.nextInt(NAMES.length)];
     String to = NAMES[random.nextInt(NAMES.length)];
     return repository -> {
-      // JGit's ref directory loses the ref if the new name cannot be (RefdbRenameTest has that case).
+      // JGit's ref directory loses the ref if the new name is impossible (RefdbRenameTest has that case).
       if (from.equals(to)
           || repository.exactRef(from) == null
           || repository.exactRef(to) != null
@@ -331,7 +333,7 @@ final class RandomOperations {
     return told.append('=').append(ref.getObjectId() == null ? "unborn" : ref.getObjectId().name()).toString();
   }
 
-  /** All refs, peeled, and their reflogs. */
+  /** Returns all refs with their peeled values, then HEAD and each of {@link #NAMES}. */
   static List<String> state(Repository repository) throws IOException {
     RefDatabase refs = repository.getRefDatabase();
     List<String> state = new ArrayList<>();
@@ -346,7 +348,7 @@ final class RandomOperations {
     return state;
   }
 
-  /** The reflogs of the refs that exist. */
+  /** Returns the reflogs of the refs that exist. */
   static List<String> reflogs(Repository repository) throws IOException {
     List<String> state = new ArrayList<>();
     for (String name : NAMES) {

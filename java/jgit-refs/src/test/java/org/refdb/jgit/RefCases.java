@@ -94,7 +94,7 @@ final class RefCases {
         + (ref.getObjectId() == null ? "unborn" : ref.getObjectId().name());
   }
 
-  /** A reflog, with the words for results that JGit writes in files. */
+  /** Returns a reflog, with the words for results that JGit writes with files. */
   private static String log(Repository repository, String name) throws Exception {
     return JgitExpectationsTest.log(repository, name)
         .replace(": NEW", ": created")
@@ -107,7 +107,7 @@ final class RefCases {
     return texts.toString();
   }
 
-  /** What an attempt ends with: its result, or the kind of its failure. */
+  /** Returns the result of an attempt, or the kind of its failure. */
   private static String attempt(Attempt attempt) {
     try {
       return String.valueOf(attempt.made());
@@ -201,7 +201,7 @@ final class RefCases {
     });
     cases.put("refs that lead to an object", (r, ids) -> {
       update(r, "refs/tags/t", tag(r, ids.get(1), "t")).update();
-      // JGit does not know where a loose tag leads.
+      // The refs are packed, because JGit does not know where a loose tag leads.
       database(r).packRefs(NullProgressMonitor.INSTANCE, new PackRefsCommand(r).setAll(true));
       StringBuilder found = new StringBuilder();
       for (ObjectId id : List.of(ids.get(0), ids.get(1), ids.get(2), MISSING)) {

@@ -63,7 +63,7 @@ class RefdbDatabaseTest {
     assertThrows(ClosedHandleException.class, refs::getRefs);
   }
 
-  /** Longer than the buffer through which names and answers go. */
+  /** The names and answers are longer than the buffer through which they pass. */
   @ParameterizedTest
   @EnumSource
   void aRefIsFoundHoweverLongItsNameAndWhatLeadsToIt(Lab.Format format) throws Exception {
@@ -79,7 +79,10 @@ class RefdbDatabaseTest {
     }
   }
 
-  /** A method that JGit adds must be thought about: inheriting it may mean a scan, or nothing at all (packRefs). */
+  /**
+   * A method that JGit adds must be overridden on purpose, because inheriting it may mean a scan, or nothing at all
+   * (packRefs).
+   */
   @Test
   void everyMethodOfJgitsClassIsAnsweredOnPurpose() {
     for (Method method : RefDatabase.class.getDeclaredMethods()) {

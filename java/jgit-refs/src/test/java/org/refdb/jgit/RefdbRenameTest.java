@@ -19,7 +19,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** Refs that get another name through JGit, and what becomes of their reflogs. */
+/** Refs that are renamed through JGit, and their reflogs. */
 class RefdbRenameTest {
   private static final String OLD = "refs/heads/old";
   private static final String NEW = "refs/heads/new";
@@ -74,7 +74,7 @@ class RefdbRenameTest {
     }
   }
 
-  /** Among files neither a ref nor its log can be a file and a folder at once. */
+  /** With files, neither a ref nor its reflog can be a file and a folder at once. */
   @ParameterizedTest
   @EnumSource
   void aNameBelowTheOldOneKeepsRefAndReflog(Lab.Format format) throws Exception {

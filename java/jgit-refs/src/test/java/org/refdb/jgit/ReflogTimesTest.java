@@ -25,7 +25,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** Reflog entries have the time and the zone that JGit gives them, by its SystemReader. */
+/** Reflog entries have the time and the zone that JGit gives them, according to its SystemReader. */
 class ReflogTimesTest {
   private static final PersonIdent GIVEN =
       new PersonIdent("G Iven", "given@example.com", Instant.ofEpochSecond(1_500_000_000L),
@@ -91,7 +91,7 @@ class ReflogTimesTest {
     return writes;
   }
 
-  /** For each ref that was logged by the write, who did it and when. */
+  /** Returns the committer and the time for each ref that the write has logged. */
   private Map<String, String> made(Path gitDir, Lab.Format format, boolean isPlain, Write write, PersonIdent ident)
       throws Exception {
     Lab.create(gitDir, format);
@@ -130,7 +130,8 @@ class ReflogTimesTest {
           Path at = folder.resolve("r" + number++);
           Map<String, String> theirs = made(at.resolve("plain.git"), format, true, write.getValue(), ident);
           Map<String, String> ours = made(at.resolve("refdb.git"), format, false, write.getValue(), ident);
-          // Whether HEAD and a ref that is gone are logged besides is another question.
+          // Only refs that both have logged are compared: whether HEAD and a deleted ref are logged as well is another
+          // question.
           theirs.keySet().retainAll(ours.keySet());
           ours.keySet().retainAll(theirs.keySet());
           assertFalse(ours.isEmpty(), write.getKey());
@@ -145,7 +146,7 @@ class ReflogTimesTest {
     assertEquals("", wrong.toString());
   }
 
-  /** Another time, in another zone, than the machine's. */
+  /** A clock with another time, in another zone, than the machine's. */
   private static final class OtherClock extends SystemReader.Delegate {
     OtherClock(SystemReader delegate) {
       super(delegate);

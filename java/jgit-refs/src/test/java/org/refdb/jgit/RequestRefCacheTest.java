@@ -16,7 +16,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** Which refs a request is told again, and when it is told the disk's. */
+/** Tests which refs a request gets from its cache, and when it gets those on disk. */
 class RequestRefCacheTest {
   private static final String MAIN = "refs/heads/main";
   private static final String NEW = "refs/heads/new";
@@ -25,7 +25,7 @@ class RequestRefCacheTest {
   private Path gitDir;
   private List<ObjectId> commits;
 
-  /** That of this test's thread; null outside of one. */
+  /** The cache of this test's thread; null outside of a request. */
   private RequestRefCache request;
 
   private RefdbDatabase refs;

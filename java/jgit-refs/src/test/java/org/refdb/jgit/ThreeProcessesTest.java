@@ -28,13 +28,13 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * A JVM with refdb, one with JGit's own ref database and C git write to one repository while others pack.
+ * A JVM with refdb, one with JGit's own ref database, and C git write to one repository while others pack it.
  *
- * <p>All move one ref along a chain of commits, each step a compare-and-set. Every step that was
- * acknowledged must have been made. So there are as many of them as commits that the ref has passed. Besides each of
- * them makes refs of its own, which must all be there in the end.
+ * <p>All of them move one ref along a chain of commits, each step by a compare-and-set. Every step that was
+ * acknowledged must have been made, so that there are as many of them as commits that the ref has passed. Each of them
+ * also creates refs of its own, which must all be there in the end.
  *
- * <p>Where refs are in tables JGit stays out of it: with C git beside it it loses refs by itself.
+ * <p>If refs are in tables JGit does not take part, because it loses refs beside C git even without refdb.
  */
 class ThreeProcessesTest {
   private static final String SHARED = "refs/heads/shared";
@@ -57,14 +57,14 @@ class ThreeProcessesTest {
   }
 
   /**
-   * refdb makes pairs of refs, which become loose files and are folded meanwhile. JGit and C git write beside them, and
-   * C git packs. A pair that was acknowledged is there for JGit, and in the end for all.
+   * refdb creates pairs of refs, which become loose files and are packed in the background. JGit and C git write beside
+   * it, and C git packs. A pair that was acknowledged is there for JGit, and in the end for all.
    */
   @Test
   void smallBatchesThatAreLooseLoseNothing() throws Exception {
     Path gitDir = Lab.create(folder.resolve("r.git"), Lab.Format.FILES);
     List<ObjectId> chain = Lab.objects(gitDir, STEPS + 1).commits();
-    // Packed-refs must have 512 KiB for each ref of a batch.
+    // A batch becomes loose files only if packed-refs has 512 KiB for each of its refs.
     StringBuilder packed = new StringBuilder("# pack-refs with: peeled fully-peeled sorted \n");
     for (int i = 0; i < 20_000; i++) {
       packed.append(chain.get(0).name()).append(String.format(" refs/old/%06d\n", i));
@@ -97,7 +97,7 @@ class ThreeProcessesTest {
       for (Future<Integer> maker : makers) {
         loose += maker.get();
       }
-      // On a quick machine C git has packed before enough were loose for refdb to fold. Now it rests.
+      // On a fast machine C git has packed before enough refs were loose for refdb to pack them. By now C git rests.
       loose += makePairs(repository, plain, chain, "c");
       Lab.awaitFolds(gitDir, folds);
       assertTrue(loose > 0, "small batches are loose");
@@ -121,7 +121,7 @@ class ThreeProcessesTest {
     return "refs/pairs/" + i + "/" + owner + "/" + half;
   }
 
-  /** Makes pairs, and says how many were loose files when they were acknowledged. */
+  /** Creates pairs, and returns how many of them were loose files when they were acknowledged. */
   private static int makePairs(Repository repository, Repository plain, List<ObjectId> chain, String owner)
       throws Exception {
     int loose = 0;
@@ -143,7 +143,10 @@ class ThreeProcessesTest {
     return loose;
   }
 
-  /** JGit reads packed-refs, then the loose file. If a ref is packed in between it sees neither, also beside git. */
+  /**
+   * Returns what JGit sees. It reads packed-refs and then the loose file, and so sees neither if the ref is packed in
+   * between, also beside git.
+   */
   private static ObjectId seen(Repository plain, String name) throws IOException {
     for (int i = 0; i < 5; i++) {
       Ref ref = plain.exactRef(name);
@@ -221,7 +224,10 @@ class ThreeProcessesTest {
     return null;
   }
 
-  /** Moves the shared ref until it is at the end of the chain. On the way it makes refs of its own. */
+  /**
+   * Moves the shared ref until it is at the end of the chain, and creates refs of its own on the way. Returns the
+   * number of its steps.
+   */
   private static int moveAndMake(Repository repository, List<ObjectId> chain, String owner) throws IOException {
     int steps = 0;
     int made = 0;
@@ -272,7 +278,7 @@ class ThreeProcessesTest {
     return Integer.parseInt(steps);
   }
 
-  /** The JVM with JGit's own ref database. */
+  /** The program of the JVM with JGit's own ref database. */
   static final class PlainWriter {
     private PlainWriter() {}
 
@@ -287,7 +293,7 @@ class ThreeProcessesTest {
     }
   }
 
-  /** C git, a process for each step. */
+  /** Writes with C git, which is started for each step. */
   private record GitWriter(Path gitDir, List<ObjectId> chain) implements Callable<Integer> {
     @Override
     public Integer call() throws Exception {

@@ -48,7 +48,7 @@ final class TransportCases {
     String with(Repository other) throws Exception;
   }
 
-  /** Another repository, of files and JGit's own, which is one commit ahead. */
+  /** Exchanges refs with another repository, of files and JGit's own, which is one commit ahead. */
   private static String withOther(Repository repository, Exchange exchange) throws Exception {
     Path gitDir = repository.getDirectory().toPath().resolveSibling("other.git");
     Lab.create(gitDir, Lab.Format.FILES);
@@ -107,7 +107,7 @@ final class TransportCases {
         });
   }
 
-  /** A new branch, a fast-forward, a rewind, which is refused, and a deletion. */
+  /** Pushes a new branch, a fast-forward, a rewind, which is refused, and a deletion. */
   private static String push(Repository client, Repository server, boolean atomic) throws Exception {
     return talk(
         client,

@@ -22,7 +22,7 @@ import org.refdb.engine.EngineView;
 class ViewSettingsTest {
   @TempDir Path folder;
 
-  /** The engine reads no file of the user or the site. */
+  /** Settings of the user and the site are passed on, because the engine does not read their files. */
   @Test
   void whatTheUserOrTheSiteSetsIsPassedOn() throws Exception {
     Config outer = new Config();
@@ -37,7 +37,7 @@ class ViewSettingsTest {
         ViewSettings.of(new Config(outer)).config());
   }
 
-  /** What the installer sets, in a repository whose own file outranks it. */
+  /** Tests what the installer sets, in a repository whose own file takes precedence. */
   @Test
   void smallBatchesAreLooseOnlyWhereGitPacksNothingByItself() throws Exception {
     Path gitDir = Lab.create(folder.resolve("auto.git"), Lab.Format.FILES);
@@ -91,7 +91,7 @@ class ViewSettingsTest {
     return Files.exists(repository.getDirectory().toPath().resolve("refs/heads/" + name + "a"));
   }
 
-  /** Packed-refs must have 512 KiB for each ref of a batch. */
+  /** Returns a packed-refs with 512 KiB for each ref of a batch, below which a batch does not become loose files. */
   private static String longPackedRefs(ObjectId commit) {
     StringBuilder packed = new StringBuilder("# pack-refs with: peeled fully-peeled sorted \n");
     for (int i = 0; i < 20_000; i++) {
