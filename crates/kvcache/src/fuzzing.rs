@@ -47,7 +47,7 @@ pub fn segment(bytes: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Without this the fuzzer would begin with bytes that the first check refuses.
+    /// With seeds of another format, the fuzzer would begin with bytes that the first check refuses.
     #[test]
     fn seeds_are_of_this_format() {
         let sealed = include_bytes!("../../../fuzz/seeds/kvcache_segment/sealed");

@@ -294,7 +294,7 @@ mod tests {
         assert!(state.ended.is_empty() && state.spans.is_empty() && state.refs.is_empty() && state.ended_refs == 0);
     }
 
-    /// A question reads two numbers at its end, between which the batch may end.
+    /// A query reads two numbers at its end, and the batch may end between these reads.
     #[test]
     fn a_batch_that_ends_while_a_question_ends_is_not_missed_by_it() {
         const ROUNDS: usize = 500;
@@ -311,7 +311,7 @@ mod tests {
                     let batch = all.begin(refs(&["a"], Some(1)));
                     begun.store(round, SeqCst);
                     wait(&asked, round);
-                    // So that it ends a little earlier or later than the question.
+                    // Ends a little earlier or later than the query.
                     (0..round % 64).for_each(|_| std::hint::spin_loop());
                     all.end(batch, None);
                     ended.store(round, SeqCst);
@@ -347,7 +347,7 @@ mod tests {
         drop(record);
         assert_eq!((all.before(b"b".as_bstr()), all.is_idle()), (None, true));
         assert_eq!(question.old_values(), Some(refs(&["a", "b"], None)), "it may have seen a part");
-        // Or until someone has the lock of one of its refs.
+        // A batch with a journal entry also counts until another batch has the lock of one of its refs.
         let record = tempfile::NamedTempFile::new().unwrap();
         let batch = all.begin(refs(&["a", "b"], None));
         all.end(batch, Some(record.path()));

@@ -132,12 +132,12 @@ mod tests {
     fn a_fold_is_due_at_first_and_after_as_many_refs_as_there_is_room_for() {
         let count = LooseCount::default();
         assert!(count.wrote(2) && !count.wrote(2), "one at a time");
-        // Of four loose refs one stays.
+        // One of the four loose refs stays.
         count.folded(4, 1, 10);
         count.release();
         assert!(!count.wrote(8));
         assert!(count.wrote(1), "those nine and the one make ten");
-        // All of them stay.
+        // All of the loose refs stay.
         count.folded(13, 100, 10);
         count.release();
         assert!(!count.wrote(4) && count.wrote(1));

@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(names.get(1, "refs/a".into()).unwrap().epoch, 1);
         assert_eq!(names.get(2, "refs/a".into()).unwrap().epoch, 3);
         assert!(names.get(2, "refs/b".into()).is_none());
-        // Each view is gone after it was asked once.
+        // Each of these views is used once and then dropped.
         for owner in 3..50_000 {
             names.put(owner, "refs/a".into(), known(owner));
         }

@@ -384,7 +384,7 @@ mod tests {
         }
     }
 
-    /// The rules in a straightforward form, without regard to speed.
+    /// Applies the rules in a straightforward form, without regard to speed.
     fn verdict(name: &[u8], options: FormatOptions) -> bool {
         let forbidden = |byte: &u8| matches!(byte, 0..=b' ' | 0x7f | b'~' | b'^' | b':' | b'?' | b'[' | b'\\');
         let stars = name.iter().filter(|byte| **byte == b'*').count();
@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn no_byte_hides_wherever_it_stands() {
-        // The rules for a single byte, without the chunks.
+        // The rules for a single byte, without the division into chunks.
         let expected = |byte: u8, last: bool| match byte {
             0..=b' ' | 0x7f | b'~' | b'^' | b':' | b'?' | b'*' | b'[' | b'\\' => Err(NameError::Forbidden(byte)),
             b'/' if last => Err(NameError::Empty),

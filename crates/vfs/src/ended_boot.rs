@@ -69,7 +69,7 @@ fn is_boot_id(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The boot id of no machine.
+    /// A boot id that no machine has.
     const NOBODYS: &str = "00000000-aaaa-4aaa-8aaa-000000000000";
 
     #[test]

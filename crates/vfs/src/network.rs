@@ -362,18 +362,18 @@ mod tests {
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         std::fs::write(&from, "new").unwrap();
         let answer = |errno: Errno| Err(io::Error::from(errno));
-        // Sent again after it was done: the link is there, and the file is gone.
+        // The request was sent again after it had been carried out: the link exists, and the file is gone.
         network().sending_once(&from, &to, || std::fs::hard_link(&from, &to).and(answer(Errno::EXIST))).unwrap();
         std::fs::remove_file(&to).unwrap();
         network().sending_once(&from, &to, || std::fs::rename(&from, &to).and(answer(Errno::NOENT))).unwrap();
-        // The same answers to what was not done.
+        // The answers are the same for requests that were not carried out.
         std::fs::write(&from, "newer").unwrap();
         assert!(network().sending_once(&from, &to, || answer(Errno::EXIST)).is_err());
         assert!(network().sending_once(&from, &to, || answer(Errno::NOENT)).is_err());
         std::fs::hard_link(&from, dir.path().join("already")).unwrap();
         let again = || std::fs::hard_link(&from, dir.path().join("already"));
         assert!(network().sending_once(&from, &dir.path().join("already"), again).is_err());
-        // On a local file system an answer is what it says.
+        // On a local file system an error means what it says.
         let renamed = || std::fs::rename(&from, &to).and(answer(Errno::NOENT));
         assert!(Fs::real().sending_once(&from, &to, renamed).is_err());
     }
@@ -443,7 +443,7 @@ mod tests {
         let (stat, handle) = fs.identify(&path).unwrap().unwrap();
         assert_eq!(stat, fs.stat(&path).unwrap());
         assert_eq!(fs.open(&path).unwrap().server_handle(), handle);
-        // Another file in its place is another one, whatever it looks like.
+        // A file that replaces it is another one, even if it looks the same.
         let other = dir.path().join("other");
         std::fs::write(&other, "content").unwrap();
         std::fs::rename(&other, &path).unwrap();

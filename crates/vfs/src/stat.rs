@@ -136,7 +136,7 @@ mod tests {
         assert!(!stat(7 * second + 5).is_racy(7 * second + 60_000_000));
         assert!(stat(7 * second).is_racy(9 * second));
         assert!(!stat(7 * second).is_racy(10 * second));
-        // A clock that was set back.
+        // The clock was set back.
         assert!(stat(7 * second + 5).is_racy(3 * second));
     }
 }

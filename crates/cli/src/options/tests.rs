@@ -17,7 +17,8 @@ static SAMPLE: Command = Command {
     ],
 };
 
-/// Every word as text: `name`, `no-name`, `name=value` or `(argument)`; at a failure its message.
+/// Parses the words, and returns each as text: `name`, `no-name`, `name=value` or `(argument)`, and the message of a
+/// failure.
 fn parse(words: &[&str]) -> Vec<String> {
     let words: Vec<OsString> = words.iter().map(Into::into).collect();
     let mut parser = Parser::new(&SAMPLE, &words);

@@ -107,7 +107,7 @@ impl<R: Read> Records<R> {
 mod tests {
     use super::*;
 
-    /// Returns its bytes in small pieces.
+    /// A reader that returns its bytes in small pieces.
     struct Drip<'a>(&'a [u8], usize);
 
     impl Read for Drip<'_> {

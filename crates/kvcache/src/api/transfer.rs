@@ -231,7 +231,7 @@ mod tests {
         assert!(matches!(to.import(&mut &bytes[..]), Err(Error::Corrupt { .. })));
     }
 
-    /// Zeros without end, and the most that was asked for at once.
+    /// A reader of these bytes and then of zeros without end, with the most bytes that were requested at once.
     struct Zeros<'a>(&'a [u8], usize);
 
     impl Read for Zeros<'_> {
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Memory grew with what came until it was all there: an entry of 4 GiB ended a server.
+    /// Previously, the whole entry was collected in memory, so that an entry of 4 GiB ended a server.
     #[test]
     fn an_entry_that_is_too_large_is_read_past_in_small_parts() {
         let temp = tempfile::tempdir().unwrap();
@@ -255,7 +255,7 @@ mod tests {
         bytes.truncate(bytes.len() - HEADER_BYTES - 12);
         bytes.extend_from_slice(&header(1, 3, 100 << 20));
         let mut from = Zeros(&bytes, 0);
-        // Behind the entry are empty ones without end.
+        // The entry is followed by empty ones without end.
         let mut short = (&mut from).take(bytes.len() as u64 + (101 << 20));
         assert!(matches!(cache.import(&mut short), Err(Error::Corrupt { .. })));
         assert!(from.1 <= 1 << 20, "{} bytes were asked for at once", from.1);

@@ -245,7 +245,7 @@ mod tests {
         bytes
     }
 
-    /// A header with these bytes in it and a right checksum.
+    /// Returns a header that contains these bytes and a correct checksum.
     fn with_bytes(header: SegmentHeader, at: usize, part: &[u8]) -> [u8; SEGMENT_HEADER_BYTES] {
         let mut bytes = header.encode();
         bytes[at..at + part.len()].copy_from_slice(part);
@@ -254,7 +254,8 @@ mod tests {
         bytes
     }
 
-    /// The fuzzer found that such a header was believed. Its numbers went into the next one, and tripped an assertion.
+    /// Found by the fuzzer: such a header was believed, and its numbers went into the next one, where they failed an
+    /// assertion.
     #[test]
     fn a_segment_header_of_what_cannot_be_is_none() {
         let good = SegmentHeader { seq: 4, floor: 4, before_end: 0, synced: 3, store: 7 };
@@ -265,7 +266,7 @@ mod tests {
         }
     }
 
-    /// The fuzzer found that it was read as a header, though none is written like that.
+    /// Found by the fuzzer: such bytes were read as a header, although no header is written like that.
     #[test]
     fn a_segment_header_with_something_in_its_reserved_bytes_is_none() {
         let header = SegmentHeader { seq: 4, floor: 0, before_end: 0, synced: 3, store: 7 };

@@ -145,7 +145,7 @@ mod tests {
                 assert_eq!(one.get(hash), Some(place));
             });
             assert_eq!(seen, live.entries);
-            // The count of used slots is right: the tables grow before they are full.
+            // The tables grow before they are full only if the number of used slots is right.
             for i in 0..20_000u64 {
                 many.set(&mut fill, (i + 5_000).wrapping_mul(0x9e37_79b9_7f4a_7c15), Place::new(1, 64, 32));
             }

@@ -163,7 +163,7 @@ mod tests {
                 assert!(segment.is_multiple_of(BLOCK_BYTES) && space.segment_bytes <= MAX_OFFSET_BYTES);
                 assert!(space.slots as u64 * segment >= limit, "{space:?}");
                 assert!(space.slots <= MAX_SEGMENTS && space.largest_record <= MAX_RECORD_BYTES);
-                // At least seven eighths are for entries, and besides the largest entry there is room for several of that size.
+                // At least seven eighths are for entries, and there is room for several entries of the largest size.
                 let kept_back = space.kept_free_bytes(0) + limit - space.room_bytes;
                 assert!(kept_back < if shift < 24 { limit / 8 } else { limit / 25 }, "{space:?}");
                 let largest = blocks(file_len_of_one(space.largest_record));

@@ -65,7 +65,7 @@ impl DriftDetector {
 mod tests {
     use super::*;
 
-    /// The popularity after this number of segments with a hundred records of each kind.
+    /// Returns the popularity after this number of segments with a hundred records of each kind.
     fn popularity(drift: &mut DriftDetector, segments: usize, put_read: usize, carried_read: usize) -> Popularity {
         for _ in 0..segments {
             drift.next_segment();

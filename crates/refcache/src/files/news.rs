@@ -90,7 +90,7 @@ mod tests {
         let version = view.version();
         let opened = opened_of(&view);
         let Reader::Files(reader) = &opened.reader else { unreachable!("its refs are files") };
-        // As when another thread listed the folder before the ref was made, and stores its list only now.
+        // Another thread may have listed the folder before the ref was created, and store its list only now.
         reader.notice(b"refs/heads/".as_bstr(), &["x".into()], &[]);
         assert_eq!((found(), view.version()), (Some(id), version));
     }

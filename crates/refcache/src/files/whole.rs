@@ -88,7 +88,7 @@ mod tests {
             let views = Views::new(&ViewsSettings::default());
             views.open(repo.git_dir(), &ViewSettings::default()).expect("it is a repository")
         };
-        // Another process writes.
+        // The second view writes as another process would.
         let (view, other) = (open(), open());
         let opened = opened_of(&view);
         let Reader::Files(reader) = &opened.reader else { unreachable!("its refs are files") };

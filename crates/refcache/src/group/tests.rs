@@ -18,7 +18,7 @@ fn open(git_dir: &Path) -> Arc<View> {
     Views::new(&ViewsSettings::default()).open(git_dir, &ViewSettings::default()).unwrap()
 }
 
-/// Makes each of the batches in a thread of its own. All of them wait for the stack's lock before the first gets it.
+/// Commits each of the batches in a thread of its own. All of them wait for the stack's lock before the first gets it.
 fn together(repo: &Repo, view: &Arc<View>, batches: Vec<Batch>) -> Vec<Result<Outcome>> {
     let lock = repo.git_dir().join("reftable/tables.list.lock");
     std::fs::write(&lock, "").unwrap();
@@ -145,8 +145,8 @@ fn a_member_that_leads_into_another_worktree_is_made_alone_or_fails_alone() {
 fn each_member_is_checked_against_those_before_it() {
     let (repo, id) = repo();
     let view = open(repo.git_dir());
-    // Two edits of the same name, and names of which one is a folder of the other: one of each pair can be made,
-    // whichever comes first.
+    // Two edits of the same name, and pairs of names in which one is a folder of the other: one edit of each pair
+    // succeeds, whichever comes first.
     let names = ["refs/heads/a", "refs/heads/a", "refs/heads/b", "refs/heads/b/c", "refs/heads/d/e", "refs/heads/d"];
     let outcomes = together(&repo, &view, names.iter().map(|name| Batch::atomic(vec![create(name, id)])).collect());
     for pair in outcomes.chunks(2) {
@@ -197,7 +197,7 @@ fn a_batch_waits_for_its_hook_alone() {
 fn a_batch_whose_leader_panicked_is_an_error_and_the_next_is_made() {
     let (repo, id) = repo();
     let view = open(repo.git_dir());
-    // The leader had taken it out of the queue.
+    // The job is not in the queue, as after its leader has taken it out.
     let batch = Batch::atomic(vec![create("refs/heads/a", id)]);
     let job = Arc::new(Job::new(&opened_of(&view).store, &batch, false).unwrap());
     let (told, outcome) = std::sync::mpsc::channel();

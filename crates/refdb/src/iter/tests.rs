@@ -2,7 +2,7 @@ use super::*;
 use crate::{Cursor, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, ByteSlice};
 
-/// Sorted names, and how often it was sought.
+/// A cursor over sorted names, which counts the seeks and the names that it has returned.
 struct Names {
     names: Vec<&'static str>,
     at: usize,
@@ -60,7 +60,7 @@ fn a_prefix_ends_the_walk_and_bounds_a_seek() {
     let mut cursor = WithPrefix::new(&mut names, "refs/heads/").unwrap();
     cursor.seek("a".into()).unwrap();
     assert_eq!(rest(cursor), ["refs/heads/a", "refs/heads/b"]);
-    // One more was looked at, and nothing before.
+    // The cursor returned one more name, and none before.
     assert_eq!(names.returned, 3);
     let mut cursor = WithPrefix::new(&mut names, "refs/heads/").unwrap();
     cursor.seek("refs/heads/aa".into()).unwrap();

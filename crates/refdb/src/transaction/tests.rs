@@ -1,4 +1,4 @@
-//! Whole transactions, over refs in memory.
+//! Whole transactions on refs in memory.
 
 use super::{Context, Hook, HookSource, HookState, LogPolicy, Mode, NoHook, Transaction, TransactionOptions};
 use crate::{
@@ -45,7 +45,7 @@ fn get(backend: &dyn Backend, name: &str) -> Option<Target> {
     backend.snapshot().unwrap().get(name.into()).unwrap()
 }
 
-/// Refs whose HEAD another writer moves just before they are locked, this number of times.
+/// Refs whose HEAD another writer moves right before they are locked, this number of times.
 struct Restless {
     refs: MemoryBackend,
     times: AtomicUsize,

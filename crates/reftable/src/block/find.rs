@@ -93,7 +93,7 @@ mod tests {
         }
         keys.sort();
         keys.dedup();
-        // A writer need not share all that keys have in common.
+        // A writer need not share the whole prefix that two keys have in common.
         for (interval, thrift) in [(1, 0), (3, 0), (16, 0), (16, 2), (200, 3)] {
             let mut writer = BlockWriter::new(interval);
             writer.begin(BlockKind::Index, |_| {});

@@ -48,7 +48,7 @@ mod tests {
         assert_eq!(plan(&[100, 1], 2), None);
         assert_eq!(plan(&[100, 1, 1], 2), Some(1..3));
         assert_eq!(plan(&[64, 32, 16, 8, 4, 2, 1], 3), Some(0..7));
-        // A table that is big enough itself joins when an older one is outgrown.
+        // A table that is large enough by itself is merged too if an older one is too small.
         assert_eq!(plan(&[10, 30, 9, 6], 2), Some(0..4));
     }
 

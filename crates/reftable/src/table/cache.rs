@@ -226,7 +226,7 @@ mod tests {
         Arc::new(CachedBlock { layout, next: 0, bytes: vec![0; len].into() })
     }
 
-    /// Counted, not remembered.
+    /// Counts the bytes that the cache holds, instead of trusting its own number.
     fn held_bytes(cache: &BlockCache) -> usize {
         cache.shards.iter().map(|shard| lock(shard).queue.iter().map(Slot::bytes).sum::<usize>()).sum()
     }
@@ -253,7 +253,7 @@ mod tests {
     fn whatever_fits_stays_in_whatever_order_it_is_asked_for() {
         let cache = BlockCache::new(1 << 20);
         let file = cache.file();
-        // Four fifths of the bound: the shards are not equally full.
+        // Four fifths of the bound, because the shards are not equally full.
         let blocks = 720;
         for position in 0..blocks {
             cache.insert(file, position * 1000, block(1000));

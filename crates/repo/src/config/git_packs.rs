@@ -67,7 +67,7 @@ mod tests {
     use crate::{config::Outer, environment::Environment};
     use refdb_vfs::Fs;
 
-    /// Settings that a server was given, and the file of a user.
+    /// Returns what is found with the settings that a server was given and the file of a user.
     fn found(given: &[&str], file: &str, is_bare: bool) -> Option<(bool, bool, bool, String)> {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("gitconfig");

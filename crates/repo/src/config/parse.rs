@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn no_input_makes_it_panic() {
-        // All strings of up to six of the bytes that have a meaning.
+        // All strings of up to five of the bytes that have a meaning.
         const BYTES: &[u8] = b"[]\"\\=#\na. \r";
         for len in 0..=5u32 {
             for number in 0..BYTES.len().pow(len) {

@@ -230,7 +230,8 @@ mod tests {
         }
     }
 
-    /// From then on it would be a repository with SHA-256, in which no object has the id by which it is named.
+    /// If the hash took effect, the repository would have SHA-256, under which no object has the id by which it is
+    /// named.
     #[test]
     fn a_hash_that_did_not_count_does_not_begin_to() {
         let to = |config: &str, format| {
@@ -246,7 +247,7 @@ mod tests {
         assert_eq!(to(config, RefFormat::Files), "[core]\n\trepositoryformatversion = 0\n");
     }
 
-    /// The repository could not be opened any more.
+    /// If the extension took effect, the repository could no longer be opened.
     #[test]
     fn an_extension_that_nobody_knows_is_not_made_to_count() {
         for config in

@@ -105,7 +105,7 @@ mod tests {
     use crate::RecoveryHandler;
     use std::sync::{Arc, Mutex};
 
-    /// Removes what it is handed, and remembers it.
+    /// A recovery handler that removes each lock that it gets, and remembers its batch.
     #[derive(Default)]
     struct Remover(Mutex<Vec<BatchId>>);
 

@@ -162,7 +162,7 @@ mod tests {
         let target = dir.path().join("HEAD");
         let missing = network(&dir.path().join("missing"));
         Lock::acquire(&missing, &target, 0o666, LockTimeout::None).unwrap().release().unwrap();
-        // Somebody tidies up.
+        // Somebody removes all files.
         let fs = network(dir.path());
         Lock::acquire(&fs, &target, 0o666, LockTimeout::None).unwrap().release().unwrap();
         names(dir.path()).iter().for_each(|name| std::fs::remove_file(dir.path().join(name)).unwrap());
@@ -200,7 +200,7 @@ mod tests {
                 second.release().unwrap();
             }
             drop(source);
-            // A lock that stays has lost its owner with the file, and is removed by the next writer.
+            // A lock that stays has lost its owner together with the file, so the next writer removes it.
             assert_eq!(names(dir.path()).len(), 1);
             Lock::acquire(&Fs::real(), &dir.path().join("second"), 0o666, LockTimeout::None)
                 .unwrap()

@@ -169,7 +169,7 @@ mod tests {
         let limit = Duration::from_millis(1);
         let mut holders = 0;
         let taken = || Error::new("create", &path, io::Error::from(io::ErrorKind::AlreadyExists));
-        // Each attempt takes longer than a holder is waited for, and meets another holder.
+        // Each attempt takes longer than the timeout for one holder, and meets another holder.
         let attempt = || {
             std::thread::sleep(limit * 2);
             let next = dir.path().join(format!("next{holders}"));

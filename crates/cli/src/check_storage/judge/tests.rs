@@ -1,7 +1,7 @@
 use super::*;
 
-/// `CLIENT BEGUN-ENDED r VALUE` or `CLIENT BEGUN-ENDED OLD>NEW`; the clients 0 and 1 are on host 0, 2 and 3 on host 1. An
-/// operation without an end has an unknown outcome.
+/// Parses a history. Each operation is `CLIENT BEGUN-ENDED r VALUE` or `CLIENT BEGUN-ENDED OLD>NEW`; the clients 0 and
+/// 1 are on host 0, and 2 and 3 on host 1. An operation without an end has an unknown outcome.
 fn history(lines: &str) -> Vec<Operation> {
     let operation = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -26,9 +26,9 @@ fn what_one_machine_would_show_is_right() {
         "0 1-2 0>1, 2 3-4 r 1, 2 5-6 1>2, 0 7-8 r 2",
         // A read that overlaps a write may see the value before or after it.
         "0 1-2 0>1, 0 3-9 1>2, 2 4-5 r 1, 2 6-7 r 2, 3 8-10 r 2",
-        // Deleted, and created again.
+        // The ref is deleted, and created again.
         "0 1-2 0>1, 2 3-4 1>0, 0 5-6 r 0, 0 7-8 0>2, 2 9-10 r 2, 2 11-12 2>0, 0 13-14 r 0",
-        // Two writes of unknown outcome, one of which was made, at last.
+        // Of two writes with an unknown outcome, one was carried out in the end.
         "0 1-2 0>1, 0 3-? 1>2, 2 4-? 1>3, 1 10-11 r 1, 1 12-13 r 3, 1 14-15 3>4, 3 16-17 r 4",
         // The acknowledgements come in another order than the writes.
         "0 1-20 0>1, 1 2-10 1>2, 2 3-5 2>3, 3 21-22 r 3",
@@ -40,13 +40,13 @@ fn what_one_machine_would_show_is_right() {
 #[test]
 fn a_lost_update_is_refused() {
     let lost = |lines: &str| assert!(matches!(judged(lines), Err(Fault::Lost { .. })), "{lines}: {:?}", judged(lines));
-    // Two writes from one value; two creations; a write from a value that was replaced long ago.
+    // Two writes replace the same value; two create the ref; one replaces a value that was itself replaced long ago.
     lost("0 1-2 0>1, 0 3-4 1>2, 2 5-6 1>3");
     lost("0 1-5 0>1, 2 2-6 0>2");
     lost("0 1-2 0>1, 0 3-4 1>2, 0 5-6 2>3, 2 7-8 2>4");
-    // The last value is an older one, which the last writer itself sees.
+    // The last value is an older one, as even the last writer sees.
     lost("0 1-2 0>1, 2 3-4 1>2, 3 5-6 r 1");
-    // A write from a value that was never there, as after a write that was refused and made nevertheless.
+    // A write replaces a value that was never there, as after a write that was refused and carried out nevertheless.
     lost("0 1-2 0>1, 2 3-4 9>2");
 }
 
@@ -54,7 +54,7 @@ fn a_lost_update_is_refused() {
 fn a_deleted_ref_that_comes_back_is_refused() {
     assert!(matches!(judged("0 1-2 0>1, 2 3-4 1>0, 2 9-10 r 1"), Err(Fault::Lost { host: 1, .. })));
     assert!(matches!(judged("0 1-2 0>1, 2 3-4 1>0, 0 9-10 1>2, 0 11-12 r 2"), Err(Fault::Lost { host: 0, .. })));
-    // Seen by another host alone, it is late.
+    // If only another host sees the value, that host is late.
     let by = Duration::from_nanos(5);
     assert_eq!(judged("0 1-2 0>1, 2 3-4 1>0, 0 9-10 r 1, 2 11-12 r 0"), Err(Fault::Late { host: 0, value: 1, by }));
 }
@@ -66,9 +66,9 @@ fn a_read_of_what_was_replaced_before_it_began_is_late() {
     let late = history("0 1-2 0>1, 0 3-4 1>2, 2 10-11 r 1, 3 7-8 r 1, 0 12-13 r 2, 0 14-15 r 1");
     assert_eq!(lateness(&late, 1), (by, 2));
     assert_eq!(lateness(&late, 0), (Duration::from_nanos(10), 1));
-    // So is one that does not see a ref that was created.
+    // A read that does not see a ref which was created is late as well.
     assert_eq!(judged("0 1-2 0>1, 2 3-4 r 0, 0 5-6 r 1"), Err(Fault::Wrong { host: 1, value: 0 }));
-    // A write that is not acknowledged yet, but was read by somebody, counts.
+    // A write counts even before it is acknowledged, once somebody has read its value.
     assert!(judged("0 1-2 0>1, 0 3-20 1>2, 1 4-5 r 2, 2 6-7 r 1, 0 21-22 r 2").is_err());
 }
 
@@ -81,7 +81,7 @@ fn a_client_that_goes_back_is_told_apart() {
 #[test]
 fn a_value_that_nobody_wrote_is_refused() {
     assert_eq!(judged("0 1-2 0>1, 2 3-4 r 7, 0 5-6 r 1"), Err(Fault::Wrong { host: 1, value: 7 }));
-    // Nor may a value be seen before it was asked for.
+    // A value must not be seen before its write was requested.
     assert_eq!(judged("0 1-2 0>1, 2 3-4 r 2, 0 5-6 1>2, 0 7-8 r 2"), Err(Fault::Wrong { host: 1, value: 2 }));
 }
 
@@ -90,7 +90,7 @@ fn long_histories_with_lost_answers_are_judged_soon() {
     let mut operations = Vec::new();
     for at in 1..20_000_u64 {
         let what = What::Write { old: at - 1, new: at };
-        // Every hundredth answer was lost.
+        // Every hundredth answer is lost.
         let ended = (at % 100 > 0).then_some(at * 10 + 15);
         operations.push(Operation { host: 0, client: 0, what, begun: at * 10, ended });
         operations.push(Operation {

@@ -12,7 +12,7 @@ use refdb_types::HashKind;
 const COMMIT: &[u8] = b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a@x> 1 +0000\n\
     committer C <c@x> 2 +0000\n\nsubject\n\nbody\n";
 
-/// One commit (0xab..), and a tag of it (0xcd..).
+/// An object context with one commit (0xab..) and a tag of it (0xcd..).
 struct Small<'a> {
     clock: Clock<'a>,
     rules: TrailerRules,
@@ -111,7 +111,7 @@ fn show(format: &str, quote: Quote, oid: u8) -> String {
     }
 }
 
-/// Each value was seen from git 2.55.
+/// The values were taken from git 2.55.
 #[test]
 fn fields_of_the_name_and_of_the_object_are_shown_as_git_shows_them() {
     let ab = "ab".repeat(20);
@@ -163,7 +163,7 @@ fn of_a_group_only_the_outcome_is_quoted() {
     assert_eq!(show("%(symref)", Quote::Tcl, 0xab), "\"\"");
 }
 
-/// Each message was seen from git 2.55.
+/// The messages were taken from git 2.55.
 #[test]
 fn mistakes_in_formats_are_reported_in_gits_words() {
     for (format, expected) in [

@@ -2,7 +2,7 @@ use super::*;
 use crate::update_ref::records::Records;
 use bstr::BStr;
 
-/// Knows one name.
+/// A resolver that knows only HEAD.
 struct OnlyHead;
 
 impl Resolve for OnlyHead {
@@ -23,7 +23,7 @@ fn name(text: &str) -> RefName {
     RefName::new(text).unwrap()
 }
 
-/// The requests of an input, or the message that ended it.
+/// Returns the requests of an input, or the message of the failure that ended it.
 fn parse(input: &[u8], nul: bool, deref: bool) -> std::result::Result<Vec<Request>, String> {
     let mut records = Records::new(input);
     let mut requests = Vec::new();
@@ -105,7 +105,7 @@ fn each_request_is_understood_as_nul_terminated_fields() {
     assert_eq!(parse(input, true, false), Ok(expected));
 }
 
-/// Each message was seen from git 2.55.
+/// The messages were taken from git 2.55.
 #[test]
 fn mistakes_in_lines_are_reported_in_gits_words() {
     for (input, expected) in [
@@ -162,7 +162,7 @@ fn mistakes_in_lines_are_reported_in_gits_words() {
     }
 }
 
-/// Each message was seen from git 2.55.
+/// The messages were taken from git 2.55.
 #[test]
 fn mistakes_in_fields_are_reported_in_gits_words() {
     for (input, expected) in [
@@ -188,7 +188,7 @@ fn mistakes_in_fields_are_reported_in_gits_words() {
     }
 }
 
-/// A small generator instead of a fuzzer: every input ends in requests or a message, and never in a panic.
+/// Stands in for a fuzzer with a small generator: every input ends in requests or in a message, and never in a panic.
 #[test]
 fn no_mixture_of_tokens_makes_the_parser_panic() {
     let tokens: [&[u8]; 24] = [

@@ -1,5 +1,5 @@
-//! A group that the global ref database decides, stopped at every operation. The disk ends as the database has it,
-//! member by member.
+//! A group whose batches the global ref database decides, stopped at every operation. The disk ends as the database has
+//! it, member by member.
 
 use crate::{Batch, Outcome, Result, batch::beyond_global, group::Groups};
 use refdb::{
@@ -20,21 +20,21 @@ use std::{
     time::Duration,
 };
 
-/// The refs of the members: each moves its own. The first leads, the second deletes, the third creates two.
+/// The refs that each member changes. The first member leads, the second deletes its ref, and the third creates two.
 const REFS: [&[&str]; 3] = [&["refs/heads/moved"], &["refs/heads/gone"], &["refs/heads/made", "refs/tags/made"]];
 
-/// What becomes of a member's question.
+/// What happens to a member's question to the database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Agreed,
     Refused,
-    /// The database has it, and the answer gets lost.
+    /// The database agrees, and the answer is lost.
     Lost,
-    /// The question itself gets lost.
+    /// The question itself is lost.
     NeverAsked,
 }
 
-/// The member whose turn it is, so that each run does the same in the same order.
+/// The member whose turn it is, so that each run does the same things in the same order.
 #[derive(Default)]
 struct Turns {
     next: Mutex<usize>,
@@ -42,7 +42,7 @@ struct Turns {
 }
 
 impl Turns {
-    /// The leader comes last: none waits for the end of its work.
+    /// Returns the place of a member. The leader comes last, so that nobody waits for the end of its work.
     fn of(member: usize) -> usize {
         (member + REFS.len() - 1) % REFS.len()
     }
@@ -61,7 +61,8 @@ impl Turns {
     }
 }
 
-/// A global ref database that has a file for each member on the same disk. So a crash leaves a moment of both.
+/// A global ref database with a file for each member on the same disk, so that a crash leaves both as they were at one
+/// moment.
 struct FileArbiter<'a> {
     fs: &'a Fs,
     dir: &'a Path,
@@ -113,7 +114,7 @@ struct Scene {
     repo: Repo,
     ids: Vec<ObjectId>,
     fates: [Fate; 3],
-    /// Which members were told that they are made.
+    /// Whether each member was told that its batch is committed.
     told: Mutex<[bool; 3]>,
 }
 
@@ -145,7 +146,7 @@ impl Scene {
         Batch::atomic(REFS[member].iter().map(edit).collect())
     }
 
-    /// All members in one group. The first leads.
+    /// Commits the batches of all members in one group, which the first member leads.
     fn work(&self, fs: &Fs, dir: &Path) -> Result<()> {
         *self.told.lock().unwrap() = [false; 3];
         let store = Store::builder(dir).fs(fs.clone()).sync(true).open()?;
@@ -180,7 +181,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Whether the disk is as after each member's change. All refs of a member are, or none.
+    /// Returns whether the disk has each member's change. Of each member, all refs must be changed or none.
     fn made(&self, dir: &Path) -> [bool; 3] {
         let store = store(&Fs::real(), dir);
         [0, 1, 2].map(|member| {
@@ -192,7 +193,7 @@ impl Scene {
         })
     }
 
-    /// Settles each intent as the database has its refs. So do servers.
+    /// Ends each intent according to the database's refs, as servers do.
     fn settle(&self, dir: &Path, agreed: [bool; 3]) {
         let (store, made) = (store(&Fs::real(), dir), self.made(dir));
         for (id, intent) in store.global_intents().list().unwrap() {
@@ -218,7 +219,7 @@ impl Scene {
         unlock(dir);
         self.settle(dir, agreed);
         assert_eq!(self.made(dir), agreed, "the disk is as the database has it");
-        // What was told before the power went is known of the whole run alone.
+        // What a member was told before a power loss is known only for the whole run.
         if crash.claimed || !is_power_lost {
             for (member, told) in self.told.lock().unwrap().into_iter().enumerate() {
                 assert!(agreed[member] || !told, "member {member} is acknowledged, and was not agreed");
@@ -227,7 +228,7 @@ impl Scene {
     }
 }
 
-/// Removes the locks of the dead, as servers remove theirs.
+/// Removes the locks of dead processes, as servers remove theirs.
 fn unlock(folder: &Path) {
     for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
         let path = entry.path();

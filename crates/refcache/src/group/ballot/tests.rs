@@ -1,4 +1,5 @@
-//! Several threads that ask at once. Each is made only by the word that it got in time, and as if it were alone.
+//! Several threads ask the global ref database at the same time. The batch of each is committed only by the answer that
+//! it got in time, and as if it were alone.
 
 use crate::{Batch, Outcome, Result, group::Groups};
 use refdb::{
@@ -17,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-/// Says what a test has it say.
+/// Gives the answers that a test chooses.
 struct Says<'a> {
     name: String,
     begin: &'a (dyn Fn() + Sync),
@@ -41,7 +42,7 @@ struct Scene {
     groups: Groups,
 }
 
-/// What a thread does, and what it hears.
+/// The edit of a thread, and the answers that it gets.
 struct Member<'a> {
     edit: Edit,
     begin: &'a (dyn Fn() + Sync),
@@ -80,8 +81,8 @@ impl Scene {
         Store::builder(self.repo.git_dir()).fs(Fs::real()).sync(false).open().unwrap()
     }
 
-    /// Makes each in a thread of its own, in one group as far as they may be. The first leads, and is the last in the
-    /// queue. `None` is a thread that panicked.
+    /// Commits the edit of each member in a thread of its own, in one group as far as possible. The first member leads,
+    /// and is the last in the queue. `None` stands for a thread that panicked.
     fn together(&self, members: &[Member<'_>]) -> Vec<Option<Result<Outcome>>> {
         let store = self.store();
         let make = |at: usize| {
@@ -130,7 +131,7 @@ fn undecided(outcome: &Option<Result<Outcome>>) -> &Undecided {
 #[test]
 fn the_questions_of_a_group_are_under_way_at_the_same_time() {
     let scene = Scene::new(Duration::from_secs(60));
-    // Each question ends only when all have been put.
+    // Each question ends only when all have been asked.
     let all = Barrier::new(3);
     let ask = || {
         all.wait();
@@ -149,7 +150,7 @@ fn the_questions_of_a_group_are_under_way_at_the_same_time() {
 fn a_member_that_depends_on_anothers_change_waits_for_the_next_group() {
     let scene = Scene::new(Duration::from_secs(60));
     scene.repo.create_refs([("refs/heads/d", scene.id)]);
-    // The folder would be free if the first were made, which is refused.
+    // The folder would be free if the first of these were carried out, which the database refuses.
     let delete = Edit::new(RefName::new("refs/heads/d").unwrap(), Change::Delete, Precondition::Any);
     let refuses = || Verdict::Refused;
     let outcomes = scene.together(&[
@@ -242,7 +243,7 @@ fn when_the_leader_ends_without_a_word_nobody_is_made_and_nobody_asks_any_more()
         Member { edit: create("refs/heads/c", scene.id), begin: &comes_late, ask: &asked },
     ]);
     assert!(outcomes[0].is_none());
-    // Its word may come after the leader's end, too.
+    // The answer may also come after the leader's end.
     let is_unknown = |why: &Undecided| matches!(why, Undecided::Unknown(_));
     assert!(
         matches!(&outcomes[1], Some(Err(crate::Error::Abandoned(_)))) || is_unknown(undecided(&outcomes[1])),

@@ -245,7 +245,7 @@ mod tests {
         JournalEntry { hash, synced: true, boot: "9c1e-boot".into(), refs }
     }
 
-    /// The bytes with a right checksum.
+    /// Appends a correct checksum to the bytes.
     fn with_sum(body: &[u8]) -> Vec<u8> {
         [body, format!("sum {:08x}\n", crc32fast::hash(body)).as_bytes()].concat()
     }
@@ -332,12 +332,12 @@ mod tests {
             assert_eq!(entry_in_journal_file(none), None);
         }
         for at in 0..record.len() {
-            // Torn while it was written, from either end, and while it was wiped.
+            // The entry may be torn at either end while it is written, and while it is wiped.
             assert_eq!(entry_in_journal_file(&slot(&record[..at])), None, "the first {at} bytes");
             let zeros = [&vec![0; at.max(1)], &record[at.max(1)..]].concat();
             assert_eq!(entry_in_journal_file(&slot(&zeros)), None, "zeros for the first {at} bytes");
         }
-        // A byte that a disk changed is no reason to forget the batch.
+        // A byte that the disk has damaged is no reason to forget the batch.
         let mut harmed = record.clone();
         harmed[7] = b'y';
         assert_eq!(entry_in_journal_file(&slot(&harmed)), Some(&harmed[..]));

@@ -203,10 +203,10 @@ mod tests {
         for content in ["ref: refs/heads/main", "ref:refs/heads/main  \n\n", "ref:\t refs/heads/main\n"] {
             assert_eq!(parsed(content).unwrap(), "-> refs/heads/main");
         }
-        // What this names is for the code that resolves it to judge.
+        // The parser accepts this name, because the code that resolves the name decides whether it is valid.
         assert_eq!(parsed("ref: a\nb\n").unwrap(), "-> a\nb");
         assert_eq!(parsed("ref: \n").unwrap(), "-> ");
-        // A zero byte ends it.
+        // A zero byte ends the value.
         assert_eq!(parsed("ref: refs/heads/main\0").unwrap(), "-> refs/heads/main");
         assert_eq!(parsed("ref: refs/heads/main \0x\n").unwrap(), "-> refs/heads/main");
     }

@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// How git 2.55 writes a line anew, behind its ids; `None` where it drops the line.
+    /// The second value is how git 2.55 rewrites a line, without its ids; `None` if git drops the line.
     #[test]
     fn a_line_is_written_anew_as_git_does() {
         for (given, written) in [

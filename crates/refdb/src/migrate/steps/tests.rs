@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// One ref's value; 0 stands for none.
+/// The value of a single ref; 0 stands for none.
 type Value = u32;
 
 #[derive(Clone, Debug)]
@@ -11,14 +11,14 @@ struct World {
     /// The files, or the tables, where their format has them; `None` if they are not there.
     old: Option<Value>,
     new: Option<Value>,
-    /// The old files, moved away.
+    /// The old files after they were moved away.
     aside: Option<Value>,
-    /// The copy as it was made: what the old files held then.
+    /// The value that the old files held when the copy was made.
     base: Option<Value>,
     noted: bool,
     old_is_locked: bool,
     new_is_locked: bool,
-    /// What was said to have been written last.
+    /// The value whose write was acknowledged last.
     acknowledged: Value,
 }
 
@@ -57,17 +57,17 @@ impl World {
         }
     }
 
-    /// Takes over what differs from the copy, unless that was changed in the new place too.
+    /// Takes over what differs from the copy, unless the new place has changed as well.
     fn look(&mut self) {
         if self.aside != self.base && self.new == self.base {
             self.new = self.aside;
-            // What was taken over is not looked at again.
+            // What has been taken over is not looked at again.
             self.base = self.aside;
         }
     }
 
     fn crash(&mut self) {
-        // A dead process's locks are removed by the next writer.
+        // The next writer removes a dead process's locks.
         (self.old_is_locked, self.new_is_locked) = (false, false);
     }
 
@@ -86,7 +86,7 @@ impl World {
         (self.noted, self.base) = (false, None);
     }
 
-    /// A program writes what its configuration, read now or before, told it to.
+    /// Writes as a program does, to the place that its configuration named when it was read.
     fn write(&mut self, to: RefFormat, opened_as: RefFormat, value: Value) {
         let (place, is_locked) = match opened_as == to {
             true => (&mut self.new, self.new_is_locked),

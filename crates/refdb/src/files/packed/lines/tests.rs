@@ -4,7 +4,7 @@ use bstr::{BStr, BString};
 use refdb_types::{FormatOptions, ObjectId, check_format};
 use std::path::Path;
 
-/// Takes lines of objects, but for each third, and stops at each seventh view.
+/// Takes all lines except every third, and stops at every seventh view.
 struct Shown {
     hash: HashKind,
     refs: Vec<String>,
@@ -45,8 +45,8 @@ fn walk(packed: &Packed) -> PackedWalk {
     PackedWalk { before: BString::default(), last: None, next: packed.start() }
 }
 
-/// Makes sure that a walk by lines gives what one by records gives, and ends where and as it does. Returns how many
-/// lines were taken.
+/// Requires that a walk by lines returns the same as a walk by records, and ends at the same place and with the same
+/// error. Returns the number of lines that were taken.
 fn same(hash: HashKind, bytes: &[u8]) -> usize {
     let Ok(packed) = Packed::parse(Path::new("packed-refs"), hash, bytes.to_vec()) else { return 0 };
     let (mut by_record, mut refs) = (walk(&packed), Vec::new());
@@ -60,7 +60,7 @@ fn same(hash: HashKind, bytes: &[u8]) -> usize {
     let mut by_line = walk(&again);
     let flow = loop {
         match again.for_each_line(&mut by_line, again.end(), &mut lines) {
-            // It goes on where it stopped, as a cursor does.
+            // The walk goes on where it stopped, as a cursor does.
             Ok(ControlFlow::Break(())) => {}
             flow => break flow,
         }
@@ -72,7 +72,7 @@ fn same(hash: HashKind, bytes: &[u8]) -> usize {
     lines.taken
 }
 
-/// Refs of one folder, with tags, names of all lengths and names that are not plain.
+/// Returns refs of one folder, with tags, names of all lengths and names that are not plain.
 fn seed(hash: HashKind) -> Vec<u8> {
     let mut text = b"# pack-refs with: peeled fully-peeled sorted \n".to_vec();
     let mut names: Vec<String> =
@@ -113,7 +113,7 @@ fn a_walk_by_lines_gives_what_one_by_records_gives() {
 fn no_byte_changed_anywhere_makes_them_differ() {
     for hash in [HashKind::Sha1, HashKind::Sha256] {
         let text = seed(hash);
-        // A part of it, so that each byte has its turn in little time.
+        // Only a part of the text is used, so that each byte can be changed in a short time.
         let start = text.find_byte(b'\n').unwrap() + 1;
         let rest = text[start..].split_inclusive(|byte| *byte == b'\n').skip(14).take(5).flatten();
         let text: Vec<u8> = text[..start].iter().chain(rest).copied().collect();

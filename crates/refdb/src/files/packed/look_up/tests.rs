@@ -20,7 +20,7 @@ fn name(at: usize) -> String {
     format!("refs/changes/{:02}/{at:05}/meta", at / 100)
 }
 
-/// A packed-refs with these refs, every seventh of them a tag's.
+/// Returns a packed-refs with these refs, of which every seventh has a tag.
 fn text(header: &str, refs: impl Iterator<Item = usize>) -> String {
     let mut text = header.to_owned();
     for at in refs {
@@ -141,13 +141,14 @@ fn a_page_that_changes_between_open_and_read_is_read_as_it_is_and_never_panics()
     let before = text(SORTED, 0..6000);
     let after = text(SORTED, 3000..9000);
     let file = file(&before);
-    // The first names of pages are known, the pages are not.
+    // The first names of the pages are loaded, but not the pages.
     for at in [0, 2999, 5999] {
         assert!(look_up(&file.packed, &name(at)).is_some());
     }
     std::fs::write(&file.path, &after[..before.len().min(after.len())]).unwrap();
     for at in 0..9000 {
-        // Whatever it says, it is the truth of one of the two. The caller finds by the stat that the file has changed.
+        // Any answer must be right for one of the two files. The caller finds out by the stat that the file has
+        // changed.
         if let Ok(Some((object, _))) = file.packed.look_up(name(at).as_str().into(), &mut false) {
             assert_eq!(object, id(at));
         }
@@ -203,7 +204,7 @@ fn blocks_are_given_up_by_their_use_and_then_in_turn() {
     drop(file.packed);
     assert_eq!(file.budget.used_bytes(), half.loaded_bytes());
 
-    // The names in the first half had their turn. A page that is asked for outlasts its neighbours.
+    // The names in the first half have been asked for before. A page that is asked for outlasts its neighbours.
     let mut has_read = false;
     assert!(half.look_up(name(5999).as_str().into(), &mut has_read).unwrap().is_some() && !has_read);
     let one = half.without(Shed::Blocks(half.loaded_bytes() - 1000)).unwrap();

@@ -9,7 +9,7 @@ fn packed(text: &str) -> Result<Packed> {
     Packed::parse(Path::new("packed-refs"), HashKind::Sha1, text.into_bytes())
 }
 
-/// Reads record by record, and makes sure that a walk gives out the same up to the same error.
+/// Reads record by record, and requires that a walk returns the same records up to the same error.
 fn listed(packed: &Packed) -> Result<Vec<String>> {
     let mut out = Vec::new();
     let mut at = packed.start();
@@ -28,7 +28,7 @@ fn listed(packed: &Packed) -> Result<Vec<String>> {
     let mut walked = Vec::new();
     let mut walk = PackedWalk { before: BString::default(), last: None, next: packed.start() };
     let end = loop {
-        // It stops after every third record, and goes on.
+        // The walk stops after every third record, and goes on.
         let flow = packed.for_each(&mut walk, packed.end(), &mut |view| {
             walked.push(shown(view));
             if walked.len() % 3 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -114,7 +114,7 @@ fn broken_lines_are_reported_with_their_number_in_gits_words() {
 
 #[test]
 fn seeking_does_not_step_onto_the_end_when_a_stride_leads_exactly_there() {
-    // Lines of 64 bytes, of which four make the first stride.
+    // Each line has 64 bytes, so that four lines make the first stride.
     let names: Vec<String> = (0..60).map(|n| format!("refs/heads/new/{n:07}")).collect();
     let text: String = names.iter().map(|name| format!("%1 {name}\n")).collect();
     let packed = packed(&format!("{SORTED}{text}")).unwrap();
@@ -147,7 +147,7 @@ fn seeking_finds_every_name_from_every_position() {
     }
 }
 
-/// A gallop that landed exactly on the end of the file looked for a record there.
+/// Previously, a gallop that landed exactly on the end of the file looked for a record there.
 #[test]
 fn seeking_in_a_file_of_any_length_stays_in_it() {
     for len in 0..600 {
@@ -165,7 +165,7 @@ fn a_position_behind_the_end_is_an_error() {
     assert!(packed.record(packed.end()).is_err() && packed.record(packed.end() + 9).is_err());
 }
 
-/// The same bytes in a file that is read page by page.
+/// Opens a file with these bytes that is read page by page.
 fn paged(bytes: &[u8]) -> Result<Packed> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("packed-refs");
@@ -175,7 +175,7 @@ fn paged(bytes: &[u8]) -> Result<Packed> {
     Packed::open(Path::new("packed-refs"), HashKind::Sha1, Bytes::Paged(pages), true)
 }
 
-/// Names from a few bytes to many pages long, some with peeled lines.
+/// Returns a packed-refs whose names are from a few bytes to many pages long, some with peeled lines, and the names.
 fn large(header: &str, order: impl Fn(usize) -> usize) -> (Vec<u8>, Vec<String>) {
     let mut text = header.to_string();
     let name = |i: usize| {
@@ -199,7 +199,7 @@ fn a_file_read_page_by_page_has_the_same_records() {
         let paged = paged(&bytes).unwrap();
         assert!(matches!(paged.bytes, Bytes::Paged(_)));
         for name in &names {
-            // In every page there is a first look-up.
+            // Every page is looked up for the first time.
             let fresh = paged.without(Shed::All).unwrap();
             let at = fresh.seek(fresh.start(), name.as_str().into()).unwrap();
             assert_eq!(at, whole.seek(whole.start(), name.as_str().into()).unwrap());

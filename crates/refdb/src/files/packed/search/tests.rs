@@ -6,7 +6,7 @@ use refdb_types::HashKind;
 use refdb_vfs::{Fs, Mapping};
 use std::{fmt::Write, path::Path, sync::Arc};
 
-/// A file of some hundred KiB with peeled lines, and names longer than one read.
+/// Returns a packed-refs of some hundred KiB with peeled lines, and with names that are longer than one read.
 fn content(rng: &mut Rng) -> String {
     let mut text = "# pack-refs with: peeled fully-peeled sorted \n".to_owned();
     for number in 0..4_000 {
@@ -19,7 +19,7 @@ fn content(rng: &mut Rng) -> String {
     text
 }
 
-/// The file in memory, and mapped.
+/// Opens the file in memory, and mapped.
 fn both(text: String, folder: &Path) -> (Packed, Packed) {
     let path = folder.join("packed-refs");
     std::fs::write(&path, &text).unwrap();
