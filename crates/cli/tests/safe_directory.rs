@@ -1,4 +1,4 @@
-//! `safe.directory` in each command that opens a repository of somebody else, beside git.
+//! Compares with git how `safe.directory` works in each command that opens another user's repository.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use refdb_testkit::{Git, RefFormat, Repo};

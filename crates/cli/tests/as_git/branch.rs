@@ -1,4 +1,4 @@
-//! `refdb branch --list` beside git's. Everything else that git-branch does is delegated to git.
+//! Compares `refdb branch --list` with git's. Everything else that git-branch does is delegated to git.
 
 use crate::common::{Twins, same, same_with};
 use refdb_testkit::{RefFormat, Repo};

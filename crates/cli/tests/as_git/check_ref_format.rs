@@ -1,4 +1,4 @@
-//! `refdb check-ref-format` beside git's, on the same words.
+//! Compares `refdb check-ref-format` with git's.
 
 use crate::common::Folder;
 

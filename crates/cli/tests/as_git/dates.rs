@@ -1,4 +1,4 @@
-//! Times and zones as old tools wrote them, beside git: shown in every form, and used as sort keys.
+//! Compares with git the times and zones that old tools wrote: shown in every form, and used as sort keys.
 
 use crate::common::{same, same_with};
 use refdb_testkit::{RefFormat, Repo, Rng, rounds};

@@ -1,4 +1,4 @@
-//! `refdb for-each-ref` beside git's.
+//! Compares `refdb for-each-ref` with git's.
 
 use crate::common::{refdb, same};
 use refdb_testkit::{RefFormat, Repo};

@@ -1,4 +1,4 @@
-//! `refdb for-each-ref` beside git's: trailers, mail maps, packs, names, signatures, and human-readable dates.
+//! Compares `refdb for-each-ref` with git's: trailers, mail maps, packs, names, signatures, human-readable dates.
 
 use crate::common::{refdb, same, same_with};
 use refdb_testkit::{RefFormat, Repo};

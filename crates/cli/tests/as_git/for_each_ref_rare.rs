@@ -1,4 +1,4 @@
-//! `refdb for-each-ref` beside git's in rare cases: mistakes, odd fields, colors, and a HEAD that leads elsewhere.
+//! Compares `refdb for-each-ref` with git's in rare cases: mistakes, odd fields, colors, a HEAD that leads elsewhere.
 
 use crate::{common::same, for_each_ref::repo};
 use refdb_testkit::{RefFormat, Repo};

@@ -1,4 +1,4 @@
-//! Options that stand before the command, beside git's.
+//! Compares with git the options that stand before the command.
 
 use crate::common::{Folder, Twins, git, refdb, same, same_with};
 use refdb_testkit::{Git, RefFormat, Repo};

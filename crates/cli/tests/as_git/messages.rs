@@ -1,4 +1,4 @@
-//! The values of fields that are taken from a message, beside git: line ends, NULs, encodings, signatures, trailers.
+//! Compares with git the fields that are taken from a message: line ends, NULs, encodings, signatures, trailers.
 
 use crate::common::same;
 use refdb_testkit::{RefFormat, Repo, Rng, rounds};

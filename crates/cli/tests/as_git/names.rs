@@ -1,4 +1,4 @@
-//! Which ref a name stands for, and what happens when two names stand for the same ref, beside git.
+//! Compares with git which ref a name stands for, and what happens when two names stand for the same ref.
 
 use crate::common::{Twins, refdb, same, within};
 use refdb_testkit::{RefFormat, Repo};

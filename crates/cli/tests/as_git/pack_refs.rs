@@ -1,4 +1,4 @@
-//! `refdb pack-refs` beside git's.
+//! Compares `refdb pack-refs` with git's.
 
 use crate::common::{Twins, refdb};
 use refdb_testkit::{RefFormat, Repo, files_below};

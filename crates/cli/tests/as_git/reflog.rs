@@ -1,4 +1,4 @@
-//! `refdb reflog` beside git's: its output, and the reflogs that it leaves.
+//! Compares `refdb reflog` with git's: its output, and the reflogs that it leaves.
 
 use crate::common::{Twins, refdb, same};
 use refdb_testkit::{Git, RefFormat, Repo, files_below};

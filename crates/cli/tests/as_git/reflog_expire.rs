@@ -1,4 +1,4 @@
-//! `refdb reflog expire` beside git's: settings and options, reachability, worktrees, and random reflogs.
+//! Compares `refdb reflog expire` with git's: settings and options, reachability, worktrees, and random reflogs.
 
 use crate::{
     common::{Twins, refdb},

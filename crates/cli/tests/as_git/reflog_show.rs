@@ -1,4 +1,4 @@
-//! `refdb reflog show` beside git's. What refdb does not delegate to git, it must also show where there is no git.
+//! Compares `refdb reflog show` with git's. What refdb does not delegate must be shown even without git.
 
 use crate::{
     common::{refdb_with, same, same_with},

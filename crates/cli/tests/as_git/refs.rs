@@ -1,4 +1,4 @@
-//! `refdb refs` beside git's.
+//! Compares `refdb refs` with git's.
 
 use crate::common::{Folder, Twins, refdb, same};
 use refdb_testkit::{RefFormat, Repo, files_below};

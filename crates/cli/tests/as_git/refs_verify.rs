@@ -1,5 +1,5 @@
-//! `refdb refs verify` beside git's. Lines are sorted before they are compared, because git prints them in the order of
-//! the file system.
+//! Compares `refdb refs verify` with git's. Lines are sorted before they are compared, because git prints them in the
+//! order of the file system.
 
 use crate::common::{git, refdb, same};
 use refdb_testkit::{RefFormat, Repo};

@@ -1,4 +1,4 @@
-//! `refdb show-ref` beside git's.
+//! Compares `refdb show-ref` with git's.
 
 use crate::common::same;
 use refdb_testkit::{RefFormat, Repo};

@@ -1,4 +1,4 @@
-//! `refdb symbolic-ref` beside git's.
+//! Compares `refdb symbolic-ref` with git's.
 
 use crate::common::{Twins, same, same_with};
 use refdb_testkit::{RefFormat, Repo};

@@ -1,4 +1,4 @@
-//! `refdb update-ref` for a single ref, beside git's.
+//! Compares `refdb update-ref` for a single ref with git's.
 
 use crate::common::{Twins, git, refdb};
 use bstr::ByteSlice;

@@ -1,4 +1,4 @@
-//! `refdb update-ref --stdin` beside git's.
+//! Compares `refdb update-ref --stdin` with git's.
 
 use crate::common::{Twins, git, refdb};
 use refdb_testkit::{RefFormat, Repo};

@@ -1,4 +1,4 @@
-//! Runs all commands beside git's on random repositories; docs/testing.md says how to do so for hours.
+//! Compares all commands with git's on random repositories; docs/testing.md says how to do so for hours.
 //!
 //! `REFDB_DIFFERENTIAL_SECONDS=3600` tries random plans for an hour, `REFDB_DIFFERENTIAL_SEED=N` runs a single one. A
 //! difference is minimized and printed at once, the remaining plans follow, and the test fails at the end.

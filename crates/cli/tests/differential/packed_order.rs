@@ -1,4 +1,4 @@
-//! A packed-refs file that claims to be sorted and is not, beside git, which reads the same lines without the claim.
+//! When packed-refs falsely claims to be sorted, refdb lists the refs that git lists without the claim.
 
 use refdb_testkit::{Git, RefFormat, Repo, Rng};
 use refdb_types::HashKind;

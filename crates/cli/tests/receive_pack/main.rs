@@ -1,4 +1,4 @@
-//! `refdb receive-pack` beside git's, with git's own client, and what may remain after failures.
+//! Compares `refdb receive-pack` with git's, driven by git's own client, and checks what may remain after failures.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 

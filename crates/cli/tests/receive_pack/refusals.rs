@@ -1,5 +1,5 @@
-//! Every way to refuse a push, beside git's receive-pack: the same hooks are called in the same order, with the same
-//! words, lines and environment.
+//! Compares every way to refuse a push with git's receive-pack: the same hooks must be called in the same order, with
+//! the same words, lines and environment.
 
 use crate::{
     common::{Client, REFDB, Servers, assert_untouched, hook, shown},
