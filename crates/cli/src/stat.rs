@@ -2,6 +2,7 @@
 
 mod files;
 mod stack;
+mod storage;
 
 use crate::{
     Invocation,
@@ -22,8 +23,11 @@ pub static COMMAND: Command = Command {
     program: "refdb",
     name: "stat",
     about: "Count a repository's references and show how they are stored",
-    synopsis: &["[--json]"],
-    options: &[Opt::flag("json", "print JSON")],
+    synopsis: &["[--json] [--storage]"],
+    options: &[
+        Opt::flag("json", "print JSON"),
+        Opt::flag("storage", "show what the mount of the repository means for its references, and count none"),
+    ],
 };
 
 /// The whole report.
@@ -70,30 +74,36 @@ const BROKEN_NAMED_MAX: usize = 100;
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let mut parser = Parser::new(&COMMAND, invocation.words);
-    let mut json = false;
+    let (mut json, mut storage) = (false, false);
     while let Some(word) = parser.next_word()? {
         match word {
             Word::Argument(_) => return Err(COMMAND.wrong_use(None)),
             Word::Option(opt, setting) => match opt.name {
                 "json" => json = setting.is_on(),
+                "storage" => storage = setting.is_on(),
                 _ => opt.unread(),
             },
         }
     }
     let session = Session::open(invocation.globals)?;
+    if storage {
+        let storage = storage::look(session.store.repository())?;
+        return print(json.then_some(&storage), || storage.text());
+    }
     let progress = Progress::start("Counting refs");
     let report = report(&session)?;
     progress.finish();
     session.warn_of_disorder();
+    print(json.then_some(&report), || report.text())
+}
+
+/// Prints a report as JSON, or else as text.
+fn print(json: Option<&impl Serialize>, text: impl FnOnce() -> String) -> Result<u8> {
     let mut output = Output::default();
-    if json {
-        match serde_json::to_vec_pretty(&report) {
-            Ok(text) => output.buffer().extend_from_slice(&text),
-            Err(error) => return fatal![error.to_string()],
-        }
-        output.buffer().push(b'\n');
-    } else {
-        output.buffer().extend_from_slice(report.text().as_bytes());
+    match json.map(serde_json::to_vec_pretty) {
+        Some(Ok(json)) => output.buffer().extend_from_slice(&[json.as_slice(), b"\n"].concat()),
+        Some(Err(error)) => return fatal![error.to_string()],
+        None => output.buffer().extend_from_slice(text().as_bytes()),
     }
     output.flush()?;
     Ok(0)

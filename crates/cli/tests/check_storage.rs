@@ -180,3 +180,31 @@ fn wrong_command_lines_are_refused() {
         assert_eq!(output.status.code(), Some(129), "{words:?}");
     }
 }
+
+/// `refdb stat --storage` in a new repository, with a planted fault.
+fn stat_storage(words: &[&str], fault: &str) -> String {
+    let repo = refdb_testkit::Repo::bare(refdb_testkit::RefFormat::Files, refdb_types::HashKind::Sha1);
+    let output = Command::new(REFDB)
+        .args(["stat", "--storage"])
+        .args(words)
+        .current_dir(repo.git_dir())
+        .env("REFDB_PLANTED_FAULT", fault)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn stat_says_without_a_trial_what_the_mount_means() {
+    let local = stat_storage(&[], "");
+    assert!(local.contains("  mount: ") && local.ends_with("  safe: the file system is local\n"), "{local}");
+    // By this fault no file system counts as local.
+    let unknown = stat_storage(&[], "vfs-local");
+    assert!(unknown.contains("\n  flock: not known, since this is not NFS: "), "{unknown}");
+    assert!(unknown.contains("\n  not tested: ") && unknown.ends_with("`refdb check-storage`\n"), "{unknown}");
+    assert!(!unknown.contains("refs"), "no ref is counted: {unknown}");
+    let json: serde_json::Value = serde_json::from_str(&stat_storage(&["--json"], "vfs-local")).unwrap();
+    assert_eq!(json["local"], false);
+    assert!(json["conclusions"][0].as_str().unwrap().starts_with("not tested: "), "{json}");
+}

@@ -64,15 +64,6 @@ impl Fs {
         }
     }
 
-    /// The options of the mount that `path` is on, as `/proc/self/mountinfo` has them, with the kind of file system in
-    /// front: `nfs4,rw,vers=4.2,...`. `None` if the system does not tell.
-    pub fn mount_options(&self, path: &Path) -> Option<String> {
-        let stat = rustix::fs::stat(path).ok()?;
-        let device = format!("{}:{}", rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-        mounts.lines().find_map(|line| options_of(line, &device))
-    }
-
     /// Whether a name that was found absent may be about to lead to a file again: its lock exists, so that another
     /// machine may be replacing the file. If a program of that machine has the old file open, the machine gives it
     /// another name first and only then renames the new file, so that for a moment the server has neither.
@@ -264,16 +255,6 @@ impl Fs {
     }
 }
 
-/// The kind and the options of the mount that a line of mountinfo is about, if it is of this device.
-fn options_of(line: &str, device: &str) -> Option<String> {
-    let (own, rest) = line.split_once(" - ")?;
-    let mut own = own.split(' ');
-    let (here, options) = (own.nth(2)?, own.nth(2)?);
-    let mut rest = rest.split(' ');
-    let (kind, more) = (rest.next()?, rest.nth(1)?);
-    (here == device).then(|| format!("{kind},{options},{more}"))
-}
-
 /// Whether a file that was opened by a name has any name left on the server.
 enum Name {
     Some,
@@ -414,16 +395,6 @@ mod tests {
         let missing = network().asking(&dir.path().join("a/b/file"), true, look);
         let is_missing = missing.is_err_and(|error| is_absent(&error));
         assert!(is_missing && looks.get() == 1, "a name is looked for only in a folder that exists");
-    }
-
-    #[test]
-    fn a_mount_is_known_by_its_device() {
-        let line = "67 28 0:41 / /srv/git rw,relatime shared:9 - nfs4 filer:/git rw,vers=4.2,lookupcache=none,hard";
-        let options = options_of(line, "0:41").unwrap();
-        assert_eq!(options, "nfs4,rw,relatime,rw,vers=4.2,lookupcache=none,hard");
-        assert_eq!(options_of(line, "0:4"), None);
-        assert_eq!(options_of("67 28 0:41", "0:41"), None);
-        assert!(Fs::real().mount_options(Path::new("/proc")).unwrap().starts_with("proc,"));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What each host tells about itself and its mount, and what follows from it before anything is tried.
 
-use refdb_vfs::{Fs, boot_id, host_name, planted};
+use refdb_vfs::{Mount, boot_id, host_name, planted};
 use std::path::Path;
 
 /// What a host tells.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Facts {
     /// What the host is called in messages.
     pub(super) label: String,
@@ -12,8 +12,7 @@ pub(super) struct Facts {
     host_name: String,
     boot_id: String,
     kernel: String,
-    /// The kind of file system and the options of the mount, separated by commas.
-    mount: String,
+    mount: Mount,
     /// What the server of NFS 4 is told in addition to the host name (`nfs4_unique_id`).
     unique_id: String,
 }
@@ -33,7 +32,7 @@ pub(super) fn own(dir: &Path) -> String {
         String::from_utf8_lossy(&host_name()).into_owned(),
         boot_id().unwrap_or_default().to_owned(),
         read("/proc/sys/kernel/osrelease"),
-        Fs::real().mount_options(dir).unwrap_or_default(),
+        Mount::of(dir).map(|mount| mount.options().to_owned()).unwrap_or_default(),
         read("/sys/module/nfs/parameters/nfs4_unique_id"),
     ];
     fields.map(|field| field.replace(['\t', '\n'], " ")).join("\t")
@@ -49,7 +48,7 @@ impl Facts {
             host_name: next(),
             boot_id: next(),
             kernel: next(),
-            mount: next(),
+            mount: Mount::parse(&next()),
             unique_id: next(),
         }
     }
@@ -57,28 +56,8 @@ impl Facts {
     /// Lines about the host for people.
     pub(super) fn text(&self) -> String {
         let Facts { label, host_name, boot_id, kernel, mount, .. } = self;
-        let flock = self.flock();
+        let (flock, mount) = (mount.flock(), mount.options());
         format!("{label}: host name {host_name}, boot {boot_id}, Linux {kernel}\n  mount: {mount}\n  flock: {flock}\n")
-    }
-
-    fn is_nfs(&self) -> bool {
-        self.mount.starts_with("nfs")
-    }
-
-    fn is_nfs_4(&self) -> bool {
-        self.is_nfs() && self.mount.split(',').any(|option| option.starts_with("vers=4"))
-    }
-
-    /// How far `flock` reaches, by which refdb tells the lock of a living process from one that was left.
-    fn flock(&self) -> &'static str {
-        let is_kept = |option: &str| matches!(option, "local_lock=flock" | "local_lock=all" | "nolock");
-        if !self.is_nfs() {
-            "not known, since this is not NFS: locks of a machine that is lost cannot be told from others"
-        } else if self.mount.split(',').any(is_kept) {
-            "kept to this machine by the mount: locks of a machine that is lost cannot be told from others"
-        } else {
-            "reaches the server"
-        }
     }
 }
 
@@ -89,7 +68,7 @@ pub(super) fn conclude(all: &[Facts]) -> Option<Conclusion> {
     if planted("check-storage-one-kernel") {
         return None;
     }
-    if let Some(unknown) = all.iter().find(|facts| facts.boot_id.is_empty() || facts.mount.is_empty()) {
+    if let Some(unknown) = all.iter().find(|facts| facts.boot_id.is_empty() || facts.mount.options().is_empty()) {
         let label = &unknown.label;
         return Some(Conclusion::NotTested(format!("{label} does not tell its boot id or its mount; is /proc there?")));
     }
@@ -103,7 +82,7 @@ pub(super) fn conclude(all: &[Facts]) -> Option<Conclusion> {
     }
     for (one, other) in pairs() {
         let is_same = one.host_name == other.host_name && one.unique_id == other.unique_id;
-        if is_same && one.is_nfs_4() && other.is_nfs_4() {
+        if is_same && one.mount.is_nfs_4() && other.mount.is_nfs_4() {
             return Some(Conclusion::Unsafe(format!(
                 "{} and {} are both called {}; a server of NFS 4 takes two clients with one name for one that was \
                  restarted, and each ends the other's session; give each a host name of its own, or the kernel \
@@ -140,9 +119,12 @@ mod tests {
     #[test]
     fn own_facts_can_be_read() {
         let own = Facts::parse("here", &own(Path::new("/")));
-        assert!(!own.boot_id.is_empty() && !own.mount.is_empty() && !own.kernel.is_empty(), "{own:?}");
-        assert!(own.text().contains("not NFS") || own.is_nfs());
-        assert_eq!(facts("", "", "", "nfs,vers=3,nolock,local_lock=all", "").flock().split(' ').next(), Some("kept"));
-        assert_eq!(facts("", "", "", "nfs4,vers=4.2,local_lock=none", "").flock(), "reaches the server");
+        assert!(!own.boot_id.is_empty() && !own.mount.options().is_empty() && !own.kernel.is_empty(), "{own:?}");
+        assert!(own.text().contains("not NFS") || own.mount.is_nfs());
+        assert_eq!(
+            facts("", "", "", "nfs,vers=3,nolock,local_lock=all", "").mount.flock().split(' ').next(),
+            Some("kept")
+        );
+        assert_eq!(facts("", "", "", "nfs4,vers=4.2,local_lock=none", "").mount.flock(), "reaches the server");
     }
 }

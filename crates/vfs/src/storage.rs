@@ -1,0 +1,231 @@
+//! What the mount that a folder is on means for refs: its kind, its options, and what follows from them before anything
+//! is tried.
+
+use crate::{Fs, Result};
+use std::{fmt, path::Path};
+
+/// A mount, by the kind of its file system and its options.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mount {
+    options: String,
+}
+
+impl Mount {
+    /// The mount that `path` is on, as `/proc/self/mountinfo` has it. `None` if the system does not tell.
+    pub fn of(path: &Path) -> Option<Self> {
+        let stat = rustix::fs::stat(path).ok()?;
+        let device = format!("{}:{}", rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+        mounts.lines().find_map(|line| options_of(line, &device)).map(|options| Mount { options })
+    }
+
+    /// Reads what [`options`](Self::options) has returned, perhaps on another machine.
+    pub fn parse(options: &str) -> Self {
+        Mount { options: options.to_owned() }
+    }
+
+    /// The kind of file system and the options, separated by commas: `nfs4,rw,vers=4.2,...`.
+    pub fn options(&self) -> &str {
+        &self.options
+    }
+
+    /// Whether it is NFS of any version.
+    pub fn is_nfs(&self) -> bool {
+        self.options.starts_with("nfs")
+    }
+
+    /// Whether it is NFS 4.0 or later.
+    pub fn is_nfs_4(&self) -> bool {
+        self.is_nfs() && self.words().any(|option| option.starts_with("vers=4"))
+    }
+
+    /// How far `flock` reaches, by which refdb tells the lock of a living process from one that was left.
+    pub fn flock(&self) -> &'static str {
+        let is_kept = |option: &str| matches!(option, "local_lock=flock" | "local_lock=all" | "nolock");
+        if !self.is_nfs() {
+            "not known, since this is not NFS: locks of a machine that is lost cannot be told from others"
+        } else if self.words().any(is_kept) {
+            "kept to this machine by the mount: locks of a machine that is lost cannot be told from others"
+        } else {
+            "reaches the server"
+        }
+    }
+
+    /// Why loose refs and packed-refs must not be written here, if that is so: a program can miss that another machine
+    /// has changed a folder, even if it asks the server first.
+    pub fn fault_of_files(&self) -> Option<&'static str> {
+        if !self.is_nfs() {
+            return None;
+        }
+        if self.has("nocto") {
+            return Some("the mount option nocto keeps the client from asking the server about a file that is opened");
+        }
+        // NFS 4 counts the changes of a folder, so that none is missed.
+        (!self.is_nfs_4()).then_some(
+            "NFS 3 shows changes of a folder by its time stamp alone, so that a change within the same tick of the \
+             server's clock is missed; mount it as NFS 4, or keep refs in reftables",
+        )
+    }
+
+    /// For how many seconds an NFS client believes what it has cached, by which a program that does not ask the server
+    /// is late. 0 if it asks at each look.
+    pub fn cached_seconds(&self) -> u64 {
+        if self.has("noac") || self.has("lookupcache=none") {
+            return 0;
+        }
+        const DEFAULT: u64 = 60;
+        let seconds = |key: &str| {
+            let value = self.words().find_map(|option| option.strip_prefix(key)?.strip_prefix('='));
+            value.and_then(|value| value.parse().ok()).unwrap_or(DEFAULT)
+        };
+        seconds("acregmax").max(seconds("acdirmax"))
+    }
+
+    fn words(&self) -> impl Iterator<Item = &str> {
+        self.options.split(',')
+    }
+
+    fn has(&self, option: &str) -> bool {
+        self.words().any(|word| word == option)
+    }
+}
+
+/// The kind and the options of the mount that a line of mountinfo is about, if it is of this device.
+fn options_of(line: &str, device: &str) -> Option<String> {
+    let (own, rest) = line.split_once(" - ")?;
+    let mut own = own.split(' ');
+    let (here, options) = (own.nth(2)?, own.nth(2)?);
+    let mut rest = rest.split(' ');
+    let (kind, more) = (rest.next()?, rest.nth(1)?);
+    (here == device).then(|| format!("{kind},{options},{more}"))
+}
+
+/// What is known about the storage of a folder without trying it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Storage {
+    /// Whether its file system is known to be one of this machine alone.
+    pub is_local: bool,
+    /// The mount, if the system tells it.
+    pub mount: Option<Mount>,
+}
+
+impl Storage {
+    /// Examines the storage of a folder.
+    ///
+    /// # Errors
+    ///
+    /// If the folder's file system cannot be examined.
+    pub fn of(folder: &Path) -> Result<Self> {
+        Ok(Storage { is_local: Fs::real().is_local(folder)?, mount: Mount::of(folder) })
+    }
+
+    /// What follows for refs, a line each. The lines begin with the words of the verdicts of `refdb check-storage`, and
+    /// the worst is the first.
+    pub fn conclusions(&self) -> Vec<String> {
+        let Some(mount) = self.mount.as_ref().filter(|mount| mount.is_nfs()) else {
+            return vec![if self.is_local {
+                "safe: the file system is local".into()
+            } else {
+                "not tested: refdb does not know this kind of file system, and treats it like NFS; try it with `refdb \
+                 check-storage`"
+                    .into()
+            }];
+        };
+        let mut lines = Vec::new();
+        match mount.fault_of_files() {
+            Some(why) => {
+                lines.push(format!("unsafe: files: refdb refuses to write: {why}"));
+                lines.push("safe: reftable".into());
+            }
+            None => lines.push("safe: files, reftable".into()),
+        }
+        let seconds = mount.cached_seconds();
+        if seconds > 0 {
+            lines.push(format!(
+                "late: git, and JGit where its trust settings say `always`, as they do by default, can show refs of \
+                 other machines up to {seconds} s late, by the client's cache; refdb asks the server"
+            ));
+        }
+        lines
+    }
+}
+
+impl fmt::Display for Storage {
+    /// Lines for people, without a line feed at the end.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.mount {
+            Some(mount) => write!(f, "mount: {}", mount.options())?,
+            None => f.write_str("mount: not known; is /proc there?")?,
+        }
+        if !self.is_local {
+            let unknown = Mount::parse("");
+            write!(f, "\nflock: {}", self.mount.as_ref().unwrap_or(&unknown).flock())?;
+        }
+        self.conclusions().iter().try_for_each(|line| write!(f, "\n{line}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nfs(options: &str) -> Storage {
+        Storage { is_local: false, mount: Some(Mount::parse(options)) }
+    }
+
+    #[test]
+    fn a_mount_is_known_by_its_device() {
+        let line = "67 28 0:41 / /srv/git rw,relatime shared:9 - nfs4 filer:/git rw,vers=4.2,lookupcache=none,hard";
+        let options = options_of(line, "0:41").unwrap();
+        assert_eq!(options, "nfs4,rw,relatime,rw,vers=4.2,lookupcache=none,hard");
+        assert_eq!(options_of(line, "0:4"), None);
+        assert_eq!(options_of("67 28 0:41", "0:41"), None);
+        assert!(Mount::of(Path::new("/proc")).unwrap().options().starts_with("proc,"));
+    }
+
+    #[test]
+    fn mounts_on_which_a_client_misses_changes_are_named() {
+        for safe in ["nfs4,rw,vers=4.2,hard", "nfs4,rw,vers=4.0,noac", "ext4,rw,relatime", "fuse.sshfs,rw"] {
+            assert_eq!(Mount::parse(safe).fault_of_files(), None, "{safe}");
+        }
+        for (options, word) in [
+            ("nfs,rw,vers=3,hard", "tick"),
+            ("nfs,rw,vers=3,lookupcache=none,noac", "tick"),
+            ("nfs4,rw,vers=4.2,nocto", "nocto"),
+            ("nfs,rw,nocto,vers=3,lookupcache=none", "nocto"),
+        ] {
+            assert!(Mount::parse(options).fault_of_files().is_some_and(|fault| fault.contains(word)), "{options}");
+            let first = &nfs(options).conclusions()[0];
+            assert!(first.starts_with("unsafe: files: refdb refuses to write: ") && first.contains(word), "{first}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_caches_is_late_for_its_longest_time() {
+        for (options, seconds) in [
+            ("nfs4,rw,vers=4.2,hard", 60),
+            ("nfs4,rw,vers=4.2,acregmin=1,acregmax=5,acdirmin=1,acdirmax=5", 5),
+            ("nfs4,rw,vers=4.2,acregmax=600", 600),
+            ("nfs4,rw,vers=4.2,lookupcache=pos", 60),
+            ("nfs4,rw,vers=4.2,acregmin=0,acregmax=0,acdirmin=0,acdirmax=0", 0),
+            ("nfs4,rw,sync,vers=4.2,noac", 0),
+            ("nfs4,rw,vers=4.2,lookupcache=none", 0),
+        ] {
+            assert_eq!(Mount::parse(options).cached_seconds(), seconds, "{options}");
+            let late = nfs(options).conclusions().into_iter().find(|line| line.starts_with("late: "));
+            assert_eq!(late.is_some(), seconds > 0, "{options}");
+            assert!(late.is_none_or(|late| late.contains(&format!("up to {seconds} s late"))), "{options}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_called_safe() {
+        let unknown = Storage { is_local: false, mount: None };
+        for storage in [unknown, nfs("fuse.sshfs,rw")] {
+            assert!(storage.conclusions()[0].starts_with("not tested: "), "{storage}");
+            assert!(storage.to_string().contains("\nflock: not known"), "{storage}");
+        }
+        let local = Storage { is_local: true, mount: Some(Mount::parse("ext4,rw")) };
+        assert_eq!(local.to_string(), "mount: ext4,rw\nsafe: the file system is local");
+    }
+}
