@@ -7,6 +7,7 @@ mod arbiter;
 mod chunk;
 mod global;
 mod request;
+mod warnings;
 
 use crate::{
     buffer::Lent,
@@ -21,7 +22,7 @@ use answer::{
 use bstr::{BStr, ByteSlice};
 use chunk::Chunk;
 use jni::{
-    Env, EnvUnowned,
+    EnvUnowned,
     objects::{JByteArray, JByteBuffer, JClass},
     sys::{jboolean, jint, jlong},
 };
@@ -401,61 +402,6 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_conflicting<'l>(
         }
         new_array(env, answer.as_slice())
     })
-}
-
-/// Returns the broken refs, for which it looks at all loose refs. If `unreported`, returns only those that were found
-/// since the last such call, without a look at the disk.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_org_refdb_engine_RefNatives_broken<'l>(
-    env: EnvUnowned<'l>,
-    _class: JClass<'l>,
-    view: jlong,
-    unreported: jboolean,
-) -> JByteArray<'l> {
-    call(env, |env| {
-        let view = VIEW.get(view)?;
-        let broken = if unreported { view.take_unreported() } else { view.broken()? };
-        let mut answer = Answer::default();
-        answer.u8(1);
-        encode_broken(&broken, &mut answer)?;
-        new_array(env, answer.as_slice())
-    })
-}
-
-/// Returns the warning that packed-refs is not sorted although its header says so. Empty if there is nothing to report.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_org_refdb_engine_RefNatives_takeDisorder<'l>(
-    env: EnvUnowned<'l>,
-    _class: JClass<'l>,
-    view: jlong,
-) -> JByteArray<'l> {
-    call(env, |env| text_for_log(env, VIEW.get(view)?.take_disorder()))
-}
-
-/// Returns the warning that small batches go to packed-refs because git may pack refs. Empty if there is nothing to
-/// report.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_org_refdb_engine_RefNatives_takeGitPacks<'l>(
-    env: EnvUnowned<'l>,
-    _class: JClass<'l>,
-    view: jlong,
-) -> JByteArray<'l> {
-    call(env, |env| text_for_log(env, VIEW.get(view)?.take_git_packs()))
-}
-
-/// Returns the warning that loose refs cannot be packed in the background. Empty if there is nothing to report.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_org_refdb_engine_RefNatives_takeFailingFold<'l>(
-    env: EnvUnowned<'l>,
-    _class: JClass<'l>,
-    view: jlong,
-) -> JByteArray<'l> {
-    call(env, |env| text_for_log(env, VIEW.get(view)?.take_failing_pack()))
-}
-
-/// Encodes a finding as text, which is empty if there is none.
-fn text_for_log<'l>(env: &mut Env<'l>, found: Option<impl ToString>) -> Result<JByteArray<'l>, Failure> {
-    new_array(env, found.map_or_else(String::new, |found| found.to_string()).as_bytes())
 }
 
 /// Applies a batch of edits. A rejected edit is part of the answer and no exception.

@@ -3,6 +3,7 @@ use crate::{
     files::FilesReader,
     group::Groups,
     identity::{Identity, Verdict},
+    ignored_trust::IgnoredTrust,
     in_flight::{InFlightBatches, Repositories},
     memory::Memory,
     reader::ReadRefs,
@@ -66,6 +67,9 @@ impl Opened {
         }
         let store = builder.open()?;
         counters.git_packs.note(store.settings().git_packs.clone());
+        if settings.trust.is_always_set {
+            counters.ignored_trust.note(IgnoredTrust::of(fs, git_dir)?);
+        }
         let trust = settings.trust.at(fs);
         let reader = match (store.backend_as::<ReftableBackend>(), store.backend_as::<FilesBackend>()) {
             (Some(backend), _) => Reader::Tables(TablesReader::new(backend, trust, memory, counters, &in_flight)?),

@@ -3,6 +3,7 @@
 use crate::{
     Holdings, ViewsSettings,
     background_pack::BackgroundPacker,
+    ignored_trust::WarnedMounts,
     in_flight::Repositories,
     memory::{Memory, Part},
     open_views::{OpenViews, Slot},
@@ -20,6 +21,8 @@ pub(crate) struct Process {
     pub(crate) background_packer: Arc<BackgroundPacker>,
     /// Whether it was reported that git may pack the refs of all repositories.
     pub(crate) is_git_told: AtomicBool,
+    /// The mounts on which a trust setting was reported to have no effect.
+    pub(crate) warned_mounts: WarnedMounts,
 }
 
 impl Process {
@@ -30,6 +33,7 @@ impl Process {
             in_flight: Repositories::default(),
             background_packer: Arc::default(),
             is_git_told: AtomicBool::new(false),
+            warned_mounts: WarnedMounts::default(),
         })
     }
 

@@ -1,4 +1,4 @@
-use crate::{broken::BrokenRefs, finding::Finding};
+use crate::{broken::BrokenRefs, finding::Finding, ignored_trust::IgnoredTrust};
 use refdb::{config::GitPacks, files::Disorder};
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -48,6 +48,8 @@ pub struct Stats {
     /// - 2: `maintenance.pack-refs.enabled`;
     /// - 3: both.
     pub git_packs: u64,
+    /// 1 if a trust setting says `always` although the repository is on a network file system, else 0.
+    pub ignored_trust: u64,
 }
 
 /// What all views of a process hold.
@@ -83,6 +85,7 @@ macro_rules! counters {
             pub(crate) disorders: Finding<Disorder>,
             pub(crate) git_packs: Finding<GitPacks>,
             pub(crate) failing_pack: Finding<String>,
+            pub(crate) ignored_trust: Finding<IgnoredTrust>,
         }
 
         impl Counters {
@@ -91,7 +94,11 @@ macro_rules! counters {
                 let unsorted = self.disorders.count();
                 let git_packs = self.git_packs.found();
                 let git_packs = git_packs.map_or(0, |found| u64::from(found.gc) + 2 * u64::from(found.maintenance));
-                Stats { view, bytes, broken, unreported, unsorted, git_packs, $($name: self.$name.load(Relaxed),)* }
+                let ignored_trust = self.ignored_trust.count();
+                Stats {
+                    view, bytes, broken, unreported, unsorted, git_packs, ignored_trust,
+                    $($name: self.$name.load(Relaxed),)*
+                }
             }
         }
     };

@@ -31,6 +31,9 @@ pub struct TrustSettings {
     /// how old it may be. `None`, the default, to look for each question. Writes through any view of the process are
     /// seen at once.
     pub believe: Option<Duration>,
+    /// Whether a setting says `always` and takes effect, as opposed to the default. A view warns of such a setting on a
+    /// network file system.
+    pub is_always_set: bool,
 }
 
 impl TrustSettings {
@@ -66,6 +69,13 @@ impl TrustSettings {
         self.believe = believe.into();
         self
     }
+
+    /// Sets [`TrustSettings::is_always_set`](#structfield.is_always_set).
+    #[must_use]
+    pub fn is_always_set(mut self, is_always_set: bool) -> Self {
+        self.is_always_set = is_always_set;
+        self
+    }
 }
 
 /// An invalid value of one of these settings.
@@ -87,19 +97,27 @@ impl TrustSettings {
     ///
     /// Fails with the first setting that has an invalid value.
     pub fn from_config(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, TrustError> {
-        let common = match trust(get, "core.trustStat")? {
+        let set = trust(get, "core.trustStat")?;
+        let common = match set {
             Some(trust) => trust,
             None => match boolean(get, "core.trustFolderStat")? {
                 Some(false) => Trust::Never,
                 _ => Trust::Always,
             },
         };
+        let own = [
+            trust(get, "core.trustPackedRefsStat")?,
+            trust(get, "core.trustLooseRefStat")?,
+            trust(get, "core.trustTablesListStat")?,
+        ];
+        let [packed_refs, loose_refs, tables_list] = own.map(|own| own.unwrap_or(common));
         let believe = millis(get, "refdb.trustMillis")?.filter(|millis| *millis > 0).map(Duration::from_millis);
         Ok(TrustSettings {
-            packed_refs: trust(get, "core.trustPackedRefsStat")?.unwrap_or(common),
-            loose_refs: trust(get, "core.trustLooseRefStat")?.unwrap_or(common),
-            tables_list: trust(get, "core.trustTablesListStat")?.unwrap_or(common),
+            packed_refs,
+            loose_refs,
+            tables_list,
             believe,
+            is_always_set: own.iter().any(|own| own.or(set) == Some(Trust::Always)),
         })
     }
 
@@ -111,7 +129,7 @@ impl TrustSettings {
             packed_refs: at(self.packed_refs),
             loose_refs: at(self.loose_refs),
             tables_list: at(self.tables_list),
-            believe: self.believe,
+            ..self
         }
     }
 }
@@ -182,11 +200,24 @@ mod tests {
             packed_refs: Trust::AfterOpen,
             loose_refs: Trust::Never,
             tables_list: Trust::Never,
-            believe: None,
+            ..TrustSettings::default()
         };
         assert_eq!(settings.unwrap(), expected);
         let settings = read(&[("core.trustFolderStat", "false"), ("core.trustStat", "after_open")]).unwrap();
         assert_eq!(settings.loose_refs, Trust::AfterOpen);
+    }
+
+    #[test]
+    fn a_setting_that_says_always_is_told_from_the_default() {
+        let is_set = |pairs: &[(&str, &str)]| read(pairs).unwrap().is_always_set;
+        assert!(is_set(&[("core.trustStat", "always")]));
+        assert!(is_set(&[("core.trustStat", "never"), ("core.trustLooseRefStat", "always")]));
+        assert!(!is_set(&[]) && !is_set(&[("core.trustStat", "after_open")]));
+        let outranked = [("PackedRefs", "never"), ("LooseRef", "after_open"), ("TablesList", "never")]
+            .map(|(of, value)| (format!("core.trust{of}Stat"), value));
+        let mut pairs: Vec<(&str, &str)> = outranked.iter().map(|(key, value)| (key.as_str(), *value)).collect();
+        pairs.push(("core.trustStat", "always"));
+        assert!(!is_set(&pairs), "it takes no effect");
     }
 
     #[test]

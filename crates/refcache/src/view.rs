@@ -1,3 +1,5 @@
+mod warnings;
+
 use crate::{
     Batch, Error, Found, ListOptions, Listing, Outcome, Resolved, Result, Stats, ViewSettings,
     answer::Answer,
@@ -15,8 +17,6 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb::{
     BrokenRef, Environment, LogEntry, Reading, RefFormat, RefName, Repository, Snapshot, Store, Target,
     backend::{OptimizeOptions, Optimized},
-    config::GitPacks,
-    files::Disorder,
     global::{Arbiter, GlobalIntent},
 };
 use refdb_types::{HashKind, ObjectId, SYMREF_DEPTH_MAX, is_safe};
@@ -230,42 +230,6 @@ impl View {
     pub fn broken(&self) -> Result<Vec<BrokenRef>> {
         self.ask(|opened| opened.reader.look_for_broken().map(Answer::Validated))?;
         Ok(self.counters.broken.below(b""))
-    }
-
-    /// Takes the broken refs that were found since the last call, for a log. Each is reported once, and again only
-    /// after it has been intact in between. Does not touch the disk.
-    pub fn take_unreported(&self) -> Vec<BrokenRef> {
-        self.counters.broken.take_unreported()
-    }
-
-    /// Takes the place at which packed-refs was found to be unsorted although its header says `sorted`, for a log. Each
-    /// such file is reported once. Does not touch the disk.
-    pub fn take_disorder(&self) -> Option<Disorder> {
-        self.counters.disorders.take_unreported()
-    }
-
-    /// Takes the reason why small batches go to packed-refs although `refdb.smallBatches` is `auto`, for a log. A
-    /// reason that lies outside the repository's own configuration is reported once in a process. Does not touch the
-    /// disk.
-    pub fn take_git_packs(&self) -> Option<GitPacks> {
-        let found = self.counters.git_packs.take_unreported()?;
-        (found.is_own || !self.process.is_git_told.swap(true, Relaxed)).then_some(found)
-    }
-
-    /// Takes the reason why packing loose refs in the background fails, for a log. It is reported once, and again only
-    /// after the refs have been packed in between. Does not touch the disk.
-    pub fn take_failing_pack(&self) -> Option<String> {
-        self.counters.failing_pack.take_unreported()
-    }
-
-    /// The number of warnings that [`take_unreported`](Self::take_unreported), [`take_disorder`](Self::take_disorder),
-    /// [`take_git_packs`](Self::take_git_packs) and [`take_failing_pack`](Self::take_failing_pack) would return. Cheap
-    /// enough to be asked after every question.
-    pub fn unreported(&self) -> u64 {
-        let counters = &self.counters;
-        let others =
-            [counters.disorders.unreported(), counters.git_packs.unreported(), counters.failing_pack.unreported()];
-        counters.broken.unreported() + others.iter().sum::<u64>()
     }
 
     /// The names, in order, of the refs that point at the object, directly or through an annotated tag.

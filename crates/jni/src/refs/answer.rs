@@ -213,6 +213,7 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
         unreported: _,
         unsorted,
         git_packs,
+        ignored_trust,
     } = *stats;
     for number in [
         view,
@@ -231,6 +232,7 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
         broken,
         unsorted,
         git_packs,
+        ignored_trust,
     ] {
         answer.u64(number);
     }

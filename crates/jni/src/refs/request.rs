@@ -18,12 +18,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 ///
 /// ```text
 /// trust of packed-refs, of loose refs, of tables.list   1 each
+/// 1 if a setting says `always`, 0 if only the default    1
 /// how long a proof is believed, in ms; 0 for not at all 8
 /// sync: 0 no, 1 yes, 2 as core.fsync says               1
 /// settings, `key=value`                                 names
 /// ```
 pub(super) fn view_settings(request: &mut Request<'_>) -> Result<ViewSettings, Failure> {
     let (packed_refs, loose_refs, tables_list) = (trust(request)?, trust(request)?, trust(request)?);
+    let is_always_set = request.u8()? != 0;
     let believe = Some(request.u64()?).filter(|millis| *millis > 0).map(Duration::from_millis);
     let sync = match request.u8()? {
         0 => Some(false),
@@ -32,8 +34,12 @@ pub(super) fn view_settings(request: &mut Request<'_>) -> Result<ViewSettings, F
         _ => return Err(Failure::Malformed("whether to sync")),
     };
     let config = names(request)?.into_iter().map(ToOwned::to_owned).collect();
-    let trust =
-        TrustSettings::new().packed_refs(packed_refs).loose_refs(loose_refs).tables_list(tables_list).believe(believe);
+    let trust = TrustSettings::new()
+        .packed_refs(packed_refs)
+        .loose_refs(loose_refs)
+        .tables_list(tables_list)
+        .believe(believe)
+        .is_always_set(is_always_set);
     Ok(ViewSettings::new().trust(trust).sync(sync).config(config))
 }
 

@@ -101,6 +101,14 @@ public final class EngineView implements AutoCloseable {
     return text(handle.call(RefNatives::takeGitPacks));
   }
 
+  /**
+   * Returns the warning that a trust setting says {@code always} although the repository is on a network file system,
+   * for a log: once per mount and process.
+   */
+  public Optional<String> takeIgnoredTrust() throws EngineException {
+    return text(handle.call(RefNatives::takeIgnoredTrust));
+  }
+
   /** Returns why loose refs cannot be packed, for a log: once until packing has succeeded again. */
   public Optional<String> takePackingFailure() throws EngineException {
     return text(handle.call(RefNatives::takeFailingFold));

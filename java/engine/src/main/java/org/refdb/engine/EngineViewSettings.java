@@ -9,13 +9,20 @@ import java.util.List;
  * @param packedRefs how far the file attributes of packed-refs are trusted
  * @param looseRefs how far those of loose refs are trusted
  * @param tablesList how far those of the list of a reftable stack are trusted
+ * @param alwaysSet whether a setting says {@code ALWAYS} and takes effect, as opposed to the default
  * @param believeMillis the time in milliseconds during which an answer is repeated without reading from disk;
  *     preferably 0
  * @param sync whether refs are on stable storage when a commit returns
  * @param config settings {@code key=value} that override the configuration of the repository
  */
 public record EngineViewSettings(
-    Trust packedRefs, Trust looseRefs, Trust tablesList, long believeMillis, Sync sync, List<String> config) {
+    Trust packedRefs,
+    Trust looseRefs,
+    Trust tablesList,
+    boolean alwaysSet,
+    long believeMillis,
+    Sync sync,
+    List<String> config) {
 
   /**
    * How far the attributes of a file are trusted to reveal changes of its content; see {@code core.trustStat} in JGit.
@@ -41,11 +48,12 @@ public record EngineViewSettings(
 
   /** Returns the settings for a server: attributes are trusted, and commits are synced. */
   public static EngineViewSettings defaults() {
-    return new EngineViewSettings(Trust.ALWAYS, Trust.ALWAYS, Trust.ALWAYS, 0, Sync.YES, List.of());
+    return new EngineViewSettings(Trust.ALWAYS, Trust.ALWAYS, Trust.ALWAYS, false, 0, Sync.YES, List.of());
   }
 
   void pack(Packer request) {
     request.u8(packedRefs.ordinal()).u8(looseRefs.ordinal()).u8(tablesList.ordinal());
+    request.u8(alwaysSet ? 1 : 0);
     request.i64(believeMillis).u8(sync.ordinal()).i32(config.size());
     for (String setting : config) {
       request.bytes(setting.getBytes(StandardCharsets.UTF_8));

@@ -21,6 +21,8 @@ package org.refdb.engine;
  * @param gitPacks which settings let git pack refs by itself, so that small batches go to packed-refs although {@code
  *     refdb.smallBatches} is {@code auto}: 0 for none, 1 for {@code gc.packRefs}, 2 for {@code
  *     maintenance.pack-refs.enabled}, 3 for both
+ * @param ignoredTrust 1 if a trust setting says {@code always} although the repository is on a network file system,
+ *     else 0
  */
 public record RefStats(
     long view,
@@ -38,7 +40,8 @@ public record RefStats(
     long verifications,
     long broken,
     long unsorted,
-    long gitPacks) {
+    long gitPacks,
+    long ignoredTrust) {
 
   /** Returns the names of the settings in {@link #gitPacks}. */
   public String settingsOfGit() {
@@ -52,7 +55,7 @@ public record RefStats(
   public RefStats dropped() {
     return new RefStats(
         view, hits, misses, loads, loadNanos, reopens, 0, commits, groups, largestGroup, rejections, stale,
-        verifications, 0, 0, 0);
+        verifications, 0, 0, 0, 0);
   }
 
   /** Returns the combined statistics of two successive views of a repository. */
@@ -73,12 +76,13 @@ public record RefStats(
         verifications + other.verifications,
         broken + other.broken,
         Math.max(unsorted, other.unsorted),
-        Math.max(gitPacks, other.gitPacks));
+        Math.max(gitPacks, other.gitPacks),
+        Math.max(ignoredTrust, other.ignoredTrust));
   }
 
   static RefStats unpack(Unpacker in) {
     return new RefStats(
         in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(),
-        in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64());
+        in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64());
   }
 }

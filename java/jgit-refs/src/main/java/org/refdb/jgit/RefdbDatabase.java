@@ -119,7 +119,7 @@ public final class RefdbDatabase extends RefDatabase {
     Path folder = repository.getDirectory().toPath().toAbsolutePath();
     EngineView view = views.open(folder, ViewSettings.of(repository.getConfig()));
     RefdbDatabase refs = new RefdbDatabase(repository, view, request, committer);
-    refs.logPackingByGit();
+    refs.logSettings();
     return refs;
   }
 
@@ -365,10 +365,11 @@ public final class RefdbDatabase extends RefDatabase {
                         + " so that lists get slow: {}",
                     repository.getDirectory(),
                     text));
-    logPackingByGit();
+    logSettings();
   }
 
-  private void logPackingByGit() throws EngineException {
+  /** Logs what the settings of this repository have for consequences, if that is worth a warning. */
+  private void logSettings() throws EngineException {
     view.takeGitPacks()
         .ifPresent(
             text ->
@@ -377,6 +378,7 @@ public final class RefdbDatabase extends RefDatabase {
                         + " since git may pack refs by itself: {}",
                     repository.getDirectory(),
                     text));
+    view.takeIgnoredTrust().ifPresent(logger::warn);
   }
 
   @Override

@@ -2,6 +2,7 @@ package org.refdb.jgit;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Stream;
 import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.CoreConfig;
 import org.eclipse.jgit.lib.CoreConfig.TrustStat;
@@ -53,6 +54,7 @@ final class ViewSettings {
         trust(core.getTrustPackedRefsStat()),
         trust(core.getTrustLooseRefStat()),
         trust(core.getTrustTablesListStat()),
+        isAlwaysSet(config),
         Math.max(0, config.getLong(BELIEVE_SECTION, BELIEVE_KEY, Planted.ON && Planted.is("refs-19") ? 60_000 : 0)),
         sync(config),
         passedOn(config));
@@ -64,6 +66,15 @@ final class ViewSettings {
       case NEVER -> Trust.NEVER;
       default -> Trust.ALWAYS;
     };
+  }
+
+  /** Whether a setting says {@code always} for some kind of refs, as opposed to the default. */
+  private static boolean isAlwaysSet(Config config) {
+    String common = config.getString("core", null, "trustStat");
+    return Stream.of("trustPackedRefsStat", "trustLooseRefStat", "trustTablesListStat")
+        .map(key -> config.getString("core", null, key))
+        .map(own -> own == null || own.equalsIgnoreCase(TrustStat.INHERIT.name()) ? common : own)
+        .anyMatch(TrustStat.ALWAYS.name()::equalsIgnoreCase);
   }
 
   /** Git's setting takes precedence over JGit's, and without either of them a server's refs are synced. */

@@ -7,19 +7,31 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 
 /** Starts another JVM with the same classes. */
 final class ChildJvm {
   private ChildJvm() {}
 
   static Process start(Class<?> main, List<String> options, List<String> arguments) throws IOException {
+    return builder(main, options, arguments).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+  }
+
+  /** Its log is among its output, above what it prints last. */
+  static Process startWith(Map<String, String> environment, Class<?> main, List<String> arguments) throws IOException {
+    ProcessBuilder builder = builder(main, List.of(), arguments).redirectErrorStream(true);
+    builder.environment().putAll(environment);
+    return builder.start();
+  }
+
+  private static ProcessBuilder builder(Class<?> main, List<String> options, List<String> arguments) {
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     command.add("--enable-native-access=ALL-UNNAMED");
     command.addAll(options);
     command.addAll(List.of("-cp", classPath(), main.getName()));
     command.addAll(arguments);
-    return new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+    return new ProcessBuilder(command);
   }
 
   /** Waits for the end of the process's output, and returns the last line. */

@@ -4,10 +4,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import org.eclipse.jgit.lib.BatchRefUpdate;
 import org.eclipse.jgit.lib.Config;
@@ -35,6 +37,56 @@ class ViewSettingsTest {
     outer.fromText("[gc]\n\tpackRefs\n[maintenance \"pack-refs\"]\n\tenabled = no\n");
     assertEquals(List.of("gc.packRefs", "maintenance.pack-refs.enabled=no"),
         ViewSettings.of(new Config(outer)).config());
+  }
+
+  @Test
+  void aTrustSettingThatSaysAlwaysIsToldFromTheDefault() throws Exception {
+    for (String always :
+        List.of(
+            "trustStat = always",
+            "trustStat = never\n\ttrustLooseRefStat = ALWAYS",
+            "trustTablesListStat = always")) {
+      assertTrue(isAlwaysSet(always), always);
+    }
+    for (String other :
+        List.of(
+            "",
+            "trustStat = after_open",
+            "trustFolderStat = false",
+            "trustStat = always\n\ttrustPackedRefsStat = never\n\ttrustLooseRefStat = never\n"
+                + "\ttrustTablesListStat = never")) {
+      assertFalse(isAlwaysSet(other), other);
+    }
+    assertTrue(isAlwaysSet("trustStat = always\n\ttrustPackedRefsStat = inherit\n\ttrustLooseRefStat = never"));
+  }
+
+  private static boolean isAlwaysSet(String core) throws Exception {
+    Config config = new Config();
+    config.fromText("[core]\n\t" + core + "\n");
+    return ViewSettings.of(config).alwaysSet();
+  }
+
+  /** Opens a repository, which logs what there is to warn of, and prints what is left of that and the figure. */
+  static final class Opener {
+    public static void main(String[] arguments) throws Exception {
+      try (RefdbRepository repository = Lab.open(Path.of(arguments[0]))) {
+        EngineView view = ((RefdbDatabase) repository.getRefDatabase()).view();
+        System.out.println(view.stats().ignoredTrust() + " " + view.takeIgnoredTrust());
+      }
+    }
+  }
+
+  @Test
+  void alwaysOnANetworkFileSystemIsLoggedAndCounted() throws Exception {
+    Path gitDir = Lab.create(folder.resolve("network.git"), Lab.Format.FILES);
+    Files.writeString(gitDir.resolve("config"), "[core]\n\ttrustStat = always\n", StandardOpenOption.APPEND);
+    List<String> arguments = List.of(gitDir.toString());
+    assertEquals("0 Optional.empty", ChildJvm.lastLine(ChildJvm.startWith(Map.of(), Opener.class, arguments)));
+    // By this fault no file system counts as local.
+    Process child = ChildJvm.startWith(Map.of("REFDB_PLANTED_FAULT", "vfs-local"), Opener.class, arguments);
+    String said = new String(child.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+    assertTrue(said.contains("WARN") && said.contains("one kind of refs, is `always` in " + gitDir), said);
+    assertTrue(said.endsWith("1 Optional.empty\n"), said);
   }
 
   /** Tests what the installer sets, in a repository whose own file takes precedence. */

@@ -11,6 +11,8 @@ import org.refdb.engine.NativeLibrary;
 import org.refdb.engine.ServerNote;
 import org.refdb.engine.ServerNote.Half;
 import org.refdb.gerrit.cache.RefdbCacheModule;
+import org.refdb.gerrit.refs.ProjectStat;
+import org.refdb.gerrit.refs.RefdbAdmin;
 import org.refdb.gerrit.refs.RefdbModule;
 
 /** Determines whether this server uses the refdb that gerrit.config names. */
@@ -23,8 +25,12 @@ final class Health {
   /** Whether a half of refdb, refs or caches, is in use, and if not, why. */
   record HalfStatus(boolean inUse, String text) {}
 
-  /** The result of the REST endpoint; a half that is not configured is null. */
-  record Report(boolean good, String version, HalfStatus refs, HalfStatus caches) {}
+  /** The result of the REST endpoint; a half that is not configured is null. Warnings do not make it bad. */
+  record Report(boolean good, String version, HalfStatus refs, HalfStatus caches, List<String> warnings) {}
+
+  /** Null where only the caches are refdb's. */
+  @Inject(optional = true)
+  private RefdbAdmin admin;
 
   @Inject
   Health(@GerritServerConfig Config config) {
@@ -51,7 +57,22 @@ final class Health {
 
   Report report() {
     boolean isGood = configured.stream().allMatch(half -> of(half).inUse());
-    return new Report(isGood, NativeLibrary.version(), ifConfigured(Half.REFS), ifConfigured(Half.CACHES));
+    List<String> warnings = admin == null ? List.of() : warnings(admin.stats());
+    return new Report(
+        isGood, NativeLibrary.version(), ifConfigured(Half.REFS), ifConfigured(Half.CACHES), warnings);
+  }
+
+  /** What an administrator should change although refdb is in use. Names no projects, which not every caller may see. */
+  static List<String> warnings(List<ProjectStat> stats) {
+    long trusting = stats.stream().filter(ProjectStat::isTrustIgnored).count();
+    return trusting == 0
+        ? List.of()
+        : List.of(
+            "core.trustStat, or a setting for one kind of refs, is `always` in "
+                + trusting
+                + " of the projects used so far, which are on a network file system: JGit without refdb can show refs of"
+                + " other machines late there, up to 60 s by default; refdb asks the file server nevertheless. Remove"
+                + " the setting, or set it to `after_open`");
   }
 
   private HalfStatus ifConfigured(Half half) {

@@ -44,6 +44,7 @@ final class ShowStatus {
       if (admin != null) {
         printWhereGitPacks();
       }
+      report.warnings().forEach(warning -> stdout.println("warning: " + warning));
       if (!report.good()) {
         throw die("refdb is configured and not in use");
       }

@@ -44,6 +44,11 @@ public record ProjectStat(
     return engine == null ? 0 : engine.hits() + engine.misses() + engine.commits();
   }
 
+  /** Whether a trust setting says {@code always} although the project is on a network file system. */
+  public boolean isTrustIgnored() {
+    return engine != null && engine.ignoredTrust() > 0;
+  }
+
   /** Describes the figures to people in a few lines. */
   public String text() {
     StringBuilder text = new StringBuilder(project);
@@ -73,6 +78,11 @@ public record ProjectStat(
     }
     if (engine != null && engine.gitPacks() > 0) {
       text.append("%n  small batches go to packed-refs, since %s lets git pack refs".formatted(engine.settingsOfGit()));
+    }
+    if (isTrustIgnored()) {
+      text.append(
+          "%n  a trust setting is `always` on a network file system: it means after_open to refdb, and makes JGit late"
+              .formatted());
     }
     text.append(
         "%n  verified by itself %.0f s ago; found %d stale refs, for at most %.1f s"
