@@ -20,6 +20,7 @@ use refdb::{
     global::{Arbiter, GlobalIntent},
 };
 use refdb_types::{HashKind, ObjectId, SYMREF_DEPTH_MAX, is_safe};
+use refdb_vfs::Storage;
 use std::{
     cell::Cell,
     collections::BTreeMap,
@@ -103,6 +104,16 @@ impl View {
     /// The format in which the repository keeps its refs at present.
     pub fn format(&self) -> Result<RefFormat> {
         Ok(self.opened()?.store.repository().ref_format())
+    }
+
+    /// Lines for people about the repository's mount and what it means for refs. `None` if its file system is local.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file system cannot be examined, too.
+    pub fn shared_storage(&self) -> Result<Option<String>> {
+        let storage = Storage::of(self.opened()?.store.repository().common_dir()).map_err(refdb::Error::from)?;
+        Ok((!storage.is_local).then(|| storage.to_string()))
     }
 
     /// The hash function of the repository's object ids at present.

@@ -62,6 +62,16 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_takeFailingFold<'l>(
     call(env, |env| text_for_log(env, VIEW.get(view)?.take_failing_pack()))
 }
 
+/// Returns lines about the mount of the repository. Empty if its file system is local.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_sharedStorage<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+) -> JByteArray<'l> {
+    call(env, |env| text_for_log(env, VIEW.get(view)?.shared_storage()?))
+}
+
 /// Returns the warning that a trust setting says `always` on a network file system. Empty if there is nothing to report.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_takeIgnoredTrust<'l>(

@@ -102,6 +102,14 @@ public final class EngineView implements AutoCloseable {
   }
 
   /**
+   * Returns lines about the mount of the repository and what it means for refs, in the words of {@code refdb
+   * check-storage}; empty if its file system is local.
+   */
+  public Optional<String> sharedStorage() throws EngineException {
+    return text(handle.call(RefNatives::sharedStorage));
+  }
+
+  /**
    * Returns the warning that a trust setting says {@code always} although the repository is on a network file system,
    * for a log: once per mount and process.
    */

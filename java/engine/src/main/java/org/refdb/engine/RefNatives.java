@@ -52,6 +52,8 @@ final class RefNatives {
 
   static native byte[] takeGitPacks(long view) throws EngineException;
 
+  static native byte[] sharedStorage(long view) throws EngineException;
+
   static native byte[] takeIgnoredTrust(long view) throws EngineException;
 
   static native byte[] takeFailingFold(long view) throws EngineException;

@@ -3,7 +3,10 @@ package org.refdb.gerrit.install;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.file.Path;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Optional;
 import org.refdb.engine.BrokenRef;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.EngineLoadException;
@@ -14,13 +17,17 @@ import org.refdb.engine.SiteLibrary;
 
 /**
  * Examines a site's repositories before refdb serves them, and reports how it will differ from JGit: refs whose files
- * are corrupt, and repositories that refdb does not support. It changes nothing. It runs as Gerrit's user, because root
- * may read what that user may not.
+ * are corrupt, and repositories that refdb does not support. It also says what the mounts of repositories on network
+ * file systems mean for refs. It changes nothing. It runs as Gerrit's user, because root may read what that user may
+ * not.
  */
 public final class RepositoryLook implements Repositories.Visitor {
   private static final int SAID_MAX = 100;
   private static final long MEMORY_BYTES = 4 << 20;
   private static final int FILES_MAX = 64;
+
+  /** An automounter can make a mount for each repository. */
+  private static final int MOUNTS_MAX = 16;
 
   private final EngineViews views;
   private final PrintStream out;
@@ -28,6 +35,9 @@ public final class RepositoryLook implements Repositories.Visitor {
   private int refs;
   private int refused;
   private int unreadable;
+
+  /** A repository of each kind of mount, by what there is to say about the mount. */
+  private final Map<String, Path> mounts = new LinkedHashMap<>();
 
   private RepositoryLook(EngineViews views, PrintStream out) {
     this.views = views;
@@ -60,6 +70,10 @@ public final class RepositoryLook implements Repositories.Visitor {
   public void repository(Path folder) {
     repositories++;
     try (EngineView view = views.open(folder, EngineViewSettings.defaults())) {
+      Optional<String> mount = view.sharedStorage();
+      if (mount.isPresent() && mounts.size() < MOUNTS_MAX) {
+        mounts.putIfAbsent(mount.get(), folder);
+      }
       List<BrokenRef> broken = view.broken();
       for (BrokenRef ref : broken) {
         refs++;
@@ -86,6 +100,11 @@ public final class RepositoryLook implements Repositories.Visitor {
   }
 
   private void sum(List<Path> roots) {
+    mounts.forEach(
+        (text, folder) -> {
+          out.println("storage of " + folder + ", and of all repositories on such a mount:");
+          text.lines().forEach(line -> out.println("  " + line));
+        });
     String places = String.join(" and ", roots.stream().map(Path::toString).toList());
     out.println(
         "looked at " + repositories + " repositories in " + places + ": " + refs + " broken refs, " + refused
