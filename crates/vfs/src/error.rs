@@ -6,7 +6,7 @@ use std::{
 
 /// An operation on a file failed: which operation, on which path, and what the system said.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {operation} '{}': {source}", path.display())]
+#[error("cannot {operation} '{}': {source}{}", path.display(), remedy(source))]
 pub struct Error {
     /// A verb: "open", "rename".
     pub operation: &'static str,
@@ -18,6 +18,16 @@ pub struct Error {
 
 /// What file operations return.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// What to do about an error that the system's words do not explain.
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StaleNetworkFileHandle => {
+            "; another machine replaced or removed the file on the file server while it was being read: try again"
+        }
+        _ => "",
+    }
+}
 
 impl Error {
     pub(crate) fn new(operation: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {

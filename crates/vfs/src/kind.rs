@@ -18,7 +18,7 @@ pub(crate) fn is_local(kind: &StatFs) -> bool {
         0x2fc1_2fc1,
         0xca45_1a4e,
     ];
-    LOCAL.contains(&(kind.f_type as u64)) && !planted("vfs-local")
+    LOCAL.contains(&(kind.f_type as u64)) && !planted("vfs-local") && !planted("vfs-stale")
 }
 
 /// Whether a file system is NFS.
