@@ -22,6 +22,9 @@ use std::{collections::VecDeque, ffi::OsStr, ops::ControlFlow, os::unix::ffi::Os
 ///
 /// Packed-refs is validated again after every listed folder, and after every listed file that turns out to be gone, so
 /// that a ref that is packed meanwhile is found there.
+///
+/// On a network file system packed-refs can be lost while it is read, because another machine has replaced it. The walk
+/// then continues in the present one behind the ref that was returned last, as it does after a folder.
 pub(super) struct FilesCursor<'s> {
     store: &'s Store,
     root_refs: bool,
@@ -42,6 +45,8 @@ pub(super) struct FilesCursor<'s> {
     left_out: VecDeque<Misplaced>,
     misplaced: Option<Misplaced>,
     broken: bool,
+    /// How many more files may be lost before that is an error.
+    losses_left: usize,
     buffer: Vec<u8>,
     /// Whether packed-refs is skipped.
     only_loose: bool,
@@ -51,6 +56,9 @@ pub(super) struct FilesCursor<'s> {
 
 /// The most loose refs that are noted.
 const NOTED_MAX: usize = 1 << 16;
+
+/// How many packed-refs files the server may lose while they are read.
+const LOSSES_MAX: usize = 16;
 
 /// What `next` returned last.
 enum Last {
@@ -81,6 +89,7 @@ impl<'s> FilesCursor<'s> {
             left_out: VecDeque::new(),
             misplaced: None,
             broken: false,
+            losses_left: LOSSES_MAX,
             buffer: Vec::new(),
             only_loose: false,
             noted: None,
@@ -169,15 +178,55 @@ impl<'s> FilesCursor<'s> {
         }
         let file = self.store.packed().inspect_err(|_| self.broken = true)?;
         if !self.packed.as_ref().is_some_and(|known| Arc::ptr_eq(known, &file)) {
-            let from = from.max(self.floor.as_bstr());
-            let start = file.packed.start();
-            let (file, position) = self.place(file, start, from).inspect_err(|_| self.broken = true)?;
-            (self.position, self.begun) = (position, position);
-            // A position in the old file is no longer needed, because everything before `from` was returned.
-            self.last = Last::Loose(from.to_owned());
-            self.packed = Some(file);
+            self.continue_in(file, from)?;
         }
         Ok(())
+    }
+
+    /// Continues the walk in another packed-refs from `from` on, which is not less than what was returned.
+    fn continue_in(&mut self, file: Arc<PackedFile>, from: &BStr) -> Result<()> {
+        let from = from.max(self.floor.as_bstr()).to_owned();
+        let placed = self.place_present(file, from.as_bstr()).inspect_err(|_| self.broken = true);
+        let (file, position) = placed?;
+        (self.position, self.begun) = (position, position);
+        // A position in the old file is no longer needed, because everything before `from` was returned.
+        self.last = Last::Loose(from);
+        self.packed = Some(file);
+        Ok(())
+    }
+
+    /// The same as [`place`](Self::place) in a whole file, or in the one that has replaced it if it is lost meanwhile.
+    fn place_present(&mut self, mut file: Arc<PackedFile>, name: &BStr) -> Result<(Arc<PackedFile>, usize)> {
+        loop {
+            let start = file.packed.start();
+            match self.place(file, start, name) {
+                Err(error) if self.is_loss(&error) => file = self.store.packed()?,
+                placed => return placed,
+            }
+        }
+    }
+
+    /// Whether an error says that the server has lost packed-refs, and the walk may continue in the present one.
+    fn is_loss(&mut self, error: &Error) -> bool {
+        let is_loss = self.losses_left > 0 && error.io().is_some_and(refdb_vfs::Error::is_stale);
+        self.losses_left -= usize::from(is_loss);
+        is_loss
+    }
+
+    /// Continues in the present packed-refs behind the ref that was returned last, because the server has lost the one
+    /// that was being read.
+    fn replace_lost(&mut self) -> Result<()> {
+        let last = self.last_name().map(BStr::to_owned);
+        if last.is_none() && !matches!(self.last, Last::Nothing) {
+            self.broken = true;
+            return Err(refdb_vfs::Error::stale("read", &self.store.layout.packed_path()).into());
+        }
+        let file = self.store.packed().inspect_err(|_| self.broken = true)?;
+        // The least name that comes behind the last one ends with a zero byte.
+        let behind = last.as_ref().map_or_else(Vec::new, |last| [last.as_bytes(), b"\0"].concat());
+        self.continue_in(file, behind.as_bstr())?;
+        self.last = last.map_or(Last::Nothing, Last::Loose);
+        self.set_limit()
     }
 
     /// The position of the first ref from `name` on, at or behind a position. If names around it are out of order, the
@@ -199,7 +248,10 @@ impl<'s> FilesCursor<'s> {
             None => file.packed.end(),
             Some(head) => {
                 let head = head.clone();
-                file.packed.seek(self.position, head.as_bstr()).inspect_err(|_| self.broken = true)?
+                match file.packed.seek(self.position, head.as_bstr()) {
+                    Err(error) if self.is_loss(&error) => return self.replace_lost(),
+                    limit => limit.inspect_err(|_| self.broken = true)?,
+                }
             }
         };
         debug_assert!(self.limit <= file.packed.end(), "a walk ends with the records, at the latest");
@@ -300,12 +352,17 @@ impl<'s> FilesCursor<'s> {
     }
 
     /// Whether the next record of packed-refs comes behind the ref that was returned last.
-    fn is_packed_in_order(&self) -> bool {
-        let (Some(file), Some(last)) = (&self.packed, self.last_name()) else { return true };
-        let Ok(record) = file.packed.record(self.position) else { return true };
+    ///
+    /// # Errors
+    ///
+    /// If the record cannot be read.
+    fn is_packed_in_order(&self) -> Result<bool> {
+        let Some(file) = &self.packed else { return Ok(true) };
+        let record = file.packed.record(self.position)?;
+        let Some(last) = self.last_name() else { return Ok(true) };
         // A loose ref that was skipped may be packed by now.
         let is_same = record.name == last && matches!(self.last, Last::Loose(_));
-        record.name > last || is_same || !file.packed.note_disorder(self.position, record.name)
+        Ok(record.name > last || is_same || !file.packed.note_disorder(self.position, record.name))
     }
 
     /// Notices disorder when a walk ends behind a prefix: it may have met a misplaced name that only seems to be behind
@@ -314,7 +371,8 @@ impl<'s> FilesCursor<'s> {
         if let Some(file) = &self.packed
             && self.position < file.packed.end()
         {
-            self.is_packed_in_order();
+            // A record that cannot be read is behind what was asked for.
+            let _is_in_order = self.is_packed_in_order();
         }
     }
 
@@ -357,10 +415,16 @@ impl<'s> FilesCursor<'s> {
         let mut walk = PackedWalk { before, last: None, next: self.position };
         let walked = walk_over(&file.packed, &mut walk, self.limit);
         debug_assert!(self.position <= walk.next, "a walk goes forward: {}", walk.next);
-        self.position = if walked.is_err() { file.packed.after_line(walk.next) } else { walk.next };
         if let Some(last) = walk.last {
             self.last = Last::Packed(last);
         }
+        if let Err(error) = &walked
+            && self.is_loss(error)
+        {
+            self.replace_lost()?;
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.position = if walked.is_err() { file.packed.after_line(walk.next) } else { walk.next };
         walked
     }
 
@@ -389,7 +453,13 @@ impl Cursor for FilesCursor<'_> {
         self.floor = name.to_owned();
         self.drop_before_floor();
         if let Some(file) = self.packed.clone() {
-            let (placed, position) = self.place(Arc::clone(&file), self.position, name)?;
+            let (placed, position) = match self.place(Arc::clone(&file), self.position, name) {
+                Err(error) if self.is_loss(&error) => {
+                    let present = self.store.packed()?;
+                    self.place_present(present, name)?
+                }
+                placed => placed?,
+            };
             if !Arc::ptr_eq(&placed, &file) {
                 self.last = self.last_name().map_or(Last::Nothing, |last| Last::Loose(last.to_owned()));
                 self.packed = Some(placed);
@@ -410,10 +480,13 @@ impl Cursor for FilesCursor<'_> {
                 break None;
             }
             if self.position < self.limit && self.packed.is_some() {
-                if self.is_packed_in_order() {
-                    break None;
+                match self.is_packed_in_order() {
+                    Ok(true) => break None,
+                    Ok(false) => self.set_right()?,
+                    Err(error) if self.is_loss(&error) => self.replace_lost()?,
+                    // It is reported when the record is returned.
+                    Err(_) => break None,
                 }
-                self.set_right()?;
                 continue;
             }
             let Some(name) = self.pop_head() else { return Ok(None) };

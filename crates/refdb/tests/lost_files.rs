@@ -1,0 +1,123 @@
+//! Files of a network file system that another machine replaces while they are read. A planted fault lets them be lost
+//! with their last name, as a server of NFS 3 does.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use bstr::ByteSlice;
+use refdb::{Cursor, Environment, Store, TargetView};
+use refdb_testkit::{RefFormat, Repo, this_program};
+use refdb_types::HashKind;
+use std::{fmt::Write, fs, ops::ControlFlow, path::Path};
+
+const FIRST: &str = "1111111111111111111111111111111111111111";
+const SECOND: &str = "2222222222222222222222222222222222222222";
+
+/// Runs a test of this file again, in a process in which files are lost.
+fn with_losses(test: &str) {
+    let output = this_program()
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .env("REFDB_PLANTED_FAULT", "vfs-stale")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn name(at: usize) -> String {
+    format!("refs/heads/{at:06}")
+}
+
+/// Replaces packed-refs as another machine does. It is read in many pages.
+fn pack(git_dir: &Path, id: &str, ats: impl Iterator<Item = usize>) {
+    let mut packed = String::from("# pack-refs with: peeled fully-peeled sorted \n");
+    ats.for_each(|at| writeln!(packed, "{id} {}", name(at)).unwrap());
+    fs::write(git_dir.join("packed-refs.new"), packed).unwrap();
+    fs::rename(git_dir.join("packed-refs.new"), git_dir.join("packed-refs")).unwrap();
+}
+
+const COUNT: usize = 20_000;
+
+/// A repository with loose refs among many packed ones.
+fn repository() -> (Repo, Store) {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    pack(repo.git_dir(), FIRST, 0..COUNT);
+    for at in [5, 15_000] {
+        fs::write(repo.git_dir().join(name(at)), format!("{FIRST}\n")).unwrap();
+    }
+    let environment = Environment::empty(repo.git_dir()).with("GIT_DIR", repo.git_dir());
+    let store = Store::builder_in(environment).open().unwrap();
+    (repo, store)
+}
+
+/// The next refs, each as its name and whether it has the second value.
+fn take(cursor: &mut dyn Cursor, count: usize) -> Vec<(String, bool)> {
+    let mut refs = Vec::new();
+    while refs.len() < count
+        && let Some(view) = cursor.next().unwrap()
+    {
+        let TargetView::Direct(id) = view.target else { panic!("no ref is symbolic") };
+        refs.push((view.name.to_str().unwrap().to_owned(), id.to_string() == SECOND));
+    }
+    refs
+}
+
+#[test]
+fn a_walk_goes_on_behind_its_last_ref_in_the_packed_refs_that_replaced_those_that_are_lost() {
+    with_losses("walks_of_files_that_are_lost");
+}
+
+#[test]
+#[ignore = "run by another test, in an environment of its own"]
+fn walks_of_files_that_are_lost() {
+    let (repo, store) = repository();
+    let check = |refs: Vec<(String, bool)>, shown: usize| {
+        // A loose ref keeps its own value.
+        let is_loose = |at: usize| at == 5 || at == 15_000;
+        // What was read together with the ref that was shown when the file was lost is as it was.
+        let old = refs.iter().rposition(|(at, is_new)| !is_new && !is_loose(at[11..].parse().unwrap())).unwrap();
+        assert!((shown - 1..shown + 2_000).contains(&old), "{old} after {shown}");
+        let ahead = (old + 1..COUNT + 10).filter(|at| *at != 12_345).map(|at| (name(at), !is_loose(at)));
+        let expected: Vec<_> = (0..=old).map(|at| (name(at), false)).chain(ahead).collect();
+        assert!(refs == expected, "after {shown}");
+    };
+    let change = || pack(repo.git_dir(), SECOND, (0..COUNT + 10).filter(|at| *at != 12_345));
+    for shown in [1, 7, 3_000, 12_000] {
+        pack(repo.git_dir(), FIRST, 0..COUNT);
+        let snapshot = store.snapshot().unwrap();
+        let mut cursor = snapshot.cursor(false).unwrap();
+        let mut refs = take(&mut *cursor, shown);
+        change();
+        refs.extend(take(&mut *cursor, usize::MAX));
+        check(refs, shown);
+
+        pack(repo.git_dir(), FIRST, 0..COUNT);
+        let mut cursor = snapshot.cursor(false).unwrap();
+        let mut refs = Vec::new();
+        let flow = cursor.for_each(&mut |view| {
+            let TargetView::Direct(id) = view.target else { panic!("no ref is symbolic") };
+            refs.push((view.name.to_str().unwrap().to_owned(), id.to_string() == SECOND));
+            if refs.len() == shown {
+                change();
+            }
+            ControlFlow::Continue(())
+        });
+        assert_eq!(flow.unwrap(), ControlFlow::Continue(()));
+        check(refs, shown);
+    }
+}
+
+#[test]
+fn a_seek_goes_to_the_packed_refs_that_replaced_those_that_are_lost() {
+    with_losses("seeks_in_files_that_are_lost");
+}
+
+#[test]
+#[ignore = "run by another test, in an environment of its own"]
+fn seeks_in_files_that_are_lost() {
+    let (repo, store) = repository();
+    let snapshot = store.snapshot().unwrap();
+    let mut cursor = snapshot.cursor(false).unwrap();
+    assert_eq!(take(&mut *cursor, 2).len(), 2);
+    pack(repo.git_dir(), SECOND, 0..COUNT);
+    cursor.seek(name(10_000).as_str().into()).unwrap();
+    assert_eq!(take(&mut *cursor, 2), [(name(10_000), true), (name(10_001), true)]);
+}
