@@ -42,6 +42,7 @@ pub(crate) enum Kind {
     Rejected,
     Refused,
     Undecided,
+    Replaced,
     Bug,
 }
 
@@ -55,6 +56,7 @@ impl Kind {
             Kind::Rejected => "REJECTED",
             Kind::Refused => "REFUSED",
             Kind::Undecided => "UNDECIDED",
+            Kind::Replaced => "REPLACED",
             Kind::Bug => "BUG",
         }
     }
@@ -77,7 +79,7 @@ impl From<&refdb::Error> for Failure {
         use refdb::Error;
         let (mut ref_name, mut path) = (None, None);
         let kind = match error {
-            Error::Io(_) => Kind::Io,
+            error if error.io().is_some() => Kind::Io,
             Error::Lock(_) | Error::StackLocked(_) => Kind::Locked,
             Error::Stack(_) | Error::Table(_) => Kind::Corrupt,
             Error::BrokenRef(broken) => {
@@ -121,6 +123,13 @@ impl From<&refdb::Error> for Failure {
 impl From<refdb::Error> for Failure {
     fn from(error: refdb::Error) -> Self {
         (&error).into()
+    }
+}
+
+impl Failure {
+    /// Why a list could not be read.
+    pub(crate) fn of_list(error: refdb_refcache::Error) -> Self {
+        if error.is_stale() { Failure::engine(Kind::Replaced, error.to_string()) } else { error.into() }
     }
 }
 

@@ -68,11 +68,13 @@ impl OpenListing {
         chunk.clear(if *chunk_len == Self::FIRST_CHUNK_LEN { Self::FIRST_ROOM } else { *chunk_len });
         if !*is_done {
             *is_done = true;
-            listing.each(&mut |row| {
-                chunk.add(row);
-                *is_done = chunk.len() < *chunk_len;
-                if *is_done { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            })?;
+            listing
+                .each(&mut |row| {
+                    chunk.add(row);
+                    *is_done = chunk.len() < *chunk_len;
+                    if *is_done { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                })
+                .map_err(Failure::of_list)?;
         }
         *chunk_len = Self::CHUNK_LEN;
         chunk.finish()
@@ -306,7 +308,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
         let owned = |names: Vec<&BStr>| names.into_iter().map(ToOwned::to_owned).collect();
         let options = ListOptions::new().prefixes(owned(names(&mut request)?)).exclude(owned(names(&mut request)?));
         let view = VIEW.get(view)?;
-        let mut listing = OpenListing::new(view.list(&options)?);
+        let mut listing = OpenListing::new(view.list(&options).map_err(Failure::of_list)?);
         let rows = listing.next()?;
         let mut answer = Answer::with_room(rows.len() + 3 * size_of::<u64>());
         answer.raw(rows);

@@ -45,8 +45,9 @@ impl Error {
         matches!(self.store(), Some(refdb::Error::Io(error)) if error.is_want_of_room())
     }
 
-    /// Whether a file of a network file system was removed by another machine while it was read.
-    pub(crate) fn is_stale(&self) -> bool {
+    /// Whether a file of a network file system was replaced or removed by another machine while it was read. The same
+    /// question can be asked again.
+    pub fn is_stale(&self) -> bool {
         self.store().and_then(refdb::Error::io).is_some_and(refdb_vfs::Error::is_stale)
     }
 

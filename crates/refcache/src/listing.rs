@@ -32,11 +32,20 @@ pub(crate) trait Source: Send {
 /// meanwhile by transactions of their own may be listed with values of different times. A batch of this process shows
 /// whole or not at all. So does one of another process that goes to packed-refs, unless packed-refs is replaced again
 /// and again while the listing is made.
+///
+/// On a network file system a file can be lost while it is read, because another machine has replaced it. A listing does
+/// not go on in the file that took its place, since it would then have rows of two states. Until the first row is known
+/// a view begins again by itself; afterwards the listing fails with an error that [`Error::is_stale`] recognizes, and
+/// the caller can list again.
+///
+/// [`Error::is_stale`]: crate::Error::is_stale
 pub struct Listing {
     plan: Plan,
     /// The range we are in, and whether the source stands in it already.
     at: usize,
     entered: bool,
+    /// Whether the source stands at a row already that was not shown yet.
+    is_ahead: bool,
     source: Box<dyn Source>,
     /// The number of the reader that made it.
     owner: u64,
@@ -54,7 +63,14 @@ const PROVED_LOOSE_MAX: usize = 4096;
 impl Listing {
     pub(crate) fn new(plan: Plan, source: Box<dyn Source>, owner: u64) -> Self {
         debug_assert!(owner > 0, "a proof names its view, and 0 is none");
-        Listing { plan, at: 0, entered: false, source, owner }
+        Listing { plan, at: 0, entered: false, is_ahead: false, source, owner }
+    }
+
+    /// Moves to the first row, which [`next`](Self::next) and [`each`](Self::each) then show without having to read it.
+    pub(crate) fn look_ahead(&mut self) -> Result<()> {
+        debug_assert!(!self.entered && !self.is_ahead, "only a new listing looks ahead");
+        self.is_ahead = self.advance()?;
+        Ok(())
     }
 
     /// A value that identifies the rows of this listing: two listings with equal options by the same
@@ -92,10 +108,11 @@ impl Listing {
     ///
     /// # Errors
     ///
-    /// Fails if a table or packed-refs cannot be read or is corrupt.
+    /// Fails if a table or packed-refs cannot be read, was lost or is corrupt.
     #[expect(clippy::should_implement_trait, reason = "the row borrows from the listing")]
     pub fn next(&mut self) -> Result<Option<Row<'_>>> {
-        if self.advance()? { self.source.current() } else { Ok(None) }
+        let is_there = std::mem::take(&mut self.is_ahead) || self.advance()?;
+        if is_there { self.source.current() } else { Ok(None) }
     }
 
     /// Shows the remaining refs until `show` breaks; a later call goes on behind the ref at which it broke. Faster than
@@ -106,7 +123,13 @@ impl Listing {
     /// Fails as [`next`](Self::next) does.
     pub fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<()> {
         debug_assert!(!self.entered || self.at < self.plan.ranges.len(), "behind the last range none is entered");
-        let Listing { plan, at, entered, source, .. } = self;
+        let Listing { plan, at, entered, is_ahead, source, .. } = self;
+        if std::mem::take(is_ahead)
+            && let Some(row) = source.current()?
+            && show(&row).is_break()
+        {
+            return Ok(());
+        }
         while let Some(range) = plan.ranges.get(*at) {
             if !std::mem::replace(entered, true) {
                 source.enter(range)?;

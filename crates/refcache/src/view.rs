@@ -204,11 +204,15 @@ impl View {
     /// Lists the refs that `options` select, in order of name. Broken refs are left out; see [`broken`](Self::broken).
     pub fn list(&self, options: &ListOptions) -> Result<Listing> {
         let plan = Plan::of(options);
-        let (source, owner) = self.ask(|opened| {
-            let listed = opened.reader.list(&plan)?;
-            Ok(listed.map(|source| (source, opened.reader.owner())))
-        })?;
-        Ok(Listing::new(plan, source, owner))
+        self.ask(|opened| {
+            opened.reader.list(&plan)?.try_map(|source| {
+                let mut listing = Listing::new(plan.clone(), source, opened.reader.owner());
+                if opened.asks_server() {
+                    listing.look_ahead()?;
+                }
+                Ok(listing)
+            })
+        })
     }
 
     /// Whether there is any ref below `refs/`.
@@ -228,12 +232,28 @@ impl View {
             }
         }
         let below = BString::from([name.as_bytes(), b"/"].concat());
-        let mut listing = self.list(&ListOptions { prefixes: vec![below.clone()], ..ListOptions::default() })?;
-        while let Some(row) = listing.next()? {
-            conflicting.push(row.name.to_owned());
+        let options = ListOptions { prefixes: vec![below.clone()], ..ListOptions::default() };
+        let mut attempts_left = ATTEMPTS_MAX;
+        loop {
+            attempts_left -= 1;
+            match self.names(&options) {
+                Err(error) if error.is_stale() && attempts_left > 0 => {}
+                names => {
+                    conflicting.extend(names?);
+                    break;
+                }
+            }
         }
         conflicting.extend(self.counters.broken.below(&below).into_iter().map(|broken| broken.name));
         Ok(conflicting)
+    }
+
+    fn names(&self, options: &ListOptions) -> Result<Vec<BString>> {
+        let (mut listing, mut names) = (self.list(options)?, Vec::new());
+        while let Some(row) = listing.next()? {
+            names.push(row.name.to_owned());
+        }
+        Ok(names)
     }
 
     /// The broken refs, whose files are corrupt and which no listing has. Looks at all loose refs, and returns a

@@ -29,6 +29,8 @@ public final class EngineException extends IOException {
     REFUSED,
     /** The global ref database did not agree to an update, or an earlier one is not decided yet. */
     UNDECIDED,
+    /** Another machine replaced a file on the file server while a list was read from it; ask for the list again. */
+    REPLACED,
     /** A bug in refdb. */
     BUG
   }

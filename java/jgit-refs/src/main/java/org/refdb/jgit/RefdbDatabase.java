@@ -64,6 +64,9 @@ public final class RefdbDatabase extends RefDatabase {
    */
   private static final int LOOK_BACK_MAX = 32;
 
+  /** How often a list begins again whose files another machine replaces on the file server while they are read. */
+  private static final int LIST_ATTEMPTS_MAX = 8;
+
   private final Repository repository;
   private final EngineView view;
   /** The cache of the calling thread's request; supplies null outside of one. */
@@ -297,6 +300,19 @@ public final class RefdbDatabase extends RefDatabase {
     if (Planted.ON && PlantedRefs.of(this).list(prefixes) != null) {
       return PlantedRefs.of(this).list(prefixes);
     }
+    for (int attemptsLeft = LIST_ATTEMPTS_MAX - 1; ; attemptsLeft--) {
+      try {
+        return readList(head, prefixes, excluded);
+      } catch (EngineException e) {
+        // Nobody has seen any of it, so that it can begin again.
+        if (e.kind() != EngineException.Kind.REPLACED || attemptsLeft == 0) {
+          throw e;
+        }
+      }
+    }
+  }
+
+  private List<Ref> readList(Ref head, Collection<String> prefixes, Collection<String> excluded) throws IOException {
     try (RefListing listing = view.list(prefixes, excluded)) {
       noteVersion(listing.version());
       if (listing.hasUnreported()) {

@@ -4,11 +4,17 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotSame;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.Random;
 import java.util.Set;
@@ -20,6 +26,7 @@ import org.eclipse.jgit.lib.RefDatabase;
 import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.revwalk.RevWalk;
 import org.eclipse.jgit.transport.ReceiveCommand;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -28,6 +35,9 @@ import org.junit.jupiter.params.provider.EnumSource;
 class ListsTest {
   /** Enough refs for several chunks of the library's. */
   private static final int REFS = 9000;
+
+  /** Their list is read from the disk in many parts. */
+  private static final int PACKED = 20_000;
 
   @TempDir Path folder;
   private Path gitDir;
@@ -45,6 +55,55 @@ class ListsTest {
       batch.execute(walk, NullProgressMonitor.INSTANCE);
     }
     return repository;
+  }
+
+  /** Lists refs while another thread replaces packed-refs, as another machine does on a network file system. */
+  static final class Lister {
+    private static final int LISTS = 100;
+    private static final long PAUSE_MILLIS = 60;
+
+    public static void main(String[] arguments) throws Exception {
+      Path gitDir = Path.of(arguments[0]);
+      Thread replacer = new Thread(() -> replace(gitDir.resolve("packed-refs")));
+      replacer.setDaemon(true);
+      replacer.start();
+      try (RefdbRepository repository = Lab.open(gitDir)) {
+        for (int i = 0; i < LISTS; i++) {
+          assertEquals(PACKED, repository.getRefDatabase().getRefsByPrefix("refs/").size());
+        }
+      }
+      System.out.println(LISTS + " lists");
+    }
+
+    private static void replace(Path packedRefs) {
+      try {
+        byte[] content = Files.readAllBytes(packedRefs);
+        Path next = packedRefs.resolveSibling("packed-refs.new");
+        while (true) {
+          Files.write(next, content);
+          Files.move(next, packedRefs, StandardCopyOption.ATOMIC_MOVE);
+          Thread.sleep(PAUSE_MILLIS);
+        }
+      } catch (IOException | InterruptedException e) {
+        throw new IllegalStateException(e);
+      }
+    }
+  }
+
+  @Test
+  void aListBeginsAgainWhenItsFileWasReplacedOnTheServer() throws Exception {
+    Path repository = Lab.create(folder.resolve("lost.git"), Lab.Format.FILES);
+    ObjectId commit = Lab.objects(repository, 1).commits().get(0);
+    StringBuilder packed = new StringBuilder("# pack-refs with: peeled fully-peeled sorted \n");
+    for (int i = 0; i < PACKED; i++) {
+      packed.append(commit.name()).append(String.format(" refs/changes/%06d/1\n", i));
+    }
+    Lab.write(repository.resolve("packed-refs"), packed.toString());
+    // By this fault a file is lost with its last name.
+    Map<String, String> fault = Map.of("REFDB_PLANTED_FAULT", "vfs-stale");
+    Process child = ChildJvm.startWith(fault, Lister.class, List.of(repository.toString()));
+    String said = new String(child.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+    assertTrue(said.endsWith("100 lists\n"), said);
   }
 
   private static String name(int i) {
