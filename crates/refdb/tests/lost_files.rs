@@ -106,6 +106,33 @@ fn walks_of_files_that_are_lost() {
 }
 
 #[test]
+fn a_ref_is_looked_up_in_the_packed_refs_that_replaced_those_that_are_lost() {
+    with_losses("look_ups_in_files_that_are_lost");
+}
+
+#[test]
+#[ignore = "run by another test, in an environment of its own"]
+fn look_ups_in_files_that_are_lost() {
+    let (repo, store) = repository();
+    let git_dir = repo.git_dir();
+    std::thread::scope(|scope| {
+        let looks = scope.spawn(|| {
+            for at in (6..COUNT - 1).step_by(7).filter(|at| *at != 15_000) {
+                let found = store.snapshot().unwrap().get(name(at).as_str().into());
+                if !found.as_ref().is_ok_and(Option::is_some) {
+                    return Err(format!("{at}: {found:?}"));
+                }
+            }
+            Ok(())
+        });
+        while !looks.is_finished() {
+            pack(git_dir, FIRST, 0..COUNT);
+        }
+        assert_eq!(looks.join().unwrap(), Ok(()));
+    });
+}
+
+#[test]
 fn a_seek_goes_to_the_packed_refs_that_replaced_those_that_are_lost() {
     with_losses("seeks_in_files_that_are_lost");
 }

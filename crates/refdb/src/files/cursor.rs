@@ -45,7 +45,7 @@ pub(super) struct FilesCursor<'s> {
     left_out: VecDeque<Misplaced>,
     misplaced: Option<Misplaced>,
     broken: bool,
-    /// How many more files may be lost before that is an error.
+    /// How many more files may be lost without progress before that is an error.
     losses_left: usize,
     buffer: Vec<u8>,
     /// Whether packed-refs is skipped.
@@ -57,7 +57,7 @@ pub(super) struct FilesCursor<'s> {
 /// The most loose refs that are noted.
 const NOTED_MAX: usize = 1 << 16;
 
-/// How many packed-refs files the server may lose while they are read.
+/// How many packed-refs files the server may lose while they are read, without a packed ref in between.
 const LOSSES_MAX: usize = 16;
 
 /// What `next` returned last.
@@ -342,6 +342,7 @@ impl<'s> FilesCursor<'s> {
             Ok(record) => {
                 self.position = record.next;
                 self.last = Last::Packed(at);
+                self.losses_left = LOSSES_MAX;
                 Ok(Some(record.view()))
             }
             Err(error) => {

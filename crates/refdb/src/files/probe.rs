@@ -156,7 +156,13 @@ impl Prober<'_> {
         for (at, (probe, answer)) in chunk.iter().zip(self.answers.drain(..)).enumerate() {
             match answer.loose {
                 LooseAnswer::Missing => {
-                    let id = look_up(packed, &mut position, probe.name)?;
+                    let id = match look_up(packed, &mut position, probe.name) {
+                        // Its name is locked, or its value may be of any moment.
+                        Err(error) if error.io().is_some_and(refdb_vfs::Error::is_stale) => {
+                            self.store.read_packed(|packed| look_up(packed, &mut packed.start(), probe.name))?
+                        }
+                        id => id?,
+                    };
                     answers.value(first + at, id.map(TargetView::Direct))?;
                 }
                 LooseAnswer::Direct(id) => answers.value(first + at, Some(TargetView::Direct(id)))?,

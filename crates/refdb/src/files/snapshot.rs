@@ -36,8 +36,8 @@ impl Snapshot for FilesSnapshot {
             },
             At::Broken(why) => Err(BrokenRef { name: name.to_owned(), path, why }.into()),
             At::Missing | At::Folder => {
-                let file = self.store.packed()?;
-                Ok(probe::look_up(&file.packed, &mut 0, name)?.map(Target::Direct))
+                let found = self.store.read_packed(|packed| probe::look_up(packed, &mut 0, name))?;
+                Ok(found.map(Target::Direct))
             }
         }
     }

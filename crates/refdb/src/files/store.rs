@@ -3,7 +3,10 @@
 use super::{
     FilesOptions,
     layout::Layout,
-    packed::cache::{Look, PackedCache, PackedFile},
+    packed::{
+        cache::{Look, PackedCache, PackedFile},
+        read::Packed,
+    },
 };
 use crate::{Limit, Result};
 use refdb_vfs::BatchId;
@@ -16,6 +19,9 @@ use std::{
 
 /// The most symbolic links that are followed from packed-refs to its file; Linux itself follows 40.
 const SYMLINK_DEPTH_MAX: usize = 10;
+
+/// How often packed-refs may be lost while one ref is looked up in it.
+const LOSSES_MAX: usize = 8;
 
 /// What the backend, its snapshots and its transactions share.
 pub(super) struct Store {
@@ -51,6 +57,18 @@ impl Store {
     /// The present packed-refs, validated by a `stat`.
     pub(super) fn packed(&self) -> Result<Arc<PackedFile>> {
         self.cache.get(&self.options, Look::Stat)
+    }
+
+    /// Reads the present packed-refs, or the one that has replaced it if the server of a network file system loses it
+    /// while it is read.
+    pub(super) fn read_packed<T>(&self, mut read: impl FnMut(&Packed) -> Result<T>) -> Result<T> {
+        for _ in 0..LOSSES_MAX {
+            match read(&self.packed()?.packed) {
+                Err(error) if error.io().is_some_and(refdb_vfs::Error::is_stale) => {}
+                read => return read,
+            }
+        }
+        read(&self.packed()?.packed)
     }
 
     /// Fails if the refs have been migrated to another format since the repository was opened. Writers call it once
