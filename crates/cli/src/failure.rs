@@ -9,6 +9,9 @@ use std::io::Write;
 pub enum Failure {
     /// `fatal: MESSAGE`, with exit code 128.
     Fatal(BString),
+    /// The same, because another machine replaced a file on the file server while refs were listed from it. What was not
+    /// printed yet can be listed again.
+    Lost(BString),
     /// `error: MESSAGE`, with this exit code.
     Error(BString, u8),
     /// Wrong usage: `error: MESSAGE` if there is a message, then this usage on standard error, with exit code 129.
@@ -38,7 +41,7 @@ impl Failure {
     /// Prints the reason on standard error (or output), and returns the exit code of the program.
     pub fn report(self) -> u8 {
         match self {
-            Failure::Fatal(message) => {
+            Failure::Fatal(message) | Failure::Lost(message) => {
                 say("fatal: ", &message);
                 128
             }
@@ -127,6 +130,17 @@ impl From<refdb::Error> for Failure {
             // Git ends where it reads the setting, whatever it was about to do.
             refdb::Error::Misuse(fault @ refdb::Misuse::Setting(_)) => Failure::Lines(format!("fatal: {fault}\n")),
             error => Failure::Fatal(text_of(&error).into()),
+        }
+    }
+}
+
+impl Failure {
+    /// Why refs could not be listed.
+    pub fn of_list(error: refdb::Error) -> Self {
+        let is_lost = error.io().is_some_and(refdb_vfs::Error::is_stale);
+        match Failure::from(error) {
+            Failure::Fatal(text) if is_lost => Failure::Lost(text),
+            other => other,
         }
     }
 }

@@ -11,7 +11,11 @@ use std::io;
 pub struct Output {
     buffer: Vec<u8>,
     holds: bool,
+    has_written: bool,
 }
+
+/// How often a list begins again.
+const LOSSES_MAX: usize = 8;
 
 const FLUSH_BYTES: usize = 128 << 10;
 const SPARE_BYTES: usize = 8 << 10;
@@ -45,8 +49,20 @@ impl Output {
         self.buffer.reserve(FLUSH_BYTES + SPARE_BYTES);
     }
 
+    /// Lists refs, and begins again if a file is lost on a network file system before any of the list has been written.
+    pub fn list<T>(&mut self, mut list: impl FnMut(&mut Output) -> Result<T>) -> Result<T> {
+        for _ in 0..LOSSES_MAX {
+            match list(self) {
+                Err(Failure::Lost(_)) if !self.has_written => self.buffer.clear(),
+                listed => return listed,
+            }
+        }
+        list(self)
+    }
+
     /// Writes everything that is in the buffer.
     pub fn flush(&mut self) -> Result<()> {
+        self.has_written |= !self.buffer.is_empty();
         let mut rest = &self.buffer[..];
         while !rest.is_empty() {
             match rustix::io::write(io::stdout(), rest) {

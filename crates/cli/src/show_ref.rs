@@ -151,7 +151,7 @@ fn perform(session: &Session, options: &Options, output: &mut Output) -> Result<
     } else if options.exists {
         exists(session, options)
     } else {
-        list(session, options, output)
+        output.list(|output| list(session, options, output))
     }
 }
 

@@ -171,7 +171,8 @@ impl Options {
 
     /// Reads the patterns from standard input if the command line says so.
     pub fn read_patterns(&mut self) -> Result<()> {
-        if self.stdin {
+        // Once, even if the list begins again.
+        if std::mem::take(&mut self.stdin) {
             if !self.patterns.is_empty() {
                 return fatal!["unknown arguments supplied with --stdin"];
             }

@@ -6,7 +6,7 @@ use refdb_types::ObjectId;
 use std::collections::{HashMap, HashSet};
 
 /// Conditions on the commits that can be reached from a ref, and on those from which the ref can be reached.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Reach {
     /// `--contains`: one of these can be reached from the ref.
     pub contains: Vec<ObjectId>,

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Invocation,
     failure::Result,
-    listing::{self, Ranges, Walk},
+    listing::{Ranges, Walk, follow},
     options::Command,
     output::Output,
     session::Session,
@@ -30,7 +30,7 @@ fn run_as(command: &'static Command, invocation: &Invocation<'_>) -> Result<u8> 
     let session = Session::begin(invocation, command)?;
     let mut options = Options::parse(&session, invocation, command)?;
     let mut output = Output::default();
-    let result = list_refs(&session, command, &mut options, &mut output);
+    let result = output.list(|output| list_refs(&session, command, &mut options, output));
     // What was listed before a failure is shown.
     output.flush()?;
     result.map(|()| 0)
@@ -38,17 +38,17 @@ fn run_as(command: &'static Command, invocation: &Invocation<'_>) -> Result<u8> 
 
 fn list_refs(session: &Session, command: &Command, options: &mut Options, output: &mut Output) -> Result<()> {
     let snapshot = session.store.snapshot()?;
-    let head = listing::follow(&*snapshot, "HEAD".into())?.map(|(branch, _)| branch.into());
+    let head = follow(&*snapshot, "HEAD".into())?.map(|(branch, _)| branch.into());
     let history = History::of(session);
     let mut world = RepositoryWorld::new(session, &*snapshot, &history, head);
     let format = options.compile(command, &mut |name| world.find_base(name))?;
     let order = options.order(&mut |name| world.find_base(name))?;
     options.read_patterns()?;
     let filter = Filter {
-        patterns: Patterns::new(std::mem::take(&mut options.patterns), options.ignore_case),
-        exclude: Patterns::new(std::mem::take(&mut options.exclude), options.ignore_case),
-        points_at: std::mem::take(&mut options.points_at),
-        reach: std::mem::take(&mut options.reach),
+        patterns: Patterns::new(options.patterns.clone(), options.ignore_case),
+        exclude: Patterns::new(options.exclude.clone(), options.ignore_case),
+        points_at: options.points_at.clone(),
+        reach: options.reach.clone(),
         commits_only: false,
     };
     // With root refs, the prefixes of the patterns do not tell where matches are; but there are few root refs.

@@ -1,0 +1,94 @@
+//! Commands that list refs while another machine replaces the files on a network file system. A planted fault lets a
+//! file be lost with its last name, as a server of NFS 3 does.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::HashKind;
+use std::{
+    io::{Read, Write},
+    process::{Child, Command, Stdio},
+    sync::mpsc::RecvTimeoutError,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+const COUNT: usize = 20_000;
+
+/// A repository whose refs are in one file that is read in many parts.
+fn repository(format: RefFormat) -> Repo {
+    let repo = Repo::bare(format, HashKind::Sha1);
+    let commit = repo.commits(1)[0];
+    let names: Vec<String> = (0..COUNT).map(|at| format!("refs/heads/{at:06}")).collect();
+    repo.create_refs(names.iter().map(|name| (name, commit)));
+    repo.git(["pack-refs", "--all"]);
+    repo
+}
+
+/// Waits until the process has this file open.
+fn await_open(child: &Child, ending: &str) {
+    let folder = format!("/proc/{}/fd", child.id());
+    let since = Instant::now();
+    let is_open = || {
+        let links = std::fs::read_dir(&folder).unwrap().filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        links.into_iter().any(|link| link.to_string_lossy().ends_with(ending))
+    };
+    while !is_open() {
+        assert!(since.elapsed() < Duration::from_secs(60), "{ending} is not opened");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_list_begins_again_where_none_of_it_is_printed() {
+    let repo = repository(RefFormat::Reftable);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_refdb"))
+        .args(["for-each-ref", "--format=%(refname)", "--stdin"])
+        .current_dir(repo.git_dir())
+        .env("REFDB_PLANTED_FAULT", "vfs-stale")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It has its snapshot, and waits for the patterns.
+    await_open(&child, ".ref");
+    repo.git(["update-ref", "-d", "refs/heads/000000"]);
+    repo.git(["pack-refs", "--all"]);
+    child.stdin.take().unwrap().write_all(b"refs/heads/").unwrap();
+    let mut listed = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut listed).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let expected: String = (1..COUNT).map(|at| format!("refs/heads/{at:06}\n")).collect();
+    assert!(listed == expected, "the refs of the new state, each once, and not {} bytes", listed.len());
+}
+
+#[test]
+fn a_list_of_files_shows_each_ref_once_beside_a_writer_that_packs() {
+    let repo = repository(RefFormat::Files);
+    let packed = &repo.git_dir().join("packed-refs");
+    let content = &std::fs::read(packed).unwrap();
+    let (running, ended) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // Until the other end is dropped, by a panic too.
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(Duration::from_millis(15)) {
+                std::fs::write(packed.with_extension("new"), content).unwrap();
+                std::fs::rename(packed.with_extension("new"), packed).unwrap();
+            }
+        });
+        let _running = running;
+        for words in [&["show-ref"][..], &["for-each-ref", "--format=%(refname)"]] {
+            for _ in 0..10 {
+                let output = Command::new(env!("CARGO_BIN_EXE_refdb"))
+                    .args(words)
+                    .current_dir(repo.git_dir())
+                    .env("REFDB_PLANTED_FAULT", "vfs-stale")
+                    .output()
+                    .unwrap();
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+                assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), COUNT, "{words:?}");
+            }
+        }
+    });
+}
