@@ -41,6 +41,7 @@ final class ViewSettings {
     {"reftable", "lockTimeout"},
     {"refdb", "smallBatches"},
     {"refdb", "looseRefs"},
+    {"refdb", "unsafeStorage"},
   };
 
   /** Settings that say whether git packs refs by itself. */

@@ -29,10 +29,15 @@ class ViewSettingsTest {
   void whatTheUserOrTheSiteSetsIsPassedOn() throws Exception {
     Config outer = new Config();
     outer.fromText(
-        "[refdb]\n\tsmallBatches = loose\n\tlooseRefs = 100\n[core]\n\tfilesRefLockTimeout = 7\n"
-            + "[gc]\n\tpackRefs = false\n");
+        "[refdb]\n\tsmallBatches = loose\n\tlooseRefs = 100\n\tunsafeStorage = true\n"
+            + "[core]\n\tfilesRefLockTimeout = 7\n[gc]\n\tpackRefs = false\n");
     List<String> all =
-        List.of("core.filesRefLockTimeout=7", "refdb.smallBatches=loose", "refdb.looseRefs=100", "gc.packRefs=false");
+        List.of(
+            "core.filesRefLockTimeout=7",
+            "refdb.smallBatches=loose",
+            "refdb.looseRefs=100",
+            "refdb.unsafeStorage=true",
+            "gc.packRefs=false");
     assertEquals(all, ViewSettings.of(new Config(outer)).config());
     outer.fromText("[gc]\n\tpackRefs\n[maintenance \"pack-refs\"]\n\tenabled = no\n");
     assertEquals(List.of("gc.packRefs", "maintenance.pack-refs.enabled=no"),
