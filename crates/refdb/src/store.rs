@@ -64,6 +64,14 @@ pub enum Reading {
     Shared(Arc<BlockCache>, Arc<PageBudget>),
 }
 
+/// How often a file may be lost while one question is answered.
+const LOSSES_MAX: usize = 8;
+
+/// Whether the server of a network file system has lost a file that was read.
+fn is_loss(error: &crate::Error) -> bool {
+    error.io().is_some_and(refdb_vfs::Error::is_stale)
+}
+
 /// The memory for blocks of reftables where a file cannot be mapped that the caller wants mapped.
 const UNMAPPED_BYTES: usize = 16 << 20;
 
@@ -195,7 +203,7 @@ impl Store {
     /// [`Error::BrokenRef`](crate::Error::BrokenRef) if the ref's own file is corrupt, and
     /// [`Error::Repository`](crate::Error::Repository) if the repository has gone or been migrated since it was opened.
     pub fn get(&self, name: &BStr) -> Result<Option<Target>> {
-        let found = self.snapshot()?.get(name)?;
+        let found = self.read(|snapshot| snapshot.get(name))?;
         if found.is_none() {
             self.check_is_there()?;
         }
@@ -208,11 +216,22 @@ impl Store {
     ///
     /// Those of [`Store::get`], for each ref of the chain.
     pub fn resolve(&self, name: &RefName) -> Result<Resolved> {
-        let resolved = resolve(&*self.snapshot()?, name)?;
+        let resolved = self.read(|snapshot| resolve(snapshot, name))?;
         if matches!(resolved, Resolved::Missing(_)) {
             self.check_is_there()?;
         }
         Ok(resolved)
+    }
+
+    /// Reads the present state, and the one after it if the server of a network file system loses a file meanwhile.
+    fn read<T>(&self, mut read: impl FnMut(&dyn Snapshot) -> Result<T>) -> Result<T> {
+        for _ in 0..LOSSES_MAX {
+            match read(&*self.snapshot()?) {
+                Err(error) if is_loss(&error) => {}
+                done => return done,
+            }
+        }
+        read(&*self.snapshot()?)
     }
 
     /// Fails if the repository was moved, deleted or migrated, in which case finding nothing is no answer.

@@ -132,6 +132,63 @@ fn look_ups_in_files_that_are_lost() {
     });
 }
 
+/// Replaces the only table of a stack by one with the same refs and another name, as a compaction does.
+fn compact(git_dir: &Path, at: usize) {
+    let folder = git_dir.join("reftable");
+    let old = fs::read_to_string(folder.join("tables.list")).unwrap();
+    let new = format!("{}-{at:08x}.ref\n", old.rsplit_once('-').unwrap().0);
+    fs::copy(folder.join(old.trim_end()), folder.join(new.trim_end())).unwrap();
+    fs::write(folder.join("tables.list.new"), &new).unwrap();
+    fs::rename(folder.join("tables.list.new"), folder.join("tables.list")).unwrap();
+    fs::remove_file(folder.join(old.trim_end())).unwrap();
+}
+
+#[test]
+fn a_ref_is_looked_up_in_the_table_that_replaced_one_that_is_lost() {
+    with_losses("look_ups_in_tables_that_are_lost");
+}
+
+#[test]
+#[ignore = "run by another test, in an environment of its own"]
+fn look_ups_in_tables_that_are_lost() {
+    let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+    let commit = repo.commits(1)[0];
+    let names: Vec<String> = (0..2_000).map(name).collect();
+    repo.create_refs(names.iter().map(|name| (name, commit)));
+    repo.git(["pack-refs"]);
+    let environment = Environment::empty(repo.git_dir()).with("GIT_DIR", repo.git_dir());
+    let (store, git_dir) = (Store::builder_in(environment).open().unwrap(), repo.git_dir());
+    std::thread::scope(|scope| {
+        let looks = scope.spawn(|| {
+            for name in &names {
+                let found = store.get(name.as_str().into());
+                if !found.as_ref().is_ok_and(Option::is_some) {
+                    return Err(format!("{name}: {found:?}"));
+                }
+                // A list may fail behind its first refs, which have been shown.
+                let mut shown = 0;
+                let visited = store.visit("refs/", |row| {
+                    shown += row.is_ok() as usize;
+                    Ok(if shown < 1_900 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+                });
+                if shown == 0 || visited.as_ref().is_err_and(|error| !error.to_string().ends_with("try again")) {
+                    return Err(format!("a list: {visited:?}"));
+                }
+                if let Err(error) = store.refs("refs/") {
+                    return Err(format!("a list in parts: {error:?}"));
+                }
+            }
+            Ok(())
+        });
+        let mut at = 0;
+        while !looks.is_finished() {
+            at += 1;
+            compact(git_dir, at);
+        }
+        assert_eq!(looks.join().unwrap(), Ok(()));
+    });
+}
+
 #[test]
 fn a_seek_goes_to_the_packed_refs_that_replaced_those_that_are_lost() {
     with_losses("seeks_in_files_that_are_lost");

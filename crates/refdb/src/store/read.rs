@@ -1,6 +1,6 @@
 //! Reading refs without a thought for snapshots and cursors.
 
-use super::{Resolved, Store};
+use super::{LOSSES_MAX, Resolved, Store, is_loss};
 use crate::{Error, RefView, Result, Snapshot};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, RefName, Target};
@@ -200,8 +200,19 @@ impl Store {
     /// Those of reading the storage as a whole; if such an error occurs behind the first refs, it is the iterator's last
     /// item. A ref whose own file is corrupt is an error among the items, and others follow.
     pub fn refs(&self, prefix: impl AsRef<[u8]>) -> Result<Refs> {
-        let mut refs = Refs::new(self.snapshot()?, prefix.as_ref().as_bstr());
-        refs.read_ahead();
+        let begin = || -> Result<Refs> {
+            let mut refs = Refs::new(self.snapshot()?, prefix.as_ref().as_bstr());
+            refs.read_ahead();
+            Ok(refs)
+        };
+        let mut refs = begin()?;
+        for _ in 0..LOSSES_MAX {
+            let is_lost = refs.failed.as_ref().is_some_and(is_loss) && refs.ahead.len() == 0;
+            if !is_lost {
+                break;
+            }
+            refs = begin()?;
+        }
         match refs.failed.take_if(|_| refs.ahead.len() == 0) {
             Some(error) => return Err(error),
             None if refs.ahead.len() == 0 => self.check_is_there()?,
@@ -240,13 +251,20 @@ impl Store {
         let prefix = prefix.as_ref().as_bstr();
         let mut failed = None;
         let mut is_empty = true;
-        each(&*self.snapshot()?, prefix, prefix, &mut |row| {
-            is_empty = false;
-            visit(row).unwrap_or_else(|error| {
-                failed = Some(error);
-                ControlFlow::Break(())
-            })
-        })?;
+        let mut losses_left = LOSSES_MAX;
+        loop {
+            let visited = each(&*self.snapshot()?, prefix, prefix, &mut |row| {
+                is_empty = false;
+                visit(row).unwrap_or_else(|error| {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                })
+            });
+            match visited {
+                Err(error) if is_empty && losses_left > 0 && is_loss(&error) => losses_left -= 1,
+                visited => break visited?,
+            }
+        }
         match failed {
             Some(error) => Err(error),
             None if is_empty => self.check_is_there(),

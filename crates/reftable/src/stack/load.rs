@@ -114,7 +114,11 @@ impl Stack {
             Err(Error::Io(error)) if error.is_not_found() || error.is_stale() => return Err(OpenError::Vanished),
             source => source.map_err(StackError::Table).map_err(OpenError::Failed)?,
         };
-        self.table(source, name).map_err(OpenError::Failed)
+        // On a network file system an open file is lost as soon as its name is removed.
+        self.table(source, name).map_err(|error| match error {
+            StackError::Table(Error::Io(error)) if error.is_stale() => OpenError::Vanished,
+            error => OpenError::Failed(error),
+        })
     }
 
     pub(super) fn open_source(&self, name: &TableName) -> Result<Source, Error> {
