@@ -110,5 +110,5 @@ impl Error {
 }
 
 pub(crate) fn is_stale(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::StaleNetworkFileHandle && !planted("vfs-stale")
+    error.kind() == io::ErrorKind::StaleNetworkFileHandle && !planted("vfs-no-retry")
 }
