@@ -1,7 +1,7 @@
 //! Whether the folder still holds the repository that was opened.
 
 use crate::Result;
-use refdb_vfs::{AskingOnce, File, Fs, Stat, now_nanos};
+use refdb_vfs::{AskingOnce, File, Fs, ServerHandle, Stat, now_nanos};
 use std::{
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -23,6 +23,9 @@ pub(crate) struct Identity {
     /// Only held open.
     _folder: Option<File>,
     inode: (u64, u64),
+    /// On a network file system, if the client tells it: by which the server tells this folder from every other one,
+    /// also from one that got its inode later.
+    handle: Option<ServerHandle>,
     config: PathBuf,
     content: Option<Vec<u8>>,
     proof: Mutex<Option<Proof>>,
@@ -42,6 +45,7 @@ impl Identity {
     pub(crate) fn of(fs: &Fs, folder: &Path) -> Result<Self> {
         let held = fs.open(folder)?;
         let stat = held.stat()?;
+        let handle = held.server_handle().filter(|_| fs.asks_server());
         let config = folder.join("config");
         let read = read(fs, &config)?;
         let (content, proof) = read.map_or((None, None), |(content, proof)| (Some(content), Some(proof)));
@@ -49,6 +53,7 @@ impl Identity {
             folder: folder.to_owned(),
             _folder: Some(held),
             inode: stat.file_id(),
+            handle,
             config,
             content,
             proof: Mutex::new(proof),
@@ -71,6 +76,10 @@ impl Identity {
             Some(_) => {}
         }
         if fs.asks_server() {
+            // The server was asked just now, so that this costs no request.
+            if fs.identify(&self.folder)?.is_none_or(|(_, handle)| handle != self.handle) {
+                return Ok(Verdict::Changed);
+            }
             // There the attributes of the configuration prove nothing.
             return self.compare(fs).map(|(verdict, _)| verdict);
         }
@@ -142,6 +151,35 @@ mod tests {
         assert_eq!(identity.check(&fs).unwrap(), Verdict::Gone);
         std::fs::create_dir(&folder).unwrap();
         std::fs::write(folder.join("config"), "[core]\n").unwrap();
+        assert_eq!(identity.check(&fs).unwrap(), Verdict::Changed);
+    }
+    /// A hook with which all files count as on a network file system.
+    struct Network;
+
+    impl refdb_vfs::IoHook for Network {
+        fn before(&self, _: refdb_vfs::Op<'_>) -> refdb_vfs::Verdict {
+            refdb_vfs::Verdict::Proceed
+        }
+
+        fn is_network(&self) -> bool {
+            true
+        }
+    }
+
+    /// Nothing keeps the inode of a folder on another machine's disk from being used again.
+    #[test]
+    fn another_folder_with_the_same_inode_is_noticed_on_a_network_file_system() {
+        let temp = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| temp.path().join(name));
+        for folder in [&one, &other] {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("config"), "[core]\n").unwrap();
+        }
+        let fs = Fs::with_hook(std::sync::Arc::new(Network)).at(temp.path()).unwrap();
+        let mut identity = Identity::of(&fs, &one).unwrap();
+        assert_eq!(identity.check(&fs).unwrap(), Verdict::Same);
+        (identity.folder, identity.config) = (other.clone(), other.join("config"));
+        identity.inode = fs.stat(&other).unwrap().file_id();
         assert_eq!(identity.check(&fs).unwrap(), Verdict::Changed);
     }
 }

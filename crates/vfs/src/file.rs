@@ -1,6 +1,7 @@
 use crate::{Error, Op, Result, ServerHandle, Stat, Verdict, io_hooks::IoHooks, planted};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 use std::{
+    fs::TryLockError,
     io::{self, Read, Write},
     os::unix::fs::{FileExt, PermissionsExt},
     path::{Path, PathBuf},
@@ -157,26 +158,24 @@ impl File {
     /// Locks the file exclusively for this handle (`flock`), until the handle is dropped or the process ends in any
     /// way. Returns `false` if another handle, of this or another process, holds the lock.
     pub fn try_lock(&self) -> Result<bool> {
-        match self.inner.try_lock() {
-            Ok(()) => {
-                self.is_locked.store(true, Relaxed);
-                Ok(true)
-            }
-            Err(std::fs::TryLockError::WouldBlock) => Ok(false),
-            Err(std::fs::TryLockError::Error(source)) => Err(Error::new("lock", &self.path, source)),
-        }
+        self.locked(self.inner.try_lock())
     }
 
-    /// The same without keeping others from doing so too, for callers that only want to know whether a handle has the
-    /// file locked exclusively. The file may be open for reading only.
+    /// Locks the file as [`try_lock`](Self::try_lock) does, but together with others that lock it like this, for
+    /// callers that only want to know whether a handle has the file locked exclusively. The file may be open for reading
+    /// only.
     pub(crate) fn try_lock_shared(&self) -> Result<bool> {
-        match self.inner.try_lock_shared() {
+        self.locked(self.inner.try_lock_shared())
+    }
+
+    fn locked(&self, attempt: std::result::Result<(), TryLockError>) -> Result<bool> {
+        match attempt {
             Ok(()) => {
                 self.is_locked.store(true, Relaxed);
                 Ok(true)
             }
-            Err(std::fs::TryLockError::WouldBlock) => Ok(false),
-            Err(std::fs::TryLockError::Error(source)) => Err(Error::new("lock", &self.path, source)),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(source)) => Err(Error::new("lock", &self.path, source)),
         }
     }
 
@@ -208,7 +207,8 @@ impl File {
         self.hooks.change(Op::Sync(&self.path), "sync", &self.path, || self.inner.sync_all())
     }
 
-    /// The same, except for time stamps and other metadata that is not needed to read the content.
+    /// Brings the file's content to stable storage, without time stamps and other metadata that nobody needs to read the
+    /// content.
     pub fn sync_data(&self) -> Result<()> {
         self.hooks.change(Op::Sync(&self.path), "sync", &self.path, || self.inner.sync_data())
     }

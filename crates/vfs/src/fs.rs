@@ -173,7 +173,7 @@ impl Fs {
         self.open_with(path, OFlags::NONBLOCK | OFlags::NOFOLLOW)
     }
 
-    /// The same, for an existing file that may also be overwritten.
+    /// Opens an existing file for reading and overwriting. Fails if the path is a symbolic link.
     pub fn open_to_overwrite(&self, path: &Path) -> Result<File> {
         self.open_as(std::fs::OpenOptions::new().read(true).write(true), path, OFlags::NONBLOCK | OFlags::NOFOLLOW)
     }
@@ -287,7 +287,7 @@ impl Fs {
         rustix::fs::statfs(path).map_err(|source| Error::new("stat the file system of", path, source))
     }
 
-    /// The same, for the file system of an open file.
+    /// Whether an open file is on a local file system of a kind that is known to keep open files readable.
     pub(crate) fn is_file_local(&self, file: &File) -> Result<bool> {
         let stat = rustix::fs::fstatfs(file.as_std());
         let kind = stat.map_err(|source| Error::new("stat the file system of", file.path(), source))?;

@@ -21,7 +21,7 @@ impl IoHooks {
         IoHooks { hook: Some(hook), descriptors: None }
     }
 
-    /// The same without the hook, for files that are not visible yet.
+    /// Returns these hooks without the I/O hook, for files that are not visible yet.
     pub(crate) fn without_hook(&self) -> Self {
         IoHooks { hook: None, ..self.clone() }
     }

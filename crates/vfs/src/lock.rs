@@ -124,13 +124,12 @@ pub struct LockSource {
     path: PathBuf,
     /// Keeps the signature valid as long as this lock and the links to it are held.
     signature: Option<SignedFile>,
-    fs: Fs,
 }
 
 impl Drop for LockSource {
     fn drop(&mut self) {
         if let Some(SignedFile::Spare(spare)) = self.signature.take() {
-            spare::put_back_if_free(&self.fs, spare);
+            spare::put_back_if_free(spare);
         }
     }
 }
@@ -138,7 +137,7 @@ impl Drop for LockSource {
 impl LockSource {
     /// Uses a file that signs locks but is not a lock itself. Its owner keeps it locked as long as they are held.
     pub fn of_journal_file(path: PathBuf) -> Self {
-        LockSource { path, signature: None, fs: Fs::real() }
+        LockSource { path, signature: None }
     }
 
     /// The lock file.
@@ -292,10 +291,7 @@ impl Lock {
     pub fn into_source(mut self) -> (LockSource, DetachedLock) {
         self.held = false;
         let left = DetachedLock(std::mem::replace(&mut self.note, Note::NONE));
-        (
-            LockSource { path: std::mem::take(&mut self.path), signature: self.signature.take(), fs: self.fs.clone() },
-            left,
-        )
+        (LockSource { path: std::mem::take(&mut self.path), signature: self.signature.take() }, left)
     }
 
     /// Drops the guard of a linked or unsigned lock without releasing the lock, which is held until its file is

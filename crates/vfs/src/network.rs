@@ -226,11 +226,6 @@ impl Fs {
         }
     }
 
-    /// How many names an open file has, by the server's answer.
-    pub(crate) fn links(&self, file: &File) -> io::Result<u32> {
-        Ok(identity(file.as_std(), AtFlags::STATX_FORCE_SYNC)?.1)
-    }
-
     fn identity_of(&self, path: &Path) -> io::Result<(Identity, u32)> {
         self.asking(path, true, || {
             let found = self.hooks().look_up(path, LookUp::Attributes)?;
@@ -283,6 +278,11 @@ fn identity(file: &impl AsFd, flags: AtFlags) -> io::Result<(Identity, u32)> {
     let stat = rustix::fs::statx(file, c"", flags | AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
     let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
     Ok(((device, stat.stx_ino, ServerHandle::of(file)), stat.stx_nlink))
+}
+
+/// How many names an open file has, by the server's answer.
+pub(crate) fn links(file: &File) -> io::Result<u32> {
+    Ok(identity(file.as_std(), AtFlags::STATX_FORCE_SYNC)?.1)
 }
 
 fn is_absent(error: &io::Error) -> bool {

@@ -4,6 +4,11 @@
 use crate::{Fs, Result};
 use std::{fmt, path::Path};
 
+/// Whether a mount option keeps `flock` to this machine.
+pub(crate) fn keeps_flock(option: &str) -> bool {
+    matches!(option, "local_lock=flock" | "local_lock=all" | "nolock")
+}
+
 /// A mount, by the kind of its file system and its options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mount {
@@ -41,10 +46,9 @@ impl Mount {
 
     /// How far `flock` reaches, by which refdb tells the lock of a living process from one that was left.
     pub fn flock(&self) -> &'static str {
-        let is_kept = |option: &str| matches!(option, "local_lock=flock" | "local_lock=all" | "nolock");
         if !self.is_nfs() {
             "not known, since this is not NFS: locks of a machine that is lost cannot be told from others"
-        } else if self.words().any(is_kept) {
+        } else if self.words().any(keeps_flock) {
             "kept to this machine by the mount: locks of a machine that is lost cannot be told from others"
         } else {
             "reaches the server"

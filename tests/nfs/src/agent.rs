@@ -115,8 +115,7 @@ fn outcome(result: refdb_refcache::Result<refdb_refcache::Outcome>) -> Answer {
     match result {
         Ok(_) => Ok("done".into()),
         Err(error) => match error.store() {
-            Some(Error::Rejected(_)) => Ok(format!("refused: {error}")),
-            Some(Error::Lock(_) | Error::StackLocked(_)) => Ok(format!("refused: {error}")),
+            Some(Error::Rejected(_) | Error::Lock(_) | Error::StackLocked(_)) => Ok(format!("refused: {error}")),
             _ => Err(error.to_string()),
         },
     }

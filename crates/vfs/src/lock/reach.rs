@@ -3,7 +3,7 @@
 //! An NFS client can be configured to keep locks local (`local_lock=flock`, `local_lock=all`, `nolock`). Then not even
 //! two mounts on one machine see each other's locks, so that a living owner cannot be distinguished from a dead one.
 
-use crate::{EndedBoot, File, Fs, Result, signature::Signature};
+use crate::{EndedBoot, File, Fs, Result, signature::Signature, storage};
 
 /// Whether the mount of a device may keep `flock` local: because its options say so, or because the mount is not
 /// listed.
@@ -69,9 +69,7 @@ fn stays_in_mount(mounts: &str, device: u64) -> Option<bool> {
         .filter(|line| line.split(' ').nth(2) == Some(&number))
         .filter_map(|line| line.split_once(" - "))
         .map(|(_, source)| source.rsplit(' ').next().unwrap_or_default())
-        .map(|options| {
-            options.split(',').any(|option| matches!(option, "local_lock=flock" | "local_lock=all" | "nolock"))
-        })
+        .map(|options| options.split(',').any(storage::keeps_flock))
         .reduce(|one, other| one || other)
 }
 

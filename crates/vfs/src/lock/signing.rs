@@ -38,7 +38,7 @@ pub(super) fn remove_if_dead(fs: &Fs, path: &Path) -> bool {
     settle_if_dead(fs, Suspect::open(fs, path))
 }
 
-/// The same for a lock file in an open folder.
+/// As [`remove_if_dead`], for a lock file in an open folder.
 pub(super) fn remove_if_dead_in(fs: &Fs, folder: &Folder, name: &OsStr) -> bool {
     let suspect = folder.again().and_then(|folder| Suspect::open_in(folder, name));
     settle_if_dead(fs, suspect)

@@ -9,6 +9,7 @@ use super::{Lock, LockError, LockTimeout, signing, wait};
 use crate::{
     BatchId, Fs, Result,
     abort::Note,
+    network::links,
     signature::Signature,
     spares::{Spare, Spares},
 };
@@ -77,8 +78,8 @@ fn remove_dead(fs: &Fs, folder: &Path) {
 }
 
 /// Has the file of several locks used again, unless the server says that a lock is still a link to it.
-pub(super) fn put_back_if_free(fs: &Fs, spare: Spare) {
-    if fs.links(&spare.file).is_ok_and(|links| links == 1) {
+pub(super) fn put_back_if_free(spare: Spare) {
+    if links(&spare.file).is_ok_and(|links| links == 1) {
         spare.put_back();
     }
 }
