@@ -45,7 +45,7 @@ pub struct ReportOptions {
     #[arg(long, num_args = 2, value_names = ["NAME", "HISTORY"], action = clap::ArgAction::Append)]
     pub peer: Vec<String>,
 
-    /// A history of the same scenarios with the least that could do the work; repeatable
+    /// A history of the same scenarios with a minimal program that does only the unavoidable work; repeatable
     #[arg(long, num_args = 2, value_names = ["NAME", "HISTORY"], action = clap::ArgAction::Append)]
     pub floor: Vec<String>,
 
@@ -69,7 +69,7 @@ pub struct CacheOptions {
 /// The option that selects the folder of the builds.
 #[derive(Debug, Args)]
 pub struct CacheFolder {
-    /// Where builds are kept [default: ~/.cache/refdb/lab]
+    /// Where builds are kept [default: lab in $REFDB_CACHE, $XDG_CACHE_HOME/refdb or ~/.cache/refdb]
     #[arg(long, value_name = "FOLDER")]
     pub cache: Option<PathBuf>,
 }

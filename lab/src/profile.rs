@@ -1,5 +1,5 @@
-//! Parses callgrind's files into the instructions of each function, and describes in sentences how two of them differ.
-//! Pure functions.
+//! Parses callgrind's output into instruction counts per function, and describes in sentences how two such profiles
+//! differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,10 +52,11 @@ impl Profile {
     }
 }
 
-/// The description with which a function without a name begins.
+/// How the description of a function without a name begins.
 const UNNAMED: &str = "a function without a name in ";
 
-/// Returns the name of a function without the suffix for recursion. All functions without a name in a file are one.
+/// Returns the name of a function without the suffix for recursion. All nameless functions of one program or library
+/// count as one.
 fn named(name: &str, object: &str) -> String {
     if name.is_empty() || name.starts_with("0x") || name.starts_with("???") {
         return format!("{UNNAMED}{object}");

@@ -199,7 +199,7 @@ fn stat_storage(words: &[&str], fault: &str) -> String {
 fn stat_says_without_a_trial_what_the_mount_means() {
     let local = stat_storage(&[], "");
     assert!(local.contains("  mount: ") && local.ends_with("  safe: the file system is local\n"), "{local}");
-    // By this fault no file system counts as local.
+    // With this fault no file system counts as local.
     let unknown = stat_storage(&[], "vfs-local");
     assert!(unknown.contains("\n  flock: not known, since this is not NFS: "), "{unknown}");
     assert!(unknown.contains("\n  not tested: ") && unknown.ends_with("`refdb check-storage`\n"), "{unknown}");

@@ -51,11 +51,12 @@ struct OpenListing {
 }
 
 impl OpenListing {
-    /// Bytes of the first chunk, which holds most lists, since they are of one change. Allocations of this size are
-    /// served from the allocator's cache of the thread.
+    /// Bytes that are reserved for the first chunk. Most lists are of one change and need no more. Allocations of this
+    /// size are served from the allocator's cache of the thread.
     const FIRST_ROOM: usize = 880;
-    /// Bytes of later chunks, which fit into the processor's cache.
+    /// Bytes after which the first chunk ends.
     const FIRST_CHUNK_LEN: usize = 4 << 10;
+    /// Bytes after which each later chunk ends. A chunk of this size fits into the processor's cache.
     const CHUNK_LEN: usize = 256 << 10;
 
     fn new(listing: Listing) -> Self {
@@ -128,7 +129,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_statsOfAll<'l>(
     })
 }
 
-/// Returns the counters of the view of the repository in a folder, behind a byte that is 0 if there is no such view.
+/// Returns the counters of the view of the repository in a folder, after a byte that is 0 if there is no such view.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_statsOf<'l>(
     env: EnvUnowned<'l>,

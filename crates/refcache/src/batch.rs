@@ -11,9 +11,10 @@ use std::{cell::Cell, collections::BTreeMap};
 #[derive(Clone, Debug, Default)]
 #[must_use = "edits that are not committed change nothing"]
 pub struct Batch {
-    /// The edits, each of another ref.
+    /// The edits. No two may name the same ref.
     pub edits: Vec<Edit>,
-    /// Whether one rejected edit rejects all, and which of git's checks are skipped.
+    /// How the batch treats its edits: whether one rejected edit rejects all, whether their changes become visible
+    /// together, and which checks differ from git's.
     pub options: TransactionOptions,
     /// The types of new objects that the caller knows already. Others are read from the repository.
     pub known: BTreeMap<ObjectId, ObjectClass>,
@@ -50,7 +51,7 @@ pub struct Outcome {
     pub rejected: Vec<(usize, Rejection)>,
     /// How many batches were written together with this one, itself included.
     pub group: usize,
-    /// Whether this batch counts for its group, so that each group is counted once.
+    /// Whether this batch is the one by which the statistics count its group.
     pub(crate) leads: bool,
 }
 
@@ -100,7 +101,8 @@ pub(crate) fn commit_agreed_in(store: &Store, batch: &Batch, arbiter: &mut dyn A
     })
 }
 
-/// The context for transactions that ask the global ref database or know its answer, which others must not bypass.
+/// The context without the ban on changing refs past the global ref database. It is for transactions that ask that
+/// database, or already know its answer.
 pub(crate) fn beyond_global(context: Context<'_>) -> Context<'_> {
     let forbidden = context.forbidden.filter(|why| !matches!(why, Misuse::Global { .. }));
     Context { forbidden, ..context }

@@ -15,16 +15,16 @@ pub(crate) enum Verdict {
     Gone,
 }
 
-/// What identifies an open repository: its folder, which is held open so that no other folder gets its inode, and the
-/// content of its configuration, which names the format of its refs.
+/// What identifies an open repository: its folder and the content of its configuration, which names the format of its
+/// refs. The folder is held open so that, on a local file system, no other folder gets the same inode.
 #[derive(Debug)]
 pub(crate) struct Identity {
     folder: PathBuf,
-    /// Only held open.
+    /// The folder, which is not read but only held open.
     _folder: Option<File>,
     inode: (u64, u64),
-    /// On a network file system, if the client tells it: by which the server tells this folder from every other one,
-    /// also from one that got its inode later.
+    /// The handle by which the server of a network file system tells this folder from every other one, also from one
+    /// that got the same inode later. `None` on a local file system, or if the client does not tell the handle.
     handle: Option<ServerHandle>,
     config: PathBuf,
     content: Option<Vec<u8>>,
@@ -60,15 +60,16 @@ impl Identity {
         })
     }
 
-    /// The device and inode of the folder, which no other folder has while this exists.
+    /// The folder's device and inode. On a local file system no other folder has them while this exists.
     pub(crate) fn inode(&self) -> (u64, u64) {
         self.inode
     }
 
-    /// Compares the folder and its configuration with what they were. Costs two calls of `stat` if nothing has changed,
-    /// and on a network file system two opened files.
+    /// Compares the folder and its configuration with what they were. If nothing has changed, that costs two calls of
+    /// `stat`. On a network file system it costs one call of `stat`, opening the parent and reading the configuration.
     pub(crate) fn check(&self, fs: &Fs) -> Result<Verdict> {
-        // The attributes of the folder also tell whether its names have changed.
+        // Once the server has been asked for the folder's attributes, looking up "config" in the folder need not ask
+        // again.
         let _asking = AskingOnce::afresh();
         match fs.find(&self.folder)? {
             None => return Ok(Verdict::Gone),
@@ -76,11 +77,11 @@ impl Identity {
             Some(_) => {}
         }
         if fs.asks_server() {
-            // The server was asked just now, so that this costs no request.
+            // The server was asked just now, so this call costs no request.
             if fs.identify(&self.folder)?.is_none_or(|(_, handle)| handle != self.handle) {
                 return Ok(Verdict::Changed);
             }
-            // There the attributes of the configuration prove nothing.
+            // On a network file system the attributes of the configuration prove nothing.
             return self.compare(fs).map(|(verdict, _)| verdict);
         }
         let mut proof = self.proof.lock().unwrap_or_else(PoisonError::into_inner);

@@ -305,7 +305,7 @@ impl View {
     ///
     /// An atomic batch ([`Batch::atomic`]) is rejected as a whole or applied. In reftables it is applied by one rename.
     /// Among files, an I/O error or the death of the process in the middle of the commit can leave some of its refs
-    /// changed, unless `whole` is set in the batch's options.
+    /// changed, unless `atomic_visibility` is set in the batch's options.
     ///
     /// # Errors
     ///

@@ -23,7 +23,7 @@ fn always_is_no_fault_on_a_local_file_system() {
 
 #[test]
 fn always_on_a_network_file_system_is_reported_once_for_each_mount() {
-    // By this fault no file system counts as local.
+    // With this fault no file system counts as local.
     let output = this_program()
         .args(["--exact", "in_a_process_without_local_file_systems", "--ignored", "--nocapture"])
         .env("REFDB_PLANTED_FAULT", "vfs-local")

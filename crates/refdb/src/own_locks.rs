@@ -12,8 +12,8 @@ thread_local! {
     static NOTED: RefCell<Vec<Weak<[PathBuf]>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The folders of stacks that are locked, known to this thread as long as this lives. It stays on this thread, and so does
-/// its owner. Another thread might else end a lock while this one is told to do so.
+/// The folders of stacks that are locked, known to this thread as long as this lives. Neither this nor its owner is
+/// `Send`. Otherwise this thread could be told to end a transaction that another thread now has.
 pub(crate) struct OwnLocks(#[expect(dead_code, reason = "it is there to be dropped")] Option<Rc<[PathBuf]>>);
 
 impl OwnLocks {
@@ -43,7 +43,7 @@ pub(crate) fn refuse_own(fs: &Fs, mut folders: impl Iterator<Item = PathBuf>) ->
     }
 }
 
-/// Device and inode, by which two paths are known to lead to one folder.
+/// Returns the device and inode of a folder, by which two paths are known to lead to the same one.
 fn identity(fs: &Fs, folder: &Path) -> Option<(u64, u64)> {
     fs.stat(folder).ok().as_ref().map(Stat::file_id)
 }

@@ -311,7 +311,7 @@ fn that_nothing_lies_below_a_name_is_said_only_where_it_is_so() {
 
 #[test]
 fn a_batch_over_a_hundred_thousand_tombstones_is_one_walk() {
-    // Every ref was created and deleted, and now names beside each of them are looked up, as if they were created
+    // Every ref was created and deleted. Each name, and what lies below it, is then looked up, as when it is created
     // again. If each look-up walked to the next ref that exists, this would take hours.
     let dead = |value: fn(u64) -> OwnValue| -> Vec<OwnRef> {
         (0..100_000u64)

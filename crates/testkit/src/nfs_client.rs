@@ -167,7 +167,7 @@ impl SharedFolder {
             return;
         }
         let (path, held) = (self.root.join(below), self.held_path(id));
-        // The number of links of a lock says whether it is held.
+        // A lock is copied, not linked: a further link to a spare lock file would look as if a lock still used it.
         if below.extension().is_some_and(|extension| extension == "lock") {
             let _ = fs::copy(path, held);
         } else {
@@ -221,7 +221,8 @@ impl NfsClient {
         let step = self.steps.fetch_add(1, SeqCst);
         let due = self.interruption().take_if(|(at, _)| *at == step);
         if let Some((_, act)) = due {
-            // In another thread, because a thread remembers about which folders it has asked.
+            // In another thread, because `refdb_vfs` keeps the folders that it has already asked the server about per
+            // thread.
             thread::spawn(act).join().expect("what interrupts the client succeeds");
         }
     }

@@ -22,11 +22,12 @@ pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     at
 }
 
-/// Returns whether a short byte string has a NUL byte. A search that finds where it is takes longer to start than a name
-/// is to read.
+/// Returns whether a short byte string contains a NUL. A search such as `memchr` takes longer to start than this takes
+/// for a whole name.
 #[inline]
 pub fn has_nul(bytes: &[u8]) -> bool {
-    // The borrow of a zero byte reaches its highest bit, as the borrow of a byte above 0x80 does not.
+    // Subtracting one sets the highest bit of a zero byte by a borrow. A byte above 0x80 keeps that bit anyway, so
+    // `!word` masks it out.
     let has_zero_byte = |word: u64| word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080 != 0;
     let (chunks, rest) = bytes.as_chunks::<8>();
     match bytes.last_chunk::<8>() {

@@ -4,11 +4,11 @@ use bstr::{BStr, ByteSlice};
 /// "per-worktree ref", and git-worktree(1), "REFS".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope<'a> {
-    /// A ref that all worktrees share. A name behind `main-worktree/` or `worktrees/ID/` that no worktree has for
-    /// itself is shared too: `main-worktree/refs/heads/x` is a ref of that very name, not the branch `x`.
+    /// A ref that all worktrees share. So is a name such as `main-worktree/refs/heads/x`, where what follows the prefix
+    /// is not per-worktree: it is a ref of that literal name, not the branch `x`.
     Shared,
-    /// A ref that each worktree has for itself: `HEAD` and other root refs, `refs/bisect/`, `refs/worktree/` and
-    /// `refs/rewritten/`.
+    /// A ref that each worktree has for itself: `HEAD` and every other name spelt like a root ref (see
+    /// [`is_root_syntax`]), and what lies below `refs/bisect/`, `refs/worktree/` and `refs/rewritten/`.
     Worktree,
     /// The main worktree's ref, whichever worktree asks: `main-worktree/NAME`.
     Main(&'a BStr),
@@ -77,7 +77,8 @@ pub fn qualified_name(worktree: Option<&BStr>, name: &BStr) -> Vec<u8> {
     }
 }
 
-/// Returns whether `name` is `worktrees/ID`, which git takes for the worktree ID and not for a ref.
+/// Returns whether `name` is `worktrees/ID` without a ref name. Git takes that for the worktree called ID, not for a
+/// ref.
 pub fn is_worktree_itself(name: &BStr) -> bool {
     name.strip_prefix(b"worktrees/").is_some_and(|id| !id.contains(&b'/'))
 }
@@ -105,8 +106,8 @@ pub fn is_pseudo(name: &BStr) -> bool {
     name == "FETCH_HEAD" || name == "MERGE_HEAD"
 }
 
-/// Returns whether `name` is a root ref: `HEAD`, a name ending in `_HEAD`, or one of the few irregular names that git
-/// lists.
+/// Returns whether `name` is a root ref: `HEAD`, a name ending in `_HEAD` that is not a [pseudo ref](is_pseudo), or one
+/// of the few irregular names that git lists.
 pub fn is_root_ref(name: &BStr) -> bool {
     const IRREGULAR: [&str; 5] =
         ["HEAD", "AUTO_MERGE", "BISECT_EXPECTED_REV", "NOTES_MERGE_PARTIAL", "NOTES_MERGE_REF"];

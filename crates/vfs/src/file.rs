@@ -162,8 +162,8 @@ impl File {
     }
 
     /// Locks the file as [`try_lock`](Self::try_lock) does, but together with others that lock it like this, for
-    /// callers that only want to know whether a handle has the file locked exclusively. The file may be open for reading
-    /// only.
+    /// callers that only want to know whether a handle has the file locked exclusively. The file may be open for
+    /// reading only.
     pub(crate) fn try_lock_shared(&self) -> Result<bool> {
         self.locked(self.inner.try_lock_shared())
     }
@@ -207,8 +207,8 @@ impl File {
         self.hooks.change(Op::Sync(&self.path), "sync", &self.path, || self.inner.sync_all())
     }
 
-    /// Brings the file's content to stable storage, without time stamps and other metadata that nobody needs to read the
-    /// content.
+    /// Brings the file's content to stable storage, without time stamps and other metadata that nobody needs to read
+    /// the content.
     pub fn sync_data(&self) -> Result<()> {
         self.hooks.change(Op::Sync(&self.path), "sync", &self.path, || self.inner.sync_data())
     }

@@ -20,8 +20,9 @@ const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOE
 /// A folder that is held open.
 ///
 /// Its methods take the name of an entry and reach that entry through the folder's descriptor. Another process that
-/// replaces the folder by a symbolic link therefore cannot lead them to other files. The path is only for messages and
-/// for hooks. No method follows a symbolic link.
+/// replaces the folder by a symbolic link therefore cannot lead these methods to other files. The path is only for
+/// messages and for hooks. No method follows a symbolic link. The exception is the path `to` of
+/// [`rename`](Self::rename) and [`hard_link`](Self::hard_link), whose folders are looked up as usual.
 pub struct Folder {
     hooks: IoHooks,
     inner: OwnedFd,
@@ -203,7 +204,7 @@ impl Folder {
     /// Stats an entry; `None` if there is none.
     pub(crate) fn find(&self, name: &OsStr) -> Result<Option<Stat>> {
         if self.asks_server {
-            // So that the client looks the name up again if the folder has changed.
+            // Opening the folder makes the client look the name up again if the folder has changed.
             drop(self.open_in(Path::new("."), FLAGS, self.path.clone())?);
         }
         let stat = || -> io::Result<_> {
@@ -213,8 +214,8 @@ impl Folder {
         Stat::found(stat(), &self.path.join(name))
     }
 
-    /// Whether a name leads to this open file. On a network file system the server is asked, and two files are told
-    /// apart by the server's handle too, because another file may have the inode number of one that was removed.
+    /// Returns whether a name leads to this open file. On a network file system the server is asked, and two files are
+    /// told apart by the server's handle too, because another file may have the inode number of one that was removed.
     pub(crate) fn leads_to(&self, name: &OsStr, file: &File) -> Result<bool> {
         let own = file.stat()?.file_id();
         let is_same = self.find(name)?.is_some_and(|now| now.file_id() == own);

@@ -83,7 +83,7 @@ mod tests {
         let this = std::env::current_exe().expect("a test is a program");
         let test = "mapping::tests::a_file_of_a_network_file_system_can_be_lost_without_the_end_of_its_reader";
         let mut again = std::process::Command::new(this);
-        // By this fault no file system counts as local.
+        // With this fault no file system counts as local.
         again.args(["--exact", test, "--test-threads=1"]).env(AGAIN, "1").env("REFDB_PLANTED_FAULT", "vfs-local");
         assert_eq!(again.status().expect("it can be started again").code(), Some(0));
     }

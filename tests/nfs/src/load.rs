@@ -21,7 +21,8 @@ use std::{
 
 const NAMES: [&str; 4] = ["refs/heads/a", "refs/heads/b", "refs/heads/deep/c", "refs/heads/deep/er/d"];
 const NOTHING: &str = "0000000000000000000000000000000000000000";
-/// Commits for each second, which are made beforehand because each write has a value of its own.
+/// Commits for each second of the load and of the recovery, several times as many as agents write. They are made
+/// beforehand, because each write has a value of its own.
 const VALUES: u64 = 300;
 
 /// The time after the load in which every ref can be written again.
@@ -33,7 +34,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) trust: &'a str,
     /// The engine of each agent of a client: `view`, `jgit`, `git`.
     pub(crate) engines: Vec<&'a str>,
-    /// The first of these agents.
+    /// The number of the serial line on which the first of these agents answers; the others follow.
     pub(crate) line: usize,
     pub(crate) seconds: u64,
     pub(crate) seed: u64,
@@ -100,7 +101,8 @@ pub(crate) fn run(cluster: &Cluster, plan: &Plan<'_>, history: &Path) -> Counts 
     run.counts.into_inner().expect("no thread panicked")
 }
 
-/// Makes the repository, and commits on this machine whose objects it shares. Returns their ids.
+/// Creates the repository, and a local one with the commits to write; the former borrows the latter's objects. Returns
+/// the ids of the commits.
 fn make(cluster: &Cluster, git: &str, plan: &Plan<'_>, path: &str) -> Vec<String> {
     let values = cluster.folder().join(format!("values-{}-{}.git", plan.format, plan.trust));
     let script = format!(
@@ -108,7 +110,7 @@ fn make(cluster: &Cluster, git: &str, plan: &Plan<'_>, path: &str) -> Vec<String
          echo \"committer n <e> $((1700000000 + i)) +0000\"; echo data 0; echo; done | {git} fast-import --quiet && \
          {git} rev-list refs/heads/values",
         values = values.display(),
-        count = VALUES * plan.seconds,
+        count = VALUES * (plan.seconds + RECOVERED_MAX.as_secs()),
     );
     let listed = Command::new("bash").args(["-c", &script]).output().expect("bash is there");
     assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
@@ -182,12 +184,12 @@ impl Agent<'_> {
         }
     }
 
-    /// A value that no other write has, or at times none.
+    /// The next unused value, or now and then the empty text for a deletion.
     fn new_value(&self, old: &str, rng: &mut Rng) -> String {
         if !old.is_empty() && rng.below(8) == 0 {
             return String::new();
         }
-        self.run.values[self.run.next.fetch_add(1, Relaxed) % self.run.values.len()].clone()
+        self.run.values.get(self.run.next.fetch_add(1, Relaxed)).expect("enough commits for all writes").clone()
     }
 
     /// Looks a ref up; the empty text stands for no ref.
@@ -216,7 +218,7 @@ impl Agent<'_> {
         self.run.counts.lock().expect("no thread panicked").reads += NAMES.len();
     }
 
-    /// Whether it was done.
+    /// Swaps the values of these refs in one transaction and records the outcome. Returns whether it was done.
     fn write(&self, swaps: &[(&str, String, String)]) -> bool {
         let id = |value: &String| if value.is_empty() { NOTHING.to_owned() } else { value.clone() };
         let words: Vec<String> =
@@ -226,7 +228,8 @@ impl Agent<'_> {
         let said = self.ask("swap", &words);
         let (result, end) = match said.as_deref() {
             Some("done") => ("done", self.now()),
-            // Which of several was in the way is not told, nor whether it was a lock.
+            // A refused batch does not say which ref was in the way, and a busy lock says nothing of the value. Neither
+            // proves a value, so both count as failed.
             Some(said) if swaps.len() > 1 || is_lock(said) => ("failed", self.now()),
             Some(_) => ("refused", self.now()),
             None => ("unknown", -1),
@@ -252,7 +255,7 @@ impl Agent<'_> {
         words.extend(arguments);
         match self.run.cluster.ask(self.node, self.line, &words) {
             Ok(said) => Some(said),
-            // An agent that was killed keeps nobody from asking the next one.
+            // A killed agent is started again, so this is no error: after a pause its successor is asked.
             Err(Failure::Killed) => {
                 thread::sleep(Duration::from_millis(100));
                 None

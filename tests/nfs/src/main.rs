@@ -1,4 +1,4 @@
-//! Proves refdb on a real NFS, whose server and clients are kernels of User Mode Linux on this machine.
+//! Tests refdb on a real NFS, whose server and clients are User Mode Linux kernels on this machine.
 //!
 //! `nfs-tests scenes MOUNT-OPTIONS ENGINE,... [SCENE...]` plays what is known to go wrong, step by step.
 //! `nfs-tests load MOUNT-OPTIONS HISTORY FORMAT TRUST ENGINE,... SECONDS SEED` writes down the history of a load.
@@ -6,10 +6,14 @@
 //! `nfs-tests short MOUNT-OPTIONS FOLDER SECONDS SEED` plays the scenes, and leaves two histories of loads in FOLDER.
 //! `nfs-tests requests MOUNT-OPTIONS` counts the requests of each operation.
 //! `nfs-tests gerrits MOUNT-OPTIONS REFDB-JAR JDK SECONDS` has users work with a real Gerrit on each of two clients.
-//! `nfs-tests storage MOUNT-OPTIONS REFDB WORD|... [planted]` runs `refdb check-storage`, whose verdict must begin so.
+//! `nfs-tests storage MOUNT-OPTIONS REFDB WORD|... [planted]` runs `refdb check-storage`; its verdict must begin with
+//! one of the WORDs. `planted` plants a fault.
 //! `nfs-tests pack MOUNT-OPTIONS DELAY ENGINE=COMMAND...` measures how long `pack-refs` keeps others waiting.
-//! `nfs-tests talk [MOUNT-OPTIONS]` passes lines of stdin, `NODE LINE WORD...`, to the agents of the nodes.
+//! `nfs-tests talk [MOUNT-OPTIONS]` sends the words of each row of stdin (NODE, number of the serial line and words,
+//! separated by tabs) to the agent of that line, and prints its answer.
+//! `nfs-tests boot [MOUNT-OPTIONS]` only boots and stops the nodes.
 //! `nfs-tests agent` is what the nodes run.
+//! `nfs-tests watch FILE END` prints how long FILE stayed the same, until END exists; `pack` runs it on a node.
 
 mod agent;
 mod faults;
@@ -87,13 +91,13 @@ fn number(word: &str) -> u64 {
     word.parse().expect("a number")
 }
 
-/// Agents on each client.
+/// The number of serial lines of each client, each of which leads to an agent.
 const LINES: usize = 11;
-/// The lines from here on have a planted fault.
+/// The first serial line whose agent runs with the planted fault; so do those of all later lines.
 const FAULTY: usize = 9;
 
-/// What `make test` has time for: the scenes, those that must fail with a planted fault, and a load in each format,
-/// whose histories are put into `folder`.
+/// Does what `make test` has time for: plays the scenes, and those that must fail with a planted fault, and puts the
+/// histories of a load in each format into `folder`.
 fn short(cluster: &Cluster, folder: &Path, seconds: u64, seed: u64) {
     let sound = scenes::Plan { engines: vec!["view", "git"], chosen: &[], lines: 1..FAULTY };
     let faulty = scenes::Plan { engines: vec!["view"], chosen: &["A", "B", "F"], lines: FAULTY..LINES };

@@ -64,7 +64,7 @@ impl Facts {
 /// What follows from the facts of all hosts.
 pub(super) fn conclude(all: &[Facts]) -> Option<Conclusion> {
     let pairs = || all.iter().enumerate().flat_map(|(at, one)| all[at + 1..].iter().map(move |other| (one, other)));
-    // By this fault the tests try all that comes afterwards, with one machine.
+    // With this fault the tests try all that comes afterwards, with one machine.
     if planted("check-storage-one-kernel") {
         return None;
     }

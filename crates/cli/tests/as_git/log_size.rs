@@ -80,7 +80,7 @@ fn git_reads_every_reflog_whatever_its_blocks_and_messages_are() {
     }
 }
 
-/// Returns random Chinese characters of three bytes each, which deflate compresses at another ratio than ASCII.
+/// Returns random Chinese characters of three bytes each. Deflate's compression ratio for them is not that of ASCII.
 fn far_noise(len: usize, seed: u64) -> String {
     let mut rng = Rng::new(seed);
     (0..len / 3).map(|_| char::from_u32(0x4e00 + rng.below(0x5000) as u32).unwrap()).collect()

@@ -32,7 +32,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Clears the chunk, and makes room for `len` bytes and the row that exceeds them.
+    /// Clears the chunk and reserves space for rows of `len` bytes and for the numbers that follow them.
     pub(super) fn clear(&mut self, len: usize) {
         const STARTS_SHARE: usize = 8;
         const ROW_LEN: usize = 64;

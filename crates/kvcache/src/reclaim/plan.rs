@@ -5,8 +5,8 @@ use crate::log::{
     space::{Priority, Space, copy_room},
 };
 
-/// Files that take at most one part in `ROOMY` of the limit are not compacted: dead space costs nothing while there is room, and the
-/// longer a segment waits, the less of it must be copied.
+/// Files that take at most one part in `ROOMY` of the limit are not compacted: dead space costs nothing while there is
+/// room, and the longer a segment waits, the less of it must be copied.
 const ROOMY: u64 = 2;
 /// Beyond that, compaction starts when the files are larger than the live entries by this factor, in 64ths: 1.2.
 const LARGE: u64 = 77;
@@ -22,7 +22,8 @@ const LEAST_DEAD_BYTES: u64 = 512;
 pub(crate) enum Step {
     /// Evict the oldest segment: copy entries in use as far as there is room, and drop the others.
     Evict(u16),
-    /// Empty the oldest segment: copy as many entries as there is room for. Unlike that of other segments, its space is free at once.
+    /// Empty the oldest segment: copy as many entries as there is room for. Unlike that of other segments, its space is
+    /// free at once.
     Vacate(u16),
     /// Compact a segment with much dead space: copy every entry.
     Compact(u16),
@@ -46,15 +47,16 @@ pub(crate) struct State {
     pub(crate) free_slots: usize,
     /// Whether even the oldest segment may be deleted only when the copies are durable.
     pub(crate) must_sync: bool,
-    /// Whether emptied segments cannot be deleted, because syncs fail or because a tombstone must come first and finds no room.
+    /// Whether emptied segments cannot be deleted, because syncs fail or because a tombstone must come first and finds
+    /// no room.
     pub(crate) is_stuck: bool,
-    /// Number of segments that were compacted to make room since room was last sufficient.
+    /// Number of compactions in a row that were made because space was short; any other step, or none, resets it.
     pub(crate) in_a_row: u32,
 }
 
 impl State {
-    /// Whether the files are larger than their live entries by more than `factor` 64ths and take much of the limit. Two segments more,
-    /// the active one and the next, do not count.
+    /// Whether the files are larger than their live entries by more than `factor` 64ths and take much of the limit. Two
+    /// segments more, the active one and the next, do not count.
     fn is_over(&self, space: &Space, bytes: u64, factor: u64) -> bool {
         bytes > space.limit_bytes / ROOMY && bytes > self.live_bytes.saturating_mul(factor) / 64 + slack(space)
     }
@@ -106,8 +108,8 @@ fn slack(space: &Space) -> u64 {
     2 * space.segment_bytes as u64
 }
 
-/// The next step; `None` if there is nothing to do except perhaps to wait for a sync. `sealed` are the sealed segments that are not
-/// emptied.
+/// The next step; `None` if there is nothing to do except perhaps to wait for a sync. `sealed` are the sealed segments
+/// that are not emptied.
 pub(crate) fn plan(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     debug_assert!(sealed.iter().all(|(_, meta)| meta.sealed && !meta.emptied), "emptied segments are not candidates");
     let step = choose(space, state, sealed);
@@ -126,9 +128,9 @@ fn choose(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> 
     crowded(space, state, sealed).or_else(|| tidy(space, state, sealed))
 }
 
-/// The step that makes room: compacts the segment with the most dead space if at least a third of it is dead, else evicts the oldest.
-/// If emptied segments wait for long, it takes the oldest, because only that gives room at once. Entries are dropped only if there is
-/// little dead space or no room to copy.
+/// The step that makes room: compacts the segment with the most dead space if at least a third of it is dead, else
+/// evicts the oldest. If emptied segments wait for long, it takes the oldest, because only that gives room at once.
+/// Entries are dropped only if there is little dead space or no room to copy.
 fn make_room(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     if state.is_stuck {
         return Some(Step::Drop);
@@ -178,8 +180,8 @@ fn crowded(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step>
     })
 }
 
-/// Compacts a segment if the files are much larger than their live entries: the one with the most dead space, or the oldest if the
-/// others would only wait for a sync.
+/// Compacts a segment if the files are much larger than their live entries: the one with the most dead space, or the
+/// oldest if the others would only wait for a sync.
 fn tidy(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     let is_late = state.is_sync_late(space);
     if state.is_stuck || !(state.is_untidy(space) || (state.is_overgrown(space) && is_late)) {
@@ -197,8 +199,8 @@ fn tidy(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     (copy_room(victim.kept_bytes(oldest.1.seq)) <= state.free_bytes(space)).then_some(step)
 }
 
-/// Whether at least one part in `part` of a segment is dead, so that each compaction leaves less dead space than before. Partly filled
-/// blocks are not dead space, because the copies would have them too.
+/// Whether at least one part in `part` of a segment is dead, so that each compaction leaves less dead space than
+/// before. Partly filled blocks are not dead space, because the copies would have them too.
 pub(crate) fn tidiable(meta: &Meta, oldest_seq: u64, part: u64) -> bool {
     let marks = if meta.seq == oldest_seq { 0 } else { meta.mark_bytes };
     let dead = meta.dead_bytes().saturating_sub(marks);
@@ -217,7 +219,8 @@ fn oldest(sealed: &[(u16, Meta)]) -> Option<(u16, Meta)> {
     sealed.iter().copied().min_by_key(|(_, meta)| meta.seq)
 }
 
-/// The segment with the largest share of dead space; of several the oldest, because the marks of the oldest need not be kept.
+/// The segment with the largest share of dead space; of several the oldest, because the marks of the oldest need not be
+/// kept.
 fn deadest(sealed: &[(u16, Meta)]) -> Option<(u16, Meta)> {
     let oldest = oldest(sealed)?.1.seq;
     let share_kept = |meta: &Meta| meta.kept_bytes(oldest).saturating_mul(1 << 20) / meta.file_bytes.max(1);

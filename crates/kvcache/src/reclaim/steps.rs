@@ -1,4 +1,5 @@
-//! The steps that free room, one after another. Only the worker performs them, except on a full disk.
+//! The steps that free space, one at a time. The worker performs them; so do opening, closing and compacting a cache,
+//! and puts on a full disk.
 
 use super::{
     calls::Calls,
@@ -19,10 +20,10 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Number of segments with little content that are merged when a cache is opened or closed.
+/// Maximum number of steps that merge small segments when a cache is opened or closed.
 const MERGED_AT_ONCE: u32 = 16;
 
-/// Everything that frees room in a store.
+/// Everything that frees space in a store.
 pub(crate) struct Reclaim {
     pub(crate) store: Arc<Store>,
     pub(crate) pending_deletion: PendingDeletion,
@@ -32,7 +33,7 @@ pub(crate) struct Reclaim {
     /// Number of the first segment of which every read was counted.
     pub(super) first_seq: u64,
     turn: Lock<Turn>,
-    /// Whether there is something to free, so that puts may yield to that.
+    /// Whether a step was due at the last look. If so, puts may give way to the worker.
     frees: AtomicBool,
 }
 
@@ -40,11 +41,11 @@ pub(crate) struct Reclaim {
 pub(super) struct Turn {
     /// Bytes of entries that evictions may copy beyond their share.
     pub(super) keep_credit: u64,
-    /// The worth from which on entries are copied.
+    /// Evictions copy only entries that are worth at least this much.
     pub(super) threshold: Threshold,
     pub(super) drift: DriftDetector,
     pub(super) rounds: Rounds,
-    /// Number of segments that were compacted to make room since room was last sufficient.
+    /// Number of compactions in a row that were made because space was short; any other step, or none, resets it.
     in_a_row: u32,
     /// Buffers for a record that is copied, and for its copy.
     pub(super) scratch: RecordBuffer,
@@ -103,13 +104,13 @@ impl Reclaim {
         step.map_or(Ok(false), |step| self.perform(step, &mut turn))
     }
 
-    /// The next step, and whether room is short.
+    /// The next step, and whether space is short.
     fn next_step(&self, in_a_row: u32) -> (Option<Step>, bool) {
         let store = &self.store;
         let state = State { in_a_row, ..self.state(&store.log()) };
         let space = &store.space;
         let max_age = store.ages.max_ms();
-        // Otherwise skipped, because it looks at every segment while writers wait.
+        // The search for a step looks at every segment while writers wait, so it is skipped unless it may find one.
         if !state.may_need_work(space) && max_age.is_none() {
             return (None, false);
         }
@@ -139,7 +140,8 @@ impl Reclaim {
         state
     }
 
-    /// Whether puts should yield the processor to compaction, because dead space grows faster than it is freed and little room is left.
+    /// Whether puts should yield the processor to compaction, because dead space grows faster than it is freed and
+    /// little space is left.
     pub(crate) fn is_outgrown(&self, log: &Log) -> bool {
         let space = &self.store.space;
         self.frees.load(Ordering::Relaxed)
@@ -202,7 +204,8 @@ impl Reclaim {
             Step::Vacate(_) => self.vacate(&segment, &entries, turn),
             Step::Compact(_) | Step::Drop => {
                 if !self.compact(&segment, &entries, turn)? {
-                    // Marks took the room that was left; deleting the oldest segment frees some.
+                    // Tombstones and other marks used up the space that was left. Deleting the oldest segment frees
+                    // some.
                     self.drop_oldest(turn)?;
                 }
                 Ok(true)
@@ -210,16 +213,16 @@ impl Reclaim {
         }
     }
 
-    /// Deletes the oldest segment to make room on a full disk, whatever the limit says. False if there is none.
+    /// Deletes the oldest segment to free space on a full disk, whatever the limit says. False if there is none.
     pub(crate) fn free_one(&self) -> Result<bool> {
         self.drop_oldest(&mut self.turn())
     }
 
-    /// Removes all entries and deletes every segment without writing first, so that removed entries stay removed on a disk that takes
-    /// nothing.
+    /// Removes all entries and deletes every segment without writing first, so that removed entries stay removed on a
+    /// disk that takes nothing.
     pub(crate) fn wipe(&self) -> Result<()> {
         let (_turn, store) = (self.turn(), &self.store);
-        // An earlier clear may have taken the last block.
+        // An earlier clear may have used the last free block, so what it made void is deleted first.
         self.delete_all_void()?;
         let memory = {
             let mut log = store.log();
@@ -237,7 +240,8 @@ impl Reclaim {
         store.sync_names(false)
     }
 
-    /// Removes all entries if a segment is lost, because the removals in it and after it may not be durable. False if none is lost.
+    /// Removes all entries if the sync of a segment has failed, because removals in it and after it may not be durable.
+    /// Returns false otherwise.
     pub(crate) fn begin_anew_if_lost(&self) -> Result<bool> {
         if self.store.files.health.has_lost() { self.wipe().map(|()| true) } else { Ok(false) }
     }

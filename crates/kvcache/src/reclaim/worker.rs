@@ -1,5 +1,5 @@
-//! The two background threads of a cache. The worker writes to the disk and keeps the limit. The syncer waits for syncs, so that the
-//! worker need not, and deletes emptied segments.
+//! The two background threads of a cache. The worker writes to the disk and keeps the limit. The syncer waits for
+//! syncs, so that the worker need not, and deletes emptied segments.
 
 use crate::{
     error::Result,
@@ -21,7 +21,8 @@ const AFTER_AN_ERROR: Duration = Duration::from_millis(100);
 const REPORT_EVERY: Duration = Duration::from_secs(4);
 const ASLEEP: Duration = Duration::from_secs(10);
 
-/// Starts both threads and adds them to `threads`. After an error `threads` has those that did start, which the caller must end.
+/// Starts both threads and adds them to `threads`. After an error `threads` has those that did start, which the caller
+/// must end.
 pub(crate) fn start(reclaim: &Arc<Reclaim>, threads: &mut Vec<JoinHandle<()>>) -> std::io::Result<()> {
     let mut spawn = |name: &str, answers: fn(&Calls, Thread), main: Box<dyn FnOnce(&Reclaim) + Send>| {
         let of_thread = reclaim.clone();
@@ -55,7 +56,7 @@ fn run(reclaim: &Reclaim, mut reported: Stats) {
     reclaim.simulations.warm(&reclaim.store.view.index);
     while !reclaim.calls.is_closed() {
         if reported_at.elapsed() >= REPORT_EVERY {
-            // An error was counted, and the next run removes what this one could not.
+            // An error is already counted. What could not be removed is removed when the cache is next opened.
             let _ = reclaim.follow_clock();
             let now = reclaim.store.view.counters.read();
             if now != reported && reclaim.report().is_ok() {

@@ -126,7 +126,7 @@ const ZONES: [(&str, i32); 30] = [
 ];
 
 impl Fields {
-    /// Starts with nothing but the present wall clock, in seconds.
+    /// Starts with nothing but the present time in seconds: UTC for a full date, local time for an approximate one.
     pub(super) fn at(now: i64) -> Self {
         Fields { now, ..Fields::default() }
     }
@@ -135,7 +135,7 @@ impl Fields {
     fn digits(&mut self, text: &[u8]) -> usize {
         let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let value = number(text).and_then(|(value, _)| i64::try_from(value).ok()).unwrap_or(i64::MAX);
-        // Nine digits are seconds since 1970, which had that many in 1973.
+        // Nine or more digits are seconds since 1970; that count has had nine digits since 1973.
         if value >= 100_000_000 && self.year.is_none() && self.month.is_none() && self.day.is_none() {
             self.set_seconds(value);
             return len;
@@ -199,8 +199,8 @@ impl Fields {
         let by_year_first = first > 70
             && (self.set_date(Some(first), second, third_or_none, false)
                 || self.set_date(Some(first), third_or_none, second, false));
-        // Dots separate dd.mm.yyyy as in eastern Europe, slashes mm/dd/yyyy as in America. A date far in the future is
-        // reinterpreted.
+        // Dots separate dd.mm.yyyy as in eastern Europe, slashes mm/dd/yyyy as in America. If there is no such month,
+        // or the date is more than ten days ahead, it is read with day and month swapped.
         let understood = by_year_first
             || separator != b'.' && self.set_date(third, first, second, true)
             || self.set_date(third, second, first, true)
@@ -208,7 +208,8 @@ impl Fields {
         understood.then_some(at)
     }
 
-    /// Sets the date, and returns whether such a day exists. The year may be missing or have two digits.
+    /// Sets the date and returns true if it is plausible: month, day and year are in range, and the date is not more
+    /// than ten days ahead if `refuse_future` is set. The year may be missing or have two digits.
     fn set_date(&mut self, year: Option<i64>, month: i64, day: i64, refuse_future: bool) -> bool {
         const TEN_DAYS: i64 = 10 * 24 * 60 * 60;
         if !(1..13).contains(&month) || !(1..32).contains(&day) {

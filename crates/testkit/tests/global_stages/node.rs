@@ -23,7 +23,7 @@ pub(crate) enum Stage {
     Deciding,
     /// The node waits for the answer to this request.
     Waits(Request),
-    /// No request was answered, so the intent is kept.
+    /// Neither the decision nor the closing of its mark was answered, so the intent is kept for recovery.
     Unknown,
     Crashed,
     /// The node puts this ref next, on top of this revision and value.
@@ -57,7 +57,8 @@ impl Node {
         matches!(self.stage, Stage::Ready | Stage::Guessing(_) | Stage::Looking(_) | Stage::Deciding)
     }
 
-    /// Takes the next step, if that does not depend on an answer. A read is atomic.
+    /// Takes the next step of a node that [`can_act`](Self::can_act). Returns the request that the node sends and the
+    /// result that it reports. Reading both refs is one atomic step.
     pub(crate) fn act(&mut self, etcd: &Etcd, fault: Fault) -> (Option<Request>, Option<Report>) {
         match self.stage {
             Stage::Ready => {
@@ -79,7 +80,8 @@ impl Node {
         }
     }
 
-    /// Returns the stage of a node that may put, on top of a value or of a decided stage.
+    /// Returns `Putting` if the ref can be put now, `Ready` if an undecided batch has staged it, and `Ended` if it has
+    /// no value.
     fn putting(&self, at: usize, etcd: &Etcd, fault: Fault) -> Stage {
         match etcd.effective(at) {
             Some(_) if etcd.open_stage(at).is_some() && fault != Fault::PutOverStage => Stage::Ready,

@@ -1,4 +1,4 @@
-//! Removes the locks of a machine's start that an administrator says is over.
+//! Removes the locks made during a boot that an administrator says has ended.
 //!
 //! On a file system that machines share, no machine can find out that another one will not come back, so it never
 //! removes a lock of another boot by itself. An administrator can know, and names the boot.
@@ -17,7 +17,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 #[derive(Debug)]
 #[must_use]
 pub enum Removal {
-    /// It is removed, with the new content.
+    /// The lock file is removed, and so is the file beside it that holds the ref's new content.
     Removed,
     /// It belongs to a batch, which must be recovered before the lock goes.
     Batch(Box<StaleLock>),
@@ -31,7 +31,7 @@ pub enum Removal {
 
 impl Lock {
     /// Looks at the lock file of this name in an open folder, and changes nothing. `None` if there is none any more, or
-    /// if it is a file of a running process to which its locks are links, and which locks nothing by this name.
+    /// if it is a spare lock file of a running process. Such a file is no lock under its own name.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Lock {
     ///
     /// The file cannot be opened for writing or examined.
     pub fn take_abandoned(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<File>> {
-        // NFS locks a file exclusively only for who may write it.
+        // NFS locks a file exclusively only if it is open for writing.
         let file = match folder.open_to_overwrite(name) {
             Err(error) if error.is_not_found() || error.is_stale() => return Ok(None),
             file => file?,
@@ -64,9 +64,8 @@ impl Lock {
     /// and nobody has it locked.
     ///
     /// The file is locked until its name is gone, and on a network file system the server is asked whether the name
-    /// still leads to it. So of several that remove it one does, and none of them removes a later lock. Only a person
-    /// who removes the file by hand, or an owner that the file server has given up, can come between the question and
-    /// the removal.
+    /// still leads to it. If several try to remove it, only one succeeds, and none removes a later lock. Only a manual
+    /// removal, or an owner whose lock the file server has dropped, can intervene between the question and the removal.
     ///
     /// # Errors
     ///
@@ -286,7 +285,7 @@ pub(super) mod tests {
     }
 
     /// A live machine finds the lock of an ended boot, removes it and takes the lock itself, again and again, while
-    /// others do what the command does.
+    /// other threads remove locks of that boot, as the administrator's command does.
     #[test]
     fn a_new_lock_is_never_removed_in_the_place_of_the_old_one() {
         const ROUNDS: u32 = 300;

@@ -18,7 +18,8 @@ pub enum LockState {
     /// Another machine made it, or an earlier start of this one, and nobody has it locked now: the file server has
     /// given the lock up because that machine was restarted, is off, or is cut off from the server.
     Unheld,
-    /// Nobody here has it locked, but this file system may keep `flock` to one machine, so that the owner may be at work.
+    /// Nobody here has it locked, but this file system may keep `flock` to one machine, so that the owner may be at
+    /// work.
     Doubtful,
 }
 

@@ -77,7 +77,7 @@ pub(super) fn remove_if_lost(fs: &Fs, path: &Path) -> Result<bool> {
 /// Opens a lock file to lock it. Returns `None` if there is none, or if a folder, a link or a pipe is in its place.
 fn open(fs: &Fs, path: &Path) -> Result<Option<(File, Stat)>> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    // NFS locks a file only for who may write it.
+    // NFS locks a file exclusively only if it is open for writing.
     let opened = OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path);
     let Ok(file) = opened.map(|file| fs.file(file, path)) else { return Ok(None) };
     let stat = file.stat()?;
@@ -145,7 +145,7 @@ impl Suspect {
     }
 
     fn open_in(folder: Folder, name: &OsStr) -> Result<Option<Self>> {
-        // NFS locks a file only for who may write it.
+        // NFS locks a file exclusively only if it is open for writing.
         let Ok(file) = folder.open_to_overwrite(name) else { return Ok(None) };
         Self::of(folder, name, file)
     }

@@ -11,7 +11,8 @@ use crate::{
 use bstr::{BStr, ByteSlice};
 
 impl Atom {
-    /// Parses a field. `find` is called for each commit that is named, and looks it up at once.
+    /// Parses a field. If the field names a commit, `find` is called once with the whole text of the field, and must
+    /// look the commit up.
     pub fn parse(text: &BStr, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<Self> {
         let bytes: &[u8] = text;
         let (peeled, rest) = match bytes.strip_prefix(b"*") {
@@ -105,7 +106,8 @@ impl Spelling<'_> {
         fatal!["unrecognized %(", self.name, ") argument: ", self.argument.unwrap_or_default()]
     }
 
-    /// If a field has several names, git reports it by the name that was written.
+    /// Rejects an argument. Where git parses several fields with one function, its message repeats the field as
+    /// written, with a leading `*` if there is one.
     fn unrecognized_here<T>(&self, argument: &[u8]) -> Result<T> {
         let star = if self.peeled { "*" } else { "" };
         fatal!["unrecognized %(", star, self.name, ") argument: ", argument]
@@ -162,7 +164,8 @@ impl Spelling<'_> {
         }
     }
 
-    /// Of several words the last one counts; a form of the name must stand alone.
+    /// Reads the argument of `upstream` or `push`. The last of several words wins; `nobracket` combines with `track`.
+    /// `short`, `lstrip=N` and `rstrip=N` must be the only word.
     fn counterpart_form(&self) -> Result<CounterpartForm> {
         let Some(argument) = self.argument else { return Ok(CounterpartForm::Name(NameForm::Full)) };
         let (mut form, mut brackets) = (CounterpartForm::Name(NameForm::Full), true);
@@ -247,7 +250,7 @@ impl Spelling<'_> {
         Ok(Field::Person(role, part))
     }
 
-    /// Several words may follow one another, of which the shortest form counts.
+    /// Reads a comma-separated list. `localpart` wins over `trim` in any order; `mailmap` combines with both.
     fn email(&self) -> Result<Part> {
         let (mut form, mut mapped) = (EmailForm::Whole, false);
         let mut rest = self.argument;

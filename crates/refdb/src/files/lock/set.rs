@@ -1,8 +1,8 @@
 //! The locks of one transaction: loose names in byte order, packed-refs last.
 //!
-//! Only the first lock is waited for at length. A transaction that holds locks waits at most [`NEXT_LOCK_TIMEOUT`] for the
-//! next one, then releases all of them, waits while it holds none, and starts over, so that no two processes wait for
-//! each other for long.
+//! Only the first lock is waited for at length. A transaction that holds locks waits at most [`NEXT_LOCK_TIMEOUT`] for
+//! the next one, then releases all of them, waits while it holds none, and starts over, so that no two processes wait
+//! for each other for long.
 
 use crate::files::{loose::folders, store::Store, strategy::WritePlan};
 use crate::{
@@ -33,9 +33,9 @@ const OPEN_MAX: usize = 64;
 /// How a claimed ref is locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Held {
-    /// Not locked: refused, or released again.
+    /// Not locked by this set: not locked yet, refused, released, or its guard was taken out.
     No,
-    /// By a hard link to a file that many locks share, without a guard.
+    /// By a lock file without a guard: usually a hard link to a shared file, else that file or an unsigned lock.
     Linked(DetachedLock),
     /// By a lock with a guard, at this index of `own`.
     Own(usize),
@@ -47,16 +47,17 @@ pub(crate) struct Locks {
     names: Names,
     held: Vec<Held>,
     own: Vec<Option<Lock>>,
-    /// Files that other locks are links to, the newest last. They sign those locks, so they are released last.
+    /// Files that other locks are links to, the newest last. They sign those locks (their first line names the owning
+    /// process), so they are released last.
     sources: Vec<LockSource>,
     made: Vec<PathBuf>,
     packed: Option<Lock>,
     any: bool,
-    /// Whether they are the locks of a small batch, all of them links to its journal file.
+    /// Whether the locks are those of a small batch, all of them links to its journal file.
     is_batch: bool,
     /// Whether a lock failed because it could not be a link to the journal file.
     cannot_sign: bool,
-    /// Whether they stay when this is dropped, because there is a journal entry.
+    /// Whether the locks stay when this is dropped, because there is a journal entry.
     outlive_us: bool,
     /// Working memory for paths.
     buffer: Vec<u8>,
@@ -91,14 +92,15 @@ impl Names {
 }
 
 /// How many times all locks are released and taken again because somebody holds one of them for longer than
-/// [`NEXT_LOCK_TIMEOUT`]. After that every lock that is held refuses its claim.
+/// [`NEXT_LOCK_TIMEOUT`]. After that, a claim whose lock somebody else holds is refused, and a held packed-refs fails
+/// the transaction.
 const STARTS_MAX: usize = 100;
 
 /// Why an attempt to lock everything ended.
 enum Stop {
-    /// Somebody holds the lock of this claim (`None` for packed-refs), while others are held.
+    /// Somebody else holds the lock of this claim (`None`: packed-refs) while this transaction holds other locks.
     Blocked(Option<usize>, PathBuf, LockError),
-    /// Nothing can be locked.
+    /// The transaction fails with this error: a signal arrived, or packed-refs cannot be locked.
     Fatal(Error),
     /// A lock cannot be a link to the journal file, so the transaction cannot be a small batch.
     NoBatch,
@@ -205,7 +207,7 @@ impl Locks {
             return Ok(None);
         }
         let Some(path) = self.store.layout.ref_path(claim.name) else {
-            // Names of edits are checked before; a symbolic ref leads to this one.
+            // Only the target of a symbolic ref can be such a name; the names of edits were checked earlier.
             return Ok(Some(RejectionReason::BadTarget { target: claim.name.to_owned() }));
         };
         let timeout = self.lock_timeout(self.store.options.ref_lock_timeout);
@@ -288,7 +290,7 @@ impl Locks {
     }
 
     /// Locks without allocating in the usual case: there is a file to link to, the folder exists, and nobody holds the
-    /// lock. Otherwise `None`.
+    /// lock. Otherwise returns `None`.
     fn link_at_once(&mut self, name: &BStr) -> Option<DetachedLock> {
         let source = self.sources.last()?;
         if !self.store.layout.lock_path_into(name, &mut self.buffer) {
@@ -328,8 +330,8 @@ impl Locks {
         Ok(left)
     }
 
-    /// Sets whether the locks stay when this is dropped, and when the process aborts: the journal entry of a batch
-    /// protects nothing without them.
+    /// Sets whether the locks stay when this is dropped. From the first call on, the locks survive an abort of the
+    /// process in any case, because the journal entry of a batch protects nothing without them.
     pub(crate) fn outlive_us(&mut self, outlive: bool) {
         self.outlive_us = outlive;
         for held in &mut self.held {
@@ -341,7 +343,7 @@ impl Locks {
         }
     }
 
-    /// Locks packed-refs as well. It waits only briefly, because other locks are held already.
+    /// Locks packed-refs as well. Waits only briefly, because other locks are held already.
     pub(crate) fn add_packed(&mut self) -> Result<()> {
         match self.take_packed() {
             Ok(()) => Ok(()),
@@ -393,7 +395,7 @@ impl Locks {
         self.names.get(at)
     }
 
-    /// Whether this transaction holds the lock of the ref.
+    /// Returns whether this transaction holds the lock of the ref.
     pub(crate) fn holds(&self, name: &BStr) -> bool {
         debug_assert_eq!(self.names.len(), self.count(), "each claim has its name");
         let (mut low, mut high) = (0, self.count());
@@ -416,7 +418,8 @@ impl Locks {
         let lock = |path: &Path| identity(fs.find_link(&Lock::path_of(path)));
         let folder = |path: &Path| identity(fs.find(path.parent()?));
         let (theirs, base) = (lock(path)?, path.file_name()?);
-        // All locks may be links to one file, so only the folder identifies a lock. The file system may ignore case.
+        // All locks may be hard links to one file, so folder and name must match too. The case of the name is ignored,
+        // as the file system may do.
         let is_twin = |name: &&BStr| {
             let is_alike =
                 Path::new(OsStr::from_bytes(name)).file_name().is_some_and(|own| own.eq_ignore_ascii_case(base));
@@ -428,7 +431,7 @@ impl Locks {
         (0..self.count()).filter(|at| self.held[*at] != Held::No).map(|at| self.name(at)).find(is_twin)
     }
 
-    /// Whether packed-refs is locked.
+    /// Returns whether this transaction holds the lock of packed-refs.
     pub(crate) fn holds_packed(&self) -> bool {
         self.packed.is_some()
     }

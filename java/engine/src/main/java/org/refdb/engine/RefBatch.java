@@ -55,7 +55,10 @@ public final class RefBatch {
     this.flags = (atomic ? 1 : 0) | (parentsMayGo ? 2 : 0);
   }
 
-  /** Permits edits that expect any value, or none, to replace or delete a ref whose file is corrupt. */
+  /**
+   * Lets an edit replace or delete a ref whose file is corrupt, if the edit accepts any old value, or expects that the
+   * ref does not exist.
+   */
   public RefBatch mending() {
     flags |= 4;
     return this;

@@ -16,8 +16,9 @@ import org.refdb.it.Pusher.Move;
 import org.refdb.it.Pusher.Pushed;
 
 /**
- * Two active Gerrits with the real high-availability plugin on one folder of repositories. Its ValidationModule wraps refdb's
- * repositories, and asks refdb-global.jar on three members of etcd. No test of the build, since the plugin is not published.
+ * Two active Gerrits with the real high-availability plugin on one folder of repositories. The plugin's
+ * ValidationModule wraps refdb's repositories, and asks refdb-global.jar on three members of etcd. The build does not
+ * run this test, because the plugin is not published.
  *
  * <p>Arguments: the plugin's jar, the jar of global-refdb, an empty folder, seconds with trouble, the history to write.
  */
@@ -46,7 +47,7 @@ final class ActiveActive {
             new HaNode("one", GerritServer.create(scratch.resolve("one"))), new HaNode("two", GerritServer.create(scratch.resolve("two"))));
   }
 
-  @SuppressWarnings("try") // the cluster is closed, and not asked
+  @SuppressWarnings("try") // the variable exists only so that the cluster is closed
   public static void main(String[] arguments) throws Exception {
     ActiveActive test = new ActiveActive(Path.of(arguments[2]), Path.of(arguments[4]));
     for (int i = 0; i < 2; i++) {
@@ -67,7 +68,7 @@ final class ActiveActive {
     System.exit(0);
   }
 
-  /** As the plugin's page on active nodes says, and refdb's. */
+  /** Installs and configures a node as the documentation of the plugin and of refdb describes. */
   private void install(int number, Path plugin, Path library) throws IOException {
     HaNode node = nodes.get(number);
     Path site = node.server().site();
@@ -148,7 +149,7 @@ final class ActiveActive {
     return answer.status() == 404 ? "" : answer.json().getAsJsonObject().get("revision").getAsString();
   }
 
-  /** Both nodes get a commit on top of the same one, at the same time. */
+  /** Pushes two commits on top of the same one, one to each node, at the same time. */
   private void oneOfTwoWins() throws Exception {
     int[] won = new int[2];
     String base = pusher.commit("");
@@ -214,7 +215,10 @@ final class ActiveActive {
     links.forEach(some -> some.forEach(link -> link.mode(mode)));
   }
 
-  /** Clients of both nodes, whose links to etcd fail in turn. In the end disk and etcd agree, without anyone's help. */
+  /**
+   * Runs clients of both nodes while the links of the nodes to etcd fail in turn. In the end disk and etcd agree,
+   * without anyone's help.
+   */
   private void withTrouble(long seconds) throws Exception {
     AtomicInteger done = new AtomicInteger();
     Thread clients =
@@ -261,7 +265,7 @@ final class ActiveActive {
     }
   }
 
-  /** A new commit on top of what etcd has. */
+  /** Pushes a new commit on top of what etcd has. */
   private Outcome step(int node, int client, String ref) throws IOException, InterruptedException {
     String from = read(client, ref);
     String to = pusher.commit(from);

@@ -64,7 +64,7 @@ public final class RefdbDatabase extends RefDatabase {
    */
   private static final int LOOK_BACK_MAX = 32;
 
-  /** How often a list begins again whose files another machine replaces on the file server while they are read. */
+  /** How often a list that nobody has seen yet begins again if another machine replaces its files on the server. */
   private static final int LIST_ATTEMPTS_MAX = 8;
 
   private final Repository repository;
@@ -304,7 +304,6 @@ public final class RefdbDatabase extends RefDatabase {
       try {
         return readList(head, prefixes, excluded);
       } catch (EngineException e) {
-        // Nobody has seen any of it, so that it can begin again.
         if (e.kind() != EngineException.Kind.REPLACED || attemptsLeft == 0) {
           throw e;
         }

@@ -57,7 +57,7 @@ record Tips(Repository repository, EngineView view, LongConsumer saw) {
     return tips;
   }
 
-  /** Returns whether a ref points to the object, because it may have been changed since it was found. */
+  /** Returns whether a ref still leads to the object: it may have changed since it was found. */
   private boolean leadsTo(Ref ref, ObjectId id) throws IOException {
     if (ref == null || ref.getObjectId() == null) {
       return false;

@@ -99,7 +99,7 @@ class ListsTest {
       packed.append(commit.name()).append(String.format(" refs/changes/%06d/1\n", i));
     }
     Lab.write(repository.resolve("packed-refs"), packed.toString());
-    // By this fault a file is lost with its last name.
+    // With this fault a file is lost with its last name.
     Map<String, String> fault = Map.of("REFDB_PLANTED_FAULT", "vfs-stale");
     Process child = ChildJvm.startWith(fault, Lister.class, List.of(repository.toString()));
     String said = new String(child.getInputStream().readAllBytes(), StandardCharsets.UTF_8);

@@ -71,7 +71,10 @@ class ViewSettingsTest {
     return ViewSettings.of(config).alwaysSet();
   }
 
-  /** Opens a repository, which logs what there is to warn of, and prints what is left of that and the figure. */
+  /**
+   * Opens a repository, which logs any warning, and prints the counter of ignored trust settings and the warning that
+   * is still pending.
+   */
   static final class Opener {
     public static void main(String[] arguments) throws Exception {
       try (RefdbRepository repository = Lab.open(Path.of(arguments[0]))) {
@@ -87,14 +90,17 @@ class ViewSettingsTest {
     Files.writeString(gitDir.resolve("config"), "[core]\n\ttrustStat = always\n", StandardOpenOption.APPEND);
     List<String> arguments = List.of(gitDir.toString());
     assertEquals("0 Optional.empty", ChildJvm.lastLine(ChildJvm.startWith(Map.of(), Opener.class, arguments)));
-    // By this fault no file system counts as local.
+    // With this fault no file system counts as local.
     Process child = ChildJvm.startWith(Map.of("REFDB_PLANTED_FAULT", "vfs-local"), Opener.class, arguments);
     String said = new String(child.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
     assertTrue(said.contains("WARN") && said.contains("one kind of refs, is `always` in " + gitDir), said);
     assertTrue(said.endsWith("1 Optional.empty\n"), said);
   }
 
-  /** Tests what the installer sets, in a repository whose own file takes precedence. */
+  /**
+   * Tests {@code smallBatches = auto}, as the installer sets it, where the repository's own config decides whether git
+   * packs refs.
+   */
   @Test
   void smallBatchesAreLooseOnlyWhereGitPacksNothingByItself() throws Exception {
     Path gitDir = Lab.create(folder.resolve("auto.git"), Lab.Format.FILES);
@@ -148,7 +154,10 @@ class ViewSettingsTest {
     return Files.exists(repository.getDirectory().toPath().resolve("refs/heads/" + name + "a"));
   }
 
-  /** Returns a packed-refs with 512 KiB for each ref of a batch, below which a batch does not become loose files. */
+  /**
+   * Returns a packed-refs of more than 512 KiB for each ref of a batch of two. If it were shorter, the batch would not
+   * be written as loose files.
+   */
   private static String longPackedRefs(ObjectId commit) {
     StringBuilder packed = new StringBuilder("# pack-refs with: peeled fully-peeled sorted \n");
     for (int i = 0; i < 20_000; i++) {

@@ -54,7 +54,7 @@ class InvalidationTest {
     return ByteBuffer.wrap(text.getBytes(UTF_8));
   }
 
-  /** Puts a value on disk, and makes a thread that has read it wait before it is in memory. */
+  /** Puts a value on disk, and makes a thread that has read the value wait before it puts the value into memory. */
   private Pause pauseAfterReadingAStaleValue() {
     file("strings").put(bytes("key"), new Found("stale".getBytes(UTF_8), System.currentTimeMillis()));
     Pause read = new Pause();
@@ -77,7 +77,10 @@ class InvalidationTest {
     assertNull(cache.getIfPresent("key"));
   }
 
-  /** The clock had ticked before the store was changed. So such a reader counted as later, and its value stayed for ever. */
+  /**
+   * Regression: the clock ticked before the store changed, so a reader in between counted as later and its stale value
+   * stayed.
+   */
   @Test
   void aReaderInTheMidstOfAnInvalidationDoesNotBringTheValueBackToMemory() throws Exception {
     readInTheMidstOf(() -> gerrit.strings().invalidate("key"));
@@ -244,7 +247,9 @@ class InvalidationTest {
     }
   }
 
-  /** The lock of the key's stripe was held until the disk was done, so that one slow sync stopped others. */
+  /**
+   * Regression: the lock of the key's stripe was held during the sync, so one slow sync blocked changes of other keys.
+   */
   @Test
   void aDurableChangeWaitsForTheDiskWithoutTheLockThatOrdersItsKey() throws Exception {
     Cache<String, String> sessions = gerrit.factory().build(TestDef.named("web_sessions"));
@@ -266,7 +271,7 @@ class InvalidationTest {
     assertEquals(0, file("web_sessions").size());
   }
 
-  /** The entry that it had replaced was gone in memory only, and back after a kill. */
+  /** Regression: after a put that failed, the replaced entry was removed in memory only, and came back after a kill. */
   @Test
   void aDurablePutThatFindsNoRoomBeforeTheDiskFailsMakesItsRemovalDurable() {
     Cache<String, String> sessions = gerrit.factory().build(TestDef.named("web_sessions"));
@@ -307,7 +312,7 @@ class InvalidationTest {
     assertEquals("new", new String(file("strings").get(bytes("key")).value(), UTF_8));
   }
 
-  /** Where a thread waits, once it is there, until it may go on. */
+  /** A point at which a thread waits until the test lets it go on. */
   private static final class Pause implements Runnable {
     private final CountDownLatch reached = new CountDownLatch(1);
     private final CountDownLatch ended = new CountDownLatch(1);

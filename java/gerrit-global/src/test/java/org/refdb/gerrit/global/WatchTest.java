@@ -44,7 +44,7 @@ final class WatchTest {
     node = Nodes.openHasty(proxy.url(), prefix);
     other = Nodes.open(etcd.url(), prefix);
     project = DiskProject.create();
-    // One that was there before the watch, and one that comes later.
+    // "old" is known before the watch starts; the tests add other projects later.
     put("old", id(1));
     behind = new LaggingRefs(node, DiskProject.disks(() -> project.refs()), told::add);
     watching = new RefWatch(node.etcd(), node.keys(), behind);
@@ -66,7 +66,7 @@ final class WatchTest {
     assertTrue(other.compareAndPut(name, MAIN, new Expected.Anything(), id.name(), false));
   }
 
-  /** However long it takes. */
+  /** Waits until the condition holds, however long that takes. */
   private static void until(Callable<Boolean> isSo) throws Exception {
     while (!isSo.call()) {
       Thread.sleep(10);
@@ -84,7 +84,7 @@ final class WatchTest {
     project.set(MAIN, next);
     until(() -> behind.report().refs() == 1);
     assertEquals(MAIN + " of old", behind.report().oldest());
-    // The release of a lock is told too: only then its holder's disk has the value.
+    // The release of a lock is told too, because only then the disk of the lock's holder has the value.
     told.clear();
     other.lock(DiskProject.NAME, MAIN).close();
     until(() -> told.contains(DiskProject.NAME));
@@ -118,7 +118,7 @@ final class WatchTest {
     until(() -> told.contains("new"));
   }
 
-  /** The listener has looked at everything, and then something changes. */
+  /** Changes something after the listener has looked at everything. */
   @Test
   void whatChangesWhileTheWatchStartsOverIsHeardOf() throws Exception {
     Queue<String> moved = new ConcurrentLinkedQueue<>();
@@ -149,7 +149,7 @@ final class WatchTest {
     }
   }
 
-  /** A comparison has read a value, and before it ends a newer one is heard of. */
+  /** A newer value is heard of after a comparison has read the older one, and before the comparison ends. */
   @Test
   void aComparisonDoesNotBringAnOlderValueBack() throws Exception {
     ObjectId first = project.commit(1);
@@ -171,7 +171,7 @@ final class WatchTest {
     try (LaggingRefs own = new LaggingRefs(node, DiskProject.disks(compared), looked::add)) {
       comparing.set(own);
       own.startedOver();
-      own.startedOver(); // it begins where the first one has ended
+      own.startedOver(); // the second comparison starts after the first has ended
       until(() -> looked.size() == 3);
       own.check();
       assertEquals(0, own.report().refs(), own.report().toString());

@@ -46,7 +46,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   private final Duration silenceMax;
 
   /**
-   * Runs any program; for tests.
+   * Uses the given main class as the reader. Outside tests only {@link #of} calls this.
    *
    * @param reader a temporary file, deleted at the end
    * @param flags a temporary file of arguments of the JVM, deleted at the end
@@ -82,7 +82,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
       ZipEntry entry = jar.getEntry(FLAGS);
       copy(entry == null ? null : jar.getInputStream(entry), FLAGS, flags);
     }
-    all.addFirst(reader.toString()); // its classes come before those of the module, which may be among the jars
+    all.addFirst(reader.toString()); // first, because cache-chroniclemap's own jar may be among the others
     return new ChronicleProcess(reader, flags, String.join(File.pathSeparator, all), MAIN, SILENCE_MAX);
   }
 
@@ -130,8 +130,8 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   }
 
   /**
-   * Checks the length of a file, because ChronicleMap extends it to the length in its header before it checks anything
-   * else.
+   * Cuts a file back to its former length, because ChronicleMap extends a file to the length in the file's header
+   * before it checks anything.
    */
   private static void cutTo(Path file, long size) throws IOException {
     if (Files.size(file) > size) {
@@ -142,8 +142,8 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   }
 
   /**
-   * Checks the total size of the entries: if they are larger than their file, the iteration returns one of them over
-   * and over.
+   * Passes all entries to the sink, and returns their number. Fails if the entries exceed the file's size, because
+   * a corrupt file can repeat one entry for ever.
    */
   private static long read(DataInputStream entries, Sink sink, long size, Watch watch) throws IOException {
     long seen = 0;

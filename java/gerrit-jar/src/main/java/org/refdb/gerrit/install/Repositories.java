@@ -16,7 +16,7 @@ final class Repositories {
 
   /** Receives what is found. */
   interface Visitor {
-    /** Called once for each repository. */
+    /** Called once for each path at which a repository is found; a symbolic link may lead to the same one again. */
     void repository(Path folder) throws IOException;
 
     /**
@@ -25,7 +25,7 @@ final class Repositories {
     default void unreadable(Path file, IOException error) {}
   }
 
-  /** Visits all repositories below those of the folders that exist. */
+  /** Visits all repositories below the roots; roots that do not exist are skipped. */
   static void visit(List<Path> roots, Visitor visitor) throws IOException {
     for (Path root : roots) {
       if (Files.isDirectory(root)) {

@@ -20,7 +20,7 @@ final class RepositoryLookTest {
     repository("b.git");
     String local = look("");
     assertTrue(local.contains("looked at 2 repositories") && !local.contains("mount: "), local);
-    // By this fault no file system counts as local.
+    // With this fault no file system counts as local.
     String shared = look("vfs-local");
     assertTrue(shared.contains("looked at 2 repositories"), shared);
     assertEquals(2, shared.split("\n  mount: ", -1).length, shared);

@@ -8,11 +8,11 @@ import org.refdb.engine.RefStats;
  * @param project its name
  * @param shadow whether JGit answers and refdb is only compared
  * @param refusal why refdb does not serve it, or null
- * @param plainEvicted repository objects without refdb that were evicted from JGit's cache
+ * @param plainEvicted how many times a {@code Repository} that does not use refdb was evicted from JGit's cache
  * @param compared queries answered by both in shadow mode
  * @param different queries that refdb answered differently
- * @param refreshed checks caused by hints from other nodes
- * @param engine the engine's figures, or null if its refs were not used yet
+ * @param refreshed checks caused by hints from other nodes, or by an administrator who flushed the cache
+ * @param engine the engine's figures for the project, or null if the project's refs were not used yet
  * @param staleness what the verifier found
  */
 public record ProjectStat(
@@ -87,7 +87,8 @@ public record ProjectStat(
     text.append(
         "%n  verified by itself %.0f s ago; found %d stale refs, for at most %.1f s"
             .formatted(staleness.unverifiedMillis() / 1e3, staleness.found(), staleness.staleAtMostMillis() / 1e3));
-    text.append("%n  plain repositories evicted %d, told by peers %d times".formatted(plainEvicted, refreshed));
+    text.append(
+        "%n  plain repositories evicted %d, told to check the disk %d times".formatted(plainEvicted, refreshed));
     if (compared > 0) {
       text.append("%n  shadow: %d compared, %d different".formatted(compared, different));
     }

@@ -11,13 +11,13 @@ final class ProjectState {
   /** Whether shadow mode is on: JGit answers, and refdb is compared with it. */
   volatile boolean shadow;
 
-  /** Records that refdb could not open this project. Threads that fail at the same time count as one failure. */
+  /** The reason why refdb could not open this project, or null. */
   private volatile Refusal refusal;
 
   /** Repository objects without refdb that were evicted from JGit's cache. */
   final LongAdder plainEvicted = new LongAdder();
 
-  /** Queries answered by both in shadow mode. */
+  /** Queries that both JGit and refdb answered in shadow mode. */
   final LongAdder compared = new LongAdder();
 
   /** Queries that refdb answered differently from JGit. */
@@ -29,7 +29,7 @@ final class ProjectState {
   /** What the verifier knows about the project. */
   final Staleness staleness = new Staleness(System.nanoTime());
 
-  /** Figures of views that were dropped, or null. */
+  /** The sum of the figures of views that were dropped, or null. */
   private RefStats dropped;
 
   /** Figures of the current view when they were last read, or null. */
@@ -46,7 +46,8 @@ final class ProjectState {
   }
 
   /**
-   * refdb could not open this project. Threads that tried at once have failed once.
+   * Records that refdb could not open this project, and returns the current refusal. Threads that fail at the same time
+   * count as one failure.
    *
    * @param before the refusal that the caller saw before it tried
    */
@@ -65,7 +66,7 @@ final class ProjectState {
   /** Records the figures of a view, which start at zero for each view. */
   synchronized void keep(RefStats stats) {
     if (present != null && stats.view() < present.view()) {
-      return; // added when it was last read
+      return; // an older view, whose figures were added to the sum when a newer one was seen
     }
     if (present != null && stats.view() > present.view()) {
       dropped();
@@ -73,17 +74,17 @@ final class ProjectState {
     present = stats;
   }
 
-  /** Adds up the figures of the current view, which is gone. */
+  /** Adds the last figures of a view that has been replaced to the sum of dropped views. */
   private void dropped() {
     dropped = dropped == null ? present.dropped() : dropped.plus(present.dropped());
   }
 
-  /** The engine's figures since the start, or null if its refs were not used yet. */
+  /** Returns the engine's figures since the start, or null if the project's refs were not used yet. */
   synchronized RefStats stats() {
     return present == null ? dropped : dropped == null ? present : dropped.plus(present);
   }
 
-  /** How often its refs were asked for or written. */
+  /** Returns how often the project's refs were asked for or written. */
   long uses() {
     RefStats stats = stats();
     return stats == null ? 0 : stats.hits() + stats.misses() + stats.commits();

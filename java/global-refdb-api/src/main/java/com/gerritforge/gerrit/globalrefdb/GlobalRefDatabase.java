@@ -18,10 +18,13 @@ public interface GlobalRefDatabase {
     throw new UnsupportedOperationException(getClass().getName());
   }
 
-  /** Moves a ref if the database has it as this one. */
+  /**
+   * Sets the ref to {@code newRefValue} if its value in the database is that of {@code currRef}. Returns whether the
+   * ref was set.
+   */
   boolean compareAndPut(Project.NameKey project, Ref currRef, ObjectId newRefValue) throws GlobalRefDbSystemError;
 
-  /** Changes a value if the database has this one. */
+  /** Replaces {@code currValue} by {@code newValue}. Returns false if the database has another value. */
   <T> boolean compareAndPut(Project.NameKey project, String refName, T currValue, T newValue) throws GlobalRefDbSystemError;
 
   /** Waits for the lock of a ref. */
@@ -33,6 +36,6 @@ public interface GlobalRefDatabase {
   /** Forgets a project. */
   void remove(Project.NameKey project) throws GlobalRefDbSystemError;
 
-  /** The value for it, if there is one. */
+  /** Returns the value of the ref in the database, if there is one. */
   <T> Optional<T> get(Project.NameKey project, String refName, Class<T> clazz) throws GlobalRefDbSystemError;
 }

@@ -20,7 +20,7 @@ import org.refdb.gerrit.global.transaction.Values;
  * which side is right.
  */
 public final class Repair {
-  /** The side that is changed to: the other one is wrong. */
+  /** The side that has the right values; the other side is changed to match it. */
   public enum To {
     /** The disk is set to etcd's value. */
     ETCD,
@@ -33,7 +33,10 @@ public final class Repair {
     }
   }
 
-  /** Number of refs that were repaired, and of those that could not be. */
+  /**
+   * Numbers of refs that were repaired (in a dry run: would be) or had come to agree, and of those that could not be
+   * repaired.
+   */
   public record Summary(long repaired, long failed) {}
 
   private final GlobalRefs refs;
@@ -96,11 +99,11 @@ public final class Repair {
     }
   }
 
-  @SuppressWarnings("try") // the lock is held and not asked
+  @SuppressWarnings("try") // the lock is only held; nothing is called on it
   private String repair(String ref, Generation generation, To to) throws IOException, GlobalRefException {
     try (AutoCloseable lock = refs.lock(disk.project(), ref)) {
-      // Under the lock no other node updates it through the interface; on disk, setting the ref compares the value once
-      // more.
+      // While the lock is held, no other node updates the ref through Gerrit's global-refdb interface. `disk.set`
+      // notices a writer that bypasses it, because it compares the value again.
       Optional<String> here = disk.value(ref);
       Optional<String> there = refs.read(disk.project(), ref).value();
       if (Compare.agree(here, there)) {
