@@ -252,6 +252,39 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// The server's reply to a request is lost, and the client sends the request again. Returns whether there was such a
+/// request.
+fn run_with_lost_reply(scene: &Scene, op: Op, answered: usize) -> Result<bool, String> {
+    let temp = tempfile::tempdir().unwrap();
+    let (git_dir, held) = (temp.path().join("repo.git"), temp.path().join("held"));
+    copy(scene.repo.git_dir(), &git_dir);
+    std::fs::create_dir(&held).unwrap();
+    let (client, view) = client(&SharedFolder::new(&git_dir, &held), &git_dir, Replaced::Stale);
+    client.lose_reply_after(answered);
+    let answer = act(&scene.ids, &view, op);
+    let was_lost = !client.keep_replies();
+    let (mut expected, end) = (scene.refs(), list(&open_at(&git_dir)).unwrap());
+    let is_right = scene.expect(&mut expected, op) == answer && expected == end;
+    if is_right { Ok(was_lost) } else { Err(format!("{answer:?}: {end:?}")) }
+}
+
+fn every_lost_reply(format: RefFormat) {
+    let scene = Scene::new(format);
+    let (mut runs, mut broken) = (0, Vec::new());
+    for op in INTERRUPTED {
+        for answered in 0..CALLS_MAX {
+            runs += 1;
+            match run_with_lost_reply(&scene, op, answered) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(how) => broken.push(format!("reply {answered} of {op:?} is lost: {how}")),
+            }
+        }
+    }
+    println!("{runs} runs");
+    assert!(broken.is_empty(), "{} of {runs} runs:\n{}", broken.len(), broken[..broken.len().min(20)].join("\n"));
+}
+
 /// More calls than any operation makes.
 const CALLS_MAX: usize = 400;
 
@@ -292,4 +325,11 @@ fn clients_of_files_neither_lose_updates_nor_go_back() {
 #[test]
 fn clients_of_reftables_neither_lose_updates_nor_go_back() {
     every_interruption(RefFormat::Reftable, every(160));
+}
+
+#[test]
+fn what_was_done_is_no_failure_though_the_reply_was_lost() {
+    for format in RefFormat::ALL {
+        every_lost_reply(format);
+    }
 }

@@ -7,6 +7,8 @@
 //! - A name whose file another client has replaced or removed leads to the old file, as if a program had that open, or
 //!   is a stale handle (`ESTALE`).
 //! - A folder that another client has removed is a stale handle, also if there is a new one of its name.
+//! - A request whose reply is lost is sent again, so that a link or a new folder "exists already", and the file of a
+//!   rename or a removal is "not found".
 //!
 //! A real client forgets what it remembers after some time, and asks the server more often than this one does. The
 //! model's clients never forget. The attributes and contents of files are always the server's, because the code under
@@ -70,6 +72,8 @@ pub struct NfsClient {
     replaced: Replaced,
     steps: AtomicUsize,
     interruption: Mutex<Option<Interruption>>,
+    /// How many more requests that change something are answered before the reply to one is lost.
+    answers_left: AtomicUsize,
 }
 
 /// The step before which it comes, and what happens then.
@@ -97,6 +101,7 @@ impl SharedFolder {
             replaced,
             steps: AtomicUsize::new(0),
             interruption: Mutex::default(),
+            answers_left: AtomicUsize::new(usize::MAX),
         })
     }
 
@@ -198,6 +203,16 @@ impl NfsClient {
         self.steps.load(SeqCst)
     }
 
+    /// Loses the server's reply to one request that changes something: to the one behind the next `answered`.
+    pub fn lose_reply_after(&self, answered: usize) {
+        self.answers_left.store(answered, SeqCst);
+    }
+
+    /// Returns whether a reply is still to be lost, and loses none from now on.
+    pub fn keep_replies(&self) -> bool {
+        self.answers_left.swap(usize::MAX, SeqCst) <= usize::MAX / 2
+    }
+
     /// Has something happen before operation number `step`, in another thread.
     pub fn interrupt_at(&self, step: usize, act: impl FnOnce() + Send + 'static) {
         *self.interruption() = Some((step, Box::new(act)));
@@ -279,6 +294,11 @@ impl IoHook for NfsClient {
             Replaced::OldFile if held.exists() => Ok(Some(held)),
             _ => Err(io::ErrorKind::StaleNetworkFileHandle.into()),
         }
+    }
+
+    fn loses_reply(&self) -> bool {
+        // Behind 0 comes the largest number, so that one reply is lost.
+        self.answers_left.fetch_sub(1, SeqCst) == 0
     }
 
     fn is_network(&self) -> bool {

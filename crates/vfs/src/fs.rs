@@ -424,8 +424,8 @@ impl Fs {
     /// As [`hard_link`](Self::hard_link), for a file to which nobody else gives names: `file`, which is `from`.
     pub(crate) fn link_own(&self, file: &File, from: &Path, to: &Path) -> Result<()> {
         self.hooks.change(Op::Link(from, to), "link", to, || {
-            let linked = rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(io::Error::from);
-            linked.or_else(|error| if self.leads_to(to, file)? { Ok(()) } else { Err(error) })
+            let link = || rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(io::Error::from);
+            self.hooks.sent(link).or_else(|error| if self.leads_to(to, file)? { Ok(()) } else { Err(error) })
         })
     }
 
@@ -436,19 +436,29 @@ impl Fs {
 
     /// Removes a file's name.
     pub fn remove_file(&self, path: &Path) -> Result<()> {
-        self.hooks.change(Op::Remove(path), "remove", path, || std::fs::remove_file(path))
+        self.hooks.change(Op::Remove(path), "remove", path, || self.hooks.sent(|| std::fs::remove_file(path)))
+    }
+
+    /// Removes the name of a file that exists, because the caller holds its lock and has just seen it. Where a server
+    /// says that there is none, its reply to the first request was lost, and the file is gone.
+    pub fn remove_existing(&self, path: &Path) -> Result<()> {
+        match self.remove_file(path) {
+            Err(error) if self.asks_server && error.is_not_found() => Ok(()),
+            removed => removed,
+        }
     }
 
     /// Creates a folder; its parent must exist.
     pub fn create_dir(&self, path: &Path, mode: u32) -> Result<()> {
         self.hooks.change(Op::MakeDir(path), "create the folder", path, || {
-            rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(mode)).map_err(Into::into)
+            self.hooks.sent(|| rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(mode)).map_err(Into::into))
         })
     }
 
     /// Removes an empty folder.
     pub fn remove_dir(&self, path: &Path) -> Result<()> {
-        self.hooks.change(Op::RemoveDir(path), "remove the folder", path, || std::fs::remove_dir(path))
+        self.hooks
+            .change(Op::RemoveDir(path), "remove the folder", path, || self.hooks.sent(|| std::fs::remove_dir(path)))
     }
 
     /// Sets permission bits regardless of the umask.

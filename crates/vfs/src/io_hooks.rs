@@ -78,6 +78,12 @@ impl IoHooks {
         }
     }
 
+    /// Sends a request, and sends it again if the hook loses the reply.
+    pub(crate) fn sent<T>(&self, mut send: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let answer = send();
+        if self.hook.as_ref().is_some_and(|hook| hook.loses_reply()) { send() } else { answer }
+    }
+
     /// Whether the hook treats all files as on a network file system.
     pub(crate) fn is_network(&self) -> bool {
         self.hook.as_ref().is_some_and(|hook| hook.is_network())

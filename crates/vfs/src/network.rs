@@ -199,14 +199,19 @@ impl Fs {
     /// Gives the file `from` the name `to`. If the reply of a server is lost, the client sends the request again, and
     /// the server answers that `to` exists already or `from` no longer does. A request that failed is therefore asked
     /// about: if `to` leads to the file by now, the request has succeeded.
-    pub(crate) fn sending_once(&self, from: &Path, to: &Path, send: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    pub(crate) fn sending_once(
+        &self,
+        from: &Path,
+        to: &Path,
+        mut send: impl FnMut() -> io::Result<()>,
+    ) -> io::Result<()> {
         if !self.asks_server() {
             return send();
         }
         let file = rustix::fs::open(from, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         // Only this process changes the file, so that its client knows it without a request.
         let (own, links) = identity(&file, AtFlags::empty())?;
-        send().or_else(|error| {
+        self.hooks().sent(send).or_else(|error| {
             // It may have been a name of this file before.
             let is_new = |now_links| error.kind() != io::ErrorKind::AlreadyExists || now_links > links;
             match self.identity_of(to) {

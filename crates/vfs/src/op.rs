@@ -85,6 +85,12 @@ pub trait IoHook: Send + Sync {
         Ok(None)
     }
 
+    /// Returns whether the server's reply to the request that has just been carried out is lost, so that the client
+    /// sends the request again and gets the answer to the second one.
+    fn loses_reply(&self) -> bool {
+        false
+    }
+
     /// Whether all files are to be treated as on a network file system.
     fn is_network(&self) -> bool {
         false

@@ -1,6 +1,6 @@
 //! Compares `refdb pack-refs` with git's.
 
-use crate::common::{Twins, refdb};
+use crate::common::{Twins, git, refdb};
 use refdb_testkit::{RefFormat, Repo, files_below};
 use std::{collections::BTreeMap, fs};
 
@@ -152,6 +152,32 @@ fn packing_keeps_no_promise_in_the_header_that_it_does_not_know() {
         });
         twins.same(words, b"");
         assert_eq!(files(&twins.git), files(&twins.refdb), "{words:?}");
+    }
+}
+
+#[test]
+fn a_lock_of_packed_refs_is_in_the_way_even_if_there_is_nothing_to_pack() {
+    let twins = Twins::new(RefFormat::Files, &|repo| {
+        set_up(repo);
+        repo.config("core.packedRefsTimeout", "0");
+        repo.git(["pack-refs", "--all"]);
+    });
+    for has_loose_refs in [false, true] {
+        for repo in [&twins.git, &twins.refdb] {
+            fs::write(repo.git_dir().join("packed-refs.lock"), "").unwrap();
+            if has_loose_refs {
+                fs::copy(repo.git_dir().join("refs/bisect/bad"), repo.git_dir().join("refs/heads/loose")).unwrap();
+            }
+        }
+        let [of_git, of_refdb] = [
+            git(twins.git.dir(), &["pack-refs", "--all"], b""),
+            refdb(twins.refdb.dir(), &["pack-refs", "--all"], b""),
+        ];
+        assert!(!of_git.status.success() && of_git.status.code() == of_refdb.status.code(), "{of_refdb:?}");
+        let said = String::from_utf8(of_refdb.stderr).unwrap();
+        assert!(said.contains("packed-refs.lock': File exists."), "{said}");
+        assert!(twins.refdb.git_dir().join("packed-refs.lock").exists());
+        assert_eq!(files(&twins.git), files(&twins.refdb));
     }
 }
 

@@ -243,7 +243,7 @@ impl FilesLocked {
         if let Some(before) = &self.before {
             match write::restore(&self.store, before)? {
                 Some(old) => old.publish()?,
-                None => fs.remove_file(&self.store.packed_target()?)?,
+                None => fs.remove_existing(&self.store.packed_target()?)?,
             }
         }
         for log in logs {

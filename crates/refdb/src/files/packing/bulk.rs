@@ -38,7 +38,7 @@ pub(crate) fn pack_old_values(store: &Arc<Store>, old: &PackedFile, loose: &[(&B
     let mut emptied = BTreeSet::new();
     for (name, _) in loose {
         let Some(path) = store.layout.ref_path(name) else { continue };
-        store.options.fs.remove_file(&path)?;
+        store.options.fs.remove_existing(&path)?;
         emptied.extend(path.parent().map(Path::to_owned));
     }
     if store.options.sync {

@@ -18,6 +18,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use gix_glob::wildmatch;
+use refdb_vfs::Lock;
 use std::sync::Arc;
 
 /// See [`Backend::optimize`](crate::Backend::optimize).
@@ -37,7 +38,10 @@ pub(crate) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<
     }
     let old = write::opened_packed(store)?;
     let (refs, optimized) = loose_refs(store, &choice)?;
-    if !refs.is_empty() || !write::is_as_we_write(&old)? {
+    if refs.is_empty() && write::is_as_we_write(&old)? {
+        // Like git, it fails where packed-refs stays locked, even if there is nothing to do.
+        Lock::wait_until_free(&store.options.fs, &store.packed_target()?, packed_lock_timeout(store))?;
+    } else {
         let packing = Packing {
             store,
             old,

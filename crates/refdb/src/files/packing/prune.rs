@@ -157,7 +157,7 @@ impl<'s> Pruning<'s> {
             _ => false,
         };
         if is_removable {
-            options.fs.remove_file(&path)?;
+            options.fs.remove_existing(&path)?;
         }
         lock.release()?;
         if let Some(folder) = path.parent().filter(|folder| !self.emptied.contains(*folder)) {

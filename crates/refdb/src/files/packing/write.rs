@@ -128,7 +128,7 @@ fn under_lock(packed: &Path) -> PathBuf {
 /// Removes the new packed-refs that a killed writer left. `packed-refs.lock` must be held.
 pub(crate) fn clear_left(store: &Store) -> Result<()> {
     let (fs, left) = (&store.options.fs, under_lock(&store.packed_target()?));
-    if fs.find_link(&left)?.is_some() { Ok(fs.remove_file(&left)?) } else { Ok(()) }
+    if fs.find_link(&left)?.is_some() { Ok(fs.remove_existing(&left)?) } else { Ok(()) }
 }
 
 /// The file in which a new packed-refs is made without the lock of packed-refs, under a lock of its own.
