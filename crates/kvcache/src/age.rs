@@ -1,4 +1,4 @@
-//! Which entries have expired, even if the clock is set back.
+//! Decides which entries have expired, even after the clock was set back.
 
 use crate::sync::{AtomicU64, Ordering};
 use std::{
@@ -50,10 +50,12 @@ pub(crate) struct Ages {
     max_ms: Option<u64>,
     clock: Clock,
     start: Instant,
-    /// The latest time that the clock has shown, and when it showed it, in milliseconds since `start`.
+    /// The latest time that the clock has shown.
     latest_ms: AtomicU64,
+    /// When the clock showed `latest_ms`, in milliseconds since `start`.
     latest_at_ms: AtomicU64,
-    /// The latest time that an earlier run had seen, if entries that had expired by then are still to be removed.
+    /// The latest time that an earlier run had seen, if entries that had expired by then are still to be removed; 0
+    /// otherwise.
     deferred_ms: AtomicU64,
 }
 
@@ -64,7 +66,7 @@ impl Ages {
         Ages { max_ms: max_age.map(age_ms), clock, start, latest_ms, latest_at_ms, deferred_ms: AtomicU64::new(0) }
     }
 
-    /// The time of the clock, or, after the clock was set back, the time that it would show otherwise.
+    /// The time of the clock, or, after the clock was set back, the time that it would show if it had not been.
     pub(crate) fn now_ms(&self) -> u64 {
         let (now, latest) = (self.clock.now_ms(), self.latest_ms.load(Ordering::Acquire));
         let running = self.running_ms();
@@ -79,12 +81,13 @@ impl Ages {
         latest.saturating_add(running.saturating_sub(self.latest_at_ms.load(Ordering::Relaxed)))
     }
 
-    /// The latest time that this run or an earlier one has seen, for the next run.
+    /// The latest time that this run or an earlier one has seen; it is recorded for the next run.
     pub(crate) fn seen_ms(&self) -> u64 {
         self.now_ms().max(self.deferred_ms.load(Ordering::Relaxed))
     }
 
-    /// Whether the clock was set back so far that values from another machine would be taken for values from the future.
+    /// Returns whether there is an age limit and the clock was set back so far that values with the right time of
+    /// creation would look too old.
     pub(crate) fn is_set_back(&self) -> bool {
         self.max_ms().is_some() && self.clock.now_ms().saturating_add(SKEW_MS) < self.now_ms()
     }
@@ -109,20 +112,20 @@ impl Ages {
         self.max_ms
     }
 
-    /// Whether a value has expired, or had when the clock of an earlier run showed `seen_ms`.
+    /// Returns whether a value has expired, or had expired when the clock of an earlier run showed `seen_ms`.
     pub(crate) fn was_expired(&self, created_ms: u64, seen_ms: u64) -> bool {
         let is_past = |max: u64| seen_ms.saturating_sub(created_ms) > max;
         self.is_expired(created_ms) || self.max_ms().is_some_and(is_past)
     }
 
-    /// Whether a value has expired. A value from the future counts as expired, because the clock that gave it its time was wrong
-    /// and its real age is unknown.
+    /// Returns whether a value has expired. A value from the future counts as expired, because the clock that gave it
+    /// its time was wrong and its real age is unknown.
     pub(crate) fn is_expired(&self, created_ms: u64) -> bool {
         self.max_ms().is_some_and(|max| is_expired(created_ms, self.now_ms(), max))
     }
 }
 
-/// Whether a value that was created at this time has expired now.
+/// Returns whether a value that was created at this time has expired now.
 fn is_expired(created_ms: u64, now_ms: u64, max_ms: u64) -> bool {
     now_ms.saturating_sub(created_ms) > max_ms || created_ms > now_ms.saturating_add(SKEW_MS.min(max_ms))
 }

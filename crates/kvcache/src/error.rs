@@ -48,7 +48,8 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
-    /// The cache is encrypted and none of the given keys opens it, or a key was given and it is not encrypted.
+    /// The cache is encrypted and none of the given keys opens it, or a key was given although the cache is not
+    /// encrypted.
     #[error("none of the given keys opens the encrypted cache '{}'; give its key, or remove the folder", path.display())]
     WrongKey {
         /// The file with the encrypted secrets.

@@ -38,7 +38,7 @@ impl Cache {
         self.reclaim.calls.close();
     }
 
-    /// Numbers about the entries and what was done since the cache was opened, in constant time.
+    /// Returns numbers about the entries and about the operations since the cache was opened, in constant time.
     pub fn stats(&self) -> Stats {
         self.store.view.counters.read()
     }
@@ -58,7 +58,7 @@ impl Cache {
         &self.notices
     }
 
-    /// The last error of the disk, in words.
+    /// The last error of the disk as text; `None` if there was none.
     pub fn last_disk_error(&self) -> Option<String> {
         self.store.files.health.last_error()
     }
@@ -102,7 +102,7 @@ impl Cache {
         for worker in self.workers.lock().drain(..) {
             let _ = worker.join();
         }
-        // Processes that live only for a moment would never merge their small segments otherwise.
+        // Short-lived processes would otherwise never merge their small segments.
         let _ = self.reclaim.merge_if_crowded();
         let written = self.reclaim.begin_anew_if_lost().and_then(|_| self.write_last());
         let _ = self.reclaim.report();

@@ -21,7 +21,7 @@ pub struct EntryInfo {
 /// Result of a walk over all records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Number of records with a correct checksum that could be decrypted, if that was asked for.
+    /// Number of records with a correct checksum; [`Cache::for_each`] counts only those that it could also decrypt.
     pub good: u64,
     /// Number of damaged records, which are misses.
     pub bad: u64,
@@ -84,8 +84,8 @@ impl Cache {
         record.is_some_and(|(seq, bytes)| check_record(bytes, seq, place.offset() as u64).is_some())
     }
 
-    /// Whether a record that cannot be read is damaged, and was not merely moved or removed since the walk began, by this process
-    /// or by the one that writes.
+    /// Returns whether a record that cannot be read is damaged, and was not merely moved or removed since the walk
+    /// began, by this process or by the one that writes.
     fn is_damaged(&self, place: Place, hash: u64) -> bool {
         let is_there = self.store.view.index.get(hash).is_some_and(|now| now.is_same(place));
         let segment = self.store.view.at(place.slot());

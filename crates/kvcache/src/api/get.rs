@@ -30,7 +30,7 @@ pub struct Found {
 pub enum Get<T> {
     /// What the caller made of the value.
     Found(T),
-    /// The value has this length in bytes, which is more than was asked for.
+    /// The value has this length in bytes, which is more than the caller's buffer holds.
     Larger(usize),
     /// The key has no value.
     None,
@@ -53,9 +53,9 @@ impl Cache {
         }
     }
 
-    /// Calls `take` like [`Cache::get_with`], but only if the value has at most `most_bytes`, the size of the buffer
-    /// of the caller. If the value is longer, only its length is returned, which is not verified and does not count as
-    /// a get, so that the caller can provide a larger buffer and ask again.
+    /// Calls `take` like [`Cache::get_with`], but only if the value has at most `most_bytes`, the size of the caller's
+    /// buffer. For a longer value, returns only its length, which is not verified, and does not count the call as a
+    /// get; the caller can then try again with a larger buffer.
     #[doc(hidden)]
     pub fn get_up_to<T>(&self, key: &[u8], most_bytes: usize, take: impl FnOnce(&[u8], u64) -> T) -> Get<T> {
         let (counters, simulations) = (&self.store.view.counters, &self.reclaim.simulations);
@@ -108,7 +108,7 @@ impl Cache {
                 }
                 Read::OtherKey => return Lookup::None,
                 // The segment may have been deleted since the index was read, so this is damage only if it happens
-                // twice.
+                // twice at the same place.
                 Read::Damaged => failed = Some(place),
                 Read::Gone => yield_now(),
             }

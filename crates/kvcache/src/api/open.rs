@@ -176,7 +176,7 @@ impl Cache {
         }
     }
 
-    /// Whether the cache in a folder is encrypted, so that its keys must not be shown either.
+    /// Returns whether the cache in a folder is encrypted, so that its keys must not be shown either.
     ///
     /// # Errors
     ///
@@ -235,7 +235,7 @@ fn delete_obsolete(fs: &Fs, dir: &Path, recovered: &Recovered) -> Result<()> {
     // From the end, so that a crash in between leaves no later segment without its predecessor.
     recovered.obsolete.iter().rev().try_for_each(remove)?;
     if !recovered.obsolete.is_empty() {
-        // Their numbers are used again.
+        // Synced because the numbers of these segments are used again.
         fs.sync_dir(dir)?;
     }
     Ok(())
@@ -252,7 +252,8 @@ fn evict_beyond(fs: &Fs, dir: &Path, segments: &mut Vec<Found>, space: &Space, p
         }
         fs.remove_file(&found.path)?;
         if promised {
-            // In order: if a loss of power brought back only the older of two, the values that the younger one removed would be back.
+            // Synced one by one: if a loss of power brought back only the older of two, the values that the younger one
+            // removed would be back.
             fs.sync_dir(dir)?;
         }
         used -= blocks(found.file_bytes);

@@ -11,10 +11,10 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Maximum size of all files together, in bytes of whole disk blocks, which holds at any time. It lies between
-    /// [`Options::SMALLEST_LIMIT_BYTES`] and [`Options::LARGEST_LIMIT_BYTES`].
+    /// Maximum size of all files together, counted in whole disk blocks, in bytes. It holds at any time, and lies
+    /// between [`Options::SMALLEST_LIMIT_BYTES`] and [`Options::LARGEST_LIMIT_BYTES`].
     pub limit_bytes: u64,
-    /// Age, counted from creation, from which on an entry is a miss. `None`, the default: entries do not expire.
+    /// Age, counted from creation, beyond which an entry is a miss. `None`, the default: entries do not expire.
     pub max_age: Option<Duration>,
     /// Key with which keys and values are encrypted. `None`, the default: they are not.
     pub key: Option<Key>,

@@ -15,11 +15,11 @@ use crate::{
 };
 use std::time::{Duration, Instant};
 
-/// How often a put that finds the write buffer full yields before it sleeps, so that it leaves the processor to the writer.
+/// How many times a buffered put that finds no room yields the processor to the writer before it sleeps instead.
 const YIELDS: u32 = 8;
 const NAP: Duration = Duration::from_micros(200);
-/// How long every write must have failed before a durable put gives up early. The worker makes room on a full disk sooner
-/// than that, so such a disk takes nothing at all.
+/// How long every write must have failed before a durable put gives up early. The worker makes room on a full disk
+/// sooner than that, so a disk that fails for this long takes nothing at all.
 const DEAD_AFTER: Duration = Duration::from_secs(2);
 /// How often a write that failed on a full disk is tried again because another thread made room meanwhile.
 const MOST_AGAIN: u32 = 8;
@@ -118,8 +118,8 @@ impl Cache {
         self.put_until(key, value, options, until)
     }
 
-    /// Puts a value that must not be refused without waiting for the file, so that a caller of many puts waits once, at
-    /// the end.
+    /// Puts a value without waiting until it is durable, so that a caller of many puts can wait once, at the end. With
+    /// a durability other than `Buffered` the put is not refused.
     pub(crate) fn put_in_bulk(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
         self.put_until(key, value, options, Durability::Buffered)
     }
@@ -190,7 +190,7 @@ impl Cache {
                     }
                     self.make_durable_or_evict(end, until)?;
                     if is_behind && !is_firm {
-                        // Leaves the processor to compaction if it waits for one; otherwise this returns at once.
+                        // Gives the processor to compaction if that waits for one; otherwise this returns at once.
                         yield_now();
                     }
                     return Ok(Put::Stored);
@@ -218,7 +218,8 @@ impl Cache {
         }
     }
 
-    /// Lets the writer work, or does its work if no other thread is doing it and one segment is to be written to the page cache.
+    /// Wakes the worker. Then writes one segment to the page cache if no other thread is writing and there is one to
+    /// write; otherwise sleeps or yields the processor.
     fn give_way(&self, sleeps: bool) {
         debug_assert!(!holds_log(), "the worker needs the log's lock to make room");
         self.reclaim.calls.wake();
@@ -264,7 +265,7 @@ impl Cache {
         Ok(was_there)
     }
 
-    /// Waits until the log has every removal, and everything in the log is as durable as asked.
+    /// Waits until the tombstones of all removals are in the log and everything in the log is as durable as asked.
     fn make_removals_durable(&self, durability: Durability) -> Result<()> {
         let store = &self.store;
         if durability == Durability::Buffered {
@@ -344,9 +345,9 @@ impl Cache {
         }
     }
 
-    /// Writes the whole write buffer when no background thread does so any more, or does so yet. If there is no room, older
-    /// entries are deleted, all of them if need be, because records that stayed in memory would leave older values of their keys
-    /// in the files.
+    /// Writes the whole write buffer. It is called at open and close, when no background thread runs. If there is no
+    /// room, older entries are deleted, all of them if need be, because records that stayed in memory would leave older
+    /// values of their keys in the files.
     pub(crate) fn write_last(&self) -> Result<()> {
         let store = &self.store;
         let pays = || store.log().write_removals_at(&store.view, store.ages.now_ms()).is_ok();
@@ -356,13 +357,13 @@ impl Cache {
                 return self.reclaim.wipe();
             }
         }
-        // With a footer, so that the next start need not read the records.
+        // Sealed, so that the file has a footer and the next start need not read the records.
         let _ = store.log().seal_active(&store.view);
         self.write_or_wipe()
     }
 
-    /// Writes the buffer, or deletes all entries if the disk takes nothing. A write that fails otherwise is tried twice, and its
-    /// error is returned.
+    /// Writes the buffer, or deletes all entries if the disk is full. After any other error the write is tried once
+    /// more; if that fails too, all entries are deleted and the error is returned.
     fn write_or_wipe(&self) -> Result<()> {
         let end = self.store.log().end();
         debug_assert!(self.lock_file.lock().is_some(), "the files are ours as long as we hold the lock");
@@ -374,8 +375,9 @@ impl Cache {
         }
     }
 
-    /// Waits until everything before `end` is as durable as asked. On a full disk older entries are deleted to make room; if that
-    /// is not enough and a removal waits, all entries are, because removed values must not come back.
+    /// Waits until everything before `end` is as durable as asked. On a full disk older entries are deleted to make
+    /// room; if that is not enough and a removal waits, all entries are deleted, because removed values must not come
+    /// back.
     fn make_durable_or_evict(&self, end: LogPosition, durability: Durability) -> Result<()> {
         let mut again = 0;
         loop {

@@ -165,7 +165,7 @@ impl Counted<'_> {
         Ok(bytes)
     }
 
-    /// Reads `len` bytes; memory grows with what comes, not with what the number promises.
+    /// Reads `len` bytes; memory grows with the bytes that arrive, not with what `len` promises.
     fn bytes(&mut self, len: u32, into: &mut Vec<u8>) -> Result<()> {
         into.clear();
         let read = self.inner.take(u64::from(len)).read_to_end(into);
@@ -179,7 +179,7 @@ impl Counted<'_> {
         }
     }
 
-    /// Reads past `len` bytes, of which `part` holds a few at a time.
+    /// Skips `len` bytes by reading them piece by piece into `part`.
     fn skip(&mut self, len: u64, part: &mut Vec<u8>) -> Result<()> {
         const PART_BYTES: u32 = 64 << 10;
         let mut left = len;

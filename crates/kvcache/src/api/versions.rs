@@ -13,8 +13,8 @@ pub fn version_dir(root: &Path, name: &str, version: u32) -> PathBuf {
     name_dir(root, name).join(format!("v{version}"))
 }
 
-/// Name and version of the cache in a folder, `<name>/v<version>`, by which an import knows whether values mean the same. It is
-/// empty if [`version_dir`] does not make such a folder.
+/// Name and version of the cache in a folder, `<name>/v<version>`, by which an import knows whether values mean the
+/// same; empty if the folder is not named as [`version_dir`] names it.
 pub(crate) fn label(dir: &Path) -> String {
     let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
     let version = dir.file_name().and_then(|name| version_of(name.as_encoded_bytes()));
@@ -89,7 +89,8 @@ fn delete(fs: &Fs, dir: &Path) -> Result<bool> {
             fs.remove_file(&dir.join(String::from_utf8_lossy(&name).as_ref()))?;
         }
     }
-    // The lock goes last, so that a process which opens the folder meanwhile fails; after that a new one is created.
+    // The lock file is deleted last, so that a process that opens the cache meanwhile fails; a later one creates a new
+    // lock file.
     fs.remove_file(&dir.join(LOCK))?;
     Ok(fs.remove_dir(dir).is_ok())
 }

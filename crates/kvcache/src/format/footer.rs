@@ -22,7 +22,8 @@ pub(crate) struct Entry {
     pub(crate) offset: usize,
     /// Length of the record, padding included, in bytes.
     pub(crate) len: usize,
-    /// How often the key was read before this record was written, or 0. Only eviction uses it.
+    /// Average number of reads of the key in a round of the log, as known when this record was written. Only eviction
+    /// uses it.
     pub(crate) rate: Rate,
 }
 
@@ -78,8 +79,8 @@ impl Trailer {
         (ok && trailer.seq == seq).then_some(trailer)
     }
 
-    /// Whether bytes that do not decode were once a trailer of segment `seq`, and are therefore damaged: a torn write leaves no part
-    /// of a trailer.
+    /// Returns whether bytes that do not decode were once a trailer of segment `seq`, and are therefore damaged: a torn
+    /// write leaves no part of a trailer.
     pub(crate) fn was_one(bytes: &[u8], seq: u64) -> bool {
         bytes.len() >= TRAILER_BYTES && (bytes[..8] == TRAILER_MAGIC || u64_at(bytes, 8) == seq)
     }
@@ -103,7 +104,8 @@ impl Trailer {
         footer_len(self.entries as usize)
     }
 
-    /// Checks the bytes before the trailer; `None` if they are damaged or an entry lies outside the records.
+    /// Decodes and checks the entries that precede the trailer; `None` if they are damaged or one lies outside the
+    /// records.
     pub(crate) fn decode_entries(&self, bytes: Vec<u8>) -> Option<Entries> {
         let (chunks, rest) = bytes.as_chunks::<ENTRY_BYTES>();
         if !rest.is_empty() || chunks.len() != self.entries as usize || crc32c::crc32c(&bytes) != self.entries_crc {
@@ -121,7 +123,7 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    /// Bytes that marks, with their footer entries, take of the segment's file.
+    /// Bytes of the segment's file that marks take with their footer entries.
     pub(crate) fn mark_bytes(&self) -> u64 {
         let marks = self.iter().filter(|entry| entry.kind != Kind::Put);
         marks.map(|entry| (entry.len + ENTRY_BYTES) as u64).sum()
@@ -143,7 +145,8 @@ impl Entries {
         self.chunks().iter().filter_map(Entry::decode)
     }
 
-    /// For each entry its hash, and the word of its place in slot 0 with the [`Kind`] instead of the use count.
+    /// Returns for each entry the hash and the second word: a place with the rate instead of the slot and the [`Kind`]
+    /// instead of the use count.
     pub(crate) fn words(&self) -> impl Iterator<Item = (u64, u64)> {
         self.chunks().iter().map(|chunk| (u64_at(chunk, 0), u64_at(chunk, 8)))
     }

@@ -75,7 +75,8 @@ pub(crate) struct Opened {
     pub(crate) started_anew: Option<Error>,
 }
 
-/// Reads the file and one byte beyond its length, so that a longer file is noticed.
+/// Reads the `format` file, and one byte more than its regular length if there is one, so that a longer file is
+/// noticed.
 fn read_file(fs: &Fs, path: &Path) -> refdb_vfs::Result<Vec<u8>> {
     regular_file::read(fs, path, BYTES as u64 + 1)
 }
@@ -88,7 +89,7 @@ fn io(path: &Path, source: std::io::Error) -> Error {
     Error::File(refdb_vfs::Error { operation: "make a key for", path: path.to_owned(), source })
 }
 
-/// Reads the file for a process that only reads, for which every mismatch is an error.
+/// Reads the `format` file without changing anything; every mismatch is an error.
 pub(crate) fn read(fs: &Fs, dir: &Path, key: Option<&Key>) -> Result<Opened> {
     let path = path_in(dir);
     let identity = Identity::decode(&read_file(fs, &path)?, &path)?;
@@ -109,15 +110,15 @@ pub(crate) fn store_of(fs: &Fs, dir: &Path) -> Result<u64> {
     Ok(Identity::decode(&read_file(fs, &path)?, &path)?.store)
 }
 
-/// Whether the cache in a folder is encrypted.
+/// Returns whether the cache in a folder is encrypted.
 pub(crate) fn is_encrypted(fs: &Fs, dir: &Path) -> Result<bool> {
     let path = path_in(dir);
     Ok(Identity::decode(&read_file(fs, &path)?, &path)?.wrapped.is_some())
 }
 
-/// Reads the file for a writer, or creates it. A cache that cannot be used, because none of the keys fits or because its file is
-/// damaged or was written by an older program, is given a new identity, which makes all its segments foreign. If an old key fits,
-/// the new key replaces it.
+/// Reads the `format` file for a writer, or creates it. A cache that cannot be used, because none of the keys fits or
+/// because its file is damaged or was written by an older program, is given a new identity, which makes all its
+/// segments foreign. If an old key fits, the new key replaces it.
 pub(crate) fn read_or_create(fs: &Fs, dir: &Path, key: Option<&Key>, old_keys: &[Key]) -> Result<Opened> {
     match read(fs, dir, key) {
         Err(Error::File(error)) if error.is_not_found() => create(fs, dir, key, None),

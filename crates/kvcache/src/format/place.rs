@@ -39,13 +39,14 @@ impl Place {
         )
     }
 
-    /// The place of a record in a footer, given as a word in slot 0.
+    /// The place in `slot` that the second word of a footer entry describes. The low bits of the word are taken as they
+    /// are.
     pub(crate) fn in_slot(word: u64, slot: u16) -> Self {
         let at = OFFSET_BITS + LEN_BITS + USES_BITS;
         Place(word & ((1 << at) - 1) | u64::from(slot) << at)
     }
 
-    /// The first `len` bytes of the record.
+    /// The place of only the first `len` bytes of the record.
     pub(crate) fn with_len(self, len: usize) -> Self {
         Place::new(self.slot(), self.offset(), len)
     }
@@ -83,7 +84,7 @@ impl Place {
         Place(self.0 & !u64::from(MAX_USES) | u64::from(uses.min(MAX_USES)))
     }
 
-    /// Whether both lead to the same record, however often it was read.
+    /// Returns whether both lead to the same record, however often it was read.
     pub(crate) fn is_same(self, other: Place) -> bool {
         self.with_uses(0) == other.with_uses(0)
     }

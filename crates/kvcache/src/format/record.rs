@@ -1,4 +1,5 @@
-//! The header and the records of a segment file. `footer` has its end, and `docs/formats/kvcache.md` a picture of the whole.
+//! The header and the records of a segment file. Module `footer` has the end of the file, and `docs/formats/kvcache.md`
+//! shows the whole.
 //!
 //! ```text
 //! header | record ... | (garbage of a killed writer) | footer entry ... | trailer
@@ -38,7 +39,8 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
-/// A checksum that covers the place of its record too, so that a block which strayed from another file or offset does not pass.
+/// Extends a record's checksum by the record's place, so that a block that strayed from another file or offset does not
+/// pass.
 fn bound(crc: u32, seq: u64, offset: u64) -> u32 {
     let mut place = [0; 16];
     place[..8].copy_from_slice(&seq.to_le_bytes());
@@ -93,8 +95,8 @@ impl SegmentHeader {
         header.filter(Self::is_possible)
     }
 
-    /// Whether a writer can have written these numbers: a clear makes only earlier segments void, and only earlier segments can be
-    /// on stable storage when a segment begins.
+    /// Returns whether a writer can have written these numbers: a clear makes only earlier segments void, and only
+    /// earlier segments can be on stable storage when a segment begins.
     fn is_possible(&self) -> bool {
         self.floor <= self.seq && self.synced < self.seq
     }
@@ -165,7 +167,8 @@ impl RecordHeader {
         bytes
     }
 
-    /// None if these are not the bytes of a header, or it asks for more than any record has.
+    /// Decodes a header without verifying a checksum; `None` if the bytes are no header or announce more than any
+    /// record has.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..RECORD_HEADER_BYTES)?;
         let header = RecordHeader {
@@ -183,13 +186,14 @@ impl RecordHeader {
         (header.payload_len() <= MAX_RECORD_BYTES - RECORD_HEADER_BYTES).then_some(header)
     }
 
-    /// The same if the header by itself is intact, whatever is behind it.
+    /// Decodes a header whose own checksum is right, whatever follows it; `None` otherwise.
     pub(crate) fn decode_alone(bytes: &[u8]) -> Option<Self> {
         RecordHeader::decode(bytes).filter(|_| header_check(bytes) == u16_at(bytes, 0))
     }
 }
 
-/// The checksum of a record's header alone. Of a damaged record it tells whose it was, and where the next is.
+/// The checksum of a record's header alone. If the rest of the record is damaged, it still proves which key the record
+/// is for and where the next record begins.
 fn header_check(bytes: &[u8]) -> u16 {
     crc32c::crc32c_append(crc32c::crc32c(&bytes[2..4]), &bytes[8..RECORD_HEADER_BYTES]) as u16
 }
@@ -199,24 +203,24 @@ pub(crate) fn record_len(payload_len: usize) -> usize {
     (RECORD_HEADER_BYTES.saturating_add(payload_len)).checked_next_multiple_of(ALIGN).unwrap_or(usize::MAX)
 }
 
-/// The checksum of a whole record but for where it stands; computed before the log's lock is taken.
+/// The checksum of a whole record without its place; computed before the log's lock is taken.
 pub(crate) fn body_crc(record: &[u8]) -> u32 {
     debug_assert!(record.len().is_multiple_of(ALIGN) && record.len() >= RECORD_HEADER_BYTES, "it is whole and padded");
     crc32c::crc32c_append(crc32c::crc32c(&record[..4]), &record[8..])
 }
 
-/// Puts the checksum into the record, which goes to `offset` of segment `seq`.
+/// Writes the checksum into the record, which goes to `offset` of segment `seq`.
 pub(crate) fn finish_record(record: &mut [u8], body_crc: u32, seq: u64, offset: u64) {
     record[4..8].copy_from_slice(&bound(body_crc, seq, offset).to_le_bytes());
 }
 
-/// The header of the record that `bytes` starts with. The record must be whole and intact, and stand where it was
-/// written to.
+/// Returns the header of the record at the start of `bytes`; `None` unless the record is whole, intact and at the place
+/// to which it was written.
 pub(crate) fn check_record(bytes: &[u8], seq: u64, offset: u64) -> Option<RecordHeader> {
     check_record_to_copy(bytes, seq, offset).map(|(header, _)| header)
 }
 
-/// The same with [`body_crc`], which a copy at another place has, too.
+/// Like [`check_record`], but also returns the [`body_crc`], which a copy at another place has too.
 pub(crate) fn check_record_to_copy(bytes: &[u8], seq: u64, offset: u64) -> Option<(RecordHeader, u32)> {
     let header = RecordHeader::decode(bytes)?;
     let record = bytes.get(..header.record_len())?;

@@ -40,7 +40,7 @@ pub(crate) enum NoRoom {
     Buffer,
 }
 
-/// A position in the log: where it ended after an append, for callers that wait until that is on disk.
+/// The position at which the log ended after an append; callers wait until everything before it is on disk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct LogPosition {
     pub(crate) seq: u64,
@@ -62,8 +62,8 @@ pub(crate) struct Meta {
     pub(crate) newest_ms: u64,
     /// Whether the file is complete, with its footer.
     pub(crate) sealed: bool,
-    /// Whether it has no live record any more and is to be deleted, as soon as the copies of its records, or the note that it is
-    /// void, are in the files.
+    /// Whether the segment has no live record any more and is to be deleted as soon as the copies of its records, or
+    /// the note that it is void, are in the files.
     pub(crate) emptied: bool,
     /// Whether its marks cannot be read, so that it may be deleted only when it is the oldest.
     pub(crate) stays: bool,
@@ -118,7 +118,7 @@ pub(crate) struct Log {
     active: Active,
     queue: VecDeque<Full>,
     meta: Vec<Option<Meta>>,
-    /// Numbers of all segments, so that the question for the oldest need not look at every slot while writers wait.
+    /// Numbers of all segments, sorted, so that finding the oldest needs no scan of all slots while writers wait.
     seqs: BTreeSet<u64>,
     emptied_bytes: u64,
     free_slots: Vec<u16>,
@@ -127,11 +127,11 @@ pub(crate) struct Log {
     disk_bytes: u64,
     /// Bytes of the largest segment, in whole blocks.
     largest_bytes: u64,
-    /// Bytes of a segment with the largest record that waits for room.
+    /// Bytes of a segment with the largest record that waits for room; 0 if none waits.
     awaited_bytes: u64,
     /// Removed keys whose tombstones found no room yet; these are appended before any other record.
     pending_removals: VecDeque<u64>,
-    /// Position up to which the log must be durable so that all removals are.
+    /// Position up to which the log must be durable so that all removals are durable; `None` if there were none.
     removals_end: Option<LogPosition>,
     /// Segments up to this number are on stable storage.
     synced_seq: u64,
@@ -169,9 +169,9 @@ pub(crate) struct UnplacedRecord<'a> {
     pub(crate) record: &'a mut [u8],
     /// Checksum of the record without its place.
     pub(crate) crc: u32,
-    /// For which kind of write room is needed.
+    /// The kind of write, which decides how much of the room it may use.
     pub(crate) priority: Priority,
-    /// How often the key is read.
+    /// Average number of reads of the key in a round of the log.
     pub(crate) rate: Rate,
 }
 
@@ -274,8 +274,9 @@ impl Log {
         was_there
     }
 
-    /// Removes an entry from the index if it is still at `place`. With `mark` a tombstone follows as soon as there is room, without
-    /// which an older value could come back. Without `mark` the segment must be the oldest, so that there is no older value.
+    /// Removes an entry from the index if it is still at `place`. With `mark`, a tombstone follows as soon as there is
+    /// room, so that no older value comes back. Without `mark`, the segment must be the oldest, so that there is no
+    /// older value.
     pub(crate) fn drop_entry(&mut self, view: &View, hash: u64, place: Place, mark: bool) -> bool {
         let dropped = view.index.get(hash).is_some_and(|now| now.is_same(place)) && self.forget(view, hash);
         if dropped && mark {
@@ -293,18 +294,19 @@ impl Log {
         dropped
     }
 
-    /// Whether tombstones wait for room.
+    /// Returns whether tombstones wait for room.
     pub(crate) fn has_pending_removals(&self) -> bool {
         !self.pending_removals.is_empty()
     }
 
-    /// Whether tombstones wait for room within the limit, rather than for the write buffer, which has room again soon in any case.
+    /// Returns whether tombstones wait for a slot or for room within the limit, rather than for the write buffer,
+    /// which has room again soon in any case.
     pub(crate) fn removals_lack_space(&self) -> bool {
         self.has_pending_removals()
             && (self.free_slots.is_empty() || !self.has_space(RECORD_HEADER_BYTES, Priority::Upkeep))
     }
 
-    /// Position up to which the log must be durable so that all removals are; `None` if there were none.
+    /// Position up to which the log must be durable so that all removals are durable; `None` if there were none.
     pub(crate) fn removals_end(&self) -> Option<LogPosition> {
         self.removals_end
     }
@@ -369,7 +371,7 @@ impl Log {
         Ok(Place::new(slot, offset, record.len()))
     }
 
-    /// Whether the limit leaves room for a record.
+    /// Returns whether the limit leaves room for a record.
     fn has_space(&self, record_len: usize, priority: Priority) -> bool {
         let more = match self.active.takes(record_len) {
             true => blocks(self.active.len_with(Some(record_len))) - blocks(self.active.len_with(None)),
@@ -378,7 +380,8 @@ impl Log {
         self.space.admits(self.disk_bytes, more, priority)
     }
 
-    /// A put that waited for room has it, or waits no more; others say again that they wait.
+    /// Notes that a put that waited for room has found it or has given up. Other puts that wait register themselves
+    /// again when they try the next time.
     pub(crate) fn stop_waiting(&mut self) {
         self.awaited_bytes = 0;
     }
@@ -392,7 +395,7 @@ impl Log {
         let needed = SEGMENT_HEADER_BYTES + record_len;
         let filling = match self.buffer.take(needed, kept_back) {
             Some(filling) => filling,
-            // Whatever the budget is, one segment may be filled while nothing but that before it waits for the disk.
+            // Whatever the budget is, one segment may be filled while only its predecessor waits for the disk.
             None if self.queue.is_empty() => self.buffer.take_anyway(needed),
             None => return Err(NoRoom::Buffer),
         };
@@ -488,7 +491,7 @@ impl Active {
         file_len(self.tail + record_len.unwrap_or(0), self.entries.len() + usize::from(record_len.is_some()))
     }
 
-    /// Whether the segment takes a record of this length.
+    /// Returns whether the segment takes a record of this length.
     fn takes(&self, record_len: usize) -> bool {
         self.len_with(Some(record_len)) <= self.most_bytes && self.tail + record_len <= self.filling.image.capacity()
     }

@@ -55,7 +55,7 @@ impl Buffer {
         }
     }
 
-    /// Returns all spare images but one, to be dropped when no lock is held.
+    /// Removes and returns all spare images but one, to be dropped when no lock is held.
     pub(crate) fn trim(&mut self) -> Vec<Image> {
         let given_up = self.spare.split_off(self.spare.len().min(1));
         debug_assert!(self.spare.len() <= 1, "one stays for the next puts");

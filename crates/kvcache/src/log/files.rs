@@ -48,7 +48,7 @@ impl Files {
         }
     }
 
-    /// Whether the folder says that a write was ever synced.
+    /// Returns whether the folder says that a write was ever synced.
     pub(crate) fn promised_in(fs: &Fs, dir: &Path) -> bool {
         !matches!(fs.stat(&dir.join(PROMISE)), Err(error) if error.is_not_found())
     }
@@ -78,7 +78,7 @@ impl Files {
         self.turn.try_lock()
     }
 
-    /// Whether durable bytes must stay durable when they are moved.
+    /// Returns whether durable bytes must stay durable when they are moved.
     pub(crate) fn has_promised(&self) -> bool {
         self.promised.load(Ordering::Acquire)
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Health of the disk, as the last operations showed it.
 pub(crate) struct Health {
     last_error: Lock<Option<String>>,
-    /// Since when every write to a segment has failed.
+    /// Since when every write to a segment has failed; `None` if the last one succeeded.
     failing_since: Lock<Option<Instant>>,
     /// Whether the last sync failed.
     sync_fails: AtomicBool,
@@ -31,7 +31,7 @@ impl Health {
         *since = (!is_done).then(|| since.unwrap_or_else(Instant::now));
     }
 
-    /// Whether every write has failed for at least `time`.
+    /// Returns whether every write has failed for at least `time`.
     pub(crate) fn writes_fail_for(&self, time: Duration) -> bool {
         self.failing_since.lock().is_some_and(|since| since.elapsed() >= time)
     }
@@ -41,7 +41,7 @@ impl Health {
         self.sync_fails.store(!is_done, Ordering::Relaxed);
     }
 
-    /// Whether the last sync failed.
+    /// Returns whether the last sync failed.
     pub(crate) fn sync_fails(&self) -> bool {
         self.sync_fails.load(Ordering::Relaxed)
     }
@@ -51,12 +51,12 @@ impl Health {
         self.lost.store(true, Ordering::Release);
     }
 
-    /// Whether a segment is lost, so that nothing can be durable before all existing segments are void.
+    /// Returns whether a segment is lost, so that nothing can be durable before all existing segments are void.
     pub(crate) fn has_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
 
-    /// Notes that all earlier segments are void.
+    /// Notes that all earlier segments are void, the lost one included.
     pub(crate) fn begin_anew(&self) {
         self.lost.store(false, Ordering::Release);
     }

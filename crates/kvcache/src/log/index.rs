@@ -245,7 +245,7 @@ impl Shard {
         Place::from_word(old)
     }
 
-    /// The shard without the room for records that were replaced.
+    /// Returns the shard with a table that is no larger than its live records need.
     pub(crate) fn trimmed(self) -> Self {
         let live = self.table.live();
         if table_len(live) == self.table.slots.len() {
@@ -255,7 +255,8 @@ impl Shard {
     }
 }
 
-/// A copy without the slots that have no record but with room for half as many entries more, and the number of slots it uses.
+/// A copy without the slots that have no record but with room for half as many entries again, and the number of slots
+/// it uses.
 fn rebuilt(old: &Table) -> (Table, u32) {
     let live = old.live();
     (old.copy(table_len(live * 3 / 2 + 1)), live as u32)

@@ -81,7 +81,7 @@ pub(crate) struct Recovered {
     pub(crate) synced_seq: u64,
     /// The damage that was found, and its consequences.
     pub(crate) notices: Vec<Error>,
-    /// Whether the log has a gap. If another process writes, it may merely have been read too slowly.
+    /// Whether the log has a gap. If another process writes, the gap may merely come from a change during the reading.
     has_gap: bool,
 }
 
@@ -142,7 +142,7 @@ fn load(fs: &Fs, path: &Path, seq: u64, store: u64) -> Result<Loaded> {
         })));
     }
     let bytes = file.read_to_end()?;
-    // After the header, which is as long as a trailer and has the segment's number at the same offset.
+    // Only bytes after the header, which is as long as a trailer and has the segment's number at the same offset.
     let last = &bytes[bytes.len().saturating_sub(TRAILER_BYTES).max(SEGMENT_HEADER_BYTES)..];
     let trailer = Trailer::decode(last, seq);
     let Scanned { entries, end, newest_ms, .. } = scan(&bytes, seq, false);
@@ -196,7 +196,7 @@ pub(crate) fn recover(fs: &Fs, dir: &Path, store: u64) -> Result<Recovered> {
             Ok(Loaded::Foreign) => log.obsolete.push(path),
             Ok(Loaded::Torn) => log.without_header.push((seq, path, false)),
             Ok(Loaded::Damaged) => log.without_header.push((seq, path, true)),
-            // The process that writes has deleted it, and this one only reads.
+            // The process that writes has deleted the file since the folder was listed, and this process only reads.
             Err(Error::File(error)) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
@@ -257,7 +257,7 @@ impl FoundLog {
             return Recovered { segments, obsolete, floor, next_seq, synced_seq: 0, notices, has_gap };
         }
         obsolete.extend(segments.split_off(usable).into_iter().map(|segment| segment.path));
-        // Without a hole in the numbers, because that would look like a gap.
+        // The numbers continue without a hole, because a hole would look like a gap.
         let next_seq = segments.last().map_or(after_all, |last| last.header.seq + 1);
         let synced_seq = synced_seq.min(next_seq - 1);
         debug_assert!(segments.is_sorted_by(|a, b| a.header.seq < b.header.seq), "in the order of the log");

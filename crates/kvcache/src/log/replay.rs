@@ -21,11 +21,12 @@ const RECORDS_A_THREAD: usize = 50_000;
 pub(crate) struct Live {
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
-    /// For each segment, the bytes that they take of its file.
+    /// For each segment, the bytes that its live records take of its file.
     pub(crate) bytes_of: Vec<u64>,
 }
 
-/// An index of the records of these segments, which are given in the order of the log, which is also that of their slots.
+/// Returns an index of the records of these segments, which are given in the order of the log and have the slots from 0
+/// in that order.
 pub(crate) fn replay(segments: &[Entries]) -> (Index, Fill, Live) {
     let records = segments.iter().map(Entries::len).sum::<usize>();
     replay_on(segments, threads_for(records / RECORDS_A_THREAD))

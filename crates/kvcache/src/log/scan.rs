@@ -12,7 +12,7 @@ const MOST_LOOKS: u32 = 16;
 /// The records of a segment, found one after another.
 pub(crate) struct Scanned {
     pub(crate) entries: Entries,
-    /// Where the last one ends, in bytes.
+    /// Where the last record ends, in bytes.
     pub(crate) end: u64,
     /// Creation of the youngest intact record, in milliseconds since 1970.
     pub(crate) newest_ms: u64,
@@ -20,9 +20,9 @@ pub(crate) struct Scanned {
     pub(crate) damaged: usize,
 }
 
-/// Every intact record from the start of a segment's bytes up to the first that is not. With `steps_over` a damaged record does not
-/// end the scan if its header or the footer tells its key's hash and length; that key counts as removed, because the content of the
-/// record is not known.
+/// Finds every intact record from the start of a segment's bytes up to the first that is not. With `steps_over`, a
+/// damaged record does not end the scan if its header or the footer gives its key's hash and length; that key counts as
+/// removed, because the content of the record is not known.
 pub(crate) fn scan(bytes: &[u8], seq: u64, steps_over: bool) -> Scanned {
     let mut scanned = Scanned { entries: Entries::default(), end: 0, newest_ms: 0, damaged: 0 };
     let (mut at, mut looks) = (SEGMENT_HEADER_BYTES, 0);
@@ -63,9 +63,9 @@ fn damaged_entry(bytes: &[u8], at: usize, looks: &mut u32) -> Option<Entry> {
     })
 }
 
-/// The footer's entry about the record at `at`, whose header is damaged. Because this entry may be damaged as well, it counts only
-/// if the header agrees with its hash, or if the header is intact after its hash is replaced by that of the entry. A wrong length
-/// leads to bytes that are no record, but not to an end that looks right.
+/// The footer's entry about the record at `at`, whose header is damaged. Because this entry may be damaged as well, it
+/// is used only if the header has the same hash, or if the header is intact once its hash is replaced by that of the
+/// entry. A wrong length leads to bytes that are no record, but not to an end that looks right.
 fn entry_in_footer(bytes: &[u8], at: usize) -> Option<Entry> {
     let header = bytes.get(at..)?.first_chunk::<RECORD_HEADER_BYTES>()?;
     let is_of_it = |entry: &Entry| {

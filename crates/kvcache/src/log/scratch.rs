@@ -22,7 +22,7 @@ pub(crate) struct Scratch {
 /// Capacity in bytes beyond which a buffer is freed after the call.
 const KEPT_SCRATCH_BYTES: usize = 256 << 10;
 
-/// Frees a buffer that is large.
+/// Frees a buffer with a capacity of more than [`KEPT_SCRATCH_BYTES`].
 pub(crate) fn trim(buffer: &mut Vec<u8>) {
     if buffer.capacity() > KEPT_SCRATCH_BYTES {
         *buffer = Vec::new();

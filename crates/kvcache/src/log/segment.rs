@@ -14,8 +14,8 @@ use std::{
     sync::{Arc, OnceLock, PoisonError},
 };
 
-/// Maximum number of bytes in one write: a huge page of the processor, because file systems keep such a write in one
-/// page.
+/// Maximum number of bytes in one write: the size of a processor's huge page, because file systems can keep such a
+/// write in one large page of the page cache.
 const PIECE_BYTES: usize = 2 << 20;
 /// Maximum length of a record that is prefetched as a whole.
 const PREFETCHED_BYTES: usize = 4 << 10;
@@ -102,7 +102,7 @@ impl Segment {
             prefetch(if is_long { &bytes[..PREFETCHED_START_BYTES] } else { bytes });
             return Some(bytes);
         }
-        // The image before the file: it is released only after the file is complete.
+        // The image is tried before the file, because it is released only after the file is complete.
         if let Some(image) = self.image.load_full() {
             return buffer.image.insert(image).get(start..end);
         }
@@ -127,7 +127,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether the writing process has deleted the file.
+    /// Returns whether the writing process has deleted the file.
     pub(crate) fn is_gone(&self, fs: &Fs) -> bool {
         matches!(fs.find(&self.path), Ok(None))
     }
@@ -216,7 +216,7 @@ impl Segment {
         Ok(true)
     }
 
-    /// Whether a sync failed, so that nobody knows which bytes are durable.
+    /// Returns whether a sync failed, so that nobody knows which bytes are durable.
     pub(crate) fn is_lost(&self) -> bool {
         *self.lost()
     }

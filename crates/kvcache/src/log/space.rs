@@ -95,12 +95,13 @@ impl Space {
         }
     }
 
-    /// Whether `more_bytes` may be used in addition to `used_bytes`.
+    /// Returns whether `more_bytes` may be used in addition to `used_bytes`.
     pub(crate) fn admits(&self, used_bytes: u64, more_bytes: u64, priority: Priority) -> bool {
         used_bytes + more_bytes + self.reserve_bytes(priority) <= self.room_bytes
     }
 
-    /// Bytes that the worker keeps free so that the next puts find room: for two segments, or for the largest that exists or waits.
+    /// Bytes that the worker keeps free so that the next puts find room: the reserve, and two segments or the largest
+    /// that exists or waits.
     pub(crate) fn kept_free_bytes(&self, largest_bytes: u64) -> u64 {
         self.reserve_bytes(Priority::Put) + largest_bytes.max(2 * self.segment_bytes as u64)
     }

@@ -109,7 +109,7 @@ impl Store {
         for segment in segments {
             match segment.sync(&self.files.fs) {
                 Ok(synced) => any |= synced,
-                // It was deleted meanwhile, so nothing of it is needed.
+                // The segment was deleted meanwhile, so nothing of it is needed.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => {
                     if segment.is_lost() {
@@ -154,8 +154,8 @@ impl Store {
         self.delete_in(&self.files.turn(), segment)
     }
 
-    /// Deletes a segment whose copies are in the files but may not be durable. Returns false if they must be, because a write was
-    /// synced; see [`Store::promise`].
+    /// Deletes a segment whose copies are in the files but may not be durable. Returns false if the copies must be
+    /// durable, because a write was synced; see [`Store::promise`].
     pub(crate) fn delete_unless_promised(&self, segment: &Arc<Segment>) -> Result<bool> {
         let turn = self.files.turn();
         if self.files.has_promised() {
@@ -170,13 +170,13 @@ impl Store {
         }
         self.files.check_ours()?;
         if self.files.has_promised() {
-            // In the order of the log on stable storage too: if a loss of power brought back only the older of two segments, the
-            // values that the younger one removed would be back.
+            // Deletions reach stable storage in the order of the log too: if a loss of power brought back only the
+            // older of two segments, the values that the younger one removed would be back.
             self.sync_names(false)?;
         }
         debug_assert!(segment.seq < self.log().end().seq, "the active segment stays");
         segment.delete(&self.files.fs)?;
-        // A file that was not found is deleted only if the folder is still there.
+        // If the file was not found, it counts as deleted only if the folder is still there.
         self.files.check_ours()?;
         self.files.note_unlinked();
         self.log().release(&self.view, segment.slot);

@@ -15,7 +15,7 @@ impl Unmarked {
         self.0.entry(seq).or_default().insert(hash);
     }
 
-    /// Whether the removal of this key needs a tombstone. The caller writes it, so the key is forgotten.
+    /// Returns whether the removal of this key needs a tombstone. The caller writes it, so the key is forgotten.
     pub(super) fn take(&mut self, hash: u64) -> bool {
         let mut found = false;
         for hashes in self.0.values_mut() {

@@ -83,7 +83,7 @@ impl Reclaim {
         self.store.view.index.get(entry.hash).filter(|now| entry.kind == Kind::Put && now.is_same(place))
     }
 
-    /// Copies or drops each live entry.
+    /// Copies or drops each live entry, as `fate` says.
     pub(super) fn process_entries(
         &self,
         segment: &Segment,

@@ -14,7 +14,7 @@ impl Reclaim {
         }
         let end = {
             let mut log = self.store.log();
-            // Entries that were dropped there must not come back either, so their tombstones come first.
+            // Entries that were dropped from these segments must not come back either, so their tombstones come first.
             if log.has_pending_removals() && log.write_removals_at(&self.store.view, self.store.ages.now_ms()).is_err()
             {
                 return Ok(false);

@@ -5,7 +5,8 @@ use crate::format::rate::Rate;
 
 /// Factor by which older observations fade with each segment: they count half after 44 segments.
 const FADE: f32 = 63.0 / 64.0;
-/// The popularity is shifting if new records are read more than predicted by the first factor, until it falls below the second.
+/// Popularity begins to shift when put records are read more often than predicted, compared with copies, by the first
+/// factor; it is steady again when this ratio falls below the second.
 const SHIFTS: f32 = 1.9;
 const IS_STEADY: f32 = 1.6;
 

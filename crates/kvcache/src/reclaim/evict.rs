@@ -14,8 +14,8 @@ use crate::{
 use std::{io::ErrorKind, sync::Arc};
 
 impl Reclaim {
-    /// Deletes the oldest segment and drops its entries; false if no segment is complete. This needs no room and waits for nothing,
-    /// because no older value could come back.
+    /// Deletes the oldest segment and drops its entries; false if that segment is not complete. This needs no room and
+    /// no durable copies, because no older value could come back.
     pub(super) fn drop_oldest(&self, turn: &mut Turn) -> Result<bool> {
         let oldest = self.store.log().oldest_finished();
         let Some((slot, meta)) = oldest else { return Ok(false) };
@@ -30,7 +30,8 @@ impl Reclaim {
         Ok(true)
     }
 
-    /// Evicts the oldest segment: copies the entries that are worth most and drops the others. False if this is not possible now.
+    /// Evicts the oldest segment: copies the entries that are worth most and drops the others. False if nothing can be
+    /// freed now.
     pub(super) fn evict(&self, segment: &Arc<Segment>, entries: &Entries, turn: &mut Turn) -> Result<bool> {
         let keep = self.choose(segment, entries, turn);
         let Some(kept) = self.empty_oldest(segment, entries, Fate::Chosen(keep), turn)? else {
@@ -47,7 +48,8 @@ impl Reclaim {
         Ok(true)
     }
 
-    /// Copies as many entries of the oldest segment as there is room for, and frees the segment. False if this is not possible now.
+    /// Copies as many entries of the oldest segment as there is room for, and frees the segment. False if nothing can
+    /// be freed now.
     pub(super) fn vacate(&self, segment: &Arc<Segment>, entries: &Entries, turn: &mut Turn) -> Result<bool> {
         let Some(kept) = self.empty_oldest(segment, entries, Fate::AllThatFit, turn)? else {
             return self.delete_emptied();
@@ -71,7 +73,8 @@ impl Reclaim {
         Ok(Some(self.process_entries(segment, entries, fate, turn)?.kept))
     }
 
-    /// Chooses the entries that are worth most: four fifths of the evicted bytes on average, or half.
+    /// Chooses the entries that are worth most: four fifths of the evicted bytes on average, or half if copies are
+    /// expensive.
     fn choose(&self, segment: &Segment, entries: &Entries, turn: &mut Turn) -> Choice {
         let state = self.state(&self.store.log());
         // If each eviction waits for stable storage, having fewer of them is worth more than a few hits.
@@ -114,7 +117,7 @@ impl Reclaim {
         Ok(true)
     }
 
-    /// Leaves a segment to the syncer.
+    /// Leaves the deletion of a segment to the syncer.
     fn mark_emptied(&self, segment: &Segment) {
         self.store.log().mark_emptied(segment.slot);
         let mut emptied = self.pending_deletion.emptied.lock();
@@ -125,7 +128,7 @@ impl Reclaim {
     }
 }
 
-/// Whether an error means that the disk is full, so that the cache can make room.
+/// Returns whether an error means that the disk is full, so that the cache can make room.
 pub(crate) fn is_full(error: &Error) -> bool {
     let kinds = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded];
     matches!(error, Error::File(error) if kinds.contains(&error.source.kind()))

@@ -38,7 +38,7 @@ fn ways(table: &[AtomicU32], hash: u64) -> &[AtomicU32] {
     &table[first..first + WAYS]
 }
 
-/// Whether a word may belong to this key, judged by its tag.
+/// Returns whether a word may belong to this key, judged by its tag.
 fn is_of(word: u32, hash: u64) -> bool {
     word != 0 && word >> (32 - TAG_BITS) == hash as u32 % (1 << TAG_BITS)
 }
@@ -82,7 +82,7 @@ impl GhostList {
     /// Adds an evicted key with its rate.
     pub(super) fn remember(&self, hash: u64, rate: Rate) {
         let (table, now) = (self.table.load(), self.now.load(Ordering::Relaxed));
-        // Prefers its own slot, then an empty one, then that of the key evicted longest ago.
+        // Prefers the key's own slot, then an empty one, then that of the key evicted longest ago.
         let cost = |slot: &&AtomicU32| match slot.load(Ordering::Relaxed) {
             word if is_of(word, hash) => 0,
             0 => 1,
@@ -97,7 +97,7 @@ impl GhostList {
         if self.shifting.load(Ordering::Relaxed) { Popularity::Shifting } else { Popularity::Steady }
     }
 
-    /// Notes that some ticks of a round are over, in which the popularity was this.
+    /// Notes that `ticks` more ticks of a round are over, and which popularity applies now.
     pub(super) fn goes_on(&self, ticks: u32, popularity: Popularity) {
         self.now.fetch_add(ticks, Ordering::Relaxed);
         self.shifting.store(popularity == Popularity::Shifting, Ordering::Relaxed);
@@ -108,7 +108,7 @@ impl GhostList {
         let entries = usize::try_from(entries).unwrap_or(usize::MAX / 4);
         let wanted = (entries / 2 * 3).next_power_of_two().max(SMALLEST_TABLE);
         let old = self.table.load_full();
-        // It shrinks only below a quarter, so that it does not change its size again and again.
+        // The table shrinks only if a quarter of it suffices, so that it does not change its size again and again.
         if wanted > old.len() || wanted * 4 <= old.len() {
             let new = table(wanted);
             for (at, slot) in new.iter().enumerate() {

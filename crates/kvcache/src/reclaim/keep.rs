@@ -6,7 +6,7 @@ use crate::format::rate::Rate;
 const NEW_READS: f32 = 0.05;
 /// The least worth of a record that is kept: a record that was put once and never read has less.
 const LEAST_READS: f32 = 0.051;
-/// Rate from which on a read counts, so that a read of a rarely read record still moves its rate.
+/// Least rate from which the effect of a read is computed, so that a read of a rarely read record still moves its rate.
 const LEAST_STEP_READS: f32 = 0.02;
 /// Factor for records that were kept or read before, so that among keys which are read equally often the same ones stay.
 const KNOWN: f32 = 1.3;
@@ -88,12 +88,13 @@ impl Weighed {
     }
 }
 
-/// The worth from which on records were recently kept. It is shared by all segments because they differ: if the same share of each
-/// segment were kept, records in a segment full of copies would be dropped that are worth more than those kept in the next.
+/// Least worth at which records were recently kept. All segments share it: if instead the same share of each segment
+/// were kept, a segment full of copies would lose records that are worth more than those that the next segment keeps.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Threshold(f32);
 
-/// By how much, on a logarithmic scale, the threshold changes for each segment if all of it is above.
+/// By how much the logarithm of the threshold changes for a segment of which everything is above it and nothing may be
+/// kept.
 const THRESHOLD_STEP: f32 = 0.1;
 
 impl Threshold {

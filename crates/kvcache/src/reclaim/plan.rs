@@ -10,7 +10,7 @@ use crate::log::{
 const ROOMY: u64 = 2;
 /// Beyond that, compaction starts when the files are larger than the live entries by this factor, in 64ths: 1.2.
 const LARGE: u64 = 77;
-/// Compaction is behind the puts when they are larger by this factor: 1.22.
+/// Compaction is behind the puts when the files are larger by this factor: 1.22.
 const TOO_LARGE: u64 = 78;
 /// Number of compactions in a row that are to make room, after which an eviction follows in any case.
 const COMPACTIONS_IN_A_ROW: u32 = 16;
@@ -27,7 +27,7 @@ pub(crate) enum Step {
     Vacate(u16),
     /// Compact a segment with much dead space: copy every entry.
     Compact(u16),
-    /// Delete the oldest segment without copies, which needs no room, writes nothing and waits for nothing.
+    /// Delete the oldest segment without copies, which needs no room and writes nothing.
     Drop,
 }
 
@@ -42,8 +42,9 @@ pub(crate) struct State {
     pub(crate) live_bytes: u64,
     /// Bytes of the largest segment that exists or waits.
     pub(crate) largest_bytes: u64,
-    /// Number of segments, and of further segments that are possible.
+    /// Number of segments.
     pub(crate) segments: usize,
+    /// Number of further segments that are possible.
     pub(crate) free_slots: usize,
     /// Whether even the oldest segment may be deleted only when the copies are durable.
     pub(crate) must_sync: bool,
@@ -55,23 +56,23 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Whether the files are larger than their live entries by more than `factor` 64ths and take much of the limit. Two
-    /// segments more, the active one and the next, do not count.
+    /// Returns whether the files are larger than their live entries by more than `factor` 64ths and take much of the
+    /// limit. Two more segments, the active one and the next, are allowed.
     fn is_over(&self, space: &Space, bytes: u64, factor: u64) -> bool {
         bytes > space.limit_bytes / ROOMY && bytes > self.live_bytes.saturating_mul(factor) / 64 + slack(space)
     }
 
-    /// Whether dead space should be compacted.
+    /// Returns whether dead space should be compacted.
     pub(crate) fn is_untidy(&self, space: &Space) -> bool {
         self.is_over(space, self.used_bytes - self.emptied_bytes, LARGE)
     }
 
-    /// Whether compaction is behind the puts.
+    /// Returns whether compaction is behind the puts.
     pub(crate) fn is_overgrown(&self, space: &Space) -> bool {
         self.is_over(space, self.used_bytes, TOO_LARGE)
     }
 
-    /// Whether syncs are behind and room can be made without them.
+    /// Returns whether syncs are behind and room can be made without them.
     fn is_sync_late(&self, space: &Space) -> bool {
         !self.must_sync && self.emptied_bytes > self.live_bytes / 32 + slack(space)
     }
@@ -80,17 +81,18 @@ impl State {
         space.room_bytes.saturating_sub(self.used_bytes)
     }
 
-    /// Whether the next put may find no room.
+    /// Returns whether the next put may find no room.
     pub(crate) fn is_short(&self, space: &Space) -> bool {
         self.free_bytes(space) < space.kept_free_bytes(self.largest_bytes)
     }
 
-    /// Whether there is less room than while the worker keeps up with the puts, or a large entry waits.
+    /// Returns whether more than a segment is missing from the room that the worker keeps free, because it does not
+    /// keep up with the puts or a large entry waits.
     pub(crate) fn is_pressed(&self, space: &Space) -> bool {
         self.free_bytes(space) + (space.segment_bytes as u64) < space.kept_free_bytes(self.largest_bytes)
     }
 
-    /// Whether it is worthwhile to examine the segments.
+    /// Returns whether it is worthwhile to examine the segments.
     pub(crate) fn may_need_work(&self, space: &Space) -> bool {
         self.is_short(space)
             || self.is_crowded(space)
@@ -98,7 +100,7 @@ impl State {
             || (self.is_overgrown(space) && self.is_sync_late(space))
     }
 
-    /// Whether there are too many segments for their content, as after many restarts.
+    /// Returns whether there are too many segments for their content, as after many restarts.
     pub(crate) fn is_crowded(&self, space: &Space) -> bool {
         self.segments > space.slots / 4 * 3
     }
@@ -129,8 +131,8 @@ fn choose(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> 
 }
 
 /// The step that makes room: compacts the segment with the most dead space if at least a third of it is dead, else
-/// evicts the oldest. If emptied segments wait for long, it takes the oldest, because only that gives room at once.
-/// Entries are dropped only if there is little dead space or no room to copy.
+/// evicts the oldest. If emptied segments take more than a sixteenth of the limit, it takes the oldest, because only
+/// that gives room at once. Entries are dropped only if there is little dead space or no room to copy.
 fn make_room(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     if state.is_stuck {
         return Some(Step::Drop);
@@ -199,15 +201,15 @@ fn tidy(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     (copy_room(victim.kept_bytes(oldest.1.seq)) <= state.free_bytes(space)).then_some(step)
 }
 
-/// Whether at least one part in `part` of a segment is dead, so that each compaction leaves less dead space than
-/// before. Partly filled blocks are not dead space, because the copies would have them too.
+/// Returns whether at least one part in `part` of a segment is dead, so that each compaction leaves less dead
+/// space than before. Partly filled blocks are not dead space, because the copies would have them too.
 pub(crate) fn tidiable(meta: &Meta, oldest_seq: u64, part: u64) -> bool {
     let marks = if meta.seq == oldest_seq { 0 } else { meta.mark_bytes };
     let dead = meta.dead_bytes().saturating_sub(marks);
     dead >= LEAST_DEAD_BYTES && dead * part >= meta.file_bytes
 }
 
-/// Frees a segment whose youngest entry has expired.
+/// The step that frees a segment whose youngest entry has expired; `None` if there is no such segment.
 pub(crate) fn expired(sealed: &[(u16, Meta)], now_ms: u64, max_age_ms: u64) -> Option<Step> {
     let oldest = oldest(sealed)?.1.seq;
     let is_old = |meta: &Meta| meta.live_bytes > 0 && now_ms.saturating_sub(meta.newest_ms) > max_age_ms;

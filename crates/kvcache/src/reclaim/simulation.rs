@@ -16,7 +16,7 @@ use std::{
 
 /// Number of keys in a simulation beyond which the sample is halved.
 const MOST_KEYS: usize = 16 << 10;
-/// The initial sample is one key in 2 to the power of this: eight.
+/// The initial sample is one key in eight, which is 2 to the power of this.
 const FIRST_SHIFT: u64 = 3;
 
 /// The miniature simulations of a cache.
@@ -40,7 +40,7 @@ struct SimulatedCache {
     bytes: u64,
 }
 
-/// Whether a hash is sampled, by bits on which neither its shard nor its first slot depends.
+/// Returns whether a hash is sampled, by bits on which neither its shard nor its first slot depends.
 fn is_sampled(hash: u64, shift: u64) -> bool {
     (hash >> 32) & ((1 << shift) - 1) == 0
 }
@@ -51,7 +51,7 @@ impl Simulations {
         Simulations { shift: AtomicU64::new(FIRST_SHIFT), caches: Lock::new(Rank::Leaf, caches) }
     }
 
-    /// Whether a key is sampled. For all other keys this check is the only cost.
+    /// Returns whether a key is sampled. For all other keys this check is the only cost.
     pub(crate) fn samples(&self, hash: u64) -> bool {
         is_sampled(hash, self.shift.load(Ordering::Relaxed))
     }

@@ -33,7 +33,7 @@ pub(crate) struct Reclaim {
     /// Number of the first segment of which every read was counted.
     pub(super) first_seq: u64,
     turn: Lock<Turn>,
-    /// Whether a step was due at the last look. If so, puts may give way to the worker.
+    /// Whether a step was due when this was last decided. If so, puts may give way to the worker.
     frees: AtomicBool,
 }
 
@@ -110,7 +110,7 @@ impl Reclaim {
         let state = State { in_a_row, ..self.state(&store.log()) };
         let space = &store.space;
         let max_age = store.ages.max_ms();
-        // The search for a step looks at every segment while writers wait, so it is skipped unless it may find one.
+        // The search for a step examines every segment while writers wait, so it is skipped unless it may find one.
         if !state.may_need_work(space) && max_age.is_none() {
             return (None, false);
         }
@@ -140,8 +140,8 @@ impl Reclaim {
         state
     }
 
-    /// Whether puts should yield the processor to compaction, because dead space grows faster than it is freed and
-    /// little space is left.
+    /// Returns whether puts should yield the processor to compaction, because dead space grows faster than it is
+    /// freed and little space is left.
     pub(crate) fn is_outgrown(&self, log: &Log) -> bool {
         let space = &self.store.space;
         self.frees.load(Ordering::Relaxed)
@@ -160,7 +160,7 @@ impl Reclaim {
         self.delete_emptied().map(drop)
     }
 
-    /// Compacts every segment of which at least a tenth is dead.
+    /// Compacts every segment of which at least a tenth is dead or which has no live entry.
     pub(crate) fn compact_all(&self) -> Result<()> {
         let (mut turn, store) = (self.turn(), &self.store);
         if self.calls.is_closed() {

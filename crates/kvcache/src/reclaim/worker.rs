@@ -31,7 +31,7 @@ pub(crate) fn start(reclaim: &Arc<Reclaim>, threads: &mut Vec<JoinHandle<()>>) -
         threads.push(thread);
         Ok(())
     };
-    // Read here, because something may have changed before the thread starts.
+    // Read here, because changes that are made before the thread starts must be published too.
     let reported = reclaim.store.view.counters.read();
     spawn("refdb-kvcache", Calls::set_worker, Box::new(|reclaim| run(reclaim, reported)))?;
     spawn("refdb-kvsync", Calls::set_syncer, Box::new(run_syncer))
@@ -83,7 +83,7 @@ fn run(reclaim: &Reclaim, mut reported: Stats) {
                     thread::park_timeout(rest);
                 }
                 if reclaim.store.log().next_to_write().is_none() {
-                    // Not at each rest, because each page of new memory costs a put a page fault.
+                    // Spare memory is not freed at each rest, because each page of new memory costs a put a page fault.
                     let spare = reclaim.store.log().buffer().trim();
                     drop(spare);
                 }

@@ -99,7 +99,8 @@ impl<T> Drop for Held<'_, T> {
     }
 }
 
-/// Whether this thread holds a lock under which no disk access may happen; always false in builds without assertions.
+/// Returns whether this thread holds a lock under which no disk access may happen; always false in builds without
+/// assertions.
 pub(crate) fn holds_log() -> bool {
     cfg!(debug_assertions) && held() >= bit(Rank::Log)
 }

@@ -14,12 +14,12 @@ impl Log {
         has_more.then(|| Next::Tail(segment.clone(), filling.image.clone(), *tail))
     }
 
-    /// Whether a full segment waits to be written.
+    /// Returns whether a full segment waits to be written.
     pub(crate) fn has_full(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// Whether everything before `end` is in the files.
+    /// Returns whether everything before `end` is in the files.
     pub(crate) fn is_written(&self, end: LogPosition) -> bool {
         let first = self.queue.front().map_or(self.active.segment.seq, |full| full.segment.seq);
         first > end.seq
@@ -52,7 +52,8 @@ impl Log {
         numbered.filter(|(_, meta)| may_go(meta)).collect()
     }
 
-    /// Whether a segment must stay until it is the oldest, because only `read_bytes` of its marks could be read.
+    /// Records and returns whether a segment must stay until it is the oldest, because only `read_bytes` of its marks
+    /// could be read.
     pub(crate) fn stays_for_marks(&mut self, slot: u16, read_bytes: u64) -> bool {
         let oldest = self.oldest_seq();
         let Some(meta) = &mut self.meta[usize::from(slot)] else { return false };
@@ -60,8 +61,8 @@ impl Log {
         meta.stays
     }
 
-    /// Notes that a segment is to be deleted as soon as the copies of its records are on stable storage. A clear may have noted it
-    /// already.
+    /// Notes that a segment is to be deleted as soon as the copies of its records are on stable storage. Does nothing
+    /// if a clear has noted that already.
     pub(crate) fn mark_emptied(&mut self, slot: u16) {
         if let Some(meta) = &mut self.meta[usize::from(slot)] {
             debug_assert!(meta.sealed && meta.live_bytes == 0, "an emptied segment has no live record");
