@@ -1,10 +1,10 @@
 //! Answers of an open repository, and whether they have to be revalidated before they are given out.
 
-/// An answer of an open repository, which may have been replaced by another one meanwhile.
+/// An answer from an open repository, in whose folder there may be another repository by now.
 pub(crate) enum Answer<T> {
-    /// The files that were looked at show that the repository is still the same.
+    /// The files that were read for the answer show that the repository is still the same.
     Validated(T),
-    /// The answer counts only after it was checked that the folder still holds the repository that was opened.
+    /// The answer is valid only once a check has shown that the folder still holds the repository that was opened.
     NeedsRevalidation(T),
 }
 

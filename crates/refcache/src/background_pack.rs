@@ -29,7 +29,7 @@ pub(crate) struct BackgroundPacker {
 #[derive(Default)]
 struct Work {
     waiting: VecDeque<Job>,
-    /// Repositories to look at again, at once or after a failure.
+    /// Repositories to check again, at once or after a pause.
     retries: Vec<Retry>,
     /// The latest thread.
     thread: Option<JoinHandle<()>>,
@@ -46,7 +46,7 @@ struct Job {
     max: usize,
 }
 
-/// A repository that is to be looked at again at some time, because no batch may come that would add a job.
+/// A repository whose loose refs are to be counted again at some time, because no batch may come that would add a job.
 struct Retry {
     at: Instant,
     opened: Weak<Opened>,
@@ -85,8 +85,8 @@ impl BackgroundPacker {
         }
     }
 
-    /// Adds a job after the disk was full for a batch, because each loose ref takes a file and often a folder. Without
-    /// a batch that succeeds, no job would ever be due.
+    /// Adds a job after the disk was full for a batch: packing frees room, because each loose ref takes a file and
+    /// often a folder. Otherwise no job would become due, because only batches that succeed are counted.
     pub(crate) fn make_room(self: &Arc<Self>, opened: &Arc<Opened>) {
         let Some((in_flight, max)) = opened.loose_refs() else { return };
         if in_flight.loose.claim() {
@@ -131,8 +131,8 @@ impl BackgroundPacker {
             self.fold(&job);
             let (opened, in_flight, max) = (Weak::clone(&job.opened), Arc::clone(&job.in_flight), job.max);
             drop(job);
-            // While this job existed no other could be added, and no later batch may come. The same holds after a
-            // failure.
+            // No other job could be added while this one existed, and no later batch may come that would add one. So
+            // the repository is checked again, also after a failure.
             let at = in_flight.loose.retry_at().unwrap_or_else(Instant::now);
             self.work().retries.push(Retry { at, opened, in_flight, max });
         }
@@ -184,7 +184,7 @@ impl BackgroundPacker {
             }
             // The job was stopped.
             Ok(Some(_)) => {}
-            // Another process packs. If that lasts, it may have died and left its lock.
+            // Another process packs. If that lasts, the process may have died and left its lock.
             Ok(None) => {
                 if loose.failed() {
                     self.failed.fetch_add(1, Relaxed);

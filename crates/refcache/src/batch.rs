@@ -55,7 +55,7 @@ pub struct Outcome {
     pub(crate) leads: bool,
 }
 
-/// Answers with the types that the batch brings, and asks the repository for others.
+/// Returns the types that the batch brings, and reads others from the repository.
 struct Known<'a> {
     known: &'a BTreeMap<ObjectId, ObjectClass>,
     others: &'a dyn ObjectCheck,

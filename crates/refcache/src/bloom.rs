@@ -25,14 +25,14 @@ impl BloomFilter {
         self.0[word].fetch_or(bit, Relaxed);
     }
 
-    /// Whether the name may have been added; `false` is certain.
+    /// Returns whether the name may have been added; `false` is certain.
     #[inline]
     pub(crate) fn has(&self, name: &BStr) -> bool {
         let (word, bit) = Self::place(name);
         self.0[word].load(Relaxed) & bit != 0
     }
 
-    /// The word and the bit of a name, which its last sixteen bytes tell: those differ most between refs.
+    /// The word and the bit of a name. They depend only on its last sixteen bytes, which differ most between refs.
     #[inline]
     fn place(name: &BStr) -> (usize, u64) {
         const WORD: usize = size_of::<u64>();

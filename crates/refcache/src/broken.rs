@@ -18,8 +18,9 @@ const NAMED_MAX: usize = 1000;
 /// The broken refs of a repository, each as it was last seen.
 #[derive(Debug, Default)]
 pub(crate) struct BrokenRefs {
-    /// How many there are, and how many are unreported, so that these frequent questions need no lock.
+    /// The number of broken refs, kept here so that reading it needs no lock.
     count: AtomicU64,
+    /// The number of broken refs that are unreported, also read without the lock.
     unreported: AtomicU64,
     /// Counts walks, so that a walk does not remove what was found after it had begun.
     walks: AtomicU64,

@@ -10,8 +10,8 @@ use std::sync::{
 
 /// A table in which the hash of a name chooses its only slot, which a name with an equal hash may take over.
 ///
-/// Each entry holds for one state of one reader (a generation of packed-refs, a snapshot of tables). It is for the
-/// reader to check that this state is the present one.
+/// Each entry is valid for one state of one reader (a generation of packed-refs, a snapshot of tables). The reader has
+/// to check that this state is the present one.
 pub(crate) struct DirectMappedCache {
     places: OnceLock<(Box<[Place]>, Charge)>,
     count: usize,
@@ -67,7 +67,7 @@ impl DirectMappedCache {
     /// Creates a cache that takes at most a hundredth of `memory_bytes`, counted in `budget`, from its first use on.
     pub(crate) fn new(memory_bytes: usize, budget: &Arc<PageBudget>) -> Self {
         let count = (memory_bytes / 100 / size_of::<Place>()).clamp(1, PLACES_MAX);
-        // The largest power of two that is not more.
+        // The largest power of two that is not larger.
         let count = 1 << count.ilog2();
         DirectMappedCache { places: OnceLock::new(), count, budget: Arc::clone(budget) }
     }

@@ -1,6 +1,6 @@
 use std::{path::PathBuf, sync::Arc};
 
-/// The result of a question to a view.
+/// The result of a query or a commit of a view.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a view could not answer or commit.
@@ -40,13 +40,13 @@ impl Error {
         }
     }
 
-    /// Whether the disk was full, or a quota used up.
+    /// Returns whether the disk was full, or a quota used up.
     pub(crate) fn is_want_of_room(&self) -> bool {
         matches!(self.store(), Some(refdb::Error::Io(error)) if error.is_want_of_room())
     }
 
-    /// Whether a file of a network file system was replaced or removed by another machine while it was read. The same
-    /// question can be asked again.
+    /// Returns whether a file of a network file system was replaced or removed by another machine while it was read.
+    /// The same query can then be repeated.
     pub fn is_stale(&self) -> bool {
         self.store().and_then(refdb::Error::io).is_some_and(refdb_vfs::Error::is_stale)
     }

@@ -46,14 +46,15 @@ use tips::Tips;
 use walk::Folders;
 use whole::{Seen, set_back};
 
-/// Where git leaves HEAD when it converts a repository to reftable, so that nobody takes it for one with files.
+/// The target that git gives HEAD when it converts a repository to reftable, so that no program takes the repository
+/// for one with files.
 const HEAD_OF_REFTABLE: &str = "refs/heads/.invalid";
 
 fn target_of(found: &Option<Found>) -> Option<&Target> {
     found.as_ref().map(|found| &found.target)
 }
 
-/// The time of a question, by which it is decided whether what is cached may be believed.
+/// When a query began. This decides whether cached values may be used without reading the disk.
 #[derive(Clone, Copy)]
 struct Moment {
     epoch: u64,
@@ -86,30 +87,30 @@ pub(crate) struct FilesReader {
     trust: TrustSettings,
     memory: Arc<Memory>,
     counters: Arc<Counters>,
-    /// The number by which this reader's entries are told from others' in the shared caches.
+    /// The number that distinguishes this reader's entries from those of others in the shared caches.
     owner: u64,
     knowledge: Arc<Knowledge>,
     /// The generation of the packed-refs that this reader used last.
     seen_generation: AtomicU64,
-    /// The index from objects to refs, of the packed-refs for which it was built last.
+    /// The index from objects to refs, of the packed-refs for which it was last built.
     tips: Mutex<Option<Arc<Tips>>>,
     /// The batches of this process that are being written as loose files.
     in_flight: Arc<InFlightBatches>,
 }
 
-/// What was seen of a repository's files, by comparison with which changes are found. A reader that replaces another
-/// one of the same folder takes it over.
+/// What a reader has seen of a repository's files, with which it compares them to find changes. A reader that replaces
+/// another one of the same folder takes over what that one has seen.
 struct Knowledge {
-    /// The number in the memory of single names.
+    /// The owner's number in the cache of single refs.
     number: u64,
     begun: Instant,
-    /// Counts the events after which nothing older is believed: writes, invalidations, another reader.
+    /// Counts the events after which no older cached value is used unchecked: writes, invalidations, another reader.
     epoch: AtomicU64,
     /// Counts changes: of single refs and of packed-refs that were found, and of batches that were written here.
     changes: AtomicU64,
-    /// The names that may be in the cache of single refs, most of which are not.
+    /// The names that may be in the cache of single refs; most names are not.
     may_know: BloomFilter,
-    /// The attributes of the packed-refs that was used last.
+    /// The attributes of the packed-refs that was last used.
     packed: Mutex<Option<Option<Stat>>>,
     folders: Mutex<Folders>,
 }
@@ -155,7 +156,7 @@ impl FilesReader {
     }
 
     /// Takes over the knowledge of the reader that this one replaces in the same folder. Returns `false` if the hash
-    /// functions differ, so that it is of no use.
+    /// functions differ, so that this knowledge is of no use.
     pub(crate) fn follow(&mut self, old: &FilesReader) -> bool {
         let is_alike = self.hash == old.hash;
         if is_alike {
@@ -165,7 +166,8 @@ impl FilesReader {
         is_alike
     }
 
-    /// The same, each name as it is when it is looked at. Packed-refs is looked at once, after all loose paths.
+    /// Looks up several refs, each as it is at the moment it is read. Packed-refs is checked once, after all loose
+    /// paths.
     fn get_each(&self, store: &Store, names: &[&BStr]) -> Result<Seen<Answer<Vec<Option<Found>>>>> {
         let moment = self.moment();
         let mut answers = Vec::with_capacity(names.len());
@@ -180,8 +182,8 @@ impl FilesReader {
                 }
             }
         }
-        // Looked at even if all are loose: a transaction may have gone to packed-refs, and later ones to loose files
-        // again.
+        // Checked even if all refs are loose: a transaction may have moved them to packed-refs, and later ones may have
+        // written loose files again.
         let file = if names.len() > 1 || !not_loose.is_empty() { Some(self.packed()?) } else { None };
         let is_any_loose = not_loose.len() < names.len();
         if let Some(file) = &file {
@@ -194,13 +196,14 @@ impl FilesReader {
         Ok(Seen { value: Answer::new(answers, needs_revalidation), packed: file.filter(|_| is_any_loose) })
     }
 
-    /// The present moment. Must be taken before anything is read, so that a ref which changes meanwhile is not
-    /// believed.
+    /// The present moment. Must be taken before anything is read, so that a ref that changes meanwhile is checked again
+    /// later.
     fn moment(&self) -> Moment {
         Moment { epoch: self.epoch(), looked_nanos: self.clock() }
     }
 
-    /// Grows when beliefs become void. All views of a repository stop believing at once when one of them has written.
+    /// A number that grows whenever cached values must be checked again. When one view of a repository has written,
+    /// this applies to all its views at once.
     fn epoch(&self) -> u64 {
         self.knowledge.epoch.load(Ordering::Acquire) + self.in_flight.steps()
     }
@@ -250,8 +253,7 @@ impl FilesReader {
         Ok(Some(found))
     }
 
-    /// Looks up a ref that has no loose file in a packed-refs that was found current after the loose path was looked
-    /// at.
+    /// Looks up a ref that has no loose file in a packed-refs that was found current after the loose path was checked.
     fn get_packed(
         &self,
         file: &PackedFile,
@@ -281,8 +283,8 @@ impl FilesReader {
         if is_changed {
             count(&self.knowledge.changes, 1);
         }
-        // It is in the page that was looked up in: it need not be remembered for itself. Its absence is remembered, so
-        // that a loose ref which another process makes later is known to be a change.
+        // A value in packed-refs is in the page that was searched and need not be remembered separately. Its absence is
+        // remembered, so that a loose ref that another process makes later is known to be a change.
         let is_missed = kept.is_none() && known.is_none();
         if self.trust.believe.is_some() || is_changed || is_missed || known.is_some_and(|known| known.loose.is_some()) {
             self.remember(name, moment.known(None, kept.clone()));
@@ -306,7 +308,7 @@ impl FilesReader {
         if self.trust.believe.is_some() { self.knowledge.begun.elapsed().as_nanos() as u64 } else { 0 }
     }
 
-    /// The present packed-refs, as far as the settings for trust tell. Must be called after loose refs were looked at.
+    /// The present packed-refs, checked as the trust settings demand. Must be called after loose refs were read.
     fn packed(&self) -> Result<Arc<PackedFile>> {
         let look = match self.trust.packed_refs {
             Trust::Always | Trust::AfterOpen => Look::DoubtfulStat,
@@ -325,14 +327,15 @@ impl FilesReader {
         self.counters.disorders.note(self.backend.disorder());
         let mut seen = self.knowledge.packed.lock().unwrap_or_else(PoisonError::into_inner);
         let before = seen.replace(file.stat());
-        // It may have been opened again for other reasons.
+        // The same file may have been opened again for other reasons.
         if before.is_some_and(|before| before != file.stat()) {
             count(&self.counters.loads, 1);
             count(&self.knowledge.changes, 1);
-            // A transaction may be in it whose other refs are still believed to have their old values.
+            // The new file may hold a part of a transaction whose other refs would still be answered with their old
+            // values.
             self.invalidate();
         }
-        // Afterwards: a thread that sees this number believes nothing older.
+        // Stored last: a thread that sees this number uses no older value unchecked.
         self.seen_generation.store(file.generation, Ordering::Release);
     }
 
@@ -374,7 +377,7 @@ impl ReadRefs for FilesReader {
             Ok(Seen { value: (loose, file), packed })
         })?;
         let loose = set_back(loose, back, plan);
-        // What a converted repository leaves behind looks like an empty one.
+        // A repository that was converted to reftable has files that look like those of an empty one.
         let needs_revalidation = !file.exists();
         let source = FilesSource::new(&self.backend, &self.counters, file, loose);
         Ok(Answer::new(Box::new(source), needs_revalidation))

@@ -8,8 +8,9 @@ use std::sync::{
 /// A condition that holds or not, and whether it was reported.
 #[derive(Debug)]
 pub(crate) struct Finding<T> {
-    /// 0 or 1 each, so that the frequent questions need no lock.
+    /// 1 if the condition holds, else 0, so that this frequent query needs no lock.
     count: AtomicU64,
+    /// 1 if it holds and is unreported, else 0.
     unreported: AtomicU64,
     known: Mutex<Option<Noted<T>>>,
 }

@@ -27,11 +27,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a leader waits for the members of the previous group, which may come again: the time of a group divided by
-/// this.
+/// Divides the time that the previous group took; the quotient is how long a leader waits for the members of that
+/// group, which may commit again.
 const PART_OF_GROUP: u32 = 16;
 
-/// The longest time for which a leader waits for them.
+/// The longest time for which a leader waits for the members of the previous group.
 const PAUSE_MAX: Duration = Duration::from_millis(1);
 
 /// The largest group. Each member waits until all of them have been checked.
@@ -40,16 +40,16 @@ const MEMBERS_MAX: usize = 256;
 /// The batches of one stack that wait to be written.
 ///
 /// While one thread, the leader, waits for the stack's lock or for the disk, the batches of others queue up, and the
-/// next leader writes all of them as one addition. Each batch is checked as if it were alone. It joins the group only
-/// if it has no name in common with the batches before it, and none that conflicts with theirs as a folder; otherwise
-/// it waits for the next group, where theirs are in the stack. So each batch is checked against its predecessors, a
-/// rejected one leaves nothing behind, and a group writes each name once.
+/// next leader writes all of them as one addition. Each batch is checked as if it were alone. A batch joins the group
+/// only if it has no name in common with the batches before it, and none that conflicts with theirs as a folder;
+/// otherwise it waits for the next group, when theirs are in the stack. So each batch is checked against its
+/// predecessors, a rejected one leaves nothing behind, and a group writes each name once.
 pub(crate) struct Groups {
     queue: Mutex<Queue>,
     /// Signalled when a waiting thread has an answer or may lead.
     done: Condvar,
     arrived: Condvar,
-    /// How long a leader waits for the answers of the global ref database to the other members.
+    /// How long a leader waits until the other members have the answers of the global ref database.
     answer_max: Duration,
 }
 
@@ -74,7 +74,7 @@ struct Queue {
 /// A batch whose thread waits for the outcome.
 struct Job {
     batch: Batch,
-    /// Whether the global ref database decides about it.
+    /// Whether the global ref database decides about the batch.
     asks: bool,
     answer: Mutex<Option<Answer>>,
 }
@@ -119,8 +119,8 @@ impl Job {
     }
 }
 
-/// Whether a batch can be written together with others: all its refs are in the stack that they share, and no hook has
-/// to run.
+/// Returns whether a batch can be written together with others: all its refs are in the stack that they share, and no
+/// hook has to run.
 pub(crate) fn can_be_grouped(store: &Store, batch: &Batch) -> Result<bool> {
     let has_one_stack = store.backend_as::<ReftableBackend>().is_some() && store.repository().worktree_id().is_none();
     if !has_one_stack || !batch.edits.iter().all(|edit| is_in_main(edit.name.as_bstr())) {
@@ -184,8 +184,9 @@ impl Groups {
         }
     }
 
-    /// Waits a moment for the members of the last group, if it had more than one. Otherwise they and the threads that
-    /// waited meanwhile would take turns, in groups of half the size.
+    /// Waits a moment for the members of the last group, unless they and the batches that wait are fewer than three.
+    /// Without this pause, those members and the threads that waited meanwhile would take turns, in groups of half the
+    /// size.
     fn gather<'q>(&self, queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
         debug_assert!(queue.has_leader, "one thread gathers: that which leads");
         let pause = (queue.last_took / PART_OF_GROUP).min(PAUSE_MAX);
@@ -208,7 +209,7 @@ impl Groups {
             Ok(locked) => locked,
             Err(error) => return fail(self.take_waiting(), error),
         };
-        // Threads that came while we waited for the lock are in time.
+        // Batches that were added while this thread waited for the lock are in time.
         let group = Group::new(backend, &locked);
         let mut accepted: Vec<(Arc<Job>, Outcome)> = Vec::new();
         let mut late = Vec::new();

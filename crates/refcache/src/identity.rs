@@ -1,4 +1,4 @@
-//! Whether the folder still holds the repository that was opened.
+//! Checks whether the folder still holds the repository that was opened.
 
 use crate::Result;
 use refdb_vfs::{AskingOnce, File, Fs, ServerHandle, Stat, now_nanos};
@@ -23,8 +23,9 @@ pub(crate) struct Identity {
     /// The folder, which is not read but only held open.
     _folder: Option<File>,
     inode: (u64, u64),
-    /// The handle by which the server of a network file system tells this folder from every other one, also from one
-    /// that got the same inode later. `None` on a local file system, or if the client does not tell the handle.
+    /// The handle by which the server of a network file system distinguishes this folder from every other one, also
+    /// from one that got the same inode later. `None` on a local file system, or if the client does not provide the
+    /// handle.
     handle: Option<ServerHandle>,
     config: PathBuf,
     content: Option<Vec<u8>>,

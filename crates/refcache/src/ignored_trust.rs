@@ -9,13 +9,13 @@ use std::{
 };
 
 /// A trust setting of a repository on a network file system that says `always`. refdb asks the server nevertheless, but
-/// JGit's own ref database does as it is told.
+/// JGit's own ref database obeys the setting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct IgnoredTrust {
     git_dir: PathBuf,
-    /// The number of the device that the mount is, by which mounts are told apart.
+    /// The device number of the mount, which distinguishes mounts.
     pub(crate) device: u64,
-    /// The kind and the options of the mount, if the system tells them.
+    /// The kind and the options of the mount, if they are known.
     mount: Option<Mount>,
 }
 
@@ -50,10 +50,10 @@ impl fmt::Display for IgnoredTrust {
 pub(crate) struct WarnedMounts(Mutex<BTreeSet<u64>>);
 
 impl WarnedMounts {
-    /// Warnings of one process: an automounter can make a mount for each repository.
+    /// Maximum number of warnings of a process, because an automounter can make a mount for each repository.
     const COUNT_MAX: usize = 16;
 
-    /// Whether to warn about this mount: the first time, and as long as there were few warnings.
+    /// Returns whether to warn about this mount: the first time, and as long as there were few warnings.
     pub(crate) fn is_new(&self, device: u64) -> bool {
         let mut warned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         warned.len() < Self::COUNT_MAX && warned.insert(device)

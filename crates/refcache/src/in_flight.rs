@@ -1,9 +1,9 @@
 //! Batches that are being written as loose files, one ref after the other, and that views of this process must not see
 //! in part.
 //!
-//! While a batch is in flight, its refs are answered with their old values. A look-up of one ref asks here after it has
-//! looked at the disk. A question about several refs notes when it begins, and at its end replaces the values of all
-//! refs that batches have changed since by those from before.
+//! While a batch is in flight, its refs are answered with their old values. A look-up of one ref checks for such
+//! batches after it has read the disk. A query about several refs notes when it begins, and at its end replaces the
+//! values of all refs that batches have changed since by those from before.
 
 use crate::loose_count::LooseCount;
 use bstr::{BStr, BString};
@@ -22,7 +22,7 @@ use std::{
 /// A ref's name, and its value before a batch; `None` if the batch creates the ref.
 pub(crate) type OldValue = (BString, Option<ObjectId>);
 
-/// The in-flight batches of one repository, which their writers announce and all its views ask about.
+/// The in-flight batches of one repository, which their writers announce and all its views check.
 pub(crate) struct InFlightBatches {
     fs: Fs,
     /// The number of batches in flight, which every look-up reads.
@@ -39,18 +39,18 @@ struct State {
     /// The refs of batches in flight, each with its batch and its old value.
     refs: HashMap<BString, (u64, Option<ObjectId>)>,
     /// The batches that failed and could not be recovered, with the paths of their journal entries. They stay in flight
-    /// as long as those exist.
+    /// as long as these entries exist.
     unrecovered: Vec<(u64, PathBuf)>,
-    /// How many questions about several refs are being answered, by the step at which they began.
+    /// How many queries about several refs are being answered, by the step at which they began.
     spans: BTreeMap<u64, usize>,
-    /// The old values of batches that ended during such questions, in the order of their last steps.
+    /// The old values of batches that ended during such queries, in the order of their last steps.
     ended: VecDeque<(u64, Vec<OldValue>)>,
     ended_refs: usize,
     /// Batches that ended at this step or before may be missing in `ended`.
     forgotten: u64,
 }
 
-/// The limit on refs in `ended`. A question that is so slow that its batches were dropped is repeated.
+/// The limit on refs in `ended`. A query that is so slow that its batches were dropped is repeated.
 const ENDED_MAX: usize = 1 << 16;
 
 impl InFlightBatches {
@@ -78,8 +78,8 @@ impl InFlightBatches {
 
     /// The old value of a ref that a batch in flight is changing; `None` if none is.
     ///
-    /// Must be asked after the ref was read from disk: a batch is announced before its first change, and ends after its
-    /// last one.
+    /// Must be called after the ref was read from disk: a batch is announced before its first change, and ends after
+    /// its last one.
     #[inline]
     pub(crate) fn before(&self, name: &BStr) -> Option<Option<ObjectId>> {
         if self.batches.load(SeqCst) == 0 { None } else { self.look_up(name) }
@@ -92,7 +92,7 @@ impl InFlightBatches {
         state.refs.get(name).map(|(_, old)| *old)
     }
 
-    /// Begins a question about several refs, before any of them is read.
+    /// Begins a query about several refs, before any of them is read.
     pub(crate) fn begin_span(&self) -> Span<'_> {
         let mut state = self.state();
         let began = self.steps();
@@ -159,14 +159,14 @@ impl CommitObserver for InFlightBatches {
     }
 }
 
-/// A question about several refs, from before the first of them is read.
+/// A query about several refs, from before the first of them is read.
 pub(crate) struct Span<'u> {
     in_flight: &'u InFlightBatches,
     began: u64,
 }
 
 impl Span<'_> {
-    /// Whether no batch was in flight at any time since the question began.
+    /// Returns whether no batch was in flight at any time since the query began.
     ///
     /// The batches are counted before the steps: a batch whose end the first number shows has taken its step before that,
     /// which the second one shows. In the other order a batch that ends between the two looks would be missed.
@@ -180,8 +180,8 @@ impl Span<'_> {
         in_flight.is_idle() && in_flight.steps() == self.began
     }
 
-    /// The old values, in order of name, of all refs that batches have changed since the question began or are changing
-    /// now. `None` if some are not known any more, so that the question has to be repeated.
+    /// The old values, in order of name, of all refs that batches have changed since the query began or are changing
+    /// now. `None` if some are not known any more, so that the query has to be repeated.
     pub(crate) fn old_values(self) -> Option<Vec<OldValue>> {
         let in_flight = self.in_flight;
         if self.is_undisturbed() {
@@ -195,7 +195,7 @@ impl Span<'_> {
         let mut back: BTreeMap<BString, Option<ObjectId>> = BTreeMap::new();
         let ended = state.ended.iter().filter(|(step, _)| *step > self.began).flat_map(|(_, refs)| refs);
         let now = state.refs.iter().map(|(name, (_, old))| (name, old));
-        // If several batches changed a ref, the value from before the first one counts.
+        // If several batches changed a ref, the value from before the first one is returned.
         for (name, old) in ended.map(|(name, old)| (name, old)).chain(now) {
             back.entry(name.clone()).or_insert(*old);
         }

@@ -1,4 +1,4 @@
-//! Listings: the names of a plan, from where a [`Source`] has them, one [`Row`] after the other.
+//! Listings: the refs of a plan, which a [`Source`] provides one [`Row`] after the other.
 
 use crate::{
     Result, Row,
@@ -7,9 +7,9 @@ use crate::{
 };
 use std::{fmt, ops::ControlFlow};
 
-/// Where rows come from: one range after the other.
+/// Provides the rows of a listing, one range after the other.
 pub(crate) trait Source: Send {
-    /// Goes in front of the first row of a range.
+    /// Moves to just before the first row of a range.
     fn enter(&mut self, range: &Range) -> Result<()>;
 
     /// Moves to the next row of the range; `false` at its end.
@@ -21,8 +21,8 @@ pub(crate) trait Source: Send {
     /// Shows the remaining rows of the range until `show` breaks, and says whether it did.
     fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool>;
 
-    /// Identifies the state that the rows are of: a number that the reader gives no other state, and the rows that the
-    /// number leaves out.
+    /// Identifies the state that the rows are of: a number that the reader gives to no other state, and the rows that
+    /// this number does not cover.
     fn state(&self) -> (u64, &[OwnRow]);
 }
 
@@ -115,8 +115,8 @@ impl Listing {
         if is_there { self.source.current() } else { Ok(None) }
     }
 
-    /// Shows the remaining refs until `show` breaks; a later call goes on behind the ref at which it broke. Faster than
-    /// [`next`](Self::next) where there are many.
+    /// Shows the remaining refs until `show` breaks; a later call continues after the ref at which it broke. Faster
+    /// than [`next`](Self::next) where there are many.
     ///
     /// # Errors
     ///

@@ -31,7 +31,7 @@ pub(crate) struct LooseCount {
     over: Condvar,
 }
 
-/// The fraction of the limit that is reserved for refs which other writers add before they are held up.
+/// One part in this many of the limit is reserved for refs that other writers add before they are held up.
 const ROOM: usize = 8;
 
 /// The longest time for which a writer is held up by packing.
@@ -73,7 +73,7 @@ impl LooseCount {
     pub(crate) fn release(&self) {
         let before = self.is_claimed.swap(false, SeqCst);
         assert!(before, "a turn is had until it is given back");
-        // Taken so that a writer which has just decided to wait is woken.
+        // The lock is taken so that a writer that has just decided to wait is woken.
         drop(self.pause());
         self.over.notify_all();
     }

@@ -15,8 +15,8 @@ use std::sync::{
 /// rest as needed, but blocks are not reduced below a quarter.
 ///
 /// When the limit is exceeded, memory is released in this order until there is room: blocks; text that was read for
-/// listings and transactions; the caches of other views, least recently used first; pages of the view that is being
-/// asked in which nothing was looked up lately. In the end other views are closed.
+/// listings and transactions; the caches of other views, least recently used first; pages of the queried view in which
+/// no name was looked up lately. In the end other views are closed.
 pub(crate) struct Memory {
     pub(crate) blocks: Arc<BlockCache>,
     pub(crate) name_cache: NameCache,
@@ -35,7 +35,7 @@ pub(crate) struct Memory {
 pub(crate) enum Part {
     /// The text of packed-refs that was read for listings and transactions.
     Text,
-    /// Besides, this number of bytes of the pages in which names are looked up.
+    /// In addition, this number of bytes of the pages in which names are looked up.
     PagesOf(usize),
     /// All of those pages.
     Pages,
@@ -79,7 +79,8 @@ impl Memory {
         self.bytes_max.max(self.closed_bytes.load(Relaxed) + self.bytes_max / 2)
     }
 
-    /// Whether the limit is exceeded, or too much text is held, which is of little use once its question is answered.
+    /// Returns whether the limit is exceeded, or too much text is held, which is of little use once its query is
+    /// answered.
     pub(crate) fn is_over(&self) -> bool {
         self.held_bytes() > self.bound_bytes() || self.pages.text_bytes() > self.bytes_max / 16
     }

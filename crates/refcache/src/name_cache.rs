@@ -39,7 +39,7 @@ const SHARDS: usize = 16;
 /// A map from names to what readers know of them, bounded in bytes.
 ///
 /// Each shard has a young and an old generation. An entry that is used moves to the young one, and when that is full
-/// the old one is dropped and the young one takes its place. Entries of readers that are gone are never asked for again
+/// the old one is dropped and the young one takes its place. Entries of readers that are gone are never looked up again
 /// and disappear in this way, because finding them would take longer than opening the view again.
 pub(crate) struct NameCache {
     shards: [Mutex<Shard>; SHARDS],

@@ -17,12 +17,12 @@ const FILES_MAX: u64 = 8 << 10;
 const FILES_MIN: u64 = 16;
 const _: () = assert!(FILES_MIN <= FILES_MAX, "bounds of one number");
 
-/// One in this many of the open views is closed at a time, so that the next question need not close another one.
+/// One in this many of the open views is closed at a time, so that the next query need not close another one.
 const PART_CLOSED: usize = 8;
 
 /// The open repository of a view, if it is open.
 ///
-/// It may be closed at any moment. A question keeps it alive until it is answered, and the next question opens it
+/// It may be closed at any moment. A query keeps it alive until it is answered, and the next query opens it
 /// again. The lock is never held during I/O.
 #[derive(Default)]
 pub(crate) struct Slot {
@@ -91,9 +91,9 @@ impl Slot {
 
 /// The open views of a process.
 ///
-/// Besides files of questions that are being answered, they hold at most `files_max` open; beyond that the least
-/// recently used views are closed. Questions never wait for one another: a view that is closed while it is used is
-/// really closed when its last question is answered.
+/// Besides files of queries that are being answered, they hold at most `files_max` open; beyond that the least
+/// recently used views are closed. Queries never wait for one another: a view that is closed while it is used is
+/// really closed when its last query is answered.
 pub(crate) struct OpenViews {
     /// The slots of open views, and possibly of views that are gone.
     slots: Mutex<Vec<Weak<Slot>>>,
@@ -173,7 +173,7 @@ impl OpenViews {
         self.clock.fetch_add(1, Relaxed) + 1
     }
 
-    /// Whether the limit on open files is exceeded.
+    /// Returns whether the limit on open files is exceeded.
     #[inline]
     pub(crate) fn is_crowded(&self) -> bool {
         self.files() > self.files_max
@@ -197,11 +197,11 @@ impl OpenViews {
         !closed.is_empty()
     }
 
-    /// Closes every view that is not answering a question. Returns whether there were any.
+    /// Closes every view that is not answering a query. Returns whether there were any.
     fn close_unused(&self) -> bool {
         let mut slots = self.slots();
         let all: Vec<Arc<Slot>> = slots.iter().filter_map(Weak::upgrade).collect();
-        // While the slot is locked no question can begin to use it.
+        // While the slot is locked no query can begin to use it.
         let closed = self.close_in(&mut slots, &all, |opened| Arc::strong_count(opened) == 1);
         drop(slots);
         !closed.is_empty()

@@ -93,12 +93,12 @@ impl Opened {
         self.is_next = self.reader.follow(&old.reader);
     }
 
-    /// Whether the repository is on a network file system.
+    /// Returns whether the repository is on a network file system.
     pub(crate) fn asks_server(&self) -> bool {
         self.fs.asks_server()
     }
 
-    /// Whether the folder still holds the repository that was opened.
+    /// Returns whether the folder still holds the repository that was opened.
     pub(crate) fn is_same(&self) -> Result<bool> {
         match self.identity.check(&self.fs)? {
             Verdict::Same => Ok(true),

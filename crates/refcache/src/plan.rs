@@ -44,7 +44,7 @@ impl ListOptions {
     }
 }
 
-/// The names from `start` on, up to but without `end`; without an end, all names behind `start`.
+/// The names from `start` on, up to but without `end`; without an end, all names from `start` on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Range {
     pub(crate) start: BString,
@@ -131,21 +131,21 @@ impl Plan {
         Plan { ranges, root_refs: options.root_refs }
     }
 
-    /// Whether a name lies in one of the ranges.
+    /// Returns whether a name lies in one of the ranges.
     pub(crate) fn has(&self, name: &BStr) -> bool {
         let after = self.ranges.partition_point(|range| range.start.as_bstr() <= name);
         let range = after.checked_sub(1).and_then(|at| self.ranges.get(at));
         range.is_some_and(|range| range.end.as_ref().is_none_or(|end| name < end.as_bstr()))
     }
 
-    /// Whether any name below a folder, given with its slash, may lie in one of the ranges.
+    /// Returns whether any name below a folder, given with its slash, may lie in one of the ranges.
     pub(crate) fn reaches_into(&self, folder: &BStr) -> bool {
         let ends_after = |range: &Range| range.end.as_ref().is_none_or(|end| end.as_bstr() > folder);
         let begins_before = |range: &Range| range.start.as_bstr() <= folder || range.start.starts_with(folder);
         self.ranges.iter().any(|range| ends_after(range) && begins_before(range))
     }
 
-    /// Whether a name in one of the ranges belongs to a listing: not everything in a repository is a ref.
+    /// Returns whether a name in one of the ranges belongs to a listing: not everything in a repository is a ref.
     #[inline]
     pub(crate) fn takes(&self, name: &BStr) -> bool {
         name.starts_with(REFS) || self.root_refs && is_root_ref(name)

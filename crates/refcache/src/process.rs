@@ -37,7 +37,7 @@ impl Process {
         })
     }
 
-    /// What the views, of which there are so many, hold together.
+    /// What the views, whose number is `views`, hold together.
     pub(crate) fn holdings(&self, views: u64) -> Holdings {
         let (background_packs, failed_background_packs) = self.background_packer.counts();
         Holdings {
@@ -53,7 +53,7 @@ impl Process {
         }
     }
 
-    /// Releases memory until the limit holds. `spared`, which is answering a question, is not closed.
+    /// Releases memory until the limit holds. `spared`, which is answering a query, is not closed.
     pub(crate) fn trim(&self, spared: &Arc<Slot>) {
         let memory = &self.memory;
         memory.blocks.trim();
@@ -65,7 +65,7 @@ impl Process {
         for opened in slots.iter().filter_map(|slot| slot.get()) {
             opened.reader.release(Part::Text);
         }
-        // What remains may be the part from which most questions are answered.
+        // What remains may be the part from which most queries are answered.
         let bound = memory.bound_bytes();
         if memory.held_bytes() <= bound / 32 * 31 {
             return;

@@ -1,4 +1,4 @@
-//! What a view asks of the refs of an open repository, whatever their format.
+//! The queries that a view makes about the refs of an open repository, whatever their format.
 
 use crate::{
     Found, Result, answer::Answer, found::Pointing, in_flight::InFlightBatches, listing::Source, memory::Part,
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Reads the refs of one open repository.
 ///
-/// Each answer is current as the settings for trust define it, or says that it is so only if the folder still holds the
+/// Each answer is current as the trust settings define it, or says that this holds only if the folder still holds the
 /// repository that was opened. `store` is always the store of that repository.
 pub(crate) trait ReadRefs: Send + Sync {
     /// Looks up one ref.
@@ -26,7 +26,7 @@ pub(crate) trait ReadRefs: Send + Sync {
     /// Finds, for each object, the refs that hold it or an annotated tag of it.
     fn pointing_at(&self, ids: &[ObjectId], objects: &dyn ObjectCheck) -> Result<Answer<Pointing>>;
 
-    /// Looks at every ref that has a file of its own, and records those that are broken.
+    /// Reads every ref that has a file of its own, and records those that are broken.
     fn look_for_broken(&self) -> Result<()>;
 
     /// The names for which memory may differ from `disk`: those cached one by one, and those that differ in cached
@@ -36,16 +36,16 @@ pub(crate) trait ReadRefs: Send + Sync {
     /// A number that grows whenever the refs are found changed.
     fn sequence(&self) -> u64;
 
-    /// The number that no other reader of the process has.
+    /// The number of this reader, which no other reader of the process has.
     fn owner(&self) -> u64;
 
     /// The batches of this process that are being written as loose files; `None` if the format has none.
     fn in_flight(&self) -> Option<&Arc<InFlightBatches>>;
 
-    /// Makes the next question look at the disk, whatever the settings let it believe.
+    /// Makes the next query check the disk, whatever the trust settings allow.
     fn invalidate(&self);
 
-    /// Does the same for all views of the repository, after refs were changed here.
+    /// Makes the next query of every view of the repository check the disk, after refs were changed here.
     fn wrote(&self);
 
     /// Bytes of private memory that the reader holds itself.

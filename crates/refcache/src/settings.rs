@@ -11,8 +11,8 @@ pub struct ViewsSettings {
     /// The limit, in bytes, on the memory of all caches of the process. They hold blocks of reftables, pages of
     /// packed-refs and the index from objects to refs. Single refs take a quarter at most.
     pub memory_bytes: usize,
-    /// The limit on files that all views together keep open, which is reduced to half of the process's own limit if it
-    /// is larger. `None` for a quarter of the process's limit, and 8,192 at most.
+    /// The limit on files that all views together keep open; a larger one than half of the process's own limit is
+    /// reduced to that half. `None` for a quarter of the process's limit, and 8,192 at most.
     pub open_files: Option<usize>,
     pub(crate) fs: Fs,
 }
@@ -63,7 +63,7 @@ pub struct ViewSettings {
     pub sync: Option<bool>,
     /// Settings `key=value` that override the repository's configuration.
     pub config: Vec<BString>,
-    /// Tells the types of new objects that a [`Batch`](crate::Batch) does not bring; `None` to read the repository's
+    /// Returns the types of new objects that a [`Batch`](crate::Batch) does not bring; `None` to read the repository's
     /// objects.
     pub objects: Option<Arc<dyn ObjectCheck + Send>>,
     /// The committer for reflog entries of batches that name none; `None` for the one of the configuration.

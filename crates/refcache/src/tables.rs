@@ -50,11 +50,11 @@ pub(crate) struct TablesReader {
     charge: Mutex<Charge>,
 }
 
-/// When the list was last looked at. It counts only as long as neither the epoch nor the steps have changed.
+/// When the list was last checked. This is valid only as long as neither the epoch nor the steps have changed.
 #[derive(Default)]
 struct Belief {
     epoch: u64,
-    /// The steps of all views of the repository when the list was looked at.
+    /// The steps of all views of the repository when the list was checked.
     steps: u64,
     looked: Option<Instant>,
 }
@@ -116,7 +116,7 @@ impl TablesReader {
         Ok(seen)
     }
 
-    /// Looks at the list of tables, as far as its attributes are trusted.
+    /// Checks the list of tables, as far as its attributes are trusted.
     fn look(&self) -> Result<Answer<Snapshot>> {
         let fresh = match self.trust.tables_list {
             Trust::Always | Trust::AfterOpen => self.stack.refresh()?,
@@ -127,7 +127,7 @@ impl TablesReader {
             self.see(&fresh);
             count(&self.counters.loads, 1);
         }
-        // An empty stack may be what a converted repository left behind: git puts HEAD into a new one.
+        // An empty stack may be what a converted repository left behind, because git puts HEAD into every new stack.
         let needs_revalidation = is_new || fresh.tables().is_empty();
         Ok(Answer::new(fresh, needs_revalidation))
     }
@@ -213,7 +213,7 @@ impl ReadRefs for TablesReader {
     }
 
     fn questionable(&self, _: &Store) -> Result<Vec<BString>> {
-        // A listing goes through the cached blocks itself.
+        // Blocks need no comparison here, because a listing reads through the cached blocks itself.
         Ok(self.memory.direct_mapped.of(self.owner))
     }
 
@@ -318,7 +318,7 @@ fn bytes_of(snapshot: &Snapshot) -> usize {
     snapshot.tables().iter().map(|listed| listed.table.held_bytes()).sum()
 }
 
-/// Whether a ref is not in the main stack: one of another worktree, or a pseudo-ref.
+/// Returns whether a ref is not in the main stack: one of another worktree, or a pseudo-ref.
 fn is_elsewhere(name: &BStr) -> bool {
     is_pseudo(name) || matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. })
 }

@@ -13,7 +13,7 @@ pub enum Trust {
     /// Attributes are trusted after the file has been opened, which makes clients of network file systems ask the
     /// server.
     AfterOpen,
-    /// Attributes are not trusted, so that the file is read for each question.
+    /// Attributes are not trusted, so that the file is read for each query.
     Never,
 }
 
@@ -28,7 +28,7 @@ pub struct TrustSettings {
     /// `core.trustTablesListStat`.
     pub tables_list: Trust,
     /// `refdb.trustMillis`: for how long an answer counts as current without another look at the disk, and therefore
-    /// how old it may be. `None`, the default, to look for each question. Writes through any view of the process are
+    /// how old it may be. `None`, the default, to look for each query. Writes through any view of the process are
     /// seen at once.
     pub believe: Option<Duration>,
     /// Whether a setting says `always` and takes effect, as opposed to the default. A view warns of such a setting on a
@@ -146,7 +146,7 @@ impl fmt::Display for Trust {
 
 fn trust(get: &dyn Fn(&str) -> Option<String>, key: &'static str) -> Result<Option<Trust>, TrustError> {
     let Some(value) = get(key) else { return Ok(None) };
-    // As JGit reads its enumerations.
+    // Compared as JGit compares the names of its enumerations.
     match value.to_ascii_lowercase().replace(['-', ' '], "_").as_str() {
         "always" => Ok(Some(Trust::Always)),
         "after_open" => Ok(Some(Trust::AfterOpen)),

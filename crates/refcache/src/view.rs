@@ -30,7 +30,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
 };
 
-/// How often a repository may be replaced while one question is answered before that is an error.
+/// How often a repository may be replaced while one query is answered before that is an error.
 const ATTEMPTS_MAX: usize = 5;
 
 /// Bytes that a view takes while it has nothing open, besides its path: itself, its settings and its counters.
@@ -42,14 +42,13 @@ const CLOSED_BYTES: usize = 1 << 10;
 ///
 /// # Freshness
 ///
-/// Every question looks at the disk as the [`TrustSettings`](crate::TrustSettings) demand, so that its answer is at
-/// least as new as the moment at which it was asked. Only with
-/// [`TrustSettings::believe`](crate::TrustSettings::believe) may it be older, by that duration at most, and changes
-/// made through any view of this process are seen at once even then.
+/// Every query checks the disk as the [`TrustSettings`](crate::TrustSettings) demand, so that its answer is at least as
+/// new as the moment at which it began. Only with [`TrustSettings::believe`](crate::TrustSettings::believe) may it be
+/// older, by that duration at most, and changes made through any view of this process are seen at once even then.
 ///
 /// # Blocking
 ///
-/// Questions read files and may wait for the disk, but never for a writer or for another question.
+/// Queries read files and may wait for the disk, but never for a writer or for another query.
 /// [`commit`](Self::commit) and [`optimize`](Self::optimize) wait for locks that others hold, as long as the
 /// repository's configuration says (`core.filesRefLockTimeout`, `core.packedRefsTimeout`, `reftable.lockTimeout`).
 ///
@@ -59,7 +58,7 @@ const CLOSED_BYTES: usize = 1 << 10;
 /// [`Error::Restless`] if it is replaced again and again, with [`Error::Repository`] if it is no repository any more,
 /// and with [`Error::Store`] if a file cannot be read or is corrupt. Further failures are listed at each method.
 ///
-/// A view that is not used may be closed when others need its memory or its files. The next question opens it again,
+/// A view that is not used may be closed when others need its memory or its files. The next query opens it again,
 /// with empty caches.
 pub struct View {
     git_dir: PathBuf,
@@ -135,8 +134,8 @@ impl View {
 
     /// Looks up several refs without following symbolic refs, and returns them in the order of `names`.
     ///
-    /// Files that all refs share (packed-refs, the list of tables) are looked at once. A transaction of this process,
-    /// and one of another process that is written to packed-refs or to reftables, is seen whole or not at all.
+    /// Files that all refs share (packed-refs, the list of tables) are checked once. A transaction of this process, and
+    /// one of another process that is written to packed-refs or to reftables, is seen whole or not at all.
     ///
     /// # Errors
     ///
@@ -215,13 +214,13 @@ impl View {
         })
     }
 
-    /// Whether there is any ref below `refs/`.
+    /// Returns whether there is any ref below `refs/`.
     pub fn has_refs(&self) -> Result<bool> {
         Ok(self.list(&ListOptions::default())?.next()?.is_some())
     }
 
-    /// The existing refs that keep `name` from being created, because their names are folders of it or lie below it.
-    /// Broken refs are among them, since their files are in the way.
+    /// The existing refs that keep `name` from being created, because one is a parent folder of the other. Broken refs
+    /// are among them, since their files are in the way.
     pub fn conflicting(&self, name: &BStr) -> Result<Vec<BString>> {
         let mut conflicting = Vec::new();
         for slash in name.find_iter(b"/") {
@@ -256,8 +255,8 @@ impl View {
         Ok(names)
     }
 
-    /// The broken refs, whose files are corrupt and which no listing has. Looks at all loose refs, and returns a
-    /// thousand broken ones at most.
+    /// The broken refs, whose files are corrupt and which no listing has. Reads all loose refs, and returns a thousand
+    /// broken ones at most.
     pub fn broken(&self) -> Result<Vec<BrokenRef>> {
         self.ask(|opened| opened.reader.look_for_broken().map(Answer::Validated))?;
         Ok(self.counters.broken.below(b""))
@@ -265,14 +264,14 @@ impl View {
 
     /// The names, in order, of the refs that point at the object, directly or through an annotated tag.
     ///
-    /// Among files the first call after packed-refs has changed reads all of it.
+    /// In a repository with files, the first call after packed-refs has changed reads all of it.
     pub fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
         let mut found = self.pointing_at_each(std::slice::from_ref(id))?;
         Ok(found.remove(id).unwrap_or_default())
     }
 
     /// The names, in order, of the refs that point at each of these objects, as of one point in time. Objects without a
-    /// ref have no entry, or an empty one. Where refs are files, the loose ones are looked at once for all objects.
+    /// ref have no entry, or an empty one. Where refs are files, the loose ones are read once for all objects.
     pub fn pointing_at_each(&self, ids: &[ObjectId]) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
         self.ask(|opened| opened.reader.pointing_at(ids, opened.store.context().objects))
     }
@@ -283,7 +282,7 @@ impl View {
         Ok(self.snapshot()?.log(name, entry)?)
     }
 
-    /// Whether the ref has a reflog, which may be empty.
+    /// Returns whether the ref has a reflog, which may be empty.
     pub fn has_log(&self, name: &BStr) -> Result<bool> {
         Ok(self.snapshot()?.has_log(name)?)
     }
@@ -297,8 +296,8 @@ impl View {
     ///
     /// # Durability
     ///
-    /// On return the edits are on stable storage if [`ViewSettings::sync`](crate::ViewSettings::sync) says so, and last
-    /// through a loss of power. In reftables without a reference-transaction hook, batches that several threads commit
+    /// On return the edits are on stable storage if [`ViewSettings::sync`](crate::ViewSettings::sync) says so, and
+    /// survive a loss of power. In reftables without a reference-transaction hook, batches that several threads commit
     /// at the same time are written and synced as one addition.
     ///
     /// # Atomicity
@@ -316,8 +315,8 @@ impl View {
         self.commit_by(batch, &|| true, &mut |opened| commit(opened, batch))
     }
 
-    /// Applies the edits of a batch if the global ref database, for which `arbiter` speaks, agrees. It is asked while
-    /// the refs are locked. Batches that are written together ask at the same time, each in its own thread.
+    /// Applies the edits of a batch if the global ref database, for which `arbiter` speaks, agrees. The database is
+    /// asked while the refs are locked. Batches that are written together ask at the same time, each in its own thread.
     ///
     /// # Errors
     ///
@@ -349,7 +348,7 @@ impl View {
     ) -> Result<Outcome> {
         let mut opened = self.same()?;
         let mut outcome = commit(&opened);
-        // The repository was converted or replaced between the look and the lock, so that nothing was written.
+        // The repository was converted or replaced between the check and the lock, so that nothing was written.
         let is_refusal = |error: &Error| {
             matches!(
                 error.store(),
@@ -402,8 +401,8 @@ impl View {
         }
     }
 
-    /// Makes the next question look at the disk, whatever the settings let it believe. For messages from elsewhere that
-    /// the refs have changed, which may be true, late or wrong: a wrong one costs a look at the disk and nothing else.
+    /// Makes the next query check the disk, whatever the settings let it believe. For messages from elsewhere that the
+    /// refs have changed, which may be true, late or wrong: a wrong one costs a check of the disk and nothing else.
     pub fn invalidate(&self) {
         if let Some(opened) = self.slot.get() {
             opened.reader.invalidate();
@@ -417,7 +416,7 @@ impl View {
     }
 
     /// A number that grows whenever the view finds its refs changed, and when it may have missed a change because it
-    /// was closed. Does not look at the disk. The number has no meaning in another process.
+    /// was closed. Does not touch the disk. The number has no meaning in another process.
     pub fn version(&self) -> u64 {
         const SEQUENCE_BITS: u32 = 40;
         let (before, opened) = self.slot.numbered();
@@ -492,7 +491,7 @@ impl View {
         }
     }
 
-    /// Answers a question, and repeats it if the repository was replaced meanwhile. An error counts only if the
+    /// Answers a query, and repeats it if the repository was replaced meanwhile. An error is returned only if the
     /// repository is still the same.
     fn ask<T>(&self, question: impl Fn(&Opened) -> Result<Answer<T>>) -> Result<T> {
         self.be_used();
@@ -501,7 +500,7 @@ impl View {
             match question(&opened) {
                 Ok(Answer::Validated(answer)) => return Ok(answer),
                 Ok(Answer::NeedsRevalidation(answer)) if opened.is_same()? => return Ok(answer),
-                // Another machine has removed a file while it was read; a new look finds what replaced it.
+                // Another machine has removed a file while it was read; another attempt finds what replaced it.
                 Err(error) if error.is_stale() && attempts_left > 0 => {}
                 Err(error) if opened.is_same()? => return Err(error),
                 _ => opened = self.reopen(Some(&opened))?,

@@ -74,8 +74,8 @@ impl FilesReader {
 pub(super) const NO_STAT: Stat =
     Stat { device: 0, inode: 0, len_bytes: 0, modified_nanos: 0, changed_nanos: 0, uid: 0, mode: 0 };
 
-/// Whether a file of this name belongs to a ref whatever its content is. Files such as `MERGE_MSG`, which git keeps
-/// beside the root refs, are refs only for JGit, and only if they contain one.
+/// Returns whether a file of this name belongs to a ref whatever its content is. Files such as `MERGE_MSG`, which
+/// git keeps beside the root refs, are refs only for JGit, and only if they contain one.
 fn can_only_be_ref(name: &BStr) -> bool {
     name.starts_with(b"refs/") || is_root_ref(name)
 }

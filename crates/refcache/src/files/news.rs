@@ -38,9 +38,9 @@ impl FilesReader {
         else {
             return;
         };
-        // The list that lacks the name may be the older one, stored late by its thread, so the loose file is looked at
-        // again. Without it packed-refs decides whether the ref has changed. An error is told to those who ask for the
-        // ref.
+        // The list that lacks the name may be the older one, stored late by its thread, so the loose file is read
+        // again. If there is none, packed-refs decides whether the ref has changed. An error is returned to those who
+        // look up the ref.
         if let Ok(None) = self.get_loose(name, Some(&known), moment)
             && let Ok(file) = self.packed()
         {
@@ -50,7 +50,7 @@ impl FilesReader {
 
     fn notice_added(&self, name: &BStr) {
         if name.ends_with(b"/") {
-            // Whatever is found in it later was created after this.
+            // The folder is recorded as empty, so that whatever is found in it later counts as created.
             self.folders().put_missing(name);
             return;
         }

@@ -18,8 +18,8 @@ use std::{
 };
 
 impl FilesReader {
-    /// Finds the refs that point at each of these objects. All loose refs are looked at once, however many objects
-    /// there are.
+    /// Finds the refs that point at each of these objects. All loose refs are read once, however many objects there
+    /// are.
     pub(super) fn find_pointing_at(&self, ids: &[ObjectId], objects: &dyn ObjectCheck) -> Result<Answer<Pointing>> {
         let everything = Plan { ranges: vec![Range::everything()], root_refs: false };
         let ((loose, (file, tips)), back) = self.whole(|| {
@@ -37,7 +37,7 @@ impl FilesReader {
         debug_assert!(found.len() <= ids.len(), "each object is asked about once");
         loose.into_iter().try_for_each(|row| add_loose(row, &mut found, objects))?;
         found.values_mut().for_each(|names| names.sort_unstable());
-        // What a converted repository leaves behind looks like an empty one.
+        // A repository that was converted to reftable has files that look like those of an empty one.
         Ok(Answer::new(found, !file.exists()))
     }
 
@@ -54,14 +54,14 @@ impl FilesReader {
         *tips = None;
         let mut fresh = Tips::of(&file, objects, &self.memory.pages)?;
         if file.packed.disorder().is_some() {
-            // It is not sorted although its header says so, and is therefore read again and sorted in memory.
+            // The file is not sorted although its header says so, and is therefore read again and sorted in memory.
             let distrusted = std::mem::replace(&mut file, self.packed()?);
             debug_assert!(file.generation > distrusted.generation, "a file that is not believed is opened again");
             fresh = Tips::of(&file, objects, &self.memory.pages)?;
         }
         debug_assert_eq!(fresh.generation(), file.generation, "an index is that of its file");
         let fresh = Arc::new(fresh);
-        // An index that exceeds the limit would be released at the next question, together with everything else.
+        // An index that exceeds the limit would be released at the next query, together with everything else.
         *tips = (fresh.bytes() <= self.memory.bytes_max).then(|| Arc::clone(&fresh));
         self.counters.loaded(begun);
         Ok((file, fresh))

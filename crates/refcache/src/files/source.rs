@@ -20,7 +20,7 @@ pub(crate) struct FilesSource {
     few: Option<Vec<OwnRow>>,
     few_at: usize,
     /// Positions in packed-refs: of the next record; of the first record that is not less than the next loose ref, or
-    /// is behind the part in memory; and of the end of the range.
+    /// lies after the part in memory; and of the end of the range.
     at: usize,
     stop: usize,
     packed_end: usize,
@@ -99,8 +99,8 @@ impl FilesSource {
         self.loose.partition_point(|row| row.name.as_bstr() < name)
     }
 
-    /// Finds where the next loose ref belongs. Within the part in memory this reads nothing; if the ref belongs behind
-    /// it, the search is repeated there.
+    /// Finds where the next loose ref belongs. Within the part in memory this reads nothing; if the ref belongs after
+    /// that part, the search is repeated there.
     fn set_stop(&mut self) -> Result<()> {
         self.stop = match self.loose.get(self.loose_at) {
             Some(row) if self.loose_at < self.loose_end => {
@@ -117,7 +117,7 @@ impl FilesSource {
         Ok(())
     }
 
-    /// Whether a record of packed-refs comes before the next loose ref.
+    /// Returns whether a record of packed-refs comes before the next loose ref.
     fn is_packed_next(&mut self) -> Result<bool> {
         let is_part_passed = self.part.as_ref().is_some_and(|(part, base)| self.at == base + part.end());
         if is_part_passed && self.at == self.stop && self.at < self.packed_end {
@@ -148,7 +148,7 @@ impl FilesSource {
         Ok(())
     }
 
-    /// Whether a record of the range is out of order although the header of the file says `sorted`.
+    /// Returns whether a record of the range is out of order although the header of the file says `sorted`.
     #[inline]
     fn is_misplaced(&self, name: &BStr, before: &BStr, at: usize) -> bool {
         let is_behind_end = self.range.end.as_ref().is_some_and(|end| name >= end.as_bstr());
@@ -349,7 +349,7 @@ impl Source for FilesSource {
         }
     }
 
-    /// The generation of packed-refs that it reads, and the loose refs, which together determine its rows.
+    /// The generation of packed-refs that this source reads, and the loose refs, which together determine its rows.
     fn state(&self) -> (u64, &[OwnRow]) {
         (self.file.generation, &self.loose)
     }

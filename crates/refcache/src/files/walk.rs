@@ -58,7 +58,7 @@ impl Folders {
         None
     }
 
-    /// Whether the innermost listed folder on the way to a ref was listed without it.
+    /// Returns whether the innermost listed folder on the way to a ref was listed without it.
     pub(super) fn were_listed_without(&self, name: &BStr) -> bool {
         for slash in name.rfind_iter("/") {
             let (folder, rest) = name.split_at(slash + 1);
@@ -74,7 +74,7 @@ impl Folders {
 /// With this many folders, missing ones are no longer remembered.
 const MISSING_MAX: usize = 4096;
 
-/// From this number of folders on several threads look at them. Each folder costs some system calls.
+/// From this number of folders on, several threads read them. Each folder costs some system calls.
 const SIDE_BY_SIDE_FROM: usize = 64;
 const THREADS_MAX: usize = 4;
 /// Computed once, because asking the system takes longer than listing a folder.
@@ -82,7 +82,7 @@ static THREADS: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX));
 
 impl FilesReader {
-    /// The loose refs of a plan, sorted, all looked at now. Broken ones are among them, because they hide the values in
+    /// The loose refs of a plan, sorted, all read now. Broken ones are among them, because they hide the values in
     /// packed-refs.
     pub(super) fn walk(&self, plan: &Plan) -> Result<Vec<OwnRow>> {
         let begun = self.counters.broken.walk();
@@ -102,8 +102,8 @@ impl FilesReader {
         Ok(rows)
     }
 
-    /// The innermost folder that contains all names of a plan. The folders above it need not be looked at if attributes
-    /// are trusted; otherwise opening them makes a network file system ask its server.
+    /// The innermost folder that contains all names of a plan. The folders above it need not be read if attributes are
+    /// trusted; otherwise opening them makes a network file system ask its server.
     fn root_of<'p>(&self, plan: &'p Plan) -> &'p BStr {
         let innermost = match &*plan.ranges {
             [range] if self.trust.loose_refs == Trust::Always => range.folder(),
@@ -116,8 +116,8 @@ impl FilesReader {
         innermost.unwrap_or(BStr::new("refs/"))
     }
 
-    /// Adds the refs of a folder and of all folders below it, one level after the other. Many folders are looked at by
-    /// several threads.
+    /// Adds the refs of a folder and of all folders below it, one level after the other. Several threads read the
+    /// folders of a level that has many.
     fn walk_folders(&self, root: &BStr, plan: &Plan, rows: &mut Vec<OwnRow>) -> Result<()> {
         let mut level = vec![root.to_owned()];
         while !level.is_empty() {

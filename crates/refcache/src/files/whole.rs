@@ -6,23 +6,24 @@ use bstr::{BStr, ByteSlice};
 use refdb::{Target, files::PackedFile};
 use std::sync::Arc;
 
-/// A question that looks at several refs is asked anew if too much changed meanwhile, so often.
+/// Maximum number of times that a query about several refs reads them, if too much changes meanwhile.
 const LOOKS_MAX: usize = 5;
 
-/// What a look at several refs saw.
+/// The result of reading several refs once.
 pub(super) struct Seen<T> {
     pub(super) value: T,
-    /// The packed-refs that was looked at after loose refs; `None` if there were no loose ones.
+    /// The packed-refs that was checked after the loose refs were read; `None` if there were no loose ones.
     pub(super) packed: Option<Arc<PackedFile>>,
 }
 
 impl FilesReader {
-    /// Looks at several refs so that a transaction shows whole or not at all. Returns the value of `look`, and what
-    /// refs were before batches of this process that changed them meanwhile, which has to be set back in it.
+    /// Reads several refs with `look` so that a transaction shows whole or not at all. Returns the value of `look`, and
+    /// the earlier values of refs that batches of this process have changed meanwhile, which have to be put back into
+    /// that value.
     ///
-    /// A transaction that goes to packed-refs first moves the loose values of its refs there, so that loose refs seen
-    /// before that do not fit into the packed-refs that it then publishes. Such a look is repeated, but not for ever:
-    /// where packed-refs is replaced again and again, the last look counts.
+    /// A transaction that goes to packed-refs first moves the loose values of its refs there, so that loose refs read
+    /// before that do not fit the packed-refs that it then publishes. In that case all is read again, but not for ever:
+    /// where packed-refs is replaced again and again, the last result is used.
     pub(super) fn whole<T>(&self, look: impl Fn() -> Result<Seen<T>>) -> Result<(T, Vec<OldValue>)> {
         let mut before = match self.backend.packed_in_memory() {
             Some(file) => file,
@@ -45,7 +46,7 @@ impl FilesReader {
     }
 }
 
-/// The loose refs as they were before batches that have changed them since.
+/// Replaces the values of loose refs that batches have changed since by those from before, which `back` has.
 pub(super) fn set_back(mut loose: Vec<OwnRow>, back: Vec<OldValue>, plan: &Plan) -> Vec<OwnRow> {
     for (name, old) in back.into_iter().filter(|(name, _)| plan.has(name.as_bstr())) {
         let row = OwnRow { target: old.map(Target::Direct), ..OwnRow::broken(name) };

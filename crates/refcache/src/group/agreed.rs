@@ -20,7 +20,8 @@ use std::{
     time::Duration,
 };
 
-/// Longer than the timeout of any arbiter, so that a leader waits this long only for a thread that has died.
+/// How long a leader waits for the votes of the members: longer than the timeout of any arbiter, so that only a thread
+/// that has died makes it wait this long.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 impl Groups {
@@ -50,7 +51,7 @@ impl Groups {
                 member.job.answer(Answer::Ask(ballot.question(refs)));
             }
         }
-        // Taken so that a thread which is about to wait sees its answer or the notification.
+        // The lock is taken so that a thread that is about to wait sees its answer or the notification.
         drop(self.queue());
         self.done.notify_all();
         if let Some(question) = own.take_question() {

@@ -24,18 +24,18 @@ pub(super) struct Ballot {
 #[derive(Default)]
 struct Votes {
     members: Vec<Vote>,
-    /// The leader has gone on or died, so that later votes do not count.
+    /// Whether the leader has gone on or died, so that later votes are ignored.
     is_over: bool,
 }
 
 /// The vote of a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Vote {
-    /// Its thread has not voted yet.
+    /// The member's thread has not voted yet.
     Open,
-    /// It may be written; after that the intent of this id is removed.
+    /// The member may be written; after that the intent of this id is removed.
     Agreed(Option<String>),
-    /// It must not be written.
+    /// The member must not be written.
     Out,
 }
 
@@ -113,7 +113,7 @@ impl Drop for Question {
     }
 }
 
-/// An arbiter whose agreement counts only as long as the leader holds the lock.
+/// An arbiter whose agreement is valid only as long as the leader holds the lock.
 struct BallotArbiter<'a> {
     question: &'a Question,
     arbiter: &'a mut dyn Arbiter,
@@ -137,7 +137,8 @@ impl Arbiter for BallotArbiter<'_> {
     }
 
     fn ask(&mut self) -> Verdict {
-        // The intent is recorded, so that the next one who has the lock finds it, or that nobody was asked.
+        // Checked after the intent was recorded: if the leader has gone on by now, the database is not asked; otherwise
+        // the next holder of the lock finds the intent.
         if self.question.ballot.votes().is_over {
             return Verdict::Refused;
         }

@@ -23,16 +23,16 @@ pub(super) struct Group<'g> {
 /// Why a transaction cannot be committed in this group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum Deferral {
-    /// It touches what an earlier member changes: the next group takes it.
+    /// The transaction touches what an earlier member changes: the next group takes it.
     #[error("an earlier transaction of the group changes these refs")]
     Next,
-    /// It needs more than the stack that is locked, for instance because a symbolic ref leads out of it: it is committed
-    /// alone.
+    /// The transaction needs more than the stack that is locked, for instance because a symbolic ref leads out of it:
+    /// it is committed alone.
     #[error("the transaction needs more than the stack of its group")]
     Alone,
 }
 
-/// Whether a ref is in the stack that all members share.
+/// Returns whether a ref is in the stack that all members share.
 pub(super) fn is_in_main(name: &BStr) -> bool {
     !is_pseudo(name) && matches!(Scope::of(name), Scope::Shared | Scope::Worktree)
 }
@@ -70,7 +70,7 @@ impl<'g> Group<'g> {
 }
 
 impl Made {
-    /// Whether a name is claimed by an earlier member, or conflicts with such a name as a folder.
+    /// Returns whether a name is claimed by an earlier member, or conflicts with such a name as a folder.
     fn is_near(&self, name: &BStr) -> bool {
         if self.names.contains(name) {
             return true;

@@ -40,8 +40,8 @@ impl View {
 
     /// The number of warnings that [`take_unreported`](Self::take_unreported), [`take_disorder`](Self::take_disorder),
     /// [`take_git_packs`](Self::take_git_packs), [`take_failing_pack`](Self::take_failing_pack) and
-    /// [`take_ignored_trust`](Self::take_ignored_trust) would return, or more. Cheap enough to be asked after every
-    /// question.
+    /// [`take_ignored_trust`](Self::take_ignored_trust) would return, or more. Cheap enough to be called after every
+    /// query.
     pub fn unreported(&self) -> u64 {
         let counters = &self.counters;
         let others = [

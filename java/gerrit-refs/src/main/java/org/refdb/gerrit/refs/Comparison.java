@@ -28,7 +28,7 @@ final class Comparison {
   }
 
   /**
-   * Queries both.
+   * Queries both databases, and returns JGit's answer.
    *
    * <p>Because refs may be changed between the two queries, a difference counts only if JGit gives the same answer
    * before and after refdb is queried; otherwise both are queried again.
@@ -58,7 +58,7 @@ final class Comparison {
 
   /** The engine's answer; null if it concerns a broken ref, below which JGit may find a packed ref. */
   private String fromEngine(Comparison.Question<?> question) {
-    // A stale answer that a request's cache or the trust settings permit is not a difference.
+    // Refreshed first, because a stale answer that a request's cache or the trust settings permit is not a difference.
     engine.refresh();
     try {
       return Answers.text(question.of(engine));

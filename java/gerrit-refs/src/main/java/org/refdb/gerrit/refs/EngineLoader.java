@@ -41,7 +41,10 @@ final class EngineLoader {
     return refusal;
   }
 
-  /** Loads the engine, or logs one error and returns nothing, so that Gerrit works as it does without refdb. */
+  /**
+   * Loads the engine. If that fails, logs one error and returns nothing, so that Gerrit works as it does without refdb;
+   * in native mode it throws an exception instead.
+   */
   Optional<RefEngine> load() {
     boolean isGlobal = GlobalMode.isAskedFor(config);
     if (isGlobal) {

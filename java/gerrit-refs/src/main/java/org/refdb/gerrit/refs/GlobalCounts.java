@@ -4,8 +4,8 @@ package org.refdb.gerrit.refs;
  * Counters of native mode's requests to the global ref database since the start.
  *
  * @param updates batches that were accepted
- * @param refused batches that were refused because it has other values
- * @param failed batches that changed nothing because it was unreachable or full
+ * @param refused batches that were refused because the database has other values
+ * @param failed batches that changed nothing because the database was unreachable or full
  * @param unknown batches that were reported as unknown
  * @param unresolved batches whose outcome is still unknown
  */

@@ -12,10 +12,10 @@ import org.refdb.jgit.BatchCommitter;
  * refdb-global.jar} contains the implementation on etcd.
  */
 public interface GlobalDecision {
-  /** Whether any ref of a project is stored in the database. */
+  /** Returns whether any ref of a project is stored in the database. */
   boolean has(String project);
 
-  /** Returns what commits the batches of a project, each only if the database accepts it. */
+  /** Returns the committer of a project's batches, which commits each only if the database accepts it. */
   BatchCommitter committer(String project, Repository repository);
 
   /**

@@ -35,18 +35,16 @@ final class GlobalMode {
   private static final String JAR = "refdb-global.jar";
   private static final String IMPLEMENTATION = "org.refdb.gerrit.global.NativeMode";
 
-  /**
-   * Packages of modules that wrap Gerrit's repositories in order to query a global-refdb, and the name of such a module
-   * elsewhere.
-   */
+  /** Packages of modules that wrap Gerrit's repositories in order to query a global-refdb. */
   private static final List<String> WRAPPERS =
       List.of("com.gerritforge.gerrit.globalrefdb.", "com.googlesource.gerrit.plugins.multisite.");
 
+  /** Class name of such a module in any other package. */
   private static final String VALIDATION = "ValidationModule";
 
   private GlobalMode() {}
 
-  /** Whether native mode is requested. */
+  /** Returns whether native mode is requested. */
   static boolean isAskedFor(Config config) {
     String value = config.getString(SiteLibrary.SECTION, null, KEY);
     if (value != null && !value.equals(ETCD)) {

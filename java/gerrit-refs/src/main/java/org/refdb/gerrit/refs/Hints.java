@@ -36,7 +36,7 @@ public final class Hints extends AbstractCache<String, Boolean> implements Lifec
   /** Prefix of every key; a node with another version ignores the hint. */
   private static final String VERSION = "1:";
 
-  /** Gerrit's name where plugins have theirs. */
+  /** The name that stands for Gerrit itself where listeners expect that of a plugin. */
   private static final String GERRIT = "gerrit";
 
   private final Consumer<RemovalNotification<String, Boolean>> peers;

@@ -4,7 +4,7 @@ import java.io.File;
 
 /**
  * Which project names may be looked up on disk: exactly those that Gerrit's {@code LocalDiskRepositoryManager} accepts,
- * which tests compare.
+ * as a test verifies.
  */
 final class ProjectNames {
   private static final String[] FORBIDDEN = {
@@ -13,7 +13,7 @@ final class ProjectNames {
 
   private ProjectNames() {}
 
-  /** Whether a project of this name can be in a repository folder. */
+  /** Returns whether a project of this name can be in a repository folder. */
   static boolean isAcceptable(String name) {
     if (name.isEmpty() || name.startsWith("/") || name.endsWith("/") || name.startsWith("../")) {
       return false;

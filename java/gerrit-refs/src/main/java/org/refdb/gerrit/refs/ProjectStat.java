@@ -39,12 +39,12 @@ public record ProjectStat(
         state.staleness.figures(System.nanoTime()));
   }
 
-  /** How often its refs were asked for or written. */
+  /** Returns how often the project's refs were read or written. */
   long uses() {
     return engine == null ? 0 : engine.hits() + engine.misses() + engine.commits();
   }
 
-  /** Whether a trust setting says {@code always} although the project is on a network file system. */
+  /** Returns whether a trust setting says {@code always} although the project is on a network file system. */
   public boolean isTrustIgnored() {
     return engine != null && engine.ignoredTrust() > 0;
   }

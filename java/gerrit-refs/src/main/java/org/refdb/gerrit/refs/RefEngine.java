@@ -24,7 +24,7 @@ interface RefEngine {
    */
   RefDatabase open(FileRepository repository) throws IOException;
 
-  /** What decides about updates besides this node, if anything. JGit's ref database must never serve then. */
+  /** The global ref database that decides about updates, if there is one. JGit's ref database must never serve then. */
   default Optional<GlobalDecision> global() {
     return Optional.empty();
   }

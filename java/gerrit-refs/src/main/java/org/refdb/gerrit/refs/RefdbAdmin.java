@@ -56,7 +56,7 @@ public final class RefdbAdmin {
     }
   }
 
-  /** Whether the engine could be loaded at all. */
+  /** Returns whether the engine could be loaded at all. */
   public boolean isEngineLoaded() {
     return manager.isEngineLoaded();
   }

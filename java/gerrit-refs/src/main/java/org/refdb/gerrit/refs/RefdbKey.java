@@ -25,7 +25,8 @@ final class RefdbKey extends RepositoryCache.FileKey {
   }
 
   /**
-   * Whether the repository still exists, because JGit's cache would go on returning one that was deleted.
+   * Returns whether the repository still exists. To be checked on each use, because JGit's cache would go on returning
+   * one that was deleted.
    *
    * @param perRequest whether the answer may be that of the first check in this thread's request
    */
@@ -38,7 +39,7 @@ final class RefdbKey extends RepositoryCache.FileKey {
     return getFile().toPath().toAbsolutePath();
   }
 
-  /** Whether the configuration of the repository says that its refs are reftables. */
+  /** Returns whether the configuration of the repository says that its refs are reftables. */
   boolean isReftable() throws IOException {
     FileBasedConfig config = new FileBasedConfig(null, new File(getFile(), Constants.CONFIG), FS.DETECTED);
     try {

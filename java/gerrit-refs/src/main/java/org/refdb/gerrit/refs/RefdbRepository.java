@@ -171,7 +171,10 @@ final class RefdbRepository extends FileRepository {
     RepositoryCache.unregister(RepositoryCache.FileKey.exact(getDirectory(), getFS()));
   }
 
-  /** Restores an unborn HEAD, which JGit's conversion to files loses, and with it the repository. */
+  /**
+   * Restores an unborn HEAD, which JGit's conversion to files loses; without HEAD, the folder is no repository any
+   * more.
+   */
   private static void keepHead(FileRepository plain, Ref head) throws IOException {
     if (head != null && head.isSymbolic() && plain.exactRef(Constants.HEAD) == null) {
       RefUpdate update = plain.updateRef(Constants.HEAD);

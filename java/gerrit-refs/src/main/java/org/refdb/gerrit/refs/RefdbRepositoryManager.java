@@ -68,7 +68,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     return settings;
   }
 
-  /** Whether the native library could be loaded; if not, everything works as without refdb. */
+  /** Returns whether the native library could be loaded; if not, everything works as without refdb. */
   public boolean isEngineLoaded() {
     return engine.isPresent();
   }
@@ -140,7 +140,8 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
       state.plainEvicted.increment();
       evict(repository);
     }
-    // Plain repositories are cached as fast as they are evicted; one that JGit does not cache is as good.
+    // Other code caches plain repositories as fast as they are evicted here; one that JGit does not cache serves as
+    // well.
     return key.open(true);
   }
 

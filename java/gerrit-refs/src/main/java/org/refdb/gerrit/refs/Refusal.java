@@ -3,7 +3,7 @@ package org.refdb.gerrit.refs;
 import java.time.Duration;
 
 /**
- * Records that refdb could not open a project. Because a disk, a network or a limit may have failed for a time, it
+ * Records that refdb could not open a project. Because a disk, a network or a limit may have failed for a time, refdb
  * tries again by itself, after pauses that grow.
  *
  * @param why the reason, for people
@@ -34,7 +34,7 @@ record Refusal(String why, int failures, long retryNanos) {
     return now - retryNanos >= 0;
   }
 
-  /** Whether its reason is new, and worth a line in the log. */
+  /** Returns whether its reason is new, and worth a line in the log. */
   boolean isNews(Refusal before) {
     return before == null || !why.equals(before.why);
   }

@@ -76,7 +76,7 @@ record Settings(
         config.getBoolean("core", null, "usePerRequestRefCache", true));
   }
 
-  /** Whether a project starts in shadow mode. */
+  /** Returns whether a project starts in shadow mode. */
   boolean shadows(String project) {
     return shadowProjects.stream()
         .anyMatch(

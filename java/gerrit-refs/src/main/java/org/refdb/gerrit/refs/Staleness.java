@@ -22,13 +22,14 @@ final class Staleness {
     cleanAt = now;
   }
 
-  /** When the project was last verified, or first used. */
+  /** When the project was last verified, skipped or found unused, or else first used. */
   synchronized long lookedAt() {
     return lookedAt;
   }
 
   /**
-   * Whether the project was used since it was last verified. If not, its turn is postponed as if it had been verified.
+   * Returns whether the project was used since it was last verified. If not, its turn is postponed as if it had been
+   * verified.
    */
   synchronized boolean wasUsedAt(long usesNow, long now) {
     boolean wasUsed = uses != usesNow;

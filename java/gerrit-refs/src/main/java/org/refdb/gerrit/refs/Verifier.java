@@ -111,7 +111,7 @@ final class Verifier implements LifecycleListener {
         .findFirst();
   }
 
-  /** Finds the first project that was used; evaluated lazily, because it queries the engine. */
+  /** Returns whether a project was used since its last turn; called lazily, because it queries the engine. */
   private boolean wasUsed(ProjectState state) {
     manager.readStats(state);
     return state.staleness.wasUsedAt(state.uses(), System.nanoTime());
@@ -133,7 +133,7 @@ final class Verifier implements LifecycleListener {
         state.staleness.usedUpTo(state.uses()); // by this comparison
       }
     } catch (IOException | RuntimeException e) {
-      // It was deleted or is broken, which its users are told.
+      // The project was deleted or is broken, which its users are told.
       logger.atFine().withCause(e).log("refdb cannot verify project %s now", state.name);
       state.staleness.skipped(System.nanoTime());
     }

@@ -86,12 +86,12 @@ final class WantedRefs implements UploadPackInitializer {
         });
   }
 
-  /** The refs that the user may see. They are listed when something asks for the list. */
+  /** A map of the refs that the user may see. It lists branches and tags only when it is iterated. */
   static RefMap near(UploadPack upload) {
     return new RefMap(upload.getRepository().getRefDatabase());
   }
 
-  /** Whether the project's refs have an index by object. */
+  /** Returns whether the project's refs have an index by object. */
   private boolean isOurs(Project.NameKey project) {
     try (Repository repository = manager.openRepository(project)) {
       return repository instanceof RefdbRepository;
@@ -101,7 +101,7 @@ final class WantedRefs implements UploadPackInitializer {
     }
   }
 
-  /** Whether JGit asks because of a fetch, which it has read. Before that it lists refs for the client. */
+  /** Returns whether JGit calls the hook for a fetch that it has read, and not in order to list refs for the client. */
   private static boolean isFetch(UploadPack upload) {
     try {
       upload.getDepth();
@@ -111,7 +111,7 @@ final class WantedRefs implements UploadPackInitializer {
     }
   }
 
-  /** Whether nobody else has a say in which refs and objects the client may have, but for Gerrit's permissions. */
+  /** Returns whether only Gerrit's permissions decide which refs and objects the client may have. */
   private static boolean isPlain(UploadPack upload) {
     return upload.getRequestPolicy() == RequestPolicy.ADVERTISED
         && upload.getRefFilter() == RefFilter.DEFAULT
@@ -136,14 +136,20 @@ final class WantedRefs implements UploadPackInitializer {
     }
   }
 
-  /** The refs that hold each of some objects. A clone may want thousands, and each question looks at all loose refs. */
+  /**
+   * Returns the refs that point to each of some objects. They are looked up together, because a clone may want
+   * thousands, and each query reads all loose refs.
+   */
   private static List<Set<Ref>> tips(Repository repository, List<ObjectId> wants) throws IOException {
     return repository instanceof RefdbRepository ours
         ? ours.tips(wants)
         : RefdbRepository.tipsOneByOne(repository.getRefDatabase(), wants);
   }
 
-  /** Which refs the user may see. After too many that are hidden it asks no more, and JGit's check is for the rest. */
+  /**
+   * Checks which refs the user may see. After {@link #HIDDEN_MAX} hidden ones it checks no more, and leaves the rest to
+   * JGit's check.
+   */
   private static final class VisibleTips {
     private final RefDatabase visible;
     private int hidden;
@@ -152,7 +158,7 @@ final class WantedRefs implements UploadPackInitializer {
       this.visible = visible;
     }
 
-    /** Whether the user may see one. That is enough, and many may have an object. */
+    /** Returns whether the user may see at least one of these refs; the others need not be checked then. */
     boolean hasOneOf(Set<Ref> tips) throws IOException {
       for (Ref ref : tips) {
         if (hidden == HIDDEN_MAX) {
@@ -167,7 +173,7 @@ final class WantedRefs implements UploadPackInitializer {
     }
   }
 
-  /** Whether all are commits in the history of branches and tags. */
+  /** Returns whether all wanted objects are commits in the history of branches and tags. */
   private static boolean isInHistory(List<ObjectId> wants, RefMap near, UploadPack upload) throws IOException {
     try (RevWalk walk = new RevWalk(upload.getRevWalk().getObjectReader())) {
       walk.setRetainBody(false);
