@@ -5,13 +5,14 @@ import io.etcd.jetcd.ByteSequence;
 import io.etcd.jetcd.api.Compare;
 
 /**
- * Holds if no key of a range is there. Ranges can be compared since etcd 3.3; jetcd's own {@link Cmp} has one key only. The
- * method that makes it a message is for classes of this package.
+ * A comparison that holds if no key of a range exists. Ranges can be compared since etcd 3.3; jetcd's own {@link Cmp}
+ * has one key only. This class is in jetcd's package because the method that converts a comparison to a message is
+ * package-private.
  */
 public final class RangeIsAbsent extends Cmp {
   private final ByteString end;
 
-  /** From one key to before another. */
+  /** Compares the keys from {@code first} up to but without {@code end}. */
   public RangeIsAbsent(ByteSequence first, ByteSequence end) {
     super(first, Cmp.Op.EQUAL, CmpTarget.createRevision(0));
     this.end = ByteString.copyFrom(end.getBytes());

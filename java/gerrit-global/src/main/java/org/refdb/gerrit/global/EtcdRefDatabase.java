@@ -50,8 +50,8 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
   }
 
   /**
-   * Whether each node has its own value: HEAD and other symbolic refs, because the interface does not pass their
-   * targets.
+   * Returns whether each node has its own value of a ref. This holds for HEAD and other symbolic refs, because the
+   * interface does not pass their targets.
    */
   private static boolean isOfThisNode(Ref ref) {
     return ref.isSymbolic() || ref.getName().equals(Constants.HEAD);
@@ -76,7 +76,7 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
     }
     String ref = currRef.getName();
     String value = newRefValue == null ? Values.DELETED.getFirst() : newRefValue.name();
-    // Two nodes that increment a sequence to the same number have each used it.
+    // A sequence never catches up: two nodes that increment it to the same number have each used that number.
     boolean catchesUp = !Sequences.is(ref);
     RolledBackRefs.Put put =
         new RolledBackRefs.Put(

@@ -75,7 +75,9 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
     settling.scheduleWithFixedDelay(this::settleOpen, SETTLE_MILLIS, SETTLE_MILLIS, TimeUnit.MILLISECONDS);
   }
 
-  /** The name of this node. A program that runs beside the server gets another one, because it has marks of its own. */
+  /**
+   * The name of this node. A program that runs beside the server gets another one, because it needs marks of its own.
+   */
   private static NodeName nodeIn(Path folder) throws IOException {
     Files.createDirectories(folder);
     // Held as long as the process lives.
@@ -130,8 +132,8 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
         if (e.kind() != EngineException.Kind.UNDECIDED) {
           throw e;
         }
-        // The intent of another batch that holds no locks any more. The own intent remains if its answer came too late
-        // for its group.
+        // The refs are blocked by the intent of another batch, which holds no locks any more. This batch's own intent
+        // remains if its answer came too late for its group.
         if (attempt == ATTEMPTS_MAX || e.path().isEmpty() || arbiter.leavesIntent()) {
           throw new NotAgreedException(NotAgreedException.Why.NO_ANSWER, e.getMessage(), e);
         }

@@ -26,7 +26,7 @@ public final class Pairs {
     nextInEtcd = nextStored();
   }
 
-  /** Skips what is not a ref: the interface also stores values that are no object ids. */
+  /** Returns the next entry that is a ref, because the interface also stores values that are no object ids. */
   private Optional<EtcdRefs.Entry> nextStored() throws GlobalRefException {
     Optional<EtcdRefs.Entry> next = etcd.next();
     while (next.isPresent() && !(disk.isStored(next.get().ref()) && Values.isId(next.get().value()))) {

@@ -131,7 +131,7 @@ public final class RolledBackRefs implements LifecycleListener {
     }
   }
 
-  @SuppressWarnings("try") // the lock is held and not asked
+  @SuppressWarnings("try") // the lock is only held; nothing is called on it
   private boolean isSettled(Made made, DiskRefs disk) throws IOException {
     Put put = made.put();
     try (AutoCloseable lock = refs.lock(put.project(), put.ref())) {

@@ -17,7 +17,7 @@ import org.eclipse.jgit.lib.Constants;
  * SITE/etc/PLUGIN.config}. Commands consider these refs only.
  */
 public final class StoredRefs {
-  /** The plugins whose settings apply: the first one that has a file counts. */
+  /** The plugins whose settings may apply: those of the first one that has a file do. */
   private static final List<String> PLUGINS = List.of("high-availability", "multi-site", "global-refdb");
 
   private static final String ANY = "*";
