@@ -200,7 +200,7 @@ final class DiskTier<K, V> {
       }
       waits = placed == Store.Placed.NO_ROOM && System.nanoTime() < end && rest();
     }
-    if (durable) { // where it was refused its older value is gone, which must be durable too
+    if (durable) { // if the value was refused, the older one is gone, which must be durable too
       settle();
     }
   }

@@ -3,9 +3,9 @@ package org.refdb.gerrit.cache;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * A histogram of the durations of calls. The buckets grow by at most a fifth, so a quantile is exact to 20 %.
- * Recording takes a few nanoseconds and no lock, while a timer of the metrics library costs more than a read of the
- * store.
+ * A histogram of the durations of calls. The upper end of a bucket is at most a quarter above its lower end, so a
+ * quantile is at most 25 % too high. Recording takes a few nanoseconds and no lock, while a timer of the metrics
+ * library costs more than a read of the store.
  */
 final class Latency {
   private static final int STEPS_PER_DOUBLING = 4;

@@ -22,7 +22,7 @@ final class PlantedCaches {
         : def.valueSerializer();
   }
 
-  /** Whether an entry is not stored. */
+  /** Returns whether an entry is not stored. */
   static boolean refuses(StoreHandle stores, Object key, int entryBytes) {
     if (Planted.is("caches-10") && entryBytes > ENTRY_BYTES_MAX) {
       throw new IllegalStateException("larger than the entries that this cache was made for");

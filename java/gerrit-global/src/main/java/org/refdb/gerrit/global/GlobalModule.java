@@ -51,7 +51,7 @@ public final class GlobalModule extends LifecycleModule {
         });
   }
 
-  /** Whether Gerrit's module with the interface is installed; native mode does not need it. */
+  /** Returns whether Gerrit's module with the interface is installed; native mode does not need it. */
   private static boolean hasInterface() {
     try {
       Class.forName("com.gerritforge.gerrit.globalrefdb.GlobalRefDatabase", false, GlobalModule.class.getClassLoader());

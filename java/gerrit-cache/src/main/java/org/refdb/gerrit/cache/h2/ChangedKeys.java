@@ -80,7 +80,7 @@ final class ChangedKeys implements Closeable {
     if (!Arrays.equals(magic, MAGIC)) {
       throw new IOException(path + " is no list of changed keys");
     }
-    int whole = content.remaining() / PART_BYTES * PART_BYTES; // a kill may cut the last one; its change never was
+    int whole = content.remaining() / PART_BYTES * PART_BYTES; // a kill may cut the last digest; its key is unchanged
     int end = HEADER_BYTES + whole;
     boolean closed =
         whole >= PART_BYTES && Arrays.equals(content.array(), end - PART_BYTES, end, CLOSED, 0, PART_BYTES);
@@ -132,7 +132,7 @@ final class ChangedKeys implements Closeable {
     return ByteBuffer.wrap(digest.digest(key), 0, PART_BYTES);
   }
 
-  /** Closes and deletes the file when it is no longer needed. */
+  /** Closes the file without a sync, because it is no longer needed and its path was deleted. */
   void discard() throws IOException {
     file.close();
   }

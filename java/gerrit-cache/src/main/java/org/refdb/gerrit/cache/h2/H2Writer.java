@@ -90,7 +90,7 @@ final class H2Writer implements Closeable {
       insert.setBytes(2, value);
       insert.setInt(3, version);
       insert.setTimestamp(4, created);
-      insert.setTimestamp(5, created); // when it was last used refdb does not tell to the second
+      insert.setTimestamp(5, created); // refdb does not record when an entry was last used
       insert.addBatch();
       entries++;
       bytes += key.length + value.length;

@@ -5,9 +5,9 @@ import java.io.OutputStream;
 import java.util.Map;
 import org.refdb.engine.Cache;
 
-/** Keeps nothing: what a cache works on that has memory only. */
+/** The store of a cache that has memory only: it keeps nothing. */
 public enum NoStore implements Store {
-  /** The only one. */
+  /** The only instance. */
   INSTANCE;
 
   private static final Stats EMPTY = new Stats(0, 0, 0, 0, 0);
@@ -50,7 +50,7 @@ public enum NoStore implements Store {
   public void close() {}
 
   private enum NoUpkeep implements Upkeep {
-    /** The only one. */
+    /** The only instance. */
   INSTANCE;
 
     @Override

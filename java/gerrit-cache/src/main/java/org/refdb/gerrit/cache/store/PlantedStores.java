@@ -22,7 +22,7 @@ final class PlantedStores {
     return Planted.is("caches-17") && spec.name().contains(".") ? 1L << 30 : limit;
   }
 
-  /** What another process put, which this one does not count. */
+  /** Returns the bytes that are in the files already, which the limit then does not count. */
   private static long bytesThere(Path folder) {
     if (!Files.exists(folder)) {
       return 0;

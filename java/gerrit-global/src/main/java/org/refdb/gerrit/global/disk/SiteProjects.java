@@ -39,7 +39,7 @@ public final class SiteProjects implements Disks {
     stored = StoredRefs.of(paths.etc_dir);
   }
 
-  /** Whether the project exists and is visible to the caller. */
+  /** Returns whether the project exists and is visible to the caller. */
   public boolean hasVisible(String project) {
     Project.NameKey name = Project.nameKey(project);
     return projects.get(name).isPresent()

@@ -75,14 +75,15 @@ public final class StoredRefs {
     return text::equals;
   }
 
-  /** Whether any ref of a project is stored. */
+  /** Returns whether any ref of a project is stored. */
   public boolean has(String project) {
     boolean isOurs = projects.isEmpty() || projects.stream().anyMatch(pattern -> pattern.test(project));
     return isOurs && rule(project) != Rule.NONE;
   }
 
   /**
-   * Whether a ref is stored. HEAD and other symbolic refs are not, because the interface does not pass their targets.
+   * Returns whether a ref is stored. HEAD and other symbolic refs are not, because the interface does not pass their
+   * targets.
    */
   public boolean has(String project, String ref) {
     if (!has(project) || !ref.startsWith(Constants.R_REFS) || ignored.stream().anyMatch(ref::startsWith)) {

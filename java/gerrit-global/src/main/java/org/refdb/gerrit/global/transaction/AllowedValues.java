@@ -13,8 +13,8 @@ public final class AllowedValues {
   }
 
   /**
-   * Whether etcd has the new value already. Never true for sequences, because two nodes that increment to the same
-   * number have each used it.
+   * Returns whether etcd has the new value already. Never true for sequences, because two nodes that increment to the
+   * same number have each used it.
    */
   static boolean catchesUp(GlobalRef ref, Optional<String> value) {
     return value.equals(Optional.of(next(ref))) && !Sequences.is(ref.name());

@@ -70,9 +70,10 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   private List<GlobalRef> stored;
   private Generation generation;
 
-  /** A comparison for each stored ref, and puts for those that change in etcd. */
+  /** A comparison for each stored ref. */
   private List<Cmp> compares;
 
+  /** Puts of the stored refs that change in etcd. */
   private List<Op> puts;
   private Slot slot;
 
@@ -137,7 +138,7 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
     return intentId;
   }
 
-  /** Whether an intent remains unless the engine reports the batch as done. */
+  /** Returns whether an intent remains unless the engine reports the batch as done. */
   public boolean leavesIntent() {
     return isAgreed || isUnknown;
   }
@@ -225,9 +226,9 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
       staged.end();
       staged = null;
     }
-    // Other batches may need the slot before this batch is applied, because its group waits for their answers. But the
-    // intent is named after the mark, so the slot is kept as long as another batch with this mark would find the
-    // intent.
+    // Other batches may need the slot before this batch is applied, because its group waits for their answers. But an
+    // intent is named after the mark, so the slot is kept while the next batch with this slot would give its intent the
+    // same name.
     if (!(verdict instanceof Verdict.Ask) && !mark().intentId().equals(intentId)) {
       giveBackSlot();
     }

@@ -69,7 +69,7 @@ public final class GlobalRefs implements AutoCloseable {
   private final Stages stages;
   private final ScheduledExecutorService background = thread("refdb-global");
 
-  /** Renews the lease on a thread of its own, because nothing that takes long may let the lease expire. */
+  /** Renews the lease on a thread of its own, so that no slow task lets the lease expire. */
   private final ScheduledExecutorService renewing = thread("refdb-global-lease");
 
   public GlobalRefs(Settings settings, NodeName node) {
@@ -310,7 +310,7 @@ public final class GlobalRefs implements AutoCloseable {
       throws GlobalRefException {
     Optional<Generation> now = projects.remember(project, Etcd.text(reads.get(0)));
     if (isPut && now.isPresent() && !now.get().equals(generation)) {
-      // It compares nothing but the generation, so it is meant for the project that has the name now.
+      // A put without expectation compares only the generation, so it is meant for the project that has the name now.
       return Optional.empty();
     }
     if (!now.map(Generation::id).equals(Optional.of(generation.id()))) {

@@ -66,7 +66,7 @@ public final class Intents {
     live.remove(id);
   }
 
-  /** Whether this node wrote the intent. */
+  /** Returns whether this node wrote the intent. */
   public boolean isOfThisNode(GlobalIntent intent) {
     try {
       return IntentMark.parse(intent.mark()).node().equals(refs.nodeName());
@@ -101,7 +101,7 @@ public final class Intents {
     return view.globalIntents().contains(intent) ? Optional.empty() : Optional.of("it has moved on meanwhile");
   }
 
-  /** Whether etcd has the new value of any ref of an intent at the moment. */
+  /** Returns whether etcd has the new value of any ref of an intent at the moment. */
   public boolean isAgreed(String project, GlobalIntent intent, Predicate<String> isStored) throws GlobalRefException {
     return !agreed(project, intent, isStored).isEmpty();
   }

@@ -48,7 +48,7 @@ public final class Locks {
   private final Slots slots;
   private final Projects projects;
 
-  /** Refs that a thread of this process has locked, or is locking: those have no value yet. */
+  /** Refs that a thread of this process has locked, and refs that one is locking, which have an empty value. */
   private final Map<Name, Optional<Held>> table = new HashMap<>();
 
   /** Locks whose release etcd has not confirmed. */
@@ -68,7 +68,7 @@ public final class Locks {
     return table.getOrDefault(name, Optional.empty());
   }
 
-  /** How many locks this process holds, or asks for. */
+  /** Returns how many locks this process holds or waits for. */
   public synchronized int count() {
     return table.size();
   }

@@ -15,7 +15,7 @@ public record Mark(String start, long number, Outcome outcome) {
     DONE,
     /** A comparison failed. */
     REFUSED,
-    /** The mark was closed before it arrived, so that it can never be applied. */
+    /** The mark was closed before the transaction arrived, which can therefore never be applied. */
     VOID
   }
 

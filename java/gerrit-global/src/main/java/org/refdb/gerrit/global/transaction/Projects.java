@@ -19,8 +19,8 @@ import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.etcd.Keys;
 
 /**
- * The generations of projects. This process caches them, because each read and each put checks that the cached one is
- * still current.
+ * The generations of projects. This process may cache them, because each read and each put checks that the cached one
+ * is still current.
  */
 public final class Projects {
   private static final int CLEARED_AT_ONCE = 1000;

@@ -17,8 +17,8 @@ import org.refdb.engine.EngineView;
 
 /**
  * Gerrit's sequences, whose objects contain a number as text. If nodes have a disk each, one that lags behind need not
- * fetch the object that another node wrote, because it finds the number by trying which one has its id. The update that
- * revealed the lag still fails, and Gerrit retries it from the number it then reads.
+ * fetch the object that another node wrote, because it finds the number by trying which number has the object's id. The
+ * update that revealed the lag still fails, and Gerrit retries it from the number it then reads.
  */
 public final class Sequences {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();

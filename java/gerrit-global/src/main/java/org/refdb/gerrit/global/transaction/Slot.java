@@ -180,14 +180,17 @@ public final class Slot {
   }
 
   /**
-   * Closes the mark of a transaction that was not answered, so that it can no longer be applied, or learns its outcome
-   * if it was.
+   * Closes the mark of a transaction that was not answered, so that the transaction can no longer be applied, or learns
+   * its outcome if it was applied or refused.
    */
   Result close(Deadline deadline) throws GlobalRefException {
     return close(List.of(), deadline);
   }
 
-  /** Closes the mark although no transaction was sent that would, and applies {@code changes} along with that. */
+  /**
+   * Closes the mark although no transaction was sent that would close it, and applies {@code changes} in the same
+   * request.
+   */
   void withdraw(List<Op> changes, Deadline deadline) throws GlobalRefException {
     if (unresolved) {
       throw new IllegalStateException("the last transaction of this slot may still apply");

@@ -44,7 +44,7 @@ public final class Slots {
 
   private boolean claimed;
 
-  /** Counts each transaction whose outcome is reported as unknown. */
+  /** Creates the slots; {@code counted} is called for each transaction whose outcome is reported as unknown. */
   Slots(Etcd etcd, Keys keys, NodeName node, Runnable counted) {
     this.etcd = etcd;
     this.keys = keys;

@@ -104,7 +104,7 @@ public final class StagedBatch {
     return parts;
   }
 
-  /** Puts the stages that are missing. */
+  /** Puts the stages that are missing. Returns why not all could be put, or nothing if all were. */
   Optional<Met> stage(Slot slot, Deadline deadline) throws GlobalRefException {
     while (staged < parts.size()) {
       Optional<Met> met = stagePart(staged, slot, deadline);
@@ -140,7 +140,7 @@ public final class StagedBatch {
       Optional<KeyValue> now = Etcd.first(reads.get(1));
       Optional<Decider.Entry> entry = now.isPresent() ? Optional.of(Decider.Entry.of(now.get())) : Optional.empty();
       if (isStaged(entry, reads.subList(2, reads.size()))) {
-        // It was staged by a request whose response was lost.
+        // The part was staged by a request whose response was lost.
         token = part == 0 ? entry.get().created() : token;
         return Optional.empty();
       }
@@ -256,8 +256,8 @@ public final class StagedBatch {
   }
 
   /**
-   * Checks whether etcd's values allow this part, so that exactly those are compared next. Without values they are read
-   * first.
+   * Checks whether etcd's values allow this part, and fills in comparisons of exactly those. If a value is not decided
+   * yet, the comparisons stay empty, so that the values are read again.
    */
   private Optional<Met> exact(
       List<GlobalRef> some,
@@ -307,7 +307,7 @@ public final class StagedBatch {
     return slot.once(List.of(new Branch(compares, List.of(put(State.DONE)))), List.of(), deadline);
   }
 
-  /** Sees to it that nothing of a batch that was refused comes late. Without etcd's answer others see to that. */
+  /** Makes sure that no delayed request of a refused batch takes effect. If etcd does not answer, nodes do so later. */
   void withdraw(Slot slot) {
     try {
       slot.withdraw(List.of(put(State.VOID)), Deadline.ofOneRequest(refs.etcd().settings()));
@@ -316,7 +316,7 @@ public final class StagedBatch {
     }
   }
 
-  /** This process is not at it any more. */
+  /** Records that this process no longer runs the batch. */
   void end() {
     refs.stages().end(decider);
   }

@@ -84,7 +84,7 @@ public final class Stages implements AutoCloseable {
     }
   }
 
-  /** What a ref is. Empty where it has to be read again, since it has moved on. */
+  /** Returns the value of a ref by its entry; empty if the entry has to be read again, because its batch is gone. */
   public Optional<Effective> look(KeyValue entry, Deadline deadline) throws GlobalRefException {
     Optional<Stage> stage = Stage.of(entry);
     if (stage.isEmpty()) {

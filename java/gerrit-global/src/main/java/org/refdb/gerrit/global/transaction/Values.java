@@ -13,7 +13,7 @@ public final class Values {
 
   private Values() {}
 
-  /** Whether a value is an object id. */
+  /** Returns whether a value is an object id. */
   public static boolean isId(String value) {
     return ObjectId.isId(value);
   }

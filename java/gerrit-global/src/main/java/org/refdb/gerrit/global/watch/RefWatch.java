@@ -86,7 +86,7 @@ public final class RefWatch implements AutoCloseable {
     return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - heardAt);
   }
 
-  /** Whether each change from now on is reported. */
+  /** Returns whether each change from now on is reported. */
   public boolean hasStarted() {
     return isStarted;
   }
@@ -149,8 +149,8 @@ public final class RefWatch implements AutoCloseable {
   private void watch() throws InterruptedException {
     BlockingQueue<News> queue = new ArrayBlockingQueue<>(QUEUE);
     Watch client = etcd.client().getWatchClient();
-    // Two watches, because of locks only the deletion matters. The keys of projects and of values are adjacent, so one
-    // watch covers both.
+    // Two watches are used, because of locks only the deletion matters. The keys of projects and of values are
+    // adjacent, so one watch covers both.
     WatchOption values = options(valuesAt).withRange(OptionsUtil.prefixEndOf(keys.allValues())).build();
     WatchOption locks = options(locksAt).withRange(OptionsUtil.prefixEndOf(keys.allLocks())).withNoPut(true).build();
     try (Watch.Watcher first = client.watch(keys.allProjects(), values, into(queue));
