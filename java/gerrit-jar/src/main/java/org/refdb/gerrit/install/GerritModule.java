@@ -21,7 +21,7 @@ enum GerritModule {
     this.className = className;
   }
 
-  /** Whether gerrit.config names this module. */
+  /** Returns whether gerrit.config names this module. */
   boolean isIn(ConfigFile config) {
     return config.values("gerrit", key).contains(className);
   }

@@ -46,7 +46,7 @@ record GerritUser(String name, String why, boolean isSelf) {
     return new GerritUser(System.getProperty("user.name"), "the one that runs this", true);
   }
 
-  /** Whether this process may become another user. */
+  /** Returns whether this process may become another user. */
   static boolean isRoot() throws IOException {
     return Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0);
   }

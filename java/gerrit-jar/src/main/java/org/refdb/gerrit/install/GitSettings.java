@@ -12,13 +12,15 @@ import java.util.Set;
  * Edits the git configuration of the user that runs this: {@code set}, {@code unset} or {@code check}.
  *
  * <p>{@code git gc} and {@code git maintenance} pack refs, and can restore refs that are deleted meanwhile. The two
- * settings stop them from packing. Gerrit's own garbage collection and {@code refdb pack-refs} do it instead, and lose
- * nothing.
+ * settings stop them from packing. Gerrit's own garbage collection and {@code refdb pack-refs} pack refs instead, and
+ * lose nothing.
  */
 public final class GitSettings {
   private static final Set<String> NO = Set.of("false", "no", "off", "0");
 
-  /** A setting that must be false. It does not apply to repositories that are not bare, which Gerrit does not have. */
+  /**
+   * A setting that must have one of {@code goodValues}; {@code notbare} is one, because Gerrit's repositories are bare.
+   */
   private record Setting(String section, String subsection, String key, Set<String> goodValues) {
     @Override
     public String toString() {
@@ -33,7 +35,7 @@ public final class GitSettings {
 
   private GitSettings() {}
 
-  /** Ends the process with 0 if git then packs no refs by itself, else 1, and prints which. */
+  /** Ends the process with 0 if git then packs no refs by itself, else 1, and prints which settings are wrong. */
   public static void main(String[] arguments) throws IOException {
     Path home = Path.of(System.getProperty("user.home"));
     if (!Files.isDirectory(home)) {

@@ -47,7 +47,7 @@ final class GlobalRefsPlugin {
     }
   }
 
-  /** Whether refdb's own ref database asks etcd, so that Gerrit's interface is not needed. */
+  /** Returns whether refdb's own ref database asks etcd, so that Gerrit's interface is not needed. */
   private boolean isNative() {
     return !config.values(SECTION, null, SUBSECTION).isEmpty();
   }

@@ -10,7 +10,7 @@ import java.util.Optional;
 import java.util.Set;
 import org.refdb.engine.NativeLibrary;
 
-/** Installs and uninstalls refdb. It checks everything before it changes anything. */
+/** Installs and uninstalls refdb. It checks what it can before it changes anything. */
 final class Installer {
   private static final String SECTION = "gerrit";
   private static final String DB_KEY = "installDbModule";
@@ -92,7 +92,7 @@ final class Installer {
     out.println("Now restart Gerrit. `java -jar refdb-gerrit.jar uninstall " + folder + "` undoes this.");
   }
 
-  /** Uninstalls refdb. Repositories without an open batch need no conversion. */
+  /** Uninstalls refdb. Fails if a repository has a batch that is not settled; no repository needs a conversion. */
   void uninstall(Path folder) throws InstallException, IOException {
     Site site = Site.at(folder);
     ConfigFile config = ConfigFile.read(site.config());
@@ -150,7 +150,10 @@ final class Installer {
     }
   }
 
-  /** Turns on small batches where git packs no refs, except in a cluster, where another node could read half of one. */
+  /**
+   * Turns on small batches where git packs no refs, except in a cluster, where another node could read half of one;
+   * turns them off if refdb does not serve refs.
+   */
   private void setSmallBatches(Site site, boolean refs, boolean packsNothing) throws IOException {
     boolean isCluster = site.has("high-availability") || site.has("multi-site");
     if (!refs) {
@@ -217,7 +220,7 @@ final class Installer {
     }
   }
 
-  /** As Gerrit's user, who may not read all that root may. */
+  /** Examines the repositories as Gerrit's user, who may not read all that root may. */
   private void look(GerritUser user, Site site, ConfigFile config) throws InstallException, IOException {
     List<String> arguments = new ArrayList<>(List.of(site.nativeFolder(config).toString()));
     site.repositories(config).forEach(place -> arguments.add(place.toString()));

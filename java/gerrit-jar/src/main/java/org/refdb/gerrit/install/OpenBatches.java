@@ -17,14 +17,15 @@ final class OpenBatches {
   private static final String RECORDS = "refdb-batches";
   private static final int SAID_MAX = 10;
 
-  /** A slot has one record after the other, each of them from this byte on. Without one there are zeros. */
+  /** Suffix of a journal file. */
   private static final String SLOT = ".slot";
 
+  /** Offset of the journal entry in a journal file; without an entry there are zeros from here on. */
   private static final int RECORD_AT = 512;
 
   private OpenBatches() {}
 
-  /** Refuses to remove the only program that can recover them. */
+  /** Fails if a repository has such entries or locks, because only refdb can recover them. */
   static void requireNone(List<Path> roots) throws InstallException, IOException {
     List<Path> repositories = repositoriesWithRecords(roots);
     if (repositories.isEmpty()) {
@@ -53,7 +54,10 @@ final class OpenBatches {
     return found;
   }
 
-  /** One that was not finished, NAME.new, means nothing. An older refdb leaves such. */
+  /**
+   * Returns whether a folder has a journal entry or a lock. A file NAME.new, as an older refdb leaves it when it does
+   * not finish, has no meaning.
+   */
   private static boolean hasRecord(Path records) throws IOException {
     if (!Files.isDirectory(records)) {
       return false;
@@ -69,7 +73,7 @@ final class OpenBatches {
     return false;
   }
 
-  /** Whether it has a record, or locks, which are names of it. */
+  /** Returns whether a journal file has an entry, or locks, which are hard links to it. */
   private static boolean isUsed(Path slot) throws IOException {
     if ((Integer) Files.getAttribute(slot, "unix:nlink", LinkOption.NOFOLLOW_LINKS) > 1) {
       return true;

@@ -43,8 +43,8 @@ final class OwnedFiles {
   }
 
   /**
-   * Replaces a file unless it has that content, because Gerrit reloads a plugin whose file changes, and lacks its
-   * commands meanwhile. Returns what was done.
+   * Replaces a file unless it has that content, because Gerrit reloads a plugin whose file changes, and its commands
+   * are missing meanwhile. Returns what was done.
    */
   static String put(Path target, byte[] content) throws IOException {
     if (Files.isRegularFile(target) && Arrays.equals(Files.readAllBytes(target), content)) {
@@ -91,7 +91,7 @@ final class OwnedFiles {
     }
   }
 
-  /** The temporary file that is renamed to a file. */
+  /** Writes the temporary file that is to be renamed to {@code target}, and returns its path. */
   private static Path write(Path target, InputStream content) throws IOException {
     Path folder = target.getParent();
     Ownership wanted = Files.exists(target) ? Ownership.of(target) : Ownership.of(folder).ofFileInside();

@@ -26,7 +26,7 @@ record Ownership(UserPrincipal owner, GroupPrincipal group, Set<PosixFilePermiss
     return new Ownership(owner, group, NEW_FILE);
   }
 
-  /** Applies them to a new file, but not through a link, which another user may have put in its place. */
+  /** Applies these attributes to a new file, but not through a link, which another user may have put in its place. */
   void giveTo(Path fresh) throws IOException {
     PosixFileAttributeView view =
         Files.getFileAttributeView(fresh, PosixFileAttributeView.class, LinkOption.NOFOLLOW_LINKS);

@@ -26,7 +26,7 @@ public final class RepositoryLook implements Repositories.Visitor {
   private static final long MEMORY_BYTES = 4 << 20;
   private static final int FILES_MAX = 64;
 
-  /** An automounter can make a mount for each repository. */
+  /** Maximum number of mounts that are reported, because an automounter can make a mount for each repository. */
   private static final int MOUNTS_MAX = 16;
 
   private final EngineViews views;

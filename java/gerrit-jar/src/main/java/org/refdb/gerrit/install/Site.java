@@ -60,7 +60,7 @@ final class Site {
     return folder.resolve("plugins").resolve(PLUGIN_JAR);
   }
 
-  /** Whether a jar of refdb is installed. */
+  /** Returns whether a jar of refdb is installed. */
   boolean hasRefdb() {
     return Files.exists(libJar()) || Files.exists(pluginJar());
   }
@@ -81,8 +81,8 @@ final class Site {
   }
 
   /**
-   * Whether a process is Gerrit, because process ids are reused, in containers immediately. One whose command line
-   * cannot be read counts as Gerrit.
+   * Returns whether a process may be Gerrit. This is checked because process ids are reused, in containers immediately.
+   * A process whose command line cannot be read counts as Gerrit.
    */
   private boolean mayBeGerrit(long pid) {
     try {
@@ -113,7 +113,7 @@ final class Site {
     return places.stream().distinct().toList();
   }
 
-  /** Whether there is a plugin or lib module whose file name contains a word. */
+  /** Returns whether there is a plugin or lib module whose file name contains a word. */
   boolean has(String word) throws IOException {
     for (String place : List.of("plugins", "lib")) {
       if (!jars(folder.resolve(place), "*" + word + "*.jar").isEmpty()) {
@@ -171,12 +171,12 @@ final class Site {
     return found;
   }
 
-  /** The jar that this is run out of. */
+  /** The jar from which this is run. */
   static Path self() throws InstallException {
     return jar().orElseThrow(() -> new InstallException("the installer must be run out of refdb-gerrit.jar"));
   }
 
-  /** The jar that this is run out of; empty if its classes are not in one. */
+  /** The jar from which this is run; empty if its classes are not in one. */
   static Optional<Path> jar() {
     try {
       Path path = Path.of(Site.class.getProtectionDomain().getCodeSource().getLocation().toURI());

@@ -39,7 +39,7 @@ final class SmallBatches {
     return changed;
   }
 
-  /** Where small batches of the site are written, if jgit.config says so. */
+  /** Returns the site's {@code refdb.smallBatches}, if jgit.config has it. */
   static Optional<String> of(Site site) throws IOException {
     List<String> values = ConfigFile.readOrNew(site.jgitConfig()).values(SECTION, KEY);
     return values.isEmpty() ? Optional.empty() : Optional.of(values.getLast());

@@ -43,7 +43,10 @@ final class Status {
     return verdict();
   }
 
-  /** The halves of refdb that gerrit.config names all modules of; a half with only some of them is an error. */
+  /**
+   * Returns the halves of refdb that gerrit.config names; if it names only one of the two modules for refs, that is an
+   * error.
+   */
   private Set<ServerNote.Half> configured(ConfigFile config) {
     Set<ServerNote.Half> halves = EnumSet.noneOf(ServerNote.Half.class);
     boolean isNamed = GerritModule.NAMED_REFS.isIn(config);
