@@ -70,7 +70,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether this is [`Error::TooLarge`].
+    /// Returns whether this is [`Error::TooLarge`].
     pub fn is_too_large(&self) -> bool {
         matches!(self, Error::TooLarge { .. })
     }
@@ -164,7 +164,7 @@ pub enum Fault {
     /// A record reaches beyond its block.
     #[error("a record is truncated")]
     RecordTruncated,
-    /// A key shares more bytes with its predecessor than that one has.
+    /// A key shares more bytes with its predecessor than the predecessor has.
     #[error("a key repeats {0} bytes of a shorter key")]
     KeyPrefix(u64),
     /// A key is empty, or the key of a log entry is not a name, a NUL byte and an update index.

@@ -31,7 +31,7 @@
 //!
 //! - `format`: header, footer, and how numbers are written
 //! - `record`: refs, log entries, objects and index entries, with keys that share prefixes
-//! - `block`: records behind one another, searched by restart points
+//! - `block`: records one after the other, searched by restart points
 //! - `table`: the blocks of a file, found through indexes ([`Table`], [`TableWriter`])
 //! - `merged`: tables on top of one another ([`Merged`])
 //! - [`stack`]: the folder, its list and its lock

@@ -1,4 +1,5 @@
-//! Tables on top of one another, read as one: the newest record of each key counts, and tombstones hide older ones.
+//! Tables on top of one another, read as one: of each key only the newest record is visible, and tombstones hide older
+//! ones.
 
 mod cursor;
 mod logs;
@@ -70,7 +71,7 @@ impl Merged {
         MergedLogCursor::new(self.clone())
     }
 
-    /// Whether any table has log entries or tombstones of log entries.
+    /// Returns whether any table has log entries or tombstones of log entries.
     pub fn has_logs(&self) -> bool {
         self.tables.iter().any(|table| table.section(BlockKind::Log).is_some())
     }

@@ -21,7 +21,7 @@ const MODULUS: u32 = 65_521;
 /// A bound on the second sum of the checksum after one part, given that it was less than the modulus before.
 const SUM_MAX: usize = STORED_MAX * (STORED_MAX + 1) / 2 * 255 + STORED_MAX * MODULUS as usize;
 const _: () = assert!(SUM_MAX < u32::MAX as usize - MODULUS as usize, "no sum overflows");
-/// On reflogs this takes a fifth of the default level's work, for 7 % more bytes.
+/// On reflogs this level takes a fifth of the default level's work, for 7 % more bytes.
 const LEVEL: Compression = Compression::fast();
 /// zlib's header for "deflate, small window": the two bytes are a multiple of 31.
 const ZLIB_HEADER: [u8; 2] = [0x78, 0x01];

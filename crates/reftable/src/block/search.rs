@@ -24,9 +24,9 @@ pub(crate) fn first_key<'a>(block: &'a [u8], layout: &Layout) -> Result<&'a [u8]
 
 /// The number of the last restart point from `from` on whose key is not greater than `wanted`; `from` if there is none.
 ///
-/// In a sorted batch the next key is often near the previous one, or else far behind the block. Therefore the search
-/// looks at the next restart point and at the last one before it gallops, doubling its stride and then halving it. Only
-/// the restart points that it touches are checked.
+/// In a sorted batch the next key is often near the previous one, or else far beyond the block. Therefore the search
+/// first compares the next restart point and the last one, and only then gallops, doubling its stride and then halving
+/// it. Only the restart points that it touches are checked.
 pub(crate) fn restart_from(block: &[u8], layout: &Layout, from: usize, wanted: &[u8]) -> Result<usize, Fault> {
     let records = &block[..layout.restarts_at];
     let is_before = |index| {

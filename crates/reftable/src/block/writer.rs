@@ -44,7 +44,7 @@ impl BlockWriter {
         }
     }
 
-    /// Begins a block behind the bytes that `header` appends.
+    /// Begins a block after the bytes that `header` appends.
     pub(crate) fn begin(&mut self, kind: BlockKind, header: impl FnOnce(&mut Vec<u8>)) {
         self.kind = kind;
         self.buffer.clear();

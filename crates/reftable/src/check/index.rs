@@ -21,7 +21,7 @@ pub(super) fn compare(table: &Table, found: &Found, kind: BlockKind, report: &mu
     if section.index == 0 {
         return;
     }
-    // C git can leave several root blocks, one behind the other.
+    // C git can leave several root blocks, one after the other.
     let from_root = found.blocks.iter().skip_while(|block| block.position < section.index);
     let mut level: Vec<&FoundBlock> = from_root.take_while(|block| block.kind == BlockKind::Index).collect();
     if level.first().is_none_or(|block| block.position != section.index) {

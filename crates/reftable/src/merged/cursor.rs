@@ -291,8 +291,8 @@ impl<R: Records> MergedCursor<R> {
         Ok(())
     }
 
-    /// Whether the first key is less than all others, and these are sorted, with the newer table first where keys are
-    /// equal.
+    /// Returns whether the first key is less than all others, and these are sorted, with the newer table first where
+    /// keys are equal.
     fn is_in_order(&self) -> bool {
         let key = |at: &usize| self.cursors[*at].key();
         let newer_first = |a: &usize, b: &usize| key(a) < key(b) || key(a) == key(b) && a > b;

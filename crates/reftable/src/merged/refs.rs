@@ -169,7 +169,7 @@ impl MergedRefCursor {
         Ok(None)
     }
 
-    /// Whether there may be refs whose names begin with `name` and a slash.
+    /// Returns whether there may be refs whose names begin with `name` and a slash.
     ///
     /// `name` must be the one that was last passed to [`lookup`](Self::lookup). `false` is certain, while after `true`
     /// the caller has to look; this costs one step in each table that has the name.

@@ -38,7 +38,7 @@ pub(crate) struct RefLimits {
 }
 
 impl RefLimits {
-    /// Whether [`WriteOptions::check_ref`] accepts this ref.
+    /// Returns whether [`WriteOptions::check_ref`] accepts this ref.
     #[inline]
     pub(crate) fn allow(&self, record: &RefRecord<'_>) -> bool {
         (record.name.len() <= self.name_max || record.is_deletion()) && ref_len(record) <= self.room
@@ -60,7 +60,7 @@ impl WriteOptions {
         if fits { LogFit::Cut } else { LogFit::Never }
     }
 
-    /// Checks that C git could write a log entry into a table and read it again. `has_refs` tells whether the table has
+    /// Checks that C git could write a log entry into a table and read it again. `has_refs` says whether the table has
     /// refs; in one without refs the file's header takes a part of the first log block.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl WriteOptions {
         RefLimits { name_max: self.name_max(), room: self.room(false) }
     }
 
-    /// Whether every block has room for a ref. Its name can still be too long for an index.
+    /// Returns whether every block has room for a ref. Its name can still be too long for an index.
     pub(crate) fn has_room_for(&self, record: &RefRecord<'_>) -> bool {
         ref_len(record) <= self.room(false)
     }

@@ -44,7 +44,7 @@ pub struct LogRecord<'a> {
 }
 
 impl LogRecord<'_> {
-    /// Whether this is a tombstone, which hides an entry of an older table.
+    /// Returns whether this is a tombstone, which hides an entry of an older table.
     pub fn is_deletion(&self) -> bool {
         self.value == LogValue::Deletion
     }

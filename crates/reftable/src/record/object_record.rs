@@ -20,7 +20,8 @@ pub(crate) struct ObjectValue {
 const COUNT_IN_TYPE_MAX: usize = 7;
 
 impl ObjectValue {
-    /// The three bits that are stored beside the length of the key: the number of positions, or 0 if it follows.
+    /// The three bits that are stored beside the length of the key: the number of positions, or 0 if that number
+    /// follows.
     pub(crate) fn type_bits(positions: &[u64]) -> u8 {
         if positions.len() <= COUNT_IN_TYPE_MAX { positions.len() as u8 } else { 0 }
     }

@@ -36,7 +36,7 @@ pub struct RefRecord<'a> {
 }
 
 impl RefRecord<'_> {
-    /// Whether this is a tombstone.
+    /// Returns whether this is a tombstone.
     pub fn is_deletion(&self) -> bool {
         self.value == RefValue::Deletion
     }
@@ -165,7 +165,7 @@ impl RefPlace {
         (at..at + len).step_by(hash.len_bytes()).map(move |at| id_at(block, at, hash))
     }
 
-    /// Whether the ref points to the object, directly or through a tag.
+    /// Returns whether the ref points to the object, directly or through a tag.
     pub(crate) fn points_at(&self, block: &[u8], id: &[u8]) -> bool {
         debug_assert!(
             !matches!(self.value_type, DIRECT | PEELED) || (self.len as usize).is_multiple_of(id.len()),

@@ -15,7 +15,8 @@ use std::{
 /// takes less time than the system calls of a separate compaction, so it does not make other writers wait longer.
 const MERGE_AT_ONCE_BYTES: u64 = 32 << 10;
 
-/// The factor by which the size of a table with log entries counts, because inflating and deflating them takes longer.
+/// The factor by which the size of a table with log entries is multiplied, because inflating and deflating them takes
+/// longer.
 const LOGS_COUNT_TIMES: u64 = 4;
 
 /// A new table that will have to be merged with older ones is written merged at once if the older ones are at most this
@@ -41,7 +42,7 @@ pub struct Addition {
 impl Stack {
     /// Locks the stack for an addition, waiting for the time of `lock_timeout` at most, and reads the list again.
     ///
-    /// If other processes have written since the last addition of this open stack, it first pauses for up to a
+    /// If other processes have written since the last addition of this open stack, this first pauses for up to a
     /// millisecond so that they get the lock, too.
     ///
     /// # Errors
@@ -101,9 +102,9 @@ impl Addition {
     /// Adds a table with the records that `build` writes. Their update indexes must lie within `limits`. If `build`
     /// writes no records, no table is added.
     ///
-    /// `expected_bytes` is an estimate of the table's size that is rather too low than too high, or 0 if it is unknown.
-    /// If a table of that size would be merged with older ones at once, their records are copied into it while it is
-    /// written. Should there be no room for that, or should the records of all not fit into blocks, the table is
+    /// `expected_bytes` is an estimate of the table's size, which should be too low rather than too high, or 0 if it is
+    /// unknown. If a table of that size would be merged with older ones at once, their records are copied into it while
+    /// it is written. Should there be no room for that, or should the records of all not fit into blocks, the table is
     /// written again without them; `build` is called twice then.
     ///
     /// # Errors
@@ -140,7 +141,7 @@ impl Addition {
 
     /// Writes a table with the records of `build` and of the older tables from `start` on. The summary is `None` if
     /// `build` adds no records. A table with records of older ones is written to its file here, because the caller can
-    /// still do without them. The flag tells that writing failed because of those records or because there was no room.
+    /// still do without them. The flag is set if writing failed because of those records or because there was no room.
     fn write_table<E: From<StackError>>(
         &self,
         limits: &RangeInclusive<u64>,
@@ -299,7 +300,7 @@ impl Addition {
     }
 }
 
-/// Whether a table has any records.
+/// Returns whether a table has any records.
 fn has_records(summary: Summary) -> bool {
     summary.refs + summary.logs > 0
 }

@@ -75,8 +75,8 @@ pub(super) enum Claim {
 impl Stack {
     /// Merges the tables in `scope` into one.
     ///
-    /// The list is locked at the beginning and at the end, each time waiting for the time of `lock_timeout` at most; in between other
-    /// processes can add tables. With [`Scope::All`] compactions by other processes are waited for.
+    /// The list is locked at the beginning and at the end, each time waiting for the time of `lock_timeout` at most; in
+    /// between other processes can add tables. With [`Scope::All`] compactions by other processes are waited for.
     ///
     /// # Errors
     ///
@@ -216,7 +216,8 @@ impl Compaction {
         Ok(Some(Compaction { stack: stack.clone(), inputs, with_oldest: start == 0, expiry: None, locks }))
     }
 
-    /// Merges the tables, then locks the list, waiting for the time of `lock_timeout` at most, and replaces them with the new table.
+    /// Merges the tables, then locks the list, waiting for the time of `lock_timeout` at most, and replaces them with
+    /// the new table.
     ///
     /// # Errors
     ///
@@ -255,7 +256,7 @@ impl Compaction {
     }
 }
 
-/// Lets a signal end a long compaction. It asks for signals once in 4,096 records.
+/// Lets a signal end a long compaction. It checks for signals once in 4,096 records.
 #[derive(Default)]
 pub(super) struct Checkpoint(u32);
 

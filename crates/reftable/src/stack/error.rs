@@ -64,7 +64,7 @@ pub enum StackError {
 }
 
 impl StackError {
-    /// Whether a record, or its name, is too large for the blocks of a table.
+    /// Returns whether a record, or its name, is too large for the blocks of a table.
     pub fn is_too_large(&self) -> bool {
         match self {
             StackError::Table(error) => error.is_too_large(),

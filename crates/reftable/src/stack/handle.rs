@@ -29,7 +29,7 @@ struct Shared {
     options: StackOptions,
     current: RwLock<Snapshot>,
     /// The last sequence number that was assigned. It is locked from reading the list on disk until the result has
-    /// become `current`, so that an older view never replaces a newer one.
+    /// become `current`, so that an older state never replaces a newer one.
     publishing: Mutex<u64>,
     backoff: Mutex<Backoff>,
 }
@@ -60,8 +60,8 @@ impl Stack {
         self.0.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether [`snapshot`](Self::snapshot) is still the state on disk; this takes one stat call, or on a
-    /// network file system the reading of `tables.list`.
+    /// Returns whether [`snapshot`](Self::snapshot) is still the state on disk; this takes one stat call,
+    /// or on a network file system the reading of `tables.list`.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl Stack {
         Publisher { current: &self.0.current, sequence }
     }
 
-    /// Syncs the folder if the durability asks for it.
+    /// Syncs the folder if the durability requires it.
     pub(super) fn sync_names(&self) -> refdb_vfs::Result<()> {
         match self.options().durability {
             Durability::None => Ok(()),

@@ -36,11 +36,11 @@ fn read_start(file: &File, bytes: &mut [u8]) -> Result<usize, Error> {
     Ok(len)
 }
 
-/// What became of the tables of a list.
+/// The result of opening the tables of a list.
 enum Opened {
     /// All tables are open.
     All(Vec<Listed>),
-    /// The file of this one does not exist.
+    /// The file of this table does not exist.
     Missing(TableName),
 }
 
@@ -54,7 +54,7 @@ impl Stack {
         let mut before: Option<Vec<u8>> = None;
         let mut since: Option<Instant> = None;
         loop {
-            // The list and the tables that it names are of one folder.
+            // The server of a network file system is asked once, because the list and its tables are in one folder.
             let _asking = AskingOnce::afresh();
             let file = known.list().read_again(self.fs(), self.list_path())?;
             if file.content == known.list().content {

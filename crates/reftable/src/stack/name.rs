@@ -21,8 +21,8 @@ impl TableName {
         names_a_file.then(|| TableName(name.into()))
     }
 
-    /// Returns a new name for a table with these update indexes, in the form that git uses. Its random suffix tells
-    /// apart tables of the same range, which compactions can produce one after another.
+    /// Returns a new name for a table with these update indexes, in the form that git uses. Its random suffix
+    /// distinguishes tables of the same range, which compactions can produce one after another.
     pub fn fresh(min_update_index: u64, max_update_index: u64) -> Self {
         let mut name = Vec::with_capacity(48);
         for (before, number, digits) in
@@ -67,9 +67,9 @@ impl fmt::Debug for TableName {
 /// The suffix of a table that is being written and may not be listed yet.
 pub(super) const TEMP_SUFFIX: &str = ".temp";
 
-/// Whether a file of this name that no list mentions was left behind by a writer. The name is that of a table, of the
-/// lock of a table, or of an unfinished table of git (`NAME.temp.XXXXXX`), JGit (`NAME_123.ref`) or refdb
-/// (`NAME.ref.temp`).
+/// Returns whether a file of this name that no list mentions was left behind by a writer. The name is that of a
+/// table, of the lock of a table, or of an unfinished table of git (`NAME.temp.XXXXXX`), JGit (`NAME_123.ref`) or
+/// refdb (`NAME.ref.temp`).
 ///
 /// `tables.list` and its lock have no such names.
 pub(super) fn is_leftover(name: &[u8]) -> bool {

@@ -29,8 +29,8 @@ pub struct NewTable {
 }
 
 impl NewTable {
-    /// Creates a table for a writer that holds the list's lock. It needs no temporary name, because nobody reads a
-    /// table that no list names, and a clean-up locks the list first.
+    /// Creates a table for a writer that holds the list's lock. Its file needs no temporary name, because nobody reads
+    /// a table that no list names, and a clean-up locks the list first.
     pub(super) fn under_lock(stack: &Stack, min_update_index: u64, max_update_index: u64) -> Self {
         let name = TableName::fresh(min_update_index, max_update_index);
         let path = stack.path_of(&name);
@@ -54,12 +54,12 @@ impl NewTable {
         table
     }
 
-    /// Whether the whole table is in its file, and the file is closed.
+    /// Returns whether the whole table is in its file, and the file is closed.
     pub(super) fn is_complete(&self) -> bool {
         self.unlisted && self.file.is_none()
     }
 
-    /// Whether a write failed because the disk or the quota is full.
+    /// Returns whether a write failed because the disk or the quota is full.
     pub(super) fn lacks_room(&self) -> bool {
         self.lacks_room
     }
@@ -81,7 +81,7 @@ impl NewTable {
         self.file.as_mut().map_or(Ok(()), |file| file.write_all(&self.buffer))
     }
 
-    /// Writes the remaining bytes, syncs the file if the durability asks for it, and closes it. Calling it again has no
+    /// Writes the remaining bytes, syncs the file if the durability requires it, and closes it. Calling it again has no
     /// effect.
     pub(super) fn write_out(&mut self) -> Result<(), StackError> {
         if !self.is_complete() {
@@ -102,7 +102,7 @@ impl NewTable {
         Ok(())
     }
 
-    /// Whether the whole table is in memory.
+    /// Returns whether the whole table is in memory.
     pub(super) fn is_small(&self) -> bool {
         self.small
     }

@@ -103,7 +103,7 @@ impl StackOptions {
         self.file_mode.map_or(Ok(()), |mode| file.set_mode(mode))
     }
 
-    /// Syncs a new file if the durability asks for it.
+    /// Syncs a new file if the durability requires it.
     pub(super) fn make_durable(&self, file: &File) -> refdb_vfs::Result<()> {
         match self.durability {
             Durability::None => Ok(()),

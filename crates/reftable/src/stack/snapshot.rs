@@ -80,8 +80,8 @@ impl Snapshot {
 }
 
 impl Listed {
-    /// The size that counts in git's rule for compaction: without header and footer, so that tables of few records do
-    /// not all seem equally large.
+    /// The size that git's rule for compaction uses: without header and footer, so that tables of few records do not
+    /// all seem equally large.
     pub(super) fn weight(&self) -> u64 {
         let header_and_footer_bytes = match self.table.hash() {
             HashKind::Sha1 => 24 + 68,
@@ -141,7 +141,7 @@ impl ListFile {
         }
     }
 
-    /// Whether the list at `path` is still this one; this takes one stat call on a local file system.
+    /// Returns whether the list at `path` is still this one; this takes one stat call on a local file system.
     pub(super) fn is_current(&self, fs: &Fs, path: &Path) -> Result<bool, refdb_vfs::Error> {
         if fs.asks_server() {
             return Ok(self.read_again(fs, path)?.content == self.content);

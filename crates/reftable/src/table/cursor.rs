@@ -50,7 +50,7 @@ pub(super) enum At {
     Start,
     /// On a record.
     Record,
-    /// Behind the last record.
+    /// After the last record.
     End,
     /// Unknown after an error, until the next seek.
     Lost,
@@ -80,7 +80,7 @@ impl<R: Records> Cursor<R> {
         &self.table
     }
 
-    /// Whether there is a current record.
+    /// Returns whether there is a current record.
     pub(crate) fn is_on_record(&self) -> bool {
         self.at == At::Record
     }
@@ -279,7 +279,7 @@ impl<R: Records> Cursor<R> {
     }
 
     /// Checks that the next key that is stored whole is greater than the current one, for a walk that ends here because
-    /// of the current key. A damaged key that seems to lie behind the wanted ones would end the walk too early.
+    /// of the current key. A damaged key that seems greater than the wanted ones would end the walk too early.
     pub(crate) fn check_ahead(&mut self) -> Result<()> {
         let Some(block) = self.block.as_ref().filter(|_| self.at == At::Record) else { return Ok(()) };
         let offset_of = |index| restart_offset(block.bytes(), &block.layout, index);
@@ -304,8 +304,8 @@ impl<R: Records> Cursor<R> {
         }
     }
 
-    /// Makes the block at `position` the current one, without a current record. If that block has another kind,
-    /// returns it, or 0 if there is no block, and the position is unknown.
+    /// Makes the block at `position` the current one, without a current record. If that block has another kind, returns
+    /// that kind, or 0 if there is no block; the position is then unknown.
     pub(super) fn load(&mut self, position: u64) -> Result<Option<u8>> {
         self.loader.recycle(self.block.take());
         self.be(At::Lost);
@@ -353,7 +353,7 @@ impl<R: Records> Cursor<R> {
         if self.floor_is_set { self.floor.as_slice() <= wanted } else { self.key.as_slice() < wanted }
     }
 
-    /// Searches for `wanted` from the current record on, in its block and at most `hops` blocks behind it. Returns
+    /// Searches for `wanted` from the current record on, in its block and at most `hops` blocks after it. Returns
     /// `false` if it may lie farther on.
     pub(super) fn search_blocks(&mut self, wanted: &[u8], mut hops: usize) -> Result<bool> {
         loop {

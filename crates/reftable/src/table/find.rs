@@ -51,7 +51,7 @@ impl Table {
             match block.layout.kind {
                 BlockKind::Index => match self.search::<IndexRecords>(&block, name, context)? {
                     Some((_, value)) => position = value.position,
-                    // The name is behind the last record, or C git has left several root blocks.
+                    // The name is after the last record, or C git has left several root blocks.
                     None => return Ok(Sought::Unclear),
                 },
                 BlockKind::Ref => {

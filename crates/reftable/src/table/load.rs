@@ -125,7 +125,7 @@ impl BlockLoader {
         }
     }
 
-    /// Whether any block had to be read so far because it was not in the cache.
+    /// Returns whether any block had to be read so far because it was not in the cache.
     pub(crate) fn has_read(&self) -> bool {
         self.has_read
     }
@@ -210,7 +210,7 @@ impl BlockLoader {
             0 => BLOCK_LEN_GUESS,
             block_size => block_size as usize,
         };
-        // The byte behind the block tells whether padding follows.
+        // The byte after the block shows whether padding follows.
         let mut bytes = read(guess + 1)?;
         let (found, len) = peek(&bytes, table.header_at(position)).map_err(fail)?;
         // A walk down an index that asked for an index block will ask for this one next.

@@ -33,7 +33,7 @@ impl Table {
     }
 }
 
-/// Finds the refs through the index of objects if the table has one, and else by looking at all refs.
+/// Finds the refs through the index of objects if the table has one, and else by reading all refs.
 fn find(table: &Arc<Table>, id: &ObjectId) -> Result<Vec<PointingRef>> {
     let mut found = Vec::new();
     if id.kind() != table.hash() {

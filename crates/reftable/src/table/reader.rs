@@ -96,7 +96,7 @@ impl Table {
         self.source.len()
     }
 
-    /// Whether there are ref records; they may all be tombstones.
+    /// Returns whether there are ref records; they may all be tombstones.
     pub fn has_refs(&self) -> bool {
         self.section(BlockKind::Ref).is_some()
     }

@@ -56,7 +56,7 @@ impl BlockScan {
 impl Table {
     /// The position of the first block other than a log block that is larger than the header's block size, or `None`.
     ///
-    /// C git takes the block size for the length of such a block, and so misses the records behind it. This reads all
+    /// C git takes the block size for the length of such a block, and so misses the records after it. This reads all
     /// blocks of the file except logs.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ pub(crate) enum Found {
     Wanted,
     /// At a record with a greater key, and there is none with the wanted one.
     Behind,
-    /// Behind the last record.
+    /// After the last record.
     End,
 }
 
@@ -59,7 +59,7 @@ impl<R: Records> Seeker<R> {
         Ok(self.find(wanted)? != Found::End)
     }
 
-    /// Seeks, and says whether the record has the wanted key.
+    /// Seeks, and returns where the seek ended.
     pub(crate) fn find(&mut self, wanted: &[u8]) -> Result<Found> {
         let sought = match self.cursor.at {
             At::Record => match self.cursor.key().cmp(wanted) {
@@ -102,8 +102,8 @@ impl<R: Records> Seeker<R> {
         }
     }
 
-    /// Seeks through the index, or from the first block if there is none. `ahead` tells that `wanted` is behind the
-    /// current record.
+    /// Seeks through the index, or from the first block if there is none. `ahead` says that `wanted` is greater than
+    /// the key of the current record.
     fn seek_from_index(&mut self, wanted: &[u8], ahead: bool) -> Result<()> {
         let start = match self.cursor.table().section(R::BLOCK) {
             Some(section) if section.index > 0 => {

@@ -1,4 +1,4 @@
-//! The end of a section: its index, and behind the refs the index of objects.
+//! The end of a section: its index, and after the refs the index of objects.
 
 use super::{super::objects::ObjectCollector, Sink, TableWriter};
 use crate::{
@@ -103,8 +103,8 @@ impl<S: Sink> TableWriter<S> {
         Ok(())
     }
 
-    /// Adds the first record of an object block. If the positions do not fit into a block they are left out, which
-    /// tells readers to look through all refs.
+    /// Adds the first record of an object block. If the positions do not fit into a block, they are left out, which
+    /// makes readers search all refs.
     fn add_object_alone(&mut self, id: &[u8], positions: &[u64]) -> Result<()> {
         let block_size = self.options.block_size as usize;
         let fits = [positions, &[]].into_iter().any(|positions| {
