@@ -72,7 +72,7 @@ pub enum Error {
     /// A change waited for the disk, which took nothing; the change is in memory only.
     #[error("the cache cannot write to its disk: {}", last_error.as_deref().unwrap_or("it is too slow"))]
     WriteFailed {
-        /// The last error of the disk in words; `None` if it is merely too slow.
+        /// The last error of the disk as text; `None` if the disk is merely too slow.
         last_error: Option<String>,
     },
     /// An entry could not be encrypted, because there is no source of randomness or the entry is too large.

@@ -41,7 +41,7 @@ struct Work {
 struct Job {
     opened: Weak<Opened>,
     in_flight: Arc<InFlightBatches>,
-    /// With fewer loose refs nothing is packed.
+    /// The number of loose refs below which nothing is packed.
     from: usize,
     max: usize,
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// A set of names that may answer yes for a name that was not added, but never no for one that was.
 ///
 /// All threads read and write it without a lock. Names cannot be removed, so that it fills up over time and then only
-/// costs a look-up in the cache behind it.
+/// costs a look-up in that cache.
 pub(crate) struct BloomFilter([AtomicU64; BLOOM_WORDS]);
 
 const BLOOM_WORDS: usize = 64;

@@ -63,7 +63,7 @@ struct Moment {
 
 /// The result of a look-up before packed-refs was read.
 enum First {
-    /// The answer, which needs no look at packed-refs.
+    /// The answer, for which packed-refs need not be read.
     Found(Answer<Option<Found>>),
     /// There is no loose file. Holds what is cached of the name.
     NotLoose(Option<Arc<Known>>),
@@ -98,8 +98,8 @@ pub(crate) struct FilesReader {
     in_flight: Arc<InFlightBatches>,
 }
 
-/// What a reader has seen of a repository's files, with which it compares them to find changes. A reader that replaces
-/// another one of the same folder takes over what that one has seen.
+/// What a reader has seen of a repository's files; by comparing the files with it, the reader finds changes. A reader
+/// that replaces another one of the same folder takes over what that one has seen.
 struct Knowledge {
     /// The owner's number in the cache of single refs.
     number: u64,

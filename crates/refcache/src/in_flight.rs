@@ -65,13 +65,13 @@ impl InFlightBatches {
     }
 
     /// A number that grows whenever a batch begins or ends and when refs were written in another way. What a view
-    /// learnt before the last step is not believed without a look at the disk.
+    /// learnt before the last step is not used without checking the disk.
     #[inline]
     pub(crate) fn steps(&self) -> u64 {
         self.steps.load(SeqCst)
     }
 
-    /// Makes all views of the repository look at the disk again, because one of them has written refs.
+    /// Makes all views of the repository check the disk again, because one of them has written refs.
     pub(crate) fn wrote(&self) {
         self.steps.fetch_add(1, SeqCst);
     }
@@ -169,7 +169,7 @@ impl Span<'_> {
     /// Returns whether no batch was in flight at any time since the query began.
     ///
     /// The batches are counted before the steps: a batch whose end the first number shows has taken its step before that,
-    /// which the second one shows. In the other order a batch that ends between the two looks would be missed.
+    /// which the second one shows. In the other order a batch that ends between the two reads would be missed.
     fn is_undisturbed(&self) -> bool {
         let in_flight = self.in_flight;
         if refdb_vfs::planted("refcache-span") {

@@ -28,10 +28,10 @@ pub(crate) trait Source: Send {
 
 /// The requested refs of a view, in order of name, as they were when the listing was made.
 ///
-/// Reftables are listed as of one point in time. Files are looked at one after the other, so that refs which change
-/// meanwhile by transactions of their own may be listed with values of different times. A batch of this process shows
-/// whole or not at all. So does one of another process that goes to packed-refs, unless packed-refs is replaced again
-/// and again while the listing is made.
+/// Reftables are listed as of one point in time. Files are read one after the other, so that refs that change meanwhile
+/// by transactions of their own may be listed with values of different times. A batch of this process shows whole or
+/// not at all. So does one of another process that goes to packed-refs, unless packed-refs is replaced again and again
+/// while the listing is made.
 ///
 /// On a network file system a file can be lost while it is read, because another machine has replaced it. A listing does
 /// not go on in the file that took its place, since it would then have rows of two states. Until the first row is known

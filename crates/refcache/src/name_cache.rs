@@ -17,7 +17,7 @@ use std::{
 /// What a reader knows of a name. It is immutable, and replaced by what is learnt later.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// The reader's epoch and clock before it looked at the disk.
+    /// The reader's epoch and clock before it read the disk.
     pub(crate) epoch: u64,
     pub(crate) looked_nanos: u64,
     /// The loose ref; `None` if there is no loose file.

@@ -33,7 +33,7 @@ pub(crate) trait ReadRefs: Send + Sync {
     /// pages.
     fn questionable(&self, disk: &Store) -> Result<Vec<BString>>;
 
-    /// A number that grows whenever the refs are found changed.
+    /// A number that grows whenever the refs are found to have changed.
     fn sequence(&self) -> u64;
 
     /// The number of this reader, which no other reader of the process has.

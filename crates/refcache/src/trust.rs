@@ -27,9 +27,9 @@ pub struct TrustSettings {
     pub loose_refs: Trust,
     /// `core.trustTablesListStat`.
     pub tables_list: Trust,
-    /// `refdb.trustMillis`: for how long an answer counts as current without another look at the disk, and therefore
-    /// how old it may be. `None`, the default, to look for each query. Writes through any view of the process are
-    /// seen at once.
+    /// `refdb.trustMillis`: for how long an answer counts as current without another check of the disk, and therefore
+    /// how old it may be. `None`, the default, to check the disk for each query. Writes through any view of the process
+    /// are seen at once.
     pub believe: Option<Duration>,
     /// Whether a setting says `always` and takes effect, as opposed to the default. A view warns of such a setting on a
     /// network file system.

@@ -30,7 +30,7 @@ pub struct Report {
 /// Maximum number of comparisons of a ref that others keep changing, before the view counts as wrong about it.
 const LOOKS_MAX: usize = 5;
 
-/// Maximum number of bytes of packed-refs that the side of the disk holds in memory during the walk.
+/// Maximum number of bytes of packed-refs that the store for the disk's side holds in memory during the walk.
 const DISK_BYTES: usize = 1 << 20;
 
 impl View {
@@ -121,7 +121,7 @@ fn walk(view: &View, disk: &Store, report: &mut Report) -> Result<BTreeSet<BStri
     }
 }
 
-/// Compares one ref again. The view is wrong if its value was on disk neither before nor after the view was asked.
+/// Compares one ref again. The view is wrong if its value was on disk neither before nor after the view was queried.
 fn look_again(view: &View, disk: &Store, name: BString) -> Result<Option<Difference>> {
     let on_disk = || match disk.get(name.as_ref()) {
         Err(refdb::Error::BrokenRef(_)) => Ok(None),

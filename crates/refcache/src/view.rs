@@ -219,8 +219,8 @@ impl View {
         Ok(self.list(&ListOptions::default())?.next()?.is_some())
     }
 
-    /// The existing refs that keep `name` from being created, because one is a parent folder of the other. Broken refs
-    /// are among them, since their files are in the way.
+    /// The existing refs that keep `name` from being created, because they are parent folders of it or lie below it.
+    /// Broken refs are among them, since their files are in the way.
     pub fn conflicting(&self, name: &BStr) -> Result<Vec<BString>> {
         let mut conflicting = Vec::new();
         for slash in name.find_iter(b"/") {
@@ -393,7 +393,7 @@ impl View {
     }
 
     /// Notifies the repository that was open when it was written to, and the one that is open now, because the view may
-    /// have been closed and opened again meanwhile. One that is opened later has cached nothing older.
+    /// have been closed and opened again meanwhile. A repository that is opened later has cached nothing older.
     fn tell(&self, opened: &Arc<Opened>, word: impl Fn(&Opened)) {
         word(opened);
         if let Some(present) = self.slot.get().filter(|present| !Arc::ptr_eq(present, opened)) {
@@ -478,8 +478,7 @@ impl View {
         Err(Error::Restless(self.git_dir.clone()))
     }
 
-    /// Marks the view as just used, and closes others or releases their memory if limits are exceeded. Waits for
-    /// nobody.
+    /// Marks the view as just used, and closes others or releases their memory if limits are exceeded. Never waits.
     fn be_used(&self) {
         let open_views = &self.process.open_views;
         self.slot.touch(open_views.clock());

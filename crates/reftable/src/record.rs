@@ -53,7 +53,7 @@ pub(crate) fn id_at(records: &[u8], at: usize, hash: HashKind) -> ObjectId {
     ObjectId::from_bytes(hash, &records[at..at + hash.len_bytes()]).expect("the slice is as long as the id")
 }
 
-/// Reads the length of a string at `at` and moves `at` behind the string. Returns the string's offset and length.
+/// Reads the length of a string at `at` and moves `at` after the string. Returns the string's offset and length.
 #[inline]
 fn string_at(records: &[u8], at: &mut usize) -> Result<(u32, u32), Fault> {
     let len = crate::format::varint::get_len(records, at)?;

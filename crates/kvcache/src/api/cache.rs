@@ -16,7 +16,7 @@ pub struct Cache {
     pub(crate) store: Arc<Store>,
     pub(crate) reclaim: Arc<Reclaim>,
     pub(crate) sealer: Sealer,
-    /// How long a buffered put waits for room in the write buffer.
+    /// How long a buffered put waits for room.
     pub(crate) put_timeout: Duration,
     pub(crate) workers: Lock<Vec<JoinHandle<()>>>,
     /// Held as long as the cache is open for writing.

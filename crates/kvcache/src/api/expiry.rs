@@ -14,7 +14,7 @@ impl Cache {
             return Ok(());
         }
         if ages.max_ms().is_none() {
-            // A tool that opens the cache without an age limit leaves this to the next process, which has one.
+            // A tool that opens the cache without an age limit leaves the removal to the next process that has one.
             ages.defer_expiry(seen_ms);
             return Ok(());
         }

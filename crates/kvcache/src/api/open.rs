@@ -232,7 +232,7 @@ fn delete_obsolete(fs: &Fs, dir: &Path, recovered: &Recovered) -> Result<()> {
         Err(error) if !error.is_not_found() => Err(error),
         _ => Ok(()),
     };
-    // From the end, so that a crash in between leaves no later segment without its predecessor.
+    // Deleted from the end, so that a crash in between leaves no later segment without its predecessor.
     recovered.obsolete.iter().rev().try_for_each(remove)?;
     if !recovered.obsolete.is_empty() {
         // Synced because the numbers of these segments are used again.

@@ -85,7 +85,7 @@ pub enum Durability {
     #[default]
     Buffered,
     /// As soon as the operating system has it, so that it survives `kill -9`. Such a write is never refused; it waits
-    /// while the disk is behind.
+    /// while the disk cannot keep up.
     Written,
     /// As soon as stable storage has it, so that it survives a loss of power. Such a write is never refused; it waits for
     /// the disk.

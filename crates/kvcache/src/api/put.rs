@@ -36,8 +36,9 @@ pub struct Ticket(u64);
 pub enum Put {
     /// The value is in the cache.
     Stored,
-    /// The write buffer was full for [`Options::put_timeout`](crate::Options::put_timeout). The key has no value now, because an
-    /// older one must not be served in its place.
+    /// There was no room in the write buffer or within the limit for
+    /// [`Options::put_timeout`](crate::Options::put_timeout). The key has no value now, because an older one must not
+    /// be served in its place.
     Refused,
     /// The key was put, removed or cleared after the ticket was taken; nothing changed.
     Stale,
@@ -231,8 +232,8 @@ impl Cache {
         if sleeps { sleep(NAP) } else { yield_now() }
     }
 
-    /// Removes a key, buffered, and makes every ticket for it void. Returns whether the key had a value. It is never refused and
-    /// never waits; see [`Cache::remove_with`] for removals that must survive a crash.
+    /// Removes a key, buffered, and makes every ticket for it void. Returns whether the key had a value. The removal is
+    /// never refused and never waits; see [`Cache::remove_with`] for removals that must survive a crash.
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         self.remove_with(key, Durability::Buffered)
     }

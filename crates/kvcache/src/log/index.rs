@@ -21,9 +21,10 @@ struct Slot {
     place: AtomicU64,
 }
 
-/// The slots of one shard. The hash of a slot never changes once it is set, and its place changes atomically. A full table is
-/// replaced by a larger copy; a reader that still holds the old table sees the state at the beginning of its look-up. Only the
-/// holder of the log's lock, which proves that with [`Fill`], makes changes other than counting uses.
+/// The slots of one shard. The hash of a slot never changes once it is set, and its place changes atomically. A table
+/// that would become more than three quarters full is replaced by a copy with room; a reader that still holds the old
+/// table sees the state at the beginning of its look-up. Only the holder of the log's lock, which proves that with
+/// [`Fill`], makes changes other than counting uses.
 struct Table {
     slots: Box<[Slot]>,
 }

@@ -20,9 +20,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How often a log that another process is writing is read before a gap in it is believed.
+/// How often a log that another process is writing is read before a gap in it is taken for a real one.
 const READ_AGAIN: u32 = 5;
-/// Number of files from which on a further thread is worth its cost.
+/// Number of files for which one more thread is worth its cost.
 const SEGMENTS_A_THREAD: usize = 64;
 
 /// A segment in the folder.
@@ -142,7 +142,7 @@ fn load(fs: &Fs, path: &Path, seq: u64, store: u64) -> Result<Loaded> {
         })));
     }
     let bytes = file.read_to_end()?;
-    // Only bytes after the header, which is as long as a trailer and has the segment's number at the same offset.
+    // Excludes the header, which is as long as a trailer and has the segment's number at the same offset.
     let last = &bytes[bytes.len().saturating_sub(TRAILER_BYTES).max(SEGMENT_HEADER_BYTES)..];
     let trailer = Trailer::decode(last, seq);
     let Scanned { entries, end, newest_ms, .. } = scan(&bytes, seq, false);
@@ -293,7 +293,7 @@ fn usable(segments: &mut [Found]) -> (usize, Option<u64>) {
         }
     }
     let (mut end, mut gap) = (segments.len(), None);
-    // A segment after a gap is deleted, so its marks about dropped segments do not count: repeat until nothing changes.
+    // A segment after a gap is deleted, so its marks about dropped segments are ignored: repeat until nothing changes.
     loop {
         let kept = &segments[..end];
         let dropped: BTreeSet<u64> = kept.iter().flat_map(Found::dropped).collect();

@@ -13,7 +13,7 @@ use crate::{
 };
 use std::ops::Range;
 
-/// Number of records from which on a further thread is worth its cost.
+/// Number of records for which one more thread is worth its cost.
 const RECORDS_A_THREAD: usize = 50_000;
 
 /// Number and size of live records.

@@ -45,7 +45,7 @@ pub(super) struct Processed {
 /// Result of copying a record.
 #[derive(Clone, Copy)]
 enum Copied {
-    /// The record, or a newer one of its key, is at the end of the log.
+    /// The record, or a newer one of its key, is at the end of the log, or the key was removed.
     Yes,
     /// The record is damaged or has expired.
     Obsolete,
@@ -152,7 +152,7 @@ impl Reclaim {
         loop {
             match self.store.log().copy(&self.store.view, place, &mut unplaced) {
                 Ok(true) => return Ok(Copied::Yes),
-                // It was replaced or removed meanwhile.
+                // The record was replaced or removed meanwhile, so it need not be copied.
                 Ok(false) => return Ok(Copied::Yes),
                 Err(NoRoom::Space) => return Ok(Copied::NoRoom),
                 // The write buffer is full, and this thread can empty it.

@@ -25,8 +25,8 @@ impl Reclaim {
     }
 
     /// Trusts the clock again after it was set back. First the entries that had expired by the earlier time are
-    /// removed, and then those that were put with that time. Without this, everything that is put with the right time
-    /// would expire at once.
+    /// removed, and then those whose creation now lies in the future. Without this, everything that is put with the
+    /// right time would expire at once.
     pub(super) fn follow_clock(&self) -> Result<()> {
         let (store, ages) = (&self.store, &self.store.ages);
         if !ages.is_set_back() {

@@ -102,7 +102,8 @@ impl Threshold {
         Threshold(LEAST_READS)
     }
 
-    /// Adapts the threshold to a segment with these records, of which `share` may be kept: it rises if more are above it.
+    /// Adapts the threshold to a segment with these records, of which `share` may be kept: it rises if a larger share
+    /// is above it, and falls otherwise, but not below [`LEAST_READS`].
     pub(crate) fn follow(&mut self, records: &[(Weighed, u64)], share: f32) {
         debug_assert!((0.0..=1.0).contains(&share), "a share of the segment: {share}");
         let (above, all) = records.iter().fold((0, 0), |(above, all), (weighed, len)| {

@@ -1,4 +1,4 @@
-//! The two background threads of a cache. The worker writes to the disk and keeps the limit. The syncer waits for
+//! The two background threads of a cache. The worker writes to the disk and enforces the limit. The syncer waits for
 //! syncs, so that the worker need not, and deletes emptied segments.
 
 use crate::{

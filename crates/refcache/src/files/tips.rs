@@ -70,7 +70,7 @@ impl Tips {
         self.charge.bytes()
     }
 
-    /// The names of the refs that point at the object. `file` is the one of which the index was built.
+    /// The names of the refs that point at the object. `file` is the one from which the index was built.
     pub(crate) fn find(&self, file: &PackedFile, objects: &dyn ObjectCheck, id: &ObjectId) -> Result<Vec<BString>> {
         debug_assert_eq!(self.generation, file.generation, "places are those of the file that was indexed");
         debug_assert!(self.entries.is_sorted_by(|a, b| a < b), "entries are sought by halves");

@@ -23,7 +23,7 @@ const SUM_MAX: usize = STORED_MAX * (STORED_MAX + 1) / 2 * 255 + STORED_MAX * MO
 const _: () = assert!(SUM_MAX < u32::MAX as usize - MODULUS as usize, "no sum overflows");
 /// On reflogs this level takes a fifth of the default level's work, for 7 % more bytes.
 const LEVEL: Compression = Compression::fast();
-/// zlib's header for "deflate, small window": the two bytes are a multiple of 31.
+/// zlib's header for "deflate, window of 32 KiB, fastest level"; the two bytes, as one number, are a multiple of 31.
 const ZLIB_HEADER: [u8; 2] = [0x78, 0x01];
 
 impl Deflater {

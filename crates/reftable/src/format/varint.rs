@@ -7,7 +7,7 @@ use crate::Fault;
 /// The length of the longest encoding of a 64-bit number, in bytes.
 pub(crate) const MAX_LEN: usize = 10;
 
-/// Decodes the number at `*at` and moves `*at` behind it.
+/// Decodes the number at `*at` and moves `*at` after it.
 #[inline(always)]
 pub(crate) fn get(bytes: &[u8], at: &mut usize) -> Result<u64, Fault> {
     match bytes.get(*at) {

@@ -59,7 +59,7 @@ impl MergedLogCursor {
         Ok(self.walk.current().map(Cursor::<LogRecords>::record))
     }
 
-    /// Moves to the next record, which may be a tombstone, and returns it. A compaction copies these.
+    /// Moves to the next record, which may be a tombstone, and returns it. A compaction copies tombstones too.
     ///
     /// # Errors
     ///

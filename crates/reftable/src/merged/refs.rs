@@ -7,7 +7,7 @@ use crate::{
 use bstr::{BStr, ByteSlice};
 use std::{fmt, ops::ControlFlow};
 
-/// A ref that [`MergedRefCursor::for_each`] visits. Its value is decoded only when it is asked for.
+/// A ref that [`MergedRefCursor::for_each`] visits. Its value is decoded only when it is needed.
 pub struct RefEntry<'a> {
     key: &'a [u8],
     place: &'a RefPlace,
@@ -116,7 +116,7 @@ impl MergedRefCursor {
 
     /// Checks that the current ref's name is plausible, for a caller that ends its walk there because of the name.
     ///
-    /// In a damaged table a name can sort behind the wanted prefix by mistake, which would silently end the list early.
+    /// In a damaged table a name can sort after the wanted prefix by mistake, which would silently end the list early.
     /// The check compares it with the next name that is stored whole.
     ///
     /// # Errors

@@ -64,7 +64,7 @@ fn long_start(records: &[u8], mut at: usize) -> Result<(usize, u64, usize), Faul
 /// The key of the current record, assembled from the keys before it.
 #[derive(Default)]
 pub(crate) struct Key {
-    /// The key, and room behind it that short copies may overwrite.
+    /// The key, and room after it that short copies may overwrite.
     buffer: Vec<u8>,
     len: usize,
 }

@@ -24,8 +24,8 @@ pub enum LogValue<'a> {
         /// The time of the change, in seconds since 1970 (UTC).
         time_seconds: u64,
         /// The offset from UTC as it is stored. Git stores the digits that it prints (-0130 is -130), contrary to the
-        /// format's document, while JGit stores minutes (-0130 is -90). Nothing in the file tells which of them wrote
-        /// it.
+        /// format's document, while JGit stores minutes (-0130 is -90). Nothing in the file shows which program wrote
+        /// the offset.
         tz_offset: i16,
         /// The message as it is stored; git ends it with a newline, JGit does not.
         message: &'a BStr,

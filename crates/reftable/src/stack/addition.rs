@@ -20,8 +20,8 @@ const MERGE_AT_ONCE_BYTES: u64 = 32 << 10;
 const LOGS_COUNT_TIMES: u64 = 4;
 
 /// A new table that will have to be merged with older ones is written merged at once if the older ones are at most this
-/// many times as large, since writing it alone and then all of them again would cost more. The list stays locked
-/// meanwhile, but checking the new refs under the same lock has taken several times as long.
+/// many times as large, since writing it alone and then all of them again would cost more. The list stays locked during
+/// the merge, but checking the new refs under the same lock has taken several times as long.
 const MERGE_AT_MOST_TIMES: u64 = 2;
 
 /// A locked stack, to which tables are being added. Dropping it removes what it made and unlocks the stack.

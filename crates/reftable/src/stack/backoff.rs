@@ -2,8 +2,8 @@ use std::time::{Duration, Instant};
 
 /// A backoff that gives other processes a chance to take the list's lock.
 ///
-/// No waiter is woken when a lock file is removed, so a waiter gets the lock only if it looks at the right moment,
-/// while a writer that has just unlocked the stack and wants it again at once would nearly always win. Git looks seven
+/// No waiter is woken when a lock file is removed, so a waiter gets the lock only if it tries at the right moment,
+/// while a writer that has just unlocked the stack and wants it again at once would nearly always win. Git tries seven
 /// times within 100 ms and then gives up, so it would hardly ever get the lock. Therefore a writer that finds that
 /// others have written since its last turn pauses before the next one; a writer that is alone never pauses.
 ///

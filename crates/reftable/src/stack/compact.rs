@@ -138,7 +138,7 @@ impl Stack {
                 return claimed;
             }
             waits_left -= 1;
-            // Another process compacts one of the tables and needs the list's lock to finish. Wait for it, then look
+            // Another process compacts one of the tables and needs the list's lock to finish. Wait for it, then try
             // again.
             let table = path.with_extension("");
             list_lock.release()?;

@@ -11,7 +11,7 @@ use std::{
 const SMALL_TABLE_BYTES: u64 = 16 << 10;
 
 /// The number of bytes of the first read, into a buffer on the stack. If the file ends within them, its length need not
-/// be asked for.
+/// be determined.
 const SMALLEST_TABLE_BYTES: usize = 2 << 10;
 
 /// How long a list that names missing tables is read again, as long as its content differs each time.

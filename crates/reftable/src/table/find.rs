@@ -12,7 +12,7 @@ enum Sought {
     /// The record is in this block.
     There(Block, RefPlace),
     NotThere,
-    /// The way down the index does not decide it, so that a cursor has to.
+    /// The way down the index does not decide whether the name exists, so that a cursor has to.
     Unclear,
 }
 

@@ -64,7 +64,7 @@ impl Block {
     }
 }
 
-/// What lies at a position where a block of some kind was asked for.
+/// What lies at a position where a block of some kind was requested.
 pub(crate) enum Loaded<B> {
     /// A block of that kind.
     Block(B),
@@ -73,7 +73,7 @@ pub(crate) enum Loaded<B> {
 }
 
 impl<B> Loaded<B> {
-    /// The block, if it is of the kind that was asked for.
+    /// The block, if it is of the requested kind.
     pub(crate) fn block(self) -> Option<B> {
         match self {
             Loaded::Block(block) => Some(block),
@@ -112,7 +112,7 @@ impl BlockLoader {
             return Ok(None);
         }
         if let Source::Paged(paged) = &table.source {
-            // If an index block is asked for, a block of any kind is read and kept.
+            // If an index block is requested, a block of any kind is read and kept.
             let cached = match self.cached(table, paged, position, BlockKind::Index)? {
                 Loaded::Block(cached) => cached,
                 Loaded::Other(kind) => return Ok(self.load_if(table, position, kind)?.and_then(Loaded::block)),
@@ -213,7 +213,7 @@ impl BlockLoader {
         // The byte after the block shows whether padding follows.
         let mut bytes = read(guess + 1)?;
         let (found, len) = peek(&bytes, table.header_at(position)).map_err(fail)?;
-        // A walk down an index that asked for an index block will ask for this one next.
+        // A walk down an index that requested an index block will request this one next.
         if found != kind && kind != BlockKind::Index {
             return Ok(Loaded::Other(found));
         }
@@ -255,7 +255,7 @@ impl Table {
 fn plain(table: &Table, position: u64, kind: BlockKind, len: usize, bytes: &[u8]) -> Result<(Layout, u64), Fault> {
     let block = bytes.get(..len).ok_or(Fault::BlockLen(len as u32))?;
     let layout = Layout::of(kind, block, table.header_at(position))?;
-    // Padding consists of zeros, and no block begins with one. The header does not tell whether blocks are aligned,
+    // Padding consists of zeros, and no block begins with one. The header does not show whether blocks are aligned,
     // because C git can write files with a block size whose blocks are not aligned.
     let next = match (table.footer.header.block_size as usize, bytes.get(len)) {
         (block_size @ 1.., Some(0)) => position + (len.div_ceil(block_size) * block_size) as u64,

@@ -24,7 +24,7 @@ pub struct PagedFile {
 }
 
 impl PagedFile {
-    /// Wraps an open file, whose length is asked for once.
+    /// Wraps an open file, whose length is determined once.
     ///
     /// # Errors
     ///

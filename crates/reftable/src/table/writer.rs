@@ -361,7 +361,7 @@ impl<S: Sink> TableWriter<S> {
     }
 }
 
-/// Checks that a name has no NUL byte, which ends a name in git and in the keys of log entries.
+/// Checks that a name is not empty and has no NUL byte, which ends a name in git and in the keys of log entries.
 #[inline]
 fn check_name(name: &BStr) -> Result<()> {
     let reason = match name {

@@ -133,7 +133,7 @@ final class Verifier implements LifecycleListener {
         state.staleness.usedUpTo(state.uses()); // by this comparison
       }
     } catch (IOException | RuntimeException e) {
-      // The project was deleted or is broken, which its users are told.
+      // The project was deleted or is broken, which its users see as an error.
       logger.atFine().withCause(e).log("refdb cannot verify project %s now", state.name);
       state.staleness.skipped(System.nanoTime());
     }
