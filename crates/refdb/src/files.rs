@@ -1,8 +1,8 @@
-//! The files backend: one small file a ref, and `packed-refs` for those that seldom change
+//! The files backend: one small file for each ref, and `packed-refs` for refs that seldom change
 //! (docs/formats/packed-refs.md).
 //!
-//! A loose file outranks a line in packed-refs. Readers look at it first: a packer writes packed-refs before it removes
-//! one.
+//! A loose file outranks a line in packed-refs. Readers read the loose file first, because a packer writes packed-refs
+//! before it removes a loose file.
 
 // Read the modules in this order:
 // - `options` (the settings of a repository), `layout` (where a ref lies);

@@ -5,8 +5,8 @@
 //! refs.
 
 // `stacks` routes a refname to its stack, and `state` holds their content at one moment. `snapshot` reads, with
-// `cursor`, `probe` (many questions in one walk) and `logs`; `locked` writes.
-// `log_edit` takes entries out of logs, which `log_walk` reads.
+// `cursor`, `probe` (many look-ups in one walk) and `logs`; `locked` writes. `log_edit` takes entries out of logs,
+// which `log_walk` reads.
 mod backend;
 mod cursor;
 mod estimate;

@@ -65,7 +65,7 @@ impl FilesBackend {
         FilesBackend { store }
     }
 
-    /// The present packed-refs. Readers must look at loose refs first, because a packer writes packed-refs before it
+    /// The present packed-refs. Readers must read loose refs first, because a packer writes packed-refs before it
     /// removes a loose file.
     pub fn packed(&self, look: Look) -> Result<Arc<PackedFile>> {
         self.store.cache.get(&self.store.options, look)
@@ -98,13 +98,13 @@ impl FilesBackend {
         Ok(recovered)
     }
 
-    /// What recovers the batches of a boot that is over.
+    /// Prepares to recover the batches of a boot that has ended.
     pub(crate) fn ended_batches(&self, boot: &EndedBoot) -> Result<EndedBatches> {
         EndedBatches::new(&self.store, boot)
     }
 
-    /// The files that a writer of packed-refs locks: packed-refs itself, or what it leads to, and the file that a
-    /// packing in the background writes.
+    /// The files that a writer of packed-refs locks: packed-refs itself, or its target if it is a symbolic link, and
+    /// the file that background pack-refs writes.
     pub(crate) fn packed_targets(&self) -> Result<[PathBuf; 2]> {
         let target = self.store.packed_target()?;
         let aside = write::aside(&target);
@@ -131,13 +131,13 @@ impl FilesBackend {
         self.store.options.loose_max
     }
 
-    /// Where packed-refs was found not to be sorted although it says so. Since then it is read completely and sorted in
-    /// memory.
+    /// Where packed-refs was found to be unsorted although its header says that it is sorted. From then on it is read
+    /// completely and sorted in memory.
     pub fn disorder(&self) -> Option<Disorder> {
         self.store.cache.disorder()
     }
 
-    /// The packed-refs that was read last, if any, without a check whether it is still the present one.
+    /// The packed-refs that was read last, if any, without checking whether it is still current.
     pub fn packed_in_memory(&self) -> Option<Arc<PackedFile>> {
         self.store.cache.latest_file()
     }
@@ -154,7 +154,7 @@ impl FilesBackend {
     }
 
     /// Releases the text of packed-refs, and `bytes` bytes of the pages in which names are looked up. Pages without a
-    /// look-up since the last call go first.
+    /// look-up since the last call are released first.
     pub fn shed_pages(&self, bytes: usize) {
         self.store.cache.shed(Shed::Blocks(bytes));
     }

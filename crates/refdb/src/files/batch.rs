@@ -1,7 +1,7 @@
 //! Small batches: a few refs changed atomically as loose files, without rewriting packed-refs. docs/formats/intent.md
 //! explains them: the protocol, the files, and what readers may see.
 //!
-//! [`commit`] makes the steps in their order. [`entry`] encodes and parses a journal entry; [`journal`] knows the
+//! [`commit`] carries out the steps in order. [`entry`] encodes and parses a journal entry; [`journal`] knows the
 //! folder in which entries lie, and [`journal_file`] reuses one file for one batch after another. [`recover`] completes
 //! or drops a batch whose writer failed or died.
 

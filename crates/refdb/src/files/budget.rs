@@ -63,7 +63,7 @@ impl Charge {
         if bytes >= self.bytes { self.add(bytes - self.bytes) } else { self.sub(self.bytes - bytes) }
     }
 
-    /// Takes bytes off the charge.
+    /// Takes bytes off the charge, at most as many as it has.
     pub fn sub(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -80,6 +80,6 @@ impl Drop for Charge {
 /// Subtracts bytes from a counter.
 pub(crate) fn uncount(counter: &AtomicUsize, bytes: usize) {
     let before = counter.fetch_sub(bytes, Relaxed);
-    // It runs in destructors: a second panic in one would abort the process.
+    // This runs in destructors, where a second panic would abort the process.
     debug_assert!(before >= bytes || std::thread::panicking(), "pages given up were counted: {bytes} of {before}");
 }

@@ -24,19 +24,20 @@ use std::{collections::VecDeque, ffi::OsStr, ops::ControlFlow, os::unix::ffi::Os
 /// that a ref that is packed meanwhile is found there.
 ///
 /// On a network file system packed-refs can be lost while it is read, because another machine has replaced it. The walk
-/// then continues in the present one behind the ref that was returned last, as it does after a folder.
+/// then continues in the current file after the ref that was returned last, as it does after a folder.
 pub(super) struct FilesCursor<'s> {
     store: &'s Store,
     root_refs: bool,
-    /// The full names of the loose refs and folders still to come; those of folders end with `/`. In each level the
-    /// next one is last, and the last entries of the levels ascend from the innermost level to the outermost.
+    /// The full names of the loose refs and folders still to come; those of folders end with `/`. Each level is in
+    /// descending order, so that its next entry is last; these last entries ascend from the innermost level to the
+    /// outermost.
     levels: Vec<Vec<BString>>,
     packed: Option<Arc<PackedFile>>,
-    /// The position of the next record of packed-refs, and of the first one that does not come before the next loose
-    /// entry.
+    /// The position of the next record of packed-refs.
     position: usize,
+    /// The position of the first record that does not come before the next loose entry.
     limit: usize,
-    /// Refs before this name are not wanted.
+    /// Refs before this name are not returned.
     floor: BString,
     last: Last,
     /// The position in packed-refs where this walk began, or continued after a seek.
@@ -50,14 +51,14 @@ pub(super) struct FilesCursor<'s> {
     buffer: Vec<u8>,
     /// Whether packed-refs is skipped.
     only_loose: bool,
-    /// The loose refs that were returned, if they are wanted and not too many.
+    /// The names of the loose refs that were returned; `None` if they are not wanted or are too many.
     noted: Option<Vec<BString>>,
 }
 
 /// The most loose refs that are noted.
 const NOTED_MAX: usize = 1 << 16;
 
-/// How many packed-refs files the server may lose while they are read, without a packed ref in between.
+/// How many packed-refs files the server may lose while they are read, without returning a packed ref in between.
 const LOSSES_MAX: usize = 16;
 
 /// What `next` returned last.
@@ -171,7 +172,7 @@ impl<'s> FilesCursor<'s> {
         self.floor = floor;
     }
 
-    /// Validates packed-refs. If it was replaced, the walk continues in the new one from `from` on.
+    /// Validates packed-refs. If it was replaced, the walk continues in the new file at `from`.
     fn validate_packed(&mut self, from: &BStr) -> Result<()> {
         if self.only_loose {
             return Ok(());
@@ -183,7 +184,7 @@ impl<'s> FilesCursor<'s> {
         Ok(())
     }
 
-    /// Continues the walk in another packed-refs from `from` on, which is not less than what was returned.
+    /// Continues the walk in another packed-refs file at `from`, which does not come before any ref that was returned.
     fn continue_in(&mut self, file: Arc<PackedFile>, from: &BStr) -> Result<()> {
         let from = from.max(self.floor.as_bstr()).to_owned();
         let placed = self.place_present(file, from.as_bstr()).inspect_err(|_| self.broken = true);
@@ -195,7 +196,8 @@ impl<'s> FilesCursor<'s> {
         Ok(())
     }
 
-    /// The same as [`place`](Self::place) in a whole file, or in the one that has replaced it if it is lost meanwhile.
+    /// Calls [`place`](Self::place) for a whole file, or for the file that has replaced it if the server loses it
+    /// meanwhile.
     fn place_present(&mut self, mut file: Arc<PackedFile>, name: &BStr) -> Result<(Arc<PackedFile>, usize)> {
         loop {
             let start = file.packed.start();
@@ -206,14 +208,15 @@ impl<'s> FilesCursor<'s> {
         }
     }
 
-    /// Whether an error says that the server has lost packed-refs, and the walk may continue in the present one.
+    /// Returns whether an error says that the server has lost packed-refs and the walk may still continue in the
+    /// current file. Counts the loss.
     fn is_loss(&mut self, error: &Error) -> bool {
         let is_loss = self.losses_left > 0 && error.io().is_some_and(refdb_vfs::Error::is_stale);
         self.losses_left -= usize::from(is_loss);
         is_loss
     }
 
-    /// Continues in the present packed-refs behind the ref that was returned last, because the server has lost the one
+    /// Continues in the current packed-refs after the ref that was returned last, because the server has lost the file
     /// that was being read.
     fn replace_lost(&mut self) -> Result<()> {
         let last = self.last_name().map(BStr::to_owned);
@@ -222,15 +225,15 @@ impl<'s> FilesCursor<'s> {
             return Err(refdb_vfs::Error::stale("read", &self.store.layout.packed_path()).into());
         }
         let file = self.store.packed().inspect_err(|_| self.broken = true)?;
-        // The least name that comes behind the last one ends with a zero byte.
+        // The least name after the last one is the last one with a zero byte appended.
         let behind = last.as_ref().map_or_else(Vec::new, |last| [last.as_bytes(), b"\0"].concat());
         self.continue_in(file, behind.as_bstr())?;
         self.last = last.map_or(Last::Nothing, Last::Loose);
         self.set_limit()
     }
 
-    /// The position of the first ref from `name` on, at or behind a position. If names around it are out of order, the
-    /// file counts as unsorted from then on, and the file sorted in memory is returned instead.
+    /// Finds the first ref at or after the position `from` that does not come before `name`. If names around it are out
+    /// of order, the file is treated as unsorted from then on, and the file sorted in memory is returned instead.
     fn place(&self, file: Arc<PackedFile>, from: usize, name: &BStr) -> Result<(Arc<PackedFile>, usize)> {
         let position = file.packed.seek(from, name)?;
         if file.packed.is_in_order_around(position)? {
@@ -270,7 +273,8 @@ impl<'s> FilesCursor<'s> {
         Ok(unreadable)
     }
 
-    /// Enters a folder. One that may not be read is returned as a broken ref and does not end the walk.
+    /// Enters a folder and validates packed-refs. A folder that may not be read is returned as a broken ref and does
+    /// not end the walk.
     fn expand(&mut self, folder: &BStr) -> Result<Option<BrokenRef>> {
         let unreadable = self.enter(folder)?;
         self.drop_before_floor();
@@ -294,7 +298,7 @@ impl<'s> FilesCursor<'s> {
         Ok(Content::Symbolic(len))
     }
 
-    /// Takes the next loose entry; `None` if it was a folder, or a file that is gone.
+    /// Handles the loose entry that was taken off last. Returns `None` if it is a folder, or a file that is gone.
     fn next_loose(&mut self, name: BString) -> Result<Option<Content>> {
         if name.last() == Some(&b'/') {
             let unreadable = self.expand(name.as_bstr())?;
@@ -352,11 +356,11 @@ impl<'s> FilesCursor<'s> {
         }
     }
 
-    /// Whether the next record of packed-refs comes behind the ref that was returned last.
+    /// Returns whether the next record of packed-refs comes after the ref that was returned last.
     ///
     /// # Errors
     ///
-    /// If the record cannot be read.
+    /// The record cannot be read.
     fn is_packed_in_order(&self) -> Result<bool> {
         let Some(file) = &self.packed else { return Ok(true) };
         let record = file.packed.record(self.position)?;
@@ -366,13 +370,13 @@ impl<'s> FilesCursor<'s> {
         Ok(record.name > last || is_same || !file.packed.note_disorder(self.position, record.name))
     }
 
-    /// Notices disorder when a walk ends behind a prefix: it may have met a misplaced name that only seems to be behind
-    /// the prefix, and then the next name is less.
+    /// Checks for disorder when the caller ends a walk, as it does at the first name after a prefix: if that name is
+    /// misplaced, the next name is less.
     fn look_ahead(&self) {
         if let Some(file) = &self.packed
             && self.position < file.packed.end()
         {
-            // A record that cannot be read is behind what was asked for.
+            // A record that cannot be read comes after what was asked for, so the error is ignored.
             let _is_in_order = self.is_packed_in_order();
         }
     }
@@ -485,7 +489,7 @@ impl Cursor for FilesCursor<'_> {
                     Ok(true) => break None,
                     Ok(false) => self.set_right()?,
                     Err(error) if self.is_loss(&error) => self.replace_lost()?,
-                    // It is reported when the record is returned.
+                    // The error is reported when the record is read to be returned.
                     Err(_) => break None,
                 }
                 continue;

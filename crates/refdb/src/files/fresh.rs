@@ -16,14 +16,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The bytes in which packed-refs is written at a time.
+/// The number of bytes of packed-refs that are written at a time.
 const BUFFER_LEN: usize = 256 << 10;
 
 /// The most small files that are synced one by one. For more, the caller should sync the whole file system once.
 const SYNCED_ONE_BY_ONE_MAX: usize = 128;
 
-/// Writes the refs of one worktree to files. All are synced, unless [`FreshFiles::finish`] reports that they are too
-/// many.
+/// Writes the refs of one worktree to files. All files are synced, unless [`FreshFiles::finish`] returns `false`
+/// because there are too many.
 pub(crate) struct FreshFiles {
     backend: FilesBackend,
     packed: Option<File>,
@@ -39,11 +39,11 @@ pub(crate) struct FreshFiles {
 #[derive(Clone, Copy)]
 struct Known {
     start: LineStart,
-    /// The object behind it, if it is an annotated tag.
+    /// The object to which it peels, if it is an annotated tag.
     peeled: Option<ObjectId>,
 }
 
-/// The number of recent objects, which take about 2 MiB.
+/// The maximum number of recent objects that are kept; together they take about 2 MiB.
 const OBJECTS_MAX: usize = 1 << 14;
 
 /// The lines of a reflog, collected from the newest to the oldest.

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The paths of refs and reflogs: those of a worktree's own in its folder, all others in the common folder.
+/// The paths of refs and reflogs: per-worktree ones lie in the worktree's folder, all others in the common folder.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) git_dir: PathBuf,
@@ -29,7 +29,8 @@ impl Layout {
         self.common_dir.join("packed-refs")
     }
 
-    /// The folder whose `refs/` and `logs/` contain the ref, the id of its worktree, and its name there.
+    /// Splits a name: the worktree's folder or the common folder, the id if the name says which worktree below
+    /// `worktrees/`, and the name there.
     pub(super) fn base<'a>(&self, name: &'a BStr) -> (&Path, Option<&'a BStr>, &'a BStr) {
         match Scope::of(name) {
             Scope::Shared => (&self.common_dir, None, name),
@@ -97,7 +98,7 @@ fn stays_inside(name: &BStr) -> bool {
     if is_plain_path(name) {
         return true;
     }
-    // The last three bytes, with a slash before the beginning and behind the end.
+    // The last three bytes, with a slash before the beginning and after the end.
     let mut last = [b'/'; 3];
     for &byte in name.iter().chain(b"/") {
         let part_ends_badly = byte == b'/' && (last[2] == b'/' || last[2] == b'.' && is_dots([last[0], last[1]]));
@@ -109,7 +110,7 @@ fn stays_inside(name: &BStr) -> bool {
     true
 }
 
-/// Whether a dot behind these two bytes makes a part `.` or `..`.
+/// Returns whether a dot after these two bytes completes a part `.` or `..`.
 fn is_dots(before: [u8; 2]) -> bool {
     before[1] == b'/' || before == *b"/."
 }

@@ -1,6 +1,6 @@
 //! Drops entries of reflogs: the ref is locked, then its reflog, which is written again beside the old one and renamed.
 //!
-//! These are git's locks, because a writer appends an entry under the ref's lock. A reflog that loses nothing is
+//! git takes the same locks, because a writer appends an entry under the ref's lock. A reflog that loses nothing is
 //! neither locked nor written.
 
 use crate::files::{
@@ -25,10 +25,10 @@ use std::{path::PathBuf, sync::Arc};
 /// The most refs that are locked at once. Many locks are links to one file, which is cheaper than a file for each.
 const BATCH: usize = 64;
 
-/// The most bytes of a reflog that are kept from the first pass to the second.
+/// If the new contents kept from the first pass to the second exceed this many bytes, the second pass begins.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// See [`Maintenance::prune_logs`](crate::backend::Maintenance::prune_logs).
+/// Implements [`Maintenance::prune_logs`](crate::backend::Maintenance::prune_logs).
 pub(crate) fn prune(store: &Arc<Store>, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
     let batch = if how.report || how.update_ref { 1 } else { batch_max(descriptors_max()) };
     let (mut due, mut kept_bytes): (Vec<Due<'_>>, usize) = (Vec::new(), 0);
@@ -49,8 +49,8 @@ pub(crate) fn prune(store: &Arc<Store>, names: &[RefName], how: PruneLogs, judge
     if due.is_empty() { Ok(()) } else { prune_locked(store, due, how, judge) }
 }
 
-/// The most reflogs that stay open from the first pass to the second: a part of the descriptors that the process may
-/// have.
+/// The most reflogs that stay open from the first pass to the second: a quarter of the descriptors that the process may
+/// have, and at most [`BATCH`].
 fn batch_max(descriptors: Option<u64>) -> usize {
     const PART: u64 = 4;
     descriptors.map_or(BATCH, |most| usize::try_from(most / PART).unwrap_or(BATCH).clamp(1, BATCH))

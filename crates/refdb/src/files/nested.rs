@@ -1,5 +1,5 @@
 //! Renames of a ref to a name below or above its own: `a` to `a/b`, or the reverse. One name cannot be a file and a
-//! folder at once, so both values are lines of packed-refs, and the reflog is moved aside in between.
+//! folder at once, so both values are written to packed-refs, and the reflog is moved aside in between.
 
 use super::{loose::folders, packing::optimize, store::Store};
 use crate::{
@@ -22,8 +22,8 @@ pub(super) fn are_nested(one: &BStr, other: &BStr) -> bool {
     is_below(one, other) || is_below(other, one)
 }
 
-/// Packs the loose refs that the transaction deletes and in whose place it needs folders, because their files would be
-/// in the way of the locks.
+/// Packs the loose refs that the transaction deletes to make room for folders, because their files would be in the way
+/// of the locks.
 pub(super) fn pack_outer(store: &Arc<Store>, claims: &dyn Claims) -> Result<()> {
     let all = || (0..claims.count()).map(|at| claims.claim(at));
     let deleted: Vec<&BStr> = all().filter(|claim| claim.kind == ClaimKind::Delete).map(|claim| claim.name).collect();
@@ -61,7 +61,7 @@ pub(super) fn refuse(steps: &dyn Steps) -> Result<()> {
     }
 }
 
-/// The old and new paths of reflogs that are to be moved.
+/// The old and new names of the refs whose reflogs are to be moved to a name above or below.
 fn pairs(steps: &dyn Steps) -> impl Iterator<Item = (&BStr, &BStr)> {
     let pair = |at| steps.log_source(at).map(|source| (source, steps.name(at)));
     (0..steps.count()).filter_map(pair).filter(|(source, name)| are_nested(source, name))
@@ -93,8 +93,8 @@ impl Moved {
         Ok(())
     }
 
-    /// Moves the reflogs back. One that cannot be moved stays under its new name, and the ref counts as unchanged all
-    /// the same.
+    /// Moves the reflogs back. A reflog that cannot be moved back stays under its new name; the ref itself is unchanged
+    /// all the same.
     pub(super) fn back(self, store: &Store) {
         for (from, to) in self.0 {
             let _ = move_log(store, &to, &from);

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-/// What the files backend has to know of a repository.
+/// What the files backend must know about a repository.
 #[derive(Clone)]
 pub struct FilesOptions {
     /// The file system through which all changes are made.
@@ -30,13 +30,13 @@ pub struct FilesOptions {
     pub ref_lock_timeout: Option<LockTimeout>,
     /// How long to wait for the lock of packed-refs (`core.packedRefsTimeout`); 10 seconds if `None`.
     pub packed_lock_timeout: Option<LockTimeout>,
-    /// The bytes of packed-refs for each ref of an atomic batch from which on a batch of a few refs is written as loose
-    /// files (`refdb.smallBatches`); `None` for never.
+    /// An atomic batch of a few refs is written as loose files if packed-refs has at least this many bytes for each of
+    /// its refs (`refdb.smallBatches`); `None` for never.
     pub loose_batches_from: Option<u64>,
-    /// The number of loose refs from which on a server packs them in the background (`refdb.looseRefs`); `None` for
+    /// The number of loose refs at which a server begins to pack them in the background (`refdb.looseRefs`); `None` for
     /// never.
     pub loose_max: Option<usize>,
-    /// Told when small batches begin and end, so that the readers of this process do not show a part of one.
+    /// Notified when small batches begin and end, so that the readers of this process do not show a part of one.
     pub commit_observer: Option<Arc<dyn CommitObserver>>,
     /// Whether refs are written on a network file system whose client may miss other machines' changes
     /// (`refdb.unsafeStorage`).
@@ -45,7 +45,7 @@ pub struct FilesOptions {
     pub sync: bool,
     /// Notices, once locks are held, that the refs were migrated to another format.
     pub format: Option<FormatWatch>,
-    /// Looks up the objects behind annotated tags, which packed-refs records.
+    /// Checks that objects exist, and peels annotated tags for packed-refs.
     pub objects: Arc<dyn ObjectCheck + Send>,
 }
 
@@ -86,10 +86,10 @@ impl FilesOptions {
 /// How packed-refs is read.
 #[derive(Clone, Debug)]
 pub enum PackedAccess {
-    /// Mapped into memory: the fastest way, for short-lived processes. Whoever truncates the file meanwhile ends the
-    /// process with a signal.
+    /// Mapped into memory: the fastest way, for short-lived processes. If somebody truncates the file meanwhile, a
+    /// signal (`SIGBUS`) ends the process.
     Mapped,
-    /// Read page by page into private memory as far as needed, for servers. The pages count against the budget.
+    /// Read page by page into private memory as far as needed, for servers. The pages are charged to the budget.
     Paged(Arc<PageBudget>),
 }
 

@@ -1,5 +1,5 @@
-//! The refs and reflogs that belong to one worktree, for a migration, which must visit each exactly once. The shared
-//! ones belong to the main worktree.
+//! The refs and reflogs that belong to one worktree, for a migration, which must visit each exactly once. Shared refs
+//! and reflogs are visited with the main worktree's own.
 
 use super::{FilesBackend, cursor::FilesCursor, packed::cache::PackedProof, packing::write, reflog};
 use crate::{BrokenRef, Cursor, Error, RefView, Result};
@@ -58,8 +58,8 @@ impl FilesBackend {
         Ok(noted.map(|loose| Walked { packed: packed.proof(), loose }))
     }
 
-    /// Waits until a `stat` can reveal a later change of packed-refs, if it was changed a moment ago. To read a large
-    /// file twice would take no less time.
+    /// If a large packed-refs was changed a moment ago, waits until a `stat` can reveal a later change, because reading
+    /// such a file twice would take at least as long.
     pub(crate) fn let_packed_settle(&self) -> Result<()> {
         const LARGE_BYTES: u64 = 32 << 20;
         const MOMENT: Duration = Duration::from_millis(60);
@@ -85,7 +85,7 @@ impl FilesBackend {
         self.store.cache.forget();
     }
 
-    /// Whether packed-refs is still the file of that walk, even if it was moved.
+    /// Returns whether packed-refs is still the file that `walked` was made from, even if it was renamed meanwhile.
     pub(crate) fn has_packed_of(&self, walked: &Walked) -> Result<bool> {
         let store = &self.store;
         walked.packed.is_at(&store.options.fs, &store.layout.packed_path())
@@ -182,7 +182,7 @@ impl FilesBackend {
         ObjectId::null(self.store.options.hash)
     }
 
-    /// The object behind an annotated tag; `None` for any other object.
+    /// The object to which an annotated tag peels; `None` for any other object.
     pub(crate) fn peel(&self, id: &ObjectId) -> Result<Option<ObjectId>> {
         write::peel(&self.store, id)
     }

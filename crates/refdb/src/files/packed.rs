@@ -1,10 +1,11 @@
 //! packed-refs as readers see it: one sorted text file with most of a repository's refs
 //! (docs/formats/packed-refs.md).
 //!
-//! [`cache`] opens the file, validates it by `stat` and keeps what it has read from its [`source`]. [`read`] parses records as they are
-//! reached, in a mapping, in memory or in [`pages`] that are loaded on demand. [`search`] bisects, with [`far_reads`]
-//! in place of page faults; [`look_up`] answers repeated look-ups from compact [`blocks`]; [`lines`] offers whole lines
-//! to listings. A file that claims to be sorted and is not is noticed in [`order`], and sorted in memory from then on.
+//! [`cache`] opens the file, validates it by `stat` and keeps what it has read from its [`source`]. [`read`] parses
+//! records as they are reached, in a mapping, in memory or in [`pages`] that are loaded on demand. [`search`] bisects,
+//! with [`far_reads`] in place of page faults; [`look_up`] answers repeated look-ups from compact [`blocks`]; [`lines`]
+//! offers whole lines to listings. [`order`] notices a file that claims to be sorted and is not, which is sorted in
+//! memory from then on.
 
 pub(super) mod blocks;
 pub(super) mod cache;

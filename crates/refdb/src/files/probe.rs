@@ -22,7 +22,7 @@ use std::{
 /// The number of probes that are answered at a time: first their loose refs, then packed-refs.
 const CHUNK_LEN: usize = 4096;
 
-/// The number of names in one folder from which on the folder is listed.
+/// A folder is listed if at least this many names in it are looked up.
 const LIST_FROM: usize = 16;
 
 /// How many times cheaper it is to list an entry than to open a file that does not exist.
@@ -41,7 +41,7 @@ struct Answer {
     below: Option<BString>,
 }
 
-/// See [`Snapshot::probe`](crate::Snapshot::probe).
+/// Implements [`Snapshot::probe`](crate::Snapshot::probe).
 pub(super) fn probe(
     store: &Store,
     rivals: Rivals,
@@ -108,7 +108,7 @@ impl Prober<'_> {
         let mut entries = entries.as_slice();
         for probe in run {
             let base = &probe.name[probe.name.rfind_byte(b'/').map_or(0, |slash| slash + 1)..];
-            // A folder sorts behind files whose names continue with a byte below '/', so both are searched for.
+            // A folder sorts after files whose names continue with a byte below '/', so both are searched for.
             let at = entries.partition_point(|entry| entry.name.as_slice() < base);
             entries = &entries[at..];
             let is_file = entries.first().is_some_and(|entry| entry.name == base);
@@ -157,7 +157,7 @@ impl Prober<'_> {
             match answer.loose {
                 LooseAnswer::Missing => {
                     let id = match look_up(packed, &mut position, probe.name) {
-                        // Its name is locked, or its value may be of any moment.
+                        // A second read is valid, because the name is locked or the value may be that of any moment.
                         Err(error) if error.io().is_some_and(refdb_vfs::Error::is_stale) => {
                             self.store.read_packed(|packed| look_up(packed, &mut packed.start(), probe.name))?
                         }
@@ -183,7 +183,8 @@ impl Prober<'_> {
     }
 }
 
-/// A folder at the root other than `refs` contains objects or reflogs, and is reported as a folder.
+/// Returns whether a folder of this name may contain refs. A folder at the root other than `refs` contains objects or
+/// reflogs.
 fn may_hold_refs(name: &BStr) -> bool {
     name == "refs" || name.contains(&b'/')
 }
@@ -220,7 +221,7 @@ fn packed_below<'p>(
     Ok(record.name.starts_with(buffer).then_some(record.name))
 }
 
-/// The first ref below a folder. Like git it counts broken refs.
+/// The first ref below a folder. Like git, this includes broken refs.
 pub(super) fn first_below(store: &Store, folder: &Path, name: &BStr) -> Result<Option<BString>> {
     let mut pending: Vec<(PathBuf, BString)> = vec![(folder.to_owned(), [name.as_bytes(), b"/"].concat().into())];
     let options = &store.options;

@@ -1,4 +1,4 @@
-//! Which mounts of a network file system keep what files promise.
+//! Checks whether a mount of a network file system gives the guarantees that the files backend needs.
 
 use super::store::Store;
 use crate::{Misuse, Result};

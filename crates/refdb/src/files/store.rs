@@ -20,7 +20,7 @@ use std::{
 /// The most symbolic links that are followed from packed-refs to its file; Linux itself follows 40.
 const SYMLINK_DEPTH_MAX: usize = 10;
 
-/// How often packed-refs may be lost while one ref is looked up in it.
+/// How many times packed-refs may be lost while one ref is looked up in it.
 const LOSSES_MAX: usize = 8;
 
 /// What the backend, its snapshots and its transactions share.
@@ -48,7 +48,7 @@ impl Store {
         Store { options, layout, cache, journal_files, storage_fault: OnceLock::new() }
     }
 
-    /// Another one of the same repository, on which dead batches are left alone.
+    /// Another store for the same repository, which signs its locks and leaves dead batches alone.
     pub(super) fn without_recovery(&self) -> Self {
         let options = self.options.clone();
         Store::new(FilesOptions { fs: options.fs.without_recovery().signing_locks(), ..options })

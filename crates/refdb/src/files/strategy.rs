@@ -20,15 +20,15 @@ pub(super) enum WriteStrategy {
 /// The most refs in a small batch.
 pub(super) const REFS_MAX: usize = 32;
 
-/// The fewest refs that go to packed-refs without being asked to. Fewer are written as loose files, like git does,
-/// because they are likely to be updated again soon.
+/// The fewest refs that a transaction writes to packed-refs if it need not change them at one moment. Fewer are written
+/// as loose files, like git does, because they are likely to be updated again soon.
 const BULK_FROM: usize = 32;
 
 /// The bytes of packed-refs whose copying costs about as much as one loose file (its creation, its rename and a block
 /// on disk).
 const BYTES_PER_LOOSE_FILE: u64 = 16 << 10;
 
-/// Chooses for a transaction that sets `sets` refs, all of them [`packable`], to an object.
+/// Chooses how to write a transaction that sets `sets` refs, all of them [`packable`], to an object.
 pub(super) fn choose(sets: usize, packed_len_bytes: u64) -> WriteStrategy {
     if sets >= BULK_FROM && packed_len_bytes / BYTES_PER_LOOSE_FILE <= sets as u64 {
         WriteStrategy::Bulk

@@ -176,12 +176,13 @@ impl FilesLocked {
         Ok(fs.remove_empty_tree(path)?)
     }
 
-    /// Whether the step is a deletion that must become visible together with packed-refs.
+    /// Whether the step is a deletion that must become visible together with the new packed-refs.
     fn is_packed_removal(&self, claim: usize, step: &Step<'_>) -> bool {
         self.atomic_visibility && matches!(step.new, Some(NewValue::Deleted)) && !self.through_links.contains(&claim)
     }
 
-    /// Moves the loose values of refs that change with packed-refs out of the way, into packed-refs.
+    /// Moves the loose values of refs that will change in packed-refs into packed-refs, so that no loose file hides a
+    /// new value.
     fn clear_loose(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         assert!(self.locks.holds_packed(), "packed-refs is replaced under its lock");
         let is_packed = |claim, step: &Step<'_>| self.is_packed_put(claim, step) || self.is_packed_removal(claim, step);
@@ -228,7 +229,7 @@ impl FilesLocked {
     }
 
     /// Replaces packed-refs, and makes sure that no rival has committed a ref whose name conflicts with a new one. If
-    /// one has, it puts the old packed-refs back, removes the new reflogs `logs` and fails.
+    /// one has, puts the old packed-refs back, removes the new reflogs `logs` and fails.
     fn publish_packed(&mut self, claimed: &[(usize, Step<'_>)], logs: &[PathBuf]) -> Result<()> {
         let Some(new) = self.staged.take() else { return Ok(()) };
         assert!(self.locks.holds_packed(), "packed-refs is replaced under its lock");
@@ -275,7 +276,7 @@ impl FilesLocked {
         Ok(put)
     }
 
-    /// Appends the reflog lines of refs that remain. In bulk it returns the reflogs that did not exist before.
+    /// Appends the reflog lines of refs that remain. In bulk, returns the reflogs that did not exist before.
     fn append_logs(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<Vec<PathBuf>> {
         let mut writer = reflog::Writer::new(&self.store, self.strategy == WriteStrategy::Bulk);
         // HEAD's reflog comes after its branch's, so that it gets no line if the branch cannot be written.

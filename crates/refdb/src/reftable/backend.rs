@@ -32,7 +32,7 @@ impl ReftableBackend {
     ///
     /// # Errors
     ///
-    /// If the stack cannot be opened.
+    /// The stack cannot be opened.
     pub fn stack(&self) -> Result<Stack> {
         self.stacks.stack(&Place::Common)
     }
@@ -42,12 +42,14 @@ impl ReftableBackend {
         self.stacks.own_places().map(|place| self.stacks.folder(place)).collect()
     }
 
-    /// [`Backend::lock`] with the type that a group commit needs: it can [stage](ReftableLocked::restage) more than once.
+    /// Locks as [`Backend::lock`] does, but returns the type that a group commit needs, which can
+    /// [stage](ReftableLocked::restage) more than once.
     pub fn lock_stacks(&self, claims: &dyn Claims) -> Result<ReftableLocked> {
         ReftableLocked::lock(&self.stacks, claims)
     }
 
-    /// In a linked worktree its own stack only, as git does; the shared one is packed from the main worktree.
+    /// Returns the stack to compact: in a linked worktree only its own, as in git, because the shared one is compacted
+    /// from the main worktree.
     fn optimized_stack(&self) -> Result<Stack> {
         self.stacks.stack(self.stacks.own_places().last().unwrap_or(&Place::Common))
     }
@@ -90,14 +92,14 @@ impl Maintenance for ReftableBackend {
         self.stacks.options.check_format()?;
         let stack = self.optimized_stack()?;
         match stack.compact(scope, lock_timeout) {
-            // Git's words, which its tests compare.
+            // The message is git's, because git's tests compare it.
             Err(StackError::Lock(LockError::Held { .. })) => {
                 return Err(Limit::StackLocked.into());
             }
             done => done?,
         };
         stack.clean(lock_timeout)?;
-        // Compaction looks at no object, in git neither.
+        // Compaction reads no object, as in git.
         Ok(Optimized::default())
     }
 

@@ -26,11 +26,11 @@ pub(super) struct ReftableCursor {
 struct Part {
     is_own: bool,
     start: &'static [u8],
-    /// The first name behind the range.
+    /// The first name after the range.
     end: &'static [u8],
 }
 
-/// The parts in the main worktree, where everything is in one stack. The byte behind `/` is `0`.
+/// The parts in the main worktree, where everything is in one stack. The byte after `/` in ASCII is `0`.
 const PLAIN: &[Part] = &[Part { is_own: false, start: PLAIN_START, end: b"refs0" }];
 const PLAIN_START: &[u8] = b"refs/";
 

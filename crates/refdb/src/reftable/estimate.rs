@@ -7,7 +7,7 @@ const SAMPLES: usize = 64;
 /// The bytes of a record besides its name and value: lengths, type and update index.
 const OVERHEAD_BYTES: usize = 3;
 
-/// Estimates the number of bytes that the refs of `count` steps take in a table, rather too low than too high.
+/// Estimates the number of bytes that the refs of `count` steps take in a table, erring on the low side.
 ///
 /// `step` returns the name and the new value of the step at a position. Steps must be sorted by name, because a table
 /// stores a name without the prefix that it shares with the previous one.

@@ -37,8 +37,8 @@ pub struct ReftableLocked {
 }
 
 impl ReftableLocked {
-    /// Stages these steps in place of those staged before. A group commit uses it to leave out a transaction at the last
-    /// moment.
+    /// Stages these steps in place of those staged before. A group commit uses this to leave out a transaction at the
+    /// last moment.
     pub fn restage(&mut self, steps: &dyn Steps) -> Result<()> {
         self.additions.values_mut().for_each(Addition::clear);
         self.stage(steps)
@@ -46,15 +46,16 @@ impl ReftableLocked {
 
     pub(super) fn lock(stacks: &Arc<Stacks>, claims: &dyn Claims) -> Result<Self> {
         let Survey { places, too_long } = Survey::of(stacks, claims);
-        // A worktree that is gone needs no lock where nothing shall be written. A symbolic ref that leads there can still
-        // be deleted.
+        // The stack of a removed worktree needs no lock if nothing is to be written there, so that a symbolic ref that
+        // leads there can still be deleted.
         let is_needed = |(place, writes): &(Place, bool)| *writes || !stacks.is_gone(place);
         let places: BTreeSet<Place> = places.into_iter().filter(is_needed).map(|(place, _)| place).collect();
         refuse_own(&stacks.options.fs, places.iter().map(|place| stacks.folder(place)))?;
         let since = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
-            // If the refs have been migrated away, the folders are gone. Then that is the better reason for a failure.
+            // If the refs have been migrated away, the folders are gone, and the migration is the better error to
+            // report.
             let locked = lock_all(stacks, &places);
             stacks.options.check_format()?;
             match locked? {
@@ -83,9 +84,9 @@ impl fmt::Debug for ReftableLocked {
     }
 }
 
-/// What there is to know of claims before anything is locked.
+/// What must be known about the claims before anything is locked.
 struct Survey {
-    /// The stacks of the claims, and whether anything shall be written there.
+    /// The stacks of the claims, and whether anything is to be written there.
     places: BTreeMap<Place, bool>,
     /// The claims, by position, that would write a ref whose name is too long for an index. Deletions are allowed.
     too_long: Vec<(usize, RejectionReason)>,
@@ -373,7 +374,7 @@ fn hides_logs(step: &Step<'_>) -> bool {
     step.new == Some(NewValue::Deleted) && !matches!(step.old, Some(TargetView::Symbolic(_)))
 }
 
-/// Whether the time for which a lock is waited for has passed since the first attempt.
+/// Returns whether the lock timeout has passed since the first attempt.
 fn is_over(lock_timeout: LockTimeout, since: Instant) -> bool {
     match lock_timeout {
         LockTimeout::None => true,
@@ -391,11 +392,11 @@ fn under(addition: &Addition) -> Merged {
 enum Attempt {
     /// All of them are locked.
     Locked(BTreeMap<Place, Addition>),
-    /// Another writer holds one behind the first, so that none is locked now.
+    /// Another writer holds one of them other than the first, so that all locks were released.
     Busy(LockError),
 }
 
-/// Locks all of these stacks, the common one first, or none. It waits for the first lock as long as the settings say, but
+/// Locks all of these stacks, the common one first, or none. Waits for the first lock as long as the settings say, but
 /// only briefly for the others, because a writer that waits while it holds a lock makes others wait in turn.
 fn lock_all(stacks: &Stacks, places: &BTreeSet<Place>) -> Result<Attempt> {
     let mut additions = BTreeMap::new();

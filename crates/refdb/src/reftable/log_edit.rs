@@ -23,7 +23,7 @@ use reftable::{
 };
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
-/// See [`Maintenance::prune_logs`](crate::backend::Maintenance::prune_logs).
+/// Implements [`Maintenance::prune_logs`](crate::backend::Maintenance::prune_logs).
 pub(super) fn prune(
     stacks: &Arc<Stacks>,
     names: &[RefName],
@@ -54,7 +54,7 @@ pub(super) fn prune(
     plan.carry_out(&names, locked)
 }
 
-/// See [`Maintenance::drop_logs`](crate::backend::Maintenance::drop_logs).
+/// Implements [`Maintenance::drop_logs`](crate::backend::Maintenance::drop_logs).
 pub(super) fn drop_logs(stacks: &Arc<Stacks>, names: &[RefName]) -> Result<()> {
     let names = Names { stacks, names };
     let locked = names.lock()?;
@@ -95,7 +95,7 @@ enum Fate {
 #[derive(Default)]
 struct Part {
     logs: Vec<(u32, u64, Fate)>,
-    /// The refs to change, with the new value and, if that is a tag, the object to which it leads.
+    /// The refs to change, with the new value and, if that is a tag, the object to which it peels.
     refs: Vec<(u32, ObjectId, Option<ObjectId>)>,
 }
 
@@ -234,7 +234,7 @@ fn prune_one(
         return Ok(pruned);
     }
     judge.begin(name.as_bstr(), &mut log.entries().rev().map(|entry| entry.time_seconds))?;
-    // Among files git gives the first entry that is kept a null old value; in reftables it keeps its own.
+    // In files, git gives the first entry that is kept a null old value; in reftables that entry keeps its own.
     let mut chain = Chain::new(how, None);
     let mut goes = Vec::with_capacity(log.entries().len());
     for entry in log.entries().rev() {

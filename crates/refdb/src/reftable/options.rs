@@ -15,7 +15,7 @@ pub struct ReftableOptions {
     /// The folder of the repository, with the `reftable/` of all other refs. In the main worktree it is the same as
     /// `git_dir`.
     pub common_dir: PathBuf,
-    /// The id of the linked worktree, by which other worktrees call it; `None` in the main worktree.
+    /// The id of the linked worktree, by which other worktrees refer to it; `None` in the main worktree.
     pub worktree: Option<BString>,
     /// How tables are read and written, including the hash function.
     pub stack: StackOptions,

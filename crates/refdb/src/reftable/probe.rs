@@ -1,4 +1,4 @@
-//! Answers many questions about refs in one walk over each stack.
+//! Answers many probes in one walk over each stack.
 
 use super::{stacks::Place, state::ReftableSnapshot, values::view};
 use crate::{Probe, Result, backend::Answers};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Answers probes that are sorted by name.
 ///
 /// `FETCH_HEAD` and `MERGE_HEAD` are looked up in the stack, since a write through a symbolic ref to them makes a
-/// record. The files of those names are not looked at, because no transaction writes them.
+/// record. The files of those names are not read, because no transaction writes them.
 pub(super) fn probe(
     snapshot: &ReftableSnapshot,
     probes: &mut dyn Iterator<Item = Probe<'_>>,
@@ -35,7 +35,7 @@ pub(super) fn probe(
     others.into_values().try_for_each(|walk| walk.finish(answers))
 }
 
-/// A walk through one stack, which never goes back: questions about later names wait until the walk reaches them.
+/// A walk through one stack, which never goes back: probes below later names wait until the walk reaches them.
 struct Walk {
     cursor: MergedRefCursor,
     /// The prefixes (`NAME/`) below which probes ask for refs, and the positions of those probes. Each prefix lies
@@ -72,8 +72,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Answers the last of the waiting questions. The walk stops at the first record without the prefix, even if it is
-    /// a tombstone, so that a single new ref does not walk past a hundred thousand tombstones beside it.
+    /// Answers the last of the waiting probes. The walk stops at the first record without the prefix, even if it is a
+    /// tombstone, so that a single new ref does not walk past a hundred thousand tombstones beside it.
     fn look_below(&mut self, answers: &mut dyn Answers) -> Result<()> {
         let Some((prefix, at)) = self.waiting.pop() else { return Ok(()) };
         self.cursor.seek(&prefix)?;

@@ -61,7 +61,7 @@ impl Stacks {
         }
     }
 
-    /// See [`Backend::canonical_name`](crate::Backend::canonical_name).
+    /// Implements [`Backend::canonical_name`](crate::Backend::canonical_name).
     #[inline]
     pub(super) fn canonical_name<'n>(&self, name: &'n BStr) -> &'n BStr {
         canonical_name(name, self.options.worktree.as_ref().map(|id| id.as_bstr()))

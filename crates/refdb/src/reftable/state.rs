@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, sync::Arc};
 /// The state of the stacks at one moment.
 ///
 /// The stacks of this worktree are read when the snapshot is taken, and those of other worktrees when a name in them is
-/// asked for.
+/// requested.
 pub(super) struct ReftableSnapshot {
     stacks: Arc<Stacks>,
     merged: BTreeMap<Place, Merged>,

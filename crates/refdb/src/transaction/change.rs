@@ -27,7 +27,7 @@ impl Transaction<'_> {
     /// itself becomes symbolic.
     ///
     /// If the edit cannot be added, [`prepare`](Self::prepare) returns the error, which is one of those of
-    /// [`add`](Self::add); this, too, holds for the calls below.
+    /// [`add`](Self::add). This also holds for the calls below.
     pub fn create(&mut self, name: impl AsRef<[u8]>, new: impl Into<Target>) -> &mut Self {
         self.update(name, new, Precondition::MustNotExist)
     }
@@ -46,8 +46,8 @@ impl Transaction<'_> {
 
     /// Adds the two edits that rename a ref which has this value, and moves its reflog. Symbolic refs are not followed.
     ///
-    /// In files the transaction should ask for [`atomic_visibility`](TransactionOptions::atomic_visibility), so that a crash
-    /// leaves either the old name or the new one.
+    /// In files, the transaction should ask for [`atomic_visibility`](TransactionOptions::atomic_visibility), so that a
+    /// crash leaves either the old name or the new one.
     pub fn rename(&mut self, old: &RefName, new: &RefName, id: ObjectId) -> &mut Self {
         let plain =
             |name: &RefName, change, expected| Edit { deref: false, ..Edit::new(name.clone(), change, expected) };

@@ -11,9 +11,10 @@ use crate::{
 use bstr::{BStr, BString, ByteSlice};
 use std::collections::BTreeMap;
 
-/// The items whose names conflict with refs or with other items, and with which. Old values are known.
+/// Returns the items whose names conflict with refs or with other items, and the name with which each conflicts. Old
+/// values must be known.
 ///
-/// With `allow_replacing`, refs that the transaction deletes are in nobody's way.
+/// With `allow_replacing`, refs that the transaction deletes cause no conflict.
 pub(super) fn conflicts(
     edits: &Edits,
     locked: &dyn Locked,
@@ -24,7 +25,7 @@ pub(super) fn conflicts(
     for parent in &findings.parent_refs {
         below_a_ref(edits, parent.as_bstr(), &mut found);
     }
-    // Refs that exist are told before items that do not yet.
+    // A conflict with an existing ref is reported rather than one with a new item.
     above_refs(edits, locked, findings, allow_replacing, &mut found)?;
     for &parent in &findings.parent_items {
         let item = &edits.items[parent as usize];
@@ -38,7 +39,7 @@ pub(super) fn conflicts(
     Ok(found)
 }
 
-/// Items that need to be a file where refs below them need a folder.
+/// Finds new items that must be a file where existing refs below them need a folder.
 fn above_refs(
     edits: &Edits,
     locked: &dyn Locked,
@@ -65,7 +66,7 @@ fn above_refs(
             }
             let name = edits.name(parent);
             found.entry(parent).or_insert_with(|| {
-                // The lock of a ref below that came first made a folder, too.
+                // The lock of a ref below it, if it was taken first, has made a folder, too.
                 let below = &edits.order[edits.below(name)];
                 let is_folder = match locked.standing(name) {
                     Standing::NoFiles => false,
@@ -80,8 +81,8 @@ fn above_refs(
 }
 
 impl Item {
-    /// Whether the ref does not exist, and will have to if the edit shall happen. Git counts even edits that only
-    /// verify or delete.
+    /// Returns whether the item can conflict as a new ref: the ref does not exist, and more than its reflog is to
+    /// change. As in git, this includes edits that only verify or delete.
     fn is_new(&self) -> bool {
         self.old.is_none() && !matches!(self.action, Action::LogOnly(_))
     }
@@ -97,9 +98,9 @@ fn below_a_ref(edits: &Edits, parent: &BStr, found: &mut BTreeMap<u32, Rejection
     }
 }
 
-/// Of two items that conflict, among files it is the outer one that cannot happen. The inner one's lock lies in its
-/// way. In reftables it is the one that was added first. Of several inner ones it is each that was added before the
-/// outer one.
+/// Refuses one of two new items that conflict: in files the outer one, because the lock of the inner one is in its way;
+/// in reftables the one that was added first. If there are several inner items in reftables, each that was added before
+/// the outer one is refused.
 fn below_a_new_item(edits: &Edits, parent: u32, locked: &dyn Locked, found: &mut BTreeMap<u32, RejectionReason>) {
     let below = &edits.order[edits.below(edits.name(parent))];
     let mut inner = below.iter().copied().filter(|child| edits.items[*child as usize].is_new());
@@ -131,7 +132,7 @@ fn first_staying(edits: &Edits, snapshot: &dyn Snapshot, parent: &BStr) -> Resul
     first_below(snapshot, parent, stays)
 }
 
-/// The first ref below a name that counts. As in git, one that cannot be read is a ref too.
+/// The first ref below a name for which `counts` returns `true`. As in git, this includes refs that cannot be read.
 fn first_below(snapshot: &dyn Snapshot, name: &BStr, counts: impl Fn(&BStr) -> bool) -> Result<Option<BString>> {
     let prefix = [name.as_bytes(), b"/"].concat();
     let mut cursor = snapshot.cursor(false)?;
@@ -153,7 +154,7 @@ fn first_below(snapshot: &dyn Snapshot, name: &BStr, counts: impl Fn(&BStr) -> b
     }
 }
 
-/// A ref that a single name, of no ref, cannot stand beside: one above it or below it.
+/// Returns a ref with which the name of a new ref would conflict: one above it or below it.
 pub(super) fn in_the_way(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<BString>> {
     let slashes = name.find_iter(b"/");
     for parent in slashes.map(|at| name[..at].as_bstr()) {

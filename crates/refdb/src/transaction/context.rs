@@ -4,12 +4,12 @@ use refdb_repo::{LogPolicy, ObjectCheck};
 use refdb_types::{HashKind, Ident};
 use std::fmt;
 
-/// What a transaction needs of the repository around it. A [`Store`](crate::Store) fills it in.
+/// What a transaction needs to know about its repository. A [`Store`](crate::Store) fills it in.
 #[derive(Clone, Copy)]
 pub struct Context<'s> {
     /// Where refs are kept.
     pub backend: &'s dyn Backend,
-    /// Answers what new ids are.
+    /// Looks up the objects to which new values point.
     pub objects: &'s dyn ObjectCheck,
     /// The hooks, which may forbid the transaction.
     pub hooks: &'s dyn HookSource,

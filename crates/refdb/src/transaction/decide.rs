@@ -1,7 +1,7 @@
 use crate::{Precondition, RejectionReason, TargetView};
 use refdb_types::ObjectId;
 
-/// A ref under the lock.
+/// The state of a ref under its lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Current<'a> {
     pub(super) value: Option<TargetView<'a>>,
@@ -9,7 +9,7 @@ pub(super) struct Current<'a> {
     pub(super) resolved: Option<ObjectId>,
 }
 
-/// Holds a ref against what an edit expects of it. Returns what forbids the edit.
+/// Compares a ref with what an edit expects, and returns why the edit is refused, if it is.
 pub(super) fn decide(current: Current<'_>, expects: Precondition<TargetView<'_>>) -> Option<RejectionReason> {
     use Precondition::{Any, ExistingMustMatch, MustExist, MustMatch, MustNotExist};
     let Current { value, resolved } = current;
@@ -24,7 +24,7 @@ pub(super) fn decide(current: Current<'_>, expects: Precondition<TargetView<'_>>
     };
     match (expects, value) {
         (Any, _) | (MustExist, Some(_)) | (MustNotExist | ExistingMustMatch(_), None) => None,
-        // Git takes the null id for no value, wherever it stands.
+        // git treats a null id as no value, even in a ref.
         (MustNotExist, Some(TargetView::Direct(id))) if id.is_null() => None,
         (MustExist | MustMatch(_), None) => Some(RejectionReason::Missing),
         (MustNotExist, Some(_)) => Some(RejectionReason::Exists { is_dangling: resolved.is_none() }),

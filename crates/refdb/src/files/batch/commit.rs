@@ -33,9 +33,9 @@ pub(crate) fn fits(steps: &[(usize, Step<'_>)]) -> bool {
     steps.len() <= REFS_MAX && steps.iter().all(|(_, step)| is_simple(step))
 }
 
-/// Makes the staged contents visible. After an error no ref has its new value, unless it is [`Error::HalfDone`], which
-/// names the refs that have not, or [`Error::Unrecovered`]: then the locks stay like those of a dead process, and the
-/// next writer that meets one of them recovers the batch.
+/// Makes the staged contents visible. After an error no ref has its new value, with two exceptions: [`Error::HalfDone`]
+/// names the refs that do not have theirs, and after [`Error::Unrecovered`] the locks stay like those of a dead
+/// process, so that the next writer that meets one of them recovers the batch.
 pub(crate) fn publish(
     store: &Arc<Store>,
     locks: &mut Locks,
@@ -48,7 +48,7 @@ pub(crate) fn publish(
         return Ok(());
     }
     let entry = entry_of(store, steps)?;
-    // What an entry relies on is durable before it: the new contents, and the names of the locks.
+    // The entry relies on the new contents and on the names of the locks, so they become durable first.
     if entry.synced {
         let folders = publish::changed_folders(store, &mut steps.iter().map(|(_, step)| step.name), locks.made());
         store.options.fs.sync_together(contents, &folders)?;
@@ -77,7 +77,8 @@ pub(crate) fn publish(
     Ok(())
 }
 
-/// A batch of which readers may see a part. Dropped before it is [over](InFlight::over), it counts as unrecovered.
+/// A batch of which readers may see a part. If it is dropped before [`over`](InFlight::over) is called, the observer
+/// learns that the batch is unrecovered.
 struct InFlight<'s> {
     observer: Option<(&'s dyn CommitObserver, u64)>,
     record: PathBuf,

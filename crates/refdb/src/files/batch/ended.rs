@@ -1,4 +1,4 @@
-//! Recovers the batches of a machine's start that an administrator says is over.
+//! Recovers the batches of a boot that an administrator has declared ended.
 
 use crate::Result;
 use crate::files::{
@@ -11,10 +11,10 @@ use crate::files::{
 use refdb_vfs::{BatchId, EndedBoot, StaleLock};
 use std::{path::PathBuf, sync::Arc};
 
-/// The batches that an ended boot has left.
+/// The batches that an ended boot has left unfinished.
 pub(crate) struct EndedBatches {
     boot: String,
-    /// Counts the locks of the boot as those of ended processes, and recovers nothing by itself.
+    /// The store without a recovery handler. It treats the locks of the boot as those of ended processes.
     alone: Arc<Store>,
 }
 
@@ -26,13 +26,14 @@ impl EndedBatches {
         Ok(EndedBatches { boot: boot.id().to_owned(), alone: Arc::new(alone) })
     }
 
-    /// Recovers the batch to which a lock belongs, and releases its locks. Returns the path of its record too.
+    /// Recovers the batch to which a lock belongs, and releases its locks. Returns the path of its journal entry as
+    /// well.
     pub(crate) fn recover(&self, met: StaleLock) -> (PathBuf, Result<TakenOver>) {
         let id = met.id();
         (journal::path(&self.alone, id), recover::take_over(&self.alone, id, Some(met)))
     }
 
-    /// Recovers the batches that have an entry and of which no lock was met.
+    /// Recovers the batches of the boot that still have a journal entry, although none of their locks was met.
     pub(crate) fn recover_rest(&self) -> Result<Vec<(PathBuf, Result<TakenOver>)>> {
         let (open, _) = journal::list(&self.alone)?;
         let mut recovered = Vec::new();

@@ -1,10 +1,11 @@
-//! The journal entry of a small batch: encoding beside parsing. docs/formats/intent.md has the format.
+//! The journal entry of a small batch, and how it is encoded and parsed. docs/formats/intent.md has the format.
 
 use crate::files::strategy::REFS_MAX;
 use bstr::{BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId, RefName, Scope};
 
-/// The longest entry: at most [`REFS_MAX`] refs, each with a name and a reflog line. A longer one is not refdb's.
+/// The maximum length of an entry, which has at most [`REFS_MAX`] refs, each with a name and a reflog line. refdb
+/// writes no longer one.
 pub(crate) const LEN_MAX_BYTES: usize = 1 << 20;
 
 /// What a small batch is about to change. It is written before the first ref changes, so that another process can
@@ -47,7 +48,7 @@ pub struct JournalFault {
 const MAGIC: &str = "refdb batch 1";
 
 /// The byte offset of the entry in a journal file. Disks write sectors of this size as a unit, so a torn write of the
-/// entry leaves the line before it intact.
+/// entry leaves the signing line at the start of the file intact.
 pub(crate) const ENTRY_AT: usize = 512;
 
 impl JournalEntry {
@@ -81,7 +82,7 @@ impl JournalEntry {
         out
     }
 
-    /// Parses an entry. It checks everything, because other users of a shared repository may write the file and a disk
+    /// Parses an entry. Everything is checked, because other users of a shared repository may write the file and a disk
     /// may lose bytes.
     ///
     /// # Errors
@@ -124,8 +125,8 @@ impl JournalEntry {
 const LAST_LINE_LEN: usize = "\nsum 01234567\n".len();
 
 /// Returns the entry in the bytes of a journal file; `None` if there is none, or only a part of one. A part means that
-/// the process or the power went while the entry was being written or wiped, so that its batch had not begun, or was
-/// complete.
+/// the process ended or the power failed while the entry was being written or wiped, so that its batch had not begun,
+/// or was complete.
 pub fn entry_in_journal_file(bytes: &[u8]) -> Option<&[u8]> {
     let place = bytes.get(ENTRY_AT..)?;
     let len = place.iter().rposition(|byte| *byte != 0)? + 1;
@@ -192,7 +193,7 @@ pub(crate) fn ref_line(
     if text[len] != b' ' || text.get(2 * len + 1) != Some(&b' ') {
         return Err("no two object ids");
     }
-    // The rules are those for a push: a name that git accepts, below `refs/`, and not of a worktree's own.
+    // The rules are those for a push: a name that git accepts, below `refs/`, that is not a per-worktree ref.
     let name = RefName::new(&text[2 * len + 2..]).map_err(|_| "a bad refname")?;
     if !name.starts_with(b"refs/") || Scope::of(&name) != Scope::Shared {
         return Err("a ref that is not shared, or not below refs/");

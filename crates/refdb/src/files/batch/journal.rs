@@ -1,5 +1,5 @@
-//! The folder beside `refs/` with the journal files of small batches. Entries written by refdb before it reused journal
-//! files have a file each in the same folder.
+//! The folder beside `refs/` with the journal files of small batches. Entries of older versions of refdb, which did not
+//! reuse journal files, have one file each in the same folder.
 
 use crate::files::{
     batch::entry::{ENTRY_AT, JournalEntry, LEN_MAX_BYTES, entry_in_journal_file},
@@ -99,7 +99,7 @@ pub(crate) fn leave(store: &Store, id: BatchId, sync: bool) -> Result<()> {
 /// Makes sure that an entry which is gone does not reappear after a loss of power.
 pub(crate) fn make_absence_durable(store: &Store, id: BatchId) -> Result<()> {
     if !id.is_slot() {
-        // An older refdb may have left an incomplete one.
+        // An older refdb may have left an incomplete entry.
         return remove(store, id, true);
     }
     // The file stays, because another batch may use it by now.

@@ -25,21 +25,22 @@ const _: () = assert!(LEN > ENTRY_AT, "there is room for an entry");
 
 /// A journal file that this process owns.
 ///
-/// An entry is written over zeros and wiped with zeros. Neither changes the file's length or its folder, so that each
-/// costs one write and one sync. All locks of the batch are hard links to the file, which begins with the line that
-/// signs them: the line is durable before the first lock exists, so a loss of power cannot leave a lock without it.
+/// An entry is written over zeros and wiped with zeros. Unless the entry is long, neither changes the file's length or
+/// its folder, so that each costs one write and one sync. All locks of the batch are hard links to the file, which
+/// begins with the line that signs them: the line is durable before the first lock exists, so a loss of power cannot
+/// leave a lock without it.
 pub(crate) struct JournalFile {
     store: Arc<Store>,
     id: BatchId,
-    /// `None` only while this is dropped.
+    /// `None` only while this value is being dropped.
     file: Option<File>,
     /// How many bytes from [`ENTRY_AT`] on may not be zeros.
     used: usize,
 }
 
-/// What became of an attempt to take an existing journal file.
+/// The outcome of an attempt to take an existing journal file.
 enum Attempt {
-    /// It is ours.
+    /// This process owns it now.
     Taken(JournalFile),
     /// Another batch owns it at present.
     Busy,
@@ -48,8 +49,9 @@ enum Attempt {
 }
 
 impl JournalFile {
-    /// Takes a journal file without an entry, or creates one. `None` where locks cannot be links to it that reveal
-    /// whether their owner is alive: on network file systems, or if another process takes the new file first.
+    /// Takes a journal file without an entry, or creates one. Returns `None` on a network file system, where locks that
+    /// are links to the file could not show whether their owner is alive, or if another process takes the new file
+    /// first.
     pub(crate) fn take(store: &Arc<Store>) -> Result<Option<Self>> {
         let journal_files = &store.journal_files;
         if !store.options.fs.is_local(&store.layout.common_dir)? {
@@ -77,7 +79,7 @@ impl JournalFile {
 
     fn take_one(store: &Arc<Store>, id: BatchId) -> Result<Attempt> {
         let fs = &store.options.fs;
-        // It has been removed, or it belongs to another user.
+        // A file that cannot be opened has been removed, or belongs to another user.
         let Ok(file) = fs.open_to_overwrite(&journal::path(store, id)) else { return Ok(Attempt::Unfit) };
         let stat = file.stat()?;
         if !stat.is_file() || stat.len_bytes > FILE_LEN_MAX_BYTES {
@@ -137,7 +139,7 @@ impl JournalFile {
         Ok(())
     }
 
-    /// The id by which its locks refer to it.
+    /// The id by which the locks of the batch refer to this file.
     pub(crate) fn id(&self) -> BatchId {
         self.id
     }
@@ -151,8 +153,8 @@ impl JournalFile {
         self.file.as_ref().expect("it is open until it is dropped")
     }
 
-    /// Writes the entry. Without an error it is there, after a loss of power too if the entry is `synced`. After an
-    /// error it may be there or not.
+    /// Writes the entry. On success the entry is in the file, and survives a loss of power if it is `synced`. After an
+    /// error it may or may not be in the file.
     pub(crate) fn place(&mut self, entry: &JournalEntry) -> Result<()> {
         assert!(self.used == 0, "a journal file has one entry at a time");
         let bytes = entry.encode();
@@ -161,8 +163,8 @@ impl JournalFile {
         self.sync(entry.synced)
     }
 
-    /// Overwrites the entry with zeros. Without an error the entry does not reappear, after a loss of power too where
-    /// refs are synced.
+    /// Overwrites the entry with zeros. On success the entry does not reappear, not even after a loss of power if refs
+    /// are synced.
     pub(crate) fn wipe(&mut self) -> Result<()> {
         if self.used > 0 {
             self.file().overwrite(&vec![0; self.used], ENTRY_AT as u64)?;
@@ -187,9 +189,9 @@ impl Drop for JournalFile {
     }
 }
 
-/// Whether the file still has the name under which it was opened, because recovery removes journal files, and has no
-/// other name. Another one would be a lock that reappeared after a loss of power, and would look like a lock of the
-/// next batch.
+/// Returns whether the file still has the name under which it was opened, and no other. Recovery may have removed the
+/// file, and another name would be a lock that reappeared after a loss of power and would look like a lock of the next
+/// batch.
 fn is_alone_in_place(store: &Store, file: &File, stat: &Stat) -> Result<bool> {
     let now = store.options.fs.find_link(file.path())?;
     Ok(now.is_some_and(|now| now.file_id() == stat.file_id()) && file.names()? == 1)

@@ -1,7 +1,7 @@
 //! Completes or drops a small batch whose commit failed or whose process has ended.
 //!
 //! A batch with an entry has never been acknowledged, and no writer that respects locks has changed its refs since,
-//! because the locks go only after the entry.
+//! because the locks are released only after the entry is removed.
 
 use crate::files::{
     batch::{
@@ -29,7 +29,8 @@ use std::{
 pub enum Outcome {
     /// All refs of the batch have their new values.
     Complete,
-    /// No ref had its new value, so that nothing was changed and the entry was dropped.
+    /// The entry was dropped and no ref was changed, because no ref had its new value, or because the batch was not
+    /// synced and the machine has restarted since.
     Dropped,
     /// These refs could not be given their new values, and others have theirs. The entry is kept for an administrator.
     Half(Vec<BString>),
@@ -43,8 +44,9 @@ enum Value {
     Other,
 }
 
-/// Completes a batch whose refs are all locked by the caller, or drops it if no ref has its new value. Afterwards the
-/// entry is removed, or kept under another name if refs are left over.
+/// Completes a batch whose refs are all locked by the caller, or drops it if no ref has its new value, or if it was not
+/// synced and the machine has restarted since. Afterwards the entry is removed, or kept under another name if some refs
+/// could not be set.
 pub(crate) fn recover(store: &Arc<Store>, id: BatchId, entry: &JournalEntry) -> Result<Outcome> {
     let sync = entry.synced || store.options.sync;
     if entry.hash != store.options.hash {
@@ -120,7 +122,8 @@ fn look(store: &Arc<Store>, entry: &JournalRef) -> Result<Value> {
     })
 }
 
-/// Whether the object of the new value exists, and no ref has a name above or below this one.
+/// Returns whether the object of the new value exists and, if the batch creates the ref, no ref's name conflicts with
+/// its name.
 fn can_stand(store: &Arc<Store>, entry: &JournalRef) -> Result<bool> {
     if !store.options.objects.exists(&entry.new)? {
         return Ok(false);
@@ -184,8 +187,8 @@ fn set(store: &Store, entry: &JournalRef, sync: bool, made: &mut Vec<PathBuf>) -
     Ok(true)
 }
 
-/// Appends the line to the ref's reflog, unless it is the last one there. A reflog behind a symbolic link is left
-/// alone.
+/// Appends the line to the ref's reflog, unless the reflog ends with that line already. A reflog behind a symbolic link
+/// is left alone.
 fn add_log(store: &Store, entry: &JournalRef) -> Result<()> {
     let Some(log) = &entry.log else { return Ok(()) };
     let Some(path) = store.layout.log_path(entry.name.as_bstr()) else { return Ok(()) };
@@ -221,12 +224,13 @@ pub enum TakenOver {
     Busy,
 }
 
-/// Takes over the locks of a batch whose process has ended, recovers it and releases the locks. `met` is one of them,
-/// if the caller has it already.
+/// Takes over the locks of a batch whose process has ended, recovers it and releases the locks. `met` is one of these
+/// locks, if the caller has taken one over already.
 pub(crate) fn take_over(store: &Arc<Store>, id: BatchId, met: Option<StaleLock>) -> Result<TakenOver> {
     let Some(bytes) = journal::read(store, id)? else {
         if let Some(met) = met {
-            // The owner may have died right after it wiped the entry. That must be durable before the lock goes.
+            // The owner may have died right after it wiped the entry. The wiping must be durable before the lock is
+            // removed.
             journal::make_absence_durable(store, id)?;
             met.remove()?;
         }

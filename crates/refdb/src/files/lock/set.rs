@@ -130,7 +130,7 @@ pub(crate) fn lock(
             Err(Stop::Blocked(claim, target, held)) => (claim, target, held),
         };
         let timeout = if claim.is_some() { store.options.ref_lock_timeout } else { store.options.packed_lock_timeout };
-        // Without attempts left each turn refuses a claim, or is the last.
+        // Once no attempt is left, each turn of the loop refuses a claim or is the last.
         let waited = match starts_left {
             0 => Err(held),
             _ => Lock::wait_until_free(&store.options.fs, &target, timeout.unwrap_or(GENEROUS)),
@@ -460,7 +460,7 @@ impl Locks {
     }
 
     /// Releases every lock, first that of packed-refs and last those that sign others, and removes the folders that
-    /// were created for locks and are empty.
+    /// were created for locks and are empty. If the locks are to outlive this process, their files stay instead.
     pub(crate) fn release(&mut self) {
         if self.outlive_us {
             return self.leave();

@@ -28,7 +28,7 @@ fn clear_in(fs: &Fs, top: refdb_vfs::Result<Folder>) -> Result<()> {
         for (name, kind) in folder.entries().unwrap_or_default() {
             match (kind, name.strip_suffix(b".lock")) {
                 (EntryKind::Dir, _) => folders.push(OsString::from_vec(name)),
-                // A new content is removed together with its lock.
+                // A file with new content (`.lock.lock`) is removed together with its lock.
                 (_, Some(target)) if !target.ends_with(b".lock") => {
                     Lock::remove_if_dead(fs, folder, OsStr::from_bytes(&name));
                 }

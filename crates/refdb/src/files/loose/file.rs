@@ -14,9 +14,9 @@ pub enum LooseRef<'a> {
     Symbolic(&'a BStr),
 }
 
-/// Parses a loose ref as git does: `ref:`, white space and a name, or an object id. White space behind the name is
-/// ignored, and so is white space behind the id with everything that follows it (`git refs verify` reports both). A
-/// zero byte ends the content, as in a file whose end was not written before a loss of power.
+/// Parses a loose ref as git does: `ref:`, white space and a name, or an object id. White space after the name is
+/// ignored, and so is white space after the id with everything that follows it (`git refs verify` reports both). A zero
+/// byte ends the content, as in a file whose end was not written before a loss of power.
 pub fn parse(hash: HashKind, content: &[u8]) -> std::result::Result<LooseRef<'_>, LooseError> {
     if let Some(rest) = content.strip_prefix(b"ref:") {
         let rest = rest.find_byte(0).map_or(rest, |end| &rest[..end]);
@@ -67,11 +67,11 @@ pub enum At<'a> {
 const CONTENT_LEN_MAX: usize = 8192;
 const CONTENT_LEN_USUAL: usize = 512;
 
-/// How often a file is looked for again that another machine may be replacing. Each look comes 2 ms after the last.
+/// How many times a missing file that another machine may be replacing is looked for again, at intervals of 2 ms.
 pub(crate) const REPLACED_LOOKS_MAX: usize = 50;
 
-/// Opens a loose ref's file. A writer of the ref holds its lock, so that only other readers have to wait for the file
-/// that replaces it.
+/// Opens a loose ref's file. Waits for a file that is being replaced, unless the caller holds the ref's lock, which
+/// rules that out.
 fn open(fs: &Fs, path: &Path, rivals: Rivals) -> refdb_vfs::Result<File> {
     let mut looks_left = if rivals == Rivals::Possible { REPLACED_LOOKS_MAX } else { 0 };
     loop {
@@ -90,7 +90,7 @@ fn open(fs: &Fs, path: &Path, rivals: Rivals) -> refdb_vfs::Result<File> {
 pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, rivals: Rivals, buffer: &'a mut Vec<u8>) -> Result<At<'a>> {
     let file = match open(fs, path, rivals) {
         Ok(file) => file,
-        // A name that is too long for a file has no ref. A writer is told so when it creates the lock.
+        // A name that is too long for a file has no ref. A writer gets the error when it creates the lock.
         Err(error) if error.is_not_found() || error.is_too_long() => return Ok(At::Missing),
         // Very old versions of git made HEAD a symbolic link, and core.preferSymlinkRefs still does.
         Err(error) if error.is_symlink() => match read_link(fs, path, buffer)? {
@@ -119,8 +119,8 @@ pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, rivals: Rivals, buffer: &'
     })
 }
 
-/// Reads a symbolic link into `buffer` if it is a symbolic ref, because its content is spelt like a full refname. Any
-/// other link is followed.
+/// Reads a symbolic link into `buffer` and returns its length if it is a symbolic ref, which its content shows by being
+/// spelt like a full refname. Returns `None` for any other link, which the caller follows.
 fn read_link(fs: &Fs, path: &Path, buffer: &mut Vec<u8>) -> Result<Option<usize>> {
     let content = match fs.read_link(path) {
         Ok(content) => content,

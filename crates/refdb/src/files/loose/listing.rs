@@ -6,7 +6,7 @@ use std::{collections::HashSet, ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsS
 /// An entry of a folder below `refs/` that is or may hold a ref.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Entry {
-    /// The entry's name; a folder's ends with `/`, so that sorting entries sorts the refs in them.
+    /// The entry's name; a folder's name ends with `/`, so that sorting entries sorts the refs in them.
     pub(crate) name: Vec<u8>,
     /// Whether only its lock was seen. The file may be about to be renamed into place, or not exist.
     pub(crate) is_in_doubt: bool,
@@ -34,17 +34,17 @@ pub enum Rivals {
 ///
 /// While a ref is renamed from its lock file, a listing on some file systems shows only the lock and neither the old
 /// nor the new entry of the ref. So a lock that is seen without its ref puts the ref into the list as well; the reader
-/// finds out when it opens the file.
+/// finds out whether the ref exists when it opens the file.
 pub(crate) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Result<Option<Vec<Entry>>> {
     list_with(fs, folder, limit, rivals, OddFolders::PassedOver)
 }
 
-/// Whether folders are listed whose names no part of a refname may have: those that begin with a dot or end in `.lock`.
+/// Whether to list folders whose names cannot be part of a refname, because they begin with a dot or end in `.lock`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum OddFolders {
-    /// As git does among refs.
+    /// They are skipped, as git does among refs.
     PassedOver,
-    /// As git does among reflogs.
+    /// They are listed, as git does among reflogs.
     Listed,
 }
 
@@ -74,7 +74,7 @@ fn list_with(
             _ if odd_folders == OddFolders::Listed && kind == EntryKind::Dir && is_odd() => {
                 entries.push(Entry { name: [name, b"/"].concat(), is_in_doubt: false, is_link: false });
             }
-            // git ignores both.
+            // git ignores names that begin with a dot, and those that end in `.lock`.
             _ if name.starts_with(b".") => {}
             Some(name) if kind != EntryKind::Dir => {
                 // `X.lock.lock` is the new content beside a signed lock.
@@ -112,7 +112,7 @@ fn list_with(
     Ok(Some(entries))
 }
 
-/// Whether an entry is a folder. Like git it follows a symbolic link and ignores (`None`) one that leads nowhere, and
+/// Returns whether an entry is a folder. Like git, it follows a symbolic link, and ignores (`None`) dangling links,
 /// pipes, sockets and devices.
 fn is_folder(fs: &Fs, folder: &Path, name: &[u8], kind: EntryKind) -> Option<bool> {
     match kind {
@@ -123,7 +123,8 @@ fn is_folder(fs: &Fs, folder: &Path, name: &[u8], kind: EntryKind) -> Option<boo
     }
 }
 
-/// Reports a folder of refs that may not be read as a broken ref. Any other error ends the whole list.
+/// Converts the error of a folder of refs that may not be read into a broken ref. Any other error, and one of `refs/`
+/// itself, is returned as it is.
 pub(crate) fn unreadable(folder: &BStr, error: refdb_vfs::Error) -> Result<BrokenRef> {
     match LooseError::of_file(&error).filter(|_| error.is_forbidden() && folder != "refs/") {
         Some(why) => Ok(BrokenRef { name: folder.trim_end_with(|char| char == '/').into(), path: error.path, why }),

@@ -16,7 +16,7 @@ pub(crate) struct Blocks {
     /// For each page, whether a name was looked up in it.
     touched: Arc<[AtomicBool]>,
     loaded_bytes: AtomicUsize,
-    /// The clock hand: the position behind the page that was evicted last.
+    /// The clock hand: the index after that of the page that was evicted last.
     hand: usize,
     budget: Arc<PageBudget>,
 }
@@ -99,7 +99,8 @@ impl Blocks {
             return Ok(self.in_memory(at));
         };
         let Some(kept) = known else { return Ok(None) };
-        // It is written only once, because a write for each look-up would take the cache line from other processors.
+        // The flag is written only once, because a write for each look-up would take the cache line from other
+        // processors.
         if !kept.is_used.load(Relaxed) {
             kept.is_used.store(true, Relaxed);
         }

@@ -29,7 +29,7 @@ struct Latest {
     file: Option<Arc<PackedFile>>,
     /// The number of files that were opened so far.
     opened: u64,
-    /// On a network file system: what the last look saw, and since when.
+    /// On a network file system: what the last look found, and when it was first found.
     first_seen: Option<(Option<Found>, Instant)>,
     /// The last file that was found not to be sorted although it says so.
     distrusted: Option<(Stat, Disorder)>,
@@ -70,7 +70,8 @@ pub(crate) struct PackedProof {
 }
 
 impl PackedProof {
-    /// Whether this very file lies unchanged at `path` now. Moving a file changes only its ctime.
+    /// Returns whether the file at `path` is this very file, unchanged. Its ctime is ignored, because a rename changes
+    /// it.
     pub(crate) fn is_at(&self, fs: &Fs, path: &Path) -> Result<bool> {
         Ok(match (&self.found, fs.find_link(path)?) {
             (None, None) => true,
@@ -98,7 +99,7 @@ impl PackedFile {
         self.found.as_ref().map(|found| found.stat)
     }
 
-    /// Returns this file for another question, which opens it for itself if it has to read more.
+    /// Returns a copy of this file for another query, which opens the file again if it has to read more.
     fn again(&self) -> Self {
         let file = self.file.as_ref().and_then(|file| file.again()).map(Arc::new);
         let packed = file.as_ref().and_then(|file| self.packed.through(file)).map(Arc::new);
@@ -111,7 +112,7 @@ impl PackedFile {
 pub enum Look {
     /// By a `stat`, like git: packed-refs is replaced, never changed in place.
     Stat,
-    /// By a `stat`, unless the time stamp is too recent to reveal a change in place.
+    /// By a `stat`, unless the time stamp is too recent to reveal a change in place; then the file is read again.
     DoubtfulStat,
     /// Not at all: the present file is read again.
     Read,
@@ -120,14 +121,15 @@ pub enum Look {
 /// The longest packed-refs that is read completely at once. A longer one is mapped or read page by page.
 const WHOLE_LEN_MAX: u64 = 64 << 10;
 
-/// More than a tick of any server's clock, also where time stamps are of whole seconds.
+/// More than a tick of any server's clock, even where time stamps have only whole seconds.
 const TICKS: Duration = Duration::from_millis(2500);
 
-/// How often a file that another machine replaces while it is read is opened again.
+/// How many times packed-refs is opened in all if another machine replaces it while it is read.
 const STALE_MAX: usize = 8;
 
 impl Latest {
-    /// Counts a file that is opened next. Returns the stat of the file whose promise to be sorted is not believed.
+    /// Counts the file that is about to be opened. Returns the stat of the file, if any, that was found to claim
+    /// falsely that it is sorted.
     fn next(&mut self) -> Option<Stat> {
         if let Some(file) = &self.file
             && let (Some(stat), Some(disorder)) = (file.stat(), file.packed.disorder())
@@ -146,7 +148,7 @@ impl PackedCache {
         PackedCache { path, latest: Mutex::default() }
     }
 
-    /// The present packed-refs, validated as `look` says. Readers must look at loose refs first.
+    /// The present packed-refs, validated as `look` says. Readers must read loose refs first.
     ///
     /// On a network file system, every look asks the server whether the name still leads to the same file.
     pub(crate) fn get(&self, options: &FilesOptions, look: Look) -> Result<Arc<PackedFile>> {
@@ -186,7 +188,8 @@ impl PackedCache {
     }
 
     fn get_identified(&self, options: &FilesOptions, look: Look) -> Result<PackedFile> {
-        // Whatever the caller remembers: packed-refs must be newer than the loose refs that were read before it.
+        // The server is asked whatever the caller remembers, because packed-refs must be newer than the loose refs that
+        // were read before it.
         let _asking = AskingOnce::afresh();
         let mut found = options.fs.identify(&self.path)?;
         let mut looks_left = REPLACED_LOOKS_MAX;
@@ -207,8 +210,8 @@ impl PackedCache {
         {
             return Ok(known.again());
         }
-        // Without a handle, a file that replaces this one within a tick of the server's clock may look the same. What
-        // is read a little later is of the last of them.
+        // Without a handle, a file that replaces this one within a tick of the server's clock may look the same. Only
+        // what is read after that tick certainly comes from the last of them.
         let is_new = latest.first_seen.as_ref().is_none_or(|(_, since)| since.elapsed() < TICKS);
         let distrusted = latest.next();
         let opened = found.map(|found| {
@@ -238,7 +241,7 @@ impl PackedCache {
         file.packed.disorder().or(distrusted.map(|(_, disorder)| disorder)).cloned()
     }
 
-    /// Releases memory that holds parts of the file. What was read from them stays valid.
+    /// Releases memory that holds parts of the file. Positions and records that readers already have stay valid.
     pub(crate) fn shed(&self, shed: Shed) {
         let mut latest = self.latest();
         if let Some(known) = &latest.file

@@ -40,7 +40,7 @@ impl FarReads {
         self.searches_left.load(Relaxed) == 0
     }
 
-    /// Whether one more search may read. Two threads may share the last one.
+    /// Takes one of the remaining searches and returns whether there was one. Two threads may share the last one.
     fn take(&self) -> bool {
         let left = self.searches_left.load(Relaxed);
         self.searches_left.store(left.saturating_sub(1), Relaxed);

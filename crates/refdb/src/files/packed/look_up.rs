@@ -13,17 +13,17 @@ use refdb_types::{HashKind, ObjectId};
 use reftable::{RefBlock, RefBlockWriter, RefValue};
 use std::ops::ControlFlow;
 
-/// Called with a ref's name, its object, and the object behind a tag, if known.
+/// Called with a ref's name, its object, and the peeled object, if known.
 type VisitRecord<'v> = dyn FnMut(&BStr, &ObjectId, Peeled) -> ControlFlow<()> + 'v;
 
-/// The most pages between two names whose records are read from memory.
+/// The maximum number of pages that [`Packed::for_each_between`] visits.
 const BETWEEN_PAGES_MAX: usize = 2;
 
 impl Packed {
     // A block has binary ids, shared prefixes and restart points. A page with a broken or misplaced record has no block
     // and is read as text, as git would read it.
 
-    /// Looks up a ref: its object and the object behind a tag, if known. Sets `has_read` if the file had to be read.
+    /// Looks up a ref: its object and the peeled object, if known. Sets `has_read` if the file had to be read.
     pub fn look_up(&self, name: &BStr, has_read: &mut bool) -> Result<Option<(ObjectId, Peeled)>> {
         if let Bytes::Paged(pages) = &self.bytes {
             let at = pages.page_with(name, self.hash.len_hex() + 1)?;
@@ -39,8 +39,9 @@ impl Packed {
         Ok(self.find(name)?.map(|record| (record.id, record.peeled)))
     }
 
-    /// Visits, in order, the records from `start` on that come before `end`, if their blocks are in memory. Returns
-    /// `false` without a visit if they are many, or not all in memory; the caller then reads them.
+    /// Visits, in order, the records from `start` on that come before `end`, if they lie in few pages that have been
+    /// used before. Returns `false` without a visit if there are more pages, or if one is used for the first time or
+    /// cannot have a block; the caller then reads the records.
     pub fn for_each_between(&self, start: &BStr, end: &BStr, visit: &mut VisitRecord<'_>) -> Result<bool> {
         let Bytes::Paged(pages) = &self.bytes else { return Ok(false) };
         let name_at = self.hash.len_hex() + 1;

@@ -1,7 +1,7 @@
 //! packed-refs files that claim to be sorted and are not, because somebody has edited them or a bit has flipped.
 //!
 //! Disorder is not searched for, because that would mean reading the whole file; a walk notices it. From then on the
-//! file counts as one that promises nothing: it is opened again and sorted in memory.
+//! promise in its header is ignored: the file is opened again and sorted in memory.
 
 use crate::files::{Packed, packed::disorder::Disorder};
 use crate::{Result, backend::Peeled};
@@ -9,7 +9,7 @@ use bstr::{BStr, BString};
 use refdb_types::ObjectId;
 use std::{collections::HashSet, ops::Range};
 
-/// A ref out of order, with its object and the object behind a tag.
+/// A ref out of order, with its object and what is known about the peeled object.
 pub type Misplaced = (BString, ObjectId, Peeled);
 
 impl Packed {

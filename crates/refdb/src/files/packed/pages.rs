@@ -27,8 +27,8 @@ const SLACK_LEN: usize = 256;
 /// The bytes to read at first for the first name in a page.
 const FENCE_LEN: usize = 512;
 
-/// A packed-refs file of which only the parts that were needed so far are in private memory. They stay as long as this
-/// value, so that readers need no mutex.
+/// A packed-refs file of which only the parts that were needed so far are in private memory. These parts stay in memory
+/// as long as this value, so that readers need no mutex.
 ///
 /// A page exists in two forms, each made at its first use: a walk reads the text of the file, and names are looked up
 /// in a block, which is less than half as large.
@@ -37,8 +37,8 @@ pub(crate) struct Pages {
     len: usize,
     text: Arc<Text>,
     blocks: Arc<Blocks>,
-    /// The name of the first record that begins in a page or behind it, if any. They are small enough to be kept when
-    /// pages are released.
+    /// For each page, the name of the first record that begins in it or after it, if any. The names are small enough to
+    /// be kept when pages are released.
     fences: Arc<[OnceLock<Fence>]>,
 }
 
@@ -49,7 +49,7 @@ struct Text {
     budget: Arc<PageBudget>,
 }
 
-/// The first name in a page or behind it.
+/// The first name in a page or after it.
 type Fence = Option<Box<[u8]>>;
 
 /// The records (or lines before the first record) that begin within [`PAGE_LEN`] bytes of the file, to their ends.
@@ -95,7 +95,7 @@ impl Pages {
         Pages { file, len, text, blocks, fences }
     }
 
-    /// Returns these pages, of which more are read through `file`, another opening of their file.
+    /// Returns a copy that shares these pages and reads further ones through `file`, the same file opened again.
     pub(crate) fn through(&self, file: Arc<PackedSource>) -> Self {
         let (text, blocks, fences) = (Arc::clone(&self.text), Arc::clone(&self.blocks), Arc::clone(&self.fences));
         Pages { file, len: self.len, text, blocks, fences }
@@ -200,8 +200,8 @@ impl Pages {
         Ok(())
     }
 
-    /// The page that contains the record of this name, if there is one: all records of earlier pages are less.
-    /// `name_at` is the offset of the name in its line.
+    /// The page that contains the record of this name, if there is one: all names in earlier pages are less. `name_at`
+    /// is the offset of the name in its line.
     pub(crate) fn page_with(&self, name: &[u8], name_at: usize) -> Result<usize> {
         let (mut low, mut high) = (0, self.text.pages.len());
         // The fences at `low` and `high` share this many leading bytes with `name`, and so do all between them if the
@@ -232,8 +232,8 @@ impl Pages {
         Ok(page.base..page.base + page.records.len())
     }
 
-    /// The first name in a page. A broken line counts as an empty name, so that the search reaches the line and reports
-    /// it.
+    /// The first name in a page. A broken line is treated as an empty name, so that the search reaches the line and
+    /// reports it.
     pub(crate) fn fence(&self, at: usize, name_at: usize) -> Result<Option<&[u8]>> {
         let Some(cell) = self.fences.get(at) else { return Ok(None) };
         if let Some(fence) = cell.get() {
@@ -279,7 +279,7 @@ impl Pages {
     /// Reads from one byte before `from` on into a buffer, and returns the range of the buffer with the records.
     fn read_around(&self, from: usize, len: usize, buffer: &mut Vec<u8>) -> Result<Range<usize>> {
         let to = from.saturating_add(len).min(self.len);
-        // One byte more, because a record begins behind a newline.
+        // One byte more, because a record begins after a newline.
         let origin = from.saturating_sub(1);
         self.read_more(buffer, origin, to + SLACK_LEN - origin)?;
         let start = self.record_start(buffer, origin, from)?;
@@ -315,7 +315,8 @@ impl Pages {
         }
     }
 
-    /// Reads `len` more bytes of the file, or up to its end, into `bytes`, which are those from `origin` on.
+    /// Reads `len` more bytes of the file, or up to its end, and appends them to `bytes`, which are those from `origin`
+    /// on.
     fn read_more(&self, bytes: &mut Vec<u8>, origin: usize, len: usize) -> Result<()> {
         let had = bytes.len();
         debug_assert!(origin + had <= self.len, "what was read lies within the file: {had} from {origin}");

@@ -68,7 +68,7 @@ const PART_LEN: usize = 64 << 10;
 /// The records of a packed-refs file, sorted by name. Bytes are checked only when they are reached, so that one ref of
 /// millions is found by reading a few pages.
 ///
-/// A position is the offset of the first byte of a record; [`Packed::end`] is the position behind the last one.
+/// A position is the offset of the first byte of a record; [`Packed::end`] is the position after the last one.
 #[derive(Debug)]
 pub struct Packed {
     path: PathBuf,
@@ -88,7 +88,7 @@ pub(crate) struct Traits {
     pub(crate) sorted: bool,
     /// Annotated tags have a line with the peeled object, at least below `refs/tags/`.
     pub(crate) peeled: bool,
-    /// They have it for every ref.
+    /// Annotated tags have such a line, whichever ref points to them.
     pub(crate) fully_peeled: bool,
 }
 
@@ -101,7 +101,7 @@ pub struct PackedRecord<'a> {
     pub name: &'a BStr,
     /// The object to which the ref points.
     pub id: ObjectId,
-    /// What the file says about the object behind a tag.
+    /// What the file says about the peeled object.
     pub peeled: Peeled,
     /// The position of the next record.
     pub next: usize,
@@ -150,8 +150,8 @@ impl Packed {
         Self::open(path, hash, Bytes::Owned(bytes), true)
     }
 
-    /// Parses the first line, and sorts the records if that is needed. `is_trusted` tells whether a promise that the
-    /// file is sorted is believed.
+    /// Parses the first line, and sorts the records if that is needed. `is_trusted` is whether to believe a first line
+    /// that promises sorted records.
     pub(crate) fn open(path: &Path, hash: HashKind, bytes: Bytes, is_trusted: bool) -> Result<Self> {
         let mut packed = Packed { bytes, traits: Traits::default(), ..Self::empty(path, hash) };
         let last = packed.bytes.read(packed.end().saturating_sub(1)..packed.end())?;
@@ -175,7 +175,7 @@ impl Packed {
         if packed.traits.sorted || packed.is_sorted()? { Ok(packed) } else { packed.sort() }
     }
 
-    /// Checks the whole file: whether its records are in order, whatever the first line promises.
+    /// Reads the whole file and returns whether its records are in order, whatever the first line promises.
     pub(crate) fn is_sorted(&self) -> Result<bool> {
         let mut last = Vec::new();
         let (mut from, mut spare) = (self.body, Vec::new());
@@ -183,7 +183,7 @@ impl Packed {
             let (part, next) = self.part(from, spare)?;
             let mut at = part.start();
             while at < part.end() {
-                // Reported for the whole file, so that the line number is right.
+                // An error is reported for the whole file, so that the line number is right.
                 let record = part.record(at).or_else(|_| self.record(from + at))?;
                 if last.as_slice() >= record.name.as_bytes() {
                     self.note_disorder(from + at, record.name);
@@ -198,7 +198,7 @@ impl Packed {
         Ok(true)
     }
 
-    /// Reads the next records from a position on into memory of their own, and returns the position behind them. It
+    /// Reads the next records from a position on into memory of their own, and returns the position after them. This
     /// serves to read a large file once without keeping it; `spare` may be the memory of the previous part
     /// ([`Packed::into_memory`]).
     pub fn part(&self, from: usize, spare: Vec<u8>) -> Result<(Packed, usize)> {
@@ -249,8 +249,8 @@ impl Packed {
         Some(Packed { path: self.path.clone(), bytes, disorder: Arc::clone(&self.disorder), ..*self })
     }
 
-    /// Returns these records, of which more are read through `file`, another opening of their file. `None` if all of
-    /// them are in memory.
+    /// Returns a copy that reads further records through `file`, the same file opened again. `None` if all of them are
+    /// in memory.
     pub(crate) fn through(&self, file: &Arc<PackedSource>) -> Option<Self> {
         let Bytes::Paged(pages) = &self.bytes else { return None };
         let bytes = Bytes::Paged(pages.through(Arc::clone(file)));
@@ -321,7 +321,7 @@ impl Packed {
         self.body
     }
 
-    /// The position behind the last record.
+    /// The position after the last record.
     pub fn end(&self) -> usize {
         self.bytes.len()
     }
@@ -368,7 +368,7 @@ impl Packed {
         self.record_in::<LEN_HEX>(bytes, base, at)
     }
 
-    /// Visits the records from `walk.next` on that begin before `limit`. It stops at a record that is out of order.
+    /// Visits the records from `walk.next` on that begin before `limit`. Stops at a record that is out of order.
     pub(crate) fn for_each(
         &self,
         walk: &mut PackedWalk,
@@ -475,7 +475,7 @@ impl Packed {
         }
     }
 
-    /// Parses the line `^HEX` at `at`, and returns the position behind it. Few refs have one.
+    /// Parses the line `^HEX` at `at`, and returns the object and the position after the line. Few refs have one.
     #[inline(never)]
     fn peeled_line(&self, bytes: &[u8], base: usize, at: usize) -> Option<(ObjectId, usize)> {
         let end = at + 1 + self.hash.len_hex();
@@ -483,7 +483,7 @@ impl Packed {
         (bytes.get(end - base) == Some(&b'\n')).then_some((id, end + 1))
     }
 
-    /// The position behind the line at `at`, to continue after a broken one.
+    /// The position after the line at `at`, to continue after a broken one.
     pub(crate) fn after_line(&self, at: usize) -> usize {
         self.line_end(at).map_or(self.end(), |end| end + 1)
     }

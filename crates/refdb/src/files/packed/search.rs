@@ -90,7 +90,7 @@ impl Packed {
         Ok(low)
     }
 
-    /// The position of the record that contains `at`; `low` is the position of a record not behind it.
+    /// The position of the record that contains `at`; `low` is the position of that record or of an earlier one.
     fn record_around(&self, low: usize, at: usize) -> Result<usize> {
         let at = at.min(self.end());
         let (bytes, base) = self.bytes.around(at)?;

@@ -11,15 +11,16 @@ use std::{
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) stat: Stat,
-    /// On a network file system: its server's handle of the file, which no other file ever has, if the client tells it.
+    /// On a network file system: its server's handle of the file, which no other file ever has, if the client reveals
+    /// it.
     pub(crate) handle: Option<ServerHandle>,
 }
 
-/// The file of a packed-refs.
+/// The file from which packed-refs is read.
 ///
 /// On a local file system it is held open, so that its inode is not reused and an equal stat proves that the file is
-/// still the same. On a network file system each question has a source of its own, which opens the file only if the
-/// question has to read it. A file that is held open there stays readable under its name, for all programs of this
+/// still the same. On a network file system each query has a source of its own, which opens the file only if the query
+/// has to read it, because there a file that is held open stays readable under its name, for all programs of this
 /// machine, after another machine has replaced it.
 #[derive(Debug)]
 pub(crate) struct PackedSource {
@@ -39,7 +40,7 @@ impl PackedSource {
         PackedSource { file: OnceLock::new(), closed: Some((fs.clone(), path, found)) }
     }
 
-    /// Returns this file closed; `None` if it is held open.
+    /// Returns a copy that is not open yet; `None` if this file is held open.
     pub(crate) fn again(&self) -> Option<Self> {
         let (fs, path, found) = self.closed.as_ref()?;
         Some(PackedSource::closed(fs, path.clone(), found.clone()))

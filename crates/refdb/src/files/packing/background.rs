@@ -15,7 +15,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 /// The bounds of one background pack-refs.
 pub struct BackgroundPackOptions<'a> {
-    /// The number of loose refs from which on they are packed. With fewer nothing is done.
+    /// The minimum number of loose refs. With fewer, nothing is packed.
     pub from: usize,
     /// Called between steps that take a while, with what was done so far. If it returns `false`, the packing ends
     /// there, and what was done stays.

@@ -1,5 +1,5 @@
-//! What a transaction that writes refs into packed-refs has to do besides: a packed ref has no file, so another writer
-//! does not run into it, and loose files must not hide the packed values.
+//! The additional work of a transaction that writes refs into packed-refs: it looks for conflicting writers, because a
+//! packed ref has no file that they would run into, and removes loose files, which would hide the packed values.
 
 use crate::files::{
     lock::set::{self, Locks},
@@ -119,7 +119,7 @@ pub(crate) fn with_loose_file(store: &Store, names: &[&BStr]) -> Result<Vec<usiz
     Ok(found)
 }
 
-/// The most entries for each wanted name up to which listing a folder pays.
+/// Listing a folder pays as long as it has at most this many entries for each wanted name.
 const LISTED_PER_NAME: usize = 8;
 
 /// Called with the position of the first name of a run, the run and its folder.
@@ -310,7 +310,7 @@ pub(crate) fn is_packed(old: &PackedFile, position: &mut usize, name: &BStr) -> 
     Ok(probe::look_up(&old.packed, position, name)?.is_some())
 }
 
-/// The object of a direct ref; `None` for a symbolic ref or none.
+/// The object of a direct ref; `None` for a symbolic or missing ref.
 pub(crate) fn direct(value: Option<TargetView<'_>>) -> Option<ObjectId> {
     match value {
         Some(TargetView::Direct(id)) => Some(id),

@@ -1,4 +1,4 @@
-//! Writes loose values to packed-refs beside writers, which wait for it no longer than for each other.
+//! Writes loose values to packed-refs while other writers work, which wait for it no longer than for each other.
 //!
 //! The new file is made before the lock of packed-refs is taken. It is used only if, under the lock, the old file is
 //! still the same and the loose files still exist.
@@ -45,9 +45,9 @@ impl Packing<'_> {
         Ok(false)
     }
 
-    /// `before` are the values that packed-refs had of all refs before the loose ones were read, and `gone` the
-    /// positions of those that have no loose file any more. Returns `false` if somebody else has changed packed-refs or
-    /// removed a loose file meanwhile.
+    /// Makes a new packed-refs and puts it into place if it is still valid. `before` are the values that packed-refs
+    /// had for all refs before the loose ones were read, and `gone` collects the positions of those that no longer have
+    /// a loose file. Returns `false` if somebody else has changed packed-refs or removed a loose file meanwhile.
     fn try_to_put(
         &self,
         is_aside: bool,
@@ -95,7 +95,8 @@ impl Packing<'_> {
         rewrite(self.store, old, &mut refs.iter().map(put)).map(Some)
     }
 
-    /// The positions of the refs that have no loose file any more. One with any value outranks packed-refs.
+    /// The positions of the refs that have no loose file any more. Values are not read, because a loose file outranks
+    /// packed-refs whatever its value.
     fn without_file(&self, refs: &[usize]) -> Result<Vec<usize>> {
         let names: Vec<&BStr> = refs.iter().map(|at| self.refs[*at].name.as_bstr()).collect();
         let mut with_file = bulk::with_loose_file(self.store, &names)?.into_iter().peekable();
@@ -104,7 +105,7 @@ impl Packing<'_> {
     }
 }
 
-/// The values that packed-refs has of these refs.
+/// The values that packed-refs has for these refs.
 fn packed_values(old: &PackedFile, refs: &[Loose]) -> Result<Vec<Option<ObjectId>>> {
     let (mut values, mut position) = (Vec::with_capacity(refs.len()), old.packed.start());
     for loose in refs {

@@ -21,7 +21,7 @@ use gix_glob::wildmatch;
 use refdb_vfs::Lock;
 use std::sync::Arc;
 
-/// See [`Backend::optimize`](crate::Backend::optimize).
+/// Implements [`Maintenance::optimize`](crate::backend::Maintenance::optimize).
 pub(crate) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<Optimized> {
     store.check_storage()?;
     let choice = Choice::new(options);
@@ -59,7 +59,7 @@ pub(crate) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<
     Ok(optimized)
 }
 
-/// See [`Backend::plan_optimize`](crate::Backend::plan_optimize).
+/// Implements [`Maintenance::plan_optimize`](crate::backend::Maintenance::plan_optimize).
 pub(crate) fn plan(store: &Arc<Store>, options: &OptimizeOptions) -> Result<OptimizePlan> {
     let choice = Choice::new(options);
     if options.auto {
@@ -75,8 +75,8 @@ pub(crate) fn plan(store: &Arc<Store>, options: &OptimizeOptions) -> Result<Opti
     Ok(OptimizePlan { pack, rewrites_packed, compact: Vec::new(), missing: optimized.missing })
 }
 
-/// Applies the rule of git 2.55 for `--auto`: the more refs are packed, the more loose refs make packing worth while. A
-/// packed ref counts as 100 bytes.
+/// Returns whether packing is worth while by the rule of git 2.55 for `--auto`: the more refs are packed, the more
+/// loose refs make packing worth while. A packed ref counts as 100 bytes.
 fn is_worth_while(loose: usize, packed_len_bytes: u64) -> bool {
     let refs = packed_len_bytes / 100;
     let log2 = u64::from(refs.checked_ilog2().unwrap_or(0));
@@ -119,7 +119,7 @@ fn count_loose(store: &Arc<Store>, choice: &Choice<'_>) -> Result<(usize, Optimi
 fn loose_refs(store: &Arc<Store>, choice: &Choice<'_>) -> Result<(Vec<Loose>, Optimized)> {
     let (mut refs, mut optimized) = (Vec::new(), Optimized::default());
     candidates::for_each_loose(store, &mut |name, id| {
-        // Like git it checks the objects of all loose refs, whether they are packed or not.
+        // Like git, this checks the objects of all loose refs, whether they are packed or not.
         let loose = match choice.wants(name) {
             true => candidates::packable(store, name.to_owned(), id)?,
             false if store.options.objects.exists(&id)? => return Ok(()),

@@ -18,23 +18,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The time for which a portion of loose files is removed under the lock of packed-refs, for which git waits a second.
+/// The time for which a portion of loose files is removed under the lock of packed-refs, a lock for which git waits one
+/// second.
 const PORTION: Duration = Duration::from_millis(150);
 
-/// Between portions the lock is free for the time for which it was held, divided by this. git polls the lock about 14
-/// times in the second that it waits: with a third it would fail in one of a hundred packings, with a half it fails in
-/// one of two thousand at most.
+/// Between portions the lock is free for the time for which it was held, divided by this, but for [`PORTION`] at most.
+/// git polls the lock about 14 times in the second that it waits: with a third it would fail in one of a hundred
+/// packings, with a half it fails in one of two thousand at most.
 const PAUSE_PART: u32 = 2;
 
 /// Threads that remove loose files.
 const THREADS: usize = 4;
 
-/// Loose files in the first portion, and in any.
+/// The number of loose files in the first portion, and the maximum in any portion.
 const PORTION_FIRST: usize = 256;
 const PORTION_MAX: usize = 4096;
 
-/// Loose files of one folder that a thread removes before it looks at the clock again. On a network file system each
-/// takes some 20 ms.
+/// The number of loose files of one folder that a thread removes before it checks the clock again. On a network file
+/// system each takes some 20 ms.
 const PIECE_MAX: usize = 8;
 const _: () = assert!(PIECE_MAX <= PORTION_FIRST && PORTION_FIRST <= PORTION_MAX, "portions of one scale");
 
@@ -110,9 +111,9 @@ fn folder_of(loose: &Loose) -> &[u8] {
     &loose.name[..loose.name.rfind_byte(b'/').unwrap_or(0)]
 }
 
-/// Whether a portion may include one more piece. `pieces` and `refs` count what it has. The first piece is always
-/// included, because otherwise a packing for which opening packed-refs takes long would make no progress while it holds
-/// the lock.
+/// Whether a portion may include one more piece. `pieces` and `refs` count what it has so far. The first piece is
+/// always included, because otherwise a packing for which opening packed-refs takes long would make no progress while
+/// it holds the lock.
 fn has_room(portion: usize, pieces: usize, refs: usize, took: Duration) -> bool {
     pieces == 0 || refs < portion && took < PORTION
 }
@@ -152,7 +153,8 @@ impl<'s> Pruning<'s> {
         };
         let is_removable = match loose::read(&options.fs, options.hash, &path, Rivals::LockedOut, &mut self.buffer)? {
             At::Ref(LooseRef::Direct(now)) => now == *id,
-            // The target of a symbolic link was pruned before it; git would not find the packed value through the link.
+            // The target of a symbolic link was pruned before the link; git would not find the packed value through the
+            // link.
             At::Missing => options.fs.read_link(&path).is_ok(),
             _ => false,
         };
@@ -180,8 +182,8 @@ impl<'s> Pruning<'s> {
     }
 }
 
-/// Makes removals durable: a loose file that came back after a loss of power would hide what packed-refs gets next. Of
-/// folders that went that of the topmost one is enough.
+/// Makes removals durable: a loose file that came back after a loss of power would hide the next value in packed-refs.
+/// For removed folders, it is enough to sync the lowest folder above them that remains.
 fn make_durable(store: &Store, changed: &BTreeSet<PathBuf>) -> Result<()> {
     if store.options.sync { Ok(store.options.fs.sync_dirs(changed)?) } else { Ok(()) }
 }

@@ -20,10 +20,11 @@ pub(crate) fn examined_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
     Ok(old)
 }
 
-/// How often packed-refs is opened again because another machine has replaced it just then.
+/// How many times packed-refs is opened in all if another machine replaces it just then.
 const OPENED_MAX: usize = 8;
 
-/// As [`examined_packed`], and open, so that on a network file system it can be read after it was replaced.
+/// Returns what [`examined_packed`] does, with its file open, so that on a network file system it can be read after it
+/// was replaced.
 pub(crate) fn opened_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
     let open = || {
         let old = examined_packed(store)?;
@@ -50,7 +51,7 @@ pub(crate) fn is_as_we_write(old: &PackedFile) -> Result<bool> {
 /// One change to packed-refs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PackedEdit<'a> {
-    /// Sets a ref to an object, with the object behind it if that is an annotated tag.
+    /// Sets a ref to an object, with the peeled object if it is an annotated tag.
     Put(&'a BStr, ObjectId, Option<ObjectId>),
     /// Removes a ref, if it is there.
     Remove(&'a BStr),
@@ -64,9 +65,9 @@ impl<'a> PackedEdit<'a> {
     }
 }
 
-/// The length in bytes from which on a range is copied by the kernel.
+/// Ranges of at least this many bytes are copied by the kernel.
 const COPY_FROM: usize = 64 << 10;
-/// The length in bytes from which on buffered lines are written.
+/// Buffered lines are written once they have this many bytes.
 const BUFFER_LEN: usize = 256 << 10;
 
 /// A complete new packed-refs beside the old one, ready to replace it. Dropping it removes the file.
@@ -231,7 +232,7 @@ fn keep_records(store: &Store, writer: &mut RangeWriter<'_>, range: Range<usize>
     Ok(())
 }
 
-/// The object behind an annotated tag, for its peeled line.
+/// The object to which an annotated tag peels, for its peeled line.
 pub(crate) fn peel(store: &Store, id: &ObjectId) -> Result<Option<ObjectId>> {
     Ok(store.options.objects.peel_tag(id)?)
 }
@@ -297,7 +298,7 @@ impl RangeWriter<'_> {
         }
     }
 
-    /// In pieces, so that a signal can end the copy.
+    /// Copies a range in pieces, so that a signal can end the copy.
     fn copy(&mut self, source: &File, range: Range<usize>) -> Result<()> {
         const PIECE_LEN: usize = 256 << 20;
         let mut at = range.start;

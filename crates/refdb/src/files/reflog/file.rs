@@ -26,7 +26,8 @@ pub(crate) struct Proof {
 }
 
 impl Proof {
-    /// Whether the reflog is unchanged. Never for a symbolic link, whose target may change without it.
+    /// Returns whether the reflog is unchanged; always `false` for a symbolic link, whose target may change without the
+    /// link.
     pub(crate) fn holds(&self, store: &Store) -> Result<bool> {
         Ok(!self.is_racy && store.options.fs.find_link(&self.path)? == Some(self.stat))
     }
@@ -52,7 +53,7 @@ pub(crate) fn taken(store: &Store, source: &BStr) -> Result<Option<Vec<u8>>> {
     store.layout.log_path(source).map_or(Ok(None), |path| read(store, &path))
 }
 
-/// Replaces the reflog of a locked ref by one that was taken from another ref, and returns its path.
+/// Replaces the reflog of a locked ref by the content of another ref's reflog, and returns its path.
 pub(crate) fn put(store: &Store, name: &BStr, content: &[u8]) -> Result<Option<PathBuf>> {
     let options = &store.options;
     let Some(path) = store.layout.log_path(name) else { return Ok(None) };

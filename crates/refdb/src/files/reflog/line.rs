@@ -1,4 +1,4 @@
-//! A line of a reflog: encoding beside parsing.
+//! A line of a reflog, and how it is encoded and parsed.
 //!
 //! ```text
 //! OLD SP NEW SP NAME SP <EMAIL> SP SECONDS SP +HHMM [TAB MESSAGE] LF
@@ -16,7 +16,7 @@ pub(crate) fn encode(line: &LogLine<'_>, out: &mut Vec<u8>) {
     out.push(b' ');
     let Ident { name, email, time_seconds, offset_decimal } = line.committer;
     out.extend_from_slice(name);
-    // git writes the space behind an empty name, too.
+    // git writes the space after an empty name, too.
     out.extend_from_slice(b" <");
     out.extend_from_slice(email);
     let sign = if *offset_decimal < 0 { '-' } else { '+' };
@@ -44,7 +44,7 @@ pub(crate) struct Line<'a> {
 impl<'a> Line<'a> {
     /// Parses a line without its newline; `None` for a broken one, which git skips.
     ///
-    /// It is as lenient as git, so that a reflog that loses one entry keeps all others that git shows.
+    /// The parser is as lenient as git's, so that a reflog that loses one entry keeps all others that git shows.
     pub(crate) fn read(hash: HashKind, line: &'a [u8]) -> Option<Self> {
         let len_hex = hash.len_hex();
         let old = ObjectId::from_hex(hash, line.get(..len_hex)?).ok()?;
@@ -62,7 +62,7 @@ impl<'a> Line<'a> {
             _ => return None,
         };
         digits.get(..4).filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
-        // git reads all digits of the time zone, and begins the message behind the fourth.
+        // git reads all digits of the time zone, but begins the message after the fourth.
         let (offset, _) = number(digits);
         let message = &digits[4..];
         Some(Line {

@@ -18,11 +18,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The bytes in which a reflog is read backwards from its end.
+/// The minimum number of bytes that are read at a time while a reflog is read backwards from its end.
 const BLOCK_LEN: usize = 8192;
 
-/// Whether a ref has a reflog of its own. As in git a symbolic link does not count, so that another ref's reflog is not
-/// subject to this ref's rules.
+/// Whether a ref has a reflog of its own. As in git, a symbolic link is not the ref's own reflog, so that another ref's
+/// reflog is not subject to this ref's rules.
 pub(crate) fn exists(store: &Store, name: &BStr) -> Result<bool> {
     let Some(path) = store.layout.log_path(name) else { return Ok(false) };
     Ok(store.options.fs.find_link(&path)?.is_some_and(|stat| stat.is_file()))
@@ -38,8 +38,8 @@ fn is_written(store: &Store, name: &BStr) -> Result<bool> {
     }
 }
 
-/// Which of the names (which are sorted) have a reflog. Files below a missing folder are not looked for, because
-/// servers keep no reflogs and write thousands of refs at once.
+/// Passes the positions of the names (which are sorted) that have a reflog to `found`. Files below a missing folder are
+/// not looked for, because servers keep no reflogs and write thousands of refs at once.
 pub(crate) fn having(
     store: &Store,
     names: &mut dyn Iterator<Item = &BStr>,
@@ -82,7 +82,7 @@ fn highest_missing(store: &Store, name: &BStr) -> Option<usize> {
     slashes.take_while(is_missing).last().map(|slash| slash + 1)
 }
 
-/// See [`Snapshot::log`](crate::Snapshot::log).
+/// Implements [`Snapshot::log`](crate::Snapshot::log).
 pub(crate) fn read(store: &Store, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool> {
     read_counting(store, name, &mut 0, entry)
 }
@@ -186,7 +186,7 @@ pub(crate) struct Writer<'s> {
 }
 
 impl<'s> Writer<'s> {
-    /// Creates a writer. With `track` it notes which reflogs are new, in case they must be removed again.
+    /// Creates a writer. With `track`, the writer notes which reflogs are new, in case they must be removed again.
     pub(crate) fn new(store: &'s Store, track: bool) -> Self {
         Writer { store, created: Vec::new(), track, line: Vec::new() }
     }
@@ -294,8 +294,8 @@ pub(crate) fn names(store: &Store) -> Result<Vec<RefName>> {
     Ok(names.into_iter().filter_map(ref_of).collect())
 }
 
-/// The names, in ascending order, of the refs of another worktree's own that have a reflog, as this worktree refers to
-/// them. `None` means the main worktree.
+/// The names of another worktree's per-worktree refs that have a reflog, in ascending order, as this worktree refers to
+/// them. `worktree` is `None` for the main worktree.
 pub(crate) fn names_elsewhere(store: &Store, worktree: Option<&BStr>) -> Result<Vec<RefName>> {
     let common = &store.layout.common_dir;
     let folder = worktree.map_or_else(|| common.clone(), |id| common.join("worktrees").join(OsStr::from_bytes(id)));
@@ -306,8 +306,9 @@ pub(crate) fn names_elsewhere(store: &Store, worktree: Option<&BStr>) -> Result<
     Ok(names.into_iter().filter_map(|name| ref_of(qualified_name(worktree, name.as_bstr()).into())).collect())
 }
 
-/// The name of the ref of a reflog, or `None` if no ref should have it. Like git this looks only at the last part of a
-/// name that is ill-formed: git makes symbolic refs such as `refs/heads/x.lock/y`, whose reflogs must expire too.
+/// The name of the ref to which a reflog belongs, or `None` if no ref may have that name. Like git, this checks only
+/// the last part of an ill-formed name: git makes symbolic refs such as `refs/heads/x.lock/y`, whose reflogs must
+/// expire too.
 fn ref_of(name: BString) -> Option<RefName> {
     let last = name.rsplit_once_str("/").map_or(name.as_bytes(), |(_, last)| last);
     let is_last_good = check_format(last, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_ok();
