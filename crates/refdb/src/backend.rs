@@ -42,12 +42,12 @@ pub trait Backend: Send + Sync {
     /// [`Locked::refused`] instead.
     fn lock(&self, claims: &dyn Claims) -> Result<Box<dyn Locked + '_>>;
 
-    /// The one form of a name. A worktree's own refs have two, `HEAD` and `main-worktree/HEAD` for instance. Claims and
-    /// steps have the plain one, so that no ref is claimed twice.
+    /// The canonical form of a name. A worktree's own refs have two names, for instance `HEAD` and
+    /// `main-worktree/HEAD`. Claims and steps have the canonical one, so that no ref is claimed twice.
     fn canonical_name<'n>(&self, name: &'n BStr) -> &'n BStr;
 
-    /// Whether deleting a symbolic ref keeps its reflog and adds an entry about the deletion, as git does in the reftable
-    /// format.
+    /// Returns whether deleting a symbolic ref keeps its reflog and adds an entry about the deletion, as git does in
+    /// the reftable format.
     fn keeps_symref_logs(&self) -> bool;
 
     /// The claims, by position, of refs whose names the format has no room for. They are among those that

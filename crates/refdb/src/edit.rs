@@ -29,7 +29,7 @@ pub enum Change {
     Verify,
 }
 
-/// What must hold for an edit to happen. `T` is how a value is kept: callers use [`Target`].
+/// What must hold for an edit to happen. `T` is the type of a value, which is [`Target`] for callers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Precondition<T = Target> {
     /// Nothing: the edit happens whatever the ref holds.
@@ -73,7 +73,7 @@ pub struct LogOptions {
     pub message: Option<Arc<BString>>,
     /// Write an entry whatever `core.logAllRefUpdates` says.
     pub force_create: bool,
-    /// Write none.
+    /// Write no entry.
     pub suppress: bool,
     /// Take over the reflog of this ref, which the same transaction deletes: a rename.
     pub take_over: Option<RefName>,

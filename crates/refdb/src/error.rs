@@ -1,8 +1,8 @@
 //! Why an operation on a store fails.
 //!
-//! [`Error`] says which part failed, and its variant carries the details as values: callers never have to parse a message.
-//! A [`Rejection`] is about one edit of a transaction, a [`BrokenRef`] about one ref of a listing; each other error is
-//! about the whole operation.
+//! [`Error`] says which part failed, and its variant carries the details as values: callers never have to parse a
+//! message. A [`Rejection`] is about one edit of a transaction, a [`BrokenRef`] about one ref of a listing; each other
+//! error is about the whole operation.
 
 mod broken;
 mod hook;
@@ -42,7 +42,7 @@ pub enum Error {
     /// A reftable is broken.
     #[error(transparent)]
     Table(#[from] reftable::Error),
-    /// A ref's own file is corrupt. Other refs are not affected: a listing continues behind it.
+    /// A ref's own file is corrupt. Other refs are not affected: a listing continues after it.
     #[error(transparent)]
     BrokenRef(Box<BrokenRef>),
     /// packed-refs or a reflog is corrupt.

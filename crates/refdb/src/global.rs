@@ -1,7 +1,8 @@
-//! Refs of which a global ref database decides, which several servers ask ([native mode](../../../docs/decisions/0092-native-mode.md)).
+//! Refs about which a global ref database decides for several servers ([native
+//! mode](../../../docs/decisions/0092-native-mode.md)).
 //!
-//! A transaction is prepared, writes down its intent, asks, and then commits or gives up. Whom it asks is an [`Arbiter`].
-//! An intent stays where nobody knows the answer, or where the disk failed after it. It is settled by the arbiter's word.
+//! A transaction is prepared, records its intent, asks an [`Arbiter`], and then commits or aborts. An intent stays if
+//! the answer is unknown, or if the disk fails after the answer; it is settled later by what the database then says.
 
 mod agree;
 mod intent;
@@ -11,5 +12,5 @@ pub use agree::{Arbiter, Verdict, ask, commit_agreed, refs_of};
 pub use intent::{GlobalIntent, GlobalRef, Mark};
 pub use intents::GlobalIntents;
 
-/// The key in the configuration of a repository whose refs change by the word of a global ref database alone.
+/// The configuration key of a repository whose refs change only if a global ref database agrees.
 pub(crate) const KEY: &str = "refdb.global";

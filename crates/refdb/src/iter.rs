@@ -1,6 +1,7 @@
-//! Views of a [`Cursor`](crate::Cursor) that are cursors again: refs below a prefix, without some subtrees, in a namespace.
+//! Views of a [`Cursor`](crate::Cursor) that are cursors again: refs below a prefix, without some subtrees, in a
+//! namespace.
 //!
-//! A view seeks where it can: an excluded subtree of a million refs costs one seek, whichever view is outside.
+//! A view seeks where it can: an excluded subtree of a million refs costs one seek, whichever view is outermost.
 
 mod exclude;
 mod namespace;
@@ -12,8 +13,8 @@ pub use prefix::WithPrefix;
 
 use bstr::BString;
 
-// To begin after a certain ref is a seek of the outermost view. Root refs are asked for where the first cursor is made
-// ([`Snapshot::cursor`](crate::Snapshot::cursor)).
+// A walk that begins after a certain ref is a seek of the outermost view. Root refs are requested where the first
+// cursor is created ([`Snapshot::cursor`](crate::Snapshot::cursor)).
 
 /// The first name that does not begin with `prefix` and sorts after those that do; `None` if there is none.
 fn end_of(prefix: &[u8]) -> Option<BString> {

@@ -3,11 +3,11 @@
 //! Begin with [`Store::open`]; [`Store::find`], [`Store::refs`] and [`Store::transaction`] are what most callers need.
 //!
 //! A write is an [`Edit`] (a change, and the condition for it) in a transaction. The transaction locks, checks
-//! everything in one sorted walk and hands the resulting steps to the backend of the repository's format. A read asks a
-//! [`Snapshot`], by name or with a [`Cursor`].
+//! everything in one sorted walk and hands the resulting steps to the backend of the repository's format. A read
+//! queries a [`Snapshot`], by name or with a [`Cursor`].
 //!
-//! Modules and items that are hidden from this documentation are for the other crates of the project: backends, how they
-//! are read and cached, and transactions that a global ref database decides. They may change in every release.
+//! Modules and items that are hidden from this documentation are for the other crates of the project: backends, how
+//! they are read and cached, and transactions that a global ref database decides. They may change in every release.
 
 #[doc(hidden)]
 pub mod backend;
@@ -57,7 +57,7 @@ pub use refdb_repo::{
     with_ref_format,
 };
 pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};
-/// Access to files, as signatures of this crate have it: `Fs` and its errors.
+/// File access as it appears in signatures of this crate: `Fs` and its errors.
 pub use refdb_vfs as vfs;
 pub use store::{Committer, Reading, Ref, Refs, Resolved, Store, StoreBuilder, resolve};
 pub use transaction::{Committed, Mode, Prepared, Transaction, TransactionOptions, was};

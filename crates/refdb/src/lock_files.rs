@@ -1,4 +1,4 @@
-//! The lock files of a repository: who made each, and the removal of those of a machine that will not come back.
+//! The lock files of a repository: who created each, and the removal of those of a boot that has ended.
 
 mod walk;
 
@@ -17,7 +17,7 @@ use std::{
 pub struct LockFile {
     /// Its path.
     pub path: PathBuf,
-    /// Who made it, and whether its owner is alive.
+    /// Who created it, and whether its owner is alive.
     pub look: LockLook,
 }
 
@@ -28,9 +28,9 @@ pub enum LockRemoval {
     Removed,
     /// The batch of the journal file is recovered, and its locks are removed.
     Recovered(Outcome),
-    /// It stays, because somebody has it locked, or a lock of its batch.
+    /// It stays, because somebody holds it, or another lock of its batch.
     Held,
-    /// It stays, because this file system does not show whether somebody has it locked.
+    /// It stays, because this file system does not show whether somebody holds it.
     Doubtful,
 }
 
@@ -39,8 +39,8 @@ impl Store {
     /// of all worktrees and of the tables, and journal files of batches that are not complete. An error that `found` is
     /// given is about one file or folder.
     ///
-    /// Nothing is changed, but each signed file is locked, not exclusively, for a moment. Symbolic links are followed
-    /// only to `refs`, `logs` and `reftable` themselves, and to packed-refs.
+    /// Nothing is changed, but each signed file is locked in shared mode for a moment. Symbolic links are followed only
+    /// to `refs`, `logs` and `reftable` themselves, and to packed-refs.
     ///
     /// # Errors
     ///
@@ -71,8 +71,8 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the lock files that a start of a machine has left, and recovers its batches first. `told` hears of each
-    /// lock file and batch of that boot, in no order. All other locks stay, and so does a lock that somebody has.
+    /// Removes the lock files that an ended boot has left, and recovers its batches first. `told` is called for each
+    /// lock file and batch of that boot, in no order. All other locks stay, and so does a lock that somebody holds.
     ///
     /// Other processes, on other machines too, may write or do the same meanwhile.
     ///
@@ -129,7 +129,7 @@ fn remove(
     }
 }
 
-/// Tells what became of a batch, of which a lock was met at `path`.
+/// Reports what became of a batch, one of whose locks was found at `path`.
 fn tell_batch(
     path: &Path,
     record: &Path,
@@ -139,7 +139,7 @@ fn tell_batch(
     match taken_over {
         Err(error) => told(record, Err(error)),
         Ok(TakenOver::Recovered(outcome)) => told(record, Ok(LockRemoval::Recovered(outcome))),
-        // It had not begun, or was complete: only its lock was left.
+        // The batch had not begun, or was complete: only its lock was left.
         Ok(TakenOver::Nothing) => told(path, Ok(LockRemoval::Removed)),
         Ok(TakenOver::Busy) => told(path, Ok(LockRemoval::Held)),
     }

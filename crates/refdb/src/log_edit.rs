@@ -1,10 +1,11 @@
-//! Edits of reflogs: which entries go, and how those that stay fit together. A [`LogJudge`] decides, a backend writes.
+//! Edits of reflogs: which entries are removed, and how those that stay are linked. A [`LogJudge`] decides, a backend
+//! writes.
 
 use crate::{Error, Result};
 use bstr::BStr;
 use refdb_types::{ObjectId, RefName};
 
-/// What an entry of a reflog says of a ref, as far as it is judged.
+/// The parts of a reflog entry by which it is judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LoggedChange<'a> {
     /// The value before; null where the ref did not exist.
@@ -17,21 +18,21 @@ pub struct LoggedChange<'a> {
     pub message: &'a BStr,
 }
 
-/// Decides which entries of reflogs go.
+/// Decides which entries of reflogs are removed.
 ///
-/// A log may be judged twice: first without a lock, and again if it has changed when it is locked. So the same question
-/// gets the same answer.
+/// A log may be judged twice: first without a lock, and again if it has changed when it is locked. The judge must
+/// decide alike both times.
 pub trait LogJudge {
     /// The entries of a ref's log follow, the oldest first. These are their times, in seconds since 1970.
     fn begin(&mut self, name: &BStr, times: &mut dyn ExactSizeIterator<Item = u64>) -> Result<()>;
 
-    /// Whether the entry goes.
+    /// Returns whether the entry is to be removed.
     fn goes(&mut self, entry: &LoggedChange<'_>) -> Result<bool>;
 
-    /// Hears what becomes of an entry, in the same order, where [`PruneLogs::report`] asks for it.
+    /// Called with each entry and whether it is removed, in the same order, if [`PruneLogs::report`] is set.
     fn told(&mut self, entry: &LoggedChange<'_>, goes: bool);
 
-    /// Hears that a ref's log stays as it is, and why. The others are not concerned.
+    /// Called with each ref whose log could not be changed, and why. Other logs are not affected.
     fn failed(&mut self, name: &RefName, error: Error);
 }
 
@@ -43,7 +44,7 @@ pub struct PruneLogs {
     pub rewrite: bool,
     /// Set each ref that is not symbolic to the new value of the last entry that stays.
     pub update_ref: bool,
-    /// Only ask and report.
+    /// Only judge and report, and change nothing.
     pub dry_run: bool,
     /// Tell the judge what becomes of each entry.
     pub report: bool,
@@ -84,7 +85,7 @@ impl PruneLogs {
     }
 }
 
-/// The entries that stay, one after the other.
+/// The chain of the entries that stay, which determines their old values.
 #[derive(Debug)]
 pub(crate) struct Chain {
     rewrite: bool,
@@ -92,7 +93,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// `first`: the old value that the first entry gets where entries are rewritten. `None`: it keeps its own.
+    /// `first` is the old value that the first entry gets if entries are rewritten; `None` if it keeps its own.
     pub(crate) fn new(how: PruneLogs, first: Option<ObjectId>) -> Self {
         debug_assert!(first.is_none_or(|first| first.is_null()), "before the first entry there is no value");
         Chain { rewrite: how.rewrite, last: first }
@@ -110,7 +111,7 @@ impl Chain {
         old
     }
 
-    /// What the ref shall hold if it follows its log: the last new value. `None` if there is none.
+    /// The value of a ref that follows its log: the last new value. Returns `None` if there is none.
     pub(crate) fn end(&self) -> Option<ObjectId> {
         self.last.filter(|last| !last.is_null())
     }

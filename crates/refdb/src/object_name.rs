@@ -52,10 +52,10 @@ impl From<ObjectError> for NameError {
     }
 }
 
-/// Finds the object that `text` names. The refs are looked at only if `text` is not a full id.
+/// Finds the object that `text` names. Refs are read only if `text` is not a full id.
 ///
-/// `warn` is told of names that mean several refs, in git's words. With `first_only` it is not: the first ref is taken,
-/// and the others are not looked for (`core.warnAmbiguousRefs=false`).
+/// `warn` is called with git's warnings, for instance about a name that can mean several refs. With `first_only`
+/// (`core.warnAmbiguousRefs=false`), the first ref is taken, and others are not looked for.
 pub fn resolve_name<'s>(
     snapshot: &dyn Fn() -> crate::Result<Box<dyn Snapshot + 's>>,
     objects: &Objects,
@@ -78,7 +78,7 @@ pub fn resolve_name<'s>(
 }
 
 /// The ref with a reflog that a name means, by the first of the [`SHORT_NAME_RULES`] that leads to one. A symbolic ref
-/// without a reflog stands for the ref it leads to. With `first_only` it is not looked for others.
+/// without a reflog stands for the ref it leads to. With `first_only`, others are not looked for.
 pub fn find_logged_ref<'s>(
     snapshot: Box<dyn Snapshot + 's>,
     objects: &Objects,
@@ -182,7 +182,7 @@ impl Names<'_, '_> {
         self.by_digits(text, wanted)
     }
 
-    /// An id or the start of one, also at the end of what git-describe(1) says.
+    /// Finds the object of an id or of the start of one, also at the end of a name that git-describe(1) prints.
     fn by_digits(&self, text: &BStr, wanted: Wanted) -> Found {
         if let Ok(id) = ObjectId::from_hex(self.objects.hash(), text) {
             return Ok(Some(id));
@@ -193,7 +193,7 @@ impl Names<'_, '_> {
         }
     }
 
-    /// What lies at a path in a commit's or tag's tree, or in a tree.
+    /// Finds the object at a path in a tree, or in the tree of a commit or tag.
     fn at_path(&self, id: ObjectId, path: &BStr) -> Found {
         let mut at = self.peel(id, PeelTo::Kind(ObjectKind::Tree))?;
         for component in path.split_str("/").filter(|component| !component.is_empty()) {
@@ -214,7 +214,7 @@ impl Names<'_, '_> {
         if let [only] = candidates[..] {
             return Ok(Some(only));
         }
-        // Several: the wanted kind decides, if it does.
+        // Of several candidates, the only one of the wanted kind is taken.
         let mut fitting = Vec::new();
         for id in &candidates {
             if self.fits(*id, wanted)? {

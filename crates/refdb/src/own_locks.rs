@@ -1,4 +1,5 @@
-//! Which stacks the prepared transactions of this thread have locked. A thread that waits for itself waits for ever.
+//! Notes which stacks the prepared transactions of this thread have locked. A thread that waits for itself waits for
+//! ever.
 
 use crate::{Misuse, Result};
 use refdb_vfs::{Fs, Stat};
@@ -30,7 +31,8 @@ impl OwnLocks {
     }
 }
 
-/// Refuses to lock stacks of which this thread has locked one. Another store of the same repository counts too.
+/// Refuses to lock stacks of which this thread has locked one. That includes locks that were taken through another
+/// store of the same repository.
 pub(crate) fn refuse_own(fs: &Fs, mut folders: impl Iterator<Item = PathBuf>) -> Result<()> {
     let own: Vec<_> = NOTED.with_borrow(|noted| noted.iter().filter_map(Weak::upgrade).collect());
     if own.is_empty() {

@@ -33,7 +33,7 @@ use std::{fmt, path::Path, sync::Arc};
 /// A repository's refs as seen from one worktree, opened with [`Store::open`] or made by [`Store::in_memory`].
 ///
 /// Opening it reads the configuration but no ref: each stack, table or file is opened when it is first needed. A store
-/// caches no ref, so that every call looks at the disk again and sees what other processes have written. It may be used by
+/// caches no ref, so that every call reads the disk again and sees what other processes have written. It may be used by
 /// several threads at the same time. Other worktrees' refs have the names that git gives them, such as
 /// `main-worktree/HEAD` and `worktrees/ID/HEAD`.
 pub struct Store {
@@ -54,25 +54,25 @@ pub type Committer = Box<dyn Fn() -> Result<Ident> + Send + Sync>;
 /// How tables and packed-refs are read.
 #[derive(Clone, Debug)]
 pub enum Reading {
-    /// By mapping the files into memory. It is the fastest, but a program that truncates a mapped file ends this process,
-    /// so it is for programs that end soon.
+    /// By mapping the files into memory. It is the fastest, but a program that truncates a mapped file ends this
+    /// process, so it is for programs that end soon.
     Mapped,
-    /// Into private memory; blocks of reftables go through a cache of this number of bytes. It is for servers, which must
-    /// survive another program truncating a file.
+    /// Into private memory; blocks of reftables go through a cache of this number of bytes. It is for servers, which
+    /// must survive another program truncating a file.
     Cached(usize),
     /// Into private memory that any number of stores share: a cache for blocks of reftables, and pages for packed-refs.
     Shared(Arc<BlockCache>, Arc<PageBudget>),
 }
 
-/// How often a file may be lost while one question is answered.
+/// How many times a file may be lost while one query is answered.
 const LOSSES_MAX: usize = 8;
 
-/// Whether the server of a network file system has lost a file that was read.
+/// Returns whether the server of a network file system has lost a file that was read.
 fn is_loss(error: &crate::Error) -> bool {
     error.io().is_some_and(refdb_vfs::Error::is_stale)
 }
 
-/// The memory for blocks of reftables where a file cannot be mapped that the caller wants mapped.
+/// The size in bytes of the cache for blocks of reftables, if the caller wants files mapped that cannot be.
 const UNMAPPED_BYTES: usize = 16 << 20;
 
 impl Reading {
@@ -100,8 +100,8 @@ pub enum Resolved {
         /// Whether a symbolic ref was followed.
         through_symref: bool,
     },
-    /// A ref that does not exist: the ref itself, or the unborn branch that a dangling symbolic ref leads to. A chain of
-    /// five or more symbolic refs, or one that leads back to itself, counts as dangling.
+    /// A ref that does not exist: the ref itself, or the unborn branch that a dangling symbolic ref leads to. A chain
+    /// of five or more symbolic refs, or one that leads back to itself, counts as dangling.
     Missing(RefName),
 }
 
@@ -165,7 +165,7 @@ impl Store {
         &self.repository
     }
 
-    /// The environment it was opened in.
+    /// The environment in which the store was opened.
     pub fn environment(&self) -> &Environment {
         &self.environment
     }
@@ -180,13 +180,13 @@ impl Store {
         &self.settings
     }
 
-    /// Whether a commit returns only when the refs are on stable storage. The caller makes sure that the objects which the
-    /// refs lead to are there before.
+    /// Returns whether a commit returns only when the refs are on stable storage. The caller makes sure that the
+    /// objects which the refs lead to are there before.
     pub fn is_synced(&self) -> bool {
         self.is_synced
     }
 
-    /// The kind of all object ids.
+    /// The hash function of all object ids.
     pub fn hash(&self) -> HashKind {
         self.repository.hash()
     }
@@ -196,7 +196,7 @@ impl Store {
         self.backend.snapshot()
     }
 
-    /// One ref; symbolic refs are not followed. `None` if it does not exist.
+    /// One ref; symbolic refs are not followed. Returns `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -248,7 +248,7 @@ impl Store {
         }
     }
 
-    /// The place where the refs are kept.
+    /// The backend that stores the refs.
     #[doc(hidden)]
     pub fn backend(&self) -> &dyn Maintenance {
         &*self.backend
@@ -287,23 +287,22 @@ impl Store {
         &self.context.hooks
     }
 
-    /// The repository's objects. No object file is opened before the first question.
+    /// The repository's objects. No object file is opened before the first query.
     pub fn objects(&self) -> &Arc<Objects> {
         &self.objects
     }
 
-    /// What tells what objects are, for new places of refs.
+    /// Returns the check of objects, for the files that a migration writes.
     pub(crate) fn object_check(&self) -> Arc<dyn ObjectCheck + Send> {
         Arc::clone(&self.context.objects)
     }
 
-    /// Begins a transaction without edits. Nothing is locked before [`Transaction::prepare`] or [`Transaction::commit`].
+    /// Begins a transaction without edits. Nothing is locked before [`Transaction::prepare`] or
+    /// [`Transaction::commit`].
     ///
-    /// A rejected edit rejects the whole transaction before anything changes. A commit that fails half-way, by an I/O error
-    /// for example, may leave earlier refs changed in the files backend: see [Atomicity](Transaction#atomicity).
-    ///
-    /// By default a transaction is [atomic](crate::Mode::Atomic): a rejected edit prevents all others. What readers see
-    /// during the commit, and after a failure half-way, depends on where the refs are kept: see
+    /// By default a transaction is [atomic](crate::Mode::Atomic): a rejected edit rejects all others before anything
+    /// changes. A commit that fails half-way, by an I/O error for example, may leave earlier refs changed in the files
+    /// backend, and readers may see them during the commit: see [Atomicity](Transaction#atomicity) and
     /// [`Prepared::commit`](crate::Prepared::commit).
     ///
     /// ```
@@ -329,14 +328,14 @@ impl Store {
         Transaction::new(self.context(), TransactionOptions::default())
     }
 
-    /// Brings the refs into the form that is fastest to read, which is pack-refs for files and compaction for reftables. No
-    /// ref changes its value. Blocks while another writer holds the lock of packed-refs or of the stack, at most for the
-    /// lock timeout.
+    /// Brings the refs into the form that is fastest to read, which is pack-refs for files and compaction for
+    /// reftables. No ref changes its value. Blocks while another writer holds the lock of packed-refs or of the stack,
+    /// at most for the lock timeout.
     ///
     /// # Errors
     ///
-    /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the stack's lock is not free in time, and others for files that
-    /// cannot be read or written.
+    /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the stack's lock is not free in time, and others for files
+    /// that cannot be read or written.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         match &self.settings.bad_for_writers {
             Some(what) => Err(Misuse::Setting(what.clone()).into()),
@@ -379,7 +378,8 @@ pub fn resolve(snapshot: &dyn Snapshot, name: &RefName) -> Result<Resolved> {
     Ok(Resolved::Missing(name))
 }
 
-/// From this length of packed-refs a ref on, a batch of loose files is quicker than to write it anew. Measured synced on ext4.
+/// If packed-refs has at least this many bytes for each ref, a batch of loose files is quicker than rewriting it, as
+/// measured with syncs on ext4.
 const LOOSE_BATCHES_FROM: u64 = 512 << 10;
 
 pub(crate) fn files_options(
@@ -442,7 +442,7 @@ pub(crate) fn stack_options(
     let defaults = WriteOptions::default();
     let write = WriteOptions::new(repository.hash())
         .block_size(settings.reftable.block_size.unwrap_or(defaults.block_size))
-        // Git would rewrite the tables without the `-c` of this command.
+        // git may later rewrite the tables without the `-c` options of this command.
         .name_block_size(Some(settings.reftable.lasting_block_size.unwrap_or(defaults.block_size)))
         .restart_interval(settings.reftable.restart_interval.unwrap_or(defaults.restart_interval))
         .index_objects(settings.reftable.index_objects);
@@ -463,12 +463,13 @@ pub(crate) fn stack_options(
     if let Some(factor) = settings.reftable.geometric_factor {
         stack.geometric_factor = factor.into();
     }
-    // Git's tests switch it off to see single tables.
+    // git's tests switch compaction off to see single tables.
     stack.auto_compact = environment.get("GIT_TEST_REFTABLE_AUTOCOMPACTION").is_none_or(|value| value != "false");
     stack
 }
 
-/// The process's umask. The system call that tells it also sets it, which would be seen by other threads.
+/// Returns the process's umask, from `/proc`. The system call that returns it also sets it, which other threads would
+/// notice.
 fn umask(fs: &Fs) -> u32 {
     const USUAL: u32 = 0o022;
     let status = fs.read(Path::new("/proc/self/status")).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! A transaction is open, then prepared, then committed or aborted. If it is dropped before the commit, all refs stay as
-//! they were.
+//! A transaction is open, then prepared, then committed or aborted. If it is dropped before the commit, all refs stay
+//! as they were.
 //!
 //! ```text
 //! open      edits are added; nothing is locked or checked               Transaction

@@ -1,7 +1,7 @@
-//! Looks at all refs of a repository, those of every worktree among them, and reports their faults.
+//! Checks all refs of a repository, including those of every worktree, and reports their faults.
 //!
-//! The checks are those of git-fsck(1), with git's names and words; `deep` adds checks of our own. Nothing is changed, and
-//! nothing stops at the first fault.
+//! The checks are those of git-fsck(1), with git's names and words; `deep` adds checks of our own. Nothing is changed,
+//! and nothing stops at the first fault.
 
 mod check;
 mod content;
@@ -17,20 +17,20 @@ use refdb_repo::objects::ObjectKind;
 use refdb_types::ObjectId;
 use std::path::PathBuf;
 
-/// What [`Store::verify`] has to say.
+/// A report of [`Store::verify`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verified {
-    /// It begins with the next worktree.
+    /// The check of the next worktree begins.
     Worktree,
-    /// It looks at this: a ref, a file or a table.
+    /// The check of a ref, a file or a table begins.
     Looking(Looking),
-    /// It found something wrong.
+    /// A fault was found.
     Fault(Fault),
     /// A stack of reftables cannot be read: whose, if it is a linked worktree's, and why.
     Unreadable(Option<BString>, String),
 }
 
-/// The part of a repository that is looked at now.
+/// The part of a repository that is being checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Looking {
     /// A loose ref, by its full name.
@@ -53,8 +53,8 @@ pub struct Fault {
 }
 
 impl Store {
-    /// Looks at the refs of all worktrees. With `deep` it also reads every block of every reftable. It then asks
-    /// whether the objects are there and branches hold commits. Refs in memory have no faults to find.
+    /// Checks the refs of all worktrees. With `deep`, also reads every block of every reftable, and checks that the
+    /// objects exist and that branches hold commits. Refs in memory have no faults to find.
     pub fn verify(&self, deep: bool, report: &mut dyn FnMut(Verified)) -> Result<()> {
         if !self.backend().is_on_disk() {
             return Ok(());
@@ -91,11 +91,11 @@ impl Store {
     }
 }
 
-/// Whose refs are looked at.
+/// The worktree whose refs are checked.
 struct Worktree {
     /// `None` in the main worktree, which has the shared refs too.
     id: Option<BString>,
-    /// What stands before the names of its refs.
+    /// The prefix of its refs' names in reports.
     prefix: BString,
     folder: PathBuf,
 }
@@ -119,8 +119,8 @@ impl Verifier<'_> {
         (self.report)(Verified::Fault(Fault { place: place.to_owned(), check, what: what.into() }));
     }
 
-    /// Looks for the object of a ref: a commit where the ref is a branch or HEAD. A fault is told of `place`; `name` is the
-    /// ref as its worktree calls it.
+    /// With `deep`, checks that the object of a ref exists, and that it is a commit if the ref is a branch or HEAD. A
+    /// fault is reported for `place`; `name` is the ref's name in its worktree.
     fn object(&mut self, place: &BStr, name: &BStr, id: &ObjectId) -> Result<()> {
         if !self.deep || id.is_null() {
             return Ok(());

@@ -17,8 +17,8 @@ pub trait Maintenance: Backend {
 
     /// Removes entries from the reflogs of these refs.
     ///
-    /// `judge` decides about each entry and is told of each log that cannot be changed, which does not stop the others.
-    /// `objects` peels annotated tags where the format stores what a tag leads to.
+    /// `judge` decides about each entry, and is notified of each log that cannot be changed, which does not stop the
+    /// others. `objects` peels annotated tags if the format stores the peeled object.
     ///
     /// # Errors
     ///
@@ -35,15 +35,17 @@ pub trait Maintenance: Backend {
         judge: &mut dyn LogJudge,
     ) -> Result<()>;
 
-    /// Removes the reflogs of these refs and leaves the refs. `failed` is told of each log that could not be removed.
+    /// Removes the reflogs of these refs and leaves the refs. `failed` is called for each log that could not be
+    /// removed.
     fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()>;
 
-    /// Whether the refs lie in a repository on disk, which may be moved, deleted or migrated while the store is open.
+    /// Returns whether the refs lie in a repository on disk, which may be moved, deleted or migrated while the store is
+    /// open.
     fn is_on_disk(&self) -> bool {
         true
     }
 
-    /// Itself, for [`Store::backend_as`](crate::Store::backend_as).
+    /// Returns this backend as [`Any`], for [`Store::backend_as`](crate::Store::backend_as).
     fn as_any(&self) -> &dyn Any;
 }
 

@@ -7,10 +7,10 @@ use std::ops::ControlFlow;
 
 /// A state of the refs that can be read any number of times.
 ///
-/// In reftables and in memory it is a point in time. In files each name is read when it is asked for, loose refs before
+/// In reftables and in memory it is a point in time. In files each name is read when it is requested, loose refs before
 /// packed-refs, so that two names may be seen at different times.
 pub trait Snapshot: Send + Sync {
-    /// One ref; symbolic refs are not followed. `Ok(None)` if it does not exist.
+    /// One ref; symbolic refs are not followed. Returns `Ok(None)` if it does not exist.
     ///
     /// # Errors
     ///
@@ -24,16 +24,17 @@ pub trait Snapshot: Send + Sync {
     /// `ORIG_HEAD`). The worktree's own refs are listed among the shared ones; other worktrees' refs are left out.
     fn cursor(&self, root_refs: bool) -> Result<Box<dyn Cursor + '_>>;
 
-    /// Calls `found` for each ref, in order of name, that holds `id` or an annotated tag which the store knows to lead to
-    /// `id`. The store knows nothing about tags in loose refs. Symbolic refs are left out.
+    /// Calls `found` for each ref, in order of name, that holds `id` or an annotated tag which the store knows to lead
+    /// to `id`. The store knows nothing about tags in loose refs. Symbolic refs are left out.
     ///
     /// An index answers where the format has one; otherwise this is a walk over all refs.
     fn pointing_at(&self, id: &ObjectId, found: &mut dyn FnMut(RefView<'_>) -> Result<()>) -> Result<()>;
 
-    /// Whether the ref has a reflog, even an empty one.
+    /// Returns whether the ref has a reflog, even an empty one.
     fn has_log(&self, name: &BStr) -> Result<bool>;
 
-    /// Calls `found` with the position of each of these refs that has a reflog. Names come in ascending order, each once.
+    /// Calls `found` with the position of each of these refs that has a reflog. Names come in ascending order, each
+    /// once.
     fn having_logs(
         &self,
         names: &mut dyn Iterator<Item = &BStr>,
@@ -47,11 +48,12 @@ pub trait Snapshot: Send + Sync {
         Ok(())
     }
 
-    /// Calls `entry` with the reflog's entries, newest first, until it breaks. `Ok(false)` if there is no reflog.
+    /// Calls `entry` with the reflog's entries, newest first, until it breaks. Returns `Ok(false)` if there is no
+    /// reflog.
     fn log(&self, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool>;
 
-    /// The names of all refs that have a reflog, in order. Names that are not well-formed are left out. As in git, those
-    /// of files have only to be well-formed in their last part.
+    /// The names of all refs that have a reflog, in order. Names that are not well-formed are left out. In files, as in
+    /// git, only the last part of a name has to be well-formed.
     fn log_names(&self) -> Result<Vec<RefName>>;
 
     /// The names, in order, of another worktree's own refs that have a reflog, in the form in which this worktree
@@ -59,7 +61,7 @@ pub trait Snapshot: Send + Sync {
     fn log_names_elsewhere(&self, worktree: Option<&BStr>) -> Result<Vec<RefName>>;
 }
 
-/// A question to [`Snapshot::probe`].
+/// One look-up of [`Snapshot::probe`].
 #[derive(Clone, Copy, Debug)]
 pub struct Probe<'a> {
     /// The refname.
@@ -117,11 +119,11 @@ pub struct RefView<'a> {
     pub name: &'a BStr,
     /// The value.
     pub target: TargetView<'a>,
-    /// What the store knows of the object behind an annotated tag.
+    /// What the store knows about the peeled object of an annotated tag.
     pub peeled: Peeled,
 }
 
-/// What a store remembers of the object behind an annotated tag.
+/// What a store knows about the peeled object of an annotated tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peeled {
     /// Nothing: the object must be read.
@@ -137,16 +139,16 @@ pub enum Peeled {
 ///
 /// A cursor sees the snapshot it comes from for as long as it lives.
 pub trait Cursor {
-    /// Makes [`next`](Cursor::next) continue with the first ref whose name is not less than `name`. Seeking forward costs
-    /// at most what lies between; seeking backward starts anew.
+    /// Makes [`next`](Cursor::next) continue with the first ref whose name is not less than `name`. Seeking forward
+    /// costs at most what lies between; seeking backward starts anew.
     fn seek(&mut self, name: &BStr) -> Result<()>;
 
     /// The next ref; `None` at the end.
     ///
     /// # Errors
     ///
-    /// [`Error::BrokenRef`](crate::Error::BrokenRef) for a ref whose file is corrupt, even if packed-refs has a value for
-    /// it. The next call continues behind that ref.
+    /// [`Error::BrokenRef`](crate::Error::BrokenRef) for a ref whose file is corrupt, even if packed-refs has a value
+    /// for it. The next call continues after that ref.
     fn next(&mut self) -> Result<Option<RefView<'_>>>;
 
     /// Hands the following refs to `visit` until it breaks or there are no more. It does what a loop of
@@ -154,7 +156,7 @@ pub trait Cursor {
     ///
     /// # Errors
     ///
-    /// Those of [`next`](Cursor::next): call it again to continue behind a ref that cannot be read.
+    /// Those of [`next`](Cursor::next): call this again to continue after a ref that cannot be read.
     fn for_each(&mut self, visit: &mut dyn FnMut(&RefView<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
         while let Some(view) = self.next()? {
             if visit(&view).is_break() {
@@ -164,8 +166,8 @@ pub trait Cursor {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// [`for_each`](Cursor::for_each) for a visitor that can also take whole lines of packed-refs. A backend that stores
-    /// no such lines hands over each ref as a view.
+    /// [`for_each`](Cursor::for_each) for a visitor that can also take whole lines of packed-refs. A backend that
+    /// stores no such lines hands over each ref as a view.
     fn for_each_line(&mut self, lines: &mut dyn Lines) -> Result<ControlFlow<()>> {
         self.for_each(&mut |view| lines.view(view))
     }
@@ -174,7 +176,8 @@ pub trait Cursor {
 /// Receives refs as lines of packed-refs or one by one, for listings that print such lines.
 pub trait Lines {
     /// Offers a line `DIGITS SP NAME LF` with this number of digits. The name is well-formed and sorts after all before
-    /// it; the digits have not been checked. Returns whether the line is taken; if not, [`Lines::view`] gets the same ref.
+    /// it; the digits have not been checked. Returns whether the line is taken; if not, [`Lines::view`] gets the same
+    /// ref.
     fn line(&mut self, line: &[u8], digits: usize) -> bool;
 
     /// A ref that has no such line, or whose line was not taken.

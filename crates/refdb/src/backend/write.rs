@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// The claims of a transaction: sorted by name, each name once.
 ///
-/// There may be millions, so that claims and steps are never lists of owned values: a backend asks for them one by one
+/// There may be millions, so that claims and steps are never lists of owned values: a backend requests them one by one
 /// and borrows from the transaction's compact memory.
 pub trait Claims {
     /// The number of claims.
@@ -21,8 +21,8 @@ pub trait Claims {
     /// If the position is not less than [`count`](Claims::count).
     fn claim(&self, at: usize) -> Claim<'_>;
 
-    /// Whether readers, including the first one after a crash, shall see all changes or none, even where that costs more.
-    /// The files backend does so for shared refs that are not symbolic.
+    /// Returns whether readers, including the first one after a crash, must see all changes or none, even if that costs
+    /// more. The files backend does so for shared refs that are not symbolic.
     fn atomic_visibility(&self) -> bool {
         false
     }
@@ -84,8 +84,8 @@ pub trait Locked: Send + Sync {
         Standing::NoFiles
     }
 
-    /// The identities of the locks that cover all refs of a place at once: the folders of locked stacks. Empty where refs
-    /// are locked one by one. A second transaction of the same thread that needs one of them is refused.
+    /// The identities of the locks that cover all refs of a place at once: the folders of locked stacks. Empty where
+    /// refs are locked one by one. A second transaction of the same thread that needs one of them is refused.
     fn stacks(&self) -> Vec<PathBuf> {
         Vec::new()
     }

@@ -3,7 +3,8 @@
 use bstr::BString;
 use std::{io, path::PathBuf};
 
-/// A ref whose own file is corrupt. The ref exists, but its value is unknown: an older value in packed-refs does not count.
+/// A ref whose own file is corrupt. The ref exists, but its value is unknown: an older value in packed-refs is not
+/// used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: reference broken: {why}", path.display())]
 pub struct BrokenRef {
@@ -43,8 +44,8 @@ impl LooseError {
         }
     }
 
-    /// The fault of the file, if the error is lasting and about this one file. An error that concerns the whole system,
-    /// such as too many open files, is none.
+    /// The fault of the file, if the error is lasting and about this one file. Returns `None` for an error that
+    /// concerns the whole system, such as too many open files.
     pub(crate) fn of_file(error: &refdb_vfs::Error) -> Option<Self> {
         let errno = error.source.raw_os_error()?;
         (error.is_symlink() || error.is_too_long() || error.is_forbidden() || error.is_special())

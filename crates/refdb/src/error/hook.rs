@@ -1,13 +1,14 @@
 //! The states in which the reference-transaction hook runs, and its failures.
 
-/// Why the reference-transaction hook prevented a transaction, or what went wrong when it was told of the outcome.
+/// Why the reference-transaction hook prevented a transaction, or why it could not be run after the transaction had
+/// ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HookFailure {
-    /// It refused the transaction in this state. No ref has changed.
+    /// The hook refused the transaction in this state. No ref has changed.
     #[error("in '{}' phase, update aborted by the reference-transaction hook", .0.as_str())]
     Refused(HookState),
-    /// One of its programs could not be run.
+    /// One of the hook's programs could not be run.
     #[error(transparent)]
     NotRun(#[from] refdb_repo::hooks::HookError),
 }

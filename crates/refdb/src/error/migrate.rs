@@ -22,16 +22,17 @@ pub enum MigrateError {
     /// `GIT_REFERENCE_BACKEND` outranks what the repository itself says.
     #[error("GIT_REFERENCE_BACKEND is set; unset it to migrate the refs that the repository has")]
     Environment,
-    /// From a linked worktree: the repository itself is none without its `HEAD`.
+    /// The migration was called in a linked worktree, and the `HEAD` of the main worktree, without which the repository
+    /// is not recognised, is missing or invalid.
     #[error("the main worktree's '{}' is missing or no good; mend it first", .0.display())]
     MainHead(PathBuf),
-    /// Another migration is at work.
+    /// Another migration is in progress.
     #[error("another migration is running: {0}")]
     Running(#[source] refdb_vfs::LockError),
-    /// Something is where new files belong.
+    /// Something exists at the path of a new file or folder.
     #[error("'{}' is in the way: it belongs to the other format; look at what it has, then move it away", .0.display())]
     InTheWay(PathBuf),
-    /// Refs lie in the place of the format that is to be made. Nobody reads them.
+    /// Files that nobody reads lie where the new format has its refs.
     #[error(
         "files of the other format are in the way, which nobody reads; look at what they have, then move them away:{}",
         listed(found, *more)
@@ -42,13 +43,13 @@ pub enum MigrateError {
         /// How many more there are.
         more: usize,
     },
-    /// A folder or file that has to be moved is a symbolic link, or another file system.
+    /// A folder or file that has to be moved is a symbolic link, or lies on another file system.
     #[error("'{}' cannot be moved aside: it is a symbolic link or lies on another file system", .0.display())]
     NotMovable(PathBuf),
-    /// A folder whose files only their owners may move.
+    /// Files in a folder with the sticky bit can be moved only by their owners.
     #[error("'{}' cannot be moved aside: it is another user's, and has the sticky bit", .0.display())]
     Sticky(PathBuf),
-    /// The new format counts, and the old files could not be looked at or moved away.
+    /// The new format is in effect, but the old files could not be read or moved away.
     #[error(
         "refs have the '{to}' format now, but the old files are not out of the way: {why}; \
         mend this and run the same 'refs migrate' again: until then changes made meanwhile may be missing"
@@ -96,7 +97,7 @@ impl Unfit {
         }
     }
 
-    /// An error if there are any.
+    /// Returns an error if there are any.
     pub(crate) fn check(self) -> Result<(), MigrateError> {
         debug_assert!(self.named.len() <= self.count, "each that is named is counted");
         if self.count == 0 { Ok(()) } else { Err(MigrateError::Unfit(self)) }

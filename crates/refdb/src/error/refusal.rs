@@ -29,10 +29,11 @@ pub enum Misuse {
         /// The other name, or the same.
         other: BString,
     },
-    /// `GIT_QUARANTINE_PATH` is set: a pre-receive hook must not change refs, since the objects may still be thrown away.
+    /// `GIT_QUARANTINE_PATH` is set: a pre-receive hook must not change refs, since the objects may still be thrown
+    /// away.
     #[error("ref updates forbidden inside quarantine environment")]
     Quarantine,
-    /// A global ref database decides of these refs, and only its servers ask it.
+    /// A global ref database decides about these refs, and only servers that ask it may change them.
     #[error(
         "refusing to update refs of '{}': they change through servers alone that ask the global ref database, since its \
          configuration has refdb.global = {value} (docs/operating/cluster.md says how to end that)",
@@ -69,7 +70,7 @@ pub enum Misuse {
         /// The other.
         other: PathBuf,
     },
-    /// A prepared transaction of this thread holds the lock, so that to wait for it would be in vain.
+    /// A prepared transaction of this thread holds the lock, so that waiting for it would never end.
     #[error("cannot lock references: a prepared transaction of this thread holds '{}'; commit it or give it up first", folder.display())]
     OwnLock {
         /// The folder of the locked stack of reftables, or `refs in memory`.
@@ -81,10 +82,10 @@ pub enum Misuse {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Undecided {
-    /// It did not agree.
+    /// The database did not agree.
     #[error("the global ref database did not agree to the update")]
     NotAgreed,
-    /// It gave no answer. The intent stays, and its refs are not written until it is settled.
+    /// The database gave no answer. The intent stays, and its refs cannot be changed until it is settled.
     #[error("the global ref database gave no answer, so whether the update happens is not known yet ('{}')", .0.display())]
     Unknown(PathBuf),
     /// An earlier transaction has an intent on one of the refs.
@@ -109,16 +110,16 @@ pub enum Limit {
     /// The names of a transaction need more than 4 GiB.
     #[error("too many refs in one transaction: their names exceed 4 GiB")]
     Names,
-    /// Other writers moved symbolic refs each time they were to be locked.
+    /// Other writers changed symbolic refs in each attempt to lock them.
     #[error("symbolic refs were changed again and again while they were to be locked; try again")]
     Attempts,
-    /// Symbolic links lead on and on.
+    /// A chain of symbolic links is too long.
     #[error("too many symbolic links lead from '{}'", .0.display())]
     Links(PathBuf),
-    /// A worktree was made while the transaction began.
+    /// A worktree was created while the transaction began.
     #[error("'{}' was made meanwhile; try again", .0.display())]
     Meanwhile(PathBuf),
-    /// A batch is under way, or someone else holds a lock of one that was not finished.
+    /// A batch is in progress, or somebody else holds a lock of a batch that was not finished.
     #[error("'{}': a batch of refs is not finished; try again, or see `refdb stat`", .0.display())]
     Unrecovered(PathBuf),
     /// Another writer holds the stack's lock, and compaction can wait.

@@ -38,9 +38,9 @@ pub enum RejectionReason {
     Conflict {
         /// The other name.
         with: BString,
-        /// The other ref is not there yet: the same transaction would create it.
+        /// Whether the other ref does not exist yet, and the same transaction would create it.
         is_new: bool,
-        /// The other name already prevents the lock.
+        /// Whether the other name already prevents the lock.
         prevents_lock: bool,
     },
     /// A folder that is not empty stands where the ref's file belongs.
@@ -80,7 +80,7 @@ pub enum RejectionReason {
     },
     /// The symbolic ref leads to itself, to a broken ref, or through too many others. It has no value to compare.
     Unreadable,
-    /// The ref's own file is no good.
+    /// The ref's own file is broken.
     Broken {
         /// Its fault.
         why: LooseError,
@@ -122,17 +122,17 @@ pub enum RejectionReason {
 pub enum RejectionClass {
     /// A ref exists where this one needs a folder, or the reverse.
     NameConflict,
-    /// It should not exist yet.
+    /// The ref exists, but must not.
     CreateExists,
-    /// It should exist.
+    /// The ref does not exist, but must.
     NonexistentRef,
-    /// It has another value.
+    /// The ref has another value than expected.
     IncorrectOldValue,
-    /// The new value is no good: no such object, or not a commit for a branch.
+    /// The new value is invalid: there is no such object, it is not a commit for a branch, or HEAD would be deleted.
     InvalidNewValue,
     /// A symbolic ref was expected.
     ExpectedSymref,
-    /// It differs from another ref in case only, on a file system that does not tell them apart.
+    /// The name differs from that of another ref only in case, on a file system that ignores case.
     CaseConflict,
     /// The name is too long for the reftable format. Git has no such class, since it accepts the name.
     TooLarge,
@@ -158,7 +158,7 @@ impl RejectionClass {
 }
 
 impl RejectionReason {
-    /// The class in which git counts it.
+    /// The class that git reports for it.
     pub fn class(&self) -> RejectionClass {
         match self {
             RejectionReason::Missing => RejectionClass::NonexistentRef,
@@ -189,7 +189,7 @@ impl RejectionReason {
         }
     }
 
-    /// Whether git finds it while it locks the ref, and says "cannot lock ref".
+    /// Returns whether git notices this while it locks the ref, and says "cannot lock ref".
     pub fn prevents_lock(&self) -> bool {
         match self {
             RejectionReason::Mismatch { expected: Target::Symbolic(_), actual: Some(Target::Symbolic(_)) }
@@ -226,7 +226,7 @@ impl Rejection {
         Rejection::of(RefName::new_safe(name.to_vec()).expect("claims were names when they came in"), reason)
     }
 
-    /// The class in which git counts it.
+    /// The class that git reports for it.
     pub fn class(&self) -> RejectionClass {
         self.reason.class()
     }

@@ -121,7 +121,8 @@ impl FilesBackend {
         Ok(())
     }
 
-    /// Moves loose refs into packed-refs without keeping writers waiting. `None` if another process is doing so.
+    /// Moves loose refs into packed-refs without keeping writers waiting. Returns `None` if another process is doing
+    /// so.
     pub fn pack_in_background(&self, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
         background::pack(&self.store, options)
     }

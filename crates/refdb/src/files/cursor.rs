@@ -444,7 +444,7 @@ impl<'s> FilesCursor<'s> {
         }
     }
 
-    /// Whether the walk has returned or skipped a ref that does not come before `name`.
+    /// Returns whether the walk has returned or skipped a ref that does not come before `name`.
     fn is_behind(&self, name: &BStr) -> bool {
         name < self.floor.as_bstr() || self.last_name().is_some_and(|last| name <= last)
     }

@@ -54,15 +54,15 @@ impl Layout {
         self.append(name, folder, &mut path).then(|| OsString::from_vec(path).into())
     }
 
-    /// Replaces the content of `path` by the path of a loose ref. `false` for a name that cannot be a path inside the
-    /// repository.
+    /// Replaces the content of `path` by the path of a loose ref. Returns `false` for a name that cannot be a path
+    /// inside the repository.
     pub(super) fn ref_path_into(&self, name: &BStr, path: &mut Vec<u8>) -> bool {
         path.clear();
         self.append(name, "", path)
     }
 
-    /// Replaces the content of `path` by the path of a loose ref's lock file. `false` for a name that cannot be a path
-    /// inside the repository.
+    /// Replaces the content of `path` by the path of a loose ref's lock file. Returns `false` for a name that cannot be
+    /// a path inside the repository.
     pub(super) fn lock_path_into(&self, name: &BStr, path: &mut Vec<u8>) -> bool {
         path.clear();
         let fits = self.append(name, "", path);
@@ -89,8 +89,8 @@ impl Layout {
     }
 }
 
-/// Whether a name is a path that stays in its folder: it has no empty part, no part `.` or `..` and no NUL, and it is
-/// not the folder of a worktree.
+/// Returns whether a name is a path that stays in its folder: it has no empty part, no part `.` or `..` and no NUL, and
+/// it is not the folder of a worktree.
 fn stays_inside(name: &BStr) -> bool {
     if is_worktree_itself(name) {
         return false;

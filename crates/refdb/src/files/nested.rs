@@ -17,7 +17,7 @@ use std::{
 /// The file to which git moves a reflog while its ref is renamed.
 const ASIDE: &str = "refs/.tmp-renamed-log";
 
-/// Whether one name lies below the other.
+/// Returns whether one name lies below the other.
 pub(super) fn are_nested(one: &BStr, other: &BStr) -> bool {
     is_below(one, other) || is_below(other, one)
 }
@@ -114,7 +114,7 @@ pub(super) fn move_logs(store: &Store, steps: &dyn Steps) -> Result<Moved> {
     }
 }
 
-/// Moves a reflog. `false` if it stays, because a folder with other reflogs is in the way.
+/// Moves a reflog. Returns `false` if it stays, because a folder with other reflogs is in the way.
 fn move_log(store: &Store, from: &Path, to: &Path) -> Result<bool> {
     let options = &store.options;
     let fs = &options.fs;

@@ -43,8 +43,8 @@ impl FilesBackend {
         Ok(())
     }
 
-    /// Visits the refs as [`for_each_own`](Self::for_each_own) does and returns what was seen. `None` in a linked
-    /// worktree, if packed-refs changed meanwhile, or if there are very many loose refs.
+    /// Visits the refs as [`for_each_own`](Self::for_each_own) does and returns what was seen. Returns `None` in a
+    /// linked worktree, if packed-refs changed meanwhile, or if there are very many loose refs.
     pub(crate) fn for_each_own_noting(&self, visit: &mut OnOwn<'_>) -> Result<Option<Walked>> {
         if self.is_linked() {
             return self.for_each_own(visit).map(|()| None);

@@ -97,7 +97,7 @@ impl Prober<'_> {
         Ok(())
     }
 
-    /// Answers probes for names in one folder by listing it. `false` if it has too many entries.
+    /// Answers probes for names in one folder by listing it. Returns `false` if it has too many entries.
     fn list_for(&mut self, run: &[Probe<'_>]) -> Result<bool> {
         let path = run.first().and_then(|probe| self.store.layout.ref_path(probe.name));
         let Some(folder) = path.as_deref().and_then(Path::parent) else { return Ok(false) };

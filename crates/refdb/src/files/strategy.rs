@@ -37,13 +37,13 @@ pub(super) fn choose(sets: usize, packed_len_bytes: u64) -> WriteStrategy {
     }
 }
 
-/// Whether an atomic transaction that sets `sets` refs, all of them [`packable`], becomes a small batch. Packed-refs
-/// must be at least `from` bytes long for each of them, so that rewriting it costs more.
+/// Returns whether an atomic transaction that sets `sets` refs, all of them [`packable`], becomes a small batch.
+/// Packed-refs must be at least `from` bytes long for each of them, so that rewriting it costs more.
 pub(super) fn batch(sets: usize, packed_len_bytes: u64, from: Option<u64>) -> bool {
     sets <= REFS_MAX && from.is_some_and(|from| packed_len_bytes >= from * sets as u64)
 }
 
-/// Whether a claimed ref may be written to packed-refs: it is shared, below `refs/`, and is set to an object.
+/// Returns whether a claimed ref may be written to packed-refs: it is shared, below `refs/`, and is set to an object.
 pub(super) fn packable(claim: &Claim<'_>) -> bool {
     claim.kind == ClaimKind::SetDirect && claim.name.starts_with(b"refs/") && Scope::of(claim.name) == Scope::Shared
 }
@@ -51,7 +51,7 @@ pub(super) fn packable(claim: &Claim<'_>) -> bool {
 /// The fewest locks without content that are made as links to one empty file.
 const LINK_FROM: usize = 8;
 
-/// Whether this number of locks without content are made as links.
+/// Returns whether this number of locks without content are made as links.
 pub(super) fn worth_linking(locks: usize) -> bool {
     locks >= LINK_FROM
 }

@@ -125,8 +125,8 @@ impl FilesLocked {
             .collect()
     }
 
-    /// Whether the step's value goes to packed-refs. A symbolic ref cannot, and neither can a ref whose loose file is a
-    /// symbolic ref or broken, because that file would outrank the packed value.
+    /// Returns whether the step's value goes to packed-refs. A symbolic ref cannot, and neither can a ref whose loose
+    /// file is a symbolic ref or broken, because that file would outrank the packed value.
     fn is_packed_put(&self, claim: usize, step: &Step<'_>) -> bool {
         self.strategy == WriteStrategy::Bulk
             && matches!(self.locks.held(claim), Held::Linked(_))
@@ -165,8 +165,8 @@ impl FilesLocked {
         Ok(())
     }
 
-    /// Makes room for a ref's file: removes empty folders, and locks whose owners are gone. `false` if something else
-    /// is in the way.
+    /// Makes room for a ref's file: removes empty folders, and locks whose owners are gone. Returns `false` if
+    /// something else is in the way.
     fn has_room(&self, path: &Path) -> Result<bool> {
         let fs = &self.store.options.fs;
         if fs.remove_empty_tree(path)? || !is_folder(&self.store, path) {
@@ -176,7 +176,7 @@ impl FilesLocked {
         Ok(fs.remove_empty_tree(path)?)
     }
 
-    /// Whether the step is a deletion that must become visible together with the new packed-refs.
+    /// Returns whether the step is a deletion that must become visible together with the new packed-refs.
     fn is_packed_removal(&self, claim: usize, step: &Step<'_>) -> bool {
         self.atomic_visibility && matches!(step.new, Some(NewValue::Deleted)) && !self.through_links.contains(&claim)
     }
@@ -366,7 +366,7 @@ impl FilesLocked {
 }
 
 impl FilesLocked {
-    /// Whether the folder with this name contains, at any depth, a file that is not a lock of this transaction.
+    /// Returns whether the folder with this name contains, at any depth, a file that is not a lock of this transaction.
     fn has_files_of_others(&self, folder: &Path, name: &BStr) -> bool {
         fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
             let below = [name.as_bytes(), b"/", entry.file_name().as_bytes()].concat();

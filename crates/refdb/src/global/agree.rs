@@ -10,26 +10,26 @@ use crate::{
     transaction::{Committed, Prepared},
 };
 
-/// Decides whether a prepared transaction is committed. What it has to say beyond a verdict its owner knows.
+/// Decides whether a prepared transaction is committed. Its owner can get details beyond the verdict from it.
 pub trait Arbiter {
-    /// Hears of the changes, under the locks. Says under which mark it will be asked: `None` if these refs are not its
-    /// affair. An error is a refusal.
+    /// Receives the changes while their refs are locked. Returns the mark under which the database will be asked;
+    /// `None` if it does not decide about these refs. An error refuses the transaction.
     fn begin(&mut self, refs: &[GlobalRef]) -> Result<Option<Mark>>;
 
-    /// Is asked, once the intent is on stable storage.
+    /// Asks the database for its verdict. Called once the intent is on stable storage.
     fn ask(&mut self) -> Verdict;
 }
 
-/// What the database says of a transaction.
+/// The answer of the database about a transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It has the new values.
+    /// The database has the new values.
     Agreed,
-    /// It has other values, or was not there, and will never have these by this transaction.
+    /// The database has other values, or could not be reached, and will never get the new values from this transaction.
     Refused,
-    /// Nobody knows.
+    /// It is not known whether the database has the new values.
     Unknown,
-    /// It has not changed anything, and is to be asked again under this mark.
+    /// The database has changed nothing, and must be asked again under this mark.
     Again(Mark),
 }
 
@@ -46,10 +46,10 @@ pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &
             return Err(error);
         }
     };
-    // If the disk fails now the intent stays: the update is agreed, and will be finished.
+    // If the disk fails now, the intent stays: the update is agreed, and will be finished.
     let committed = prepared.commit()?;
     if let Some(id) = intent {
-        // One that stays is settled by the next writer of its refs.
+        // An intent that cannot be removed is settled by the next writer of its refs.
         intents.remove(&id).ok();
     }
     Ok(committed)
@@ -57,14 +57,15 @@ pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &
 
 /// Asks the arbiter about changes whose refs are locked and checked, and which no intent bars.
 ///
-/// If it agrees they may be made. Then the intent of this id goes, and not before; `None` if they are not its affair. An error
-/// says that they must not be made now. Its intent is gone, or stays to be settled since nobody knows.
+/// Returns the id of the intent if the arbiter agrees: the caller removes the intent once the changes are made, and not
+/// before. Returns `None` if the arbiter does not decide about these refs. After an error the changes must not be made
+/// now: their intent was removed, or stays to be settled because the answer is unknown.
 pub fn ask(intents: &GlobalIntents, refs: &[GlobalRef], arbiter: &mut dyn Arbiter) -> Result<Option<String>> {
     assert!(!refs.is_empty(), "who changes no ref asks nobody");
     let Some(mut mark) = arbiter.begin(refs)? else { return Ok(None) };
     loop {
         if let Err(error) = intents.place(&mark, refs) {
-            // It may be there. Nobody was asked, so to settle it drops it.
+            // The intent may exist all the same. The database was not asked, so settling the intent drops it.
             intents.remove(&mark.id).ok();
             return Err(error);
         }
@@ -83,7 +84,7 @@ pub fn ask(intents: &GlobalIntents, refs: &[GlobalRef], arbiter: &mut dyn Arbite
     }
 }
 
-/// What the steps change of shared refs below `refs/`, as far as objects are concerned.
+/// Returns the changes of shared refs below `refs/` that add, replace or remove an object.
 pub fn refs_of(steps: &dyn Steps) -> Vec<GlobalRef> {
     let mut refs = Vec::new();
     for at in 0..steps.count() {

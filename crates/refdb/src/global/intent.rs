@@ -1,34 +1,36 @@
-//! The intent of a transaction that a global ref database decides: encode beside parse. docs/formats/intent.md has the format.
+//! The intent of a transaction about which a global ref database decides, and how it is encoded and parsed.
+//! docs/formats/intent.md has the format.
 
 use crate::files::{JournalFault, journal_lines, ref_line, summed};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId, RefName};
 
-/// A longer record is not ours.
+/// The maximum length of an intent's file. refdb writes no longer one.
 pub(super) const LEN_MAX_BYTES: usize = 16 << 20;
 
-/// A longer mark is not ours.
+/// The maximum length of a mark. refdb writes no longer one.
 const MARK_MAX_BYTES: usize = 512;
 
 const MAGIC: &str = "refdb global 1";
 
-/// By which the database knows a transaction, and by which the intent of it is called.
+/// Identifies a transaction to the database, and names its intent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mark {
-    /// The name of the intent's file: letters, digits, dashes and underscores. No other transaction under way has it.
+    /// The name of the intent's file: letters, digits, dashes and underscores. No other transaction in progress has the
+    /// same one.
     pub id: String,
-    /// What the intent keeps: one line.
+    /// The text that the intent records, which is one line.
     pub text: BString,
 }
 
 /// What a transaction was about to do when the global ref database was asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GlobalIntent {
-    /// The kind of all ids.
+    /// The hash function of all ids.
     pub hash: HashKind,
-    /// By which the database knows the transaction: one line. Its first word names the node, the rest the engine does not read.
+    /// The text of the [`Mark`], which is one line. Its first word names the node; refdb does not interpret the rest.
     pub mark: BString,
-    /// In order of name.
+    /// The changed refs, in order of name.
     pub refs: Vec<GlobalRef>,
 }
 
@@ -37,19 +39,19 @@ pub struct GlobalIntent {
 pub struct GlobalRef {
     /// A valid name of a shared ref below `refs/`.
     pub name: RefName,
-    /// `None` if there was no such ref, or a symbolic one.
+    /// The object before; `None` if there was no such ref, or a symbolic one.
     pub old: Option<ObjectId>,
-    /// `None` if it goes, or becomes symbolic.
+    /// The object after; `None` if the ref is deleted, or becomes symbolic.
     pub new: Option<ObjectId>,
 }
 
 impl GlobalIntent {
-    /// Whose transaction it is, for people.
+    /// The node whose transaction it is, to be shown to people.
     pub fn owner(&self) -> &BStr {
         self.mark.split(|byte| *byte == b' ').next().unwrap_or_default().as_bstr()
     }
 
-    /// The record as it stands in its file.
+    /// Encodes the intent as it is stored in its file.
     pub fn encode(&self) -> Vec<u8> {
         assert!(is_mark(&self.mark), "a mark is a line: {}", self.mark);
         let mut out = format!("{MAGIC} {} ", self.hash.name()).into_bytes();
@@ -71,7 +73,7 @@ impl GlobalIntent {
         out
     }
 
-    /// Reads a record. Nothing in it is believed.
+    /// Parses an intent, and checks everything in it.
     pub fn parse(bytes: &[u8]) -> Result<Self, JournalFault> {
         let fault = |offset, what| Err(JournalFault { offset, what });
         if bytes.len() > LEN_MAX_BYTES {
@@ -97,7 +99,7 @@ impl GlobalIntent {
     }
 }
 
-/// The record of the first line, without refs.
+/// Parses the first line into an intent without refs.
 fn head(line: &[u8]) -> Option<GlobalIntent> {
     let rest = line.strip_prefix(MAGIC.as_bytes())?.strip_prefix(b" ")?;
     let (hash, mark) = rest.split_once_str(" ")?;

@@ -1,4 +1,4 @@
-//! Where intents lie: one file each, in a folder of ours in the repository.
+//! The intents of a repository: one file each, in a folder of refdb's.
 
 use super::intent::{GlobalIntent, GlobalRef, LEN_MAX_BYTES, Mark};
 use crate::{Error, Result, Undecided, config::SharedRepository};
@@ -13,14 +13,14 @@ use std::{
 /// The folder's name.
 const FOLDER: &str = "refdb-global";
 
-/// Behind the id of one that is being written.
+/// The suffix of the file of an intent that is being written.
 const NEW: &str = ".new";
 
-/// One that is being written for longer is of a process that was killed. If it is not, its owner meets an error before the database
-/// is asked.
+/// An intent that has been written for longer is taken for that of a killed process, and its file is removed. If the
+/// process is alive, it gets an error before it asks the database.
 const NEW_MAX_NANOS: i128 = 600 * 1_000_000_000;
 
-/// No id of an intent is longer.
+/// The maximum length of an intent's id.
 const ID_MAX_BYTES: usize = 128;
 
 /// The intents of one repository.
@@ -41,13 +41,13 @@ impl GlobalIntents {
         self.common_dir.join(FOLDER)
     }
 
-    /// An intent's file.
+    /// Returns the path of an intent's file.
     pub fn path(&self, id: &str) -> PathBuf {
         debug_assert!(is_id(id), "an id leads to no other folder: {id}");
         self.folder().join(id)
     }
 
-    /// Writes an intent, or writes it anew. When it returns without an error the intent is on stable storage.
+    /// Writes or replaces an intent. On success the intent is on stable storage.
     pub(super) fn place(&self, mark: &Mark, refs: &[GlobalRef]) -> Result<()> {
         assert!(is_id(&mark.id), "an intent has an id that can be a file: {}", mark.id);
         let (fs, folder, path) = (&self.fs, self.folder(), self.path(&mark.id));
@@ -70,7 +70,7 @@ impl GlobalIntents {
         Ok(())
     }
 
-    /// Removes an intent, if it is there. It may come back after a loss of power: to settle it again does nothing.
+    /// Removes an intent, if it exists. It may reappear after a loss of power, but settling it again does nothing.
     pub fn remove(&self, id: &str) -> Result<()> {
         if !is_id(id) {
             return Ok(());
@@ -106,7 +106,8 @@ impl GlobalIntents {
         Ok(names)
     }
 
-    /// Removes what killed processes have left. Its age is counted up to the folder's last change, by the clock of the disk.
+    /// Removes files that killed processes have left. The age of a file is measured up to the folder's last change, by
+    /// the time stamps of the file system.
     fn remove_left(&self, names: &[String]) -> Result<()> {
         for name in names.iter().filter(|name| name.strip_suffix(NEW).is_some_and(is_id)) {
             let path = self.folder().join(name);
@@ -123,8 +124,9 @@ impl GlobalIntents {
         Ok(())
     }
 
-    /// Refuses changes that an open intent bars: one of the same ref, or of one that cannot stand beside it. Its owner has
-    /// given up the locks, which the caller holds. So it does not know how it ended, or is gone.
+    /// Refuses changes of a ref that an open intent contains, or whose name conflicts with that of such a ref. The
+    /// caller holds the locks, so the owner of the intent has released them: it does not know the outcome, or has
+    /// ended.
     pub fn bar(&self, refs: &[GlobalRef]) -> Result<()> {
         debug_assert!(refs.is_sorted_by(|one, other| one.name < other.name), "refs of a transaction are in order");
         let names = self.names()?;
@@ -148,7 +150,7 @@ impl GlobalIntents {
         }
     }
 
-    /// `None` if it is gone meanwhile.
+    /// Reads an intent; `None` if it has been removed meanwhile.
     fn read(&self, id: &str) -> Result<Option<GlobalIntent>> {
         let path = self.path(id);
         let file = match self.fs.open_no_follow(&path) {
@@ -170,7 +172,7 @@ impl GlobalIntents {
     }
 }
 
-/// Whether a name is among these, or cannot stand beside one of them as a folder and a file. They are in order.
+/// Returns whether a name is among those of `refs`, which are in order, or conflicts with one of them.
 fn is_near(name: &RefName, refs: &[GlobalRef]) -> bool {
     let has = |name: &[u8]| refs.binary_search_by(|entry| entry.name.as_bstr().as_bytes().cmp(name)).is_ok();
     let below = [name.as_bytes(), b"/"].concat();
@@ -180,7 +182,7 @@ fn is_near(name: &RefName, refs: &[GlobalRef]) -> bool {
         || refs.get(child).is_some_and(|entry| entry.name.starts_with(&below))
 }
 
-/// Letters, digits, dashes and underscores.
+/// Returns whether an id has 1 to [`ID_MAX_BYTES`] letters, digits, dashes and underscores.
 fn is_id(id: &str) -> bool {
     (1..=ID_MAX_BYTES).contains(&id.len())
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))

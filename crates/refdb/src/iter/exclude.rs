@@ -7,7 +7,8 @@ use std::fmt;
 pub struct Excluding<C> {
     inner: C,
     gaps: Vec<Gap>,
-    /// The ref that was returned last. It is a copy: only a look at a ref tells whether the inner cursor must move on.
+    /// The ref that was returned last. It is a copy, because a view that borrows from the inner cursor would prevent
+    /// the cursor from moving on.
     name: BString,
     symbolic: BString,
 }
@@ -19,10 +20,10 @@ impl<C> fmt::Debug for Excluding<C> {
     }
 }
 
-/// The excluded prefixes. Sorted, none within another.
+/// An excluded prefix. The prefixes are sorted, and none begins with another.
 struct Gap {
     prefix: BString,
-    /// The first name after it; `None` if nothing is.
+    /// The first name after those with the prefix; `None` if there is none.
     end: Option<BString>,
 }
 

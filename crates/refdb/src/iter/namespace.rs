@@ -18,8 +18,8 @@ impl<C> fmt::Debug for InNamespace<C> {
 }
 
 impl<C: Cursor> InNamespace<C> {
-    /// Stands before the first ref of the namespace whose refs begin with `prefix`, as
-    /// [`Repository::namespace`](crate::Repository::namespace) gives it.
+    /// Creates a cursor before the first ref of the namespace whose refs begin with `prefix`, as
+    /// [`Repository::namespace`](crate::Repository::namespace) returns it.
     pub fn new(mut inner: C, prefix: impl Into<BString>) -> Result<Self> {
         let prefix = prefix.into();
         inner.seek(prefix.as_bstr())?;

@@ -15,7 +15,7 @@ impl<C> fmt::Debug for WithPrefix<C> {
 }
 
 impl<C: Cursor> WithPrefix<C> {
-    /// Stands before the first ref with this prefix.
+    /// Creates a cursor before the first ref with this prefix.
     pub fn new(mut inner: C, prefix: impl Into<BString>) -> Result<Self> {
         let prefix = prefix.into();
         inner.seek(prefix.as_bstr())?;

@@ -8,13 +8,13 @@ use std::{
     path::Path,
 };
 
-/// What a walk meets: the folder and the name of a file that is called like a lock, or why a folder cannot be read.
+/// What a walk finds: the folder and the name of a file whose name is that of a lock, or why a folder cannot be read.
 type Met<'a> = std::result::Result<(&'a Folder, &'a OsStr), Error>;
 
 /// The folders of a worktree, or of the repository, below which locks lie at any depth.
 const DEEP: [&str; 3] = ["refs", "logs", "reftable"];
 
-/// Shows all files to `each` that are called like lock files, except those of new contents.
+/// Calls `each` with all files whose names are those of locks, except files with new contents.
 ///
 /// # Errors
 ///
@@ -26,7 +26,7 @@ pub(super) fn walk(store: &Store, each: &mut dyn FnMut(Met<'_>)) -> Result<()> {
     if refs != common {
         of_repository(store, refs, each)?;
     }
-    // Where packed-refs is a link, its lock lies beside the file that it leads to.
+    // If packed-refs is a symbolic link, its lock lies beside the file to which it leads.
     if let Some(files) = store.backend_as::<FilesBackend>() {
         for target in files.packed_targets()? {
             let lock = Lock::path_of(&target);
@@ -70,7 +70,8 @@ fn of_worktree(store: &Store, top: &Folder, each: &mut dyn FnMut(Met<'_>)) {
         each(Ok((top, &name)));
     }
     for part in DEEP {
-        // These may be symbolic links, because a repository can share them with another. Below them no link is followed.
+        // These may be symbolic links, because a repository can share them with another. Below them no link is
+        // followed.
         match store.fs().folder(&top.path().join(part)) {
             Ok(folder) => below(&folder, each),
             Err(error) if error.is_not_found() => {}
@@ -119,7 +120,7 @@ fn names_in(folder: &Folder, each: &mut dyn FnMut(Met<'_>)) -> Names {
     for (name, kind) in entries {
         match (kind, name.strip_suffix(b".lock")) {
             (EntryKind::Dir, _) => names.folders.push(OsString::from_vec(name)),
-            // The new content beside a signed lock goes with the lock.
+            // The new content beside a signed lock is removed together with the lock.
             (_, Some(target)) if !target.ends_with(b".lock") => names.locks.push(OsString::from_vec(name)),
             _ => {}
         }

@@ -26,19 +26,19 @@ pub struct MemoryBackend {
 }
 
 impl MemoryBackend {
-    /// An empty repository whose ids are of this kind.
+    /// Creates a backend with only `HEAD`, whose object ids are of this hash function.
     pub fn new(hash: HashKind) -> Self {
         MemoryBackend { shared: Arc::new(Shared::new(hash, State::initial())), lock_timeout: LOCK_TIMEOUT }
     }
 
-    /// How long this clone waits for the writer's lock before it fails with
+    /// Sets how long this clone waits for the writer's lock before it fails with
     /// [`Error::StackLocked`](crate::Error::StackLocked): 10 seconds unless this is called.
     #[must_use]
     pub fn lock_timeout(self, lock_timeout: Duration) -> Self {
         MemoryBackend { lock_timeout, ..self }
     }
 
-    /// The kind of all object ids.
+    /// The hash function of all object ids.
     pub fn hash(&self) -> HashKind {
         self.shared.hash
     }

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What error messages call the place of the lock, which has no path.
+/// The name in error messages of the place of the lock, which has no path.
 const PLACE: &str = "refs in memory";
 
 /// What all clones of a backend share.

@@ -7,7 +7,7 @@ use refdb_repo::ObjectCheck;
 use refdb_types::{LogEntry, ObjectId, RefName, Target, canonical_name};
 use refdb_vfs::interrupt;
 
-/// See [`Maintenance::prune_logs`](crate::Maintenance::prune_logs). With `dry_run`, the state stays as it is.
+/// Implements [`Maintenance::prune_logs`](crate::Maintenance::prune_logs). With `dry_run`, the state stays as it is.
 pub(super) fn prune(
     state: &mut State,
     names: &[RefName],
@@ -35,7 +35,7 @@ pub(super) fn prune(
             && let Some(entry) = state.refs.get_mut(plain)
             && matches!(entry.target, Target::Direct(now) if now != end)
         {
-            // As git does, a missing or corrupt object counts as one that is no tag.
+            // As git does, this treats a missing or corrupt object as one that is not a tag.
             *entry = Entry::direct(end, objects.peel_tag(&end).unwrap_or_default());
         }
     }

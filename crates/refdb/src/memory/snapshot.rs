@@ -9,7 +9,7 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{LogEntry, ObjectId, RefName, Scope, Target, canonical_name, is_root_ref, qualified_name};
 use std::{collections::btree_map::Range, ops::ControlFlow, sync::Arc};
 
-/// A state, which stays as it is.
+/// A snapshot, which is a state that never changes.
 pub(super) struct MemorySnapshot {
     state: Arc<State>,
 }

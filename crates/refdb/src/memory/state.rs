@@ -30,7 +30,7 @@ impl Entry {
 }
 
 impl State {
-    /// What `git init` makes.
+    /// The state after `git init`.
     pub(super) fn initial() -> Self {
         let main = RefName::new("refs/heads/main").expect("this is a refname");
         let head = Entry { target: Target::Symbolic(main), peeled: Peeled::Unknown };

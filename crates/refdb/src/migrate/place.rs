@@ -185,12 +185,12 @@ impl<'s> Site<'s> {
 /// longer than this.
 const LONG: LockTimeout = LockTimeout::For(std::time::Duration::from_secs(15));
 
-/// What HEAD says beside reftables, for programs that look only whether this is a repository.
+/// The content of HEAD beside reftables, for programs that only check whether this is a repository.
 pub(super) const BLANK_HEAD: &[u8] = b"ref: refs/heads/.invalid\n";
 /// The content of the file in the place of the folder `refs/heads`.
 pub(super) const BLANK_HEADS: &[u8] = b"this repository uses the reftable format\n";
 
-/// The beginning of the name of such a folder, as in git.
+/// The beginning of the name of a migration's folder, as in git.
 const ROOT_START: &str = "ref_migration.";
 
 fn places(store: &Store, common: &Path) -> Result<Vec<Place>> {

@@ -169,7 +169,7 @@ impl Copying<'_, '_> {
 /// Whether a record of a stack belongs to the worktree of that stack.
 enum Belongs {
     Here,
-    /// A linked worktree sees the shared refs of the main stack, not those in its own.
+    /// No reader sees it: a shared ref in the stack of a linked worktree, or a pseudoref, which is a file.
     Unseen,
     Nowhere,
 }

@@ -7,7 +7,7 @@ use refdb_repo::rfc2822;
 use refdb_types::{LogEntry, ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
 use std::ops::ControlFlow;
 
-/// What stands before and after a short name in the refnames that gitrevisions(7) makes of it, in its order.
+/// The prefixes and suffixes with which gitrevisions(7) makes refnames from a short name, in its order.
 pub const SHORT_NAME_RULES: [(&str, &str); 6] = [
     ("", ""),
     ("refs/", ""),
@@ -18,7 +18,8 @@ pub const SHORT_NAME_RULES: [(&str, &str); 6] = [
 ];
 
 impl Names<'_, '_> {
-    /// The first ref with a reflog that the rules of gitrevisions(7) make of the name. `shown` is what the user called it.
+    /// The first ref with a reflog that the rules of gitrevisions(7) make from the name. `shown` is the name as the
+    /// user gave it.
     pub(super) fn find_logged_ref(&self, name: &BStr, shown: &BStr) -> Result<Option<RefName>, NameError> {
         let (mut found, mut count) = (None, 0);
         for (before, after) in SHORT_NAME_RULES {
@@ -43,8 +44,8 @@ impl Names<'_, '_> {
         Ok(found)
     }
 
-    /// The first ref that the rules of gitrevisions(7) make of the name. Symbolic refs that lead nowhere are passed over,
-    /// with a warning. `shown` is what the user called it.
+    /// The first ref that the rules of gitrevisions(7) make from the name. Symbolic refs that lead nowhere are passed
+    /// over, with a warning. `shown` is the name as the user gave it.
     pub(super) fn find_ref(&self, name: &BStr, shown: &BStr) -> Result<Option<(RefName, ObjectId)>, NameError> {
         let warn = |text: String| (self.warn.borrow_mut())(text);
         let (mut found, mut count) = (None, 0);
@@ -69,7 +70,7 @@ impl Names<'_, '_> {
         Ok(found)
     }
 
-    /// Tells, as git does, that there is a ref of this name, but that it leads nowhere.
+    /// Warns, as git does, if there is a ref of this name, but it leads nowhere.
     fn warn_of_dead_end(&self, full: &RefName) {
         let what = match self.snapshot.get(full) {
             Err(Error::BrokenRef(broken)) => match broken.why {
@@ -92,7 +93,7 @@ impl Names<'_, '_> {
         let mut name = name.clone();
         for _ in 0..SYMREF_DEPTH_MAX {
             match self.snapshot.get(&name) {
-                // At the root any file of the repository may have the name: what holds no ref is none.
+                // Any file at the root of the repository may have this name, so one without a valid value is not a ref.
                 Ok(None) | Err(Error::BrokenRef(_)) => return Ok(None),
                 Ok(Some(Target::Direct(id))) => return Ok(Some((name, id))),
                 Ok(Some(Target::Symbolic(next))) => name = next,
@@ -102,7 +103,7 @@ impl Names<'_, '_> {
         Ok(None)
     }
 
-    /// `NAME@{N}`, `@{N}` and `@{-N}`.
+    /// Resolves `NAME@{N}`, `@{N}` and `@{-N}`.
     pub(super) fn at_reflog(&self, name: &BStr, inside: &BStr) -> Found {
         let number =
             |digits: &[u8]| digits.to_str().ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?.parse().ok();
@@ -124,13 +125,15 @@ impl Names<'_, '_> {
         self.log_value(&full, number, shown)
     }
 
-    /// The ref that HEAD leads to in the end, or HEAD itself. While there is none, another ref that is called HEAD.
+    /// The ref to which HEAD leads in the end, or HEAD itself if it is detached. If HEAD leads nowhere, another ref of
+    /// the short name HEAD takes its place.
     fn current_branch(&self) -> Result<Option<RefName>, NameError> {
         let Some((head, _)) = self.find_ref("HEAD".into(), "".into())? else { return Ok(None) };
         Ok(self.follow(&head)?.map(|(end, _)| end))
     }
 
-    /// What a ref's reflog says. Without entries, and without a reflog, the ref was always what it is now.
+    /// The value of a ref `number` changes ago, by its reflog. Without a reflog or entries, only number 0 is known,
+    /// which is the current value.
     fn log_value(&self, name: &RefName, number: usize, shown: BString) -> Found {
         let (mut seen, mut found, mut after) = (0, None, None);
         self.snapshot.log(name, &mut |entry| {
@@ -153,8 +156,8 @@ impl Names<'_, '_> {
         }
     }
 
-    /// The value of an entry, held against the value that the next entry began with. Where there is none, git holds it
-    /// against what the ref is now, and takes that.
+    /// The value of an entry, with a warning if the next entry begins with another value. The newest entry is compared
+    /// with the ref's current value instead, which is returned, as in git.
     fn checked(&self, name: &RefName, entry: &LogEntry, after: Option<ObjectId>) -> Result<ObjectId, NameError> {
         let warn = |what: &str| {
             (self.warn.borrow_mut())(format!("log for ref {name} {what} {}", rfc2822(&entry.committer)));
@@ -176,7 +179,7 @@ impl Names<'_, '_> {
         }
     }
 
-    /// What was checked out before the last `back` changes of branch, as HEAD's reflog tells.
+    /// What was checked out before the last `back` changes of branch, according to HEAD's reflog.
     fn checked_out_before(&self, back: usize) -> Found {
         debug_assert!(back > 0, "`@{{-0}}` names nothing");
         let (mut left, mut found) = (back, None);
@@ -194,7 +197,7 @@ impl Names<'_, '_> {
         })?;
         debug_assert_eq!(found.is_some(), left == 0, "the branch is that of the change asked for");
         let Some(from) = found else { return Ok(None) };
-        // The text stands for the branch's short name, and that for what the rules make of it.
+        // The text is the branch's short name, which the rules resolve.
         match self.find_ref(from.as_bstr(), format!("@{{-{back}}}").as_str().into())? {
             Some((_, id)) => Ok(Some(id)),
             None => self.by_digits(from.as_bstr(), Wanted::Commitish),

@@ -1,4 +1,4 @@
-//! How names of objects are spelled: gitrevisions(7) taken apart, without a look at refs or objects.
+//! Splits names of objects by the syntax of gitrevisions(7), without reading refs or objects.
 
 use bstr::{BStr, ByteSlice};
 use refdb_repo::objects::ObjectKind;
@@ -11,7 +11,7 @@ pub(super) enum PeelTo {
     Kind(ObjectKind),
 }
 
-/// `REVISION:PATH`. A colon in braces belongs to the revision.
+/// Splits `REVISION:PATH`. A colon in braces belongs to the revision.
 pub(super) fn split_path(text: &BStr) -> Option<(&BStr, &BStr)> {
     let mut depth = 0u32;
     let at = text.iter().position(|byte| {
@@ -25,7 +25,7 @@ pub(super) fn split_path(text: &BStr) -> Option<(&BStr, &BStr)> {
     Some((text[..at].as_bstr(), text[at + 1..].as_bstr()))
 }
 
-/// `BASE^`, `BASE^2`, `BASE~`, `BASE~3`: the base, the mark and the number.
+/// Splits `BASE^`, `BASE^2`, `BASE~` or `BASE~3` into the base, the mark and the number.
 pub(super) fn split_ancestor(text: &BStr) -> Option<(&BStr, u8, usize)> {
     let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let (head, digits) = text.split_at(text.len() - digits);
@@ -37,7 +37,7 @@ pub(super) fn split_ancestor(text: &BStr) -> Option<(&BStr, u8, usize)> {
     Some((base.as_bstr(), *mark, number))
 }
 
-/// `BASE^{commit}` and its like.
+/// Splits `BASE^{commit}` and its like.
 pub(super) fn split_peel(text: &BStr) -> Option<(&BStr, PeelTo)> {
     let inner = text.strip_suffix(b"}")?;
     let at = inner.rfind("^{")?;
@@ -53,7 +53,7 @@ pub(super) fn split_peel(text: &BStr) -> Option<(&BStr, PeelTo)> {
     Some((inner[..at].as_bstr(), to))
 }
 
-/// `NAME@{INSIDE}`.
+/// Splits `NAME@{INSIDE}`.
 pub(super) fn split_reflog(text: &BStr) -> Option<(&BStr, &BStr)> {
     let inner = text.strip_suffix(b"}")?;
     let at = inner.rfind("@{")?;

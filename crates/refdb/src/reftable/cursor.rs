@@ -83,7 +83,7 @@ impl ReftableCursor {
         }
     }
 
-    /// Whether the rest of the walk is in a single part, and the cursor is inside it.
+    /// Returns whether the rest of the walk is in a single part, and the cursor is inside it.
     #[inline]
     fn has_one_part_left(&self) -> bool {
         self.own.is_none() && self.entered && self.roots_done == self.roots.len()

@@ -368,8 +368,8 @@ fn log_value<'a>(line: &LogLine<'a>, message: &'a BStr) -> LogValue<'a> {
     }
 }
 
-/// Whether a step deletes the reflog with the ref. In reftables git keeps the reflog of a symbolic ref, unlike in
-/// files.
+/// Returns whether a step deletes the reflog with the ref. In reftables git keeps the reflog of a symbolic ref, unlike
+/// in files.
 fn hides_logs(step: &Step<'_>) -> bool {
     step.new == Some(NewValue::Deleted) && !matches!(step.old, Some(TargetView::Symbolic(_)))
 }

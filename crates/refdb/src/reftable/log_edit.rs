@@ -173,7 +173,7 @@ impl Plan {
         self.parts.is_empty()
     }
 
-    /// Whether the stacks that this plan changes have the same tables in both snapshots.
+    /// Returns whether the stacks that this plan changes have the same tables in both snapshots.
     fn still_fits(&self, one: &ReftableSnapshot, two: &ReftableSnapshot) -> Result<bool> {
         debug_assert!(!self.is_empty(), "a plan without changes is not carried out");
         for place in self.parts.keys() {

@@ -34,7 +34,7 @@ impl Log {
         &self.markers
     }
 
-    /// Whether the reflog does not exist.
+    /// Returns whether the reflog does not exist.
     pub(super) fn is_missing(&self) -> bool {
         self.entries.is_empty() && self.markers.is_empty()
     }

@@ -34,7 +34,7 @@ impl Stacks {
         Stacks { options, common: OnceLock::new(), own: OnceLock::new(), others: Mutex::default() }
     }
 
-    /// Whether this is a linked worktree, which has a stack of its own.
+    /// Returns whether this is a linked worktree, which has a stack of its own.
     pub(super) fn is_linked(&self) -> bool {
         self.options.git_dir != self.options.common_dir
     }
@@ -77,7 +77,7 @@ impl Stacks {
         dir.join("reftable")
     }
 
-    /// Whether this is the stack of another worktree and does not exist.
+    /// Returns whether this is the stack of another worktree and does not exist.
     pub(super) fn is_gone(&self, place: &Place) -> bool {
         matches!(place, Place::Other(_)) && matches!(self.options.fs.find(&self.folder(place)), Ok(None))
     }

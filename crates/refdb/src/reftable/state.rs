@@ -71,7 +71,7 @@ impl ReftableSnapshot {
         }
     }
 
-    /// Whether this worktree sees the ref of this canonical name in this stack.
+    /// Returns whether this worktree sees the ref of this canonical name in this stack.
     pub(super) fn is_visible(&self, place: &Place, name: &BStr) -> bool {
         !self.stacks.is_linked() || self.stacks.route(name) == (place.clone(), name)
     }

@@ -1,4 +1,4 @@
-//! How a store is opened: which repository, in which environment, and what the caller wants otherwise.
+//! How a store is opened: which repository, in which environment, and with which options.
 
 use crate::{
     Committer, Reading, Result, Store,
@@ -85,8 +85,8 @@ impl StoreBuilder {
         self
     }
 
-    /// Sets whether a commit returns only when the refs are on stable storage. By default `core.fsync` decides, and if that
-    /// is not set either, commits are not synced.
+    /// Sets whether a commit returns only when the refs are on stable storage. By default `core.fsync` decides, and if
+    /// that is not set either, commits are not synced.
     pub fn sync(mut self, sync: bool) -> Self {
         self.syncing = Syncing::Given(sync);
         self
@@ -99,7 +99,8 @@ impl StoreBuilder {
         self
     }
 
-    /// Sets what answers which objects exist and of what kind they are. By default the repository's objects are read.
+    /// Sets the check that says which objects exist and of what kind they are. By default the repository's objects are
+    /// read.
     pub fn objects(mut self, objects: Arc<dyn ObjectCheck + Send>) -> Self {
         self.objects = Some(objects);
         self
@@ -112,7 +113,8 @@ impl StoreBuilder {
         self
     }
 
-    /// The readers of this process. They are not to see a small batch in part while it becomes loose files.
+    /// Sets the observer of small batches, by which the readers of this process avoid showing a part of a batch while
+    /// its loose files are written.
     #[doc(hidden)]
     pub fn commit_observer(mut self, observer: Arc<dyn CommitObserver>) -> Self {
         self.commit_observer = Some(observer);
@@ -136,8 +138,8 @@ impl StoreBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Repository`](crate::Error::Repository) if there is no repository that is safe to use and understood, and
-    /// [`Error::Config`](crate::Error::Config) if its configuration cannot be used.
+    /// [`Error::Repository`](crate::Error::Repository) if there is no repository that is safe to use and understood,
+    /// and [`Error::Config`](crate::Error::Config) if its configuration cannot be used.
     pub fn open(mut self) -> Result<Store> {
         let config = std::mem::take(&mut self.config);
         let with_config = |environment: Environment| {
@@ -164,8 +166,8 @@ impl Store {
     /// Opens the refs of the repository in this very folder, which is a bare repository, a `.git` folder or a worktree.
     /// Parent folders are not searched.
     ///
-    /// `GIT_*` variables are ignored. As in git, the folder must belong to this user or be named in `safe.directory`. The
-    /// repository's reference-transaction hook runs in transactions.
+    /// `GIT_*` variables are ignored. As in git, the folder must belong to this user or be named in `safe.directory`.
+    /// The repository's reference-transaction hook runs in transactions.
     ///
     /// # Errors
     ///
@@ -190,8 +192,8 @@ impl Store {
         StoreBuilder::new(Place::Folder(path.as_ref().to_owned()))
     }
 
-    /// Opens the repository that a git command would use here: it obeys `GIT_DIR` and related variables, and searches parent
-    /// folders.
+    /// Opens the repository that a git command would use here: it obeys `GIT_DIR` and related variables, and searches
+    /// parent folders.
     pub fn from_env() -> Result<Self> {
         Self::builder_in(Environment::process()).open()
     }

@@ -6,26 +6,28 @@ use bstr::BStr;
 use refdb_types::{ObjectId, RefName};
 
 impl Store {
-    /// Adds an entry to a ref's reflog, which is created if there is none. The ref keeps its value and need not exist. The
-    /// committer and the time are those of a transaction; runs of white space in the message become one space. Waits for
-    /// locks and runs the hook as [`Transaction::prepare`](crate::Transaction::prepare) does.
+    /// Adds an entry to a ref's reflog, which is created if there is none. The ref keeps its value and need not exist.
+    /// The committer and the time are those of a transaction; runs of white space in the message become one space.
+    /// Waits for locks and runs the hook as [`Transaction::prepare`](crate::Transaction::prepare) does.
     ///
-    /// The objects are not read. An entry whose ids are both null only creates the log in reftables and in memory, which
-    /// cannot show such an entry.
+    /// The objects are not read. An entry whose ids are both null only creates the log in reftables and in memory,
+    /// which cannot show such an entry.
     ///
     /// # Errors
     ///
-    /// Those of [`Transaction::prepare`](crate::Transaction::prepare) and [`Prepared::commit`](crate::Prepared::commit).
+    /// Those of [`Transaction::prepare`](crate::Transaction::prepare) and
+    /// [`Prepared::commit`](crate::Prepared::commit).
     pub fn append_log(&self, name: &RefName, old: ObjectId, new: ObjectId, message: &BStr) -> Result<()> {
         transaction::append_log(self.context(), name, old, new, message)
     }
 
-    /// Removes the entries that `judge` chooses from the reflogs of these refs. The logs remain, even if they become empty.
+    /// Removes the entries that `judge` chooses from the reflogs of these refs. The logs remain, even if they become
+    /// empty.
     ///
     /// # Errors
     ///
-    /// `judge` is told of a log that cannot be changed, and the others are still processed. An error that `judge` returns, or
-    /// one that concerns the whole store, ends the call.
+    /// `judge` is told of a log that cannot be changed, and the others are still processed. An error that `judge`
+    /// returns, or one that concerns the whole store, ends the call.
     ///
     /// # Atomicity
     ///
@@ -39,13 +41,13 @@ impl Store {
         }
     }
 
-    /// Removes the reflogs of these refs, each named once, and leaves the refs. As in git, log files are removed without a
-    /// lock.
+    /// Removes the reflogs of these refs, each named once, and leaves the refs. As in git, log files are removed
+    /// without a lock.
     ///
     /// # Errors
     ///
-    /// `failed` is told of a log that could not be removed, and the others are still processed. An error that concerns the
-    /// whole store ends the call.
+    /// `failed` is told of a log that could not be removed, and the others are still processed. An error that concerns
+    /// the whole store ends the call.
     pub fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
         self.backend().drop_logs(names, failed)
     }

@@ -1,4 +1,4 @@
-//! Reading refs without a thought for snapshots and cursors.
+//! Reading refs without explicit snapshots and cursors.
 
 use super::{LOSSES_MAX, Resolved, Store, is_loss};
 use crate::{Error, RefView, Result, Snapshot};
@@ -38,8 +38,8 @@ impl Ref {
     }
 }
 
-/// The refs that [`Store::refs`] found, in order of name. A ref whose own file is corrupt is an error among them, and the
-/// refs after it follow.
+/// The refs that [`Store::refs`] found, in order of name. A ref whose own file is corrupt is an error among them, and
+/// the refs after it follow.
 ///
 /// ```
 /// # use refdb_testkit::{Repo, RefFormat};
@@ -64,12 +64,12 @@ pub struct Refs {
     next: Option<BString>,
     /// How many refs are read next.
     portion: usize,
-    /// Comes after those that were read.
+    /// The error that comes after the refs that were read.
     failed: Option<Error>,
 }
 
-/// The first refs that are read. A cursor cannot be kept beside its snapshot, so that each portion begins with a new one;
-/// twice as many are read each time.
+/// The number of refs in the first portion. A cursor cannot be stored beside its snapshot, so each portion begins with
+/// a new cursor; each is twice as large as the one before.
 const PORTION_MIN: usize = 16;
 
 /// The most refs that are read at once: about 10 MB.
@@ -140,8 +140,8 @@ impl fmt::Debug for Refs {
     }
 }
 
-/// Hands the refs that begin with `prefix` to `row`, from the first that is not less than `from`, until it breaks. A ref
-/// whose own file is corrupt is an error among them; each other error ends the walk.
+/// Hands the refs that begin with `prefix` to `row`, from the first that is not less than `from`, until it breaks. A
+/// ref whose own file is corrupt is an error among them; each other error ends the walk.
 fn each(
     snapshot: &dyn Snapshot,
     prefix: &BStr,
@@ -175,8 +175,8 @@ impl Store {
         Ok(self.get(name.as_bstr())?.map(|target| Ref { name, target }))
     }
 
-    /// The object that a ref leads to after symbolic refs are followed; `None` if it leads to none. An annotated tag counts
-    /// as an object: [`Objects::peel`](crate::Objects::peel) follows it.
+    /// The object that a ref leads to after symbolic refs are followed; `None` if it leads to none. An annotated tag
+    /// counts as an object: [`Objects::peel`](crate::Objects::peel) follows it.
     ///
     /// # Errors
     ///
@@ -189,15 +189,16 @@ impl Store {
         })
     }
 
-    /// All refs whose names begin with `prefix`, in order of name. They are read while the iterator goes on, a few at first
-    /// and later up to 65,536 ahead, about 150 bytes each. [`Store::visit`] is quicker, because it copies nothing.
+    /// All refs whose names begin with `prefix`, in order of name. They are read while the iterator goes on, a few at
+    /// first and later up to 65,536 ahead, about 150 bytes each. [`Store::visit`] is quicker, because it copies
+    /// nothing.
     ///
     /// Reftables are listed as of the moment of this call. Where refs are files, those that change before the iterator
     /// reaches them are returned with their later values.
     ///
     /// # Errors
     ///
-    /// Those of reading the storage as a whole; if such an error occurs behind the first refs, it is the iterator's last
+    /// Those of reading the storage as a whole; if such an error occurs after the first refs, it is the iterator's last
     /// item. A ref whose own file is corrupt is an error among the items, and others follow.
     pub fn refs(&self, prefix: impl AsRef<[u8]>) -> Result<Refs> {
         let begin = || -> Result<Refs> {
@@ -221,13 +222,13 @@ impl Store {
         Ok(refs)
     }
 
-    /// Hands all refs whose names begin with `prefix` to `visit`, in order of name, until it breaks. It needs no memory for
-    /// each ref.
+    /// Hands all refs whose names begin with `prefix` to `visit`, in order of name, until it breaks. It needs no memory
+    /// for each ref.
     ///
     /// # Errors
     ///
-    /// An error that `visit` returns, or one of reading the storage as a whole. A ref whose own file is corrupt is handed to
-    /// `visit` as an error, and the refs after it follow.
+    /// An error that `visit` returns, or one of reading the storage as a whole. A ref whose own file is corrupt is
+    /// handed to `visit` as an error, and the refs after it follow.
     ///
     /// ```
     /// # use refdb_testkit::{Repo, RefFormat};

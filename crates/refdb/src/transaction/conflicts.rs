@@ -150,7 +150,7 @@ fn first_below(snapshot: &dyn Snapshot, name: &BStr, counts: impl Fn(&BStr) -> b
             }
         } else if found.as_slice() > prefix.as_slice() {
             return Ok(None);
-        } // A ref before the prefix that cannot be read may come all the same.
+        } // A ref that cannot be read may be returned although it comes before the prefix.
     }
 }
 

@@ -1,4 +1,5 @@
-//! The memory of a transaction: a few dozen bytes an edit, names and ids stored once, nothing allocated per edit.
+//! The edits of a transaction in compact form: a few dozen bytes for each edit, each distinct id stored once, and no
+//! allocation for each edit.
 
 use super::{ids::Ids, message::normalize_message};
 use crate::{Change, Edit, Limit, Precondition, Rejection, RejectionReason, Result, Target, TargetView};
@@ -26,12 +27,12 @@ pub(super) enum Action {
     Set(Value),
     Delete,
     Verify,
-    /// Only adds to the reflog of a symbolic ref what happens to the item at this position, where it leads.
+    /// Only logs, in the reflog of a symbolic ref, what happens to the item at this position, to which the ref leads.
     LogOnly(u32),
 }
 
-/// One ref that the transaction deals with. It is an edit as it was added, or follows from one because a symbolic ref
-/// leads on.
+/// One ref that the transaction deals with. An item is an edit as it was added, or follows from an edit of a symbolic
+/// ref.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
     pub(super) name: Span,
@@ -39,25 +40,25 @@ pub(super) struct Item {
     pub(super) expected: Precondition<Value>,
     /// The value under the lock; `None` if the ref does not exist, or is broken.
     pub(super) old: Option<Value>,
-    /// Whether the ref's file is no good.
+    /// Whether the ref's file cannot be read or parsed.
     pub(super) is_broken: bool,
     /// Index in `messages`.
     message: u32,
-    /// How many edits were added before the one this comes from.
+    /// The number of edits that were added before the edit that this item is or follows from.
     pub(super) position: u32,
-    /// The item as it was added, whose name errors carry.
+    /// The index of the added item from which this one follows, or its own index. Errors carry that item's name.
     pub(super) root: u32,
     pub(super) deref: bool,
     pub(super) force_log: bool,
     pub(super) suppress_log: bool,
     pub(super) rejected: bool,
-    /// Whether the edit was rejected in an earlier attempt: it locks nothing and is in nobody's way.
+    /// Whether the edit was rejected in an earlier attempt: such an edit locks nothing and conflicts with nothing.
     pub(super) left_out: bool,
     /// Whether a reflog entry is due.
     pub(super) logs: bool,
 }
 
-/// All items of a transaction. Those that were added come first, those that follow from them after.
+/// All items of a transaction. Those that were added come first, those that follow from them come after.
 #[derive(Default)]
 pub(super) struct Edits {
     text: Vec<u8>,
@@ -66,13 +67,14 @@ pub(super) struct Edits {
     messages: Vec<BString>,
     /// The last message as it was given: most transactions have one for all edits.
     last_message: Option<Arc<BString>>,
-    /// Positions in `items`, by name.
+    /// Positions in `items`, in order of name.
     pub(super) order: Vec<u32>,
-    /// What items wanted before they became reflog entries for what follows from them.
+    /// The actions of items before they became [`Action::LogOnly`], for [`Edits::reset`].
     followed: Vec<(u32, Action)>,
     /// The message of edits without one.
     usual_message: BString,
-    /// How items were named that were given another name than the [plain](crate::Backend::canonical_name) one.
+    /// The names that the caller gave to items, where they differ from the [canonical](crate::Backend::canonical_name)
+    /// ones.
     given: BTreeMap<u32, Span>,
     /// The refs whose reflogs items take over.
     sources: BTreeMap<u32, Span>,
@@ -99,7 +101,7 @@ impl Edits {
         self.sources.get(&item).map(|source| self.text(*source))
     }
 
-    /// The name as it is shown, by its type again.
+    /// The name that [`shown`](Self::shown) returns, as a [`RefName`].
     pub(super) fn shown_name(&self, item: u32) -> RefName {
         RefName::new_safe(self.shown(item).to_vec()).expect("names were checked when they came in")
     }
@@ -109,7 +111,7 @@ impl Edits {
         let root = self.items[item as usize].root;
         assert!(self.items[root as usize].root == root, "a rejection must name the edit that the caller gave");
         let given = self.shown_name(root);
-        // What a symbolic ref on the disk leads to was never checked.
+        // The target of a symbolic ref on disk was never checked.
         let resolved = RefName::new_safe(self.shown(item).to_vec()).unwrap_or_else(|| given.clone());
         Rejection { given, resolved, reason }
     }
@@ -133,7 +135,7 @@ impl Edits {
         }
     }
 
-    /// Adds an edit that passed its checks. `plain` is the plain form of its name.
+    /// Adds an edit that passed its checks. `plain` is the canonical form of its name.
     pub(super) fn add(&mut self, edit: &Edit, plain: &BStr, position: u32) -> Result<()> {
         let root = self.items.len() as u32;
         debug_assert!(self.items.last().is_none_or(|last| last.position < position), "edits come in turn: {position}");
@@ -160,7 +162,7 @@ impl Edits {
             position,
             root,
             deref: edit.deref,
-            // No reflog begins with a ref's end.
+            // The deletion of a ref creates no reflog.
             force_log: edit.log.force_create && !matches!(edit.change, Change::Delete),
             suppress_log: edit.log.suppress,
             rejected: false,
@@ -194,7 +196,7 @@ impl Edits {
         self.messages.len() as u32 - 1
     }
 
-    /// Brings all items in order of name. Returns the first two of the same name, if there are any.
+    /// Sorts by name all items that are not left out. Returns the first two of the same name, if there are any.
     pub(super) fn sort(&mut self) -> Option<(u32, u32)> {
         self.order.clear();
         self.order.extend((0..self.items.len() as u32).filter(|at| !self.items[*at as usize].left_out));
@@ -213,7 +215,7 @@ impl Edits {
         order.windows(2).find(|pair| name(&pair[0]) == name(&pair[1])).map(|pair| (pair[0], pair[1]))
     }
 
-    /// Whether each item has its place in the order of names, and a name of its own.
+    /// Returns whether `order` has each item that is not left out, sorted by name and without repetition.
     pub(super) fn is_sorted(&self) -> bool {
         let count = self.items.iter().filter(|item| !item.left_out).count();
         self.order.len() == count && self.order.is_sorted_by(|a, b| self.name(*a) < self.name(*b))
@@ -226,7 +228,7 @@ impl Edits {
         found.ok().map(|at| self.order[at])
     }
 
-    /// The first item of this name, in whatever order they are.
+    /// The first item of this name. The items need not be sorted.
     pub(super) fn first_of(&self, name: &BStr) -> Option<u32> {
         (0..self.items.len() as u32).find(|at| self.name(*at) == name)
     }
@@ -245,7 +247,8 @@ impl Edits {
         start..end
     }
 
-    /// Adds an item that follows from `from`: the same wish for the ref that it leads to.
+    /// Adds an item that follows from `from`: the same edit for the ref `to`, to which `from` leads. `from` itself then
+    /// only gets a reflog entry.
     pub(super) fn follow(&mut self, from: u32, to: &BStr) -> Result<u32> {
         let name = self.store(to)?;
         let at = self.items.len() as u32;
@@ -256,7 +259,7 @@ impl Edits {
         Ok(at)
     }
 
-    /// Goes back to the edits as they were added, of which there are `added`, sorted.
+    /// Restores the `added` edits as they were added, sorted.
     pub(super) fn reset(&mut self, added: usize) {
         for (at, action) in self.followed.drain(..) {
             self.items[at as usize].action = action;
@@ -283,7 +286,7 @@ impl Edits {
         Ok(())
     }
 
-    /// The id in a value that is one.
+    /// The object id of a value; `None` for a symbolic or missing one.
     pub(super) fn id(&self, value: Option<Value>) -> Option<ObjectId> {
         match value {
             Some(Value::Direct(id)) => Some(self.ids.get(id)),

@@ -1,4 +1,4 @@
-//! Which refs an edit really concerns: where symbolic refs lead, and what HEAD's reflog shall say.
+//! Determines which refs an edit really concerns: where symbolic refs lead, and whether HEAD's reflog gets an entry.
 
 use super::{
     TransactionOptions,
@@ -9,12 +9,12 @@ use crate::{Backend, RejectionReason, Result, backend::TargetView};
 use bstr::{BStr, BString, ByteSlice};
 use std::collections::BTreeMap;
 
-/// The symbolic refs that are known to lead on from an edit, or to one. A value that was read without a lock is read
-/// again under it. If it changed, the transaction starts over with the new knowledge.
+/// The known symbolic refs that edits follow, or that lead to an edited ref. A value that was read without a lock is
+/// read again under it. If it has changed, the transaction starts over with the new value.
 #[derive(Default)]
 pub(super) struct Links {
     followed: BTreeMap<BString, BString>,
-    /// Where HEAD leads, if it is symbolic and has a reflog or gets one.
+    /// Where HEAD leads, if it is symbolic and is edited, or has or gets a reflog.
     pub(super) logged_head: Option<BString>,
 }
 
@@ -31,7 +31,7 @@ impl Links {
     }
 }
 
-/// Adds what follows from the edits, of which there are `added`, and sorts everything.
+/// Adds the items that follow from the `added` edits, and sorts all items. Returns the edits that cannot be followed.
 pub(super) fn expand(
     edits: &mut Edits,
     added: usize,
@@ -70,13 +70,13 @@ pub(super) fn expand(
     Ok(unfollowable)
 }
 
-/// Where the ref of this item leads, if the edit shall follow it.
+/// Where the ref of this item leads, if the edit is to follow it.
 fn next(edits: &Edits, from: u32, links: &Links) -> Option<BString> {
     let item: &Item = &edits.items[from as usize];
     if item.deref { links.followed.get(edits.text(item.name)).cloned() } else { None }
 }
 
-/// The items that were added are sorted; those that follow from them are few.
+/// Finds the item of this name. Added items are sorted, and those that follow from them are few.
 fn item_named(edits: &Edits, added: usize, name: &BStr) -> Option<u32> {
     debug_assert!(added <= edits.items.len(), "what follows stands behind what was added: {added}");
     let following = (added..edits.items.len()).map(|at| at as u32);
@@ -94,15 +94,15 @@ fn leads_to(edits: &Edits, mut from: u32, to: u32) -> bool {
     false
 }
 
-/// Holds what the walk under the lock found against what the expansion took for granted. Returns whether it was so;
-/// if not, `links` knows better now.
+/// Compares what the walk found under the locks with what the expansion assumed. Returns whether the assumptions were
+/// right; if not, corrects `links`.
 pub(super) fn confirm(edits: &Edits, links: &mut Links, backend: &dyn Backend) -> bool {
     let mut confirmed = true;
     debug_assert!(edits.is_sorted(), "every item was looked at");
     for at in &edits.order {
         let item = &edits.items[*at as usize];
         if item.rejected {
-            // It could not be followed, and stays where it is.
+            // The item could not be followed, and stays as it is.
             continue;
         }
         let symbolic = match item.old.map(|old| edits.view(old)) {

@@ -7,10 +7,10 @@ pub trait HookSource: Sync {
     fn find(&self) -> Result<Option<Box<dyn Hook>>>;
 }
 
-/// What runs at each state of a transaction: the reference-transaction hooks.
+/// The reference-transaction hooks, which run at each state of a transaction.
 pub trait Hook {
-    /// Runs the hook with `lines` as its stdin, one line `OLD NEW NAME` for each ref. `Ok(false)` if it refuses, which has an
-    /// effect only in the states before the commit.
+    /// Runs the hook with `lines` as its stdin, one line `OLD NEW NAME` for each ref. Returns `Ok(false)` if the hook
+    /// refuses, which has an effect only in the states before the commit.
     fn run(&mut self, state: HookState, lines: &[u8]) -> Result<bool>;
 }
 
@@ -24,8 +24,8 @@ impl HookSource for NoHook {
     }
 }
 
-/// Runs the hook in a state where it can say no. If it does, it is told of the end that this makes, as by git. `lines` is
-/// its stdin.
+/// Runs the hook in a state in which it can refuse. If it does, it is run again in the state `aborted`, as in git, and
+/// the transaction fails. `lines` returns its stdin.
 pub(super) fn ask(hook: &mut Option<Box<dyn Hook>>, lines: &dyn Fn() -> Vec<u8>, state: HookState) -> Result<()> {
     debug_assert!(matches!(state, HookState::Preparing | HookState::Prepared), "nothing has been decided: {state:?}");
     let Some(hook) = hook else { return Ok(()) };
@@ -37,7 +37,7 @@ pub(super) fn ask(hook: &mut Option<Box<dyn Hook>>, lines: &dyn Fn() -> Vec<u8>,
     Err(HookFailure::Refused(state).into())
 }
 
-/// Runs the hook in a state where nobody cares what it says.
+/// Runs the hook in a state in which a refusal has no effect.
 pub(super) fn tell(hook: &mut Option<Box<dyn Hook>>, lines: &dyn Fn() -> Vec<u8>, state: HookState) -> Result<()> {
     debug_assert!(matches!(state, HookState::Committed | HookState::Aborted), "it is over: {state:?}");
     let Some(hook) = hook else { return Ok(()) };

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 #[derive(Default)]
 pub(super) struct Ids {
     list: Vec<ObjectId>,
-    /// Shorter than `list`, or as long.
+    /// The classes by position in `list`. Positions past the end have no known class.
     classes: Vec<Option<ObjectClass>>,
     index: HashMap<ObjectId, u32>,
     last: Option<(ObjectId, u32)>,
@@ -47,7 +47,7 @@ impl Ids {
         self.classes[at as usize] = Some(class);
     }
 
-    /// What an annotated tag leads to.
+    /// The object to which the annotated tag at this position peels.
     pub(super) fn peeled(&self, at: u32) -> Option<ObjectId> {
         match self.class(at) {
             Some(ObjectClass::Tag(peeled)) => peeled,

@@ -14,7 +14,7 @@ use crate::{
 use bstr::{BStr, ByteSlice};
 use refdb_types::{ObjectId, RefName};
 
-/// See [`Store::append_log`](crate::Store::append_log).
+/// Implements [`Store::append_log`](crate::Store::append_log).
 pub(crate) fn append_log(
     context: Context<'_>,
     name: &RefName,
@@ -34,7 +34,7 @@ pub(crate) fn append_log(
     let plain = context.backend.canonical_name(name.as_bstr());
     let log = Some(LogLine { old, new, committer: &committer, message: message.as_bstr() });
     let steps = vec![Step { name: plain, old: None, is_broken: false, new: None, log }];
-    // Git's hook hears of such a transaction, but not of what it does.
+    // git runs the hook for such a transaction too, but without any input.
     let mut hook = context.hooks.find()?;
     ask(&mut hook, &Vec::new, HookState::Preparing)?;
     debug_assert!(message.lines().count() <= 1, "an entry is one line");
@@ -42,7 +42,7 @@ pub(crate) fn append_log(
     if let Some((_, why)) = locked.refused().first() {
         return Err(Rejection::of(name.clone(), why.clone()).into());
     }
-    // As in git, only among files a reflog needs a place for its ref.
+    // As in git, a reflog needs room for its ref only in files.
     let standing = locked.standing(plain);
     if standing != Standing::NoFiles
         && matches!(locked.snapshot().get(plain), Ok(None))

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{Result, backend::Snapshot};
 
-/// Marks the items that get a reflog entry. Old values are known; rejected items get none.
+/// Marks the items that get a reflog entry. Old values must be known. Rejected items get no entry.
 pub(super) fn logs(plan: &mut Plan, snapshot: &dyn Snapshot, context: Context<'_>) -> Result<()> {
     let Plan { edits, resolved, .. } = plan;
     let keeps_symref_logs = context.backend.keeps_symref_logs();
@@ -23,7 +23,7 @@ pub(super) fn logs(plan: &mut Plan, snapshot: &dyn Snapshot, context: Context<'_
             doubtful.push(at);
         }
     }
-    // A reflog that is there is continued, whatever the policy says.
+    // A reflog that exists is continued, whatever the policy says.
     let mut logged = Vec::new();
     let mut names = doubtful.iter().map(|at| edits.name(*at));
     snapshot.having_logs(&mut names, &mut |found| {
@@ -37,9 +37,9 @@ pub(super) fn logs(plan: &mut Plan, snapshot: &dyn Snapshot, context: Context<'_
     Ok(())
 }
 
-/// Whether git would log what happens to this item. A ref that keeps its value gets no entry, but the symbolic refs
-/// that lead to it do. A symbolic ref that leads nowhere gets none. A ref that goes away takes its reflog along, unless
-/// it is a symbolic ref whose reflog stays.
+/// Returns whether git would log what happens to this item. A ref that keeps its value gets no entry, but the symbolic
+/// refs that lead to it do. A symbolic ref that leads nowhere gets none. A ref that goes away takes its reflog along,
+/// unless it is a symbolic ref whose reflog stays.
 fn is_worth_logging(edits: &Edits, resolved: &Resolved, at: u32, keeps_symref_logs: bool) -> bool {
     let item = &edits.items[at as usize];
     match item.action {

@@ -34,7 +34,7 @@ pub(super) fn refuse_other_files(name: &RefName) -> Result<()> {
     if is_file_of_git(name.as_bstr()) { Err(Misuse::FileOfGit(name.clone()).into()) } else { Ok(()) }
 }
 
-/// Whether a name, as nearly all do, begins with `refs/`, and so stands for nothing but a ref.
+/// Returns whether a name, as nearly all do, begins with `refs/`, and so stands for nothing but a ref.
 #[inline]
 fn is_below_refs(name: &RefName) -> bool {
     name.starts_with(b"refs/")
@@ -54,15 +54,15 @@ fn refuse_special(name: &RefName) -> Result<()> {
     Ok(())
 }
 
-/// Whether a write through a symbolic ref may end at this name. It comes from the disk, where it can be anything, even
-/// empty.
+/// Returns whether a write through a symbolic ref may end at this name. The name comes from the disk, where it can be
+/// anything, even empty.
 pub(super) fn may_be_followed_to(target: &BStr, options: TransactionOptions) -> bool {
     let is_other = target.is_empty() || is_worktree_itself(target) || is_file_of_git(target);
     !is_other && (!options.safe_names || is_safe(target))
 }
 
-/// Whether a file of this name can only be a ref's, so that one with other content is a broken ref. In any other place
-/// the file may belong to another program.
+/// Returns whether a file of this name can only be a ref's, so that one with other content is a broken ref. In any
+/// other place the file may belong to another program.
 pub(super) fn is_sure_to_be_ref(name: &BStr) -> bool {
     match Scope::of(name) {
         Scope::Shared | Scope::Worktree => is_safe(name),

@@ -18,20 +18,22 @@ use std::fmt;
 /// A transaction to which edits are being added. Nothing is locked yet.
 ///
 /// [`prepare`](Self::prepare) locks every ref, checks every edit and stages the new values;
-/// [`commit`](Prepared::commit) makes them visible. Dropping a transaction before its commit leaves all refs as they were.
+/// [`commit`](Prepared::commit) makes them visible. Dropping a transaction before its commit leaves all refs as they
+/// were.
 ///
 /// # Atomicity
 ///
-/// Until the commit begins nothing changes: a rejection, a lock that cannot be taken, a hook that refuses, or a full disk
-/// while values are staged leaves every ref as it was. What a commit that fails, is killed or loses power half-way leaves
-/// behind depends on the backend:
+/// Until the commit begins nothing changes: a rejection, a lock that cannot be taken, a hook that refuses, or a full
+/// disk while values are staged leaves every ref as it was. What a commit that fails, is killed or loses power half-way
+/// leaves behind depends on the backend:
 ///
 /// - *reftable*: all changes of one stack appear at once. A transaction on shared refs and on refs of a worktree's own
 ///   changes two stacks, the shared one first.
-/// - *files*: packed-refs is replaced first, then loose files are renamed into place one by one, then the loose files of
-///   deleted refs are removed. After an I/O error, a kill or a loss of power **earlier refs of the transaction can be
-///   changed and later ones not**, as with git. Changes that go to packed-refs together appear at once: those of many
-///   refs, and those of a transaction that asks for it with [`atomic_visibility`](TransactionOptions::atomic_visibility).
+/// - *files*: packed-refs is replaced first, then loose files are renamed into place one by one, then the loose files
+///   of deleted refs are removed. After an I/O error, a kill or a loss of power **earlier refs of the transaction can
+///   be changed and later ones not**, as with git. Changes that go to packed-refs together appear at once: those of
+///   many refs, and those of a transaction that asks for it with
+///   [`atomic_visibility`](TransactionOptions::atomic_visibility).
 ///
 /// Readers see the same intermediate states while a commit runs.
 #[must_use = "edits that are not committed change nothing"]
@@ -41,7 +43,7 @@ pub struct Transaction<'s> {
     plan: Plan,
     added: usize,
     rejected: Vec<(usize, Rejection)>,
-    /// The first error of a step that returned none: [`prepare`](Self::prepare) returns it.
+    /// The first error of a call that could not return one; [`prepare`](Self::prepare) returns it.
     failed: Option<Error>,
 }
 
@@ -56,8 +58,8 @@ impl<'s> Transaction<'s> {
     ///
     /// # Errors
     ///
-    /// Faults that can be found without reading refs are reported at once, as by git: an object that does not exist or is
-    /// no commit for a branch ([`Error::Rejected`](crate::Error::Rejected), in [`Mode::PerEdit`] an entry of
+    /// Faults that can be found without reading refs are reported at once, as by git: an object that does not exist or
+    /// is no commit for a branch ([`Error::Rejected`](crate::Error::Rejected), in [`Mode::PerEdit`] an entry of
     /// [`rejected`](Self::rejected)), and in either mode an unsafe name, an id of another hash function, or an object
     /// database that cannot be read.
     pub fn add(&mut self, edit: Edit) -> Result<()> {
@@ -82,7 +84,7 @@ impl<'s> Transaction<'s> {
         Ok(())
     }
 
-    /// No ref of this repository can hold an id of another hash.
+    /// Refuses ids of another hash function, which no ref of this repository can hold.
     fn check_ids(&self, edit: &Edit) -> Result<()> {
         let new = match &edit.change {
             Change::Set(target) => target.id(),
@@ -134,7 +136,7 @@ impl<'s> Transaction<'s> {
         self.plan.edits.set_message(message.as_bstr());
     }
 
-    /// The edits that are rejected so far, with their positions, in ascending order. Empty in [`Mode::Atomic`].
+    /// The edits that have been rejected so far, with their positions, in ascending order. Empty in [`Mode::Atomic`].
     pub fn rejected(&self) -> &[(usize, Rejection)] {
         &self.rejected
     }
@@ -144,21 +146,22 @@ impl<'s> Transaction<'s> {
         self.added
     }
 
-    /// Whether no edit was added.
+    /// Returns whether no edit was added.
     pub fn is_empty(&self) -> bool {
         self.added == 0
     }
 
     /// Locks every ref, checks every edit and stages the new values beside the old ones.
     ///
-    /// It waits for locks that others hold: in files for `core.filesRefLockTimeout` (each ref) and `core.packedRefsTimeout`,
-    /// or 10 seconds if they are not set, in reftables for `reftable.lockTimeout`.
+    /// Waits for locks that others hold: in files for `core.filesRefLockTimeout` (each ref) and
+    /// `core.packedRefsTimeout`, or 10 seconds if they are not set, in reftables for `reftable.lockTimeout`.
     ///
     /// # Errors
     ///
-    /// In [`Mode::Atomic`] the first rejection, and in either mode what prevents the transaction as a whole: the hook, a
-    /// ref that is edited twice, a stack or packed-refs that cannot be locked in time, an I/O error. No ref has changed,
-    /// and all locks are released. What [`create`](Self::create) and the calls beside it could not add comes first.
+    /// In [`Mode::Atomic`] the first rejection, and in either mode what prevents the transaction as a whole: the hook,
+    /// a ref that is edited twice, a stack or packed-refs that cannot be locked in time, an I/O error. No ref has
+    /// changed, and all locks are released. An error that [`create`](Self::create) or a similar call could not return
+    /// comes first.
     pub fn prepare(mut self) -> Result<Prepared<'s>> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -174,7 +177,7 @@ impl<'s> Transaction<'s> {
         let mut hook = self.hook()?;
         ask(&mut hook, &|| self.plan.hook_lines(), HookState::Preparing)?;
         let (plan, rejected) = (&mut self.plan, &mut self.rejected);
-        // What counts is looked up behind the locks, so that it is newer than they are.
+        // Whatever decides is looked up under the locks, so that it is newer than they are.
         let asking = AskingOnce::new();
         let locked = Preparation { context: self.context, options: self.options, plan, rejected }.run()?;
         drop(asking);
@@ -196,8 +199,8 @@ impl<'s> Transaction<'s> {
     ///
     /// # Errors
     ///
-    /// Those of [`prepare`](Self::prepare), after which no ref has changed, and those of [`Prepared::commit`], after which
-    /// some may have.
+    /// Those of [`prepare`](Self::prepare), after which no ref has changed, and those of [`Prepared::commit`], after
+    /// which some may have.
     pub fn commit(self) -> Result<Committed> {
         let _asking = AskingOnce::new();
         self.prepare()?.commit()
@@ -213,12 +216,12 @@ impl<'s> Transaction<'s> {
     }
 }
 
-/// A transaction whose refs are locked and whose checks have passed. Dropping it releases the locks and leaves all refs as
-/// they were.
+/// A transaction whose refs are locked and whose checks have passed. Dropping it releases the locks and leaves all refs
+/// as they were.
 ///
-/// The locks are held until it is committed, aborted or dropped; dropping it leaves all refs as they were. It cannot be
-/// sent to another thread. In reftables a second transaction of the same thread would wait for this one in vain, so it
-/// is refused at once ([`Misuse::OwnLock`]).
+/// The locks are held until it is committed, aborted or dropped. It cannot be sent to another thread. In reftables a
+/// second transaction of the same thread would wait for this one in vain, so the second one is refused at once
+/// ([`Misuse::OwnLock`]).
 ///
 /// ```compile_fail,E0277
 /// fn goes_to_another_thread<T: Send>() {}
@@ -252,16 +255,16 @@ impl Prepared<'_> {
     ///
     /// # Errors
     ///
-    /// An I/O error while values become visible. With the files backend earlier refs of the transaction may have their new
-    /// values by then; see [Atomicity](Transaction#atomicity). A journalled batch that failed half-way is completed or undone
-    /// where that is possible; [`Error::Unrecovered`](crate::Error::Unrecovered) and [`Error::HalfDone`](crate::Error::HalfDone)
-    /// say that it was not. [`Error::Hook`](crate::Error::Hook) says that all refs are changed, but the hook could not be
-    /// run.
+    /// An I/O error while values become visible. With the files backend earlier refs of the transaction may have their
+    /// new values by then; see [Atomicity](Transaction#atomicity). A journalled batch that failed half-way is completed
+    /// or undone where that is possible; [`Error::Unrecovered`](crate::Error::Unrecovered) and
+    /// [`Error::HalfDone`](crate::Error::HalfDone) say that it was not. [`Error::Hook`](crate::Error::Hook) says that
+    /// all refs are changed, but the hook could not be run.
     pub fn commit(mut self) -> Result<Committed> {
         let asking = AskingOnce::new();
         self.locked.commit(&self.plan)?;
         drop(asking);
-        // Before the hook hears of it, which may begin another transaction here.
+        // This comes before the hook, which may begin another transaction in this thread.
         drop(self.own);
         tell(&mut self.hook, &|| self.plan.hook_lines(), HookState::Committed)?;
         Ok(Committed { rejected: self.rejected })

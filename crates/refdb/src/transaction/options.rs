@@ -20,8 +20,9 @@ pub struct TransactionOptions {
     pub mode: Mode,
     /// Do not run the reference-transaction hook.
     pub skip_hook: bool,
-    /// Allow a transaction to delete `a` and create `a/b`, or the reverse, as JGit's callers expect. Git refuses that, and
-    /// so does the files backend unless [`atomic_visibility`](Self::atomic_visibility) is set and both are shared refs.
+    /// Allow a transaction to delete `a` and create `a/b`, or the reverse, as JGit's callers expect. Git refuses that,
+    /// and so does the files backend unless [`atomic_visibility`](Self::atomic_visibility) is set and both are shared
+    /// refs.
     pub allow_replacing_parents: bool,
     /// Make the changes of shared refs below `refs/` visible together: readers see all of them or none, after a crash
     /// too, with the exceptions below.
@@ -29,18 +30,18 @@ pub struct TransactionOptions {
     /// # Atomicity
     ///
     /// Reftable makes all changes of one stack visible together anyway; refs of a worktree's own are in another stack.
-    /// The files backend does it by rewriting packed-refs, whose rename is the one moment at which everything changes,
+    /// The files backend does so by rewriting packed-refs, whose rename is the one moment at which everything changes,
     /// or, where `refdb.smallBatches` allows it, by a journalled batch of loose files. It cannot include symbolic refs,
-    /// refs outside `refs/`, refs of a worktree's own and refs behind a symbolic link to a folder, which change one after
-    /// the other behind that rename. While a journalled batch is committed, readers in *other* processes may see a part of
-    /// it, and after a kill until the batch is recovered. `docs/crash-model.md` has the table of all cases.
+    /// refs outside `refs/`, refs of a worktree's own and refs below a symbolic link to a folder, which change one
+    /// after the other after that rename. While a journalled batch is committed, readers in *other* processes may see a
+    /// part of it, and after a kill until the batch is recovered. `docs/crash-model.md` has the table of all cases.
     pub atomic_visibility: bool,
     /// Let an edit replace or delete a ref whose file is broken, if the edit expects nothing of the ref or expects that
-    /// it does not exist. Git refuses such an edit; JGit treats a broken ref as missing. A file outside `refs/` may belong
-    /// to another program, so it is replaced only if its name is spelt like a root ref's.
+    /// it does not exist. Git refuses such an edit; JGit treats a broken ref as missing. A file outside `refs/` may
+    /// belong to another program, so it is replaced only if its name is spelt like a root ref's.
     pub allow_broken: bool,
-    /// Write only refs whose names are [safe](refdb_types::is_safe), whether the edit names them or a symbolic ref leads
-    /// to them. Git accepts every well-formed name, such as `foo/bar`.
+    /// Write only refs whose names are [safe](refdb_types::is_safe), whether the edit names them or a symbolic ref
+    /// leads to them. Git accepts every well-formed name, such as `foo/bar`.
     pub safe_names: bool,
     /// Reject the deletion of HEAD itself, without which git does not recognise the repository. Git deletes it.
     pub keeps_head: bool,

@@ -10,7 +10,7 @@ use bstr::BStr;
 use refdb_types::{HashKind, Ident, ObjectId};
 use std::collections::{HashMap, HashSet};
 
-/// All a transaction knows: its edits, the items that follow from them, and finally the steps for the backend.
+/// All that a transaction knows: its edits, the items that follow from them, and finally the steps for the backend.
 pub(super) struct Plan {
     pub(super) edits: Edits,
     pub(super) resolved: Resolved,
@@ -20,12 +20,12 @@ pub(super) struct Plan {
     hash: HashKind,
 }
 
-/// The objects behind symbolic values, by item.
+/// The objects to which symbolic values lead, by item.
 #[derive(Default)]
 pub(super) struct Resolved {
     pub(super) old: HashMap<u32, ObjectId>,
     pub(super) new: HashMap<u32, ObjectId>,
-    /// Items whose symbolic value leads to what cannot be read.
+    /// Items whose symbolic value leads to a ref that cannot be read.
     pub(super) unreadable: HashSet<u32>,
 }
 
@@ -34,7 +34,7 @@ impl Resolved {
     pub(super) fn leaf(&self, edits: &Edits, mut at: u32) -> (u32, Action) {
         loop {
             match edits.items[at as usize].action {
-                // Items are only ever followed by newer ones, or stand beside older ones that are no reflog entries.
+                // An item is followed only by newer ones, or logs an older one that is not a reflog entry itself.
                 Action::LogOnly(next) => {
                     debug_assert_ne!(next, at, "a chain of symbolic refs ends");
                     at = next;
@@ -55,7 +55,8 @@ impl Plan {
         self.resolved = Resolved::default();
     }
 
-    /// Leaves the items that do something, and finds out who does it if there is something to log.
+    /// Makes steps of the items that change a ref or a reflog, and determines the committer if there is something to
+    /// log.
     pub(super) fn finish(&mut self, context: Context<'_>) -> Result<()> {
         debug_assert!(self.edits.is_sorted(), "steps are sorted by name, and no ref has two");
         let mut steps = std::mem::take(&mut self.edits.order);
@@ -70,7 +71,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether the item's ref gets another value than it has.
+    /// Returns whether the item's ref gets another value than it has.
     fn changes(&self, item: &Item) -> bool {
         match (item.action, item.old) {
             (Action::Verify | Action::LogOnly(_), _) => false,
@@ -112,8 +113,8 @@ impl Plan {
         })
     }
 
-    /// The hook's input has a line for each edit, in the order they were added. A symbolic ref that was followed has
-    /// the line of the ref it leads to, last. Rejected edits are among them, as with git.
+    /// Returns the hook's input: a line for each edit, in the order in which they were added. For a symbolic ref that
+    /// was followed, the line of the ref to which it leads comes last instead. Rejected edits are included, as in git.
     pub(super) fn hook_lines(&self) -> Vec<u8> {
         let mut lines = Vec::new();
         for (at, item) in self.edits.items.iter().enumerate() {

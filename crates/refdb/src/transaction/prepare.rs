@@ -18,11 +18,11 @@ use crate::{
 use bstr::{BStr, ByteSlice};
 use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
 
-/// How often symbolic refs may be moved under a transaction's feet before it gives up. Each time means that another
-/// writer got on, so this is for the case that something else is wrong.
+/// How many attempts a transaction makes while symbolic refs change or edits are rejected. Each change means that
+/// another writer made progress, so this limit is for the case that something else is wrong.
 const ATTEMPTS_MAX: usize = 100;
 
-/// A transaction under way to being prepared.
+/// A transaction that is being prepared.
 pub(super) struct Preparation<'a, 's> {
     pub(super) context: Context<'s>,
     pub(super) options: TransactionOptions,
@@ -35,14 +35,14 @@ pub(super) struct Preparation<'a, 's> {
 enum Attempt<'s> {
     /// All is locked and decided.
     Ready(Box<dyn Locked + 's>),
-    /// A symbolic ref turned out to be other than what was known of it.
+    /// A symbolic ref turned out to differ from what was known about it.
     LinksMoved,
-    /// Edits that are rejected keep others from their names: without them, the others may happen.
+    /// Rejected edits block the names of others, which may succeed in an attempt without them.
     RejectedInTheWay,
 }
 
 impl<'s> Preparation<'_, 's> {
-    /// Locks and stages.
+    /// Locks the refs, checks the edits and stages the new values, in as many attempts as are needed.
     pub(super) fn run(mut self) -> Result<Box<dyn Locked + 's>> {
         let added = self.plan.edits.items.len();
         let mut links = self.first_links()?;
@@ -65,8 +65,8 @@ impl<'s> Preparation<'_, 's> {
         Err(Limit::Attempts.into())
     }
 
-    /// Rejects the edit of a ref in whose place a folder lies that holds other things than refs. That is found when the
-    /// ref's file is made. Any other error is the end.
+    /// Rejects, in per-edit mode, the edit of a ref at whose path there is a folder with other things than refs, which
+    /// is noticed when the ref's file is created. Returns any other error.
     fn reject_blocked(&mut self, error: Error) -> Result<()> {
         let edits = &self.plan.edits;
         if let Error::Rejected(rejection) = &error
@@ -80,14 +80,14 @@ impl<'s> Preparation<'_, 's> {
         Err(self.error_as_given(error))
     }
 
-    /// Has the next attempt made without the edits that are rejected. Returns their number.
+    /// Leaves the rejected edits out of the next attempt. Returns the number of rejections.
     fn leave_out_rejected(&mut self, known: usize) -> usize {
         assert!(self.rejected.len() > known, "an attempt starts over with fewer edits, or would do so for ever");
         self.plan.edits.items.iter_mut().for_each(|item| item.left_out = item.rejected);
         self.rejected.len()
     }
 
-    /// Reads HEAD ahead, without a lock: nearly all symbolic refs that matter are it.
+    /// Reads HEAD in advance without a lock, because nearly every symbolic ref that matters is HEAD.
     fn first_links(&self) -> Result<Links> {
         let mut links = Links::default();
         let edits = &self.plan.edits;
@@ -97,7 +97,8 @@ impl<'s> Preparation<'_, 's> {
         let is_asked_for = || edits.items.iter().any(|item| item.force_log);
         let has_log = self.context.log_policy.creates_log(head) || is_asked_for() || snapshot.has_log(head)?;
         let found = match snapshot.get(head) {
-            // Whose reflog it has is not known then. Other refs are not concerned, and HEAD itself is refused later.
+            // The branch of a broken HEAD is not known. Other refs are not affected, and an edit of HEAD itself is
+            // refused later.
             Err(Error::BrokenRef(_)) => None,
             found => found?,
         };
@@ -106,7 +107,7 @@ impl<'s> Preparation<'_, 's> {
         {
             let target = self.context.backend.canonical_name(target.as_bstr());
             links.learn(head, target);
-            // Two edits of HEAD and of its branch are one too many, whether or not HEAD has a reflog.
+            // Edits of both HEAD and its branch must be refused, whether or not HEAD has a reflog.
             links.logged_head = Some(target.to_owned());
         }
         Ok(links)
@@ -125,10 +126,10 @@ impl<'s> Preparation<'_, 's> {
         if !confirm(&self.plan.edits, links, self.context.backend) {
             return Ok(Attempt::LinksMoved);
         }
-        // A name that cannot be locked because of another ref does not exist. Git looks at the expected value first.
+        // A ref that cannot be locked because of another ref does not exist, and git checks the expected value first.
         let is_name = |why: &RejectionReason| why.class() == RejectionClass::NameConflict;
-        // Nor can one be locked in whose place another item needs a folder; `conflicts` has the words for it. One by one,
-        // that other item may yet be rejected.
+        // A ref in whose place another item needs a folder cannot be locked either, which `conflicts` reports. In
+        // per-edit mode, that other item may still be rejected.
         let per_edit = self.options.mode == Mode::PerEdit;
         self.refuse(&*locked, |edits, at, why| {
             let is_above =
@@ -158,7 +159,7 @@ impl<'s> Preparation<'_, 's> {
         for (at, conflict) in in_the_way {
             self.reject(at, conflict)?;
         }
-        // Nothing happens without its lock, whatever was said above.
+        // No edit takes effect without its lock, whatever was passed over above.
         self.refuse(&*locked, |_, _, _| true)?;
         self.spread_rejections();
         self.resolve_new(&*locked)?;
@@ -167,8 +168,7 @@ impl<'s> Preparation<'_, 's> {
         Ok(Attempt::Ready(locked))
     }
 
-    /// Whether an edit that will not happen has locked a name that another one needs as a folder. The other way around
-    /// counts too.
+    /// Returns whether a rejected edit has locked a name above or below that of an edit that is not rejected.
     fn has_rejected_in_the_way(&self) -> bool {
         let edits = &self.plan.edits;
         let goes_on = |at: u32| !edits.items[at as usize].rejected;
@@ -179,7 +179,7 @@ impl<'s> Preparation<'_, 's> {
         !self.rejected.is_empty() && edits.order.iter().any(|at| !goes_on(*at) && has_others_around(edits.name(*at)))
     }
 
-    /// Rejects the items that could not be locked, as far as `is_meant` says and nothing else is wrong with them.
+    /// Rejects the items that could not be locked, if they are not rejected yet and `is_meant` returns `true` for them.
     fn refuse(&mut self, locked: &dyn Locked, is_meant: impl Fn(&Edits, u32, &RejectionReason) -> bool) -> Result<()> {
         debug_assert!(self.plan.edits.is_sorted(), "a claim's position is that of its item in the order");
         for (position, why) in locked.refused() {
@@ -192,7 +192,7 @@ impl<'s> Preparation<'_, 's> {
         Ok(())
     }
 
-    /// A backend knows refs by their plain names; the caller may have named them otherwise.
+    /// Gives a backend's rejection, which has the canonical name of the ref, the name by which the caller called it.
     fn error_as_given(&self, error: Error) -> Error {
         let Error::Rejected(rejection) = error else { return error };
         let edits = &self.plan.edits;
@@ -202,8 +202,9 @@ impl<'s> Preparation<'_, 's> {
         }
     }
 
-    /// Finds the objects that symbolic refs will lead to, for their reflogs. Among files git looks when it comes to the edit:
-    /// those that were added before it have happened by then. Refs are deleted after all others are set.
+    /// Finds the objects that symbolic refs will lead to, for their reflogs. In files, git reads the target when it
+    /// comes to the edit, so that the edits that were added before it have taken effect, except for deletions, which
+    /// come last.
     fn resolve_new(&mut self, locked: &dyn Locked) -> Result<()> {
         let Plan { edits, resolved, .. } = &mut *self.plan;
         for (at, item) in edits.items.iter().enumerate() {
@@ -224,7 +225,7 @@ impl<'s> Preparation<'_, 's> {
         Ok(())
     }
 
-    /// Finds the objects behind symbolic values where decisions or reflogs need them.
+    /// Finds the objects to which symbolic values lead, where decisions or reflogs need them.
     fn resolve_symbolic(&mut self, snapshot: &dyn Snapshot) -> Result<()> {
         let Plan { edits, resolved, .. } = &mut *self.plan;
         debug_assert!(resolved.old.is_empty() && resolved.new.is_empty(), "each attempt looks objects up anew");
@@ -243,13 +244,13 @@ impl<'s> Preparation<'_, 's> {
         Ok(())
     }
 
-    /// Holds every ref against its edit's precondition.
+    /// Checks every ref against its edit's precondition.
     fn check_values(&mut self, locked: &dyn Locked) -> Result<()> {
         for at in 0..self.plan.edits.items.len() as u32 {
             let Plan { edits, resolved, .. } = &*self.plan;
             let item = &edits.items[at as usize];
             debug_assert!(!item.is_broken || item.old.is_none(), "of a broken ref no value is known");
-            // In tables, git holds a symbolic ref that it follows against the target that is expected, too.
+            // In reftables, git compares a symbolic ref that it follows with the expected target, too.
             let is_held = match (item.action, item.expected) {
                 (_, Precondition::Any) => false,
                 (Action::LogOnly(_), Precondition::MustMatch(Value::Symbolic(_))) => {
@@ -266,7 +267,7 @@ impl<'s> Preparation<'_, 's> {
             if item.rejected || !is_held {
                 continue;
             }
-            // A transaction that may replace broken refs gives the value of the ref itself, wherever that leads.
+            // A transaction that may replace broken refs expects a value of the ref itself, wherever that value leads.
             if resolved.unreadable.contains(&at) && !self.options.allow_broken {
                 self.reject(at, RejectionReason::Unreadable)?;
                 continue;
@@ -283,7 +284,8 @@ impl<'s> Preparation<'_, 's> {
         Ok(())
     }
 
-    /// In an atomic transaction, a rejection is the end. Elsewhere too if it has none of the reasons that git lets pass.
+    /// Rejects an edit. That fails the whole transaction if it is atomic, or if git would not let the rest pass for
+    /// this reason.
     fn reject(&mut self, at: u32, why: RejectionReason) -> Result<()> {
         if self.options.mode == Mode::Atomic || why.class() == RejectionClass::Generic {
             return Err(self.plan.edits.rejection(at, why).into());
@@ -302,7 +304,7 @@ impl<'s> Preparation<'_, 's> {
         self.plan.edits.items[at as usize].rejected = true;
     }
 
-    /// All items of an edit share its fate.
+    /// Rejects all items of each rejected edit, and sorts the rejections.
     fn spread_rejections(&mut self) {
         if self.rejected.is_empty() {
             return;
@@ -321,13 +323,13 @@ impl<'s> Preparation<'_, 's> {
 }
 
 impl Preparation<'_, '_> {
-    /// Whether the edit at this position is among the rejections, which are sorted.
+    /// Returns whether the edit at this position is among the rejections, which are sorted.
     fn is_told(&self, position: u32) -> bool {
         self.rejected.binary_search_by_key(&(position as usize), |(position, _)| *position).is_ok()
     }
 }
 
-/// The locked refs: every ref of the transaction, in order.
+/// The claims of a transaction: all its refs, in order of name.
 struct ClaimsOf<'a> {
     edits: &'a Edits,
     atomic_visibility: bool,
@@ -355,7 +357,8 @@ impl Claims for ClaimsOf<'_> {
     }
 }
 
-/// Where the target of a symbolic ref leads. Symbolic refs to what cannot be read can still be made, changed and deleted.
+/// Where the target of a symbolic ref leads. A symbolic ref that leads to an unreadable ref can still be created,
+/// changed and deleted.
 enum Leads {
     To(ObjectId),
     Nowhere,
@@ -367,7 +370,8 @@ fn follow(get: &dyn Fn(&BStr) -> Result<Option<Target>>, name: &BStr) -> Result<
     let mut name = name.to_owned();
     for _ in 0..SYMREF_DEPTH_MAX {
         match get(name.as_bstr()) {
-            // The name came from a ref, where anything can stand. Who writes through it makes such a file.
+            // The name came from a ref, which may contain anything, and a write through that ref creates a file of that
+            // name.
             Ok(None | Some(Target::Direct(_))) if RefName::new(name.as_bytes()).is_err() => {
                 return Ok(Leads::Unreadable);
             }
@@ -381,7 +385,8 @@ fn follow(get: &dyn Fn(&BStr) -> Result<Option<Target>>, name: &BStr) -> Result<
     Ok(Leads::Unreadable)
 }
 
-/// Whether only commits may go there, unless a symbolic ref of another name leads there. Git looks at the given name.
+/// Returns whether an edit of this name may set only commits. As in git, the name counts that the edit gives, and not
+/// one to which a symbolic ref leads.
 pub(super) fn is_branch(name: &BStr) -> bool {
     name == "HEAD" || name.starts_with(b"refs/heads/")
 }

@@ -1,4 +1,4 @@
-//! One walk over the refs under the lock: what every item holds, and which names are in its way.
+//! Reads in one walk, under the locks, the value of every item and the refs with which its name conflicts.
 
 use super::edits::{Action, Edits, Item, Value};
 use crate::{
@@ -12,7 +12,7 @@ use std::{cell::RefCell, collections::VecDeque};
 /// What the walk found besides the old values.
 #[derive(Default)]
 pub(super) struct Findings {
-    /// Refs that are no items and lie where items need a folder.
+    /// Refs that are not items and whose names items need as a folder.
     pub(super) parent_refs: Vec<BString>,
     /// Items whose names other items need as a folder.
     pub(super) parent_items: Vec<u32>,
@@ -46,7 +46,7 @@ pub(super) fn walk(edits: &mut Edits, snapshot: &dyn Snapshot) -> Result<Finding
 }
 
 impl Item {
-    /// Whether the edit may go on if the ref does not exist.
+    /// Returns whether the edit may go on if the ref does not exist.
     fn may_be_new(&self) -> bool {
         let expects_none = matches!(
             self.expected,
@@ -55,14 +55,14 @@ impl Item {
         expects_none && !matches!(self.action, Action::LogOnly(_))
     }
 
-    /// Whether the edit replaces or removes the ref without having to know what it holds.
+    /// Returns whether the edit replaces or removes the ref without having to know what it holds.
     pub(super) fn mends_what_is_broken(&self) -> bool {
         matches!(self.action, Action::Set(_) | Action::Delete)
             && matches!(self.expected, Precondition::Any | Precondition::MustNotExist)
     }
 }
 
-/// A name to ask for.
+/// A name to look up.
 #[derive(Clone, Copy)]
 enum Ask {
     Item(u32),
@@ -89,7 +89,8 @@ fn parents(edits: &Edits) -> Vec<Parent> {
     let mut last: &BStr = BStr::new("");
     for &of in edits.order.iter().filter(|at| edits.items[**at as usize].may_be_new()) {
         let name = edits.name(of);
-        // All names below one folder stand together. So a folder is known already exactly if the last name has it too.
+        // All names below one folder are adjacent, so a folder is already known exactly if the last name is below it
+        // too.
         let common = common_prefix(last, name);
         for at in common..name.len() {
             if name[at] == b'/' {
@@ -98,7 +99,7 @@ fn parents(edits: &Edits) -> Vec<Parent> {
         }
         last = name;
     }
-    // `a-b` sorts before `a/b`, but its folder's name does not always.
+    // `a-b/c` sorts before `a/b`, but its folder `a-b` sorts after the folder `a`.
     parents.sort_by(|a, b| a.name(edits).cmp(b.name(edits)));
     debug_assert!(parents.is_sorted_by(|a, b| a.name(edits) < b.name(edits)), "each folder is asked for once");
     parents
@@ -138,7 +139,7 @@ impl<'a> Iterator for Asks<'a> {
     }
 }
 
-/// Takes down the answers, which come in the order of the questions.
+/// Collects the answers, which come in the order of the probes.
 struct Taker<'a> {
     edits: &'a Edits,
     asked: &'a RefCell<VecDeque<Ask>>,
@@ -167,7 +168,7 @@ impl Answers for Taker<'_> {
     fn broken(&mut self, _: usize, broken: BrokenRef) -> Result<()> {
         match self.next() {
             Ask::Item(at) => self.findings.broken.push((at, broken)),
-            // It exists, and that is all that matters of a parent.
+            // A broken parent exists, which is all that matters.
             Ask::Parent(parent) => self.findings.parent_refs.push(parent.name(self.edits).to_owned()),
         }
         Ok(())

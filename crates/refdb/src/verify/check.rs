@@ -24,11 +24,12 @@ pub enum Check {
     BadRefObjectType,
     /// A reftable's blocks do not hold what they promise.
     BadReftable,
-    /// A file lies where refs of another format would be. A program may have opened the repository before it was migrated.
+    /// A file lies where refs of another format would be. A program may have opened the repository before it was
+    /// migrated.
     StrayRef,
 }
 
-/// How much a fault matters where no setting says otherwise.
+/// How much a fault matters, unless a setting says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
     /// Refs can be lost, or read wrongly.
@@ -40,7 +41,7 @@ pub enum Level {
 }
 
 impl Check {
-    /// Each of them.
+    /// All checks.
     pub const ALL: [Check; 20] = [
         Self::BadHeadTarget,
         Self::BadPackedRefEntry,
@@ -90,7 +91,7 @@ impl Check {
         }
     }
 
-    /// How much it matters where no setting says otherwise.
+    /// The level of its faults, unless a setting says otherwise.
     pub fn level(self) -> Level {
         match self {
             Self::BadReftableTableName | Self::StrayRef => Level::Warn,

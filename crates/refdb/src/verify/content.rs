@@ -4,7 +4,7 @@ use super::{Check, Verifier};
 use bstr::{BStr, BString};
 use refdb_types::{FormatOptions, check_format, is_root_ref};
 
-/// Judges the target of the symbolic ref that its worktree calls `name`.
+/// Checks the target of the symbolic ref that its worktree calls `name`.
 pub(super) fn verify_target(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, target: &BStr) {
     let quoted = |text: &str| BString::from([text.as_bytes(), b" '", target, b"'"].concat());
     if !is_root_ref(target) {

@@ -7,7 +7,7 @@ use refdb_types::{FormatOptions, ObjectId, check_format, is_root_ref};
 use refdb_vfs::{EntryKind, plain_path};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-/// Looks at the files below `refs/`, then at root refs.
+/// Checks the files below `refs/`, then the root refs.
 pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result<()> {
     folder(verifier, worktree, "refs".into())?;
     for (name, kind) in entries(verifier, &worktree.folder, worktree.prefix.clone()) {
@@ -19,7 +19,7 @@ pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result
 }
 
 fn folder(verifier: &mut Verifier<'_>, worktree: &Worktree, name: BString) -> Result<()> {
-    // Paths have an end, but names of folders inside one another come from a disk.
+    // There is no recursion, because folders on the disk may be nested deeply.
     let mut folders = vec![name];
     while let Some(name) = folders.pop() {
         debug_assert!(name == "refs" || name.starts_with(b"refs/"), "the walk stays below refs/: {name}");
@@ -28,7 +28,7 @@ fn folder(verifier: &mut Verifier<'_>, worktree: &Worktree, name: BString) -> Re
         let place = BString::from([&worktree.prefix[..], &name].concat());
         for (entry, kind) in entries(verifier, &path, place) {
             let name = BString::from([&name[..], b"/", &entry].concat());
-            // Someone is writing. A name that begins with a dot is no lock of git's.
+            // A lock file belongs to a writer. A name that begins with a dot is not one of git's locks.
             let is_lock = entry.ends_with(b".lock") && !entry.starts_with(b".");
             match kind {
                 EntryKind::Dir => below.push(name),
@@ -41,8 +41,8 @@ fn folder(verifier: &mut Verifier<'_>, worktree: &Worktree, name: BString) -> Re
     Ok(())
 }
 
-/// A folder's entries in order of name; none if there is no such folder. One that cannot be read is a fault, and the
-/// others are looked at.
+/// A folder's entries in order of name; none if there is no such folder. A folder that cannot be read is a fault, and
+/// the others are still checked.
 fn entries(verifier: &mut Verifier<'_>, path: &Path, place: BString) -> Vec<(Vec<u8>, EntryKind)> {
     match verifier.store.fs().read_dir(path) {
         Ok(mut entries) => {
@@ -57,7 +57,7 @@ fn entries(verifier: &mut Verifier<'_>, path: &Path, place: BString) -> Vec<(Vec
     }
 }
 
-/// One file. Before its worktree's name for the ref stands whose worktree it is.
+/// Checks one file. In reports, the name of a linked worktree precedes that of the ref.
 fn one(verifier: &mut Verifier<'_>, worktree: &Worktree, name: &BStr, kind: EntryKind) -> Result<()> {
     debug_assert!(is_root_ref(name) || name.starts_with(b"refs/"), "others' files are not looked at: {name}");
     let place = BString::from([&worktree.prefix[..], name].concat());
@@ -78,7 +78,7 @@ fn one(verifier: &mut Verifier<'_>, worktree: &Worktree, name: &BStr, kind: Entr
     }
 }
 
-/// A symbolic link leads to a ref by its path, as seen from the repository's folder.
+/// Checks a symbolic link, whose target is a refname as a path relative to the repository's folder.
 fn link(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, path: &Path) -> Result<()> {
     verifier.fault(place, Check::SymlinkRef, "use deprecated symbolic link for symref");
     let content = match verifier.store.fs().read_link(path) {
@@ -95,7 +95,7 @@ fn link(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, path: &Path) -> 
 
 fn file(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, path: &Path) -> Result<()> {
     let content = match verifier.store.fs().read(path) {
-        // A zero byte ends it, as for readers.
+        // A zero byte ends the content, as for readers.
         Ok(mut content) => {
             content.truncate(content.find_byte(0).unwrap_or(content.len()));
             content

@@ -35,7 +35,7 @@ pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result
                 );
                 verifier.fault(name, Check::BadReftable, text);
             }
-            // The walk over the refs, or the deep check, tells of what cannot be read.
+            // The walk over the refs, or the deep check, reports what cannot be read.
             _ => {}
         }
         if verifier.deep {
@@ -48,7 +48,7 @@ pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result
     Ok(())
 }
 
-/// As git reads the name: numbers in hexadecimal, whose digits it does not count.
+/// Returns whether git accepts the name of a table: three hexadecimal numbers of any length, then `.ref` or `.log`.
 fn is_table_name(name: &BStr) -> bool {
     let number = |text: &[u8]| {
         let digits = text.strip_prefix(b"0x").or(text.strip_prefix(b"0X")).unwrap_or(text);
@@ -80,7 +80,7 @@ fn refs(verifier: &mut Verifier<'_>, worktree: &Worktree, snapshot: &Snapshot) -
     verified
 }
 
-/// Whether there is nothing to say of a ref, as of almost all.
+/// Returns whether a ref needs no further check, as almost all do not.
 #[inline(always)]
 fn is_faultless(names: &mut OrderedNames, entry: &RefEntry<'_>, deep: bool) -> bool {
     !deep && names.accept_full(entry.name()) && entry.direct().is_some_and(|id| !id.is_null())
@@ -90,7 +90,7 @@ fn one(verifier: &mut Verifier<'_>, worktree: &Worktree, record: &RefRecord<'_>)
     let name = record.name;
     let place = BString::from([&worktree.prefix[..], name].concat());
     let place = place.as_bstr();
-    // `git update-ref TEMP_TAG` makes a ref: among files no verification meets it.
+    // `git update-ref TEMP_TAG` creates such a ref, which no check finds in files.
     if !is_root_syntax(name) && check_format(name, FormatOptions::default()).is_err() {
         verifier.fault(place, Check::BadRefName, "invalid refname format");
     }

@@ -22,7 +22,7 @@ use std::{
     sync::Arc,
 };
 
-/// Whether these steps can be a small batch: each sets a ref to an object and knows the ref's old value.
+/// Returns whether these steps can be a small batch: each sets a ref to an object and knows the ref's old value.
 pub(crate) fn fits(steps: &[(usize, Step<'_>)]) -> bool {
     let is_simple = |step: &Step<'_>| {
         matches!(step.new, Some(NewValue::Direct(..)))

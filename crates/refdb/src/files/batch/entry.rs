@@ -133,8 +133,8 @@ pub fn entry_in_journal_file(bytes: &[u8]) -> Option<&[u8]> {
     Some(&place[..len]).filter(|entry| !is_torn(entry))
 }
 
-/// Whether an entry is incomplete: it lacks its last line, or zeros stand where it was not written yet or is already
-/// wiped.
+/// Returns whether an entry is incomplete: it lacks its last line, or zeros stand where it was not written yet or is
+/// already wiped.
 fn is_torn(bytes: &[u8]) -> bool {
     let last = bytes.len().checked_sub(LAST_LINE_LEN).map_or(&[][..], |start| &bytes[start..]);
     let is_end = last.starts_with(b"\nsum ") && last.ends_with(b"\n");

@@ -34,7 +34,7 @@ fn new_path(store: &Store, id: BatchId) -> PathBuf {
     folder(store).join(format!("{id}.new"))
 }
 
-/// Whether the folder exists. A symbolic link in its place is an error, because it may lead anywhere.
+/// Returns whether the folder exists. A symbolic link in its place is an error, because it may lead anywhere.
 pub(crate) fn is_there(store: &Store) -> Result<bool> {
     let folder = folder(store);
     match store.options.fs.find_link(&folder)? {

@@ -31,7 +31,7 @@ pub fn parse(hash: HashKind, content: &[u8]) -> std::result::Result<LooseRef<'_>
     if rest.first().is_none_or(|byte| is_space(byte) || *byte == 0) { Ok(LooseRef::Direct(id)) } else { Err(broken()) }
 }
 
-/// Whether git counts a byte as white space.
+/// Returns whether git counts a byte as white space.
 pub(crate) fn is_space(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }

@@ -89,7 +89,7 @@ impl PackedFile {
         PackedProof { found: self.found.clone(), is_racy: self.is_racy, _file: self.file.clone() }
     }
 
-    /// Whether packed-refs exists.
+    /// Returns whether packed-refs exists.
     pub fn exists(&self) -> bool {
         self.found.is_some()
     }

@@ -35,7 +35,7 @@ impl FarReads {
         FarReads { file: Arc::clone(file), searches_left: AtomicU32::new(SEARCHES_MAX) }
     }
 
-    /// Whether later searches use the mapping alone.
+    /// Returns whether later searches use the mapping alone.
     pub(crate) fn is_spent(&self) -> bool {
         self.searches_left.load(Relaxed) == 0
     }
@@ -83,8 +83,8 @@ struct Found {
     order: Ordering,
 }
 
-/// The record to which the byte at `position` belongs, with the comparison of its name. `None` if the bytes do not
-/// contain it completely.
+/// The record to which the byte at `position` belongs, with the comparison of its name. Returns `None` if the bytes do
+/// not contain it completely.
 fn record_around(bytes: &[u8], position: usize, hash: HashKind, name: &BStr) -> Option<Found> {
     let line_before = |end: usize| bytes.get(..end)?.rfind_byte(b'\n').map(|newline| newline + 1);
     let line_end = |from: usize| bytes.get(from..)?.find_byte(b'\n').map(|newline| from + newline);
@@ -101,7 +101,7 @@ fn record_around(bytes: &[u8], position: usize, hash: HashKind, name: &BStr) -> 
     Some(Found { start, next, order: found.cmp(name) })
 }
 
-/// The name in a ref's line without its newline. `None` if it is not such a line; the id is not checked.
+/// The name in a ref's line without its newline. Returns `None` if it is not such a line; the id is not checked.
 #[inline]
 pub(crate) fn name_of(line: &[u8], hash: HashKind) -> Option<&[u8]> {
     let (start, name) = line.split_at_checked(hash.len_hex() + 1)?;

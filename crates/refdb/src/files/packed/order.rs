@@ -23,8 +23,8 @@ impl Packed {
         self.is_copyable()
     }
 
-    /// Whether the two records before the position where a search ended and the two from it on are in order. A search
-    /// for a misplaced record may end at either side of it.
+    /// Returns whether the two records before the position where a search ended and the two from it on are in order. A
+    /// search for a misplaced record may end at either side of it.
     pub fn is_in_order_around(&self, at: usize) -> Result<bool> {
         let mut position = at;
         for _ in 0..2 {

@@ -242,15 +242,15 @@ impl Packed {
         Packed { path, hash: self.hash, bytes: Bytes::Owned(bytes), body: 0, traits, reordered: true, disorder }
     }
 
-    /// A copy with less of the file in memory. `None` if the file is not read page by page.
+    /// A copy with less of the file in memory. Returns `None` if the file is not read page by page.
     pub(crate) fn without(&self, shed: Shed) -> Option<Self> {
         let Bytes::Paged(pages) = &self.bytes else { return None };
         let bytes = Bytes::Paged(pages.without(shed));
         Some(Packed { path: self.path.clone(), bytes, disorder: Arc::clone(&self.disorder), ..*self })
     }
 
-    /// Returns a copy that reads further records through `file`, the same file opened again. `None` if all of them are
-    /// in memory.
+    /// Returns a copy that reads further records through `file`, the same file opened again. Returns `None` if all of
+    /// them are in memory.
     pub(crate) fn through(&self, file: &Arc<PackedSource>) -> Option<Self> {
         let Bytes::Paged(pages) = &self.bytes else { return None };
         let bytes = Bytes::Paged(pages.through(Arc::clone(file)));
@@ -307,7 +307,7 @@ impl Packed {
         &self.path
     }
 
-    /// Whether the records were sorted in memory, so that positions are not offsets in the file.
+    /// Returns whether the records were sorted in memory, so that positions are not offsets in the file.
     pub(crate) fn is_moved(&self) -> bool {
         self.reordered
     }
@@ -326,7 +326,8 @@ impl Packed {
         self.bytes.len()
     }
 
-    /// Whether unchanged ranges of the file may be copied when it is rewritten, because it promises to be sorted.
+    /// Returns whether unchanged ranges of the file may be copied when it is rewritten, because it promises to be
+    /// sorted.
     pub(crate) fn is_copyable(&self) -> bool {
         self.traits.sorted
     }
@@ -342,7 +343,7 @@ impl Packed {
         format!("# pack-refs with: {}\n", kept.collect::<String>())
     }
 
-    /// Whether the file already begins with the line that [`header`](Self::header) returns.
+    /// Returns whether the file already begins with the line that [`header`](Self::header) returns.
     pub(crate) fn has_own_header(&self) -> Result<bool> {
         Ok(self.read(0..self.body)? == self.header().as_bytes())
     }

@@ -80,7 +80,7 @@ pub(crate) fn through_links<'n>(store: &Store, names: impl Iterator<Item = &'n B
     Ok(found)
 }
 
-/// Whether the folder of this name up to `end` is a symbolic link.
+/// Returns whether the folder of this name up to `end` is a symbolic link.
 fn is_link(store: &Store, name: &BStr, end: usize) -> Result<bool> {
     let folder = store.layout.common_dir.join(OsStr::from_bytes(&name[..end]));
     Ok(store.options.fs.find_link(&folder)?.is_some_and(|stat| stat.is_symlink()))
@@ -223,7 +223,7 @@ fn with_folder<'n>(store: &Store, run: &[&'n BStr], folder: &Path) -> Result<Vec
     Ok(found.into_iter().collect())
 }
 
-/// Waits until nobody holds the ref's lock. `Ok(false)` if that takes too long, or the lock belongs to this
+/// Waits until nobody holds the ref's lock. Returns `Ok(false)` if that takes too long, or the lock belongs to this
 /// transaction.
 fn wait_for_rival(store: &Store, locks: &Locks, name: &BStr) -> Result<bool> {
     let Some(path) = store.layout.ref_path(name) else { return Ok(true) };
@@ -305,7 +305,7 @@ fn look_below(
     Ok(())
 }
 
-/// Whether the ref is packed, so that its deletion must rewrite packed-refs. `position` moves forward to it.
+/// Returns whether the ref is packed, so that its deletion must rewrite packed-refs. `position` moves forward to it.
 pub(crate) fn is_packed(old: &PackedFile, position: &mut usize, name: &BStr) -> Result<bool> {
     Ok(probe::look_up(&old.packed, position, name)?.is_some())
 }

@@ -111,9 +111,9 @@ fn folder_of(loose: &Loose) -> &[u8] {
     &loose.name[..loose.name.rfind_byte(b'/').unwrap_or(0)]
 }
 
-/// Whether a portion may include one more piece. `pieces` and `refs` count what it has so far. The first piece is
-/// always included, because otherwise a packing for which opening packed-refs takes long would make no progress while
-/// it holds the lock.
+/// Returns whether a portion may include one more piece. `pieces` and `refs` count what it has so far. The first piece
+/// is always included, because otherwise a packing for which opening packed-refs takes long would make no progress
+/// while it holds the lock.
 fn has_room(portion: usize, pieces: usize, refs: usize, took: Duration) -> bool {
     pieces == 0 || refs < portion && took < PORTION
 }

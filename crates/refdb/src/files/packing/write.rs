@@ -43,7 +43,7 @@ pub(crate) fn opened_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
     }
 }
 
-/// Whether packed-refs exists and is as refdb would write it.
+/// Returns whether packed-refs exists and is as refdb would write it.
 pub(crate) fn is_as_we_write(old: &PackedFile) -> Result<bool> {
     Ok(old.exists() && old.packed.is_copyable() && old.packed.has_own_header()?)
 }
@@ -201,7 +201,7 @@ fn write<'e>(
     Ok(new)
 }
 
-/// Writes `old` again as it was, to undo [`rewrite`]. `None` if there was no packed-refs.
+/// Writes `old` again as it was, to undo [`rewrite`]. Returns `None` if there was no packed-refs.
 pub(crate) fn restore(store: &Arc<Store>, old: &PackedFile) -> Result<Option<NewPacked>> {
     let (Some(source), Some(stat)) = (&old.file, old.stat()) else { return Ok(None) };
     let (new, mut file) = NewPacked::create(store, false)?;

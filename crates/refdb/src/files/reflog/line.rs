@@ -90,7 +90,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Parses the seconds since 1970 as C's `strtoumax` does. `None` for 0, which git does not accept as a time.
+/// Parses the seconds since 1970 as C's `strtoumax` does. Returns `None` for 0, which git does not accept as a time.
 fn seconds(text: &[u8]) -> Option<(u64, &[u8])> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | 0x0b | 0x0c | b'\r');
     let text = &text[text.iter().take_while(|byte| is_space(byte)).count()..];

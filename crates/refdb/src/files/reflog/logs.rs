@@ -21,14 +21,14 @@ use std::{
 /// The minimum number of bytes that are read at a time while a reflog is read backwards from its end.
 const BLOCK_LEN: usize = 8192;
 
-/// Whether a ref has a reflog of its own. As in git, a symbolic link is not the ref's own reflog, so that another ref's
-/// reflog is not subject to this ref's rules.
+/// Returns whether a ref has a reflog of its own. As in git, a symbolic link is not the ref's own reflog, so that
+/// another ref's reflog is not subject to this ref's rules.
 pub(crate) fn exists(store: &Store, name: &BStr) -> Result<bool> {
     let Some(path) = store.layout.log_path(name) else { return Ok(false) };
     Ok(store.options.fs.find_link(&path)?.is_some_and(|stat| stat.is_file()))
 }
 
-/// Whether an entry would be appended to an existing file, perhaps through a symbolic link.
+/// Returns whether an entry would be appended to an existing file, perhaps through a symbolic link.
 fn is_written(store: &Store, name: &BStr) -> Result<bool> {
     let Some(path) = store.layout.log_path(name) else { return Ok(false) };
     match store.options.fs.stat(&path) {
