@@ -14,7 +14,7 @@ use std::{
     },
 };
 
-/// No system call accepts a longer path.
+/// The maximum length of a path that system calls accept.
 const PATH_LEN_MAX: usize = 4095;
 
 /// The number of words in the first chunk; each chunk has twice as many as the one before.
@@ -102,7 +102,7 @@ impl Note {
             NOTED.fetch_add(1, Ordering::Relaxed);
             return Note((first_of(*current) + start) as u32);
         }
-        // Gigabytes of paths: locks beyond them stay after an abort.
+        // The memory for paths, which is gigabytes, is used up: further locks stay after an abort.
         Self::NONE
     }
 
@@ -120,8 +120,8 @@ impl Note {
     pub(crate) fn forget(&mut self) {
         if let Some(word) = self.word() {
             word.fetch_and(!HELD, Ordering::Relaxed);
-            // Released, for the acquiring load before the word is used again. A processor that may swap
-            // the two could unmark the next lock in the same place. That lock would then stay after an abort.
+            // This release pairs with the acquiring load before the word is used again. Otherwise the processor could
+            // unmark the next lock in the same place instead, which would then stay after an abort.
             if NOTED.fetch_sub(1, Ordering::Release) == 1 {
                 start_anew();
             }
@@ -162,11 +162,11 @@ fn on_abort() {
         let path = match PATH.try_lock() {
             Ok(path) => Some(path),
             Err(TryLockError::Poisoned(path)) => Some(path.into_inner()),
-            // Another thread is at it.
+            // Another thread is removing the locks.
             Err(TryLockError::WouldBlock) => None,
         };
         if let Some(mut path) = path {
-            // Should another thread have begun anew meanwhile, what it noted since is in the same place.
+            // If another thread has discarded all paths meanwhile, what it recorded since is in the same place.
             for _ in 0..3 {
                 if remove_all(&mut path) {
                     break;
@@ -174,7 +174,7 @@ fn on_abort() {
             }
         }
     }
-    // Else a signal from outside would let the process go on without its locks.
+    // Otherwise a signal from outside would let the process continue without its locks.
     let _ = signal_hook::low_level::emulate_default_handler(SIGABRT);
 }
 

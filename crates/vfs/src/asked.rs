@@ -15,8 +15,8 @@ thread_local! {
 }
 
 /// While this lives, the server of a network file system is asked about each folder once, for names that this thread
-/// looks up. What is found is then as it was at some time since this was made, or since this thread last took a lock,
-/// instead of since the call began.
+/// looks up. What is found is then as it was at some time since this value was created, or since this thread last took
+/// a lock, instead of since the call began.
 ///
 /// For a caller that looks up what is protected by its locks. A caller that waits for what others do, or that looks up
 /// two things of which the second must be newer, has to ask [afresh](Self::afresh).
@@ -25,13 +25,13 @@ thread_local! {
 pub struct AskingOnce {
     /// What was remembered before, if this does not continue with it.
     outer: Option<Option<Vec<PathBuf>>>,
-    /// It is of the thread that made it.
+    /// Keeps the value in the thread that created it.
     _of_thread: PhantomData<*const ()>,
 }
 
 impl AskingOnce {
     /// From now on this thread asks about each folder once. If it does so already, it continues with what it remembers.
-    /// On a local file system nobody is asked anyway.
+    /// On a local file system there is no server to ask.
     #[allow(clippy::new_without_default, reason = "it has an effect")]
     pub fn new() -> Self {
         let is_active = ASKED.with_borrow(Option::is_some);
@@ -68,7 +68,8 @@ pub(crate) fn note(folder: &Path) {
     });
 }
 
-/// Forgets all folders: a lock was taken, behind which everything is to be newer, or something has changed since.
+/// Forgets all folders: a lock was taken, after which everything that is found must be newer, or something has changed
+/// since.
 pub(crate) fn forget() {
     ASKED.with_borrow_mut(|asked| {
         if let Some(asked) = asked {

@@ -1,28 +1,28 @@
 use crate::signature::Signature;
 
-/// A start of a machine that is over, as an administrator says.
+/// A boot that has ended, as an administrator declares.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EndedBoot {
     id: String,
     machine_is_off: bool,
 }
 
-/// Why a start of a machine cannot be named as over.
+/// Why a boot cannot be declared ended.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EndedBootError {
     /// The text is not a boot id.
     #[error("'{0}' is not a boot id, which looks like 4fb6d1d6-2c24-4f4b-9b9a-0d7c7a3c4a5e")]
     NotAnId(String),
-    /// This machine runs with that boot id, and so does a copy of it that was made while it ran.
+    /// This machine runs with that boot id, as does any copy of the machine that was made while it ran.
     #[error("'{0}' is the boot id of this machine, which is running; its stale locks go by themselves")]
     Running(String),
-    /// The system does not tell the boot id that this machine runs with.
+    /// The system does not reveal the boot id with which this machine runs.
     #[error("this system does not tell its own boot id (/proc/sys/kernel/random/boot_id)")]
     Untold,
 }
 
 impl EndedBoot {
-    /// Names a start of a machine by Linux' `boot_id`.
+    /// Declares that the boot with this `boot_id` of Linux has ended.
     ///
     /// # Errors
     ///
@@ -38,8 +38,8 @@ impl EndedBoot {
         }
     }
 
-    /// Makes its locks removable also where the file system may keep `flock` to one machine, so that refdb cannot see
-    /// whether they are held: the administrator vouches for that.
+    /// Makes the locks of the boot removable even if the file system may keep `flock` to one machine, so that refdb
+    /// cannot see whether they are held: the administrator vouches that the machine is off.
     pub fn machine_is_off(self) -> Self {
         EndedBoot { machine_is_off: true, ..self }
     }
@@ -55,7 +55,7 @@ impl EndedBoot {
     }
 }
 
-/// As Linux writes a random UUID.
+/// Returns whether a text is a UUID as Linux writes it.
 fn is_boot_id(text: &str) -> bool {
     const DASHES: [usize; 4] = [8, 13, 18, 23];
     text.len() == 36

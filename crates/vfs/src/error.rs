@@ -34,12 +34,12 @@ impl Error {
         Error { operation, path: path.to_owned(), source: source.into() }
     }
 
-    /// The system, or this file system, cannot do that.
+    /// Creates the error for an operation that the system, or this file system, does not support.
     pub fn unsupported(operation: &'static str, path: &Path) -> Self {
         Error::new(operation, path, io::ErrorKind::Unsupported)
     }
 
-    /// The file was replaced on a network file system while it was being read.
+    /// Creates the error for a file that was replaced on a network file system while it was being read.
     pub fn stale(operation: &'static str, path: &Path) -> Self {
         Error::new(operation, path, io::ErrorKind::StaleNetworkFileHandle)
     }
@@ -55,7 +55,8 @@ impl Error {
         self.source.kind() == io::ErrorKind::InvalidFilename
     }
 
-    /// Whether less might have had room. The disk is full, or the user's share of it, or the file may not grow so far.
+    /// Returns whether there was too little room: the disk or the user's quota is full, or the file may not grow so
+    /// far.
     pub fn is_want_of_room(&self) -> bool {
         matches!(
             self.source.kind(),
@@ -68,18 +69,19 @@ impl Error {
         self.source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
     }
 
-    /// Whether it is no file that can be read from any offset, but a pipe, a socket or a device.
+    /// Returns whether the path is not a file that can be read from any offset, but a pipe, a socket or a device.
     pub fn is_special(&self) -> bool {
         let errnos = [rustix::io::Errno::SPIPE, rustix::io::Errno::NXIO].map(rustix::io::Errno::raw_os_error);
         self.source.raw_os_error().is_some_and(|errno| errnos.contains(&errno))
     }
 
-    /// Whether the file's permissions forbid it.
+    /// Returns whether the file's permissions forbid the operation.
     pub fn is_forbidden(&self) -> bool {
         self.source.kind() == io::ErrorKind::PermissionDenied
     }
 
-    /// Whether the system, or this file system, cannot do that. Many say that an argument is wrong.
+    /// Returns whether the system, or this file system, does not support the operation. Many report an invalid argument
+    /// instead.
     pub fn is_unsupported(&self) -> bool {
         matches!(self.source.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
     }
@@ -94,8 +96,8 @@ impl Error {
         self.source.kind() == io::ErrorKind::IsADirectory
     }
 
-    /// Whether the same may well succeed a little later. The process or the machine has too many open files or too
-    /// little memory, or disk or network failed.
+    /// Returns whether the same operation may well succeed a little later: the process or the machine has too many open
+    /// files or too little memory, or disk or network failed.
     pub fn is_transient(&self) -> bool {
         use rustix::io::Errno;
         const TRANSIENT: [Errno; 6] =

@@ -21,8 +21,8 @@ pub struct File {
 impl Drop for File {
     fn drop(&mut self) {
         if *self.is_locked.get_mut() {
-            // A child that another thread starts has a copy of the descriptor until it runs its program. To close ours
-            // would leave the lock to that copy.
+            // A child that another thread starts has a copy of the descriptor until it runs its program. Closing only
+            // ours would leave the lock to that copy.
             let given_back = self.inner.unlock();
             debug_assert!(given_back.is_ok(), "a lock that was taken can be given back: {given_back:?}");
         }
@@ -59,7 +59,7 @@ impl File {
     }
 
     /// The handle by which the server of a network file system knows the open file; see
-    /// [`Fs::identify`](crate::Fs::identify). `None` if the file system does not tell it.
+    /// [`Fs::identify`](crate::Fs::identify). `None` if the file system does not reveal it.
     pub fn server_handle(&self) -> Option<ServerHandle> {
         ServerHandle::of(&self.inner)
     }
@@ -100,7 +100,7 @@ impl File {
         Ok(bytes)
     }
 
-    /// By a planted fault, fails as a server of NFS 3 lets every reading of a file fail that has lost its last name.
+    /// With a planted fault, fails as an NFS 3 server does for a file that has lost its last name.
     #[inline]
     fn require_name(&self) -> io::Result<()> {
         if planted("vfs-stale") && rustix::fs::fstat(&self.inner)?.st_nlink == 0 {
@@ -228,7 +228,7 @@ fn copy_range(from: &std::fs::File, mut offset: u64, to: &mut std::fs::File, len
         match rustix::fs::copy_file_range(from, Some(&mut offset), &*to, None, want) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            // Not between these two file systems, or not on this kernel: through a buffer then.
+            // The kernel cannot copy between these two file systems, so a buffer is used.
             Err(
                 rustix::io::Errno::XDEV
                 | rustix::io::Errno::INVAL

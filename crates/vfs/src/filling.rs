@@ -10,8 +10,8 @@ use std::{
 
 /// Memory that one thread fills from the start, while any number of others read the filled part.
 ///
-/// The owner of the only [`Filler`] writes, and a [`Filled`] shows the bytes written so far. They are not overwritten
-/// as long as another owner could see it.
+/// The owner of the only [`Filler`] writes, and a [`Filled`] shows the bytes written so far. These bytes are not
+/// overwritten as long as a reader could see them.
 #[derive(Debug)]
 struct Memory {
     start: NonNull<u8>,

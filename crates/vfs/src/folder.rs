@@ -108,7 +108,7 @@ impl Folder {
         self.open_in(Path::new(name), flags, self.path.join(name))
     }
 
-    /// Another descriptor of this folder.
+    /// Opens another descriptor of this folder.
     pub(crate) fn again(&self) -> Result<Self> {
         match self.hooks.opening(|| self.inner.try_clone()) {
             Ok(inner) => Ok(Folder { hooks: self.hooks.clone(), inner, path: self.path.clone(), ..*self }),
@@ -155,7 +155,7 @@ impl Folder {
         Ok(entries)
     }
 
-    /// Shows those entries that were not read yet to `entry`, until it breaks.
+    /// Calls `entry` with each entry that was not read yet, until it breaks.
     pub(crate) fn read_with(&self, entry: &mut dyn FnMut(&[u8], EntryKind) -> ControlFlow<()>) -> Result<()> {
         let mut list = || -> io::Result<()> {
             let mut buffer = Vec::with_capacity(32 << 10);
@@ -167,7 +167,7 @@ impl Folder {
                     continue;
                 }
                 let kind = match found.file_type() {
-                    // Some file systems do not tell.
+                    // Some file systems do not report the kind.
                     FileType::Unknown => {
                         let stat = rustix::fs::statat(&self.inner, found.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
                         FileType::from_raw_mode(stat.st_mode)

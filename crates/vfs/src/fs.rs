@@ -31,7 +31,7 @@ pub struct Fs {
     signs_locks: bool,
     asks_server: bool,
     is_nfs: bool,
-    /// On a network file system where locks are signed.
+    /// The spare files to which locks are links, on a network file system where locks are signed.
     spares: Option<Arc<Spares>>,
     heir: Option<Weak<dyn RecoveryHandler>>,
     ended_boot: Option<Arc<EndedBoot>>,
@@ -105,8 +105,8 @@ impl Fs {
         Fs { heir: None, ..self.clone() }
     }
 
-    /// Returns this file system, on which the locks of that start of a machine count as those of ended processes unless
-    /// somebody has them locked.
+    /// Returns this file system, on which the locks of that boot are treated as those of ended processes unless
+    /// somebody holds them.
     pub fn with_ended_boot(self, boot: EndedBoot) -> Self {
         Fs { ended_boot: Some(Arc::new(boot)), ..self }
     }
@@ -141,7 +141,7 @@ impl Fs {
         Fs { asks_server, ..self }
     }
 
-    /// As suits a file system with these attributes.
+    /// Returns this file system with the settings that suit a file system of these attributes.
     pub(crate) fn on(self, kind: &StatFs) -> Self {
         let is_network = self.hooks.is_network();
         Fs { asks_server: !kind::is_local(kind) || is_network, is_nfs: kind::is_nfs(kind) || is_network, ..self }
@@ -211,7 +211,8 @@ impl Fs {
             let file = self.opening(path, || -> io::Result<_> {
                 Ok(rustix::fs::open(&*self.hooks.look_up(path, LookUp::Name)?, flags, Mode::empty())?)
             })?;
-            // On the stack, whose page is there already. A roomy buffer on the heap costs a page fault for each file.
+            // This is on the stack, whose page is mapped already. A large buffer on the heap costs a page fault for
+            // each file.
             let mut small = [0; SMALL_FILE_BYTES];
             loop {
                 let len = rustix::io::read(&file, &mut small)?;
@@ -304,7 +305,7 @@ impl Fs {
         Ok(entries)
     }
 
-    /// Shows a folder's entries to `entry`, unsorted, without `.` and `..`, until it breaks.
+    /// Calls `entry` with a folder's entries, unsorted, without `.` and `..`, until it breaks.
     pub fn read_dir_with(&self, path: &Path, entry: &mut dyn FnMut(&[u8], EntryKind) -> ControlFlow<()>) -> Result<()> {
         self.folder(path)?.read_with(entry)
     }
@@ -345,7 +346,7 @@ impl Fs {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match self.hooks.opening(|| rustix::fs::open(folder, flags, Mode::from_raw_mode(mode))) {
-            // Nobody sees it, and its content, before it has a name.
+            // Nobody sees the file or its content before it has a name, so the hook is not called until then.
             Ok(file) => Ok(Some(File::new(&self.hooks.without_hook(), file.into(), path))),
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(None),

@@ -10,7 +10,7 @@ use std::{
 /// process that maps it.
 pub struct Growing {
     map: memmap2::MmapRaw,
-    /// How many of its bytes are written, and will not be written again.
+    /// The number of bytes that are written, and will not be written again.
     written: AtomicUsize,
 }
 
@@ -22,18 +22,18 @@ impl Growing {
         Ok(Growing { map, written: AtomicUsize::new(written.min(most)) })
     }
 
-    /// Says that the file's first `len` bytes are written, and will not be written again. The part beyond the mapping
-    /// is not shown. Their pages are mapped at once, which saves readers the faults.
+    /// Records that the file's first `len` bytes are written, and will not be written again. Bytes beyond the mapping
+    /// are not shown. The pages of the new bytes are mapped at once, which saves readers the page faults.
     pub fn grown_to(&self, len: usize) {
         let len = len.min(self.map.len());
         let before = self.written.fetch_max(len, Ordering::Release);
         if before < len {
-            // Only pages that are cached anyway are asked for. A kernel before 5.14 refuses: readers have the faults.
+            // The pages are in the page cache anyway. A kernel before 5.14 refuses, so that readers take the faults.
             let _ = self.map.advise_range(memmap2::Advice::PopulateRead, before, len - before);
         }
     }
 
-    /// These bytes of the file; None where they are not written yet.
+    /// These bytes of the file; `None` if they are not all written yet.
     pub fn get(&self, range: Range<usize>) -> Option<&[u8]> {
         if range.start > range.end || range.end > self.written.load(Ordering::Acquire) {
             return None;
@@ -54,8 +54,8 @@ impl std::fmt::Debug for Growing {
     }
 }
 
-/// Tells the processor that these bytes are read soon, all of them. It then fetches their lines at the same time, not
-/// one after the other as they are met. Costs an instruction a line, so it is for a few thousand bytes.
+/// Tells the processor that all of these bytes will be read soon, so that it fetches their cache lines at the same
+/// time, not one after the other. This costs an instruction for each line, so it is for a few thousand bytes.
 pub fn prefetch(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in bytes.chunks(CACHE_LINE_BYTES) {

@@ -18,14 +18,14 @@ static RECEIVED: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 /// The signals that get a handler.
 const CAUGHT: [i32; 7] = [SIGABRT, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGXFSZ];
 
-/// Catches SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU from now on. It also has an abort, by which a lack of memory
-/// ends the process, remove the locks. For programs; a library's host has its own handlers.
+/// Catches SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU from now on, and makes an abort, with which a lack of memory
+/// ends the process, remove its locks. This is meant for programs; the host of a library has its own handlers.
 ///
-/// SIGXFSZ does nothing from now on: a write beyond the limit of a file's size fails. What the process starts begins
-/// with SIGXFSZ as usual.
+/// SIGXFSZ does nothing from now on: a write beyond the limit of a file's size fails instead. Programs that the process
+/// starts have the default action of SIGXFSZ.
 ///
-/// A signal sets a flag. Code that waits or works for long asks [`check`] now and then and fails. The drops on the way
-/// out unlock. Then the program ends itself by the signal with [`end_by_signal`].
+/// A signal sets a flag. Code that waits or works for long calls [`check`] now and then, and fails. Destructors release
+/// the locks on the way out, and then the program ends itself by the signal with [`end_by_signal`].
 pub fn catch_signals() -> io::Result<()> {
     while_blocked(&CAUGHT, || {
         abort::install()?;
@@ -39,11 +39,10 @@ pub fn catch_signals() -> io::Result<()> {
     })?
 }
 
-/// Does `work` while the system keeps these signals from this thread, and delivers those that came meanwhile
-/// afterwards.
+/// Runs `work` while these signals are blocked in this thread. Those that arrive meanwhile are delivered afterwards.
 ///
-/// Handlers are installed so because signal-hook first replaces the default action and only then takes down what the
-/// handler is to do. A signal in between would neither end the process nor be noticed.
+/// Handlers are installed like this, because signal-hook first replaces the default action and only then records what
+/// the handler is to do. A signal in between would neither end the process nor be noticed.
 fn while_blocked<T>(signals: &[i32], work: impl FnOnce() -> T) -> io::Result<T> {
     let mask = Mask::block(signals)?;
     let done = work();
@@ -51,7 +50,7 @@ fn while_blocked<T>(signals: &[i32], work: impl FnOnce() -> T) -> io::Result<T> 
     Ok(done)
 }
 
-/// The signals that this thread had blocked before, which are blocked alone again when this is dropped.
+/// The signals that this thread had blocked before. Dropping it restores this set.
 struct Mask(libc::sigset_t);
 
 impl Mask {
@@ -117,10 +116,10 @@ pub fn end_by_broken_pipe() {
     let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);
 }
 
-/// Waits until `input` can be read or has ended, or a signal was caught. Reading alone would not notice the signal:
-/// the system starts an interrupted read again.
+/// Waits until `input` can be read or has ended, or a signal was caught. Reading alone would not notice the signal: the
+/// system restarts an interrupted read.
 pub fn wait_readable(input: impl AsFd) -> io::Result<()> {
-    // A signal may come between the check and the wait; nobody minds that it is seen a little later then.
+    // A signal may come between the check and the wait; then it is noticed a little later, which is harmless.
     let pause = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
     loop {
         check()?;

@@ -3,7 +3,7 @@
 use crate::{Descriptors, Error, IoHook, LookUp, Op, Result, Verdict, descriptors::is_want};
 use std::{borrow::Cow, io, path::Path, sync::Arc};
 
-/// Shared by a file system and the files that it opened.
+/// The I/O hook and the counter of open files, which a file system shares with the files that it opens.
 #[derive(Clone, Default)]
 pub(crate) struct IoHooks {
     hook: Option<Arc<dyn IoHook>>,
@@ -34,27 +34,27 @@ impl IoHooks {
         self.hook.is_some()
     }
 
-    /// A file that is counted was opened.
+    /// Counts a file that was opened.
     pub(crate) fn count_opened(&self) {
         if let Some(descriptors) = &self.descriptors {
             descriptors.add();
         }
     }
 
-    /// It was closed.
+    /// Counts a file that was closed.
     pub(crate) fn count_closed(&self) {
         if let Some(descriptors) = &self.descriptors {
             descriptors.sub();
         }
     }
 
-    /// Opens something. If the process has no descriptor left, others may give up some of theirs, and it is tried
+    /// Opens something. If the process has no descriptor left, others may give up some of theirs, and the open is tried
     /// again.
     pub(crate) fn opening<T, E: Into<io::Error>>(
         &self,
         mut open: impl FnMut() -> std::result::Result<T, E>,
     ) -> io::Result<T> {
-        // What others give up, threads that are as much in need may take.
+        // Other threads may take the descriptors that were given up, so several attempts may be needed.
         const TRIES_MAX: usize = 16;
         let mut tries = 1;
         loop {

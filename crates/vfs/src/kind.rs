@@ -1,10 +1,10 @@
-//! Kinds of file systems, as `statfs(2)` tells them.
+//! Kinds of file systems, as `statfs(2)` reports them.
 
 use crate::planted;
 use rustix::fs::StatFs;
 
-/// Whether a file system is known to be on a disk or in the memory of this machine. One that is not known counts as a
-/// network file system.
+/// Whether a file system is known to be on a disk or in the memory of this machine. One of an unknown kind is treated
+/// as a network file system.
 pub(crate) fn is_local(kind: &StatFs) -> bool {
     // From Linux' magic.h: ext2-4, XFS, btrfs, tmpfs, ramfs, F2FS, overlayfs, ZFS (from OpenZFS), bcachefs.
     const LOCAL: [u64; 9] = [

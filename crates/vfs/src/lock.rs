@@ -135,7 +135,8 @@ impl Drop for LockSource {
 }
 
 impl LockSource {
-    /// Uses a file that signs locks but is not a lock itself. Its owner keeps it locked as long as they are held.
+    /// Uses a file that signs locks but is not a lock itself. Its owner keeps it locked as long as those locks are
+    /// held.
     pub fn of_journal_file(path: PathBuf) -> Self {
         LockSource { path, signature: None }
     }
@@ -201,9 +202,9 @@ impl Lock {
         Ok(lock)
     }
 
-    /// As [`acquire`](Self::acquire), for a batch, whose record the lock names. Returns `None` if it could not be
-    /// determined with certainty, also after a restart, that the owner of such a lock is gone. An abort does not
-    /// remove the lock, because the record may exist.
+    /// As [`acquire`](Self::acquire), for a batch, whose journal entry the lock names. Returns `None` if it could not
+    /// be determined with certainty, also after a restart, that the owner of such a lock is gone. An abort does not
+    /// remove the lock, because the journal entry may exist.
     pub fn acquire_for_batch(
         fs: &Fs,
         target: &Path,
@@ -258,7 +259,7 @@ impl Lock {
         lock
     }
 
-    /// Not held yet.
+    /// Creates a guard of a lock that is not held yet.
     fn new(fs: &Fs, target: &Path, mode: u32, place: Place) -> Self {
         let (fs, path, target) = (fs.clone(), Self::path_of(target), target.to_owned());
         let (note, content_note) = (Note::NONE, Note::NONE);
@@ -275,14 +276,15 @@ impl Lock {
         })
     }
 
-    /// Removes the lock file of `target` if its signature was lost with power, and nobody has locked it. Only for
-    /// files that nothing but servers lock, because git's lock files look the same.
+    /// Removes the lock file of `target` if its signature was lost with the power, and nobody holds it. Only for files
+    /// that nothing but servers lock, because git's lock files look the same.
     pub fn remove_if_lost(fs: &Fs, target: &Path) -> Result<bool, Error> {
         signing::remove_if_lost(fs, &Self::path_of(target))
     }
 
     /// Removes the lock file of this name in an open folder if it is signed and its owner is gone. The lock of a batch
-    /// goes to the recovery handler. A lock that stays belongs to a process that is alive, or is not one of refdb's.
+    /// is passed to the recovery handler. A lock that stays belongs to a process that is alive, or is not one of
+    /// refdb's.
     pub fn remove_if_dead(fs: &Fs, folder: &Folder, name: &OsStr) {
         signing::remove_if_dead_in(fs, folder, name);
     }
@@ -302,7 +304,7 @@ impl Lock {
         DetachedLock(std::mem::replace(&mut self.note, Note::NONE))
     }
 
-    /// From now on an abort of the process leaves the lock.
+    /// Makes an abort of the process leave the lock from now on.
     pub fn outlive_aborts(&mut self) {
         self.note.forget();
     }
@@ -369,7 +371,7 @@ impl Lock {
     /// Replaces the file by the content that was written. This releases the lock if its own file contained the
     /// content; otherwise the lock is still held.
     pub fn publish(&mut self) -> Result<(), Error> {
-        // Once it is renamed its name is free for others.
+        // Once the content is renamed, its old name is free for others.
         self.content_note().forget();
         let content = self.content_path();
         if let Err(error) = self.fs.rename(&content, &self.target) {
@@ -406,10 +408,10 @@ impl Lock {
             return Ok(());
         }
         if self.place == Place::BesideBegun {
-            // If that fails the next one removes it.
+            // If that fails, the next writer of the content removes the file.
             let _ = self.fs.remove_file(&self.content_path());
         }
-        // The signature goes last: a signed lock file without it is a dead process's.
+        // The signed file is closed last, because a signed lock file that nobody has open belongs to a dead process.
         match self.fs.remove_file(&self.path) {
             Err(error) if !error.is_not_found() => return Err(error),
             _ => {}
@@ -439,7 +441,7 @@ fn create_signed(
         match wait::wait_for(fs, path, lock_timeout, || fs.name(&file).inspect(|()| note.arm())) {
             Ok(()) => return Ok(SignedFile::Own(file)),
             Err(error @ LockError::Held { .. }) => return Err(error),
-            // It cannot have a name here; or the fault is found below as well.
+            // The file cannot be given a name here, or the same fault occurs below.
             Err(LockError::Io(_)) => {}
         }
     }

@@ -13,24 +13,24 @@ use super::{
 use crate::{File, Folder, Fs, Result};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
-/// What became of an attempt to remove a lock file of an ended boot.
+/// The outcome of an attempt to remove a lock file of an ended boot.
 #[derive(Debug)]
 #[must_use]
 pub enum Removal {
     /// The lock file is removed, and so is the file beside it that holds the ref's new content.
     Removed,
-    /// It belongs to a batch, which must be recovered before the lock goes.
+    /// It belongs to a batch, which must be recovered before the lock is removed.
     Batch(Box<StaleLock>),
-    /// It stays, because somebody has it locked.
+    /// It stays, because somebody holds it.
     Held,
-    /// It stays, because this file system does not show whether a machine has it locked.
+    /// It stays, because this file system does not show whether a machine holds it.
     Doubtful,
     /// There is no lock of that boot under this name, or none any more.
     Other,
 }
 
 impl Lock {
-    /// Looks at the lock file of this name in an open folder, and changes nothing. `None` if there is none any more, or
+    /// Examines the lock file of this name in an open folder, and changes nothing. `None` if there is none any more, or
     /// if it is a spare lock file of a running process. Such a file is no lock under its own name.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Lock {
     ///
     /// The file is locked until its name is gone, and on a network file system the server is asked whether the name
     /// still leads to it. If several try to remove it, only one succeeds, and none removes a later lock. Only a manual
-    /// removal, or an owner whose lock the file server has dropped, can intervene between the question and the removal.
+    /// removal, or an owner whose lock the file server has dropped, can intervene between the query and the removal.
     ///
     /// # Errors
     ///

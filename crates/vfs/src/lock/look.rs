@@ -9,14 +9,14 @@ use std::ffi::OsStr;
 pub enum LockState {
     /// It has no signature of refdb: it is a lock of git, JGit or refdb's command line.
     Unsigned,
-    /// A process that began since this machine was started holds it.
+    /// A process of the current boot of this machine holds it.
     Held,
-    /// A process of another machine holds it, or an earlier start of this machine made it and somebody has it locked.
+    /// A process of another machine holds it, or an earlier boot of this machine created it and somebody holds it.
     HeldElsewhere,
     /// Its process has ended. The next writer of refdb removes it, or recovers its batch.
     Stale,
-    /// Another machine made it, or an earlier start of this one, and nobody has it locked now: the file server has
-    /// given the lock up because that machine was restarted, is off, or is cut off from the server.
+    /// Another machine created it, or an earlier boot of this one, and nobody holds it now: the file server has given
+    /// the lock up because that machine was restarted, is off, or is cut off from the server.
     Unheld,
     /// Nobody here has it locked, but this file system may keep `flock` to one machine, so that the owner may be at
     /// work.
@@ -28,7 +28,7 @@ pub enum LockState {
 pub struct LockLook {
     /// Whether the owner is alive.
     pub state: LockState,
-    /// Who made it; `None` for an [unsigned](LockState::Unsigned) one.
+    /// Who created it; `None` for an [unsigned](LockState::Unsigned) one.
     pub signature: Option<Signature>,
     /// The batch that it belongs to.
     pub batch: Option<BatchId>,
@@ -36,7 +36,7 @@ pub struct LockLook {
     pub age_seconds: u64,
 }
 
-/// Looks at a file in an open folder. `None` if the name has gone meanwhile, or leads to a folder.
+/// Examines a file in an open folder. Returns `None` if the name has gone meanwhile, or leads to a folder.
 pub(super) fn look(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<LockLook>> {
     let unsigned = |stat: Stat| LockLook {
         state: LockState::Unsigned,
@@ -66,8 +66,8 @@ pub(super) fn look(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<Lock
     Ok(Some(LockLook { state, signature, batch, age_seconds: age_seconds(stat) }))
 }
 
-/// The file is locked for a moment, but not exclusively, and only if it is signed: an owner signs a file after it has
-/// locked it, so that this cannot be in its way.
+/// Determines the state of a signed lock file, which is locked in shared mode for a moment. An owner signs a file after
+/// locking it, so that this cannot get in its way.
 fn state(fs: &Fs, file: &File, stat: Stat, owner: &Signature) -> Result<LockState> {
     let own = Signature::own();
     let is_local = reach::is_local(fs, file)?;

@@ -1,5 +1,5 @@
-//! The locks of a batch whose process has died, and which left a record of what it was about to do. These locks are
-//! never just removed: the recovery handler takes them over and settles the record first.
+//! The locks of a batch whose process has died, and which may have left a journal entry. These locks are never just
+//! removed: the recovery handler takes them over and recovers the batch first.
 
 use super::{
     LockError, LockTimeout,
@@ -70,7 +70,7 @@ impl StaleLock {
         self.suspect.remove()
     }
 
-    /// Removes another name of it, which is in this folder, and the new content.
+    /// Removes another name of a batch's lock file, which is in this folder, and the new content.
     pub fn remove_in(folder: &Folder, lock: &OsStr) -> Result<()> {
         signing::remove_in(folder, lock)
     }

@@ -15,7 +15,7 @@ pub(super) fn may_stay_in_mount(device: u64) -> bool {
 }
 
 /// Whether a `flock` of any machine is seen here, because the file's server keeps it: NFS, mounted without an option
-/// that keeps `flock` local. Other network file systems may or may not pass it on, which their options do not tell.
+/// that keeps `flock` local. Other network file systems may or may not pass it on, which their options do not reveal.
 pub(super) fn reaches_server(device: u64) -> bool {
     #[cfg(test)]
     if let Some(is_kept) = SHARED.get() {

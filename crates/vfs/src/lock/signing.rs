@@ -90,7 +90,7 @@ pub(super) fn lock_alone(file: &File, is_local: bool) -> Result<bool> {
     Ok(file.try_lock()? && !(is_local && file.is_record_locked()?))
 }
 
-/// A signed lock file, open.
+/// A signed lock file that is open, and whose owner may have ended.
 ///
 /// Its folder is open too, and its name is looked up and removed there, so that another process which replaces a folder
 /// on the way by a symbolic link cannot have a file removed elsewhere.
@@ -150,7 +150,7 @@ impl Suspect {
         Self::of(folder, name, file)
     }
 
-    /// The lock file that is open and has this name in this folder.
+    /// Examines an open lock file that has this name in this folder. Returns `None` if it is not a file, or not signed.
     pub(super) fn of(folder: Folder, name: &OsStr, file: File) -> Result<Option<Self>> {
         let stat = file.stat()?;
         if !stat.is_file() {
@@ -163,8 +163,8 @@ impl Suspect {
     /// Whether its owner is certainly gone. If so, this process keeps the file locked until it is closed.
     pub(super) fn is_dead(&self, fs: &Fs) -> Result<bool> {
         let is_local = reach::is_local(fs, &self.file)?;
-        // It is locked only where that proves something: a file server gives up the locks of a machine that is cut off
-        // from it as soon as another machine asks for them.
+        // The file is locked only where that proves something: a file server gives up the locks of a machine that is
+        // cut off from it as soon as another machine asks for them.
         Ok(self.free_means_gone(fs, is_local) && lock_alone(&self.file, is_local)?)
     }
 
