@@ -33,7 +33,7 @@ pub(crate) struct Slot {
 #[derive(Default)]
 struct State {
     opened: Option<Arc<Opened>>,
-    /// How many other open repositories were here before.
+    /// How many open repositories were here before, not counting those whose caches a successor took over.
     before: u64,
 }
 
@@ -56,7 +56,7 @@ impl Slot {
         let is_next = fresh.is_next;
         self.change(|state| {
             let old = state.opened.replace(fresh);
-            // A successor that took over the caches of the former one finds changes by itself.
+            // Not counted if the successor took over the caches, because its own sequence continues and shows changes.
             state.before += u64::from(old.is_some() && !is_next);
             old
         })
@@ -157,7 +157,7 @@ impl OpenViews {
     pub(crate) fn open(&self, slot: &Arc<Slot>, fresh: Arc<Opened>) {
         slot.touch(self.tick());
         let mut slots = self.slots();
-        // Filled under the lock that `close_in` takes too, since it might be emptied again before it is listed.
+        // The slot is filled while the list is locked. Otherwise another thread might empty it before it is listed.
         let old = slot.put(fresh);
         if old.is_none() {
             slots.push(Arc::downgrade(slot));

@@ -84,8 +84,8 @@ impl Opened {
         Ok(Opened { store, reader, groups, counters, identity, fs: fs.clone(), charge, is_next: false })
     }
 
-    /// Takes over the caches of `old`, if it is the same folder with refs of the same format. Then only the
-    /// configuration has changed, which is no change of refs.
+    /// Takes over the caches of `old`, if it is the same folder with refs of the same format. If the refs have not
+    /// changed, being opened again is then no change for callers.
     pub(crate) fn follow(&mut self, old: &Opened) {
         if self.identity.inode() != old.identity.inode() {
             return;
@@ -128,8 +128,8 @@ pub(crate) enum Reader {
 }
 
 impl Reader {
-    /// Takes over what `old` knew of the same folder. Returns `false` if that is of no use, because the refs are kept
-    /// in another way now.
+    /// Takes over what `old` knew of the same folder. Returns `false` if the backend, or in files the hash function, is
+    /// another one now.
     pub(crate) fn follow(&mut self, old: &Reader) -> bool {
         match (self, old) {
             (Reader::Files(reader), Reader::Files(old)) => reader.follow(old),

@@ -1,8 +1,7 @@
 //! Why an operation on a store fails.
 //!
 //! [`Error`] says which part failed, and its variant carries the details as values: callers never have to parse a
-//! message. A [`Rejection`] is about one edit of a transaction, a [`BrokenRef`] about one ref of a listing; each other
-//! error is about the whole operation.
+//! message. A [`Rejection`] is about one edit of a transaction, a [`BrokenRef`] about one ref.
 
 mod broken;
 mod hook;
@@ -23,14 +22,14 @@ use std::path::PathBuf;
 /// What operations on a store return.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation on a store failed as a whole.
+/// Why an operation on a store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused an operation on a file.
     #[error(transparent)]
     Io(#[from] refdb_vfs::Error),
-    /// A lock file could not be created in time.
+    /// A lock file could not be created: someone else held it too long, or a file operation failed.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// A stack of reftables could not be locked in time.
@@ -45,7 +44,7 @@ pub enum Error {
     /// A ref's own file is corrupt. Other refs are not affected: a listing continues after it.
     #[error(transparent)]
     BrokenRef(Box<BrokenRef>),
-    /// packed-refs or a reflog is corrupt.
+    /// packed-refs, a journal entry or another text file of the store is corrupt.
     #[error("{}:{line}: {what}", path.display())]
     Corrupt {
         /// The file.
@@ -82,7 +81,7 @@ pub enum Error {
     /// The refs cannot be migrated to the other format.
     #[error(transparent)]
     Migrate(#[from] MigrateError),
-    /// A batch could be neither completed nor undone. Its refs stay locked until it is.
+    /// A batch could be neither completed nor undone. Its refs stay locked until one of the two is done.
     #[error(
         "{source}; the batch is not finished: once the cause is gone, the next writer of its refs or `refdb refs settle` \
          finishes or undoes it ('{}')",

@@ -381,3 +381,44 @@ fn pack_refs_holds_the_lock_of_packed_refs_neither_to_write_it_nor_for_all_remov
     assert_eq!(all, LOOSE + 3);
     assert!(most <= 4096 + 4 * 8, "{holds:?}");
 }
+
+/// Takes a loose file away whenever a new packed-refs is begun, as another packer does, and notes whether packed-refs is
+/// locked whenever a new one that was made under the lock is removed.
+struct Pruner {
+    loose: std::sync::Mutex<Vec<std::path::PathBuf>>,
+    is_locked: AtomicBool,
+    removed: std::sync::Mutex<Vec<bool>>,
+}
+
+impl refdb_vfs::IoHook for Pruner {
+    fn before(&self, op: refdb_vfs::Op<'_>) -> refdb_vfs::Verdict {
+        use refdb_vfs::Op;
+        match op {
+            Op::Create(path) if path.ends_with("packed-refs.lock") => self.is_locked.store(true, SeqCst),
+            Op::Remove(path) if path.ends_with("packed-refs.lock") => self.is_locked.store(false, SeqCst),
+            Op::Create(path) if path.ends_with("packed-refs.refdb") || path.ends_with("packed-refs.refdb-fold") => {
+                std::fs::remove_file(self.loose.lock().unwrap().pop().unwrap()).unwrap();
+            }
+            Op::Remove(path) if path.ends_with("packed-refs.refdb") => {
+                self.removed.lock().unwrap().push(self.is_locked.load(SeqCst));
+            }
+            _ => {}
+        }
+        refdb_vfs::Verdict::Proceed
+    }
+}
+
+#[test]
+fn a_new_packed_refs_that_is_not_used_is_removed_under_the_lock() {
+    let (repo, ids) = scene();
+    let names: Vec<String> = (0..20).map(|at| format!("refs/heads/pruned-{at:02}")).collect();
+    let loose: Vec<_> = names.iter().map(|name| repo.git_dir().join(name)).collect();
+    loose.iter().for_each(|path| std::fs::write(path, format!("{}\n", ids[2])).unwrap());
+    let pruner =
+        Arc::new(Pruner { loose: loose.into(), is_locked: AtomicBool::new(false), removed: Default::default() });
+    let fs = Fs::with_hook(Arc::<Pruner>::clone(&pruner));
+    let store = FilesBackend::new(options(fs, repo.git_dir(), HashKind::Sha1));
+    store.optimize(&pack_all()).unwrap();
+    // The file of another writer may have the name as soon as the lock is free.
+    assert_eq!(*pruner.removed.lock().unwrap(), [true, true, true]);
+}

@@ -93,7 +93,7 @@ pub struct Corruption {
     pub offset: u64,
     /// What is wrong there.
     pub fault: Fault,
-    /// The last name that a walk read before the fault; empty if the fault was not found by a walk.
+    /// The last name that a walk read before the fault; empty if it had read none, or if no walk found the fault.
     pub behind: BString,
 }
 

@@ -19,7 +19,7 @@ const _: () = assert!(WRAPPED_AT + WRAPPED_BYTES <= CRC_AT);
 
 /// Content of the `format` file.
 struct Identity {
-    /// Random number that identifies the cache and seeds the hash of its keys.
+    /// Random number that identifies the cache and, unless the cache is encrypted, seeds the hash of its keys.
     store: u64,
     wrapped: Option<[u8; WRAPPED_BYTES]>,
 }
@@ -75,8 +75,7 @@ pub(crate) struct Opened {
     pub(crate) started_anew: Option<Error>,
 }
 
-/// Reads the `format` file, and one byte more than its regular length if there is one, so that a longer file is
-/// noticed.
+/// Reads the `format` file, at most one byte beyond its regular length, so that a longer file is noticed.
 fn read_file(fs: &Fs, path: &Path) -> refdb_vfs::Result<Vec<u8>> {
     regular_file::read(fs, path, BYTES as u64 + 1)
 }

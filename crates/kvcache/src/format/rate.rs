@@ -18,7 +18,7 @@ impl Rate {
         self.0
     }
 
-    /// The rate of a record that was put; more reads than 7.9 count as 7.9.
+    /// The rate of a record that was put. It is always less than 8: greater values are cut off.
     pub(crate) fn of_reads(reads: f32) -> Self {
         // A cast saturates, and NaN becomes 0.
         Rate(((reads * UNIT + 0.5) as u16).min(READS))

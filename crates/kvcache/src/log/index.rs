@@ -23,7 +23,7 @@ struct Slot {
 
 /// The slots of one shard. The hash of a slot never changes once it is set, and its place changes atomically. A table
 /// that would become more than three quarters full is replaced by a copy with room; a reader that still holds the old
-/// table sees the state at the beginning of its look-up. Only the holder of the log's lock, which proves that with
+/// table sees the state at the time of the replacement. Only the holder of the log's lock, which proves that with
 /// [`Fill`], makes changes other than counting uses.
 struct Table {
     slots: Box<[Slot]>,
@@ -66,7 +66,7 @@ impl Table {
         self.with_record().count()
     }
 
-    /// A copy with this number of slots, which must suffice, without slots that have no record.
+    /// A copy with `len` slots, of which at least one stays unused. Slots of removed keys are not copied.
     fn copy(&self, len: usize) -> Table {
         debug_assert!(self.live() < len, "a table always has an unused slot");
         let copy = Table::new(len);
@@ -201,7 +201,8 @@ impl Index {
         self.shards.iter().map(|shard| shard.swap(empty())).collect::<Vec<_>>()
     }
 
-    /// Calls `entry` for every entry once, in no order. Entries that change meanwhile are shown with the old or the new place.
+    /// Calls `entry` for every entry, in no order. An entry that changes meanwhile is shown with its old or its new
+    /// place. One that is added meanwhile may be left out, or shown with hash 0.
     pub(crate) fn for_each(&self, mut entry: impl FnMut(u64, Place)) {
         for shard in &self.shards {
             let table = shard.load_full();
@@ -256,8 +257,8 @@ impl Shard {
     }
 }
 
-/// A copy without the slots that have no record but with room for half as many entries again, and the number of slots
-/// it uses.
+/// Copies the slots that have a record into a table with room for half as many again. Returns it and how many slots it
+/// uses.
 fn rebuilt(old: &Table) -> (Table, u32) {
     let live = old.live();
     (old.copy(table_len(live * 3 / 2 + 1)), live as u32)

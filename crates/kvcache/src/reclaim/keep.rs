@@ -14,13 +14,14 @@ const KNOWN: f32 = 1.3;
 /// Whether the popularity of keys is stable, which decides how fast old reads are forgotten.
 ///
 /// The rate of a record is the number of its reads in a round of the log. Reads are remembered for the time that a few reads of that
-/// record take: a record with ten reads in a round is forgotten soon after its reads stop, while a record with one read in ten rounds
-/// is not given up after one round without a read.
+/// record take: a record with three reads in a round, the most that are counted, is forgotten soon after its reads
+/// stop, while a record with one read in ten rounds is not given up after one round without a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Popularity {
     /// Keys that were read often are still read often.
     Steady,
-    /// New keys are read more often than their known rates say, because other keys have become popular.
+    /// Records that were put are read more often than their rates predict, compared with copies, because other keys
+    /// have become popular.
     Shifting,
 }
 
@@ -137,7 +138,7 @@ impl Keep {
         Keep { least, left_bytes: bytes }
     }
 
-    /// Maximum number of bytes that are kept.
+    /// Maximum number of bytes that may still be kept.
     pub(crate) fn bytes(&self) -> u64 {
         self.left_bytes
     }

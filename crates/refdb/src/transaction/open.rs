@@ -177,7 +177,8 @@ impl<'s> Transaction<'s> {
         let mut hook = self.hook()?;
         ask(&mut hook, &|| self.plan.hook_lines(), HookState::Preparing)?;
         let (plan, rejected) = (&mut self.plan, &mut self.rejected);
-        // Whatever decides is looked up under the locks, so that it is newer than they are.
+        // The values that are checked are read while the locks are held, so it is enough to ask the server of a network
+        // file system once about each folder.
         let asking = AskingOnce::new();
         let locked = Preparation { context: self.context, options: self.options, plan, rejected }.run()?;
         drop(asking);

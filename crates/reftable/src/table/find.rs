@@ -19,8 +19,8 @@ enum Sought {
 impl Table {
     /// Looks up a name and passes its record to `then`.
     ///
-    /// Creating a cursor would cost more than the look-up. This walks down the index and reads only the records between
-    /// the last restart point and the name.
+    /// Creating a cursor would cost more than the look-up. This walks down the index and reads only the records from
+    /// the last restart point before the name up to the name.
     pub(crate) fn find<T>(
         self: &Arc<Self>,
         name: &[u8],

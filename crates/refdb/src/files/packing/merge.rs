@@ -55,7 +55,9 @@ impl Packing<'_> {
         gone: &mut BTreeSet<usize>,
         done: &mut BackgroundPacked,
     ) -> Result<bool> {
-        let early = if is_aside { None } else { Some(self.lock_packed()?) };
+        // Declared before the new file, so that a file that is not used is removed while the lock is still held.
+        // Otherwise it might be the next writer's file of the same name.
+        let mut lock = if is_aside { None } else { Some(self.lock_packed()?) };
         let old = write::opened_packed(self.store)?;
         let now = packed_values(&old, self.refs)?;
         // Other packers remove loose files only after packed-refs has their values, so packed-refs may have got a
@@ -64,21 +66,23 @@ impl Packing<'_> {
             |at: &usize| now[*at] == before[*at] && now[*at] != Some(self.refs[*at].id) && !gone.contains(at);
         let missing: Vec<usize> = (0..self.refs.len()).filter(is_missing).collect();
         let new = self.rewritten(&old, &missing, is_aside)?;
-        let lock = match early {
-            Some(lock) => lock,
-            None => self.lock_packed()?,
-        };
+        if lock.is_none() {
+            lock = Some(self.lock_packed()?);
+        }
         // Every deletion holds this lock, even if packed-refs does not change.
         let is_same = self.store.packed()?.generation == old.generation;
         let lost = self.without_file(&missing)?;
         let is_valid = is_same && lost.is_empty();
         gone.extend(lost);
+        let new = new.filter(|_| is_valid);
         if is_valid {
             new.map_or(Ok(()), NewPacked::publish)?;
             write::clear_left(self.store)?;
             done.packed = missing.len();
         }
-        job::unlock(lock, done)?;
+        if let Some(lock) = lock {
+            job::unlock(lock, done)?;
+        }
         Ok(is_valid)
     }
 

@@ -126,7 +126,7 @@ public final class RefdbAdmin {
    * Compares the engine's refs of a project with the disk without blocking anyone: first by the engine itself, then
    * with JGit's reading.
    *
-   * @return what differs; at most {@value #DIFFERENCES_MAX} refs that JGit sees
+   * @return what differs; of the differences that the comparison with JGit finds, at most {@value #DIFFERENCES_MAX}
    * @throws IOException if the project cannot be opened, or refdb does not serve it
    */
   public Verified verify(Project.NameKey project) throws IOException {
@@ -143,9 +143,9 @@ public final class RefdbAdmin {
   }
 
   /**
-   * Deletes a ref whose file is corrupt, which Gerrit itself does not see.
+   * Deletes a ref whose file is corrupt. Gerrit itself does not see such a ref.
    *
-   * @return false, without having done anything, if the ref is not broken
+   * @return false, without having done anything, if the ref is not broken or its name is that of a lock file
    */
   public boolean deleteBroken(Project.NameKey project, String ref) throws IOException {
     if (ref.endsWith(LOCK)) {
@@ -192,7 +192,7 @@ public final class RefdbAdmin {
     }
   }
 
-  /** Turns shadow mode on or off: JGit answers, refdb's answers are compared with its, and differences are logged. */
+  /** Turns shadow mode on or off. In it JGit answers; refdb answers too, and every difference is logged. */
   public void shadow(Project.NameKey project, boolean on) {
     ProjectState state = manager.state(project);
     state.shadow = on;

@@ -65,7 +65,8 @@ public final class Etcd implements AutoCloseable {
             .keepaliveTimeout(settings.requestTimeout())
             .connectTimeout(settings.requestTimeout())
             .waitForReady(false)
-            // Retrying is decided in this package, because the mark of a transaction has to be checked first.
+            // Few retries by jetcd itself. All others are decided in this package, because the mark of a transaction
+            // has to be checked first.
             .retryMaxAttempts(2);
     if (settings.user() != null) {
       builder.user(Keys.bytes(settings.user())).password(Keys.bytes(settings.password()));
