@@ -137,7 +137,7 @@ impl From<refdb::Error> for Failure {
 impl Failure {
     /// Why refs could not be listed.
     pub fn of_list(error: refdb::Error) -> Self {
-        let is_lost = error.io().is_some_and(refdb_vfs::Error::is_stale);
+        let is_lost = error.is_stale();
         match Failure::from(error) {
             Failure::Fatal(text) if is_lost => Failure::Lost(text),
             other => other,

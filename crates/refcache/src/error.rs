@@ -46,9 +46,9 @@ impl Error {
     }
 
     /// Returns whether a file of a network file system was replaced or removed by another machine while it was read.
-    /// The same query can then be repeated.
+    /// The query can then be repeated.
     pub fn is_stale(&self) -> bool {
-        self.store().and_then(refdb::Error::io).is_some_and(refdb_vfs::Error::is_stale)
+        self.store().is_some_and(refdb::Error::is_stale)
     }
 
     /// The error of the store, if the store failed.

@@ -327,7 +327,7 @@ impl FilesReader {
         self.counters.disorders.note(self.backend.disorder());
         let mut seen = self.knowledge.packed.lock().unwrap_or_else(PoisonError::into_inner);
         let before = seen.replace(file.stat());
-        // The same file may have been opened again for other reasons.
+        // A file that has not changed may have been opened again for other reasons.
         if before.is_some_and(|before| before != file.stat()) {
             count(&self.counters.loads, 1);
             count(&self.knowledge.changes, 1);

@@ -130,6 +130,7 @@ fn read(fs: &Fs, config: &Path) -> Result<Option<(Vec<u8>, Proof)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use refdb_testkit::nfs_client::{Replaced, SharedFolder};
 
     #[test]
     fn a_changed_configuration_and_a_replaced_or_missing_folder_are_noticed() {
@@ -155,19 +156,6 @@ mod tests {
         std::fs::write(folder.join("config"), "[core]\n").unwrap();
         assert_eq!(identity.check(&fs).unwrap(), Verdict::Changed);
     }
-    /// A hook with which all files count as on a network file system.
-    struct Network;
-
-    impl refdb_vfs::IoHook for Network {
-        fn before(&self, _: refdb_vfs::Op<'_>) -> refdb_vfs::Verdict {
-            refdb_vfs::Verdict::Proceed
-        }
-
-        fn is_network(&self) -> bool {
-            true
-        }
-    }
-
     /// Nothing keeps the inode of a folder on another machine's disk from being used again.
     #[test]
     fn another_folder_with_the_same_inode_is_noticed_on_a_network_file_system() {
@@ -177,7 +165,8 @@ mod tests {
             std::fs::create_dir(folder).unwrap();
             std::fs::write(folder.join("config"), "[core]\n").unwrap();
         }
-        let fs = Fs::with_hook(std::sync::Arc::new(Network)).at(temp.path()).unwrap();
+        let client = SharedFolder::new(temp.path(), &temp.path().join("held")).client(Replaced::Stale);
+        let fs = Fs::with_hook(client).at(temp.path()).unwrap();
         let mut identity = Identity::of(&fs, &one).unwrap();
         assert_eq!(identity.check(&fs).unwrap(), Verdict::Same);
         (identity.folder, identity.config) = (other.clone(), other.join("config"));

@@ -20,7 +20,7 @@ use refdb::{
     global::{Arbiter, GlobalIntent},
 };
 use refdb_types::{HashKind, ObjectId, SYMREF_DEPTH_MAX, is_safe};
-use refdb_vfs::Storage;
+use refdb_vfs::{Storage, again_if_lost};
 use std::{
     cell::Cell,
     collections::BTreeMap,
@@ -232,17 +232,7 @@ impl View {
         }
         let below = BString::from([name.as_bytes(), b"/"].concat());
         let options = ListOptions { prefixes: vec![below.clone()], ..ListOptions::default() };
-        let mut attempts_left = ATTEMPTS_MAX;
-        loop {
-            attempts_left -= 1;
-            match self.names(&options) {
-                Err(error) if error.is_stale() && attempts_left > 0 => {}
-                names => {
-                    conflicting.extend(names?);
-                    break;
-                }
-            }
-        }
+        conflicting.extend(again_if_lost(ATTEMPTS_MAX, Error::is_stale, || self.names(&options))?);
         conflicting.extend(self.counters.broken.below(&below).into_iter().map(|broken| broken.name));
         Ok(conflicting)
     }

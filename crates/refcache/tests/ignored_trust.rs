@@ -5,7 +5,7 @@ mod common;
 
 use common::unsynced;
 use refdb_refcache::{TrustSettings, View, Views, ViewsSettings};
-use refdb_testkit::{RefFormat, Repo, this_program};
+use refdb_testkit::{RefFormat, Repo, run_with_fault};
 use refdb_types::HashKind;
 use std::sync::Arc;
 
@@ -24,13 +24,7 @@ fn always_is_no_fault_on_a_local_file_system() {
 #[test]
 fn always_on_a_network_file_system_is_reported_once_for_each_mount() {
     // With this fault no file system counts as local.
-    let output = this_program()
-        .args(["--exact", "in_a_process_without_local_file_systems", "--ignored", "--nocapture"])
-        .env("REFDB_PLANTED_FAULT", "vfs-local")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    run_with_fault("in_a_process_without_local_file_systems", "vfs-local");
 }
 
 #[test]

@@ -7,20 +7,14 @@ mod common;
 use bstr::BStr;
 use common::{direct, each, open};
 use refdb_refcache::{ListOptions, Listing};
-use refdb_testkit::{Repo, this_program};
+use refdb_testkit::{Repo, run_with_fault};
 use std::ops::ControlFlow;
 
 const COUNT: usize = 20_000;
 
 /// Runs a test of this file again, in a process in which files are lost.
 fn with_losses(test: &str) {
-    let output = this_program()
-        .args(["--exact", test, "--ignored", "--nocapture"])
-        .env("REFDB_PLANTED_FAULT", "vfs-stale")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    run_with_fault(test, "vfs-stale");
 }
 
 /// A repository whose refs are in one file that is read in many parts.

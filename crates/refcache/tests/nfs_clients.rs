@@ -16,9 +16,10 @@ use refdb_types::{HashKind, ObjectId};
 use refdb_vfs::Fs;
 use std::{
     collections::BTreeMap,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
+use tempfile::TempDir;
 
 const PACKED: &str = "refs/heads/packed";
 const LOOSE: &str = "refs/heads/loose";
@@ -181,29 +182,43 @@ fn list(view: &View) -> refdb_refcache::Result<Refs> {
     Ok(refs)
 }
 
-/// A client of the shared folder, and the view that it has of the repository there.
-fn client(shared: &Arc<SharedFolder>, git_dir: &Path, replaced: Replaced) -> (Arc<NfsClient>, Arc<View>) {
-    let client = shared.client(replaced);
-    let fs = Fs::with_hook(Arc::<NfsClient>::clone(&client));
-    let views = Views::new(&ViewsSettings::new().fs(fs));
-    let view = views.open(git_dir, &unsynced(TrustSettings::default())).unwrap();
-    for name in NAMES {
-        view.get(BStr::new(name)).unwrap();
+/// A copy of the scene's repository, which clients share.
+struct Site {
+    _temp: TempDir,
+    git_dir: PathBuf,
+    shared: Arc<SharedFolder>,
+}
+
+impl Site {
+    fn new(scene: &Scene) -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let (git_dir, held) = (temp.path().join("repo.git"), temp.path().join("held"));
+        copy(scene.repo.git_dir(), &git_dir);
+        std::fs::create_dir(&held).unwrap();
+        let shared = SharedFolder::new(&git_dir, &held);
+        Site { _temp: temp, git_dir, shared }
     }
-    list(&view).unwrap();
-    (client, view)
+
+    /// A new client, and the view that it has of the repository. It remembers all refs.
+    fn client(&self, replaced: Replaced) -> (Arc<NfsClient>, Arc<View>) {
+        let client = self.shared.client(replaced);
+        let fs = Fs::with_hook(Arc::<NfsClient>::clone(&client));
+        let views = Views::new(&ViewsSettings::new().fs(fs));
+        let view = views.open(&self.git_dir, &unsynced(TrustSettings::default())).unwrap();
+        for name in NAMES {
+            view.get(BStr::new(name)).unwrap();
+        }
+        list(&view).unwrap();
+        (client, view)
+    }
 }
 
 /// One run: `op` is interrupted before its call number `at`, or follows the others if `at` is `None`. Returns whether
 /// the operation had that many calls.
 fn run(scene: &Scene, op: Op, others: &'static [Op], at: Option<usize>, replaced: Replaced) -> Result<bool, String> {
-    let temp = tempfile::tempdir().unwrap();
-    let (git_dir, held) = (temp.path().join("repo.git"), temp.path().join("held"));
-    copy(scene.repo.git_dir(), &git_dir);
-    std::fs::create_dir(&held).unwrap();
-    let shared = SharedFolder::new(&git_dir, &held);
-    let (interrupted, own) = client(&shared, &git_dir, replaced);
-    let (_, other) = client(&shared, &git_dir, replaced);
+    let site = Site::new(scene);
+    let (interrupted, own) = site.client(replaced);
+    let (_, other) = site.client(replaced);
     let answers: Arc<Mutex<Vec<(Op, Answer)>>> = Arc::default();
     let rest = {
         let (answers, other, ids) = (Arc::clone(&answers), Arc::clone(&other), scene.ids.clone());
@@ -216,7 +231,7 @@ fn run(scene: &Scene, op: Op, others: &'static [Op], at: Option<usize>, replaced
     let answer = act(&scene.ids, &own, op);
     let was_interrupted = !interrupted.interrupt_now();
     let answers = answers.lock().unwrap().clone();
-    let end = list(&open_at(&git_dir)).unwrap();
+    let end = list(&open_at(&site.git_dir)).unwrap();
     let told = format!("{answer:?}, beside {answers:?}: {end:?}");
     let is_alone = at.is_none() && answers.iter().all(|(_, answer)| *answer == Answer::Done);
     let is_right = if is_alone {
@@ -255,15 +270,12 @@ fn copy(from: &Path, to: &Path) {
 /// The server's reply to a request is lost, and the client sends the request again. Returns whether there was such a
 /// request.
 fn run_with_lost_reply(scene: &Scene, op: Op, answered: usize) -> Result<bool, String> {
-    let temp = tempfile::tempdir().unwrap();
-    let (git_dir, held) = (temp.path().join("repo.git"), temp.path().join("held"));
-    copy(scene.repo.git_dir(), &git_dir);
-    std::fs::create_dir(&held).unwrap();
-    let (client, view) = client(&SharedFolder::new(&git_dir, &held), &git_dir, Replaced::Stale);
+    let site = Site::new(scene);
+    let (client, view) = site.client(Replaced::Stale);
     client.lose_reply_after(answered);
     let answer = act(&scene.ids, &view, op);
     let was_lost = !client.keep_replies();
-    let (mut expected, end) = (scene.refs(), list(&open_at(&git_dir)).unwrap());
+    let (mut expected, end) = (scene.refs(), list(&open_at(&site.git_dir)).unwrap());
     let is_right = scene.expect(&mut expected, op) == answer && expected == end;
     if is_right { Ok(was_lost) } else { Err(format!("{answer:?}: {end:?}")) }
 }

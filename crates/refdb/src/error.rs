@@ -133,6 +133,12 @@ impl Error {
             _ => None,
         }
     }
+
+    /// Whether another machine replaced or removed a file on a network file system while it was read. The query can
+    /// then be repeated.
+    pub fn is_stale(&self) -> bool {
+        self.io().is_some_and(refdb_vfs::Error::is_stale)
+    }
 }
 
 impl From<refdb_repo::ObjectError> for Error {

@@ -17,7 +17,7 @@ use std::{
 pub struct LockFile {
     /// Its path.
     pub path: PathBuf,
-    /// Who created it, and whether its owner is alive.
+    /// What is known of the process that created it, and whether that process is alive.
     pub look: LockLook,
 }
 

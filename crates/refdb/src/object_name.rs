@@ -214,7 +214,7 @@ impl Names<'_, '_> {
         if let [only] = candidates[..] {
             return Ok(Some(only));
         }
-        // Of several candidates, the only one of the wanted kind is taken.
+        // If exactly one of several candidates has the wanted kind, that one is taken.
         let mut fitting = Vec::new();
         for id in &candidates {
             if self.fits(*id, wanted)? {

@@ -23,7 +23,7 @@ use crate::{
 use bstr::{BStr, BString};
 use refdb_repo::{Objects, RepositoryError, hooks::RepositoryHooks};
 use refdb_types::{HashKind, Ident, ObjectId, RefName, SYMREF_DEPTH_MAX};
-use refdb_vfs::{Fs, LockTimeout};
+use refdb_vfs::{Fs, LockTimeout, again_if_lost};
 use reftable::{
     BlockCache, WriteOptions,
     stack::{Access, Durability, StackOptions},
@@ -66,11 +66,6 @@ pub enum Reading {
 
 /// How many times a file may be lost while one query is answered.
 const LOSSES_MAX: usize = 8;
-
-/// Returns whether the server of a network file system has lost a file that was read.
-fn is_loss(error: &crate::Error) -> bool {
-    error.io().is_some_and(refdb_vfs::Error::is_stale)
-}
 
 /// The size in bytes of the cache for blocks of reftables, if the caller wants files mapped that cannot be.
 const UNMAPPED_BYTES: usize = 16 << 20;
@@ -225,13 +220,7 @@ impl Store {
 
     /// Reads the present state, and the one after it if the server of a network file system loses a file meanwhile.
     fn read<T>(&self, mut read: impl FnMut(&dyn Snapshot) -> Result<T>) -> Result<T> {
-        for _ in 0..LOSSES_MAX {
-            match read(&*self.snapshot()?) {
-                Err(error) if is_loss(&error) => {}
-                done => return done,
-            }
-        }
-        read(&*self.snapshot()?)
+        again_if_lost(LOSSES_MAX + 1, crate::Error::is_stale, || read(&*self.snapshot()?))
     }
 
     /// Fails if the repository was moved, deleted or migrated, in which case finding nothing is no answer.

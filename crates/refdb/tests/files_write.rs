@@ -63,7 +63,7 @@ fn many_new_refs_go_to_packed_refs_and_leave_no_folder() {
         assert!(!repo.git_dir().join("refs/heads/new").exists());
         let text = fs::read_to_string(repo.git_dir().join("packed-refs")).unwrap();
         assert_eq!(text.lines().count(), 303);
-        // The same refs are changed once more: packed and loose ones, and a symbolic one.
+        // Packed, loose and symbolic refs of the first transaction are changed once more.
         for name in ["refs/heads/new/0/b00000", "refs/heads/new/3/b00170"] {
             repo.git(["update-ref", name, &ids[2].to_string()]);
         }

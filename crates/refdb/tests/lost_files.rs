@@ -4,7 +4,7 @@
 
 use bstr::ByteSlice;
 use refdb::{Cursor, Environment, Store, TargetView};
-use refdb_testkit::{RefFormat, Repo, this_program};
+use refdb_testkit::{RefFormat, Repo, run_with_fault};
 use refdb_types::HashKind;
 use std::{fmt::Write, fs, ops::ControlFlow, path::Path};
 
@@ -13,13 +13,7 @@ const SECOND: &str = "2222222222222222222222222222222222222222";
 
 /// Runs a test of this file again, in a process in which files are lost.
 fn with_losses(test: &str) {
-    let output = this_program()
-        .args(["--exact", test, "--ignored", "--nocapture"])
-        .env("REFDB_PLANTED_FAULT", "vfs-stale")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    run_with_fault(test, "vfs-stale");
 }
 
 fn name(at: usize) -> String {

@@ -73,7 +73,7 @@ fn assert_read_as_git_does(repo: &Repo) {
     assert_eq!(listed.len(), listed_by_git(repo).len());
     assert!(listed == listed_by_git(repo));
     let mut batch = merged.refs();
-    // Of very many names, only some are tried with the slow look-up, which starts anew each time.
+    // The slow look-up starts anew each time, so it is tried with only some of very many names.
     let stride = 1 + listed.len() / 20_000;
     for (at, (name, value, peeled)) in listed.iter().enumerate() {
         let check = |record: reftable::RefRecord<'_>| match OwnRef::of(record).value {

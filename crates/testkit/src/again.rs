@@ -22,6 +22,19 @@ pub fn this_program() -> Command {
     command
 }
 
+/// Runs an ignored test of this program again, in a process with a planted fault.
+///
+/// # Panics
+///
+/// If the test fails, or there is no such test.
+pub fn run_with_fault(test: &str, fault: &str) {
+    let mut again = this_program();
+    again.args(["--exact", test, "--ignored", "--nocapture"]).env("REFDB_PLANTED_FAULT", fault);
+    let output = again.output().expect("this program can be started");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// Returns whether these tests run under an emulator. The emulator's `posix_spawn` does not report that a program
 /// failed to start.
 pub fn is_emulated() -> bool {

@@ -22,7 +22,7 @@ mod repo;
 mod rng;
 mod size;
 
-pub use again::{at_most, is_emulated, this_program};
+pub use again::{at_most, is_emulated, run_with_fault, this_program};
 pub use folder::files_below;
 pub use git::Git;
 pub use jgit::JGit;

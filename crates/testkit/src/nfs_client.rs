@@ -19,7 +19,7 @@ use std::{
     collections::HashMap,
     ffi::{OsStr, OsString},
     fmt, fs, io,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -111,8 +111,7 @@ impl SharedFolder {
 
     /// The path within the shared folder, if it is there.
     fn within(&self, path: &Path) -> Option<PathBuf> {
-        let below = path.strip_prefix(&self.root).ok()?;
-        Some(below.components().filter(|part| !matches!(part, Component::CurDir)).collect())
+        path.strip_prefix(&self.root).ok().map(Path::to_owned)
     }
 
     fn id(&self, below: &Path) -> Option<FileId> {

@@ -111,6 +111,26 @@ impl Error {
     }
 }
 
+/// Repeats a read if the server of a network file system has lost a file that was read, up to `attempts_max` reads in
+/// all. `is_loss` recognizes such an error; see [`Error::is_stale`].
+///
+/// # Errors
+///
+/// That of the last read.
+pub fn again_if_lost<T, E>(
+    attempts_max: usize,
+    is_loss: impl Fn(&E) -> bool,
+    mut read: impl FnMut() -> std::result::Result<T, E>,
+) -> std::result::Result<T, E> {
+    for _ in 1..attempts_max {
+        match read() {
+            Err(error) if is_loss(&error) => {}
+            read => return read,
+        }
+    }
+    read()
+}
+
 pub(crate) fn is_stale(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::StaleNetworkFileHandle && !planted("vfs-no-retry")
 }

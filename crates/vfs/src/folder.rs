@@ -77,16 +77,12 @@ impl Folder {
 
     /// Where an entry is found: its name in the folder, unless a hook says otherwise.
     fn place_of<'n>(&'n self, name: &'n Path, how: LookUp) -> io::Result<(BorrowedFd<'n>, Cow<'n, Path>)> {
-        let found = if self.hooks.has_hook() {
-            let path = if name == "." { self.path.clone() } else { self.path.join(name) };
-            match self.hooks.look_up(&path, how)? {
-                Cow::Owned(found) => Some(found),
-                Cow::Borrowed(_) => None,
-            }
-        } else {
-            None
-        };
-        Ok(found.map_or((self.inner.as_fd(), Cow::Borrowed(name)), |found| (CWD, Cow::Owned(found))))
+        if self.hooks.has_hook()
+            && let Cow::Owned(found) = self.hooks.look_up(&self.path.join(name), how)?
+        {
+            return Ok((CWD, Cow::Owned(found)));
+        }
+        Ok((self.inner.as_fd(), Cow::Borrowed(name)))
     }
 
     /// The path by which the folder was opened.

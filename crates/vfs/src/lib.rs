@@ -38,7 +38,7 @@ mod tree;
 pub use asked::AskingOnce;
 pub use descriptors::{Descriptors, descriptors_max};
 pub use ended_boot::{EndedBoot, EndedBootError};
-pub use error::{Error, Result};
+pub use error::{Error, Result, again_if_lost};
 pub use file::File;
 pub use filling::{Filled, Filler};
 pub use folder::Folder;

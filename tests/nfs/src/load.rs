@@ -114,16 +114,13 @@ fn make(cluster: &Cluster, git: &str, plan: &Plan<'_>, path: &str) -> Vec<String
     );
     let listed = Command::new("bash").args(["-c", &script]).output().expect("bash is there");
     assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
-    let set = format!(
-        "{git} init -q --bare --ref-format={format} {path} && cd {path} && rm -rf hooks && \
-         echo {values}/objects >objects/info/alternates && {git} config user.name n && {git} config user.email e && \
-         {git} config reftable.autoRefresh true && {git} config core.trustStat {trust} && {git} config gc.auto 0 && \
-         {git} pack-refs --all",
-        values = values.display(),
-        trust = plan.trust,
-        format = plan.format,
+    let settings = format!(
+        "echo {}/objects >objects/info/alternates && $git config reftable.autoRefresh true && \
+         $git config core.trustStat {} && $git config gc.auto 0 && $git pack-refs --all",
+        values.display(),
+        plan.trust,
     );
-    cluster.shell(1, &set);
+    cluster.make_repository(1, plan.format, path, &settings);
     String::from_utf8_lossy(&listed.stdout).split_whitespace().map(str::to_owned).collect()
 }
 

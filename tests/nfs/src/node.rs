@@ -173,6 +173,19 @@ impl Cluster {
             .unwrap_or_else(|said| panic!("node {node}: {command}: {said}\n{}", self.console(node)))
     }
 
+    /// Makes an empty repository at `path` on a node, and runs `then` in it, which can call git by `$git`. Returns what
+    /// that printed.
+    pub(crate) fn make_repository(&self, node: usize, format: &str, path: &str, then: &str) -> String {
+        let git = refdb_testkit::Git::find().program().display();
+        self.shell(
+            node,
+            &format!(
+                "git={git}; $git init -q --bare --ref-format={format} {path} && cd {path} && rm -rf hooks && \
+                 $git config user.name n && $git config user.email e && {then}"
+            ),
+        )
+    }
+
     fn console(&self, node: usize) -> String {
         std::fs::read_to_string(self.folder.join(format!("node{node}/console"))).unwrap_or_default()
     }

@@ -52,13 +52,8 @@ pub(crate) fn run(cluster: &Cluster, engines: &[(&str, &str)]) {
 
 /// Makes the repository from which each engine gets a copy. Returns the id that all refs have.
 fn make_repository(cluster: &Cluster) -> String {
-    let git = refdb_testkit::Git::find().program().display().to_string();
-    let made = format!(
-        "cd {SHARE} && {git} init -q --bare --ref-format=files base.git && cd base.git && rm -rf hooks && \
-         {git} config user.name n && {git} config user.email e && {git} config core.packedRefsTimeout 600000 && \
-         {git} commit-tree -m 0 $({git} mktree </dev/null)"
-    );
-    let id = cluster.shell(0, &made);
+    let commit = "$git config core.packedRefsTimeout 600000 && $git commit-tree -m 0 $($git mktree </dev/null)";
+    let id = cluster.make_repository(0, "files", &format!("{SHARE}/base.git"), commit);
     let line = format!("{id} refs/changes/%07d");
     let packed = format!("for (i = 0; i < {CHANGES}; i++) printf \"{line}/1\\n{line}/meta\\n\", i, i");
     let filled = format!(

@@ -10,12 +10,9 @@ pub(crate) fn run(cluster: &Cluster) {
     let git = refdb_testkit::Git::find().program().display().to_string();
     for format in ["files", "reftable"] {
         let path = format!("/mnt/share/requests-{format}.git");
-        let set = format!(
-            "{git} init -q --bare --ref-format={format} {path} && cd {path} && rm -rf hooks && {git} config user.name \
-             n && {git} config user.email e && t=$({git} mktree </dev/null) && \
-             for i in 0 1 2 3; do {git} commit-tree -m $i $t; done"
-        );
-        let ids: Vec<String> = cluster.shell(1, &set).split(" | ").map(str::to_owned).collect();
+        let commits = "t=$($git mktree </dev/null) && for i in 0 1 2 3; do $git commit-tree -m $i $t; done";
+        let made = cluster.make_repository(1, format, &path, commits);
+        let ids: Vec<String> = made.split(" | ").map(str::to_owned).collect();
         cluster
             .shell(1, &format!("cd {path} && {git} update-ref refs/heads/packed {} && {git} pack-refs --all", ids[0]));
         let set = |old: &str, new: &str| ["swap", "refs/heads/loose", old, new].map(str::to_owned).to_vec();

@@ -64,14 +64,10 @@ fn make(cluster: &Cluster, git: &str, templates: &str) -> Vec<String> {
     let mut ids = Vec::new();
     for format in ["files", "reftable"] {
         let path = format!("{templates}-{format}.git");
-        let set = format!(
-            "{git} init -q --bare --ref-format={format} {path} && cd {path} && rm -rf hooks && {git} config user.name \
-             n && {git} config user.email e && {git} config reftable.autoRefresh true && \
-             t=$({git} mktree </dev/null) && export GIT_COMMITTER_DATE='1700000000 +0000' && \
-             export GIT_AUTHOR_DATE='1700000000 +0000' && \
-             for i in 0 1 2 3 4 5 6 7 8 9; do {git} commit-tree -m $i $t; done"
-        );
-        ids = cluster.shell(1, &set).split(" | ").map(str::to_owned).collect();
+        let commits = "$git config reftable.autoRefresh true && t=$($git mktree </dev/null) && \
+                       export GIT_COMMITTER_DATE='1700000000 +0000' GIT_AUTHOR_DATE='1700000000 +0000' && \
+                       for i in 0 1 2 3 4 5 6 7 8 9; do $git commit-tree -m $i $t; done";
+        ids = cluster.make_repository(1, format, &path, commits).split(" | ").map(str::to_owned).collect();
         cluster.shell(1, &format!("cd {path} && {git} update-ref {NAME} {} && {git} pack-refs --all", ids[1]));
     }
     ids

@@ -211,7 +211,7 @@ impl<'s> FilesCursor<'s> {
     /// Returns whether an error says that the server has lost packed-refs and the walk may still continue in the
     /// current file. Counts the loss.
     fn is_loss(&mut self, error: &Error) -> bool {
-        let is_loss = self.losses_left > 0 && error.io().is_some_and(refdb_vfs::Error::is_stale);
+        let is_loss = self.losses_left > 0 && error.is_stale();
         self.losses_left -= usize::from(is_loss);
         is_loss
     }

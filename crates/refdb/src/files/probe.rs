@@ -158,7 +158,7 @@ impl Prober<'_> {
                 LooseAnswer::Missing => {
                     let id = match look_up(packed, &mut position, probe.name) {
                         // A second read is valid, because the name is locked or the value may be that of any moment.
-                        Err(error) if error.io().is_some_and(refdb_vfs::Error::is_stale) => {
+                        Err(error) if error.is_stale() => {
                             self.store.read_packed(|packed| look_up(packed, &mut packed.start(), probe.name))?
                         }
                         id => id?,

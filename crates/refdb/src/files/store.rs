@@ -8,8 +8,8 @@ use super::{
         read::Packed,
     },
 };
-use crate::{Limit, Result};
-use refdb_vfs::BatchId;
+use crate::{Error, Limit, Result};
+use refdb_vfs::{BatchId, again_if_lost};
 use std::{
     collections::VecDeque,
     fmt,
@@ -62,13 +62,7 @@ impl Store {
     /// Reads the present packed-refs, or the one that has replaced it if the server of a network file system loses it
     /// while it is read.
     pub(super) fn read_packed<T>(&self, mut read: impl FnMut(&Packed) -> Result<T>) -> Result<T> {
-        for _ in 0..LOSSES_MAX {
-            match read(&self.packed()?.packed) {
-                Err(error) if error.io().is_some_and(refdb_vfs::Error::is_stale) => {}
-                read => return read,
-            }
-        }
-        read(&self.packed()?.packed)
+        again_if_lost(LOSSES_MAX + 1, Error::is_stale, || read(&self.packed()?.packed))
     }
 
     /// Fails if the refs have been migrated to another format since the repository was opened. Writers call it once

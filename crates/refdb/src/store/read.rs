@@ -1,6 +1,6 @@
 //! Reading refs without explicit snapshots and cursors.
 
-use super::{LOSSES_MAX, Resolved, Store, is_loss};
+use super::{LOSSES_MAX, Resolved, Store};
 use crate::{Error, RefView, Result, Snapshot};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, RefName, Target};
@@ -208,7 +208,7 @@ impl Store {
         };
         let mut refs = begin()?;
         for _ in 0..LOSSES_MAX {
-            let is_lost = refs.failed.as_ref().is_some_and(is_loss) && refs.ahead.len() == 0;
+            let is_lost = refs.failed.as_ref().is_some_and(Error::is_stale) && refs.ahead.len() == 0;
             if !is_lost {
                 break;
             }
@@ -262,7 +262,7 @@ impl Store {
                 })
             });
             match visited {
-                Err(error) if is_empty && losses_left > 0 && is_loss(&error) => losses_left -= 1,
+                Err(error) if is_empty && losses_left > 0 && error.is_stale() => losses_left -= 1,
                 visited => break visited?,
             }
         }

@@ -28,7 +28,7 @@ pub enum LockState {
 pub struct LockLook {
     /// Whether the owner is alive.
     pub state: LockState,
-    /// Who created it; `None` for an [unsigned](LockState::Unsigned) one.
+    /// The process that created it; `None` for an [unsigned](LockState::Unsigned) one.
     pub signature: Option<Signature>,
     /// The batch that it belongs to.
     pub batch: Option<BatchId>,

@@ -28,7 +28,7 @@ fn what_one_machine_would_show_is_right() {
         "0 1-2 0>1, 0 3-9 1>2, 2 4-5 r 1, 2 6-7 r 2, 3 8-10 r 2",
         // The ref is deleted, and created again.
         "0 1-2 0>1, 2 3-4 1>0, 0 5-6 r 0, 0 7-8 0>2, 2 9-10 r 2, 2 11-12 2>0, 0 13-14 r 0",
-        // Of two writes with an unknown outcome, one was carried out in the end.
+        // Two writes have an unknown outcome, and one of them was carried out in the end.
         "0 1-2 0>1, 0 3-? 1>2, 2 4-? 1>3, 1 10-11 r 1, 1 12-13 r 3, 1 14-15 3>4, 3 16-17 r 4",
         // The acknowledgements come in another order than the writes.
         "0 1-20 0>1, 1 2-10 1>2, 2 3-5 2>3, 3 21-22 r 3",

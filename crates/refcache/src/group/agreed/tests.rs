@@ -181,7 +181,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Returns whether the disk has each member's change. Of each member, all refs must be changed or none.
+    /// Returns whether the disk has each member's change. Either all refs of a member must be changed, or none of them.
     fn made(&self, dir: &Path) -> [bool; 3] {
         let store = store(&Fs::real(), dir);
         [0, 1, 2].map(|member| {

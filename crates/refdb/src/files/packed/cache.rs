@@ -1,4 +1,3 @@
-use crate::Result;
 use crate::files::{
     Charge, FilesOptions, Packed, PackedAccess,
     loose::file::REPLACED_LOOKS_MAX,
@@ -10,7 +9,8 @@ use crate::files::{
         source::{Found, PackedSource},
     },
 };
-use refdb_vfs::{AskingOnce, Fs, Mapping, Stat, now_nanos};
+use crate::{Error, Result};
+use refdb_vfs::{AskingOnce, Fs, Mapping, Stat, again_if_lost, now_nanos};
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -125,7 +125,7 @@ const WHOLE_LEN_MAX: u64 = 64 << 10;
 const TICKS: Duration = Duration::from_millis(2500);
 
 /// How many times packed-refs is opened in all if another machine replaces it while it is read.
-const STALE_MAX: usize = 8;
+pub(crate) const OPENED_MAX: usize = 8;
 
 impl Latest {
     /// Counts the file that is about to be opened. Returns the stat of the file, if any, that was found to claim
@@ -177,14 +177,7 @@ impl PackedCache {
     }
 
     fn get_from_server(&self, options: &FilesOptions, look: Look) -> Result<Arc<PackedFile>> {
-        let mut attempts_left = STALE_MAX;
-        loop {
-            attempts_left -= 1;
-            match self.get_identified(options, look) {
-                Err(crate::Error::Io(error)) if error.is_stale() && attempts_left > 0 => {}
-                got => return got.map(Arc::new),
-            }
-        }
+        again_if_lost(OPENED_MAX, Error::is_stale, || self.get_identified(options, look)).map(Arc::new)
     }
 
     fn get_identified(&self, options: &FilesOptions, look: Look) -> Result<PackedFile> {

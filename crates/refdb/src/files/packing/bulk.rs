@@ -127,11 +127,10 @@ type OnFolder<'f, 'n> = dyn FnMut(usize, &[&'n BStr], &Path) -> Result<()> + 'f;
 
 /// Calls `act` for each run of names in one folder.
 fn for_each_folder<'n>(store: &Store, names: &[&'n BStr], act: &mut OnFolder<'_, 'n>) -> Result<()> {
-    let folder_of = |name: &BStr| name.len() - base_of(name).len();
     let mut first = 0;
     while let Some(name) = names.get(first) {
-        let folder = &name[..folder_of(name)];
-        let len = names[first..].iter().take_while(|name| name[..folder_of(name)] == *folder).count();
+        let folder = folder_of(name);
+        let len = names[first..].iter().take_while(|name| folder_of(name) == folder).count();
         let path = store.layout.ref_path(name);
         if let Some(folder) = path.as_deref().and_then(Path::parent) {
             act(first, &names[first..first + len], folder)?;
@@ -139,6 +138,11 @@ fn for_each_folder<'n>(store: &Store, names: &[&'n BStr], act: &mut OnFolder<'_,
         first += len;
     }
     Ok(())
+}
+
+/// The folder of a name, with its slash.
+pub(crate) fn folder_of(name: &BStr) -> &[u8] {
+    &name[..name.len() - base_of(name).len()]
 }
 
 fn base_of(name: &BStr) -> &[u8] {

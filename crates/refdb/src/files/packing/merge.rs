@@ -3,6 +3,7 @@
 //! The new file is made before the lock of packed-refs is taken. It is used only if, under the lock, the old file is
 //! still the same and the loose files still exist.
 
+use crate::Result;
 use crate::files::{
     packed::cache::PackedFile,
     packing::{
@@ -12,10 +13,9 @@ use crate::files::{
         write::{self, NewPacked, PackedEdit},
     },
 };
-use crate::{Error, Result};
 use bstr::{BStr, ByteSlice};
 use refdb_types::ObjectId;
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 /// How many times a new packed-refs is made without the lock, although a change of the present one may make it useless.
 const ASIDE_MAX: usize = 3;
@@ -37,7 +37,7 @@ impl Packing<'_> {
             let is_aside = attempt < ASIDE_MAX;
             match self.try_to_put(is_aside, &before, &mut gone, done) {
                 // On a network file system, a file that was replaced may be lost while it is read.
-                Err(Error::Io(error)) if is_aside && error.is_stale() => {}
+                Err(error) if is_aside && error.is_stale() => {}
                 Ok(false) => {}
                 ended => return ended,
             }
@@ -59,7 +59,11 @@ impl Packing<'_> {
         // Otherwise it might be the next writer's file of the same name.
         let mut lock = if is_aside { None } else { Some(self.lock_packed()?) };
         let old = write::opened_packed(self.store)?;
-        let now = packed_values(&old, self.refs)?;
+        let now = if old.generation == self.old.generation {
+            Cow::Borrowed(before)
+        } else {
+            Cow::Owned(packed_values(&old, self.refs)?)
+        };
         // Other packers remove loose files only after packed-refs has their values, so packed-refs may have got a
         // value that is newer than the one that was read from the loose file, and may be its only copy.
         let is_missing =

@@ -4,6 +4,7 @@ use crate::Result;
 use crate::files::{
     loose::{self, At, LooseRef, folders, listing::Rivals},
     packing::{
+        bulk::folder_of,
         candidates::Loose,
         job::{self, BackgroundPacked, Packing},
     },
@@ -44,7 +45,7 @@ const _: () = assert!(PIECE_MAX <= PORTION_FIRST && PORTION_FIRST <= PORTION_MAX
 /// The lock is held as long as files are removed, because otherwise a ref that was deleted and created again meanwhile
 /// would be removed although it is no longer packed.
 pub(crate) fn remove_loose(packing: &Packing<'_>, done: &mut BackgroundPacked) -> Result<()> {
-    let folders = packing.refs.chunk_by(|one, other| folder_of(one) == folder_of(other));
+    let folders = packing.refs.chunk_by(|one, other| folder_of(one.name.as_bstr()) == folder_of(other.name.as_bstr()));
     let pieces: Vec<&[Loose]> = folders.flat_map(|refs| refs.chunks(PIECE_MAX)).collect();
     let (mut rest, mut portion) = (&pieces[..], PORTION_FIRST);
     while !rest.is_empty() && (packing.goes_on)(done)? {
@@ -82,7 +83,8 @@ fn remove_portion(store: &Store, seed: &Path, pieces: &[&[Loose]], portion: usiz
         let (mut removed, mut position, mut pruning) = (0, old.packed.start(), Pruning::new(store, seed));
         let mut folder = None;
         while let Some(refs) = take() {
-            if folder.replace(folder_of(&refs[0])).is_some_and(|before| before != folder_of(&refs[0])) {
+            let present = folder_of(refs[0].name.as_bstr());
+            if folder.replace(present).is_some_and(|before| before != present) {
                 pruning.remove_folders();
             }
             for loose in refs {
@@ -104,11 +106,6 @@ fn remove_portion(store: &Store, seed: &Path, pieces: &[&[Loose]], portion: usiz
     let (taken, _) = *next.lock().unwrap_or_else(PoisonError::into_inner);
     debug_assert!(taken > 0, "each portion gets on");
     Ok((taken, removed))
-}
-
-/// The part of a ref's name that is its folder.
-fn folder_of(loose: &Loose) -> &[u8] {
-    &loose.name[..loose.name.rfind_byte(b'/').unwrap_or(0)]
 }
 
 /// Returns whether a portion may include one more piece. `pieces` and `refs` count what it has so far. The first piece

@@ -1,10 +1,15 @@
 //! Rewrites packed-refs by copying the ranges that do not change, long ones inside the kernel.
 
-use crate::files::{Packed, loose::folders, packed::cache::PackedFile, store::Store};
+use crate::files::{
+    Packed,
+    loose::folders,
+    packed::cache::{OPENED_MAX, PackedFile},
+    store::Store,
+};
 use crate::{Error, Misuse, Result, backend::Peeled};
 use bstr::BStr;
 use refdb_types::ObjectId;
-use refdb_vfs::{File, Lock, interrupt};
+use refdb_vfs::{File, Lock, again_if_lost, interrupt};
 use std::{
     ops::Range,
     path::{Path, PathBuf},
@@ -20,27 +25,16 @@ pub(crate) fn examined_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
     Ok(old)
 }
 
-/// How many times packed-refs is opened in all if another machine replaces it just then.
-const OPENED_MAX: usize = 8;
-
 /// Returns what [`examined_packed`] does, with its file open, so that on a network file system it can be read after it
 /// was replaced.
 pub(crate) fn opened_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
-    let open = || {
+    again_if_lost(OPENED_MAX, Error::is_stale, || {
         let old = examined_packed(store)?;
         if let Some(file) = &old.file {
             file.get()?;
         }
         Ok(old)
-    };
-    let mut attempts_left = OPENED_MAX;
-    loop {
-        attempts_left -= 1;
-        match open() {
-            Err(Error::Io(error)) if error.is_stale() && attempts_left > 0 => {}
-            opened => return opened,
-        }
-    }
+    })
 }
 
 /// Returns whether packed-refs exists and is as refdb would write it.
