@@ -84,7 +84,7 @@ pub struct Facts {
     pub shallow: bool,
     /// The file `objects/info/alternates` exists, and refdb does not support what it says.
     pub alternates: bool,
-    /// See [`Repository::is_partial_clone`], or a remote is a promisor.
+    /// The repository is a partial clone or has a promisor remote; see [`Repository::is_partial_clone`].
     pub partial_clone: bool,
     /// `GIT_NAMESPACE` is set.
     pub namespace: bool,
@@ -103,7 +103,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Examines a repository by looking up a few of its files. A variable that is set to the empty string counts as
+    /// Examines a repository by looking up a few of its files. A variable that is set to the empty string is treated as
     /// unset.
     ///
     /// # Errors
@@ -142,8 +142,9 @@ impl Facts {
 /// Returns why pushes to a repository must be delegated to `git receive-pack`, or `None` if [`serve`](crate::serve())
 /// can serve them.
 ///
-/// If several reasons hold, the first of [`DelegationReason::ALL`] is returned. Some requests need git too, which only
-/// the client's first bytes show; `serve` returns [`ServeError::Delegated`](crate::ServeError::Delegated) for them.
+/// If several reasons hold, the first of [`DelegationReason::ALL`] is returned. That some requests need git too shows
+/// only once the client has sent them; `serve` returns [`ServeError::Delegated`](crate::ServeError::Delegated) for
+/// these.
 pub fn delegation_reason(settings: &Settings, facts: &Facts) -> Option<DelegationReason> {
     let reasons = [
         (settings.signed_pushes, DelegationReason::SignedPushes),

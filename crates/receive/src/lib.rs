@@ -10,7 +10,7 @@
 //!
 //! [`serve`](fn@serve) does all of this for a repository on disk, including the quarantine, the connectivity check and
 //! the hooks, and updates the refs in a transaction of the engine. Call [`delegation_reason`](fn@delegation_reason)
-//! first: it tells which pushes only `git receive-pack` can serve correctly.
+//! first: it returns the reason if only `git receive-pack` can serve the repository's pushes correctly.
 #![forbid(unsafe_code)]
 
 mod delegation;

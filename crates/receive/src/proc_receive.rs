@@ -42,7 +42,7 @@ impl ProcReceive {
     /// Returns whether the hook executes `command`.
     pub fn takes(&self, command: Command<'_>) -> bool {
         self.patterns.iter().any(|pattern| {
-            // A command whose ids are both null counts as a creation and as a deletion, and needs both letters.
+            // A command whose ids are both null is a creation and a deletion, so the pattern needs both letters.
             let (creates, deletes) = (command.old.is_null(), command.new.is_null());
             let fits = (pattern.creations || !creates)
                 && (pattern.deletions || !deletes)

@@ -4,7 +4,8 @@ use crate::{HiddenRefs, ProcReceive, WorkLimits};
 use bstr::ByteSlice;
 use refdb::config::{Config, ConfigError, Value};
 
-/// The settings of a repository that [`serve`](crate::serve()) obeys itself. Git's programs read further ones.
+/// The settings of a repository that [`serve`](crate::serve()) obeys itself. Git's programs, which it runs, read
+/// further settings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// `receive.denyDeletes`.
@@ -55,8 +56,8 @@ pub struct Settings {
 /// Git's default for `core.maxTreeDepth`.
 const TREE_DEPTH: i32 = 2048;
 
-/// The default limits: several times what the largest honest pushes took that were measured
-/// (docs/operating/receive-pack.md), and low enough that a crafted pack cannot keep a server busy for days.
+/// The default limits: several times what the largest measured honest pushes took (docs/operating/receive-pack.md), and
+/// low enough that a crafted pack cannot keep a server busy for days.
 const WORK_LIMITS: WorkLimits = WorkLimits { memory_bytes: 8 << 30, seconds: 4 * 60 * 60 };
 
 /// The default of `refdb.receiveReadLimit`: commits and tags of more than some MiB are hardly ever honest, and a tree

@@ -49,7 +49,7 @@ impl WorkLimits {
 pub enum Excess {
     /// The program took more memory than this many bytes.
     Memory(u64),
-    /// The program took more processor time than this many seconds.
+    /// The program took at least this many seconds of processor time.
     Time(u64),
 }
 
@@ -77,12 +77,12 @@ impl Watch {
     /// The interval between checks.
     pub const PAUSE: Duration = Duration::from_millis(50);
 
-    /// Returns a watch that enforces these limits.
+    /// Returns a watch that checks these limits.
     pub fn new(limits: WorkLimits) -> Self {
         Watch { limits, next: Instant::now() + Self::PAUSE }
     }
 
-    /// Returns whether the next check is due.
+    /// Returns whether a check is due, and if so, schedules the next one after [`Watch::PAUSE`].
     pub fn is_due(&mut self) -> bool {
         let now = Instant::now();
         let is_due = self.limits.any() && now >= self.next;
@@ -112,9 +112,9 @@ impl Watch {
         None
     }
 
-    /// Ends each program that a `git receive-pack` runs for the push itself and that exceeds a limit, or the whole push
-    /// if receive-pack exceeds one. Hooks are passed over, with everything that they start. Returns the command that
-    /// was ended, and the limit.
+    /// Ends the first program found that a `git receive-pack` runs for the push itself and that exceeds a limit, or the
+    /// whole push if receive-pack itself exceeds one. Hooks and everything that they start are not limited. Returns the
+    /// command that was ended, and the limit.
     pub fn end_excess_below(&self, receive_pack: Pid) -> Option<(String, Excess)> {
         if let Some(excess) = self.excess_of(&[receive_pack]) {
             end(receive_pack);
@@ -123,7 +123,7 @@ impl Watch {
         for child in children(receive_pack) {
             let Some(command) = git_command(child) else { continue };
             if command == "receive-pack" {
-                // The program is a wrapper that runs git as a child.
+                // `receive_pack` is a wrapper that runs git as a child.
                 if let Some(ended) = self.end_excess_below(child) {
                     return Some(ended);
                 }
@@ -194,7 +194,8 @@ fn processor_ticks(process: Pid) -> Option<u64> {
     ticks(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }
 
-/// Returns the ticks of user and system time. The name of the program, which may contain anything, is in parentheses.
+/// Returns the ticks of user and system time in a line of `/proc/PID/stat`. The name of the program, which may contain
+/// anything, is in parentheses.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());

@@ -8,8 +8,8 @@ use refdb::{Snapshot, TargetView};
 use refdb_types::{ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, Target};
 use std::{collections::HashSet, ops::ControlFlow};
 
-/// Sends all refs except hidden and dangling ones. Whether their objects exist is not checked, so that a client can
-/// delete a ref whose object is lost.
+/// Sends all refs except hidden and dangling ones, and except broken ones, about which it warns. Whether their objects
+/// exist is not checked, so that a client can delete a ref whose object is lost.
 ///
 /// `others` are the values of the refs of alternates, which are sent as `.have` lines unless a ref with the same value
 /// was sent.
@@ -95,7 +95,7 @@ impl Advertiser<'_, '_> {
         if self.hidden.covers(name) {
             return Ok(match self.hidden.folder_around(name) {
                 None => Advertised::One,
-                // `0` follows `/`.
+                // `0` is the byte after `/`, so this name follows all refs below the directory.
                 Some(folder) => Advertised::SkipTo([folder.as_bytes(), b"0"].concat().into()),
             });
         }
@@ -134,7 +134,7 @@ impl Advertiser<'_, '_> {
 /// too deeply.
 fn follow(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<ObjectId>, ServeError> {
     let Ok(mut name) = RefName::new(target.to_vec()) else { return Ok(None) };
-    // The first step was the symbolic ref itself.
+    // Resolving the symbolic ref itself was the first step.
     for _ in 1..SYMREF_DEPTH_MAX {
         match snapshot.get(name.as_bstr()) {
             Ok(Some(Target::Direct(id))) => return Ok(Some(id)),

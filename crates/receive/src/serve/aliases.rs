@@ -11,8 +11,9 @@ use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
 use std::collections::HashMap;
 
 impl Session<'_, '_> {
-    /// Refuses commands for symbolic refs that cannot be resolved. If another command names the resolved ref, only
-    /// that one is executed if both make the same change, and otherwise both are refused.
+    /// Refuses commands for symbolic refs that cannot be resolved. If one command names a symbolic ref and another one
+    /// the ref it resolves to, only the latter is executed if both make the same change, and otherwise both are
+    /// refused.
     pub(super) fn check_aliases(&mut self) -> Result<(), ServeError> {
         let commands = &self.request.commands;
         let mut order: Vec<usize> = (0..commands.len()).collect();
@@ -86,7 +87,7 @@ impl Session<'_, '_> {
 /// Returns `None` if the chain is circular or too long, or ends at a broken ref or an invalid name.
 fn follow(snapshot: &dyn Snapshot, target: BString) -> Result<Option<RefName>, ServeError> {
     let Ok(mut name) = RefName::new(target) else { return Ok(None) };
-    // The first of them was the symbolic ref itself.
+    // Resolving the symbolic ref itself was the first step.
     for _ in 1..SYMREF_DEPTH_MAX {
         match snapshot.get(name.as_bstr()) {
             Ok(None | Some(Target::Direct(_))) => return Ok(Some(name)),
@@ -116,7 +117,7 @@ impl Answers for Symbolic {
     }
 
     fn broken(&mut self, _probe: usize, _broken: refdb::BrokenRef) -> refdb::Result<()> {
-        // The transaction will say so.
+        // The transaction will report the broken ref.
         Ok(())
     }
 

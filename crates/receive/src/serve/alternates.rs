@@ -38,8 +38,8 @@ const REPOSITORY_VARIABLES: [&str; 14] = [
     "GIT_COMMON_DIR",
 ];
 
-/// Returns the objects to which the refs of all alternates point, in the order of the alternates. Like git, it takes an
-/// alternate whose program cannot be run for one without refs.
+/// Returns the objects to which the refs of all alternates point, in the order of the alternates. Like git, it treats
+/// an alternate whose program cannot be run as one without refs.
 ///
 /// Returns `None` if there are no alternates.
 ///
@@ -105,7 +105,7 @@ fn hear(
             eprintln!("error: the program that lists the refs of an alternate {excess}");
             return Ok(Heard::Part);
         }
-        // The poll reports a closed pipe or connection even if it asks for no events.
+        // poll(2) reports a closed pipe or connection even if no events are requested.
         let mut ends = [PollFd::new(&lines, PollFlags::IN), PollFd::new(&client, PollFlags::empty())];
         match poll(&mut ends, Some(&pause)) {
             Ok(0) | Err(Errno::INTR) => continue,

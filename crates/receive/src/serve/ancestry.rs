@@ -45,8 +45,8 @@ impl<'o> Ancestry<'o> {
         let mut walk = Walk::default();
         walk.reach(old, OLD, self)?;
         walk.reach(new, NEW, self)?;
-        // The walk is looking for `old`, which no ancestor of `old` can lead to. It therefore passes over commits that
-        // are reachable from both, and ends when the queue has none that only `new` leads to.
+        // No ancestor of `old` can lead to `old`. The walk therefore ends when every commit in the queue is known to be
+        // reachable from `old`.
         while !walk.is_found(&old) && walk.open > 0 {
             let (id, by) = walk.next()?;
             for parent in &self.commit(id)?.parents {
@@ -85,7 +85,8 @@ impl<'o> Ancestry<'o> {
     }
 }
 
-/// Returns the time of a commit in seconds. It decides only in which order commits are looked at, not what is found.
+/// Returns the time of a commit in seconds. The time affects only the order in which commits are visited, not the
+/// result.
 fn seconds(data: &[u8]) -> Option<i64> {
     let line = data.lines().take_while(|line| !line.is_empty()).find_map(|line| line.strip_prefix(b"committer "))?;
     let time = line.rsplit(|byte| *byte == b'>').next()?.to_str().ok()?;

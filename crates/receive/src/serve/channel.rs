@@ -33,7 +33,7 @@ pub(super) struct Channel<'c> {
 enum Client {
     /// The push ends with an error if the client disconnects.
     Needed,
-    /// Refs have been changed, so the push is completed even if the client disconnects.
+    /// Refs may have been changed, so the push is completed even if the client disconnects.
     Dispensable,
     /// The client has disconnected, and nothing is sent any more.
     Gone,
@@ -135,7 +135,7 @@ impl<'c> Channel<'c> {
         Ok(())
     }
 
-    /// Waits until the client reads.
+    /// Waits until output can be written again, because the client reads or has disconnected.
     fn await_client(&self) -> io::Result<()> {
         const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
         loop {
@@ -148,7 +148,7 @@ impl<'c> Channel<'c> {
         }
     }
 
-    /// Sends `packets` once there are enough of them.
+    /// Sends and clears `packets` if they are at least [`SEND_BYTES`] long.
     pub(super) fn send_if_full(&mut self, packets: &mut Vec<u8>) -> io::Result<()> {
         if packets.len() >= SEND_BYTES {
             self.send(packets)?;
@@ -198,7 +198,7 @@ impl<'c> Channel<'c> {
         self.text(&lines)
     }
 
-    /// Sends the report, and the end of the answer.
+    /// Sends the report, in the first side band if the client supports side bands.
     pub(super) fn report(&mut self, report: &[u8]) -> io::Result<()> {
         if !self.side_band {
             return self.send(report);
@@ -208,7 +208,7 @@ impl<'c> Channel<'c> {
         self.send(&packets)
     }
 
-    /// Ends the answer.
+    /// Sends the flush packet that ends an answer in side bands. Does nothing without side bands.
     pub(super) fn end(&mut self) -> io::Result<()> {
         let mut packet = Vec::new();
         pkt::flush(&mut packet);

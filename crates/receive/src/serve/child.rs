@@ -79,8 +79,8 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Returns whether the program could be started. Git runs no further hooks of an event after one that could not
-    /// be.
+    /// Returns whether the program could be started. Git runs no further hooks of an event after one that could not be
+    /// started.
     pub(super) fn started(&self) -> bool {
         self.is_started
     }
@@ -110,8 +110,8 @@ impl Program {
     fn command(&self, by_shell: bool) -> Command {
         let mut command = if by_shell { Command::new(SHELL) } else { Command::new(&self.path) };
         command.args(by_shell.then_some(&self.path)).args(&self.arguments);
-        // The directory is set only if necessary: with a directory of its own, a child is started by fork, which
-        // copies the page tables, and otherwise by a cheaper call that borrows our memory.
+        // The directory is set only if necessary: with it, the standard library starts the child by fork, which copies
+        // the page tables, and otherwise by a cheaper call that shares our memory until exec.
         if self.directory != Path::new(".") {
             command.current_dir(&self.directory);
         }
@@ -129,7 +129,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// If the connection to the client fails, or a signal arrives; both end the program.
+    /// Fails if the connection to the client fails or a signal arrives. The program is then sent SIGTERM.
     pub(super) fn run(
         &self,
         input: Input<'_>,
@@ -273,8 +273,8 @@ fn way_to_user(output: Output, channel: &Channel<'_>) -> io::Result<(OwnedFd, Op
     }
 }
 
-/// Returns whether git reports that a program died of this signal. It does not if a user or a reader ended the
-/// program.
+/// Returns whether git reports that a program died of this signal. Git does not report the signals with which a user or
+/// the reader of a pipe ends a program.
 fn is_told(signal: i32) -> bool {
     ![Signal::INT, Signal::QUIT, Signal::PIPE].map(Signal::as_raw).contains(&signal)
 }
@@ -317,7 +317,7 @@ impl Pipes<'_> {
         Ok(Pipes { feed, to_write: &[], relay, wanted, taken: Vec::new(), alive: false })
     }
 
-    /// Serves the pipes until the other ends are closed and the program has ended.
+    /// Serves the pipes until the program has ended and all of its output has been read, or it exceeds a limit.
     fn attend(
         &mut self,
         pid: Pid,

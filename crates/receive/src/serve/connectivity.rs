@@ -34,14 +34,14 @@ use std::{
 };
 use trees::{Bounds, Trees};
 
-/// Maximum time that git may spend on a walk against a few tips before it is asked to walk against all.
+/// Maximum time that git may spend on a walk against a few tips before it is asked to walk against all refs.
 const TIMEOUT: Duration = Duration::from_millis(300);
 
 /// The result of the walk in this process.
 enum Walked {
     /// All objects exist.
     Connected,
-    /// Git must be asked. Contains the commits near the new ones that refs point to.
+    /// Git must be asked. Contains commits that refs point to and that are probably close to the new ones.
     Open(Vec<ObjectId>),
 }
 
@@ -54,8 +54,8 @@ enum Answer {
     Ended,
 }
 
-/// Maximum number of times that git is asked which ids are at fault, which suffices for one among a million, or for
-/// each of 33.
+/// Maximum number of times that git is asked which ids are at fault. It suffices to find a single id at fault among a
+/// million ids, or all of 33 ids that are at fault.
 const ASKED_MAX: usize = 64;
 
 const BEYOND_LIMIT: &str = "the check of its objects met a limit";
@@ -91,8 +91,8 @@ impl Session<'_, '_> {
     }
 
     /// Returns the ids that are at fault, of which there is at least one, and the reason why they are refused. Git is
-    /// asked about half of the ids, then about half of those at fault, and so on, up to a limit: if many ids are at
-    /// fault, those that share a half with them are refused too. Git is asked about each of the others individually,
+    /// asked about half of the ids, then about half of those at fault, and so on, up to [`ASKED_MAX`] times: ids that
+    /// are then still in a group with one at fault are refused too. Git is asked about each id at fault on its own,
     /// because it writes the missing objects to the log of the server.
     fn find_disconnected(&mut self, ids: HashSet<ObjectId>) -> Result<(HashSet<ObjectId>, &'static str), ServeError> {
         // Groups of ids, each with whether git was asked about it.
@@ -117,7 +117,7 @@ impl Session<'_, '_> {
                 let mut lines = Vec::new();
                 add_lines(&half, "", &mut lines);
                 match self.is_connected(&lines, Output::ToLog)? {
-                    // An id that was at fault in a group stays so, even if git accepts it alone.
+                    // An id that was the cause of a group's failure stays at fault, even if git accepts it alone.
                     Answer::Connected if !is_alone => others_are_connected = true,
                     Answer::Connected | Answer::Disconnected => groups.push((half, true)),
                     Answer::Ended => return Ok((ids, BEYOND_LIMIT)),
@@ -127,7 +127,7 @@ impl Session<'_, '_> {
         Ok((at_fault, "missing necessary objects"))
     }
 
-    /// Walks from the new ids to objects to which refs point.
+    /// Walks from the new ids to objects to which refs point, in this process.
     fn walk(&self, new: &HashSet<ObjectId>) -> Result<Walked, ServeError> {
         let snapshot = self.store.snapshot()?;
         let near = self.near_tips(&*snapshot)?;
@@ -168,7 +168,8 @@ impl Session<'_, '_> {
         Ok(header.is_some_and(|header| header.size_bytes > self.settings.read_max_bytes))
     }
 
-    /// Returns the commits at the boundary: one for each edge that exists and to which a ref currently points.
+    /// Returns the commits at the boundary: one for each edge to which a ref currently points and that is, or leads as
+    /// a tag to, a commit.
     fn boundary(
         &self,
         snapshot: &dyn Snapshot,
@@ -207,7 +208,7 @@ impl Session<'_, '_> {
         Ok(git.run(Input::Bytes(&lines), Output::Nowhere, Alive::Always, &mut self.channel)?.success())
     }
 
-    /// Lets git check everything that is new.
+    /// Lets git check everything that is reachable from the ids but not from a ref.
     fn is_connected(&mut self, lines: &[u8], output: Output) -> Result<Answer, ServeError> {
         let mut git = self.limited_git("rev-list");
         git.words([
@@ -230,7 +231,8 @@ impl Session<'_, '_> {
         })
     }
 
-    /// Returns whether history is changed by replacements or grafts, shallow, or promised by a remote.
+    /// Returns whether replacements, grafts or a shallow boundary change the history, or a remote has promised missing
+    /// objects.
     pub(super) fn is_history_changed(&self) -> Result<bool, ServeError> {
         let repository = self.store.repository();
         for file in ["info/grafts", "shallow"] {

@@ -125,7 +125,7 @@ impl Session<'_, '_> {
         Ok(all_succeeded)
     }
 
-    /// Tells the post-update hook which refs have changed.
+    /// Runs the post-update hook with the names of the refs that have changed as arguments.
     pub(super) fn post_update_hook(&mut self) -> Result<(), ServeError> {
         let programs = self.programs("post-update")?;
         if programs.is_empty() {

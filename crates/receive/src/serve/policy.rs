@@ -99,7 +99,7 @@ pub(super) fn must_be_fast_forward(command: Command<'_>, settings: &Settings) ->
     settings.deny_non_fast_forwards && is_change && command.name.starts_with(b"refs/heads/")
 }
 
-/// Refuses a change that is not a fast-forward.
+/// Returns the refusal of a change that is not a fast-forward.
 pub(super) fn no_fast_forward(command: Command<'_>) -> Judgement {
     let text = [&b"denying non-fast-forward "[..], command.name.as_bytes(), b" (you should pull first)"].concat();
     Judgement { errors: vec![text.into()], refusal: Some("non-fast-forward"), ..Judgement::default() }

@@ -1,5 +1,5 @@
-//! Keeps the objects of a push apart from the repository's until hooks and checks have passed; see "QUARANTINE
-//! ENVIRONMENT" in git-receive-pack(1).
+//! Keeps the objects of a push apart from the repository's until the checks and the pre-receive hook have passed; see
+//! "QUARANTINE ENVIRONMENT" in git-receive-pack(1).
 //!
 //! The directory is named `tmp_objdir-incoming-*`, so that `git prune` recognizes it. The push holds a lock on a file
 //! in it, and a later push removes a directory only if it contains that file and the lock is free. Directories of git,
@@ -107,8 +107,8 @@ impl Quarantine {
 
 impl Drop for Quarantine {
     fn drop(&mut self) {
-        // The directory is emptied even if it has been moved. Whatever has its name now stays, unless that is an empty
-        // directory.
+        // The directory is emptied even if it has been renamed. Whatever now has its original name stays, unless that
+        // is an empty directory.
         empty(&self.folder);
         // A client of NFS keeps an open file in its directory, under another name, until the file is closed.
         self.lock = None;
@@ -127,9 +127,9 @@ fn lock(folder: &Folder) -> Result<File> {
     Ok(file)
 }
 
-/// Removes quarantines that have a lock file and whose push is no longer running. Quarantines of other machines stay
-/// where it cannot be seen whether their push is running. A quarantine that cannot be examined is no reason to refuse a
-/// push.
+/// Removes quarantines that have a lock file and whose push is no longer running. A quarantine of another machine stays
+/// if this machine cannot find out whether its push is running. A quarantine that cannot be examined is left alone
+/// rather than failing the push.
 fn clear_abandoned(fs: &Fs, objects: &Folder) -> Result<()> {
     for (name, kind) in objects.entries()? {
         if kind != EntryKind::Dir || !name.starts_with(PREFIX) {

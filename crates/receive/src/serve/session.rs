@@ -113,8 +113,8 @@ pub(super) struct Session<'s, 'c> {
     pub(super) has_warned_of_hooks: Cell<bool>,
 }
 
-/// The least limit on reads of single objects, in bytes, whatever the settings say: refs to commits of usual size are
-/// still verified.
+/// The smallest limit in bytes on reads of single objects. A lower setting is raised to it, so that refs to commits of
+/// usual size are still verified.
 const READ_LIMIT_MIN: u64 = 1 << 20;
 
 /// Serves one push to the repository of `store`, from the advertisement to the last hook.
@@ -124,8 +124,9 @@ const READ_LIMIT_MIN: u64 = 1 << 20;
 /// the push is atomic.
 ///
 /// The call blocks until the client has sent its request and all hooks have ended. It has no time limit of its own,
-/// except that `refdb.receiveTimeLimit` bounds git's programs; a signal that [`refdb_vfs::interrupt`] receives ends
-/// it. Objects are synced before the refs if `store` is opened to sync, and otherwise nothing is durable.
+/// except that `refdb.receiveTimeLimit` bounds the processor time of git's programs; a signal that
+/// [`refdb_vfs::interrupt`] receives ends it. Objects are synced before the refs if `store` is opened to sync, and
+/// otherwise nothing is durable.
 ///
 /// # Errors
 ///
@@ -253,7 +254,7 @@ impl Session<'_, '_> {
                 Err(error) => return Err(io::Error::from(error).into()),
             }
         }
-        // Saves a poll before each read. An input that cannot tell is polled each time.
+        // Knowing the number saves a poll before each read. An input that does not report it is polled each time.
         self.waiting_bytes = rustix::io::ioctl_fionread(self.input).unwrap_or(0);
         Ok(())
     }
@@ -292,7 +293,7 @@ impl Session<'_, '_> {
                 self.refuse(at, policy::hidden(command));
             }
         }
-        // The hook hears of refused commands too, even if all are, since it may log or explain them.
+        // The hook is given refused commands too, even if all are refused, because it may log or explain them.
         if !self.receive_hook("pre-receive", |_, _| true)? {
             self.refuse_all("pre-receive hook declined");
         }
@@ -355,7 +356,7 @@ impl Session<'_, '_> {
         self.store.config().last(key)?.boolean().ok()
     }
 
-    /// Prepares a git command that runs in the repository and, while there is a quarantine, sees its objects.
+    /// Prepares a git command that runs in the repository and, while there is a quarantine, finds the objects in it.
     pub(super) fn git(&self, command: &str) -> Program {
         let folder = self.store.repository().git_dir();
         let directory = if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.to_owned();
@@ -411,7 +412,7 @@ struct Keep {
 impl Drop for Keep {
     fn drop(&mut self) {
         if let Some(file) = &self.file {
-            // A file that stays only keeps its pack from being repacked.
+            // Failing to remove the file only keeps its pack from being repacked.
             let _ = self.fs.remove_file(file);
         }
     }

@@ -1,5 +1,4 @@
-//! Starts a program for each ref, and prepares everything that does not depend on the ref once, above all its
-//! environment.
+//! Starts a program for each ref, and prepares what does not depend on the ref only once, above all the environment.
 
 use super::child::Program;
 use bstr::ByteSlice;
@@ -31,8 +30,8 @@ pub(super) struct Spawner {
 }
 
 impl Spawner {
-    /// Creates a spawner. Returns `None` for a program that runs in another directory or is searched in `PATH`, which
-    /// [`std::process`] can start.
+    /// Creates a spawner. Returns `None` for a program that runs in another directory or is searched for in `PATH`;
+    /// [`std::process`] can start such a program.
     pub(super) fn new(program: &Program) -> io::Result<Option<Self>> {
         if program.directory != Path::new(".") || !program.path.as_bytes().contains(&b'/') {
             return Ok(None);
@@ -84,8 +83,8 @@ fn environment(changes: &[(OsString, Option<OsString>)]) -> io::Result<Vec<CStri
 /// Returns attributes with which the program starts with no signal blocked. Signals that are ignored stay ignored, and
 /// all others have their default action.
 ///
-/// Without a set of signals, the C library would reset each signal by itself, with one more call for its present
-/// action. SIGPIPE is reset too, because Rust ignores it and no program expects that.
+/// Without the set of signals to reset, the C library would query the action of each signal before it resets it.
+/// SIGPIPE is reset too, because Rust ignores it and no program expects that.
 fn attributes() -> io::Result<PosixSpawnAttr> {
     let mut attributes = PosixSpawnAttr::init()?;
     let mut default = SigSet::empty();

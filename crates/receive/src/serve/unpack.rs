@@ -94,7 +94,7 @@ impl Session<'_, '_> {
         if !ended.success() {
             return Ok(Unpacked::failed("index-pack abnormal exit"));
         }
-        // Two entries of one object could make git's readers go back and forth between them for ever.
+        // Two entries of one object could make git's readers alternate between them forever.
         if let Some(quarantine) = &self.quarantine
             && let Err(error) = check_packs(quarantine.folder(), self.store.hash())
         {

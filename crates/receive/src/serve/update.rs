@@ -1,5 +1,5 @@
-//! Updates the refs: checks each command by the rules and the update hook, and executes the others in one transaction,
-//! or in two.
+//! Updates the refs: checks each command by the rules and the update hook, and executes those that pass, in one
+//! transaction if the push is atomic, and otherwise in one for deletions and one for the rest.
 
 use super::{
     ServeError,
@@ -38,7 +38,7 @@ impl Session<'_, '_> {
         let (Resolved::Object { name: head, .. } | Resolved::Missing(head)) = self.store.resolve(&head_name())?;
         let context = PushContext {
             head,
-            // Without a setting, git treats a repository that is named by its folder as bare.
+            // If `core.bare` is unset, git treats a repository that is named by its folder as bare.
             is_checked_out: self
                 .store
                 .config()
@@ -56,8 +56,8 @@ impl Session<'_, '_> {
         if self.request.capabilities.atomic {
             self.update_atomically(&context)
         } else {
-            // Deletions are a transaction of their own, so that a ref can be created where a deleted one was in the
-            // way.
+            // Deletions are a transaction of their own, so that a ref can be created whose name conflicts with a
+            // deleted one.
             self.update_each(&context, true)?;
             self.update_each(&context, false)
         }
@@ -180,7 +180,7 @@ impl Session<'_, '_> {
         let command = self.request.commands.get(at);
         if context.is_checked_out && is_head {
             let judgement = policy::current(command, self.settings);
-            // A deletion is judged by a setting of its own, too.
+            // This setting applies to deletions too, which another setting governs as well.
             if self.pass(at, judgement)?.is_none() {
                 return Ok(None);
             }
@@ -279,7 +279,7 @@ impl Session<'_, '_> {
         Ok(Some(Edit { name, change, expected, deref: true, log }))
     }
 
-    /// Warns about a deletion without a usable old value: the ref is broken or does not exist.
+    /// Warns about a deletion whose old value names no object, and records whether the ref exists.
     fn warn_of_deletion(&mut self, at: usize, name: &RefName) -> Result<(), ServeError> {
         let is_there = match self.store.resolve(name) {
             Ok(resolved) => matches!(resolved, Resolved::Object { .. }),

@@ -9,7 +9,7 @@ pub struct Command<'a> {
     pub old: ObjectId,
     /// The value to set, or the null id to delete the ref.
     pub new: ObjectId,
-    /// The name of the ref, as the client sent it: it may be no valid refname.
+    /// The name of the ref, as the client sent it. It need not be a valid refname.
     pub name: &'a BStr,
 }
 

@@ -44,7 +44,7 @@ impl Offer {
     }
 }
 
-/// The form of the report that a client requests on its commands.
+/// The form of the report on its commands that a client requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReportFormat {
     /// No report.
@@ -76,10 +76,10 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Adds the capabilities that follow a command, unless they were not offered. Returns the object format that the
-    /// client names first, or SHA-1 if it names none.
+    /// Adds those capabilities after a command that were offered. Returns the first object format that the client
+    /// names, or SHA-1 if it names none.
     ///
-    /// Like git, it accepts a capability with or without a value, and takes the first value of several.
+    /// As in git, a capability is accepted with or without a value, and the first of several values is used.
     pub(super) fn add<'w>(&mut self, words: &'w [u8], offer: &Offer) -> &'w [u8] {
         let (mut object_format, mut agent, mut session_id) = (None, None, None);
         for word in words.split(|byte| byte.is_ascii_whitespace()) {

@@ -1,8 +1,8 @@
 //! Packet lines, as gitprotocol-common(5) defines them: a length of four hexadecimal digits, which counts itself and
 //! the data, and the data.
 //!
-//! gitoxide's decoder takes the empty line `0004` for an error. Git accepts it, and clients send it for an empty push
-//! option.
+//! gitoxide's decoder is not used because it rejects the empty line `0004`, which git accepts and clients send for an
+//! empty push option.
 
 use super::Fault;
 
@@ -76,7 +76,7 @@ fn length(digits: [u8; LENGTH_BYTES]) -> Result<usize, Fault> {
         length = length << 4 | value as usize;
     }
     match length.checked_sub(LENGTH_BYTES) {
-        // Git's message has the length without these four bytes.
+        // Git's message names the length without the four digits.
         Some(data) if data > READ_BYTES_MAX => Err(Fault::Length(data)),
         None if length == 3 => Err(Fault::Length(length)),
         _ => Ok(length),

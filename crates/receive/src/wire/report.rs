@@ -19,7 +19,7 @@ pub fn report<'r>(
     for (name, refusal) in results {
         match refusal {
             None => pkt::line(&[b"ok ", name, b"\n"], out),
-            // A name came in a packet that also held two ids, so that there is room for some words of the reason.
+            // The name arrived in a packet that also held two ids, so some words of the reason fit in their place.
             Some(why) => {
                 let room = pkt::DATA_BYTES_MAX.saturating_sub(name.len() + 5);
                 pkt::line(&[b"ng ", name, b" ", cut(why, room), b"\n"], out);

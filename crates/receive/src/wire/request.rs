@@ -56,8 +56,8 @@ impl RequestReader {
         }
     }
 
-    /// Returns the number of bytes that the request has at least before it can end, so that a caller may wait for all
-    /// of them. It is 0 once the request has ended.
+    /// Returns the least number of bytes that must still arrive before the request can end, so that a caller may wait
+    /// for all of them. Returns 0 once the request has ended.
     pub fn wants(&self) -> usize {
         if self.phase == Phase::Done {
             return 0;
@@ -66,7 +66,7 @@ impl RequestReader {
             // A line is followed by at least the length of another packet.
             Ok(Decoded::Missing(missing)) if self.pending.len() >= LENGTH_BYTES => missing + LENGTH_BYTES,
             Ok(Decoded::Missing(missing)) => missing,
-            // `pending` holds no whole packet, and an invalid one has ended the session.
+            // This cannot happen: `pending` holds no whole packet, and an invalid one has ended the session.
             Ok(Decoded::Packet(..)) | Err(_) => LENGTH_BYTES,
         }
     }
@@ -156,7 +156,7 @@ impl RequestReader {
         if line.starts_with(b"push-cert") {
             return Err(Fault::Certificate);
         }
-        // As for git, anything after a second zero byte is ignored.
+        // As in git, anything after a second zero byte is ignored.
         let mut parts = line.split(|byte| *byte == 0);
         let command = parts.next().unwrap_or_default();
         if let Some(words) = parts.next() {

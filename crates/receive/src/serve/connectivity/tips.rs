@@ -7,7 +7,8 @@ use refdb::{RefFormat, Snapshot, Target, TargetView};
 use refdb_types::ObjectId;
 use std::{collections::HashSet, ops::ControlFlow};
 
-/// Maximum number of changed refs that are read individually, and of tips near which git walks first.
+/// Maximum number of changed refs that are read individually, and of commits at the boundary against which git checks
+/// first.
 pub(super) const NEAR_MAX: usize = 64;
 
 /// Maximum number of ids that are looked up in the object index of a reftable. For more ids, and with packed-refs,
@@ -25,7 +26,8 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Returns the current values of the refs that the push changes, and that of HEAD.
+    /// Returns the current values of the first [`NEAR_MAX`] refs that the push changes or deletes, and of the branch
+    /// that HEAD names.
     pub(super) fn near_tips(&self, snapshot: &dyn Snapshot) -> refdb::Result<HashSet<ObjectId>> {
         let mut tips = HashSet::new();
         let commands: &Commands = &self.request.commands;

@@ -27,7 +27,7 @@ struct Old {
     folders: HashMap<Vec<u8>, ObjectId>,
 }
 
-/// The trees of a push, and those of its boundary.
+/// The check of the trees of a push against those of its boundary.
 pub(super) struct Trees<'a> {
     incoming: &'a Incoming,
     /// The objects of the server.

@@ -26,8 +26,8 @@ pub(super) fn history(incoming: &Incoming, new: &HashSet<ObjectId>) -> Option<Re
         if incoming.has(&id) { walk.came(id, expected)? } else { walk.did_not_come(id, expected)? }
     }
     let Walk { mut reached, seen, .. } = walk;
-    // A new id whose object did not come counts as a commit, because its kind is unknown. If it is a tree or blob, the
-    // boundary will refuse it.
+    // A new id whose object did not come is taken for a commit, because its kind is unknown. If it is a tree or blob,
+    // it is not accepted as part of the boundary.
     let edges = reached.edges.iter().map(|(id, kind)| (*id, kind.unwrap_or(ObjectKind::Commit)));
     let blobs = reached.blobs.iter().map(|id| (*id, ObjectKind::Blob));
     let came = seen.into_iter().filter(|(_, kind)| *kind != ObjectKind::Tree);

@@ -10,7 +10,7 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or_else(|| unreachable!("a file in a folder has a folder"))
 }
 
-/// The number of times that a directory is created again after other processes have removed it.
+/// Maximum number of times that a directory is created again after other processes have removed it.
 const ATTEMPTS_MAX: usize = 100;
 
 /// The operation in the error that a pack with an existing name and other content causes.
@@ -42,7 +42,7 @@ impl Release<'_> {
         Ok(entries)
     }
 
-    /// Syncs all files, and fails if anything cannot be moved before the first file is.
+    /// Syncs all files. Because this happens before the first file is moved, nothing is moved if an entry is refused.
     pub(super) fn sync_files(&self, folder: &Folder) -> Result<()> {
         for (name, kind) in self.entries(folder)? {
             let name = OsStr::from_bytes(&name);
