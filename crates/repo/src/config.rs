@@ -1,7 +1,7 @@
 //! Git's configuration: files in the order in which git reads them, includes, `-c`, and the environment.
 //!
-//! The reader is our own, because start-up takes a third of the time of a command that reads one ref
-//! (docs/decisions/0020-config-reader.md).
+//! The reader is our own, because every command reads the configuration, and start-up is a third of the cost of a
+//! command that reads one ref (docs/decisions/0020-config-reader.md).
 
 // Read in this order: `parse` turns bytes into variables; `outer` and `load` decide which files are read, in which
 // order, and follow includes; `value` interprets values; `settings` collects what the engine needs; `edit` changes the
@@ -35,7 +35,7 @@ pub use value::{Value, parse_boolean};
 use bstr::{BStr, ByteSlice};
 use std::path::PathBuf;
 
-/// All variables in the order in which git reads them. A later value outranks an earlier one.
+/// All variables in the order in which git reads them. A later value takes precedence over an earlier one.
 #[derive(Debug, Default)]
 pub struct Config {
     /// Keys and values, one after the other.
@@ -48,7 +48,7 @@ pub struct Config {
 struct Entry {
     key_start: usize,
     key_end: usize,
-    /// The end of the value, or `None` if the variable has no `=`. A value starts right behind its key.
+    /// The end of the value, or `None` if the variable has no `=`. A value starts right after its key.
     value_end: Option<usize>,
     origin: usize,
     line: u32,
@@ -63,7 +63,7 @@ pub struct Origin {
     pub file: Option<PathBuf>,
 }
 
-/// The scope of a setting. Later scopes outrank earlier ones.
+/// The scope of a setting. Later scopes take precedence over earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
     /// The machine: `/etc/gitconfig`.

@@ -37,13 +37,13 @@ impl Inherit {
 }
 
 impl Environment {
-    /// Takes all variables of this process, and its current folder.
+    /// Returns an environment with all variables of this process, and with its current folder.
     pub fn process() -> Self {
         Environment { inherit: Inherit::All, variables: Vec::new(), directory: PathBuf::new() }
     }
 
-    /// Takes the variables of this process except `GIT_*`. This is for libraries, whose callers name the repository.
-    /// Paths are relative to `directory`.
+    /// Returns an environment with the variables of this process except `GIT_*`. This is for libraries, whose callers
+    /// name the repository. Paths are relative to `directory`.
     pub fn without_git(directory: impl Into<PathBuf>) -> Self {
         Environment { inherit: Inherit::AllButGit, variables: Vec::new(), directory: directory.into() }
     }
@@ -57,7 +57,7 @@ impl Environment {
         }
     }
 
-    /// Starts without any variables. Paths are relative to `directory`.
+    /// Returns an environment without any variables. Paths are relative to `directory`.
     pub fn empty(directory: impl Into<PathBuf>) -> Self {
         Environment { inherit: Inherit::Nothing, variables: Vec::new(), directory: directory.into() }
     }
@@ -69,7 +69,7 @@ impl Environment {
         self
     }
 
-    /// Adds the setting `key=value` as `-c` does, so that it outranks every file and every earlier `-c`.
+    /// Adds the setting `key=value` as `-c` does, so that it takes precedence over every file and every earlier `-c`.
     #[must_use]
     pub fn with_config(self, setting: &BStr) -> Self {
         const PARAMETERS: &str = "GIT_CONFIG_PARAMETERS";
@@ -91,7 +91,7 @@ impl Environment {
         self.with(PARAMETERS, OsString::from_vec(parameters))
     }
 
-    /// Returns the value of a variable. An empty value counts as a value.
+    /// Returns the value of a variable, which may be empty, or `None` if it is not set.
     pub fn get(&self, name: &str) -> Option<OsString> {
         match self.variables.iter().rev().find(|(known, _)| known == name) {
             Some((_, value)) => Some(value.clone()),
@@ -105,7 +105,7 @@ impl Environment {
         self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
-    /// Resolves a path against the folder of this environment, keeping the result short where it can be.
+    /// Resolves a path against the folder of this environment. The result is relative if the folder is.
     pub fn resolve(&self, path: &Path) -> PathBuf {
         match (self.directory.as_os_str().is_empty(), path.as_os_str().is_empty()) {
             (true, _) => path.to_owned(),

@@ -31,7 +31,7 @@ pub struct RepositoryHooks {
 }
 
 impl RepositoryHooks {
-    /// The hooks of a repository. `hooks_path` is `core.hooksPath`, if it is set.
+    /// Returns the hooks of a repository. `hooks_path` is `core.hooksPath`, if it is set.
     pub fn new(
         fs: Fs,
         repository: &Repository,
@@ -62,7 +62,7 @@ impl RepositoryHooks {
     ///
     /// # Errors
     ///
-    /// If a configured hook is faulty, even if the event is disabled.
+    /// Fails if a configured hook is faulty, even if the event is disabled.
     pub fn find(&self) -> Result<Option<HookPrograms>, ConfigError> {
         let programs = self.programs("reference-transaction")?;
         if programs.is_empty() {
@@ -84,15 +84,15 @@ impl RepositoryHooks {
             );
         }
         let file = self.folder.join(event);
-        // As in git, a folder of that name counts as a hook. It cannot run, which fails whatever needs it.
+        // As in git, a folder of that name is taken for a hook, and fails when it is run.
         if self.fs.is_executable(&file) {
             programs.push(HookProgram::File(absolute(&self.environment, &file)));
         }
         Ok(programs)
     }
 
-    /// Returns git's warnings about the settings of hooks, without the prefix `warning: `. Git gives them where it looks
-    /// for a hook for the first time.
+    /// Returns git's warnings about the settings of hooks, without the prefix `warning: `. Git prints them when it
+    /// looks for a hook for the first time.
     #[doc(hidden)]
     pub fn warnings(&self) -> Vec<String> {
         self.config.hook_warnings()
@@ -101,7 +101,8 @@ impl RepositoryHooks {
     /// Returns git's advice about a hook file that is ignored because it is not executable. Returns `None` if there is
     /// no such file, or if `advice.ignoredHook` or `GIT_ADVICE` disables the advice.
     ///
-    /// Without the advice nobody would notice that a check is off because a copy lost the file's permissions.
+    /// Without the advice, nobody would notice that a check does not run because the file lost its permissions when it
+    /// was copied.
     pub fn ignored(&self, event: &str) -> Option<String> {
         if !self.fs.is_execution_denied(&self.folder.join(event)) || !self.advises("advice.ignoredhook") {
             return None;

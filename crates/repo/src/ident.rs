@@ -40,7 +40,7 @@ pub enum IdentError {
 ///
 /// # Errors
 ///
-/// If `GIT_COMMITTER_DATE` is not a date, or a setting of the identity has no value.
+/// Fails if `GIT_COMMITTER_DATE` is not a date, or a setting of the identity has no value.
 pub fn committer(config: &Config, environment: &Environment) -> Result<Ident, IdentError> {
     let (time_seconds, offset_minutes) = when(environment)?;
     let user = User::default();
@@ -77,7 +77,8 @@ fn when(environment: &Environment) -> Result<(u64, i32), IdentError> {
     }
 }
 
-/// Returns `committer.WHAT` or else `user.WHAT`. If only the author has one, there is none, and none is made up.
+/// Returns `committer.WHAT`, or else `user.WHAT`. Returns an empty text if the only value is empty or is `author.WHAT`,
+/// so that, as in git, no default is used.
 fn configured(config: &Config, what: &str) -> Result<Option<BString>, ConfigError> {
     let mut is_set = false;
     let mut found = None;
@@ -104,7 +105,7 @@ fn email_by_default(config: &Config, environment: &Environment, user: &User) -> 
     Ok(given(environment, "EMAIL").filter(|email| !email.is_empty()).unwrap_or_else(|| user.email()))
 }
 
-/// The user, as the machine knows them.
+/// The entry of the current user in `/etc/passwd`, if there is one.
 struct User(Option<passwd::Entry>);
 
 impl Default for User {
@@ -134,7 +135,8 @@ impl User {
         name
     }
 
-    /// Returns the login name at the domain of this machine, or at the one that Debian keeps in `/etc/mailname`.
+    /// Returns the login name at the domain in `/etc/mailname`, where Debian keeps it, or else at the name of this
+    /// machine.
     fn email(&self) -> BString {
         let mut email = BString::from(self.login());
         email.push(b'@');

@@ -2,7 +2,7 @@
 //! use, its configuration, the committer, its objects, and its hooks.
 //!
 //! Read in this order: [`Environment`], [`Repository`], [`config`], [`committer`], [`objects`], [`hooks`]. The crate
-//! `refdb` puts refs on top of it.
+//! `refdb` reads and writes refs on top of this crate.
 
 pub mod config;
 mod environment;

@@ -40,7 +40,7 @@ use std::{
 /// The number of digits of the shortest abbreviation of an id.
 pub const DIGITS_MIN: usize = 4;
 
-/// The largest content that is read to verify an object other than a tag.
+/// The largest content in bytes that is read to verify an object other than a tag.
 const VERIFIED_MAX_BYTES: u64 = 32 << 20;
 
 /// The objects of a repository. The object database is opened when the first object is asked for.
@@ -90,15 +90,16 @@ impl Objects {
 
     /// Bounds the memory that reading one object may take from now on.
     ///
-    /// An object that needs more, because it or one of the bases of its deltas is larger, is not unpacked: its kind comes
-    /// from its header, it is not verified, and a tag's target is unknown unless [`Objects::learn_tag`] tells it.
+    /// An object that needs more, because it or one of the bases of its deltas is larger, is not unpacked: its kind
+    /// comes from its header, it is not verified, and a tag's target is unknown unless it was passed to
+    /// [`Objects::learn_tag`].
     pub fn limit_reads(&self, max_bytes: u64) {
         let mut state = self.state();
         state.read_max_bytes = usize::try_from(max_bytes).ok();
         state.database = None;
     }
 
-    /// The tags on the way from these objects that exceed the limit on reads.
+    /// Returns the tags that exceed the limit on reads among these objects and the tags that they lead to.
     pub fn unread_tags(&self, ids: impl IntoIterator<Item = ObjectId>) -> Result<Vec<ObjectId>, ObjectError> {
         let (mut met, mut unread) = (HashSet::new(), Vec::new());
         for mut id in ids {
@@ -114,7 +115,7 @@ impl Objects {
         Ok(unread)
     }
 
-    /// Takes on trust which object a tag finally leads to; `None` if it leads nowhere.
+    /// Records, without verification, the object at the end of a chain of tags; `None` if the chain leads nowhere.
     pub fn learn_tag(&self, id: &ObjectId, to: Option<ObjectId>) -> Result<(), ObjectError> {
         let state = &mut *self.state_for(id)?;
         if state.known.get(id).is_none() {
@@ -123,7 +124,7 @@ impl Objects {
         Ok(())
     }
 
-    /// The hash function of all ids.
+    /// Returns the hash function of all ids.
     pub fn hash(&self) -> HashKind {
         self.state().hash
     }
@@ -133,14 +134,14 @@ impl Objects {
         self.lookups().exists(id)
     }
 
-    /// Locks the objects for many questions in a row.
+    /// Locks the objects for many queries in a row.
     pub fn lookups(&self) -> Lookups<'_> {
         Lookups { state: self.state() }
     }
 
     /// From now on, shows the replacements of replaced objects, as `git replace` does. `find` is called once, when the
     /// first object is shown, and returns the replacement of each replaced object. Verification is not affected: it
-    /// always looks at the object itself.
+    /// always reads the object itself.
     pub fn apply_replacements<E>(
         &self,
         find: impl FnOnce() -> Result<HashMap<ObjectId, ObjectId>, E>,
@@ -197,7 +198,8 @@ impl Objects {
         let least = match least {
             Some(least) => least.max(DIGITS_MIN),
             None => {
-                // Half of an id's bits suffice to make a collision unlikely, and two digits hold eight bits.
+                // As in git: with 2^n objects, a collision becomes likely below 2n bits, which are n/2 digits of four
+                // bits each.
                 let bits = u64::BITS - state.database()?.packed_count()?.leading_zeros();
                 (bits.div_ceil(2) as usize).max(USUAL)
             }
@@ -256,7 +258,7 @@ impl Objects {
         self.state().database()?.with_prefix(digits)
     }
 
-    /// Locks the state for a question about this id. gitoxide accepts only ids of the repository's own hash.
+    /// Locks the state for a query about this id. gitoxide accepts only ids of the repository's own hash.
     fn state_for(&self, id: &ObjectId) -> Result<MutexGuard<'_, State>, ObjectError> {
         let state = self.state();
         state.check_hash(id).map(|()| state)
@@ -269,7 +271,7 @@ impl Objects {
     }
 }
 
-/// Answers questions about objects with a single lock. Other calls to [`Objects`] block until this is dropped.
+/// Looks up objects under a single lock. Other calls to [`Objects`] block until this value is dropped.
 #[derive(Debug)]
 pub struct Lookups<'o> {
     state: MutexGuard<'o, State>,
@@ -345,8 +347,8 @@ impl State {
         Ok(exists)
     }
 
-    /// Returns whether there is a loose object of this id, which can be found without listing the packs. Once the packs
-    /// are open they are searched first, so the answer is no.
+    /// Returns whether there is a loose object of this id, which can be found without listing the packs. Returns
+    /// `false` once the packs are open, because they are then searched first.
     fn is_loose_before_packs(&self, id: &ObjectId) -> bool {
         if self.database.is_some() {
             return false;
@@ -364,7 +366,7 @@ impl State {
             return Ok(class);
         }
         let class = match self.read_or_fetch(id)? {
-            // This is not remembered, because another process may be writing the object.
+            // That an object is missing is not remembered, because another process may be writing it.
             None => return Ok(ObjectClass::Missing),
             Some(Content::Commit | Content::Unread(ObjectKind::Commit)) => ObjectClass::Commit,
             Some(Content::Tag { target, kind }) => ObjectClass::Tag(self.peel(target, kind)?),
@@ -377,7 +379,7 @@ impl State {
     }
 
     /// Returns the class of an object that is too large to be read, from its header and without verification. Returns
-    /// `None` for a smaller object, and for a tag, because its content says where it leads.
+    /// `None` for a smaller object, and for a tag, whose target only its content names.
     fn class_of_large(&mut self, id: &ObjectId) -> Result<Option<ObjectClass>, ObjectError> {
         let header = self.header(id)?.filter(|header| header.size_bytes > VERIFIED_MAX_BYTES);
         Ok(header.and_then(|header| match header.kind {
@@ -387,9 +389,9 @@ impl State {
         }))
     }
 
-    /// Follows a tag to the object at the end. As in git that object must exist and be of the kind that the last tag says;
-    /// its content is not read. The tags on the way are remembered, so that many refs to one chain cost no more than its
-    /// length.
+    /// Follows a chain of tags to the object at its end. As in git, that object must exist and be of the kind that the
+    /// last tag names; its content is not read. The tags on the way are remembered, so that many refs to one chain cost
+    /// no more than its length.
     fn peel(&mut self, mut target: ObjectId, mut kind: ObjectKind) -> Result<Option<ObjectId>, ObjectError> {
         let mut passed = Vec::new();
         // A tag names the id of its target, which depends on the target's content, so no chain is a cycle.

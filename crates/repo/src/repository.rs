@@ -1,7 +1,7 @@
 //! Finds the repository that is meant, and how its refs are stored.
 //!
 //! Start with [`Repository`]. `discover` finds it, `ownership` decides whether it is safe to use, `format` whether its
-//! format is supported, and `storage` tells where its refs are.
+//! format is supported, and `storage` where its refs are.
 
 mod discover;
 mod enter;
@@ -41,7 +41,7 @@ pub struct Repository {
     shown_git_dir: PathBuf,
     /// The folder that `shown_git_dir` is relative to, in which git would work.
     standing: PathBuf,
-    /// Whether git would stand in `git_dir` and call it `.`, as its servers do.
+    /// Whether git would change into `git_dir` and call it `.`, as its servers do.
     is_entered: bool,
     worktree_id: Option<BString>,
     hash: HashKind,
@@ -73,31 +73,32 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// If there is none, it belongs to someone else and is not in `safe.directory`, or its format is not supported.
+    /// Fails if there is no repository, or if it belongs to someone else and is not in `safe.directory`, or has a
+    /// format that is not supported.
     pub fn discover(fs: &Fs, environment: &Environment) -> Result<Self, RepositoryError> {
         discover::discover(fs, environment)
     }
 
-    /// The folder of the repository that a server's client names. It is `given`, or with the part that may be missing
-    /// at its end (`.git`, `/.git`), `~` expanded. Refused if it belongs to someone else, unless `safe.directory`
+    /// Returns the folder of the repository that a server's client names: `given` with `~` expanded, and with an ending
+    /// (`.git`, `/.git`) that may be missing. Fails if the folder belongs to someone else, unless `safe.directory`
     /// allows it.
     pub fn served_folder(fs: &Fs, environment: &Environment, given: &Path) -> Result<Served, RepositoryError> {
         enter::folder(fs, environment, given)
     }
 
-    /// The repository that `folder` is, for a server that names it. Its owner is not checked.
+    /// Opens the repository `folder` for a server that was given its path. Its owner is not checked.
     ///
     /// Its configuration is read as by `git receive-pack`, which enters the folder: a condition
     /// `includeIf "gitdir:/srv/x.git/"` holds for `/srv/x.git` itself.
     ///
     /// # Errors
     ///
-    /// Fails where the folder is no repository or cannot be read, and where its format is not known.
+    /// Fails if the folder is no repository or cannot be read, or if its format is not supported.
     pub fn entered(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Self, RepositoryError> {
         discover::entered(fs, environment, folder)
     }
 
-    /// The repository in this very folder: a bare one, a `.git` folder, or a worktree. Its owner is checked as by
+    /// Opens the repository in this very folder: a bare one, a `.git` folder, or a worktree. Its owner is checked as by
     /// [`Repository::discover`].
     pub fn at(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Self, RepositoryError> {
         discover::at(fs, environment, folder, false)
@@ -109,13 +110,14 @@ impl Repository {
         discover::at(fs, environment, folder, true)
     }
 
-    /// Git's warnings about settings that decided whether the repository is trusted, without `warning: `.
+    /// Returns git's warnings about settings that decided whether the repository is trusted, without `warning: `.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// A repository that has no folder, for refs that are not on disk. It has a working tree's defaults, no configuration
-    /// file, and the behaviour of the reftable format. Its paths lead nowhere, so that nothing is read or written there.
+    /// Returns a repository that has no folder, for refs that are not on disk. It has the defaults of a repository with
+    /// a working tree, no configuration file, and the behaviour of the reftable format. Its paths lead nowhere, so that
+    /// nothing is read or written there.
     pub fn without_folder(hash: HashKind) -> Self {
         // Nothing can be below a device.
         let nowhere = PathBuf::from("/dev/null/without-folder");
@@ -139,7 +141,7 @@ impl Repository {
         }
     }
 
-    /// The repository's own folder, or the worktree's below `worktrees/`.
+    /// Returns the repository's own folder, or the folder of the linked worktree below `worktrees/`.
     pub fn git_dir(&self) -> &Path {
         &self.git_dir
     }
@@ -199,7 +201,7 @@ impl Repository {
         }
     }
 
-    /// Returns the folder of any worktree's refs. `None` is the main worktree.
+    /// Returns the folder of a worktree's refs. `None` stands for the main worktree.
     pub fn refs_dir_of(&self, worktree_id: Option<&BStr>) -> PathBuf {
         match worktree_id {
             None => self.refs_dir().to_owned(),
@@ -260,7 +262,7 @@ impl Repository {
     /// Reads the whole configuration.
     ///
     /// `branch` returns the branch that is checked out, for `includeIf.onbranch:`, and is called only if there is such
-    /// a condition. If refs are stored as files, [`Repository::branch_in_files`] is the answer.
+    /// a condition. If refs are stored as files, [`Repository::branch_in_files`] returns it.
     pub fn config(
         &self,
         fs: &Fs,

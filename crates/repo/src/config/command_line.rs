@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 
 type SetVariable<'a> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), ConfigError> + 'a;
 
-/// Calls `set` for each setting, in order of increasing rank.
+/// Calls `set` for each setting, in order of increasing precedence.
 pub(super) fn each(environment: &Environment, set: &mut SetVariable<'_>) -> Result<(), ConfigError> {
     if let Some(count) = environment.get("GIT_CONFIG_COUNT").filter(|count| !count.is_empty()) {
         for index in 0..parse_count(count.as_bytes())? {

@@ -14,7 +14,7 @@ struct Section {
     key: Vec<u8>,
     /// From its header to the next header, or to the end of the file.
     all: Range<usize>,
-    /// The offset behind its header, or behind its last variable.
+    /// The offset after its last variable, or after its header if it has none.
     end: usize,
     variables: usize,
 }
@@ -50,7 +50,7 @@ impl Edit {
         Ok(())
     }
 
-    /// Removes all values of a variable. A section that becomes empty is removed with them.
+    /// Removes all values of a variable. A section that becomes empty is removed too, unless it contains a comment.
     pub(crate) fn unset(&mut self, section: &str, name: &str) -> Result<(), BadLine> {
         let mut left = usize::MAX;
         loop {
@@ -71,7 +71,7 @@ impl Edit {
         rest.iter().any(|part| part.iter().any(|byte| matches!(byte, b'#' | b';')))
     }
 
-    /// Replaces a line, or inserts one.
+    /// Replaces the range `place` by `line`, or inserts `line` if the range is empty.
     fn splice(&mut self, place: Range<usize>, line: &str) {
         debug_assert!(place.end <= self.text.len(), "a place lies in the text: {place:?}");
         let blanks = self.text[..place.start].iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t')).count();

@@ -2,11 +2,11 @@ use super::{BadKey, Origin};
 use bstr::BString;
 use std::path::PathBuf;
 
-/// A setting whose value cannot be used by writers. Commands that only read do not look at it.
+/// A setting whose value cannot be used by writers. Commands that only read do not check it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct BadSetting {
-    /// The canonical key, in lower case but for a subsection.
+    /// The canonical key, in lower case except for a subsection.
     pub key: BString,
     /// The value as it is written; `None` for a variable without `=`.
     pub value: Option<BString>,
@@ -41,9 +41,9 @@ pub enum ConfigError {
         value: BString,
         /// The canonical key of the variable.
         key: BString,
-        /// The place where it is set: ` in file PATH`, or empty for the command line.
+        /// The place where the variable is set: ` in file PATH`, or empty for the command line.
         origin: String,
-        /// Whether it is a number that is out of range.
+        /// Whether the value is a number that is out of range.
         out_of_range: bool,
     },
     /// A variable has a value that it cannot have.
@@ -94,7 +94,7 @@ pub enum ConfigError {
     Io(#[from] refdb_vfs::Error),
 }
 
-/// How git names the place of a bad variable, which depends on when git looks at it.
+/// How git names the place of a bad variable, which depends on when git checks the variable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
     /// During parsing of the file.

@@ -1,11 +1,11 @@
-//! Tells whether git's own maintenance may pack a repository's refs while others write them.
+//! Finds out whether git's own maintenance may pack a repository's refs while others write them.
 
 use super::{Config, Level, Value, parse_boolean};
 use bstr::ByteSlice;
 use std::fmt;
 
-/// The settings that let `git gc` or `git maintenance` pack refs on their own. While other processes write loose refs
-/// in batches, both can lose refs.
+/// The settings that let `git gc` or `git maintenance` pack refs on their own. Either can lose refs that another
+/// process writes as loose refs in a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GitPacks {
     /// Whether `gc.packRefs` lets git pack refs.
@@ -36,8 +36,8 @@ impl GitPacks {
     /// was recorded.
     fn lets_pack(&mut self, config: &Config, shown: &str, lets_pack: impl Fn(&Value<'_>) -> bool) -> bool {
         let key = &shown.to_ascii_lowercase();
-        // A server receives the configuration above the repository in the form of `-c`, which other processes' git does
-        // not see, so that the repository's own value is looked for first.
+        // A server receives the configuration above the repository in the form of `-c`, which git in other processes
+        // does not see. The repository's own value is therefore looked for first.
         let own = config.all(key).rev().find(|value| value.origin.level != Level::Command);
         let said = match own.or_else(|| config.last(key)) {
             None => format!("{shown} is not set"),

@@ -50,16 +50,16 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As in git, a hook without a command is an error, even if it is for another event, and so is any variable of a hook
-    /// without a value, and a hook with the name of an event.
+    /// As in git, fails if any hook, even one for another event, has no command, has a variable without a value, or has
+    /// the name of an event.
     pub fn hooks(&self, event: &str) -> Result<Vec<ConfiguredHook>, ConfigError> {
         let mut settings = HookSettings::default();
         settings.read(self)?;
         settings.hooks(event)
     }
 
-    /// Returns git's warnings about settings of hooks, without the prefix `warning: `. Those that git gives before it
-    /// stops at an error are among them.
+    /// Returns git's warnings about settings of hooks, without the prefix `warning: `. They include those that git
+    /// prints before it stops at an error.
     #[doc(hidden)]
     pub fn hook_warnings(&self) -> Vec<String> {
         let mut settings = HookSettings::default();
@@ -78,7 +78,7 @@ impl Config {
     }
 }
 
-/// What all the `hook.*` variables say together.
+/// The combined meaning of all `hook.*` variables.
 #[derive(Default)]
 struct HookSettings<'a> {
     /// The hooks of each event, in the order in which they run.
@@ -87,9 +87,9 @@ struct HookSettings<'a> {
     commands: Vec<(&'a BStr, &'a BStr)>,
     /// The names, of hooks or of events, that are disabled.
     disabled: Vec<&'a BStr>,
-    /// The hooks that may run beside others.
+    /// The hooks that may run in parallel with others.
     parallel: Vec<&'a BStr>,
-    /// The names, which should be of events, for which a number of simultaneous hooks is set.
+    /// The names for which `hook.NAME.jobs` sets a number of simultaneous hooks. They should be names of events.
     jobs: Vec<&'a BStr>,
     warnings: Vec<String>,
 }
@@ -110,7 +110,7 @@ impl<'a> HookSettings<'a> {
     }
 
     fn read_one(&mut self, name: &'a BStr, variable: &[u8], value: &Value<'a>) -> Result<(), ConfigError> {
-        // Git refuses any variable of a hook without a value, also one that it does not know.
+        // Git refuses a variable of a hook without a value even if it does not know the variable.
         let text = value.text()?;
         match variable {
             b"event" if text.is_empty() => self.events.iter_mut().for_each(|(_, hooks)| forget(hooks, name)),
@@ -158,7 +158,7 @@ impl<'a> HookSettings<'a> {
         Ok(())
     }
 
-    /// Warns of a number of simultaneous hooks that is none. Returns whether it is one.
+    /// Returns whether a value is a valid number of simultaneous hooks, and adds a warning if it is not.
     fn number_of_jobs(&mut self, value: &Value<'_>, key: &str) -> bool {
         let wanted = match value.int() {
             Ok(-1 | 1..) => return true,
@@ -186,7 +186,7 @@ impl<'a> HookSettings<'a> {
                 None if self.disabled.contains(name) => {
                     self.warnings.push(format!("disabled hook '{name}' has no command configured"));
                 }
-                // Git stops here.
+                // Git stops with an error here.
                 None => return,
             }
         }
@@ -214,7 +214,8 @@ impl<'a> HookSettings<'a> {
         self.commands.iter().find(|(known, _)| *known == name).map(|(_, command)| *command)
     }
 
-    /// `hook.NAME.enabled` is about the hook of that name if there is one, and else about the event.
+    /// Returns whether the configured hooks of an event may run. `hook.NAME.enabled` applies to the hook of that name
+    /// if there is one, and otherwise to the event.
     fn is_event_enabled(&self, event: &BStr) -> bool {
         !self.disabled.contains(&event) || self.is_of_a_hook(event)
     }

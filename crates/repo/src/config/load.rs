@@ -176,8 +176,8 @@ impl<'a> Loader<'a> {
 
     fn any_remote_url_matches(&mut self, pattern: &BStr) -> Result<bool, ConfigError> {
         if self.only_urls {
-            // The file is read only to check that it configures no URL: otherwise the condition would depend on its own
-            // outcome.
+            // The file is read only to check that it configures no URL, which would make the condition depend on its
+            // own outcome.
             return Ok(true);
         }
         if self.remote_urls.is_none() {
@@ -193,14 +193,14 @@ impl<'a> Loader<'a> {
 }
 
 impl Outer {
-    /// Reads the configuration that a repository cannot influence: these files and the command line.
+    /// Reads the configuration that a repository cannot influence: the files above it and the command line.
     pub(crate) fn protected(&self, fs: &Fs, environment: &Environment) -> Result<Config, ConfigError> {
         Loader::new(fs, environment, self, None).load()
     }
 }
 
 impl Config {
-    /// Reads a single file without following its includes. `file` is its name in messages.
+    /// Parses the text of a single file without following its includes. `file` is the file's name in messages.
     pub fn parse(text: &[u8], file: &Path) -> Result<Config, ConfigError> {
         let mut config = Config::with_room();
         config.origins.push(Origin { level: Level::Local, file: Some(file.to_owned()) });

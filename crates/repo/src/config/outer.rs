@@ -6,8 +6,8 @@ use bstr::ByteSlice;
 use refdb_vfs::Fs;
 use std::{io, os::unix::ffi::OsStrExt, path::PathBuf};
 
-/// The content of these files. It is kept because it may be needed twice: before a repository is trusted, and
-/// afterwards.
+/// The content of the configuration files above any repository. It is kept because it may be needed twice: before a
+/// repository is trusted, and afterwards.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outer {
     pub(super) files: Vec<(Level, PathBuf, Vec<u8>)>,

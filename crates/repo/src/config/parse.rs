@@ -141,7 +141,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Parses `"Sub section"]`, of which the blank `byte` in front has been read.
+    /// Parses `"Sub section"]` after the blank `byte`, which has been read.
     fn subsection(&mut self, mut byte: u8) -> Result<(), BadLine> {
         while is_space(byte) {
             if byte == b'\n' {
@@ -167,12 +167,13 @@ impl<'a> Parser<'a> {
         if self.byte() == b']' { Ok(()) } else { Err(BadLine(self.line)) }
     }
 
-    /// Reports a line that ended too early: the faulty line is this one, not the next.
+    /// Returns the error for a line that ended too early. Its newline has been consumed, so the faulty line is the
+    /// previous one.
     fn bad_line_end<T>(&self) -> Result<T, BadLine> {
         Err(BadLine(self.line - 1))
     }
 
-    /// Parses `name = value` or `name`, of which the first byte has been read. Returns whether there is a value.
+    /// Parses `name = value` or `name`, whose first byte has been read. Returns whether there is a value.
     fn variable(&mut self, first: u8) -> Result<bool, BadLine> {
         debug_assert!(self.section_len <= self.key.len(), "the key begins with its section's");
         self.key.truncate(self.section_len);
@@ -206,7 +207,7 @@ impl<'a> Parser<'a> {
     fn value(&mut self) -> Result<(), BadLine> {
         self.value.clear();
         let (mut quoted, mut comment) = (false, false);
-        // The length that the value keeps if only blanks follow.
+        // The length of the value without blanks at its end that have been read so far.
         let mut kept = 0;
         loop {
             if !comment {
@@ -267,7 +268,7 @@ fn is_space(byte: u8) -> bool {
 ///
 /// # Errors
 ///
-/// The fault of the key.
+/// Returns the fault of the key.
 pub(crate) fn canonical_key(key: &[u8]) -> Result<Vec<u8>, BadKey> {
     let last_dot = match key.iter().rposition(|byte| *byte == b'.') {
         None | Some(0) => return Err(BadKey::NoSection),

@@ -30,8 +30,7 @@ pub struct Settings {
     /// The settings that let git pack refs on its own, if they are the reason why `refdb.smallBatches=auto` does not
     /// write loose files.
     pub git_packs: Option<GitPacks>,
-    /// `refdb.looseRefs`: the number of loose refs from which on a server packs them in the background; `None` for
-    /// never.
+    /// `refdb.looseRefs`: the number of loose refs at which a server packs them in the background; `None` for never.
     pub loose_refs: Option<usize>,
     /// `reftable.*`.
     pub reftable: ReftableSettings,
@@ -61,8 +60,8 @@ pub enum Fsync {
 pub struct ReftableSettings {
     /// The size of a block in bytes.
     pub block_size: Option<u32>,
-    /// The size of a block in bytes according to the configuration files alone, without `-c` and the environment, because the next
-    /// program that rewrites the tables will use it.
+    /// The size of a block in bytes according to the configuration files alone, without `-c` and the environment. The
+    /// next program that rewrites the tables will use this size.
     pub lasting_block_size: Option<u32>,
     /// The number of records from one restart point to the next.
     pub restart_interval: Option<u16>,
@@ -85,8 +84,9 @@ pub enum SharedRepository {
     Exactly(u32),
 }
 
-/// Listing refs opens the file of each loose ref. With this many of them, listing 1.5 million refs takes 16 % longer,
-/// or 36 % if one of them has to be read again. A lower number would rewrite packed-refs more often.
+/// The default of `refdb.looseRefs`. Listing refs opens the file of each loose ref. With this many loose refs, listing
+/// 1.5 million refs takes 16 % longer, or 36 % if one of them has to be read again. A lower number would rewrite
+/// packed-refs more often.
 const LOOSE_REFS: usize = 2048;
 
 impl Settings {
@@ -95,7 +95,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// The first bad value at which git, too, would refuse every command.
+    /// Fails on the first bad value because of which git, too, would refuse every command.
     pub fn load(
         config: &Config,
         environment: &Environment,
@@ -140,7 +140,7 @@ impl Settings {
                 check_identity(&value)?;
             }
         }
-        // As in git, only the last value counts, so that earlier ones may be bad.
+        // As in git, only the last value is interpreted, so earlier ones may be invalid.
         if let Some(value) = config.last("core.logallrefupdates") {
             settings.log_policy = match value.text()? {
                 word if word.eq_ignore_ascii_case(b"always") => LogPolicy::Always,
@@ -156,7 +156,7 @@ impl Settings {
             }
         }
         if !is_reftable {
-            // Git reads them when it takes a lock, so that readers do not depend on them.
+            // Git reads the timeouts only when it takes a lock, so readers do not depend on them.
             settings.files_ref_lock_timeout = settings.timeout(config.last("core.filesreflocktimeout"));
             settings.loose_batches = settings.small_batches(config, is_bare);
             settings.loose_refs = settings.loose_refs(config.last("refdb.looserefs"));
@@ -225,7 +225,7 @@ impl Settings {
         }
     }
 
-    /// Keeps the first setting that prevents writers from locking anything.
+    /// Records a setting that prevents writers from locking anything, unless an earlier one has been recorded.
     fn note_bad(&mut self, value: &Value<'_>, what: String) {
         self.bad_for_writers.get_or_insert_with(|| BadSetting {
             key: value.key.to_owned(),
@@ -265,8 +265,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Returns whether `core.fsync` names refs. A component that is requested counts even if others are excluded next
-    /// to it: `-reference` and `none` only reduce the platform's default set, which does not contain refs.
+    /// Returns whether `core.fsync` requests that refs are synced. No word of the value revokes a request: as in git,
+    /// `-reference` and `none` only reduce the platform's default set, which does not contain refs.
     fn syncs_references(&mut self, value: &Value<'_>) -> Result<bool, ConfigError> {
         const OTHERS: [&[u8]; 8] = [
             b"none",
@@ -292,7 +292,7 @@ impl Settings {
     }
 }
 
-/// Validates the identity, which git does in every command, whether it needs an identity or not.
+/// Validates a setting of the identity, as git does in every command, even in one that needs no identity.
 fn check_identity(value: &Value<'_>) -> Result<(), ConfigError> {
     match value.key.as_bytes() {
         b"user.name" | b"user.email" | b"author.name" | b"author.email" | b"committer.name" | b"committer.email" => {
@@ -355,7 +355,7 @@ impl SharedRepository {
         let octal = text.to_str().ok().and_then(|text| u32::from_str_radix(text, 8).ok());
         match octal {
             None => Ok(if value.boolean()? { Self::GROUP } else { SharedRepository::Umask }),
-            // Numbers that old versions of git wrote.
+            // Old versions of git wrote these numbers.
             Some(0) => Ok(SharedRepository::Umask),
             Some(1) => Ok(Self::GROUP),
             Some(2) => Ok(Self::EVERYBODY),

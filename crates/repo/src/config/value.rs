@@ -23,7 +23,7 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     ///
-    /// If the variable has no value.
+    /// Fails if the variable has no value.
     pub fn text(&self) -> Result<&'a BStr, ConfigError> {
         self.raw.ok_or_else(|| ConfigError::missing_value(self.key, self.origin, self.line))
     }
@@ -86,7 +86,7 @@ impl<'a> Value<'a> {
 pub fn parse_boolean(value: Option<&BStr>) -> Option<bool> {
     let Some(value) = value else { return Some(true) };
     match value.as_bytes() {
-        // The two forms that nearly every file uses.
+        // Nearly every file uses one of these forms.
         b"true" => Some(true),
         b"false" | b"" => Some(false),
         other if ["true", "yes", "on"].iter().any(|word| other.eq_ignore_ascii_case(word.as_bytes())) => Some(true),
@@ -157,7 +157,7 @@ fn parse_magnitude(text: &[u8]) -> Result<(bool, u64), NotANumber> {
 /// Expands `~/`, `~user/` and `%(prefix)/` at the start of a path. Returns `None` if there is no such home.
 pub(crate) fn expand_path(text: &BStr, environment: &Environment) -> Option<PathBuf> {
     if let Some(rest) = text.strip_prefix(b"%(prefix)/") {
-        // The prefix is where git would be installed: refdb has none of its own, and system-wide paths are git's.
+        // The prefix is the folder in which git would be installed, because refdb has no prefix of its own.
         return Some(PathBuf::from("/usr").join(bstr::BStr::new(rest).to_path_lossy()));
     }
     let Some(rest) = text.strip_prefix(b"~") else { return Some(text.to_path_lossy().into_owned()) };

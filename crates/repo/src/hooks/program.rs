@@ -35,7 +35,7 @@ impl HookProgram {
         }
     }
 
-    /// The name for messages about a failure: the command, or the path of the file.
+    /// Returns the name for messages about a failure: the command, or the path of the file.
     pub fn name(&self) -> &OsStr {
         match self {
             HookProgram::Command(line) => line,
@@ -86,7 +86,7 @@ impl HookPrograms {
     ///
     /// # Errors
     ///
-    /// If a program cannot be started. The remaining ones do not run then.
+    /// Fails if a program cannot be started or its input cannot be written. The remaining programs do not run then.
     pub fn run(&self, argument: &str, lines: &[u8]) -> Result<bool, HookError> {
         let mut all_succeeded = true;
         for program in &self.programs {
@@ -134,7 +134,7 @@ impl HookPrograms {
     }
 }
 
-/// Returns whether a command needs no shell.
+/// Returns whether a command can be run without a shell, because it is a single word without special characters.
 fn is_plain(command: &[u8]) -> bool {
     command.find_byteset(b"|&;<>()$`\\\"' \t\n*?[#~=%").is_none()
 }

@@ -8,7 +8,7 @@ use super::{
     zone::Zone,
 };
 
-/// The outcome of parsing text that git would interpret somehow.
+/// The date that git would read into a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Approximate {
     /// Seconds since 1970.
@@ -89,7 +89,7 @@ struct Words<'z> {
     number: i64,
     /// Whether a time of day was given that is later than the present one. Unless a day follows, yesterday is meant.
     is_day_before: bool,
-    /// The day of the week that was set last, 0 for Sunday. It does not affect a date that is not set yet.
+    /// The day of the week that was set last, 0 for Sunday.
     weekday: i64,
     touched: bool,
 }
@@ -143,7 +143,7 @@ impl Words<'_> {
         len
     }
 
-    /// Interprets words that stand for themselves, and returns whether this is one.
+    /// Interprets words with a fixed meaning, such as `yesterday` and `noon`, and returns whether this is one.
     fn special(&mut self, text: &[u8]) -> bool {
         let is = |name: &str| matched(text, name) == name.len();
         if is("yesterday") || is("today") {
@@ -152,7 +152,7 @@ impl Words<'_> {
                 self.go_back(DAY);
                 return true;
             }
-            // Unless a time other than the present one was given.
+            // A time other than the present one was given before, and stays.
             if self.wall().rem_euclid(DAY) == self.now.rem_euclid(DAY) {
                 self.set_time(0, 0, 0);
             }
@@ -207,7 +207,7 @@ impl Words<'_> {
         true
     }
 
-    /// Goes back to the most recent day of this name before today, or to an earlier one.
+    /// Goes back to the day of the week `day`, the `number`-th one before today.
     fn weekdays_ago(&mut self, day: i64, number: i64) {
         debug_assert!((0..7).contains(&day) && (0..7).contains(&self.weekday), "a week has seven days");
         let since = self.weekday - day;
@@ -286,7 +286,7 @@ fn weekday(wall: i64) -> i64 {
     (wall.div_euclid(DAY) + 4).rem_euclid(7)
 }
 
-/// Returns how many letters of `name` a word consists of, if it does not continue differently.
+/// Returns the length of the word at the start of `text` if `name` begins with that word, and otherwise 0.
 fn matched(text: &[u8], name: &str) -> usize {
     let word = text.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
     let begins = name.get(..word).is_some_and(|head| head.as_bytes().eq_ignore_ascii_case(&text[..word]));

@@ -163,7 +163,7 @@ impl Fields {
         len
     }
 
-    /// Interprets one or two digits alone: as a day rather than a year, as a year rather than a month.
+    /// Interprets a number of one or two digits: preferably as a day, then as a year, then as a month.
     fn small_number(&mut self, value: i64, len: usize) {
         if (1..32).contains(&value) && self.day.is_none() {
             self.day = Some(value);
@@ -333,8 +333,8 @@ fn fraction(text: &[u8]) -> usize {
     if text.first() == Some(&b'.') && digits > 0 { digits + 1 } else { 0 }
 }
 
-/// Returns the number of days from 1970-01-01 to a day of the Gregorian calendar. Years start in March here, so that
-/// the leap day is the last day.
+/// Returns the number of days from 1970-01-01 to a day of the Gregorian calendar. The calculation lets years start in
+/// March, so that the leap day is the last day of a year.
 pub(super) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     debug_assert!((1..=12).contains(&month), "a year has twelve months: {month}");
     let year = if month <= 2 { year - 1 } else { year };

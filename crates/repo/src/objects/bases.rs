@@ -21,8 +21,8 @@ struct Entry {
     compressed_bytes: usize,
 }
 
-/// Enough for tens of thousands of commits. A full cache is emptied, because tracking the age of its entries would cost
-/// more.
+/// Maximum number of bytes of content in the cache, enough for tens of thousands of commits. A full cache is emptied,
+/// because tracking the age of its entries would cost more.
 const CONTENT_MAX_BYTES: usize = 16 << 20;
 
 impl Bases {

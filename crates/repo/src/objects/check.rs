@@ -24,7 +24,7 @@ impl ObjectClass {
     }
 }
 
-/// Verifies the objects that new values of refs point at. A transaction asks once for each distinct id.
+/// Verifies the objects that new values of refs point at. A transaction classifies each distinct id once.
 pub trait ObjectCheck: Sync {
     /// Reads the object, verifies that its content has this id, and parses it.
     fn classify(&self, id: &ObjectId) -> Result<ObjectClass, ObjectError>;
@@ -35,7 +35,7 @@ pub trait ObjectCheck: Sync {
         Ok(self.classify(id)?.behind_tag())
     }
 
-    /// Returns whether such an object exists, whatever its content is.
+    /// Returns whether an object of this id exists, whatever its content is.
     fn exists(&self, id: &ObjectId) -> Result<bool, ObjectError> {
         Ok(self.classify(id)? != ObjectClass::Missing)
     }

@@ -16,7 +16,7 @@ pub(super) enum Content {
     },
     Tree,
     Blob,
-    /// An object of this kind that exceeds the limit on reads; it is not verified.
+    /// An object of this kind that exceeds the limit on reads and is therefore not verified.
     Unread(ObjectKind),
 }
 
@@ -70,7 +70,7 @@ impl Commit {
     }
 }
 
-/// Parses the part of a commit that git requires: a tree, parents that are ids, and something behind them. Returns the
+/// Parses the part of a commit that git requires: a tree, parents that are ids, and something after them. Returns the
 /// tree.
 pub(super) fn parse_commit(data: &[u8], hash: HashKind, mut parent: impl FnMut(ObjectId)) -> Option<ObjectId> {
     let digits = hash.len_hex();
@@ -81,7 +81,7 @@ pub(super) fn parse_commit(data: &[u8], hash: HashKind, mut parent: impl FnMut(O
     let rest = data.strip_prefix(b"tree ")?;
     let tree = line(rest)?;
     let mut rest = &rest[digits + 1..];
-    // As in git, a line is not taken for a parent if it is too short to have anything behind it.
+    // As in git, a line is not taken for a parent if nothing follows its id and newline.
     while let Some(after) = rest.strip_prefix(b"parent ").filter(|after| after.len() > digits + 1) {
         parent(line(after)?);
         rest = &after[digits + 1..];

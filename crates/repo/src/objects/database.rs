@@ -100,9 +100,10 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// Opens the objects in a folder. With `read_max_bytes` no object is unpacked that needs more memory than that at once.
+    /// Opens the objects in a folder. An object that needs more than `read_max_bytes` of memory at once is not
+    /// unpacked.
     pub(super) fn open(dir: &Path, hash: HashKind, read_max_bytes: Option<usize>) -> Result<Self, ObjectError> {
-        // Enough slots for nearly all repositories, so that the folder need not be listed first.
+        // These slots suffice for nearly all repositories, and the folder need not be listed first.
         let few = store::init::Slots::Given(32);
         let handle = open(dir, hash, few, read_max_bytes)?;
         Ok(Database { dir: dir.to_owned(), handle, hash, bases: Bases::default(), read_max_bytes })
@@ -124,8 +125,8 @@ impl Database {
 
     /// Reads an object's content, as its pack or file has it.
     ///
-    /// The caller must verify the content. If it is wrong, [`Database::forget`] and a second try decide, because the cache of
-    /// packs is keyed by numbers that are assigned again when packs come and go.
+    /// The caller must verify the content. If it is wrong, call [`Database::forget`] and read once more: the cache of
+    /// bases is keyed by pack numbers, which are reused when packs come and go.
     pub(super) fn read(&mut self, id: &ObjectId, buffer: &mut Vec<u8>) -> Unpacked {
         debug_assert!(id.kind() == self.hash, "gitoxide is asked for ids of its own hash: {id}");
         let mut bases = std::mem::take(&mut self.bases);
@@ -138,7 +139,7 @@ impl Database {
         unpacked.unwrap_or(Unpacked::Missing)
     }
 
-    /// Reads an object's content without the cache of packs, for callers that do not verify it.
+    /// Reads an object's content without the cache of bases, for callers that do not verify the content.
     pub(super) fn read_anew(&mut self, id: &ObjectId, data: &mut Vec<u8>) -> Option<ObjectKind> {
         debug_assert!(id.kind() == self.hash, "gitoxide is asked for ids of its own hash: {id}");
         self.twice(|handle| {
@@ -147,7 +148,7 @@ impl Database {
         })
     }
 
-    /// Empties the cache of packs, and returns whether it contained anything.
+    /// Empties the cache of bases, and returns whether it contained anything.
     pub(super) fn forget(&mut self) -> bool {
         !std::mem::take(&mut self.bases).is_empty()
     }
@@ -209,7 +210,7 @@ impl Database {
     }
 }
 
-/// Replace refs are not applied, because a ref holds the id that it was given.
+/// Opens an object database. Replace refs are not applied, because a ref holds the id that it was given.
 fn open(
     dir: &Path,
     hash: HashKind,

@@ -1,11 +1,11 @@
-//! A compact set of the objects that were read, of which there may be a million.
+//! A compact map from objects that were read to their classes. There may be a million of them.
 
 use super::ObjectClass;
 use hashbrown::HashTable;
 use refdb_types::{HashKind, ObjectId};
 use std::collections::BTreeMap;
 
-/// A set of ids with their classes. It only grows, because objects do not change.
+/// A map from ids to classes. It only grows, because objects do not change.
 #[derive(Debug)]
 pub(super) struct Known {
     hash: HashKind,
@@ -13,8 +13,8 @@ pub(super) struct Known {
     rows: Vec<u8>,
     /// A hash table from ids to row numbers.
     table: HashTable<u32>,
-    /// The targets of tags by row, of which there are few. (A `HashMap` would ask the system for random numbers in
-    /// every command.)
+    /// The targets of tags by row. There are few tags. (A `HashMap` would ask the system for random numbers in every
+    /// command.)
     peeled: BTreeMap<u32, ObjectId>,
 }
 
@@ -70,7 +70,8 @@ impl Known {
     }
 }
 
-/// Ids are uniformly distributed, and an attacker who wants them to collide has to find objects with such ids first.
+/// Returns the hash of an id for the table: its first bytes. Ids are uniformly distributed, and an attacker who wants
+/// them to collide would have to find objects with such ids.
 fn spread(id: &[u8]) -> u64 {
     let mut head = [0; 8];
     head.copy_from_slice(&id[..8]);

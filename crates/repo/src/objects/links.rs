@@ -12,13 +12,13 @@ use refdb_types::{HashKind, ObjectId};
 pub struct Link<'d> {
     /// The id of the named object.
     pub id: ObjectId,
-    /// The kind that the other object claims for it.
+    /// The kind that the naming object claims for the named one.
     pub kind: ObjectKind,
     /// The name of the tree entry; empty outside of trees.
     pub name: &'d [u8],
 }
 
-/// Calls `show` for every object that an object of this kind and content names, except for the commits of submodules,
+/// Calls `found` for every object that an object of this kind and content names, except for the commits of submodules,
 /// which are in other repositories. Returns `None` if the content is malformed.
 pub fn links<'d>(kind: ObjectKind, data: &'d [u8], hash: HashKind, found: &mut dyn FnMut(Link<'d>)) -> Option<()> {
     let mut plain = |id, kind| found(Link { id, kind, name: b"" });

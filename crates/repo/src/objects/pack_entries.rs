@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a pack says about an object, without inflating its content.
+/// What the headers in a pack reveal about an object without inflating its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PackEntry {
     /// The kind of the object.
@@ -61,7 +61,7 @@ fn open_index(path: &Path, hash: HashKind) -> Result<gix_pack::index::File, Pack
 ///
 /// # Errors
 ///
-/// [`PackError`] with the object that is named twice, or for an index that cannot be read.
+/// Returns [`PackError::Twice`] if an object is named twice, or [`PackError::Unreadable`] if an index cannot be read.
 pub fn check_packs(folder: &Path, hash: HashKind) -> Result<(), PackError> {
     for path in indexes(folder)? {
         let index = open_index(&path, hash)?;
@@ -80,8 +80,8 @@ pub fn check_packs(folder: &Path, hash: HashKind) -> Result<(), PackError> {
 ///
 /// # Errors
 ///
-/// [`PackError::Circle`] if a delta depends on itself, or [`PackError::Unreadable`] if a pack or its index cannot be
-/// read.
+/// Returns [`PackError::Circle`] if a delta depends on itself, or [`PackError::Unreadable`] if a pack or its index
+/// cannot be read.
 pub fn pack_entries(folder: &Path, hash: HashKind) -> Result<HashMap<ObjectId, PackEntry>, PackError> {
     let mut all = HashMap::new();
     for path in indexes(folder)? {
@@ -107,7 +107,7 @@ struct Survey<'p> {
 }
 
 impl Survey<'_> {
-    /// Follows a chain of deltas to a known or whole entry, and then determines each delta of it.
+    /// Follows a chain of deltas to an entry that is known or no delta, and then determines each delta of the chain.
     fn tell(&mut self, id: ObjectId, offset: u64, path: &Path) -> Result<PackEntry, PackError> {
         let unreadable = || PackError::Unreadable(path.to_owned());
         let mut chain = Vec::new();

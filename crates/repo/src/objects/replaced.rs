@@ -8,8 +8,7 @@ const CHAIN_MAX: usize = 4;
 /// The objects that `git replace` replaces by others.
 #[derive(Debug, Default)]
 pub(super) struct Replaced {
-    /// The replacement of each replaced object. It is not set if replacements were never looked for, and then none
-    /// apply.
+    /// The replacement of each replaced object. If it is not set, replacements were never looked for, and none apply.
     by: OnceLock<HashMap<ObjectId, ObjectId>>,
 }
 

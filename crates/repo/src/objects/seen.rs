@@ -8,7 +8,7 @@ pub(super) struct Seen {
     objects: Memo<ObjectId, Option<ObjectKind>, OBJECTS_MAX>,
 }
 
-/// The cache takes a little more than a MiB with this many slots.
+/// Number of slots in the cache, which takes a little more than 1 MiB.
 const OBJECTS_MAX: usize = 1 << 15;
 
 impl Seen {

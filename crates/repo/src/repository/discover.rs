@@ -44,7 +44,7 @@ pub(super) fn discover(fs: &Fs, environment: &Environment) -> Result<Repository,
     finder.open(found)
 }
 
-/// The repository that `folder` is, or that a `.git` file there leads to, as a server that has entered it sees it.
+/// Opens the repository `folder`, or the one to which `.git` in it leads, as a server that has changed into it sees it.
 pub(super) fn entered(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Repository, RepositoryError> {
     let finder = Finder { fs, environment, is_trusted: false, outer: RefCell::default(), warnings: RefCell::default() };
     let found = finder.named(folder)?;
@@ -53,7 +53,7 @@ pub(super) fn entered(fs: &Fs, environment: &Environment, folder: &Path) -> Resu
     Ok(repository)
 }
 
-/// Whether the folder has what makes a repository.
+/// Returns whether the folder has what makes a repository: a HEAD, objects and refs.
 pub(super) fn is_repository(fs: &Fs, environment: &Environment, folder: &Path) -> Result<bool, RepositoryError> {
     let finder = Finder { fs, environment, is_trusted: false, outer: RefCell::default(), warnings: RefCell::default() };
     Ok(finder.common_dir_if_repository(folder)?.is_some())
@@ -82,11 +82,11 @@ pub(super) fn at(
 struct Finder<'a> {
     fs: &'a Fs,
     environment: &'a Environment,
-    /// Whether the owner does not matter.
+    /// Whether the repository is trusted already, whoever owns it.
     is_trusted: bool,
     /// The configuration files above the repository, if they had to be read.
     outer: RefCell<Option<Outer>>,
-    /// What is to be said of the settings that decided about trust.
+    /// Git's warnings about the settings that decided whether the repository is trusted.
     warnings: RefCell<Vec<String>>,
 }
 

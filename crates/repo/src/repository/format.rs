@@ -11,7 +11,7 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// If the text cannot be parsed, or has an extension that is not known.
+/// Fails if the text cannot be parsed, or has an extension that is not known.
 pub fn with_ref_format(
     text: &[u8],
     to: RefFormat,
@@ -26,7 +26,7 @@ pub fn with_ref_format(
     let mut edit = Edit::new(text).map_err(bad)?;
     edit.set("core", "repositoryformatversion", if needs_v1 { "1" } else { "0" }).map_err(bad)?;
     if !says_hash {
-        // Without a version, as in git, the hash that stands here may not have been in effect.
+        // As in git, a hash that is named here has no effect without a version, and must not take effect now.
         edit.unset("extensions", "objectformat").map_err(bad)?;
     }
     match to {
@@ -57,11 +57,11 @@ pub(super) struct Format {
     pub(super) hash: HashKind,
     pub(super) storage: RefStorage,
     pub(super) worktree_config: bool,
-    /// Whether the extension says so, or a remote is marked as a promisor.
+    /// Whether `extensions.partialClone` is set, or a remote is marked as a promisor.
     pub(super) is_partial_clone: bool,
     pub(super) bare: Option<bool>,
     pub(super) work_tree: Option<BString>,
-    /// Extensions that are in effect in version 1 only.
+    /// Extensions that take effect in version 1 only.
     only_in_v1: Vec<BString>,
     unknown: Vec<BString>,
 }
@@ -105,7 +105,7 @@ impl Format {
 
     fn set_extension(&mut self, name: &[u8], value: &Value<'_>, common_dir: &Path) -> Result<(), ConfigError> {
         match name {
-            // These are in effect in version 0 too.
+            // These extensions take effect in version 0 too.
             b"noop" => return Ok(()),
             b"preciousobjects" => return value.boolean().map(|_| ()),
             b"partialclone" => {
@@ -191,7 +191,8 @@ fn invalid(value: &Value<'_>, raw: &BStr) -> ConfigError {
     at_line(value, format!("invalid value for '{}': '{raw}'", value.key))
 }
 
-/// Git names the line here instead of the variable, because it checks the value while it parses the file.
+/// Returns an error that names the line instead of the variable, as git does because it checks the value while it
+/// parses the file.
 fn at_line(value: &Value<'_>, detail: String) -> ConfigError {
     let file = value.origin.file.clone().unwrap_or_default();
     ConfigError::BadVariable { detail, place: Place::Parsing(value.line, file) }

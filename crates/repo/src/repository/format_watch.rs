@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub struct FormatWatch {
     pub(super) config: PathBuf,
     pub(super) common_dir: PathBuf,
-    /// Examined before the configuration was read; `None` if there was none.
+    /// The attributes of `config`, taken before it was read; `None` if the file did not exist.
     pub(super) seen: Option<Stat>,
     pub(super) storage: RefStorage,
 }
@@ -21,7 +21,7 @@ impl FormatWatch {
     ///
     /// # Errors
     ///
-    /// [`RepositoryError`] if they have another format or are in another place by now.
+    /// Returns [`RepositoryError::FormatChanged`] if the refs have another format or are in another place by now.
     pub fn check(&self, fs: &Fs) -> Result<(), RepositoryError> {
         debug_assert!(self.config.starts_with(&self.common_dir), "the file is the repository's: {:?}", self.config);
         // The attributes that the client of a network file system has may be old.

@@ -14,8 +14,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Refuses a repository of which a part (its `.git` file, its worktree, its folder) belongs to someone else, unless
-/// `safe.directory` trusts it. Returns git's warnings about values of that setting, without `warning: `.
+/// Fails if a part of a repository (its `.git` file, its worktree, its folder) belongs to someone else, unless
+/// `safe.directory` trusts the repository. Returns git's warnings about values of that setting, without `warning: `.
 pub(super) fn check(
     fs: &Fs,
     environment: &Environment,
@@ -36,14 +36,14 @@ pub(super) fn check(
     }
     let path = shown.to_string_lossy();
     let path = if path.len() > 1 { path.trim_end_matches('/') } else { &path }.to_owned();
-    // Like git, quotes a path only if the shell would change it.
+    // As in git, a path is quoted only if the shell would change it.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,".contains(&byte);
     let quoted = if path.bytes().all(plain) { path.clone() } else { format!("'{}'", path.replace('\'', "'\\''")) };
     Err(RepositoryError::DubiousOwnership { path, quoted, warnings })
 }
 
 fn is_ours(environment: &Environment, parts: &[Stat]) -> bool {
-    // As in git, this is for tests, and can only make the check stricter.
+    // As in git, this variable is for tests, and can only make the check stricter.
     if environment
         .get("GIT_TEST_ASSUME_DIFFERENT_OWNER")
         .is_some_and(|value| !matches!(value.as_bytes(), b"" | b"0" | b"false"))
@@ -53,7 +53,7 @@ fn is_ours(environment: &Environment, parts: &[Stat]) -> bool {
     let user = refdb_vfs::effective_user();
     let mut also = None;
     if parts.iter().any(|part| part.uid != user) && user == 0 {
-        // Under sudo, files of the user who called it count as one's own.
+        // Under sudo, files of the user who called it are treated as one's own.
         let caller = environment.get("SUDO_UID");
         also = caller.and_then(|uid| uid.to_str().and_then(|uid| uid.parse::<u32>().ok()));
     }
@@ -129,7 +129,7 @@ pub(super) fn check_bare(
         return Ok(());
     }
     let path = path();
-    // Being in the `.git` of a worktree counts as intended.
+    // As in git, a current folder inside the `.git` of a worktree is taken as intended.
     let of_worktree = path.ends_with(".git")
         || [&b"/.git/worktrees/"[..], b"/.git/modules/"]
             .iter()

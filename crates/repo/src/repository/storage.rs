@@ -24,7 +24,7 @@ pub struct RefStorage {
 }
 
 impl RefFormat {
-    /// Git's name for the format.
+    /// Returns git's name for the format.
     pub fn name(self) -> &'static str {
         match self {
             RefFormat::Files => "files",
@@ -42,7 +42,7 @@ impl RefStorage {
     ///
     /// # Errors
     ///
-    /// The name of the format, if it is unknown.
+    /// Returns the name of the format if it is unknown.
     pub(super) fn parse<'a>(value: &'a BStr, common_dir: &Path) -> Result<Self, &'a BStr> {
         let (name, path) = match value.find("://") {
             Some(at) => (value[..at].as_bytes(), value[at + 3..].as_bytes()),

@@ -24,7 +24,7 @@ pub(super) fn list(fs: &Fs, common_dir: &Path) -> Result<Vec<Worktree>, refdb_vf
         .into_iter()
         .filter(|(_, kind)| *kind == EntryKind::Dir)
         .map(|(id, _)| Worktree { git_dir: folder.join(std::ffi::OsStr::from_bytes(&id)), id: id.into() })
-        // Git takes a folder for a worktree if it says where the working tree is.
+        // Git takes a folder for a worktree if it has the file `gitdir`, which names the working tree.
         .filter(|worktree| fs.stat(&worktree.git_dir.join("gitdir")).is_ok())
         .collect();
     worktrees.sort_unstable_by(|a, b| a.id.cmp(&b.id));
