@@ -78,7 +78,7 @@ pub(crate) enum Kind {
     All,
 }
 
-/// The options that `branch` has and `tag` has not.
+/// The options that `branch` has and `tag` does not have.
 struct Own {
     kind: Kind,
     verbose: usize,

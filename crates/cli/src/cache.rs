@@ -109,8 +109,8 @@ fn read_key(file: &Path) -> Result<Key> {
     Ok(Key::new(key))
 }
 
-/// Reports entries that were lost when the cache was opened. They are not counted as damaged anywhere else, because
-/// they no longer exist.
+/// Reports entries that were lost when the cache was opened. No other report counts them as damaged, because they no
+/// longer exist.
 fn say_lost(cache: &Cache) {
     for notice in cache.notices() {
         say("warning: ", notice.to_string().as_bytes());
@@ -127,15 +127,15 @@ impl From<refdb_kvcache::Error> for Failure {
 /// cookies or whose values are tokens.
 fn is_secret(folder: &Path) -> Result<bool> {
     const SECRET: [&str; 2] = ["web_sessions", "oauth_tokens"];
-    // Both the given path and the real one count, because either may be a symbolic link with another name.
+    // Both the given path and the real one are checked, because the given one may be a symbolic link with another name.
     let full = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let mut parts = folder.components().chain(full.components());
     let named = parts.any(|part| SECRET.iter().any(|name| part.as_os_str() == *name));
     Ok(named || Cache::is_encrypted(folder)?)
 }
 
-/// Refuses to let root use another user's cache, or make a new one in that user's folder: the user's server could not
-/// read what root makes.
+/// Fails if root uses another user's cache or would make a new one in that user's folder, because the user's server
+/// could not read files that root makes.
 fn refuse_another_users(folder: &Path) -> Result<()> {
     let full = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let Some(owner) = full.ancestors().find_map(|place| Some(std::fs::metadata(place).ok()?.uid())) else {

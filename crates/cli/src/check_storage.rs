@@ -1,7 +1,8 @@
-//! `refdb check-storage`: tries on two or more hosts whether a folder that they share is safe for refs.
+//! `refdb check-storage`: tests on two or more hosts whether a folder that they share is safe for refs.
 //!
-//! The coordinator starts a process on each host, itself included, and asks it line by line (`serve`, `host`). What hosts
-//! tell about themselves (`facts`), scenes (`scenes`) and a load (`load`, `judge`) lead to a verdict.
+//! The coordinator starts a process on each host, its own included, and sends it questions line by line (`serve`,
+//! `host`). What hosts report about themselves (`facts`), scenes (`scenes`) and a load (`load`, `judge`) lead to a
+//! verdict.
 
 mod client;
 mod facts;
@@ -60,21 +61,21 @@ struct Settings {
     /// `HOST` or `HOST:PROGRAM`.
     peers: Vec<String>,
     ssh: String,
-    /// How many hosts join.
+    /// The number of hosts that have to join (`--wait`).
     wait: usize,
     time: Duration,
     formats: Vec<Format>,
 }
 
-/// What this process does.
+/// The part that this process plays.
 enum Part {
     Coordinate,
     Join,
     Serve,
 }
 
-/// Runs the command. The exit code is 0 if the folder is safe, 1 if not, 2 if that could not be tested, and 128 if the
-/// folder cannot be used.
+/// Runs the command. The exit code is 0 if the folder is safe, 1 if not, 2 if its safety could not be tested, and 128
+/// if the folder cannot be used.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let (settings, part, folder) = parse(invocation)?;
     if let Part::Serve = part {
@@ -143,7 +144,7 @@ fn format(value: &BStr) -> Result<Format> {
     }
 }
 
-/// Answers the coordinator through files in the folder.
+/// Joins the run that waits for hosts in `dir`, and answers the coordinator through files in that folder.
 fn join(dir: &Path) -> Result<u8> {
     let end = Instant::now() + mail::PATIENCE;
     let mailbox = loop {

@@ -3,7 +3,7 @@
 use refdb::{Environment, Zone};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Returns the system's time in seconds since 1970, whatever time git's tests set.
+/// Returns the system's time in seconds since 1970, regardless of `GIT_TEST_DATE_NOW`.
 pub fn system_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -17,7 +17,8 @@ pub struct Clock<'a> {
 }
 
 impl<'a> Clock<'a> {
-    /// Reads both from the environment, in which git's tests set another time.
+    /// Reads the zone from the environment, and the time from the variable `GIT_TEST_DATE_NOW` of git's tests or else
+    /// the system.
     pub fn of(environment: &'a Environment) -> Self {
         let set = environment.get("GIT_TEST_DATE_NOW").and_then(|text| text.to_str()?.parse().ok());
         Clock { zone: Zone::of(environment), now: set.unwrap_or_else(system_seconds) }

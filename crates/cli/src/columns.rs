@@ -18,7 +18,7 @@ pub struct Columns {
     when: When,
     layout: &'static str,
     density: &'static str,
-    /// Whether the command line decides.
+    /// Whether the command line has `--column` or `--no-column`.
     pub asked: bool,
 }
 
@@ -26,7 +26,7 @@ pub struct Columns {
 enum When {
     Always,
     Never,
-    /// Whether the list goes to a terminal.
+    /// If the list goes to a terminal.
     Auto,
 }
 
@@ -49,7 +49,8 @@ impl Columns {
         setting.value().map_or(Some(()), |value| self.read(value))
     }
 
-    /// Applies a list of words. If a word says how and none says when, columns are always used.
+    /// Applies a list of words. If a word names a layout or density and none says when columns are used, they are
+    /// always used.
     fn read(&mut self, text: &[u8]) -> Option<()> {
         let (mut says_when, mut says_how) = (false, false);
         for word in text.split(|byte| b" ,".contains(byte)).filter(|word| !word.is_empty()) {

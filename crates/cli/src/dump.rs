@@ -35,7 +35,7 @@ pub(crate) struct Dumper<'a> {
     is_whole: bool,
 }
 
-/// The exit code if some of them could not be read.
+/// The exit code if some loose refs or folders could not be read.
 const NOT_WHOLE: u8 = 1;
 
 /// Runs the command.
@@ -153,7 +153,8 @@ impl Dumper<'_> {
         self.line(&[b"loose ", name, b" ", &shown])
     }
 
-    /// Reports a file or folder that cannot be read and continues. One that has disappeared meanwhile is not an error.
+    /// Reports a file or folder that cannot be read and continues. A file that has disappeared meanwhile is not an
+    /// error.
     fn pass_over(&mut self, error: &refdb_vfs::Error) -> Result<()> {
         if error.is_not_found() {
             return Ok(());
@@ -184,7 +185,7 @@ fn cannot(error: refdb_vfs::Error) -> Failure {
     Failure::Fatal(error.to_string().into())
 }
 
-/// Makes the message about a damaged file, whose intact part has been printed before.
+/// Returns the failure for a damaged file, whose intact part has been printed before.
 fn damaged<T>(error: impl std::fmt::Display) -> Result<T> {
     fatal![error.to_string()]
 }

@@ -9,8 +9,8 @@ use std::io::Write;
 pub enum Failure {
     /// `fatal: MESSAGE`, with exit code 128.
     Fatal(BString),
-    /// The same, because another machine replaced a file on the file server while refs were listed from it. What was not
-    /// printed yet can be listed again.
+    /// `fatal: MESSAGE`, with exit code 128, because another machine replaced a file on the file server while refs were
+    /// listed from it. If nothing has been printed yet, the list can be begun again.
     Lost(BString),
     /// `error: MESSAGE`, with this exit code.
     Error(BString, u8),
@@ -127,7 +127,7 @@ impl From<refdb::Error> for Failure {
         match error {
             refdb::Error::Config(error) => Failure::Lines(error.report()),
             refdb::Error::Repository(error) => Failure::Lines(error.report()),
-            // Git ends where it reads the setting, whatever it was about to do.
+            // Git ends as soon as it reads the setting, whatever it was about to do.
             refdb::Error::Misuse(fault @ refdb::Misuse::Setting(_)) => Failure::Lines(format!("fatal: {fault}\n")),
             error => Failure::Fatal(text_of(&error).into()),
         }
@@ -135,7 +135,7 @@ impl From<refdb::Error> for Failure {
 }
 
 impl Failure {
-    /// Why refs could not be listed.
+    /// Returns the failure for an error that occurred while refs were listed.
     pub fn of_list(error: refdb::Error) -> Self {
         let is_lost = error.is_stale();
         match Failure::from(error) {
@@ -155,7 +155,7 @@ impl From<refdb::ObjectError> for Failure {
 pub fn refused(error: refdb::Error) -> Failure {
     match error {
         refdb::Error::Hook(why) => Failure::Fatal(why.to_string().into()),
-        // Git finds out who makes a change before it makes it.
+        // Git determines the committer before it makes a change.
         error @ refdb::Error::Ident(_) => error.into(),
         error if is_of_packed_refs(&error) => error.into(),
         error => match Failure::from(error) {
@@ -165,7 +165,8 @@ pub fn refused(error: refdb::Error) -> Failure {
     }
 }
 
-/// Returns whether packed-refs cannot be read. Git then ends with code 128, whatever it was about to do.
+/// Returns whether an error means that packed-refs cannot be read. Git then ends with code 128, whatever it was about
+/// to do.
 pub fn is_of_packed_refs(error: &refdb::Error) -> bool {
     let path = match error {
         refdb::Error::Corrupt { path, .. } => path,

@@ -15,7 +15,7 @@ use std::{
 
 /// The options in front of the command's name: `git -C DIR -c NAME=VALUE CMD`. See git(1).
 ///
-/// They stand in for the environment variables that git would set for itself.
+/// They replace the environment variables that git would set for itself.
 #[derive(Debug, Default)]
 pub struct Globals {
     pub git_dir: Option<PathBuf>,
@@ -88,8 +88,8 @@ impl Globals {
                     globals.no_replacements = true;
                     globals.of_git.push(word.clone());
                 }
-                // These options concern what ref commands do not do: paging, path specs, fetching missing objects,
-                // finding git's other programs.
+                // These options concern things that ref commands do not do: paging, pathspecs, fetching missing
+                // objects, finding git's other programs.
                 b"-p"
                 | b"--paginate"
                 | b"-P"

@@ -48,7 +48,7 @@ impl Group {
         }
     }
 
-    /// Makes the message about words that name no subcommand.
+    /// Returns the failure for words that name no subcommand.
     fn no_member(&'static self, words: &[OsString]) -> Failure {
         match Parser::new(&self.command, words).next_word() {
             Err(Failure::Usage(message, _)) => Failure::Usage(message, self.usage()),
@@ -61,7 +61,7 @@ impl Group {
         }
     }
 
-    /// Returns the words that may follow, for a shell's completion.
+    /// Prints the names of the subcommands, for a shell's completion.
     fn complete(&self, invocation: &Invocation<'_>) -> Result<u8> {
         Session::open(invocation.globals)?;
         let names: Vec<&str> = self.members.iter().map(|(command, _)| command.last_word()).collect();

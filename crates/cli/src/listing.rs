@@ -10,7 +10,7 @@ use refdb::{
 use refdb_types::{FormatOptions, ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, check_format};
 use std::ops::ControlFlow;
 
-/// Which part of the refs has to be read.
+/// The part of the refs that has to be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ranges {
     /// All refs.
@@ -54,7 +54,7 @@ pub enum Broken<'a> {
 
 /// Receives the refs of a listing one by one.
 pub trait Visitor {
-    /// Returns whether the ref is wanted. This is asked before a symbolic ref is followed.
+    /// Returns whether the ref is wanted. It is called before a symbolic ref is followed.
     fn wants(&mut self, name: &BStr) -> bool;
 
     /// Returns whether an unusable ref should be reported.
@@ -68,7 +68,7 @@ pub trait Visitor {
     /// Receives a ref that cannot be used.
     fn broken(&mut self, broken: Broken<'_>) -> Result<()>;
 
-    /// Returns whether it accepts lines of packed-refs, if the whole list is wanted.
+    /// Returns whether the visitor accepts lines of packed-refs, if the whole list is read.
     fn takes_lines(&self) -> bool {
         false
     }
@@ -79,7 +79,7 @@ pub trait Visitor {
         false
     }
 
-    /// Returns whether [`Visitor::take`] may accept a ref.
+    /// Whether [`Visitor::take`] may accept a ref.
     const TAKES: bool = false;
 
     /// Accepts a ref with a valid name that holds this object, if nothing has to be looked up for it. A ref that is not
@@ -106,7 +106,7 @@ pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut impl Visitor
         if stretch(snapshot, &mut *cursor, &mut prefixes, walk.after, visitor)?.is_break() {
             break;
         }
-        // The walk goes forward even if a packed-refs that is not sorted leads back.
+        // Each round drops at least one prefix, so the walk ends even if an unsorted packed-refs leads backwards.
         if prefixes.len() > rest.len() {
             prefixes = rest;
         }

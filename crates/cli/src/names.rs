@@ -27,8 +27,8 @@ pub fn only(snapshot: &dyn Snapshot, short: &BStr) -> Option<RefName> {
 
 /// Finds the shortest part of a refname from which git finds the same ref again.
 ///
-/// For each rule, a walk of its own answers whether the rule finds another ref. Names that arrive in order only move
-/// these walks forward, and nothing has to be done while no ref lies between two names.
+/// For each rule, a separate walk over the refs answers whether the rule finds another ref. If names are looked up in
+/// order, these walks only move forward, and do not move while no ref lies between two names.
 pub struct ShortNames<'s> {
     snapshot: &'s dyn Snapshot,
     /// Whether only one rule may find a ref (`core.warnAmbiguousRefs`). Otherwise it suffices that no earlier rule
@@ -58,7 +58,7 @@ impl<'s> ShortNames<'s> {
         ShortNames { snapshot, strict, walks: Default::default() }
     }
 
-    /// Returns the shortest part of a refname.
+    /// Returns the shortest part of a refname from which git finds the same ref.
     pub fn shorten<'n>(&mut self, name: &'n BStr) -> Result<&'n BStr> {
         for (turn, (before, after)) in RULES.into_iter().enumerate().skip(1).rev() {
             let part = name.strip_prefix(before.as_bytes()).and_then(|rest| rest.strip_suffix(after.as_bytes()));
@@ -106,7 +106,7 @@ impl<'s> Walk<'s> {
             cursor.seek(name)?;
             self.next = cursor.next()?.map(|view| {
                 let leads = match view.target {
-                    // The null id in a broken file counts too, because git finds that ref.
+                    // The null id in a broken file is accepted too, because git finds that ref.
                     TargetView::Direct(_) => Leads::ToObject,
                     TargetView::Symbolic(target) => Leads::ToRef(target.to_owned()),
                 };

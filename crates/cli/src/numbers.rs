@@ -2,15 +2,15 @@
 
 use bstr::ByteSlice;
 
-/// Reads a number at the start of a text as `strtol` does. Returns the number, the rest of the text, and whether a
-/// `long` was too small for it.
+/// A number that `strtol` has read: its value, whether it was cut to the range of a `long`, and the rest of the text.
 struct Read<'a> {
     number: i64,
     is_cut: bool,
     rest: &'a [u8],
 }
 
-/// Base 0 means that the prefix decides: `0x` for hexadecimal, `0` for octal.
+/// Reads a number at the start of a text like C's `strtol`, or returns `None` if there is none. With base 0, the prefix
+/// decides: `0x` for hexadecimal, `0` for octal.
 fn strtol(text: &[u8], base: u32) -> Option<Read<'_>> {
     let text = text.trim_start_with(|char| char.is_ascii_whitespace() || char == '\u{b}');
     let (is_negative, digits) = match text {

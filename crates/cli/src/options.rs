@@ -12,8 +12,7 @@ pub use usage::Asked;
 /// A command and everything that its command line can contain.
 ///
 /// Long options may be abbreviated to a unique prefix, most can be negated with `--no-`, and short ones can be bundled.
-/// A value follows after `=`, directly after a short option, or as the next word. Options may follow arguments, up to
-/// `--`.
+/// A value follows `=`, follows a short option directly, or is the next word. Options may follow arguments, up to `--`.
 #[derive(Debug)]
 pub struct Command {
     /// The program that users call: git or refdb.
@@ -196,7 +195,7 @@ impl<'a> Parser<'a> {
         Ok(None)
     }
 
-    /// Makes an error about the use of an option, without the usage.
+    /// Returns the failure for a wrong use of an option, which is printed without the usage.
     fn misuse(&self, parts: &[&[u8]]) -> Failure {
         Failure::Error(parts.concat().into(), crate::failure::WRONG_USE)
     }

@@ -14,7 +14,7 @@ pub struct Output {
     has_written: bool,
 }
 
-/// How often a list begins again.
+/// Maximum number of times that a list is begun again.
 const LOSSES_MAX: usize = 8;
 
 const FLUSH_BYTES: usize = 128 << 10;

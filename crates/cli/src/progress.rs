@@ -1,4 +1,4 @@
-//! Progress of long operations, shown only to people.
+//! Progress of long operations, shown only on a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::{io::IsTerminal, time::Duration};

@@ -17,7 +17,7 @@ const PROGRAM: &str = "REFDB_GIT";
 /// The variable that counts nested delegations, so that a git that leads back to refdb is detected.
 const DEPTH: &str = "REFDB_HANDED_OVER";
 
-/// Hooks may push to other repositories, but hardly this deep.
+/// Maximum number of nested delegations. Hooks may push to other repositories, but hardly this deep.
 const DEPTH_MAX: u32 = 10;
 
 /// Returns the path of the program git.
@@ -25,7 +25,7 @@ pub fn program(environment: &Environment) -> OsString {
     environment.get(PROGRAM).filter(|program| !program.is_empty()).unwrap_or_else(|| "git".into())
 }
 
-/// Makes a command that runs git in the environment of the global options. The caller adds `words`.
+/// Returns a command that runs git in the environment of the global options. The caller adds the words.
 pub fn command(environment: &Environment) -> Command {
     let mut command = Command::new(program(environment));
     for (name, value) in environment.overrides() {
@@ -39,8 +39,8 @@ fn depth(environment: &Environment) -> u32 {
     environment.get(DEPTH).and_then(|depth| depth.to_str()?.parse().ok()).unwrap_or(0)
 }
 
-/// Replaces this process by git with these words; the command is called `name` there. It returns only if that fails.
-/// `what` describes what is left to git.
+/// Replaces this process by git with these words, and returns only if that fails. For messages, `name` is the name of
+/// the command, and `what` describes what is left to git.
 pub fn exec(environment: &Environment, name: &str, words: &[OsString], what: &str) -> Failure {
     match handed_over(environment, name) {
         Ok(mut git) => not_run(&program(environment), name, what, &git.args(words).exec()),
@@ -48,8 +48,8 @@ pub fn exec(environment: &Environment, name: &str, words: &[OsString], what: &st
     }
 }
 
-/// Returns a git command to which the command `name` is delegated, without its words. Fails if that leads back to
-/// refdb.
+/// Returns a git command to which the command `name` is delegated, without its words. Fails if delegation keeps leading
+/// back to refdb.
 pub fn handed_over(environment: &Environment, name: &str) -> Result<Command> {
     if depth(environment) < DEPTH_MAX {
         return Ok(command(environment));
@@ -65,7 +65,7 @@ pub fn handed_over(environment: &Environment, name: &str) -> Result<Command> {
     ]))
 }
 
-/// Makes the message about a program that could not be run for `what`.
+/// Returns the failure for a program that could not be run for `what`.
 pub fn not_run(program: &OsStr, name: &str, what: &str, error: &std::io::Error) -> Failure {
     let program = program.as_bytes();
     Failure::Fatal(message!["cannot run '", program, " ", name, "', to which ", what, " is left: ", system_text(error)])

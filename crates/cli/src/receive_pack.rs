@@ -88,7 +88,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     }
 }
 
-/// Refuses to delegate where git would bypass the global ref database.
+/// Fails if git would bypass the global ref database, so that a push must not be delegated.
 fn check_git_may(store: &Store) -> Result<()> {
     match store.context().forbidden {
         Some(why @ Misuse::Global { .. }) => Err(refdb::Error::from(why.clone()).into()),
@@ -139,7 +139,7 @@ fn parse<'w>(words: &'w [OsString], environment: &Environment) -> Option<(Call, 
 }
 
 /// Returns whether the highest version in `GIT_PROTOCOL`, a list of `KEY=VALUE` separated by colons, is 1. Version 2
-/// does not define pushes, so that it is answered like version 0.
+/// does not define pushes, so it is answered like version 0.
 fn wants_version_1(environment: &Environment) -> bool {
     let protocol = environment.get("GIT_PROTOCOL").unwrap_or_default();
     let versions = protocol.as_bytes().split(|byte| *byte == b':').filter_map(|item| item.strip_prefix(b"version="));

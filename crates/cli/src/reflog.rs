@@ -46,7 +46,7 @@ fn say_not_found(name: &BStr) {
     say("error: ", &crate::failure::message!["reflog could not be found: '", name, "'"]);
 }
 
-/// Reports a reflog that could not be changed. The others are processed nevertheless, unless a signal came.
+/// Reports a reflog that could not be changed. Other reflogs are processed nevertheless, unless a signal was caught.
 fn say_failed(error: refdb::Error) -> Result<()> {
     match Failure::from(error) {
         Failure::Fatal(text) => say("error: ", &text),

@@ -9,8 +9,8 @@ use std::{collections::HashMap, os::unix::ffi::OsStrExt};
 /// The variable that disables replacements, whatever its value is.
 pub const NOT_HEEDED: &str = "GIT_NO_REPLACE_OBJECTS";
 
-/// Has objects replaced as `git replace` says. The refs that say so are looked for once, and only when an object is
-/// read.
+/// Makes the store show the replacements of objects that `git replace` has replaced. Replace refs are read once, when
+/// this is first called.
 pub fn apply(store: &Store) -> Result<()> {
     store.objects().apply_replacements(|| find(store))
 }

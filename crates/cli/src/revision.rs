@@ -8,7 +8,7 @@ use bstr::{BStr, ByteSlice};
 use refdb::{NameError, Store, resolve_name};
 use refdb_types::ObjectId;
 
-/// Resolves a value to an object id. It is not asked for hexadecimal ids of full length, which stand for themselves.
+/// Resolves names to object ids. It is not called for hexadecimal ids of full length.
 pub trait Resolve {
     /// Returns the object that `text` names, in any form of gitrevisions(7), or `None` if there is none.
     fn resolve(&mut self, text: &BStr) -> Result<Option<ObjectId>>;
@@ -30,7 +30,7 @@ pub struct Revisions<'a> {
 impl Revisions<'_> {
     /// Returns the object that `text` names, or `None` if there is none or the form is not supported.
     pub fn resolve(&self, text: &BStr) -> Result<Option<ObjectId>> {
-        // Otherwise no object is read.
+        // A name without one of these characters is resolved without reading an object.
         if text.find_byteset(b"^~:").is_some() {
             replaced::apply(self.store)?;
         }

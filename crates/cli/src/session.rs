@@ -36,7 +36,7 @@ enum Digits {
 }
 
 impl Digits {
-    /// A bad value, at which git stops, is ignored, because refs do not depend on it.
+    /// Reads `core.abbrev`. A bad value, at which git stops, is ignored, because refs do not depend on the setting.
     fn of(config: &Config) -> Self {
         let Some(value) = config.last("core.abbrev") else { return Digits::Auto };
         match value.text().map(|text| text.to_ascii_lowercase()).as_deref() {
@@ -106,8 +106,8 @@ impl Session {
     }
 
     /// Prints git's warnings about settings of hooks, and its advice if the reference-transaction hook is not
-    /// executable, the first time that it is called. To be called right before a transaction is prepared, which is when
-    /// git looks for the hook.
+    /// executable, the first time that it is called. Call it right before a transaction is prepared, which is when git
+    /// looks for the hook.
     pub fn warn_of_hooks(&self) {
         if self.has_warned_of_hooks.replace(true) {
             return;
@@ -116,7 +116,7 @@ impl Session {
         for warning in hooks.warnings() {
             say("warning: ", warning.as_bytes());
         }
-        // A faulty configuration of hooks is reported instead of the advice, when they are about to run.
+        // A faulty configuration of hooks is reported instead of the advice, when the hooks are about to run.
         if let Some(advice) = hooks.ignored("reference-transaction")
             && hooks.programs("reference-transaction").is_ok()
         {
@@ -131,7 +131,7 @@ impl Session {
         }
     }
 
-    /// Returns what resolves names of objects.
+    /// Returns a resolver of names of objects.
     pub fn revisions(&self) -> Revisions<'_> {
         Revisions { store: &self.store }
     }

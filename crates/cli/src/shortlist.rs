@@ -27,7 +27,7 @@ use refdb::{
 use refdb_types::ObjectId;
 use std::{ffi::OsString, io::IsTerminal, os::unix::ffi::OsStrExt};
 
-/// The options that both commands have.
+/// `--contains`, the first of the options that both commands have.
 pub const CONTAINS: Opt =
     Opt::flag("contains", "show only references that contain the commit").takes(Value::UnlessLast("commit")).fixed();
 pub const NO_CONTAINS: Opt = Opt::flag("no-contains", "show only references that do not contain the commit")
@@ -169,7 +169,8 @@ impl Wish {
         }
     }
 
-    /// Returns whether colors are shown, or `None` if the configuration is invalid. `key` outranks `color.ui`.
+    /// Returns whether colors are shown, or `None` if the configuration is invalid. `key` takes precedence over
+    /// `color.ui`.
     pub fn colors(&self, session: &Session, key: &str) -> Option<bool> {
         let config = session.store.config();
         if !are_colors_sound(config, key) {
@@ -223,7 +224,7 @@ pub fn format(text: &BStr, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<
     }
 }
 
-/// Lists refs by a plan, in columns with so many spaces between them if that is wanted.
+/// Lists refs by a plan. If `columns` is given, lists them in columns with that many spaces between them.
 pub fn show(
     session: &Session,
     snapshot: &dyn Snapshot,
@@ -236,7 +237,7 @@ pub fn show(
     output.expect_much();
     let Some((columns, padding)) = columns else {
         let result = list(session, snapshot, history, world, plan, &mut output);
-        // What was listed before a failure is shown.
+        // Refs that were listed before a failure are shown.
         output.flush()?;
         return result.map(|()| 0);
     };
@@ -246,7 +247,7 @@ pub fn show(
     result.map(|()| 0)
 }
 
-/// Decides what happens with a command line that was not understood.
+/// Delegates a command line that was not understood to git.
 pub fn leave(invocation: &Invocation<'_>, command: &Command) -> Failure {
     crate::real_git::leave(invocation, command.name)
 }

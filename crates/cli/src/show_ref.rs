@@ -111,7 +111,7 @@ fn parse(invocation: &Invocation<'_>) -> Result<Options> {
             "quiet" => options.quiet = on,
             "dereference" => options.style.dereference = on,
             "hash" => {
-                // As in git, the last option about the number of digits counts, even `--no-hash`.
+                // As in git, even `--no-hash` selects ids only. The last option about the number of digits is used.
                 options.style.ids_only = true;
                 if setting.is_on() {
                     options.style.digits = digits("hash", setting, options.style.digits)?;
@@ -290,7 +290,8 @@ impl Shower<'_> {
     fn peel(&mut self, row: &Row<'_>) -> Result<Option<ObjectId>> {
         match row.peeled {
             Peeled::To(id) => Ok(Some(*id)),
-            // Like git, looks at the object itself, because broken tags and other writers leave tags unpeeled.
+            // As in git, the object itself is read, because tags may be stored unpeeled if they are broken or by other
+            // writers.
             Peeled::NotTag | Peeled::Unknown => match self.session.store.objects().kind(row.id)? {
                 Some(ObjectKind::Tag) => Ok(self.session.store.objects().peel(row.id)?),
                 _ => Ok(None),
@@ -327,7 +328,7 @@ fn exists(session: &Session, options: &Options) -> Result<u8> {
     tell_existence(session, name.as_bstr())
 }
 
-/// Exits with 0 if the ref exists, with 2 if it does not, and with 1 if that cannot be determined.
+/// Returns the exit code 0 if the ref exists, 2 if it does not, and 1 if that cannot be determined.
 pub fn tell_existence(session: &Session, name: &BStr) -> Result<u8> {
     let found = match RefName::new_safe(name.to_vec()) {
         Some(name) => session.store.get(name.as_bstr()),
@@ -361,8 +362,8 @@ pub fn tell_existence(session: &Session, name: &BStr) -> Result<u8> {
     }
 }
 
-/// Returns whether git's list of all refs contains this one. It contains broken refs, except for those that cannot be
-/// opened.
+/// Returns whether git's list of all refs contains this one. The list contains broken refs, except for those whose file
+/// cannot be opened.
 fn is_listed(snapshot: &dyn Snapshot, name: &BStr) -> Result<bool> {
     match snapshot.get(name) {
         Err(refdb::Error::BrokenRef(broken)) => Ok(match broken.why {

@@ -74,7 +74,7 @@ fn parse(invocation: &Invocation<'_>) -> Result<Options> {
 
 /// Where a symbolic ref leads.
 enum Leads {
-    /// The name of its target, which is not validated if only one step is followed.
+    /// To this target, whose name is not validated if only one step is followed.
     To(BString),
     /// The ref is not symbolic, or does not exist.
     NotSymbolic,

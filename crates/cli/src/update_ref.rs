@@ -62,8 +62,8 @@ impl Options {
     }
 }
 
-/// Validates the name of a ref. If the change only sets a value, the name has to be well formed; for any other change
-/// it only must not lead out of the repository, because ill-formed refs must remain deletable.
+/// Validates the name of a ref. If the change sets an object id, the name has to be well formed. For any other change
+/// it must only not lead out of the repository, so that ill-formed refs remain deletable.
 fn check_name(name: &[u8], change: &Change) -> refdb::Result<RefName> {
     let checked = match change {
         Change::Set(Target::Direct(_)) => RefName::new(name).ok(),

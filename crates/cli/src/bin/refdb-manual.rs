@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     page(&program, &folder.join("refdb.1"))?;
     lab(folder)?;
     for command in refdb_cli::commands() {
-        // clap wants names that live as long as the program, which is short-lived.
+        // clap requires names that live as long as the program, so they are leaked. The program is short-lived.
         let name: &'static str = format!("refdb-{}", command.name).leak();
         page(&subcommand(command).name(name), &folder.join(format!("{name}.1")))?;
     }
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Writes those of refdb-lab, whose command line is parsed by clap itself.
+/// Writes the completions and man pages of refdb-lab, whose command line is parsed by clap itself.
 fn lab(folder: &Path) -> Result<(), Box<dyn Error>> {
     let mut lab = refdb_lab::options::Options::command().disable_help_subcommand(true);
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
@@ -90,7 +90,7 @@ fn subcommand(command: &'static refdb_cli::options::Command) -> Command {
         .arg(Arg::new("arguments").num_args(0..).value_name("ARGUMENT").hide(true))
 }
 
-/// Returns the option and its negation.
+/// Returns clap's arguments for the option and its negation.
 fn arguments(opt: &'static Opt) -> Vec<Arg> {
     let mut arg = Arg::new(opt.name).help(opt.help).hide(opt.hidden);
     if let Some(letter) = opt.short {

@@ -16,7 +16,7 @@ pub(super) enum Head {
     /// A branch, which may not have a commit yet.
     Branch(BString),
     Detached(ObjectId),
-    /// HEAD is missing, or leads elsewhere.
+    /// HEAD is missing, or leads to something other than a branch.
     Odd,
 }
 
@@ -98,7 +98,7 @@ fn detached_from(
     Ok(Some((short(session, &id)?, id)))
 }
 
-/// Returns whether a ref holds the commit, or a tag of it.
+/// Returns whether the ref `name` holds the commit, or a tag that leads to it.
 fn leads_to(snapshot: &dyn Snapshot, history: &History<'_>, name: &BStr, commit: &ObjectId) -> Result<bool> {
     let Some((_, id)) = follow(snapshot, name)? else { return Ok(false) };
     Ok(id == *commit || history.peel_to_commit(id)? == Some(*commit))

@@ -44,7 +44,7 @@ pub(super) struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// The text that marks remote-tracking branches.
+    /// Returns the text that precedes the names of remote-tracking branches.
     fn prefix(&self) -> &'static str {
         if self.kind == Kind::Remote { "" } else { "remotes/" }
     }
@@ -64,7 +64,7 @@ impl Look<'_> {
         entries.iter().map(width).max().unwrap_or(0)
     }
 
-    /// Makes the format, in which names have this width if more follows them.
+    /// Returns the format. Names are padded to this width if something follows them.
     pub(super) fn format(&self, width: usize) -> BString {
         let Colors { current, local, remote, upstream, worktree, reset } = self.colors;
         let id = match self.digits {

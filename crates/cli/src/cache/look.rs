@@ -6,7 +6,7 @@ use std::{cmp::Reverse, collections::BinaryHeap, path::Path};
 
 const SHOWN: u64 = 20;
 
-/// Checks every record. The exit code is 1 if a record is damaged, or was lost together with others.
+/// Checks every record. The exit code is 1 if a record is damaged, or if entries were lost when the cache was opened.
 pub(super) fn verify(folder: &Path) -> Result<u8> {
     let cache = Cache::open_to_inspect(folder)?;
     say_lost(&cache);
@@ -63,7 +63,7 @@ pub(super) fn compact(folder: &Path, settings: &Settings) -> Result<u8> {
     Ok(0)
 }
 
-/// Returns the limit that was given, or else the one that the cache had last.
+/// Returns the limit that was given, or else the last one that was reported, but at least twice the size on disk.
 fn limit(folder: &Path, settings: &Settings) -> Result<u64> {
     if let Some(limit) = settings.limit {
         return Ok(limit);

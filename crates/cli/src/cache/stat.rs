@@ -6,7 +6,7 @@ use refdb_kvcache::{Cache, Stats};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// The depth of folders that are searched for caches: a root, names, versions.
+/// The number of levels below the given folder that are searched for caches: names, and versions below them.
 const DEPTH: usize = 2;
 
 /// What is known about a cache.
@@ -18,7 +18,7 @@ struct Report {
     /// The size of the entries' records in bytes.
     live_bytes: u64,
     disk_bytes: u64,
-    /// The statistics of the process that uses the cache, or used it last, since it opened it.
+    /// The statistics that the last process to open the cache has collected since then.
     #[serde(skip_serializing_if = "Option::is_none")]
     counted: Option<Counted>,
 }
@@ -36,7 +36,7 @@ struct Counted {
     corrupt: u64,
     disk_errors: u64,
     hit_ratio: Option<f64>,
-    /// The estimated effect of half the limit.
+    /// The estimated hit ratio with half the limit.
     hit_ratio_at_half: Option<f64>,
     hit_ratio_at_twice: Option<f64>,
 }
@@ -78,7 +78,7 @@ pub(super) fn run(folder: &Path, json: bool) -> Result<u8> {
     for folder in &caches {
         match report(folder) {
             Ok(report) => reports.push(report),
-            // A cache of a newer program, or of another user, is no reason to stop.
+            // A cache of a newer program, or of another user, does not keep the others from being shown.
             Err(error) if caches.len() > 1 => {
                 say("warning: ", error.to_string().as_bytes());
                 unread = 1;

@@ -1,4 +1,4 @@
-//! What answers the questions about repositories on a host: each client has views of its own, as a server has.
+//! Answers the coordinator's questions about repositories on a host. Each client has views of its own, as a server has.
 
 use bstr::BStr;
 use refdb::{
@@ -13,7 +13,7 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 /// The text of an answer, or of an error.
 pub(super) type Answer = Result<String, String>;
 
-/// Every id is one of a commit: there are no objects.
+/// Takes every id for that of a commit, because the repositories have no objects.
 struct Commits;
 
 impl ObjectCheck for Commits {
@@ -36,7 +36,8 @@ impl Client {
                 self.views.remove(*git_dir);
                 Ok("closed".into())
             }
-            // As a server of these refs would write, with what refdb refuses by default.
+            // The repository is opened without `refdb.unsafeStorage`, so that refdb refuses what it refuses to a server
+            // by default.
             ["try", git_dir, name] => {
                 let (_, view) = open(git_dir, &[])?;
                 match swap(&view, &[name, "0", "1"]) {
@@ -81,7 +82,7 @@ fn get(view: &View, name: &str) -> Answer {
     Ok(found.and_then(|found| found.target.id()).map_or(0, |id| value_of(id.as_bytes())).to_string())
 }
 
-/// `NAME VALUE` for each ref.
+/// Returns `NAME VALUE` for each branch.
 fn list(view: &View) -> Answer {
     let text = |error: refdb_refcache::Error| error.to_string();
     let mut listing = view.list(&ListOptions::new().prefixes(vec!["refs/heads/".into()])).map_err(text)?;
@@ -117,7 +118,7 @@ fn outcome(result: refdb_refcache::Result<()>) -> Answer {
     }
 }
 
-/// The object id that stands for a value.
+/// Returns the object id that stands for a value.
 fn id_of(value: u64) -> Option<ObjectId> {
     ObjectId::from_hex(HashKind::Sha1, format!("{value:040x}").as_bytes()).ok()
 }

@@ -1,23 +1,23 @@
-//! What each host tells about itself and its mount, and what follows from it before anything is tried.
+//! What each host reports about itself and its mount, and what follows from that before anything is tried.
 
 use refdb_vfs::{Mount, boot_id, host_name, planted};
 use std::path::Path;
 
-/// What a host tells.
+/// What a host reports about itself and its mount.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     /// What the host is called in messages.
     pub(super) label: String,
-    /// Its own name, by which a server of NFS 4 knows it.
+    /// The host's own name, by which an NFS 4 server knows it.
     host_name: String,
     boot_id: String,
     kernel: String,
     mount: Mount,
-    /// What the server of NFS 4 is told in addition to the host name (`nfs4_unique_id`).
+    /// What the NFS client sends to an NFS 4 server in addition to the host name (`nfs4_unique_id`).
     unique_id: String,
 }
 
-/// What the facts alone say.
+/// A conclusion from the facts alone.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Conclusion {
     /// Two of the hosts are one machine, so that nothing can be learned.
@@ -25,7 +25,7 @@ pub(super) enum Conclusion {
     Unsafe(String),
 }
 
-/// The facts of this host about a folder, as [`Facts::parse`] reads them.
+/// Returns the facts of this host about a folder, in the form that [`Facts::parse`] reads.
 pub(super) fn own(dir: &Path) -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let fields = [
@@ -53,7 +53,7 @@ impl Facts {
         }
     }
 
-    /// Lines about the host for people.
+    /// Returns a description of the host for people.
     pub(super) fn text(&self) -> String {
         let Facts { label, host_name, boot_id, kernel, mount, .. } = self;
         let (flock, mount) = (mount.flock(), mount.options());
@@ -61,10 +61,10 @@ impl Facts {
     }
 }
 
-/// What follows from the facts of all hosts.
+/// Returns what follows from the facts of all hosts, or `None` if the hosts have to be tested.
 pub(super) fn conclude(all: &[Facts]) -> Option<Conclusion> {
     let pairs = || all.iter().enumerate().flat_map(|(at, one)| all[at + 1..].iter().map(move |other| (one, other)));
-    // With this fault the tests try all that comes afterwards, with one machine.
+    // This fault switch lets tests run everything that follows on a single machine.
     if planted("check-storage-one-kernel") {
         return None;
     }

@@ -1,4 +1,4 @@
-//! A host as the coordinator sees it: questions go there, answers come back.
+//! A host as the coordinator sees it: questions are sent to it, and it answers.
 
 use super::serve::{Pipe, Sink};
 use refdb_vfs::interrupt;
@@ -15,11 +15,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The time in which a question is answered. A server of NFS that was restarted lets clients wait for 90 s.
+/// Maximum time to wait for an answer. An NFS server that was restarted lets clients wait for 90 s.
 const ANSWER_MAX: Duration = Duration::from_secs(120);
-/// The time that a process has to end after its input was closed.
+/// Maximum time that a process may take to end after its input was closed.
 const END_MAX: Duration = Duration::from_secs(10);
-/// How often a wait looks for signals.
+/// The interval at which a wait checks for signals.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Why a question has no answer.
@@ -27,11 +27,11 @@ const TICK: Duration = Duration::from_millis(100);
 pub(super) enum Failure {
     /// The host answered with an error.
     Said(String),
-    /// It did not answer in time.
+    /// The host did not answer in time.
     Silent,
-    /// Its process has ended, or the connection has.
+    /// The host's process or the connection to it has ended.
     Gone,
-    /// A signal was caught here.
+    /// This process has caught a signal.
     Interrupted,
 }
 
@@ -40,16 +40,16 @@ pub(super) enum Failure {
 pub(super) enum Trouble {
     /// Something on this host failed.
     Here(refdb_vfs::Error),
-    /// Something with another one, in words.
+    /// Something failed on another host, or between hosts; the text says what.
     Host(String),
     /// A signal was caught.
     Interrupted,
 }
 
-/// A host with the line to it.
+/// A host, and the connection to it.
 pub(super) struct Host {
     pub(super) number: usize,
-    /// What it is called in messages.
+    /// The name of the host in messages.
     pub(super) label: String,
     sink: Mutex<Option<Box<dyn Sink>>>,
     waiting: Arc<Mutex<Waiting>>,
@@ -76,7 +76,7 @@ impl Host {
         Ok(host)
     }
 
-    /// A host that is reached by a sink for questions and an iterator over answers.
+    /// Returns a host to which `sink` sends questions and whose answers are the lines of `answers`.
     pub(super) fn new(
         number: usize,
         label: String,
@@ -89,7 +89,7 @@ impl Host {
         Host { number, label, sink: Mutex::new(Some(sink)), waiting, next: AtomicU64::new(1), child: None }
     }
 
-    /// Asks a client of the host, and waits for the answer.
+    /// Sends a question to a client of the host, and waits for the answer.
     pub(super) fn ask(&self, client: usize, words: &[&str]) -> Result<String, Failure> {
         let number = self.next.fetch_add(1, Relaxed);
         let (sender, answer) = mpsc::channel();
@@ -120,7 +120,7 @@ impl Host {
         }
     }
 
-    /// A failure of this host in words.
+    /// Returns the trouble that a failure of this host means, with a text that names the host.
     pub(super) fn trouble(&self, failure: Failure) -> Trouble {
         let label = &self.label;
         match failure {
@@ -152,7 +152,7 @@ impl Drop for Host {
     }
 }
 
-/// Hands answers to those who wait for them. Other lines, such as a greeting of a shell, are ignored.
+/// Passes each answer to the thread that waits for it. Other lines, such as a greeting of a shell, are ignored.
 fn receive(answers: impl Iterator<Item = String>, waiting: &Mutex<Waiting>) {
     for line in answers {
         let mut parts = line.splitn(3, '\t');
@@ -166,7 +166,7 @@ fn receive(answers: impl Iterator<Item = String>, waiting: &Mutex<Waiting>) {
             _ => continue,
         };
         if let Some(sender) = locked(waiting).answers.remove(&number) {
-            // Whoever asked may have stopped waiting.
+            // The thread that asked may have stopped waiting.
             let _ = sender.send(answer);
         }
     }

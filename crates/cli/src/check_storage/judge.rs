@@ -1,7 +1,7 @@
 //! Judges the history of a load: whether some order of its operations explains every answer.
 //!
-//! An operation takes effect at one moment between its question and its answer. A history is right if such moments can
-//! be found so that each write finds the value that it expects and each read returns the value of its moment
+//! An operation takes effect at one moment between its question and its answer. A history is right if moments can be
+//! chosen at which each write finds the value that it expects and each read returns the value at that moment
 //! (linearizability). The search goes through the answers in the order of time and keeps all states in which the ref
 //! can be, each with the unanswered operations that have taken effect already. It is exact, and quick because few
 //! operations overlap and because every write has a value of its own.
@@ -14,22 +14,23 @@ use std::{
 /// The value of a ref: the number that its object id stands for, or [`NONE`].
 pub(super) type Value = u64;
 
-/// There is no such ref.
+/// The value of a ref that does not exist.
 pub(super) const NONE: Value = 0;
 
-/// States of one ref that are kept at most. More would need hundreds of writes of unknown outcome.
+/// Maximum number of states of one ref that are visited in a step. More would need hundreds of writes of unknown
+/// outcome.
 const STATES_MAX: usize = 100_000;
 
 /// One operation on one ref. Writes that were refused are left out, because they must have no effect.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
-    /// The number of the host that was asked, and of one of its clients.
+    /// The number of the host.
     pub(super) host: usize,
     pub(super) client: usize,
     pub(super) what: What,
-    /// When it was asked for, in nanoseconds.
+    /// The time of the question, in nanoseconds.
     pub(super) begun: u64,
-    /// When it was answered; `None` for a write that may have taken effect, or may yet.
+    /// The time of the answer; `None` for a write that may have taken effect or may still do so.
     pub(super) ended: Option<u64>,
 }
 
@@ -43,14 +44,14 @@ pub(super) enum What {
 /// What is wrong with a history.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
-    /// An acknowledged write was lost: the writes alone, with the last value of the ref, cannot have happened. The host
-    /// is the one whose answer could not be explained.
+    /// An acknowledged write was lost: no order explains even the writes alone together with the last value of the ref.
+    /// `host` is the one whose answer could not be explained.
     Lost { host: usize, what: What },
-    /// All writes are there, but a host showed a value that had been replaced, or one that was not yet written.
+    /// No write was lost, but a host showed a value that the ref did not have at that time.
     Wrong { host: usize, value: Value },
-    /// The same, by so much time after the acknowledgement of the write that replaced the value.
+    /// No write was lost, but a host showed a value this long after the write that replaced it was acknowledged.
     Late { host: usize, value: Value, by: Duration },
-    /// The same, and this client had shown a later value before.
+    /// No write was lost, but a client showed a value again after it had shown the one that replaced it.
     Back { host: usize, value: Value },
     /// Too many writes have an unknown outcome.
     Undecided,
@@ -70,8 +71,8 @@ pub(super) fn judge(history: &[Operation]) -> Result<(), Fault> {
     }
 }
 
-/// The longest time after the acknowledgement of a write for which `host` still showed the value that it replaced, and
-/// how many reads did.
+/// Returns the longest time after the acknowledgement of a write at which `host` still showed the value that the write
+/// replaced, and the number of reads that showed such a value.
 pub(super) fn lateness(history: &[Operation], host: usize) -> (Duration, usize) {
     let replacements = history.iter().filter_map(|write| match write.what {
         What::Write { old, .. } if old != NONE => Some((old, write.ended?)),
@@ -88,8 +89,8 @@ pub(super) fn lateness(history: &[Operation], host: usize) -> (Duration, usize) 
     (Duration::from_nanos(late.0), late.1)
 }
 
-/// The writes, and the last read of the host whose write was acknowledged last: that host sees its own writes, however
-/// late it sees those of others.
+/// Returns the writes, and the last read of the host whose write was acknowledged last. That host sees its own writes,
+/// however late it sees those of others.
 fn writes_and_last_read(history: &[Operation]) -> Vec<&Operation> {
     let is_write = |operation: &&Operation| matches!(operation.what, What::Write { .. });
     let last_writer = history.iter().filter(is_write).filter(|write| write.ended.is_some()).max_by_key(|w| w.ended);
@@ -102,7 +103,7 @@ fn writes_and_last_read(history: &[Operation]) -> Vec<&Operation> {
 
 struct Undecided;
 
-/// The first operation whose answer no order explains.
+/// Returns the first operation whose answer no order explains, or `None` if there is none.
 fn unexplained<'a>(history: &[&'a Operation]) -> Result<Option<&'a Operation>, Undecided> {
     let mut events: Vec<(u64, bool, usize)> = Vec::new();
     for (at, operation) in history.iter().enumerate() {
@@ -126,10 +127,11 @@ fn unexplained<'a>(history: &[&'a Operation]) -> Result<Option<&'a Operation>, U
     Ok(None)
 }
 
-/// A value, and the open operations that have taken effect, in the order of their numbers.
+/// A value of the ref, and the unanswered operations that have taken effect, in the order of their numbers.
 type State = (Value, Vec<usize>);
 
-/// The states in which the operation `at`, which has been answered, has taken effect.
+/// Returns the states that can follow `states` and in which the operation `at`, which has just been answered, has taken
+/// effect.
 fn answered(
     history: &[&Operation],
     open: &[usize],
@@ -165,13 +167,13 @@ fn answered(
     Ok(after)
 }
 
-/// Says what is wrong with an operation that cannot be explained although the writes alone can.
+/// Returns what is wrong with an operation that no order explains although the writes alone can be explained.
 fn of_read(history: &[Operation], operation: &Operation) -> Fault {
     let Operation { host, what, .. } = *operation;
     let value = match what {
         What::Read(value) | What::Write { old: value, .. } => value,
     };
-    // A write that was explained without the reads is in the way of one of them.
+    // Without the reads, this write could be explained, so it conflicts with one of them.
     if matches!(what, What::Write { .. }) {
         return Fault::Wrong { host, value };
     }
@@ -184,7 +186,8 @@ fn of_read(history: &[Operation], operation: &Operation) -> Fault {
     }
 }
 
-/// How long before a read began another write had been acknowledged to replace the value that it returned.
+/// Returns how long before a read began the write that replaced the returned value had been acknowledged. Returns
+/// `None` if it was not acknowledged before.
 fn late_by(history: &[Operation], read: &Operation) -> Option<Duration> {
     let What::Read(value) = read.what else { return None };
     if value == NONE {
@@ -194,7 +197,7 @@ fn late_by(history: &[Operation], read: &Operation) -> Option<Duration> {
     (ended < read.begun).then(|| Duration::from_nanos(read.begun - ended))
 }
 
-/// Whether the client had read, before a read of `value`, the value that replaced it.
+/// Returns whether the client that reads `value` had read the value that replaced it before.
 fn went_back(history: &[Operation], read: &Operation, value: Value) -> bool {
     let Some(What::Write { new, .. }) = replaced(history, value).map(|write| write.what) else { return false };
     let is_own = |other: &&Operation| (other.host, other.client) == (read.host, read.client);
@@ -205,7 +208,7 @@ fn went_back(history: &[Operation], read: &Operation, value: Value) -> bool {
             .any(|earlier| earlier.what == What::Read(new) && earlier.ended.is_some_and(|ended| ended <= read.begun))
 }
 
-/// The acknowledged write that replaced a value.
+/// Returns the acknowledged write that replaced a value.
 fn replaced(history: &[Operation], value: Value) -> Option<&Operation> {
     history.iter().find(|write| matches!(write.what, What::Write { old, .. } if old == value) && write.ended.is_some())
 }

@@ -1,5 +1,5 @@
-//! The load: clients on all hosts read and change a few refs at once, and every operation is written down for the judge,
-//! with times of the coordinator's clock.
+//! The load: clients on all hosts read and change a few refs at once, and every operation is recorded for `judge`, with
+//! times of the coordinator's clock.
 
 use super::{
     host::{Failure, Host, Trouble},
@@ -18,25 +18,25 @@ use std::{
 /// The refs that are read and changed.
 pub(super) const NAMES: [&str; 4] = ["refs/heads/a", "refs/heads/b", "refs/heads/deep/c", "refs/heads/deep/er/d"];
 
-/// Clients on each host for one load.
+/// The number of clients on each host that take part in one load.
 pub(super) const CLIENTS: usize = 2;
 
-/// What came of a load.
+/// The record of a load.
 #[derive(Default)]
 pub(super) struct History {
     /// The operations on each of [`NAMES`].
     pub(super) of_names: [Vec<Operation>; NAMES.len()],
-    /// Acknowledged reads and writes of each host.
+    /// The number of acknowledged reads and of acknowledged writes of each host.
     pub(super) counts: BTreeMap<usize, (usize, usize)>,
     pub(super) refused: usize,
     pub(super) unknown: usize,
-    /// Errors, each with how often it was told.
+    /// Errors, each with the number of times that it occurred.
     pub(super) errors: BTreeMap<String, usize>,
     /// Why the load ended early.
     trouble: Option<Trouble>,
 }
 
-/// Runs a load on the repository `path` by the clients from number `first` on.
+/// Runs a load on the repository `path` for `time`, with the [`CLIENTS`] clients from number `first` on.
 pub(super) fn run(hosts: &[Host], path: &str, first: usize, time: Duration) -> Result<History, Trouble> {
     let begun = Instant::now();
     let load = Load { path, begun, end: begun + time, next: AtomicU64::new(1), history: Mutex::default() };
@@ -52,7 +52,7 @@ pub(super) fn run(hosts: &[Host], path: &str, first: usize, time: Duration) -> R
             }
         }
     });
-    // What each host sees when all is quiet; the judge needs it.
+    // The judge needs the values that each host sees after all writes have ended.
     if load_history(&load).trouble.is_none() {
         for host in hosts {
             let worker = Worker { load: &load, host, client: first };
@@ -72,7 +72,7 @@ struct Load<'a> {
     path: &'a str,
     begun: Instant,
     end: Instant,
-    /// The next value that no other write has.
+    /// The value for the next write, which no other write has.
     next: AtomicU64,
     history: Mutex<History>,
 }
@@ -81,7 +81,7 @@ fn load_history<'a>(load: &'a Load<'_>) -> std::sync::MutexGuard<'a, History> {
     load.history.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A client that works.
+/// A client that takes part in a load.
 struct Worker<'a> {
     load: &'a Load<'a>,
     host: &'a Host,
@@ -121,7 +121,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// A value that no other write has, or at times none.
+    /// Returns a value that no other write has, or sometimes [`NONE`], which deletes the ref.
     fn new_value(&self, old: Value, dice: &mut Dice) -> Value {
         if old != NONE && dice.below(8) == 0 { NONE } else { self.load.next.fetch_add(1, Relaxed) }
     }
@@ -134,7 +134,7 @@ impl Worker<'_> {
         Ok(Some(value))
     }
 
-    /// Lists all refs, which counts as a look-up of each.
+    /// Lists all refs, and records that as a read of each of [`NAMES`].
     fn list(&self) -> Result<(), Trouble> {
         let begun = self.now();
         let Some(all) = self.ask("list", &[])? else { return Ok(()) };
@@ -148,7 +148,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Changes refs at once.
+    /// Changes refs in one batch.
     fn write(&self, swaps: &[Swap]) -> Result<(), Trouble> {
         let words: Vec<String> = swaps
             .iter()
@@ -163,7 +163,7 @@ impl Worker<'_> {
                 load_history(self.load).refused += 1;
                 return Ok(());
             }
-            // It may have been made, or may be made yet.
+            // The change may have been made, or may still be made.
             Ok(None) | Err(_) => {
                 load_history(self.load).unknown += 1;
                 None
@@ -175,7 +175,7 @@ impl Worker<'_> {
         said.map(drop)
     }
 
-    /// The answer, or `None` after an error of the host, which is noted.
+    /// Returns the answer, or `None` after an error of the host, which is recorded.
     fn ask(&self, verb: &str, arguments: &[&str]) -> Result<Option<String>, Trouble> {
         let words: Vec<&str> = [verb, self.load.path].into_iter().chain(arguments.iter().copied()).collect();
         match self.host.ask(self.client, &words) {
@@ -207,7 +207,7 @@ impl Worker<'_> {
     }
 }
 
-/// Numbers that look random (xorshift).
+/// A generator of pseudo-random numbers (xorshift).
 struct Dice(u64);
 
 impl Dice {

@@ -1,7 +1,8 @@
-//! Lines between hosts without a network connection: each is a file in the folder that they share.
+//! Passes lines between hosts without a network connection: each line is a file in the folder that they share.
 //!
-//! The files of one direction are numbered. The reader lists the folder until it has the next one: opening a folder asks
-//! the server whether it has changed, also where the mount would believe for a minute that a name is absent.
+//! The files of one direction are numbered. The reader lists the folder until the next file is there: opening a folder
+//! asks the server whether the folder has changed, even on a mount that would otherwise cache the absence of a name for
+//! a minute.
 
 use super::{repository, serve::Sink};
 use refdb_vfs::{BatchId, Error, Fs, host_name, interrupt};
@@ -17,18 +18,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The folder of the mailboxes in that of a run.
+/// The name of the folder of mailboxes in the folder of a run.
 const MAIL: &str = "mail";
-/// The pause between two looks.
+/// The pause between two listings of the folder.
 const TICK: Duration = Duration::from_millis(10);
-/// After so many looks without a line the reader changes the folder.
+/// The number of listings without a new line after which the reader changes the folder.
 const LOOKS: u32 = 30;
-/// How long either side waits for the other one to come, and a host that joined for the next question.
+/// How long the coordinator waits for hosts to join, a host for a run to join, and either side for the next line.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
-/// The line after which no other comes.
+/// The last line of a direction.
 const BYE: &str = "bye";
 
-/// Which way a line goes.
+/// The direction of a line.
 #[derive(Clone, Copy)]
 pub(super) enum Way {
     Question,
@@ -44,7 +45,7 @@ impl Way {
     }
 }
 
-/// Sends lines one way. The last line, when this is dropped, says that it was the last.
+/// Sends lines in one direction. Sends [`BYE`] as the last line when it is dropped.
 pub(super) struct Outbox {
     folder: PathBuf,
     way: Way,
@@ -70,12 +71,12 @@ impl Sink for Outbox {
 
 impl Drop for Outbox {
     fn drop(&mut self) {
-        // The folder may be gone, and with it who would read this.
+        // The folder may be gone, in which case nobody reads the line.
         let _ = self.send(BYE);
     }
 }
 
-/// Receives the lines of one way, until the last one or until `is_over`.
+/// Receives the lines of one direction, until the last one or until `is_over` is set.
 pub(super) struct Inbox {
     folder: PathBuf,
     way: Way,
@@ -88,7 +89,7 @@ impl Inbox {
         Inbox { folder: folder.to_owned(), way, received: 0, is_over: Arc::clone(is_over) }
     }
 
-    /// The next line if it is there. An error if the folder is gone.
+    /// Returns the next line, or `None` if it has not arrived yet. Fails if the folder is gone.
     fn look(&mut self) -> Result<Option<String>, Error> {
         let name = format!("{}{}", self.way.letter(), self.received + 1);
         let entries = Fs::real().read_dir(&self.folder)?;
@@ -102,11 +103,11 @@ impl Inbox {
         Ok(Some(String::from_utf8_lossy(&content).into_owned()))
     }
 
-    /// Makes a file and removes it. The server's answer tells the client of changes by others too, where the mount keeps
-    /// it from asking (`nocto`).
+    /// Makes a file and removes it. The server's answer shows the NFS client that others have changed the folder too,
+    /// even on a mount with `nocto`, which makes it skip that check.
     fn knock(&self) {
         let path = self.folder.join(format!("knock-{}", self.way.letter()));
-        // It is no harm if this fails: the next one may not.
+        // A failure does no harm, because this is repeated.
         let _ = repository::write(&path, "").and_then(|()| Fs::real().remove_file(&path));
     }
 }
@@ -127,7 +128,7 @@ impl Iterator for Inbox {
                     }
                     sleep(TICK);
                 }
-                // The client's list of names may be older than the file.
+                // The NFS client's list of names may be outdated.
                 Err(error) if error.is_stale() => sleep(TICK),
                 Err(_) => return None,
             }
@@ -136,14 +137,14 @@ impl Iterator for Inbox {
     }
 }
 
-/// Makes the place in which hosts that join put their mailboxes.
+/// Makes the folder in which hosts that join put their mailboxes.
 pub(super) fn open_office(run: &Path) -> Result<PathBuf, Error> {
     let office = run.join(MAIL);
     Fs::real().create_dir(&office, 0o777)?;
     Ok(office)
 }
 
-/// The mailboxes of the hosts that have joined, with the names of the hosts.
+/// Returns the names of the hosts that have joined, each with its mailbox.
 pub(super) fn joined(office: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
     let mut boxes: Vec<(String, PathBuf)> = Vec::new();
     for (name, _) in Fs::real().read_dir(office)? {
@@ -156,11 +157,12 @@ pub(super) fn joined(office: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
     Ok(boxes)
 }
 
-/// Makes a mailbox for this host in the only run in `dir` that waits for hosts. `None` if there is no such run yet.
+/// Makes a mailbox for this host in the only run in `dir` that waits for hosts. Returns `None` if there is no such run
+/// yet.
 ///
 /// # Errors
 ///
-/// The text says if there are several, or what could not be read or made.
+/// Returns a text if there are several such runs, or if something could not be read or made.
 pub(super) fn join(dir: &Path) -> Result<Option<PathBuf>, String> {
     let text = |error: Error| error.to_string();
     let is_run = |name: &[u8]| name.starts_with(repository::RUN.as_bytes());

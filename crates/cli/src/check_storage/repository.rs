@@ -24,17 +24,17 @@ impl fmt::Display for Format {
     }
 }
 
-/// What the name of each run's folder begins with.
+/// The prefix of the name of each run's folder.
 pub(super) const RUN: &str = "refdb-check-";
 
-/// A new folder, which is removed with all that is in it when this is dropped.
+/// The folder of a run, which is removed with its content on drop.
 #[derive(Debug)]
 pub(super) struct RunFolder {
     pub(super) path: PathBuf,
 }
 
 impl RunFolder {
-    /// Makes it in `dir`, where nothing else is touched.
+    /// Makes the folder in `dir`, where nothing else is touched.
     pub(super) fn make(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(format!("{RUN}{}", BatchId::random()));
         Fs::real().create_dir(&path, 0o777)?;
@@ -50,7 +50,7 @@ impl RunFolder {
 
 impl Drop for RunFolder {
     fn drop(&mut self) {
-        // A client of NFS renames a file that is still open, and removes it when it is closed.
+        // An NFS client only renames a file that is removed while it is open, and removes it when it is closed.
         for pause in [0, 100, 1000, 3000] {
             sleep(Duration::from_millis(pause));
             if self.remove().is_ok() && !self.path.exists() {
@@ -61,7 +61,7 @@ impl Drop for RunFolder {
     }
 }
 
-/// Makes an empty repository without anything that refs do not need.
+/// Makes an empty repository that has only what refs need.
 pub(super) fn make(path: &Path, format: Format) -> Result<(), Error> {
     let fs = Fs::real();
     let folder = |name: &str| fs.create_dir(&path.join(name), 0o777);

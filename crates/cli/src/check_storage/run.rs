@@ -1,4 +1,4 @@
-//! A run, from the folder to the verdict.
+//! A run, from making its folder to the verdict.
 
 use super::{
     Settings,
@@ -73,7 +73,7 @@ fn facts_of(host: &Host, run: &RunFolder) -> Tried<Facts> {
     Ok(Facts::parse(&host.label, &told))
 }
 
-/// Why refdb refuses to write refs of this format, on each host where it does.
+/// Returns why refdb refuses to write refs of this format, for each host on which it does.
 fn refusals(run: &RunFolder, format: Format, hosts: &[Host]) -> Tried<Vec<String>> {
     let path = run.path.join(format!("try-{format}.git"));
     repository::make(&path, format).map_err(Trouble::Here)?;
@@ -154,7 +154,7 @@ fn path_of_load(run: &RunFolder, format: Format) -> std::path::PathBuf {
     run.path.join(format!("load-{format}.git"))
 }
 
-/// A thread panicked.
+/// Returns the trouble that a panic of a thread means.
 fn fault() -> Trouble {
     Trouble::Host("a fault in refdb ended the test".into())
 }

@@ -1,4 +1,4 @@
-//! Scenes: two hosts, one step after the other, and what must be seen at the end.
+//! Scenes: steps that two hosts take one after the other, and the answers that they must give.
 
 use super::{
     host::{Failure, Host, Trouble},
@@ -7,23 +7,25 @@ use super::{
 use refdb_vfs::planted;
 use std::{path::Path, thread::sleep, time::Duration};
 
-/// After this time an NFS client still believes what it has cached, since by default it may for three seconds.
+/// The pause of the step `wait`. By default, an NFS client may still use cached attributes after it, because it keeps
+/// them for at least three seconds.
 const LATER: Duration = Duration::from_millis(1200);
 
 /// What two hosts, 1 and 2, do one after the other.
 #[derive(Debug)]
 pub struct Scene {
-    /// Its letter.
+    /// The letter of the scene.
     pub name: &'static str,
-    /// What it shows, in words.
+    /// A description of what the scene shows.
     pub about: &'static str,
-    /// `HOST VERB...` or `wait`, each after a semicolon. `refs/heads/main` has the value 1 at first and is packed.
+    /// The steps, `HOST VERB...` or `wait`, separated by semicolons. `refs/heads/main` has the value 1 at first and is
+    /// packed.
     pub steps: &'static str,
-    /// What must be answered, each after a comma.
+    /// The answers that must be given, separated by commas.
     pub expected: &'static str,
 }
 
-/// All scenes. Each of them has gone wrong on some mount, or with some program.
+/// All scenes. Each of them has failed on some mount, or with some program.
 pub static SCENES: &[Scene] = &[
     Scene {
         name: "A",
@@ -60,22 +62,22 @@ pub static SCENES: &[Scene] = &[
     },
 ];
 
-/// How a scene ended that did not end as it must.
+/// A scene with an answer that was not the expected one.
 #[derive(Debug)]
 pub(super) struct Wrong {
-    /// The scene and what it must show.
+    /// The name of the scene, and what it shows.
     pub(super) text: String,
-    /// Its steps, and what was said instead.
+    /// The steps, and the answers that were given.
     pub(super) detail: String,
     pub(super) kind: Kind,
 }
 
-/// What a scene shows that did not end as it must.
+/// What a wrong answer in a scene means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// An update was lost, or one was made that had to be refused.
+    /// An update was lost, or an update was made that had to be refused.
     Loss,
-    /// A host only showed something else.
+    /// No update was lost, but a host showed something else.
     Late,
     /// A step failed with an error.
     Failed,
@@ -123,10 +125,10 @@ impl Stage<'_> {
         Ok(Some(Wrong { text, detail, kind }))
     }
 
-    /// `HOST VERB...`; what was said.
+    /// Takes the step `HOST VERB...` or `wait`, and returns the answer.
     fn step(&self, step: &str) -> Result<String, Trouble> {
         if step == "wait" {
-            // One kernel sees its own changes at once, so that its tests need not wait.
+            // One kernel sees its own changes at once, so tests on a single machine need not wait long.
             sleep(if planted("check-storage-one-kernel") { LATER / 20 } else { LATER });
             return Ok("..".into());
         }
@@ -144,8 +146,8 @@ impl Stage<'_> {
     }
 }
 
-/// What is shown by what was said. It is more than a late view if an update was made that had to be refused, or if the
-/// host that wrote last does not see its own update at the end.
+/// Returns what wrong answers mean: a loss if an update was made that had to be refused, or if the host that wrote last
+/// does not see its own update at the end, and otherwise a late view or a failed step.
 fn kind_of(scene: &Scene, said: &[String]) -> Kind {
     let expected: Vec<&str> = scene.expected.split(", ").collect();
     let steps: Vec<&str> = scene.steps.split("; ").collect();

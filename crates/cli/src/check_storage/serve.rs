@@ -1,4 +1,4 @@
-//! The side of a host that is asked: one line for each question and each answer.
+//! The side of a host that answers questions: one line for each question and each answer.
 //!
 //! `NUMBER CLIENT VERB ARGUMENT...`, separated by tabs, is a question. Each client has a thread and views of its own. The
 //! answer is `NUMBER ok TEXT` or `NUMBER error TEXT`.
@@ -15,13 +15,13 @@ use std::{
     thread,
 };
 
-/// Takes lines for the other side.
+/// Sends lines to the other side.
 pub(super) trait Sink: Send {
     /// Sends a line.
     fn send(&mut self, line: &str) -> io::Result<()>;
 }
 
-/// A pipe: each line is sent at once.
+/// A pipe, which is flushed after each line.
 pub(super) struct Pipe<W>(pub(super) W);
 
 impl<W: Write + Send> Sink for Pipe<W> {
@@ -31,14 +31,14 @@ impl<W: Write + Send> Sink for Pipe<W> {
     }
 }
 
-/// Serves standard input and output, until the input ends.
+/// Answers questions from standard input on standard output, until the input ends.
 pub(super) fn on_stdio() {
-    // What cannot be read ends the line as its end does.
+    // An error of reading ends the session, as the end of the input does.
     serve(io::stdin().lock().lines().map_while(Result::ok), Output(Pipe(io::stdout())));
 }
 
-/// Standard output, with which the process ends: if nobody reads answers any more, questions may still be open but are
-/// of no use, and who holds the other end of a connection waits for the process.
+/// Standard output. If it cannot be written, the process ends at once: nobody reads the answers to open questions any
+/// more, and the other end of the connection waits for the process.
 struct Output(Pipe<io::Stdout>);
 
 impl Sink for Output {
@@ -62,7 +62,7 @@ pub(super) fn serve(questions: impl Iterator<Item = String>, sink: impl Sink) {
                     let mut client = Client::default();
                     for (number, words) in questions {
                         let line = line_of(&number, answer(&mut client, &words));
-                        // If the answer cannot be sent, the coordinator finds out that none comes.
+                        // If the answer cannot be sent, the coordinator notices that it does not arrive.
                         let _ = sink.lock().unwrap_or_else(PoisonError::into_inner).send(&line);
                     }
                 });

@@ -1,4 +1,4 @@
-//! How the hosts of a run are reached, and that they see its folder.
+//! Starts or finds the hosts of a run, and checks that they see its folder.
 
 use super::{
     Settings,
@@ -15,7 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Starts a process on each host, this one first. Each is known to see the folder of the run.
+/// Returns a connection to a process on each host, this one first, after checking that each host sees the folder of the
+/// run.
 pub(super) fn all(settings: &Settings, run: &RunFolder) -> Result<Vec<Host>, Trouble> {
     let mut hosts = vec![own(&run.path)?];
     for peer in &settings.peers {
@@ -90,7 +91,7 @@ fn by_mail(count: usize, run: &RunFolder, hosts: &mut Vec<Host>) -> Result<(), T
     Ok(())
 }
 
-/// A word as a shell takes it for one.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }

@@ -12,15 +12,16 @@ pub(super) struct Findings {
     pub(super) format: Format,
     /// Why refs of this format cannot be kept safely here: updates are lost, or refdb refuses to write.
     pub(super) losses: Vec<String>,
-    /// What explains the rest, and errors that are nobody's fault.
+    /// Details of the other findings, and errors that may occur on safe storage.
     notes: Vec<String>,
-    /// What was shown late, or went back for a time, though no update was lost.
+    /// Values that were shown late, or again after a later one, although no update was lost.
     pub(super) late: Vec<String>,
-    /// Why nothing can be said although nothing went wrong.
+    /// Why the format was not tested fully, although nothing was seen to go wrong.
     pub(super) untested: Vec<String>,
 }
 
-/// The whole, with its reason; a worse one is greater. What was seen to go wrong counts more than what was not seen.
+/// The verdict, with its reason. A worse verdict is greater, and [`Verdict::NotTested`] is less than those for faults
+/// that were seen.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Verdict {
     Safe,
@@ -30,7 +31,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// 0 for safe, 1 for unsafe and late, 2 if it was not tested.
+    /// Returns 0 for safe, 1 for unsafe and late, and 2 if the folder was not tested.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Verdict::Safe => 0,
@@ -54,7 +55,7 @@ impl Findings {
         Findings { format, losses: Vec::new(), notes: Vec::new(), late: Vec::new(), untested: Vec::new() }
     }
 
-    /// Adds the scenes that did not end as they must.
+    /// Adds the scenes with wrong answers.
     pub(super) fn add_scenes(&mut self, wrong: Vec<Wrong>) {
         for scene in wrong {
             self.notes.push(scene.detail);
@@ -66,7 +67,7 @@ impl Findings {
         }
     }
 
-    /// Judges the history of a load, and adds what is wrong with it.
+    /// Judges the history of a load, and adds the faults that are found.
     pub(super) fn add_load(&mut self, history: &History, labels: &[&str]) {
         for (name, operations) in NAMES.iter().zip(&history.of_names) {
             let Err(fault) = judge::judge(operations) else { continue };
@@ -97,7 +98,7 @@ impl Findings {
         }
     }
 
-    /// The verdict on this format.
+    /// Returns the verdict on this format.
     pub(super) fn verdict(&self) -> Verdict {
         let format = self.format;
         let about = |reasons: &[String]| format!("{format}: {}", reasons.first().map_or("", String::as_str));
@@ -112,7 +113,7 @@ impl Findings {
         }
     }
 
-    /// All findings, one a line.
+    /// Returns all findings, one on each line.
     pub(super) fn text(&self) -> String {
         let kinds =
             [("note", &self.notes), ("unsafe", &self.losses), ("late", &self.late), ("not tested", &self.untested)];

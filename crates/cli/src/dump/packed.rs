@@ -40,7 +40,7 @@ pub(super) fn dump(dumper: &mut Dumper<'_>, path: &Path, bytes: Vec<u8>) -> Resu
     Ok(())
 }
 
-/// The length of the ids is the only sign of the hash function.
+/// Returns the hash function, which only the length of the ids reveals.
 fn hash_of(bytes: &[u8]) -> HashKind {
     let record = bytes.lines().find(|line| line.first().is_some_and(u8::is_ascii_hexdigit)).unwrap_or_default();
     match record.find_byte(b' ') {

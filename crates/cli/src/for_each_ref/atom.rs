@@ -8,7 +8,7 @@ mod parse;
 /// A field, with or without `*`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Atom {
-    /// Whether the field is of the object behind an annotated tag (`*`).
+    /// Whether the field shows the object to which an annotated tag leads (`*`).
     pub peeled: bool,
     /// What the field shows.
     pub field: Field,
@@ -23,7 +23,7 @@ pub enum Field {
     /// `upstream` and `push`.
     Counterpart(Direction, CounterpartForm),
     Worktreepath,
-    /// `ahead-behind`: the number of commits by which it is ahead of and behind the commit of this name.
+    /// `ahead-behind`: the number of commits by which the ref is ahead of and behind the commit of this name.
     AheadBehind(BString),
     /// `is-base`: the name of a commit, shown at the ref from which the commit's branch started.
     IsBase(BString),
@@ -32,13 +32,13 @@ pub enum Field {
     Objectsize,
     /// `objectsize:disk`: the size of the object where it is stored.
     Disksize,
-    /// `deltabase`: the object against which it is stored as a delta.
+    /// `deltabase`: the delta base against which the object is stored.
     Deltabase,
-    /// `describe`: the name that git-describe(1) gives it with these options.
+    /// `describe`: the name that git-describe(1) gives the commit with these options.
     Describe(Vec<BString>),
     /// `signature`: the verdict of a program about a commit's signature.
     Signature(SignaturePart),
-    /// `color`: the bytes that switch it on.
+    /// `color`: the bytes that switch the color on.
     Color(BString),
     Tree(IdForm),
     /// `parent`: all parents, separated by spaces.
@@ -68,7 +68,7 @@ pub enum Field {
     Flag,
     /// `rest`, which only other commands of git support.
     Rest,
-    /// A field that git accepts and for which it shows nothing.
+    /// A field that git accepts but for which it shows nothing.
     Blank {
         /// Whether the object must exist nevertheless.
         of_object: bool,
@@ -87,7 +87,7 @@ pub enum Direction {
 /// The field of a branch's counterpart that is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CounterpartForm {
-    /// The local ref that represents it.
+    /// The local ref that tracks the counterpart.
     Name(NameForm),
     /// `[ahead 1, behind 2]` or `[gone]`.
     Track {

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 #[derive(Debug)]
 pub struct Base {
     commit: ObjectId,
-    /// The number of commits between the commit and this one.
+    /// The number of first-parent steps from the commit to each commit of its history.
     distances: HashMap<ObjectId, usize>,
     /// For commits that were visited on the way from refs, the distance from the commit at which they meet its history.
     met: HashMap<ObjectId, Option<usize>>,
@@ -31,7 +31,7 @@ impl Base {
         Ok(Base { commit, distances, met: HashMap::new(), best: None })
     }
 
-    /// Considers a ref that is listed. If several refs are equally near, the first one counts. A ref at the commit
+    /// Considers a ref that is listed. If several refs are equally near, the first one is chosen. A ref at the commit
     /// itself is nearer than one ahead of it.
     pub fn hear(&mut self, history: &History<'_>, name: &BStr, commit: ObjectId) -> Result<()> {
         let is_there = commit == self.commit;
@@ -63,7 +63,7 @@ impl Base {
         Ok(found)
     }
 
-    /// Returns whether this ref was chosen.
+    /// Returns whether the ref `name` was chosen.
     pub fn is(&self, name: &BStr) -> bool {
         self.best.as_ref().is_some_and(|(_, best)| best == name)
     }

@@ -13,7 +13,7 @@ use std::io::IsTerminal;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DateForm {
     kind: DateKind,
-    /// Whether it is in local time instead of the author's.
+    /// Whether the time is shown in the local zone instead of the author's.
     is_local: bool,
 }
 
@@ -213,8 +213,8 @@ impl Time {
 
     /// Returns the wall clock in seconds. A time whose year does not fit C's int becomes the start of 1970.
     ///
-    /// git does the same for some of these times, and ends the whole list at others, so that a single object that a
-    /// client pushed hides all refs. Here it hides nothing.
+    /// git does the same for some of these times, and stops the whole list at others, so that a single object that a
+    /// client pushed hides the refs that follow. Here such an object hides nothing.
     fn wall_seconds(&self) -> i64 {
         const LAST: i64 = 67_768_036_191_676_799;
         let wall = i64::try_from(self.seconds).ok().and_then(|seconds| seconds.checked_add(self.offset_seconds()));
@@ -296,8 +296,8 @@ fn iso_year_ahead(year: i64, month: i64, day: i64) -> i64 {
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Reads a number as C's `strtol` does, and returns it with the bytes behind it. Without digits it is 0, and nothing is
-/// consumed. Returns `None` if it does not fit any integer of C.
+/// Reads a number as C's `strtol` does, and returns it with the bytes after it. Without digits, the number is 0 and
+/// nothing is consumed. Returns `None` if the number does not fit any integer of C.
 fn leading_number(text: &[u8]) -> Option<(i128, &[u8])> {
     let unsigned = text.trim_start_with(|char| matches!(char, ' ' | '\t'..='\r'));
     let (is_negative, digits) = match unsigned.first() {

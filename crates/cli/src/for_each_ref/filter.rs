@@ -55,8 +55,8 @@ impl Filter {
             if self.points_at.contains(&id) {
                 return Ok(true);
             }
-            // Most refs hold no tag. The store is believed about that, except below refs/tags/, where git marks tags
-            // without having looked at them. Looking at each object would mean reading all of history.
+            // Most refs hold no tag, and what the store says about that is trusted, except below refs/tags/, where tags
+            // may be stored without their peeled value. Reading each object would mean reading all of history.
             if *row.peeled == Peeled::NotTag && !row.name.starts_with(b"refs/tags/") {
                 return Ok(false);
             }

@@ -23,7 +23,7 @@ pub struct Format {
     pub misplaced: Option<&'static str>,
 }
 
-/// A piece that lists of millions of refs use. All of them but the type cost little more than copying their bytes.
+/// A piece that lists of millions of refs commonly use. Each except the type costs little more than copying its bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Usual {
@@ -139,8 +139,8 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// A bracket that is not closed is a mistake in usage, which only the caller can report; any other mistake is a
-    /// message.
+    /// Returns [`ParseError::Unclosed`] for a bracket that is not closed, which the caller reports as wrong usage, and
+    /// [`ParseError::Failure`] for any other mistake.
     pub fn parse(
         format: &BStr,
         quote: Quote,
@@ -286,7 +286,7 @@ pub(super) enum Structure {
 }
 
 impl Structure {
-    /// Parses what is between the brackets. Returns `None` if it is another field.
+    /// Parses the text between the brackets. Returns `None` if it is a field that shows something.
     pub(super) fn parse(text: &[u8]) -> Result<Option<Self>> {
         let (name, argument) = match text.find_byte(b':') {
             Some(colon) => (&text[..colon], &text[colon + 1..]),
@@ -325,7 +325,7 @@ fn parse_align(arguments: &[u8]) -> Result<Align> {
         }
     }
     match width {
-        // Padding is written out, so that a width without a limit would fill the memory.
+        // Padding is written to memory, which a width without a limit would exhaust.
         Some(width) if width <= u32::MAX as usize / 2 => Ok(Align { width, side }),
         _ => fatal!["positive width expected with the %(align) atom"],
     }

@@ -56,7 +56,7 @@ impl<'a> History<'a> {
     ///
     /// # Errors
     ///
-    /// If there is no commit of that id.
+    /// Fails if there is no commit of that id.
     pub fn commit(&self, id: &ObjectId) -> Result<Commit> {
         match self.find_commit(id)? {
             Some(commit) => Ok(commit),
@@ -88,7 +88,7 @@ impl<'a> History<'a> {
     }
 
     /// Returns the commit that an object named by the user is or leads to. If it leads to none, the reason is printed
-    /// on standard error. A tag is taken to lead to what it claims.
+    /// on standard error. The kind that a tag claims for its target is trusted.
     pub fn named_commit(&self, named: ObjectId) -> Result<Option<ObjectId>> {
         let mut id = named;
         let Some(mut kind) = self.objects()?.kind(&id)? else { return Ok(None) };
@@ -195,7 +195,8 @@ struct Found {
 }
 
 impl BothWays<'_, '_> {
-    /// Records that a commit can be reached from `sides`. If that is new, it is passed on to the parents.
+    /// Records that a commit can be reached from `sides`. If a side is new, the commit is queued, so that its parents
+    /// are painted too.
     fn paint(&mut self, id: ObjectId, sides: u8) -> Result<()> {
         if !self.seen.contains_key(&id) {
             let commit = self.history.ancestor(&id)?;

@@ -1,4 +1,4 @@
-//! Lists refs as a command line asks: filtered, sorted, and formatted.
+//! Lists refs, filtered, sorted and formatted as a command line says.
 
 use super::{
     filter::Filter,
@@ -106,7 +106,7 @@ struct Lister<'a, 'w> {
     omit_empty: bool,
     left: u64,
     entries: Vec<Entry>,
-    /// Returns whether refs are kept until all of them are known.
+    /// Whether refs are kept until all of them are known.
     keeps: bool,
     shows_bases: bool,
 }
@@ -127,7 +127,7 @@ impl Lister<'_, '_> {
         self.output.relieve()
     }
 
-    /// Keeps the row until all of them are known.
+    /// Keeps the row until all rows are known.
     #[inline(never)]
     fn take_down(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>> {
         self.entries.push(Entry::of(row));
@@ -164,7 +164,7 @@ impl Visitor for Lister<'_, '_> {
         !self.filters || self.filter.name(name)
     }
 
-    /// As in git, patterns are checked later.
+    /// Returns `true`: as in git, a broken ref is reported even if no pattern matches it.
     fn wants_broken(&mut self, _: &BStr) -> bool {
         true
     }

@@ -153,7 +153,8 @@ fn is_end_of_line(byte: char) -> bool {
     matches!(byte, '\n' | '\r')
 }
 
-/// Returns the start of the signature: the last line that starts with one of the marks.
+/// Returns the start of the signature, which is the last line that starts with one of the marks, or else the end of the
+/// text.
 fn signature_start(text: &[u8]) -> usize {
     const MARKS: [&[u8]; 4] = [
         b"-----BEGIN PGP SIGNATURE-----",

@@ -66,7 +66,7 @@ const OPTIONS: &[Opt] = &[
     Opt::flag("include-root-refs", "also show HEAD and other root references"),
 ];
 
-/// What the command line says.
+/// The parsed command line.
 #[derive(Debug, Default)]
 pub struct Options {
     /// `--count`; 0 for all.
@@ -76,7 +76,7 @@ pub struct Options {
     pub omit_empty: bool,
     pub format: Option<BString>,
     pub start_after: Option<BString>,
-    /// `--color`, if it was decided.
+    /// `--color`; `None` if colors depend on the output.
     pub color: Option<bool>,
     pub exclude: Vec<BString>,
     pub sort: Vec<BString>,
@@ -91,7 +91,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads the command line. Objects that it names are looked for at once: of several mistakes git reports the first.
+    /// Reads the command line. Objects that an option names are looked for at once, because git reports the first of
+    /// several mistakes.
     pub fn parse(session: &Session, invocation: &Invocation<'_>, command: &'static Command) -> Result<Self> {
         let mut options = Options::default();
         let mut quotes = [false; 4];
@@ -151,7 +152,7 @@ impl Options {
         Ok(())
     }
 
-    /// The format, compiled.
+    /// Returns the compiled format.
     pub fn compile(&self, command: &Command, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<Format> {
         let text = self.format.as_ref().map_or(super::format::DEFAULT.into(), |format| format.as_bstr());
         match Format::parse(text, self.quote, find) {
@@ -161,7 +162,7 @@ impl Options {
         }
     }
 
-    /// The order of the list.
+    /// Returns the order of the list.
     pub fn order(&self, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<Order> {
         if self.start_after.is_some() && !self.sort.is_empty() {
             return fatal!["cannot use --start-after with custom sort options"];
@@ -171,7 +172,7 @@ impl Options {
 
     /// Reads the patterns from standard input if the command line says so.
     pub fn read_patterns(&mut self) -> Result<()> {
-        // Once, even if the list begins again.
+        // Standard input is read once, even if the list is begun again.
         if std::mem::take(&mut self.stdin) {
             if !self.patterns.is_empty() {
                 return fatal!["unknown arguments supplied with --stdin"];
@@ -189,13 +190,13 @@ impl Options {
         Ok(())
     }
 
-    /// Whether colors are written.
+    /// Returns whether colors are written.
     pub fn colors(&self) -> bool {
         self.color.unwrap_or_else(|| std::io::stdout().is_terminal())
     }
 }
 
-/// Adds to a list of values, or empties it.
+/// Adds the option's value to a list, or empties the list if the option is negated.
 pub fn set_list(list: &mut Vec<BString>, setting: Setting<'_>) {
     match setting.value() {
         Some(value) => list.push(value.to_owned()),
@@ -203,7 +204,7 @@ pub fn set_list(list: &mut Vec<BString>, setting: Setting<'_>) {
     }
 }
 
-/// The object that `--points-at` names.
+/// Returns the object that `--points-at` names.
 pub fn object(session: &Session, name: &BStr) -> Result<ObjectId> {
     match session.revisions().resolve(name)? {
         Some(id) => Ok(id),
@@ -211,7 +212,7 @@ pub fn object(session: &Session, name: &BStr) -> Result<ObjectId> {
     }
 }
 
-/// The commit that `--contains` names.
+/// Returns the commit that `--contains` names.
 pub fn commit(session: &Session, setting: Setting<'_>) -> Result<ObjectId> {
     let name = setting.value().unwrap_or("HEAD".into());
     let Some(id) = session.revisions().resolve(name)? else {
@@ -223,7 +224,7 @@ pub fn commit(session: &Session, setting: Setting<'_>) -> Result<ObjectId> {
     }
 }
 
-/// The commit that `--merged` names.
+/// Returns the commit that `--merged` names.
 pub fn end_of_history(session: &Session, option: &str, setting: Setting<'_>) -> Result<ObjectId> {
     let name = setting.value().unwrap_or("HEAD".into());
     let Some(id) = session.revisions().resolve(name)? else {
@@ -239,7 +240,7 @@ fn wrong(parts: &[&[u8]]) -> Failure {
     Failure::Error(parts.concat().into(), WRONG_USE)
 }
 
-/// Whether `--color` says yes or no.
+/// Returns whether `--color` switches colors on or off, or `None` if that depends on the output.
 pub fn color(setting: Setting<'_>) -> Result<Option<bool>> {
     match setting {
         Setting::On => Ok(Some(true)),
@@ -253,7 +254,7 @@ pub fn color(setting: Setting<'_>) -> Result<Option<bool>> {
     }
 }
 
-/// A number with an optional unit of 1024, in the range of C's int.
+/// Returns the value as a number with an optional unit (k, m or g), in the range of C's int.
 fn integer(name: &str, setting: Setting<'_>) -> Result<i64> {
     let Some(value) = setting.value() else { return Ok(0) };
     let name = name.as_bytes();

@@ -1,4 +1,4 @@
-//! Which refs are listed: `<pattern>...` and `--exclude`.
+//! Patterns that select refs: `<pattern>...` and `--exclude`.
 
 use crate::listing::Ranges;
 use bstr::{BStr, BString, ByteSlice};
@@ -9,7 +9,7 @@ use gix_glob::{wildmatch, wildmatch::Mode};
 pub struct Patterns {
     patterns: Vec<Pattern>,
     mode: Mode,
-    /// Whether globs match what follows `refs/heads/`, `refs/tags/` or `refs/remotes/`, including slashes.
+    /// Whether globs match what follows one of [`SHORTENED`], including slashes.
     is_short: bool,
 }
 
@@ -18,7 +18,7 @@ struct Pattern {
     text: BString,
     /// The length of the literal start. A special character follows it, or nothing.
     literal_len: usize,
-    /// The length of the whole components in the literal start, so that the rest can be matched by itself.
+    /// The length of the whole components in the literal start, so that the rest can be matched on its own.
     folder_len: usize,
 }
 
@@ -62,7 +62,8 @@ impl Patterns {
         if prefixes.iter().any(|prefix| prefix.is_empty()) { Ranges::All } else { Ranges::Prefixes(prefixes) }
     }
 
-    /// Returns whether every ref below `folder`, which ends with a slash, matches, so that a walk can skip all of them.
+    /// Returns a pattern without special characters below which `name` lies. All refs below that pattern match, so a
+    /// walk can skip them.
     pub fn covers(&self, name: &BStr) -> Option<&BStr> {
         let covering =
             self.patterns.iter().find(|pattern| !pattern.is_glob() && is_below(name, pattern.text.as_bstr()));
@@ -72,7 +73,7 @@ impl Patterns {
 
 impl Pattern {
     fn new(text: BString) -> Self {
-        // Returns the length of the literal start of a pattern.
+        // The literal start ends before the first special character.
         let literal_len = text.find_byteset(b"*?[\\").unwrap_or(text.len());
         let folder_len = text[..literal_len].rfind_byte(b'/').map_or(0, |slash| slash + 1);
         Pattern { text, literal_len, folder_len }

@@ -31,7 +31,7 @@ fn email(line: &BStr, form: EmailForm) -> &[u8] {
     let after = &line[open + 1..];
     let close = after.find_byte(b'>');
     match (form, close) {
-        // The first `@` or `>` in the line counts, even if it is not part of the address.
+        // The first `@` after the `<` ends the part, even if it is not part of the address, or else the first `>`.
         (EmailForm::Local, _) => after.find_byte(b'@').or(close).map_or(b"", |end| &after[..end]),
         (_, None) => b"",
         (EmailForm::Trimmed, Some(close)) => &after[..close],

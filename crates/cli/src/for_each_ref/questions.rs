@@ -1,4 +1,4 @@
-//! What refdb does not determine itself: it asks the git that is installed, with few processes for all refs.
+//! Values that refdb does not determine itself but asks the installed git for, with few processes for all refs.
 
 use super::atom::SignaturePart;
 use crate::{
@@ -58,7 +58,7 @@ impl Question {
     }
 }
 
-/// Asks programs of git. Two of them are started once and answer line by line.
+/// Runs programs of git that answer questions. Two of them are started once and answer line by line.
 pub struct Answers<'a> {
     environment: &'a Environment,
     stored: Option<Conversation>,
@@ -70,7 +70,7 @@ pub struct Answers<'a> {
 }
 
 impl<'a> Answers<'a> {
-    /// Programs are started when they are first asked.
+    /// Returns answers for the repository of the environment. Programs are started when they are first asked.
     pub fn new(environment: &'a Environment) -> Self {
         Answers { environment, stored: None, mail_map: None, contacts: HashMap::new(), last: None }
     }
@@ -144,7 +144,7 @@ fn not_run(environment: &Environment, question: &Question, error: &io::Error) ->
 /// A program that answers each line with one line.
 struct Conversation {
     child: Child,
-    /// The program's standard input. The program ends when it is closed.
+    /// The program's standard input. The program ends when this is closed.
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }

@@ -26,8 +26,8 @@ impl Quote {
         out.push(mark);
         for &byte in value {
             match (self, byte) {
-                // A quote ends the literal, stands there escaped, and a new literal begins; so does `!`, because of
-                // csh.
+                // A quote is written as the end of the literal, the escaped quote, and the start of a new literal. So
+                // is `!`, because of csh.
                 (Quote::Shell, b'\'' | b'!') => out.extend_from_slice(&[b'\'', b'\\', byte, b'\'']),
                 (Quote::Perl, b'\'' | b'\\') => out.extend_from_slice(&[b'\\', byte]),
                 (Quote::Python, b'\'' | b'\\') => out.extend_from_slice(&[b'\\', byte]),

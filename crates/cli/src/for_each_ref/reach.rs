@@ -69,8 +69,8 @@ fn ancestors(history: &History<'_>, tips: &[ObjectId]) -> Result<HashSet<ObjectI
     Ok(seen)
 }
 
-/// Returns the parents of a commit, the first one last, because it is taken first. A missing parent is an error, as in
-/// git 2.56 and later.
+/// Returns the parents of a commit in reverse order, because the walk takes them from the end. A missing parent is an
+/// error, as in git 2.56 and later.
 fn parents(history: &History<'_>, id: &ObjectId) -> Result<Vec<ObjectId>> {
     let Some(mut commit) = history.find_commit(id)? else {
         say("error: ", &message!["Could not read ", id.to_string()]);

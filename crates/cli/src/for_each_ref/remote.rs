@@ -17,7 +17,7 @@ pub struct Remotes {
 /// The counterpart of a branch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counterpart {
-    /// The local ref that represents it, if there is one.
+    /// The local ref that tracks the counterpart, if there is one.
     pub tracking: Option<BString>,
     /// The name of the remote; empty if none is configured.
     pub remote: BString,
@@ -29,7 +29,7 @@ pub struct Counterpart {
 struct Branch {
     remote: Option<BString>,
     push_remote: Option<BString>,
-    /// The first value counts.
+    /// The first value of `branch.NAME.merge`, which is the effective one.
     merge: Option<BString>,
 }
 
@@ -56,8 +56,7 @@ enum PushDefault {
 }
 
 impl Remotes {
-    /// Reads the configuration. Variables without a value are ignored, unless they are booleans, for which they mean
-    /// true.
+    /// Reads the configuration. Variables without a value are ignored, except for booleans, which are then true.
     pub fn new(config: &Config) -> Self {
         let mut remotes = Remotes::default();
         for value in config.iter() {
@@ -154,7 +153,7 @@ impl Remotes {
             (_, PushDefault::Nothing) => None,
             (_, PushDefault::Current) => tracking(name),
             (_, PushDefault::Upstream) => self.upstream(name, expand).tracking,
-            // Only if both mappings lead to the same ref.
+            // The upstream is used only if both mappings lead to the same ref.
             (_, PushDefault::Simple) => {
                 self.upstream(name, expand).tracking.filter(|upstream| tracking(name).as_ref() == Some(upstream))
             }
@@ -174,7 +173,7 @@ impl PushDefault {
 }
 
 impl Refspec {
-    /// A negative refspec, or `:`, maps no name.
+    /// Parses a refspec. A negative refspec, or `:`, maps no name.
     fn parse(text: &BStr) -> Self {
         let text = text.strip_prefix(b"+").unwrap_or(text);
         let (from, to) = text.split_once_str(":").unwrap_or((text, b""));

@@ -36,7 +36,7 @@ pub struct Renderer<'a> {
     scratch: Vec<u8>,
 }
 
-/// The object that was looked up last, because adjacent refs often share it.
+/// A cache of the object that was looked up last, because adjacent refs often hold the same one.
 #[derive(Default)]
 struct Object {
     header: Option<(ObjectId, ObjectKind, u64)>,
@@ -92,7 +92,7 @@ impl<'a> Renderer<'a> {
                 Piece::Atom(atom) if self.quote == Quote::None => {
                     self.atom(atom, row, out)?;
                 }
-                // Only the result of a group is quoted, not its parts.
+                // The result of a group is quoted as a whole, but not its parts.
                 _ => {
                     let mut value = std::mem::take(&mut self.scratch);
                     value.clear();
@@ -142,7 +142,7 @@ impl<'a> Renderer<'a> {
     /// Appends the value of a field.
     pub fn atom(&mut self, atom: &Atom, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
         if atom.peeled && matches!(atom.field, Field::Refname(_) | Field::Symref(_)) {
-            // The value does not depend on it, but git refuses a broken tag whatever is shown of it.
+            // The value does not depend on the object, but git refuses a broken tag whatever is shown.
             self.peel(row)?;
         }
         match &atom.field {
@@ -287,7 +287,7 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
-    /// Returns how the object is stored. A missing object is reported as everywhere else.
+    /// Appends the stored size or the delta base of an object. A missing object is reported as for other fields.
     fn stored(&mut self, field: &Field, id: ObjectId, name: &BStr, out: &mut Vec<u8>) -> Result<()> {
         if self.world.kind(&id)?.is_none() {
             return fatal!["missing object ", id.to_string(), " for ", name];
@@ -362,7 +362,7 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    /// Reads an object into the buffer for it.
+    /// Reads the content of an object into `behind` if `peeled` is set, and otherwise into `own`. Returns its kind.
     fn content(&mut self, peeled: bool, id: ObjectId, name: &BStr) -> Result<ObjectKind> {
         let object = if peeled { &mut self.behind } else { &mut self.own };
         if object.content == Some(id)
@@ -381,7 +381,7 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    /// Returns the number by which a date is sorted.
+    /// Returns the seconds since 1970 by which a date is sorted.
     pub fn seconds(&mut self, atom: &Atom, row: &Row<'_>) -> Result<u64> {
         let Field::Person(role, _) = atom.field else { return Ok(0) };
         let Some(id) = (if atom.peeled { self.peel(row)? } else { Some(*row.id) }) else { return Ok(0) };
@@ -399,7 +399,7 @@ fn mapped(world: &mut dyn World, line: &BStr) -> Result<Option<BString>> {
     Ok((mapped != contact).then(|| person::with_contact(line, mapped.as_bstr())))
 }
 
-/// Removes `count` components at the front; a negative `count` is the number that remains.
+/// Removes `count` components at the front. A negative `count` is the negated number of components that remain.
 fn lstrip(name: &BStr, count: i32) -> &[u8] {
     let components = name.split_str("/").count() as i64;
     let strip = if count < 0 { (components + i64::from(count)).max(0) } else { i64::from(count) };
@@ -412,7 +412,7 @@ fn lstrip(name: &BStr, count: i32) -> &[u8] {
     }
 }
 
-/// Removes `count` components at the end; a negative `count` is the number that remains.
+/// Removes `count` components at the end. A negative `count` is the negated number of components that remain.
 fn rstrip(name: &BStr, count: i32) -> &[u8] {
     let components = name.split_str("/").count() as i64;
     let strip = if count < 0 { (components + i64::from(count)).max(0) } else { i64::from(count) };

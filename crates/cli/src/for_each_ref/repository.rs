@@ -28,7 +28,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The world of a real repository. What only some fields need is looked up when the first of them asks.
+/// The world of a real repository. What only some fields need is looked up when it is first needed.
 pub struct RepositoryWorld<'a> {
     session: &'a Session,
     snapshot: &'a dyn Snapshot,
@@ -40,7 +40,7 @@ pub struct RepositoryWorld<'a> {
     clock: Clock<'a>,
     /// The commits that fields name.
     bases: BTreeMap<BString, ObjectId>,
-    /// The commits whose branches' starting points are shown.
+    /// The commits of `%(is-base:...)`, by their names.
     begun: BTreeMap<BString, Base>,
     answers: Answers<'a>,
     trailer_rules: OnceCell<TrailerRules>,
@@ -78,7 +78,7 @@ impl<'a> RepositoryWorld<'a> {
     ///
     /// # Errors
     ///
-    /// If there is no commit of that name.
+    /// Fails if there is no commit of that name.
     pub fn find_base(&mut self, field: &BStr) -> Result<()> {
         if !self.asked.insert(field.to_owned()) {
             return Ok(());

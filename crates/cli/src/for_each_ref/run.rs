@@ -31,7 +31,7 @@ fn run_as(command: &'static Command, invocation: &Invocation<'_>) -> Result<u8> 
     let mut options = Options::parse(&session, invocation, command)?;
     let mut output = Output::default();
     let result = output.list(|output| list_refs(&session, command, &mut options, output));
-    // What was listed before a failure is shown.
+    // Refs that were listed before a failure are shown.
     output.flush()?;
     result.map(|()| 0)
 }
@@ -51,7 +51,7 @@ fn list_refs(session: &Session, command: &Command, options: &mut Options, output
         reach: options.reach.clone(),
         commits_only: false,
     };
-    // With root refs, the prefixes of the patterns do not tell where matches are; but there are few root refs.
+    // With root refs, the prefixes of the patterns cannot be used to find matches, so all refs are read.
     let ranges = if options.root_refs { Ranges::All } else { filter.patterns.ranges() };
     let after = options.start_after.as_ref().map(|name| name.as_bstr()).filter(|name| !name.is_empty());
     let mut plan = Plan {

@@ -101,7 +101,7 @@ impl Order {
 }
 
 impl Entry {
-    /// Keeps a row.
+    /// Copies a row.
     pub fn of(row: &Row<'_>) -> Self {
         let symref = row.symref.map(ToOwned::to_owned);
         Entry { name: row.name.to_owned(), id: *row.id, symref, peeled: *row.peeled, values: Vec::new() }
@@ -140,7 +140,7 @@ impl Key {
             None => (false, rest),
         };
         let atom = match Structure::parse(rest)? {
-            // A field that only affects others is the same for all refs.
+            // A field that only affects others has the same value for all refs.
             Some(_) => Atom { peeled: false, field: Field::Blank { of_object: false } },
             None => Atom::parse(rest.as_bstr(), find)?,
         };

@@ -116,7 +116,7 @@ impl TrailerForm {
                 separate(out);
                 out.extend_from_slice(&trailer.value);
                 if self.separator.is_some() {
-                    // Like git, trims everything that was collected.
+                    // As in git, everything that was collected is trimmed.
                     let len = out[start..].trim_ascii_end().len();
                     out.truncate(start + len);
                 }

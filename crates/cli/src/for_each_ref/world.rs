@@ -30,16 +30,16 @@ pub trait World {
     /// Returns the upstream of a branch, or the ref that it is pushed to.
     fn counterpart(&mut self, side: Direction, name: &BStr) -> Counterpart;
 
-    /// Returns the number of commits by which an object is ahead of and behind another ref, or `None` if that leads to
-    /// no commit.
+    /// Returns the number of commits by which an object is ahead of and behind another ref, or `None` if that ref leads
+    /// to no commit.
     fn ahead_behind(&mut self, id: &ObjectId, other: &BStr) -> Result<Option<(usize, usize)>>;
 
     /// Returns the number of commits by which an object is ahead of and behind a commit that a field names, or `None`
     /// if the object leads to no commit.
     fn ahead_behind_base(&mut self, id: &ObjectId, base: &BStr) -> Result<Option<(usize, usize)>>;
 
-    /// Returns whether a field depends on all refs that are shown. If so, each of them is announced before a field is
-    /// asked for.
+    /// Returns whether a field depends on all refs that are shown. If so, each ref is passed to [`World::hear`] before
+    /// any field is shown.
     fn depends_on_all(&self) -> bool;
 
     /// Announces a ref that will be shown.

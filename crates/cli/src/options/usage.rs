@@ -5,8 +5,8 @@ use bstr::BString;
 /// The column in which descriptions start.
 const HELP_COLUMN: usize = 26;
 
-/// The column at which lines start that begin with a tab. They belong to options that git describes once for commands
-/// with several names.
+/// The column at which lines start that begin with a tab. Such lines belong to options that git describes once for
+/// commands with several names.
 const COMMON_COLUMN: usize = 32;
 
 /// How much of the usage is shown.
@@ -82,7 +82,7 @@ impl Command {
         let bare = bare.iter().map(|opt| format!("--{}", &opt.name[3..]));
         let negated = negated.iter().map(|opt| format!("--no-{}", opt.name));
         words.extend(bare);
-        // At least one negation comes before the others.
+        // At least one negation precedes the `--`.
         let shown_already = self.options.iter().filter(shown).any(|opt| opt.name.starts_with("no-"));
         for (turn, word) in negated.enumerate() {
             words.extend((turn == usize::from(!shown_already)).then(|| "--".to_owned()));

@@ -1,5 +1,5 @@
-//! Delegates a push to git after the refs were advertised: git gets the bytes that the client has sent, and all that
-//! follow.
+//! Delegates a push to git after the refs were advertised: git receives the bytes that the client has sent, and all
+//! that follow.
 
 use super::supervise::Supervised;
 use crate::failure::{Failure, Result, fatal, system_text};
@@ -19,7 +19,7 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// Runs git with `words` and all that the client sends after them, within these limits.
 pub(super) fn replay(call: &Call, words: &[u8], limits: WorkLimits) -> Result<u8> {
-    // In the folder that we are in, for a client that has seen our advertisement.
+    // Git runs in the current folder. It sends no advertisement, because the client has received ours.
     let mut command = Command::new(&call.git);
     command.env("GIT_DIR", ".").args(["receive-pack", "--stateless-rpc"]);
     command.args(call.quiet.then_some("--quiet")).arg(".");

@@ -14,7 +14,7 @@ use std::{
     process::{Child, ChildStdin, Command, Stdio},
 };
 
-/// git, a watch over what it starts, and the way of its answer to the client.
+/// A running git, the watch that limits its programs, and the relay of its answer to the client.
 pub(super) struct Supervised {
     git: Child,
     pid: Pid,
@@ -23,7 +23,7 @@ pub(super) struct Supervised {
 }
 
 impl Supervised {
-    /// Starts git. `is_stateless` says that another call shows the client the refs.
+    /// Starts git. `is_stateless` means that git sends no advertisement, because another call has sent it.
     pub(super) fn start(mut git: Command, limits: WorkLimits, is_stateless: bool) -> io::Result<Self> {
         let mut git = git.stdout(Stdio::piped()).spawn()?;
         let pid = i32::try_from(git.id()).ok().and_then(Pid::from_raw);
@@ -32,13 +32,13 @@ impl Supervised {
         Ok(Supervised { git, pid, watch: Watch::new(limits), relay })
     }
 
-    /// The end of git's input, if it was asked for.
+    /// Returns git's standard input if it is a pipe and was not taken before.
     pub(super) fn input(&mut self) -> Option<ChildStdin> {
         self.git.stdin.take()
     }
 
-    /// Ends a program that meets a limit. The rest of git tells the client that the push failed; the client and the log are told
-    /// why.
+    /// Ends a program of git that exceeds a limit, and reports the reason to the client and the log. The rest of git
+    /// reports to the client that the push failed.
     pub(super) fn look(&mut self) {
         if self.watch.is_due()
             && let Some((command, excess)) = self.watch.end_excess_below(self.pid)
@@ -92,7 +92,7 @@ impl Supervised {
 
     /// Ends git, which is not waited for.
     pub(super) fn abandon(mut self) {
-        // It may have ended by itself.
+        // Git may have ended by itself.
         let _ = self.git.kill();
     }
 }

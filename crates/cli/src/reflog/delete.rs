@@ -73,7 +73,8 @@ enum Which {
 }
 
 impl Which {
-    /// Parses what follows `@{`. A number before `}` is a number, whatever follows it; everything else is a date.
+    /// Parses what follows `@{`. Text that begins with a number and `}` is that number, whatever follows the `}`;
+    /// everything else is a date.
     fn of(session: &Session, text: &BStr) -> Self {
         if let Some(number) = number(text) {
             return Which::Number(number);
@@ -106,7 +107,7 @@ fn number(text: &BStr) -> Option<usize> {
 struct OneEntry {
     which: Which,
     teller: Teller,
-    /// How many entries are still kept before one is deleted; 0 if none is deleted.
+    /// The number of entries up to and including the one that is deleted; 0 if none is deleted.
     left: usize,
 }
 

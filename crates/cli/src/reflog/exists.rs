@@ -17,7 +17,7 @@ pub(super) static COMMAND: Command = Command {
     options: &[],
 };
 
-/// Runs the command. As in git, only the first name counts.
+/// Runs the command. As in git, only the first name is used.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let names = COMMAND.arguments(invocation.words)?;

@@ -85,7 +85,7 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     if options.all {
         judge.prune(&all_logs(&session, options.single)?, options.how)?;
     }
-    // Git reports refs that are named in a dry run too.
+    // As in git, even a dry run says `prune`, not `would prune`, about refs that are named.
     judge.teller.gone = "prune";
     for name in &options.names {
         match logged_ref(&session, name.as_ref())? {
@@ -152,7 +152,7 @@ impl Expiry<'_> {
         self.teller.flush()
     }
 
-    /// Returns the commit that the ref leads to. A broken ref leads to none, nor does one of a bad name, as in git.
+    /// Returns the commit that the ref leads to. As in git, a broken ref and a ref with an invalid name lead to none.
     fn tip(&mut self) -> refdb::Result<Option<ObjectId>> {
         if let Some(tip) = self.tip {
             return Ok(tip);
@@ -174,8 +174,8 @@ impl Expiry<'_> {
         Ok(tip)
     }
 
-    /// Returns whether a commit cannot be reached from the ref. An object that is missing or not a commit is not looked
-    /// for.
+    /// Returns whether a commit cannot be reached from the ref. Returns `false` for an object that is missing or not a
+    /// commit.
     fn is_unreachable(&mut self, id: ObjectId) -> refdb::Result<bool> {
         if id.is_null() {
             return Ok(false);

@@ -50,7 +50,7 @@ impl Teller {
         buffer.push(b'\n');
     }
 
-    /// Prints another message in the right order.
+    /// Prints another message after those that were collected before.
     pub(super) fn say(&mut self, line: &str) -> Result<()> {
         self.output.buffer().extend_from_slice(line.as_bytes());
         self.output.buffer().push(b'\n');
@@ -61,7 +61,7 @@ impl Teller {
         self.failed.push(error);
     }
 
-    /// Prints the messages that are kept back.
+    /// Prints the messages that were collected.
     pub(super) fn flush(&mut self) -> Result<()> {
         self.output.flush()?;
         self.has_failed |= !self.failed.is_empty();

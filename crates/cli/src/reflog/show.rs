@@ -68,7 +68,7 @@ fn show(invocation: &Invocation<'_>) -> Result<Option<u8>> {
     if !is_plain(config) || session.store.repository().is_partial_clone() {
         return Ok(None);
     }
-    // A form that git does not know ends its command even where another is asked for.
+    // An unknown form in `log.date` ends git's command even if `--date` names another form.
     let configured = match config.last("log.date").map(|value| value.raw.map(|form| DateForm::parse(form))) {
         None => DateForm::DEFAULT,
         Some(Some(Ok(form))) => form,
@@ -101,7 +101,7 @@ fn show(invocation: &Invocation<'_>) -> Result<Option<u8>> {
     walk.entries(&*snapshot, start)
 }
 
-/// Returns whether nothing is configured that would make git show this differently, or stop.
+/// Returns whether the configuration has nothing that would make git show the log differently, or stop.
 fn is_plain(config: &Config) -> bool {
     let is_always =
         |key: &str| config.all(key).any(|value| value.raw.is_some_and(|raw| raw.eq_ignore_ascii_case(b"always")));
@@ -167,7 +167,7 @@ impl Walk<'_> {
             debug_assert!(self.is_first && self.output.buffer().is_empty(), "nothing is shown before the start");
             return result.map(|()| None);
         }
-        // What was listed before a failure is shown.
+        // Entries that were listed before a failure are shown.
         self.output.flush()?;
         result.map(|()| Some(0))
     }
@@ -200,7 +200,7 @@ impl Walk<'_> {
     }
 
     fn line(&mut self, start: &Start, index: usize, entry: &LogEntry) -> Result<()> {
-        // Like git's strings, it ends at a NUL.
+        // Like git's strings, the message ends at a NUL.
         let message = entry.message.find_byte(0).map_or(entry.message.as_bstr(), |end| entry.message[..end].as_bstr());
         let wish = self.wish;
         match &wish.shape {
@@ -211,7 +211,7 @@ impl Walk<'_> {
                 self.selector(start.shown.as_bstr(), index, entry)?;
                 self.output.buffer().extend_from_slice(b": ");
                 self.output.buffer().extend_from_slice(message);
-                // Such a string has lost its newline.
+                // As in git, a message that was cut at a NUL has lost its newline.
                 if message.len() == entry.message.len() {
                     self.output.buffer().push(b'\n');
                 }

@@ -1,5 +1,5 @@
-//! `refdb refs locks`: lists the lock files of a repository with who made each, and removes those that a machine which
-//! will not come back has left.
+//! `refdb refs locks`: lists the lock files of a repository with the process that made each, and removes those of a
+//! machine that will not come back.
 
 mod line;
 
@@ -40,8 +40,8 @@ struct Wish<'a> {
     form: line::Form,
 }
 
-/// Runs the command. The exit code is 1 if a file or folder could not be examined, a batch not be recovered as a whole,
-/// or a lock that was to be removed stays.
+/// Runs the command. The exit code is 1 if a file or folder could not be examined, if a batch could not be recovered as
+/// a whole, or if a lock that was to be removed stays.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let wish = Wish::parse(invocation)?;

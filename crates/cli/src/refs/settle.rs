@@ -57,7 +57,7 @@ fn told(record: &Path, taken_over: &TakenOver) -> String {
     format!("{}: {what}\n", record.display())
 }
 
-/// What became of a batch, in words.
+/// Returns a description of the outcome of a batch.
 pub(super) fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Complete => "finished".to_owned(),

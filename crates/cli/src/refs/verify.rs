@@ -89,7 +89,7 @@ impl Teller {
         say(prefix, &message![fault.place, ": ", fault.check.name(), ": ", fault.what]);
     }
 
-    /// Git names only the worktree, and crashes if the common stack is broken.
+    /// Reports a stack that cannot be read. Git names only the worktree, and crashes if the common stack is broken.
     fn tell_unreadable(&mut self, worktree: Option<BString>, why: &str) {
         self.errors += 1;
         match worktree {

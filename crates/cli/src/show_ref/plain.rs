@@ -16,7 +16,7 @@ pub(super) struct PlainLister<'a> {
     patterns: &'a [BString],
     hash: HashKind,
     lookups: Lookups<'a>,
-    /// Objects that exist.
+    /// Objects that exist, each with the start of its line.
     starts: Memo<ObjectId, LineStart, OBJECTS_MAX>,
     /// The same objects by their digits. Only ids of one hash are put here, so that one of the two caches stays empty.
     sha1: Memo<[u8; 40], (), OBJECTS_MAX>,
@@ -26,7 +26,7 @@ pub(super) struct PlainLister<'a> {
     found: bool,
 }
 
-/// The digits take up to 1.6 MiB with this many slots.
+/// Number of slots of each cache. The digits in them take up to 1.6 MiB.
 const OBJECTS_MAX: usize = 1 << 14;
 
 impl<'a> PlainLister<'a> {
@@ -37,7 +37,7 @@ impl<'a> PlainLister<'a> {
         PlainLister { patterns, hash, lookups, starts, sha1, sha256, takes_lines, output, found: false }
     }
 
-    /// Whether there was a ref.
+    /// Returns whether there was a ref.
     pub(super) fn found(&self) -> bool {
         self.found
     }
@@ -102,7 +102,7 @@ impl Visitor for PlainLister<'_> {
         bad_ref(name, &ObjectId::null(self.hash))
     }
 
-    /// Shows a ref the way its line is shown.
+    /// Shows a ref by copying its line of packed-refs.
     #[inline(always)]
     fn line(&mut self, line: &[u8], digits: usize) -> bool {
         if self.output.is_full() || !self.have(&line[..digits]) {

@@ -19,12 +19,12 @@ pub(super) struct Files {
     packed_bytes: u64,
     /// What the first line of packed-refs promises.
     packed_header: String,
-    /// The number of lines that are hidden by a loose ref of the same name.
+    /// The number of lines in packed-refs that are hidden by a loose ref of the same name.
     packed_shadowed: u64,
-    /// The number of journal entries of small batches that are in progress or whose processes are gone.
+    /// The paths of journal entries of small batches that are in progress or whose processes are gone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unsettled: Vec<String>,
-    /// The number of journal entries that concern a ref at which a person has to look.
+    /// The paths of journal entries that concern a ref that a person has to examine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left: Vec<String>,
 }

@@ -14,11 +14,11 @@ pub(super) struct Stack {
     /// The tables, oldest first.
     tables: Vec<Table>,
     bytes: u64,
-    /// What one table with everything that is in effect would contain.
+    /// The size in bytes of a single table with everything that is in effect.
     compacted_bytes: u64,
     compacted_refs: u64,
     compacted_logs: u64,
-    /// The tables that git's rule for automatic compaction would merge, counted from 0.
+    /// The first and the last of the tables that git's rule for automatic compaction would merge, counted from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     due: Option<[usize; 2]>,
 }
@@ -42,9 +42,9 @@ struct Table {
 #[derive(Debug, Serialize)]
 struct TooLarge {
     records: u64,
-    /// The number of records that no cut makes small enough.
+    /// The number of records that cannot be cut to a size that git can compact.
     incurable: u64,
-    /// The ref of the first such record.
+    /// The ref of the first record that is too large.
     refname: String,
 }
 
@@ -97,7 +97,7 @@ pub(super) fn look(repository: &Repository, settings: &Settings) -> Result<Stack
     })
 }
 
-/// A sink for bytes.
+/// A sink that discards bytes.
 struct Nowhere;
 
 impl Sink for Nowhere {

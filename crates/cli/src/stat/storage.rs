@@ -1,4 +1,5 @@
-//! `refdb stat --storage`: what the mount means for refs, in the words of `refdb check-storage`, which tries it.
+//! `refdb stat --storage`: what the mount means for refs, in the words of `refdb check-storage`, which tests the
+//! storage.
 
 use crate::failure::Result;
 use refdb::Repository;
@@ -16,7 +17,7 @@ pub(super) struct Storage {
     /// How far `flock` reaches; missing on a local file system, where it reaches everybody.
     #[serde(skip_serializing_if = "Option::is_none")]
     flock: Option<&'static str>,
-    /// What follows, the worst first.
+    /// What follows for refs, the worst first.
     conclusions: Vec<String>,
     #[serde(skip)]
     lines: String,

@@ -49,7 +49,8 @@ struct Batch<'s> {
     no_deref_once: bool,
     log: LogOptions,
     state: State<'s>,
-    /// The requests for each ref, for the report of those that fail. They are kept only if edits may fail one by one.
+    /// The values of the request of each edit, by position, for the report of those that fail. They are kept only if
+    /// edits may fail one by one.
     asked: Option<Vec<Asked>>,
 }
 
@@ -170,7 +171,7 @@ impl<'s> Batch<'s> {
 
     fn edit(&self, request: Request) -> Result<Edit> {
         let (name, change, expected) = translate(request);
-        // The name is well formed already; what remains is the rule for names outside of refs/.
+        // The name is known to be well formed; only the rule for names outside of refs/ remains to be checked.
         if !name.starts_with(b"refs/") {
             check_name(&name, &change)?;
         }
@@ -293,7 +294,8 @@ fn translate(request: Request) -> (RefName, Change, Precondition) {
 }
 
 impl Asked {
-    /// Symbolic values are reported as zero, because git's format has no place for them.
+    /// Returns the values that are reported for an edit. Symbolic values are reported as zero, because git's format has
+    /// no place for them.
     fn of(edit: &Edit, store: &Store) -> Self {
         let zero = ObjectId::null(store.hash());
         let new = match &edit.change {
@@ -312,7 +314,7 @@ impl Asked {
     }
 }
 
-/// Makes the failure of a request, or of the end of the input. Messages about hooks are left unchanged.
+/// Returns the failure of a request, or of the end of the input. Messages about hooks are left unchanged.
 fn failed(lead: &str, error: refdb::Error) -> Failure {
     let is_hook = matches!(error, refdb::Error::Hook(_));
     match Failure::from(error) {

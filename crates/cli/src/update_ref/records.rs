@@ -6,7 +6,7 @@ use std::io::Read;
 
 /// Splits a stream into records: lines, or a fixed number of NUL-terminated fields with `-z`.
 ///
-/// The only buffer grows if a record is larger than it. A record is a slice of the buffer.
+/// A record is a slice of the buffer, which grows if a record does not fit into it.
 pub struct Records<R> {
     input: R,
     buffer: Vec<u8>,
@@ -47,7 +47,7 @@ impl<R: Read> Records<R> {
 
     fn record(&mut self, terminator: u8, fields: impl Fn(&[u8]) -> usize) -> Result<Option<Record<'_>>> {
         let nul = terminator == 0;
-        // Both are relative to `start`, so that they stay valid when the buffer is moved.
+        // Both offsets are relative to `start`, so that they stay valid when the content of the buffer is moved.
         let (mut searched, mut wanted) = (0, None);
         loop {
             let held = &self.buffer[self.start..self.end];

@@ -91,7 +91,7 @@ pub enum Request {
         /// The target that the ref must have.
         old: Option<RefName>,
     },
-    /// Makes the next request that names a ref change that ref itself instead of its target.
+    /// Makes the next request that names a symbolic ref change that ref itself instead of its target.
     NoDeref,
     /// Starts a transaction.
     Start,
@@ -179,23 +179,23 @@ pub struct Arguments<'a> {
     nul: bool,
 }
 
-/// Whether the optional part of a request is present.
+/// An argument of a request that may be missing.
 enum Next<'a> {
     Value(Cow<'a, [u8]>),
-    /// The line ends before it.
+    /// The line ends before the argument.
     Missing,
-    /// The input ends before it.
+    /// The input ends before the argument.
     Eof,
 }
 
-/// The name of an object.
+/// An argument that names an object.
 enum Oid {
     Id(ObjectId),
     Missing,
 }
 
 impl<'a> Arguments<'a> {
-    /// Parses a request. `deref` tells whether symbolic refs are followed for it.
+    /// Parses a request. `deref` says whether symbolic refs are followed for it.
     pub fn request(mut self, verb: Verb, deref: bool, kind: HashKind, resolve: &mut dyn Resolve) -> Result<Request> {
         let word = VERBS.iter().find(|(_, other, _)| *other == verb).map_or(&b""[..], |(word, _, _)| word);
         match verb {
@@ -305,7 +305,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Returns the ref that the request is about, or `None` if it is empty.
+    /// Returns the ref that the request names, or `None` if the name is empty.
     fn name(&mut self) -> Result<Option<RefName>> {
         // A name ends at the next separator unless it contains quotes or other white space, which need a closer look.
         let rest = &self.line[self.at..];
@@ -402,7 +402,8 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Returns whether an empty text is a value (zero): in lines, and with `-z` as the new value of `update`.
+/// How an empty text is interpreted in place of an id with `-z`: as a missing value, or as zero with a warning. In
+/// lines, it is always zero.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Empty {
     Allowed,

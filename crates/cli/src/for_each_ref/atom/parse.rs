@@ -124,7 +124,7 @@ impl Spelling<'_> {
         Ok(field)
     }
 
-    /// Returns the name of a commit, which is required.
+    /// Returns the argument as the name of a commit, which is required.
     fn committish(&self) -> Result<&[u8]> {
         match self.argument {
             Some(name) => Ok(name),
@@ -250,7 +250,8 @@ impl Spelling<'_> {
         Ok(Field::Person(role, part))
     }
 
-    /// Reads a comma-separated list. `localpart` wins over `trim` in any order; `mailmap` combines with both.
+    /// Reads a comma-separated list. `localpart` takes precedence over `trim` in any order; `mailmap` combines with
+    /// either.
     fn email(&self) -> Result<Part> {
         let (mut form, mut mapped) = (EmailForm::Whole, false);
         let mut rest = self.argument;

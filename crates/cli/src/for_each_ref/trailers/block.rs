@@ -24,14 +24,14 @@ struct Known {
 }
 
 impl Known {
-    /// Returns whether a key in a message is an abbreviation of it.
+    /// Returns whether a key in a message abbreviates the alias or the key.
     fn is(&self, key: &[u8]) -> bool {
         let begins = |name: &BString| name.get(..key.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(key));
         begins(&self.alias) || self.key.as_ref().is_some_and(begins)
     }
 }
 
-/// The line, after the start of a comment, at which a message ends.
+/// The rest, after the comment character, of the line at which a message ends.
 const SCISSORS: &[u8] = b" ------------------------ >8 ------------------------\n";
 
 /// The starts of lines that git itself adds.
@@ -87,7 +87,7 @@ impl TrailerRules {
         }
     }
 
-    /// Returns the position of the separator in a line that is a trailer.
+    /// Returns the position of the separator in a line, or `None` if the line is not a trailer.
     fn separator(&self, line: &[u8]) -> Option<usize> {
         let is_key = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
         let key = line.iter().take_while(|byte| is_key(byte)).count();

@@ -1,4 +1,4 @@
-//! `--stale-fix`: finds out whether a commit and everything that it leads to exists. What refs lead to is assumed to be
+//! `--stale-fix`: finds out whether a commit and everything that it leads to exist. What refs lead to is assumed to be
 //! complete.
 
 use super::reach::Reach;
@@ -127,6 +127,6 @@ impl<'a> Complete<'a> {
 /// What is known of an object.
 enum Answer {
     Known(bool),
-    /// It exists, and leads to these objects.
+    /// The object exists, and names these objects.
     Links(Vec<(ObjectId, ObjectKind)>),
 }

@@ -30,7 +30,8 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Dates are relative to the clock. As in git, the defaults are relative to the system's time in any case.
+    /// Reads the settings. Dates are relative to the clock. As in git, the defaults are always relative to the system's
+    /// time.
     pub(super) fn of(config: &Config, clock: &Clock<'_>, system_seconds: u64) -> Result<Self, ConfigError> {
         let before = |days: u64| system_seconds.saturating_sub(days * DAY);
         let usual = Cutoff { any: before(90), unreachable: before(30) };
@@ -62,8 +63,8 @@ impl Settings {
         &mut self.patterns[at].1
     }
 
-    /// Returns the times for a ref: those of the command line, or else those of the first pattern that matches. The
-    /// stash is kept.
+    /// Returns the times for a ref: those of the command line, or else those of the first pattern that matches, or else
+    /// the defaults, by which entries of the stash never expire.
     pub(super) fn cutoff(&self, name: &BStr, given: Cutoff<Option<u64>>) -> Cutoff<u64> {
         let fits = |pattern: &BString| wildmatch(pattern.as_bstr(), name, Mode::empty());
         let set = match self.patterns.iter().find(|(pattern, _)| fits(pattern)) {
@@ -75,7 +76,7 @@ impl Settings {
     }
 }
 
-/// Returns whether the name is the HEAD of a worktree, from which everything counts as reachable.
+/// Returns whether the name is the HEAD of a worktree. For its entries, commits that any ref leads to are reachable.
 pub(super) fn is_head(name: &BStr) -> bool {
     match Scope::of(name) {
         Scope::Main(inner) | Scope::Other { name: inner, .. } => inner == "HEAD",

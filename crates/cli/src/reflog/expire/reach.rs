@@ -23,7 +23,7 @@ struct Commit {
     height: u32,
 }
 
-/// Everything that is known of history.
+/// The history as far as it has been read.
 pub(super) struct Reach<'a> {
     session: &'a Session,
     history: &'a History<'a>,
@@ -207,7 +207,7 @@ impl<'a> Reach<'a> {
         Ok(())
     }
 
-    /// Returns which of the known commits are among these or their ancestors, by index.
+    /// Returns, by index, which of the known commits are among `tips` or their ancestors.
     fn ancestors(&mut self, tips: Vec<ObjectId>) -> Result<Vec<bool>> {
         let mut left: Vec<At> = tips.into_iter().map(|id| self.place(id)).collect();
         let mut found = Vec::new();

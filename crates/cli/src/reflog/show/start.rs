@@ -30,7 +30,8 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// Resolves what the user means. Returns `None` if only git knows, or git finds a mistake.
+    /// Finds the log and the entry that the user means. Returns `None` if only git can interpret the words, or if git
+    /// finds a mistake.
     pub(super) fn find(
         session: &Session,
         snapshot: &dyn Snapshot,
@@ -60,12 +61,12 @@ impl Start {
         Ok(Some(Start { shown: base.into(), name, is_reached: place == Place::Top, place, after }))
     }
 
-    /// Whether the first entry has been reached.
+    /// Returns whether the first entry has been reached.
     pub(super) fn is_reached(&self) -> bool {
         self.is_reached
     }
 
-    /// Returns whether the next entry is the first one. Ends where git would print more about that entry than its line.
+    /// Returns whether the next entry is the first one. Breaks if git would print more about that entry than its line.
     pub(super) fn reach(&mut self, index: usize, entry: &LogEntry, is_commit: bool) -> ControlFlow<(), bool> {
         debug_assert!(!self.is_reached, "there is one first entry");
         let is_first = match self.place {
@@ -83,7 +84,7 @@ impl Start {
     }
 }
 
-/// From this number on, git takes a number for a time when it looks up the object, but not when it shows the log.
+/// The first number that git takes for a time when it looks up the object, but not when it shows the log.
 const NUMBERS_END: usize = 100_000_000;
 
 /// Parses what is between the braces.

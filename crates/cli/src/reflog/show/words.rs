@@ -43,7 +43,7 @@ pub(super) enum Piece {
 pub(super) struct Wish<'w> {
     /// The ref, optionally with one of its entries.
     pub(super) name: Option<&'w BStr>,
-    /// Whether `--` says that it is not a file.
+    /// Whether `--` says that the name is not a file.
     pub(super) is_no_path: bool,
     pub(super) skip: usize,
     pub(super) limit: Option<usize>,
@@ -53,7 +53,7 @@ pub(super) struct Wish<'w> {
     /// Whether ids are abbreviated in [`Shape::Oneline`].
     pub(super) abbreviates: bool,
     pub(super) shape: Shape,
-    /// Whether git loads notes, although it shows none here. It does unless a format was asked for.
+    /// Whether git loads notes, although it shows none here. Git loads them unless a format was asked for.
     pub(super) loads_notes: bool,
     pub(super) ends_with_nul: bool,
 }
@@ -198,7 +198,7 @@ fn byte(field: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
-/// Returns what follows a color, for which nothing is shown without colors.
+/// Returns what follows a color field, for which nothing is shown because colors are off.
 fn color_end(field: &[u8]) -> Option<&[u8]> {
     let field = field.strip_prefix(b"C")?;
     if let Some((name, rest)) = field.strip_prefix(b"(").and_then(|inside| inside.split_once_str(")")) {

@@ -75,7 +75,8 @@ fn push_fields(out: &mut Vec<u8>, fields: &[String], path: &Path, form: Form) {
     }
 }
 
-/// Other users of a shared repository can write a lock file and choose its name, which shall not control a terminal.
+/// Appends text with `?` in place of control characters, because other users of a shared repository, who can write a
+/// lock file and choose its name, must not control a terminal.
 fn push_plain(out: &mut Vec<u8>, text: &[u8]) {
     out.extend(text.iter().map(|&byte| if byte.is_ascii_control() { b'?' } else { byte }));
 }
@@ -136,7 +137,7 @@ fn removal_sentence(removal: &LockRemoval) -> String {
     }
 }
 
-/// An age in its largest unit.
+/// Returns an age in the largest suitable unit.
 fn age(seconds: u64) -> String {
     match seconds {
         0..=119 => format!("{seconds} s"),
