@@ -20,7 +20,7 @@ struct Memory {
     filled: AtomicUsize,
 }
 
-/// The page size of the processor, to which memory that is written to files is aligned.
+/// The usual page size, to which memory that is written to files is aligned.
 const ALIGN: usize = 4096;
 
 impl Memory {
@@ -36,7 +36,8 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: it was allocated with this layout, and with the last owner goes the last reference into it.
+        // SAFETY: the memory was allocated with this layout, and the last owner is gone, and with it every reference
+        // into the memory.
         #[expect(unsafe_code, reason = "it was allocated by hand")]
         unsafe {
             dealloc(self.start.as_ptr(), self.layout);
@@ -44,18 +45,19 @@ impl Drop for Memory {
     }
 }
 
-// SAFETY: it owns its memory. Bytes below `filled` are only read; those above only the one `Filler` touches, by `&mut`.
+// SAFETY: a `Memory` owns its bytes. Those below `filled` are only read; those above are touched only by the one
+// `Filler`, through `&mut`.
 #[expect(unsafe_code, reason = "it has a pointer")]
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 #[expect(unsafe_code, reason = "it has a pointer")]
 unsafe impl Sync for Memory {}
 
-/// Shows the bytes that were filled so far.
+/// Read access to the bytes that have been filled so far.
 #[derive(Debug)]
 pub struct Filled(Arc<Memory>);
 
-/// Fills the memory of a [`Filled`]; there is only one for each.
+/// Write access to the memory of a [`Filled`], each of which has at most one filler.
 #[derive(Debug)]
 pub struct Filler(Arc<Memory>);
 
@@ -73,29 +75,29 @@ impl Filled {
         Some(Filler(self.0.clone()))
     }
 
-    /// The number of bytes that can be filled.
+    /// Returns the number of bytes that can be filled.
     pub fn capacity(&self) -> usize {
         self.0.layout.size()
     }
 
-    /// The number of bytes that are filled.
+    /// Returns the number of bytes that are filled.
     pub fn len(&self) -> usize {
         self.0.filled.load(Ordering::Acquire)
     }
 
-    /// Whether no byte is filled.
+    /// Returns whether no byte is filled.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns these bytes; `None` if they are not all filled yet.
+    /// Returns the bytes of a range; `None` if they are not all filled yet.
     pub fn get(&self, range: Range<usize>) -> Option<&[u8]> {
         if range.start > range.end || range.end > self.len() {
             return None;
         }
         // SAFETY: the range is within the memory, which `filled` never exceeds, and which lives as long as `self`. It
         // was written before `filled` was raised above it, and is not written again. The filler only writes above
-        // `filled`. `refill` lowers that only where `self` is the only owner, borrowed mutably.
+        // `filled`. `refill` lowers `filled` only if the only owner is borrowed mutably.
         #[expect(unsafe_code, reason = "memory that is read while another part of it is written has no safe form")]
         let bytes = unsafe { std::slice::from_raw_parts(self.0.start.as_ptr().add(range.start), range.len()) };
         Some(bytes)

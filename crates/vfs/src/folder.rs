@@ -1,4 +1,4 @@
-//! Open folders: work on their entries stays in them, even if their paths lead elsewhere by now.
+//! Open folders. Operations on their entries stay in them even after their paths lead elsewhere.
 
 use crate::{EntryKind, Error, File, Fs, LookUp, Op, Result, ServerHandle, Stat, io_hooks::IoHooks};
 use rustix::{
@@ -20,14 +20,14 @@ const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOE
 /// A folder that is held open.
 ///
 /// Its methods take the name of an entry and reach that entry through the folder's descriptor. Another process that
-/// replaces the folder by a symbolic link therefore cannot lead these methods to other files. The path is only for
-/// messages and for hooks. No method follows a symbolic link. The exception is the path `to` of
+/// replaces the folder by a symbolic link therefore cannot lead these methods to other files. The path is used only for
+/// messages and I/O hooks. No method follows a symbolic link. The exception is the path `to` of
 /// [`rename`](Self::rename) and [`hard_link`](Self::hard_link), whose folders are looked up as usual.
 pub struct Folder {
     hooks: IoHooks,
     inner: OwnedFd,
     path: PathBuf,
-    /// See [`Fs::asks_server`].
+    /// Whether names are looked up on the server; see [`Fs::asks_server`].
     asks_server: bool,
 }
 
@@ -75,7 +75,8 @@ impl Folder {
         }
     }
 
-    /// Where an entry is found: its name in the folder, unless a hook says otherwise.
+    /// Returns the open folder and the name by which an entry is reached: this folder and `name`, unless a hook
+    /// redirects the look-up.
     fn place_of<'n>(&'n self, name: &'n Path, how: LookUp) -> io::Result<(BorrowedFd<'n>, Cow<'n, Path>)> {
         if self.hooks.has_hook()
             && let Cow::Owned(found) = self.hooks.look_up(&self.path.join(name), how)?
@@ -85,12 +86,12 @@ impl Folder {
         Ok((self.inner.as_fd(), Cow::Borrowed(name)))
     }
 
-    /// The path by which the folder was opened.
+    /// Returns the path by which the folder was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Which folder this is: device and inode.
+    /// Returns the device and the inode of the folder, which identify it.
     pub fn id(&self) -> Result<(u64, u64)> {
         match rustix::fs::fstat(&self.inner) {
             Ok(stat) => Ok(Stat::of_raw(&stat).file_id()),
@@ -112,7 +113,7 @@ impl Folder {
         }
     }
 
-    /// Opens a folder some levels below this one; none on the way may be a symbolic link.
+    /// Opens a folder some levels below this one. No component of the path may be a symbolic link.
     pub fn below(&self, relative: &Path) -> Result<Self> {
         let mut folder = self.again()?;
         for part in relative.components() {
@@ -128,7 +129,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Opens the folder that this one is in, which must be the one with that [`id`](Self::id).
+    /// Opens the parent of this folder. Fails unless the parent has this [`id`](Self::id).
     pub(crate) fn above(&self, id: (u64, u64)) -> Result<Self> {
         let path = self.path.parent().unwrap_or(&self.path).to_owned();
         let above = self.open_in(Path::new(".."), FLAGS, path)?;
@@ -139,7 +140,7 @@ impl Folder {
         Ok(above)
     }
 
-    /// The entries, unsorted, without `.` and `..`.
+    /// Returns the entries, unsorted, without `.` and `..`.
     pub fn entries(&self) -> Result<Vec<(Vec<u8>, EntryKind)>> {
         let mut entries = Vec::new();
         rustix::fs::seek(&self.inner, SeekFrom::Start(0))
@@ -151,7 +152,7 @@ impl Folder {
         Ok(entries)
     }
 
-    /// Calls `entry` with each entry that was not read yet, until it breaks.
+    /// Calls `entry` with each entry after the current position of the descriptor, until `entry` breaks.
     pub(crate) fn read_with(&self, entry: &mut dyn FnMut(&[u8], EntryKind) -> ControlFlow<()>) -> Result<()> {
         let mut list = || -> io::Result<()> {
             let mut buffer = Vec::with_capacity(32 << 10);
@@ -197,10 +198,10 @@ impl Folder {
             .map_err(|source| Error::new("open", &self.path.join(name), source))
     }
 
-    /// Stats an entry; `None` if there is none.
+    /// Returns the attributes of an entry, or `None` if there is no such entry.
     pub(crate) fn find(&self, name: &OsStr) -> Result<Option<Stat>> {
         if self.asks_server {
-            // Opening the folder makes the client look the name up again if the folder has changed.
+            // Opening the folder makes an NFS client look the name up again if the folder has changed.
             drop(self.open_in(Path::new("."), FLAGS, self.path.clone())?);
         }
         let stat = || -> io::Result<_> {
@@ -210,8 +211,8 @@ impl Folder {
         Stat::found(stat(), &self.path.join(name))
     }
 
-    /// Returns whether a name leads to this open file. On a network file system the server is asked, and two files are
-    /// told apart by the server's handle too, because another file may have the inode number of one that was removed.
+    /// Returns whether a name leads to this open file. On a network file system, the server is asked, and the server's
+    /// handles are compared too, because another file may have the inode number of one that was removed.
     pub(crate) fn leads_to(&self, name: &OsStr, file: &File) -> Result<bool> {
         let own = file.stat()?.file_id();
         let is_same = self.find(name)?.is_some_and(|now| now.file_id() == own);
@@ -228,7 +229,7 @@ impl Folder {
         }
     }
 
-    /// Creates a new, empty file; fails if the name exists. `mode` is subject to the process's umask.
+    /// Creates a new, empty file. Fails if the name exists. `mode` is subject to the process's umask.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> Result<File> {
         let path = self.path.join(name);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
@@ -268,7 +269,7 @@ impl Folder {
         })
     }
 
-    /// Makes `to` another name of a file; fails if `to` exists.
+    /// Makes `to` another name of the file `name`. Fails if `to` exists.
     pub fn hard_link(&self, name: &OsStr, to: &Path) -> Result<()> {
         self.hooks.change(Op::Link(&self.path.join(name), to), "link", to, || {
             rustix::fs::linkat(&self.inner, name, CWD, to, AtFlags::empty()).map_err(Into::into)
@@ -292,13 +293,13 @@ impl Folder {
     }
 }
 
-/// A path's folder and the name in it.
+/// Returns the folder of a path and the name in it; `None` if the path has no last name.
 pub(crate) fn place(path: &Path) -> Option<(&Path, &OsStr)> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Some((folder, path.file_name()?))
 }
 
-/// An entry's name.
+/// Returns the name of an entry as the type that folders take.
 pub(crate) fn name_of(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)
 }

@@ -4,44 +4,45 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// What was written so far to a file that only grows, mapped read-only for as long as this value lives.
+/// The bytes that have been written so far to a file that only grows, mapped read-only for as long as this value lives.
 ///
-/// For files that this process alone writes and that are deleted, never truncated. Truncating a mapped file kills the
-/// process that maps it.
+/// Use it only for files that no other process writes and that are deleted but never truncated, because truncating a
+/// mapped file kills a process that reads the mapping.
 pub struct Growing {
     map: memmap2::MmapRaw,
-    /// The number of bytes that are written, and will not be written again.
+    /// The number of bytes at the start that are written and will not change.
     written: AtomicUsize,
 }
 
 impl Growing {
-    /// Maps a file that has `written` bytes and will have `most` at most.
+    /// Maps a file that has `written` bytes and will have at most `most` bytes.
     pub fn new(file: &File, written: usize, most: usize) -> Result<Self> {
         let map = memmap2::MmapOptions::new().len(most.max(1)).map_raw_read_only(file.as_std());
         let map = map.map_err(|source| Error::new("map", file.path(), source))?;
         Ok(Growing { map, written: AtomicUsize::new(written.min(most)) })
     }
 
-    /// Records that the file's first `len` bytes are written, and will not be written again. Bytes beyond the mapping
-    /// are not shown. The pages of the new bytes are mapped at once, which saves readers the page faults.
+    /// Records that the file's first `len` bytes are written and will not change. Bytes beyond the mapping are not
+    /// shown. The pages of the new bytes are mapped at once, which saves readers the page faults.
     pub fn grown_to(&self, len: usize) {
         let len = len.min(self.map.len());
         let before = self.written.fetch_max(len, Ordering::Release);
         if before < len {
-            // The pages are in the page cache anyway. A kernel before 5.14 refuses, so that readers take the faults.
+            // The pages are in the page cache anyway. A kernel before 5.14 refuses this advice, and readers cause the
+            // page faults.
             let _ = self.map.advise_range(memmap2::Advice::PopulateRead, before, len - before);
         }
     }
 
-    /// These bytes of the file; `None` if they are not all written yet.
+    /// Returns the bytes of a range; `None` if they are not all written yet.
     pub fn get(&self, range: Range<usize>) -> Option<&[u8]> {
         if range.start > range.end || range.end > self.written.load(Ordering::Acquire) {
             return None;
         }
         // SAFETY: the range is within the mapping, which `written` never exceeds, and lives as long as `self`. Its
         // bytes do not change. The caller of `grown_to` (or of `new`, with their number) promises that they are never
-        // written again. Another process that writes to the file or truncates it breaks the rule this type is for, as
-        // with `Mapping`.
+        // written again. Another process that writes to the file or truncates it breaks the rule of this type, as with
+        // `Mapping`.
         #[expect(unsafe_code, reason = "there is no safe way to map a file")]
         let bytes = unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(range.start), range.len()) };
         Some(bytes)
@@ -54,8 +55,8 @@ impl std::fmt::Debug for Growing {
     }
 }
 
-/// Tells the processor that all of these bytes will be read soon, so that it fetches their cache lines at the same
-/// time, not one after the other. This costs an instruction for each line, so it is for a few thousand bytes.
+/// Announces to the processor that these bytes will be read soon, so that it fetches their cache lines at the same time
+/// and not one after the other. This costs one instruction for each line, so pass at most a few thousand bytes.
 pub fn prefetch(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in bytes.chunks(CACHE_LINE_BYTES) {

@@ -6,8 +6,9 @@ use std::ops::Deref;
 /// Only files on a local file system are mapped. On a network file system another machine can remove the file, and then
 /// the kernel ends a process that reads the mapping.
 ///
-/// For the command line only, and for files that are replaced and never changed in place (reftables, `packed-refs`).
-/// Truncating a mapped file kills the process that maps it. Long-lived processes use [`File::read_at`].
+/// Use it only in the command line, and only for files that are replaced and never changed in place (reftables,
+/// `packed-refs`), because truncating a mapped file kills a process that reads the mapping. Long-lived processes use
+/// [`File::read_at`].
 pub struct Mapping(Bytes);
 
 enum Bytes {
@@ -32,14 +33,14 @@ impl Mapping {
         map.map(|map| Mapping(Bytes::Mapped(map))).map_err(|source| Error::new("map", file.path(), source))
     }
 
-    /// Gives back the memory of all that was touched. A part that is touched later is read again. Does nothing if the
-    /// file is not mapped.
+    /// Releases the memory of all pages that have been read. A page that is read later is loaded again. Does nothing if
+    /// the file is not mapped.
     pub fn forget(&self) {
         let Bytes::Mapped(map) = &self.0 else { return };
-        // SAFETY: the mapping is of a file and nothing was written to it, so that the same bytes come back. An empty
-        // one has no pages.
+        // SAFETY: the mapping is of a file and nothing was written to it, so the same bytes are loaded again. An empty
+        // mapping has no pages.
         #[expect(unsafe_code, reason = "the advice is unsafe, since it would lose what was written to a mapping")]
-        // It is an advice: without it more memory is taken.
+        // The call is only advice. If it fails, more memory stays in use.
         let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
     }
 }

@@ -1,4 +1,4 @@
-//! Opens very many files folder by folder, from an open folder instead of along the whole path.
+//! Opens very many files that are ordered by folder, from an open folder instead of along the whole path.
 
 use crate::{Error, File, Fs, Result, Stat};
 use rustix::{
@@ -7,10 +7,10 @@ use rustix::{
 };
 use std::path::{Path, PathBuf};
 
-/// Keeps open the folder of the most recent files. A folder of which only a single file is used is not opened.
+/// Keeps the folder of the most recent files open. A folder is opened only when a second file in it is used in a row.
 ///
-/// If another process moves the folder, the files are still found in it; a caller to whom that matters checks the path
-/// again.
+/// If another process moves the folder, the files are still found in it. Callers for whom that matters must check the
+/// path again.
 #[derive(Debug)]
 pub struct Nearby<'f> {
     fs: &'f Fs,
@@ -19,12 +19,12 @@ pub struct Nearby<'f> {
 }
 
 impl<'f> Nearby<'f> {
-    /// No folder yet.
+    /// Returns a value that keeps no folder open yet.
     pub fn new(fs: &'f Fs) -> Self {
         Nearby { fs, folder: PathBuf::new(), open: None }
     }
 
-    /// As [`Fs::find_link`].
+    /// Returns the same as [`Fs::find_link`], from the open folder if possible.
     pub fn find_link(&mut self, path: &Path) -> Result<Option<Stat>> {
         if self.fs.asks_server() {
             return self.fs.find_link(path);
@@ -34,7 +34,7 @@ impl<'f> Nearby<'f> {
         Stat::found(stat.map(|raw| Stat::of_raw(&raw)).map_err(Into::into), path)
     }
 
-    /// As [`Fs::open`].
+    /// Opens a file like [`Fs::open`], from the open folder if possible.
     pub fn open(&mut self, path: &Path) -> Result<File> {
         if self.fs.asks_server() {
             return self.fs.open(path);
@@ -48,8 +48,8 @@ impl<'f> Nearby<'f> {
         }
     }
 
-    /// The folder in which a file is looked for, and its name there. If the folder cannot be opened, the file is
-    /// looked for along its path.
+    /// Returns the folder in which a file is looked for, and its name there: the open folder, or else the current
+    /// folder and the whole path.
     fn place<'p>(&mut self, path: &'p Path) -> (BorrowedFd<'_>, &'p Path) {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return (CWD, path) };
         if folder != self.folder {

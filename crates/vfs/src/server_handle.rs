@@ -1,13 +1,13 @@
 use rustix::fd::AsFd;
 use std::os::fd::AsRawFd;
 
-/// The handle by which the server of a network file system knows a file. Unlike an inode number it is never reused, so
-/// that files with equal handles are the same file.
+/// The handle by which the server of a network file system identifies a file. Unlike an inode number, it is never
+/// reused, so files with equal handles are the same file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerHandle(Box<[u8]>);
 
 impl ServerHandle {
-    /// The handle of an open file; `None` if the file system does not tell it.
+    /// Returns the handle of an open file; `None` if the file system does not provide it.
     pub(crate) fn of(file: &impl AsFd) -> Option<Self> {
         /// `struct file_handle` with room for the largest handle (`MAX_HANDLE_SZ`).
         #[repr(C)]
@@ -19,8 +19,8 @@ impl ServerHandle {
         let mut handle = Handle { len_bytes: 128, kind: 0, bytes: [0; 128] };
         let mut mount: libc::c_int = 0;
         // SAFETY: the descriptor is open as long as `file` is borrowed, and the empty path ends with a NUL. `Handle`
-        // begins with the fields of `file_handle`, in their order and with C's layout, and behind them has the 128
-        // bytes that its first field promises, into which alone the kernel writes. `mount` is a C int of our own.
+        // begins with the fields of `file_handle`, in their order and with C's layout, followed by the 128 bytes that
+        // its first field promises; the kernel writes nowhere else. `mount` is a C int of our own.
         #[expect(unsafe_code, reason = "no crate offers this call")]
         let result = unsafe {
             libc::name_to_handle_at(

@@ -7,14 +7,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The most spare files that wait to be used. More exist while more locks are held at once.
+/// Maximum number of spare files that wait to be used. More exist while more locks are held at once.
 pub(crate) const SPARES_MAX: usize = 4;
 
-/// The time for which a spare file that waits is certain to be locked with `flock(2)`. A server drops the locks of a
-/// machine that it has not heard of for its lease, which is 10 s or longer.
+/// The time after the server's last answer for which a waiting spare file is certain to be locked with `flock(2)`. A
+/// server drops the locks of a machine from which it has not heard for the time of its lease, which is 10 s or longer.
 const LOCKED_FOR: Duration = Duration::from_secs(5);
 
-/// The spare files of this process in one folder, which are removed with this.
+/// The spare files of this process in one folder. Those that wait are removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Spares {
     folder: PathBuf,
@@ -24,24 +24,25 @@ pub(crate) struct Spares {
 #[derive(Debug, Default)]
 struct State {
     free: Vec<Spare>,
-    /// Whether the files that dead processes left were looked for.
+    /// Whether files that ended processes left have been looked for.
     is_clean: bool,
 }
 
-/// A signed file, which this process keeps locked with `flock(2)`. One lock at a time is a link to it, so that a name
-/// which leads to the file was given to it by the holder of this value.
+/// A signed file, which this process keeps locked with `flock(2)`. At most one lock at a time is a hard link to it, so
+/// a second name of the file was made by the holder of this value.
 #[derive(Debug)]
 pub(crate) struct Spare {
     pub(crate) path: PathBuf,
     pub(crate) file: File,
     home: Weak<Spares>,
-    /// When the server last answered.
+    /// The time when the server last answered.
     used: Instant,
 }
 
 impl Drop for Spare {
     fn drop(&mut self) {
-        // Without its other name a lock stays signed by a dead process, so that the next writer removes it.
+        // A lock that is still a link to the file keeps the signature, so that the next writer removes it once this
+        // process has ended.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -55,7 +56,7 @@ impl Spares {
         &self.folder
     }
 
-    /// Takes a file that waits, if there is one that this process has locked.
+    /// Takes a waiting file that this process still has locked; `None` if there is none.
     pub(crate) fn take(&self) -> Option<Spare> {
         loop {
             let spare = self.state().free.pop()?;
@@ -65,12 +66,12 @@ impl Spares {
         }
     }
 
-    /// Whether this is the first call, after which the caller looks for files that dead processes left.
+    /// Returns whether this is the first call, in which case the caller removes files that ended processes left.
     pub(crate) fn has_to_be_cleaned(&self) -> bool {
         !std::mem::replace(&mut self.state().is_clean, true)
     }
 
-    /// A new file, which exists and is locked.
+    /// Returns a spare for a new file, which exists and is locked.
     pub(crate) fn add(self: &Arc<Self>, path: PathBuf, file: File) -> Spare {
         Spare { path, file, home: Arc::downgrade(self), used: Instant::now() }
     }
@@ -81,7 +82,8 @@ impl Spares {
 }
 
 impl Spare {
-    /// Has the file used again. No lock may be a link to it any more, as the server has just answered.
+    /// Makes the file available again, unless enough files wait. The server must just have answered that no lock is a
+    /// link to it any more.
     pub(crate) fn put_back(mut self) {
         self.used = Instant::now();
         if let Some(home) = self.home.upgrade() {

@@ -6,10 +6,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// What identifies the content behind a name, as far as a stat can tell.
+/// What identifies the content of a file, as far as a stat can show it.
 ///
-/// Equal stats prove equal content only while a descriptor of the file is held open, since inodes are reused. The time
-/// stamp must also not be too recent for the file system's clock.
+/// Equal stats prove equal content only while a descriptor of the file is held open, because inodes are reused, and
+/// only if the time stamps are not racy ([`Stat::is_racy`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stat {
     /// Device number.
@@ -42,11 +42,11 @@ impl Stat {
         }
     }
 
-    /// What a stat says, if there is something.
+    /// Returns the result of a stat, or `None` if nothing exists at the path.
     pub(crate) fn found(stat: std::io::Result<Stat>, path: &Path) -> Result<Option<Self>> {
         match stat {
             Ok(stat) => Ok(Some(stat)),
-            // A plain file where a folder was expected means the same: see [`Error::is_not_found`].
+            // A plain file in the place of a folder means that nothing exists at the path: see [`Error::is_not_found`].
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
             Err(source) => Err(Error::new("stat", path, source)),
         }
@@ -79,13 +79,14 @@ impl Stat {
         }
     }
 
-    /// Device and inode: which file it is, while a descriptor or a name of it is held.
+    /// Returns the device and the inode, which identify the file as long as a descriptor or a name of it exists.
     pub fn file_id(&self) -> (u64, u64) {
         (self.device, self.inode)
     }
 
-    /// Whether a file that looked like this at `now_nanos` may have changed since without looking different. File
-    /// systems take their time from a clock that ticks every few milliseconds, and some keep whole seconds only.
+    /// Returns whether a file with these attributes at `now_nanos` may have changed since then without a change of its
+    /// attributes. File systems take time stamps from a clock that ticks every few milliseconds, and some keep whole
+    /// seconds only.
     pub fn is_racy(&self, now_nanos: i128) -> bool {
         const TICKS_NANOS: i128 = 50_000_000;
         const SECONDS_NANOS: i128 = 2_500_000_000;
@@ -95,23 +96,24 @@ impl Stat {
         now_nanos - newest < if is_coarse { SECONDS_NANOS } else { TICKS_NANOS }
     }
 
-    /// Whether it is a folder.
+    /// Returns whether this is a folder.
     pub fn is_dir(&self) -> bool {
         self.mode & 0o170_000 == 0o040_000
     }
 
-    /// Whether it is a regular file.
+    /// Returns whether this is a regular file.
     pub fn is_file(&self) -> bool {
         self.mode & 0o170_000 == 0o100_000
     }
 
-    /// Whether it is a symbolic link (only [`Fs::stat_link`](crate::Fs::stat_link) tells).
+    /// Returns whether this is a symbolic link, which only a stat that does not follow links can show, such as
+    /// [`Fs::stat_link`](crate::Fs::stat_link).
     pub fn is_symlink(&self) -> bool {
         self.mode & 0o170_000 == 0o120_000
     }
 }
 
-/// The present time, as file systems stamp it.
+/// Returns the present time in nanoseconds since 1970, to compare with time stamps of files.
 pub fn now_nanos() -> i128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as i128)
 }

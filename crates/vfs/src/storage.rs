@@ -1,10 +1,10 @@
-//! What the mount that a folder is on means for refs: its kind, its options, and what follows from them before anything
+//! Examines the mount that a folder is on: its kind, its options, and what follows from them for refs before anything
 //! is tried.
 
 use crate::{Fs, Result};
 use std::{fmt, path::Path};
 
-/// Whether a mount option keeps `flock` to this machine.
+/// Returns whether a mount option keeps `flock` local to this machine.
 pub(crate) fn keeps_flock(option: &str) -> bool {
     matches!(option, "local_lock=flock" | "local_lock=all" | "nolock")
 }
@@ -16,7 +16,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// The mount that `path` is on, as `/proc/self/mountinfo` has it. `None` if the system does not tell.
+    /// Returns the mount that `path` is on, from `/proc/self/mountinfo`; `None` if it cannot be found there.
     pub fn of(path: &Path) -> Option<Self> {
         let stat = rustix::fs::stat(path).ok()?;
         let device = format!("{}:{}", rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
@@ -24,27 +24,28 @@ impl Mount {
         mounts.lines().find_map(|line| options_of(line, &device)).map(|options| Mount { options })
     }
 
-    /// Reads what [`options`](Self::options) has returned, perhaps on another machine.
+    /// Returns the mount for which [`options`](Self::options) has returned this text, perhaps on another machine.
     pub fn parse(options: &str) -> Self {
         Mount { options: options.to_owned() }
     }
 
-    /// The kind of file system and the options, separated by commas: `nfs4,rw,vers=4.2,...`.
+    /// Returns the kind of file system and the options, separated by commas: `nfs4,rw,vers=4.2,...`.
     pub fn options(&self) -> &str {
         &self.options
     }
 
-    /// Whether it is NFS of any version.
+    /// Returns whether the file system is NFS of any version.
     pub fn is_nfs(&self) -> bool {
         self.options.starts_with("nfs")
     }
 
-    /// Whether it is NFS 4.0 or later.
+    /// Returns whether the file system is NFS 4.0 or later.
     pub fn is_nfs_4(&self) -> bool {
         self.is_nfs() && self.words().any(|option| option.starts_with("vers=4"))
     }
 
-    /// How far `flock` reaches, by which refdb tells the lock of a living process from one that was left.
+    /// Returns a description of how far `flock` reaches, with which refdb distinguishes the lock of a living process
+    /// from a stale one.
     pub fn flock(&self) -> &'static str {
         if !self.is_nfs() {
             "not known, since this is not NFS: locks of a machine that is lost cannot be told from others"
@@ -55,8 +56,8 @@ impl Mount {
         }
     }
 
-    /// Why loose refs and packed-refs must not be written here, if that is so: a program can miss that another machine
-    /// has changed a folder, even if it asks the server first.
+    /// Returns the reason why loose refs and packed-refs must not be written here, if there is one: a program can miss
+    /// that another machine has changed a folder, even if it asks the server first.
     pub fn fault_of_files(&self) -> Option<&'static str> {
         if !self.is_nfs() {
             return None;
@@ -71,8 +72,8 @@ impl Mount {
         )
     }
 
-    /// For how many seconds an NFS client believes what it has cached, by which a program that does not ask the server
-    /// is late. 0 if it asks at each look.
+    /// Returns the number of seconds for which an NFS client may use what it has cached, by which a program that does
+    /// not ask the server may be late. Returns 0 if the client asks the server for each access.
     pub fn cached_seconds(&self) -> u64 {
         if self.has("noac") || self.has("lookupcache=none") {
             return 0;
@@ -94,7 +95,7 @@ impl Mount {
     }
 }
 
-/// The kind and the options of the mount that a line of mountinfo is about, if it is of this device.
+/// Returns the kind and the options of the mount that a line of mountinfo describes, if the mount is of this device.
 fn options_of(line: &str, device: &str) -> Option<String> {
     let (own, rest) = line.split_once(" - ")?;
     let mut own = own.split(' ');
@@ -104,12 +105,12 @@ fn options_of(line: &str, device: &str) -> Option<String> {
     (here == device).then(|| format!("{kind},{options},{more}"))
 }
 
-/// What is known about the storage of a folder without trying it.
+/// What is known about the storage of a folder without testing it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Storage {
-    /// Whether its file system is known to be one of this machine alone.
+    /// Whether the folder's file system is known to be local to this machine.
     pub is_local: bool,
-    /// The mount, if the system tells it.
+    /// The mount, if it can be found.
     pub mount: Option<Mount>,
 }
 
@@ -118,13 +119,13 @@ impl Storage {
     ///
     /// # Errors
     ///
-    /// If the folder's file system cannot be examined.
+    /// Fails if the folder's file system cannot be examined.
     pub fn of(folder: &Path) -> Result<Self> {
         Ok(Storage { is_local: Fs::real().is_local(folder)?, mount: Mount::of(folder) })
     }
 
-    /// What follows for refs, a line each. The lines begin with the words of the verdicts of `refdb check-storage`, and
-    /// the worst is the first.
+    /// Returns what follows for refs, one conclusion on each line. Lines begin with the verdicts of `refdb
+    /// check-storage`; a line about an unsafe format comes first.
     pub fn conclusions(&self) -> Vec<String> {
         let Some(mount) = self.mount.as_ref().filter(|mount| mount.is_nfs()) else {
             return vec![if self.is_local {
@@ -155,7 +156,7 @@ impl Storage {
 }
 
 impl fmt::Display for Storage {
-    /// Lines for people, without a line feed at the end.
+    /// Writes lines for people, without a line feed at the end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.mount {
             Some(mount) => write!(f, "mount: {}", mount.options())?,

@@ -9,8 +9,7 @@ use std::{
     thread,
 };
 
-/// The maximum number of folders that are synced at the same time, and the number from which a further thread is
-/// worthwhile.
+/// Maximum number of threads that sync folders at the same time. There is one for every [`EACH`] folders.
 const AT_ONCE_MAX: usize = 8;
 const EACH: usize = 4;
 

@@ -1,8 +1,8 @@
 //! Syncs several files and folders at the same time, so that one commit of the file system's journal, or one flush of
 //! the disk, serves many.
 //!
-//! The threads that do this belong to the process. They are started when they are needed, and end when they were idle
-//! for a while.
+//! The threads that sync are shared by the whole process. They are started when they are needed, and end after they
+//! have been idle for a while.
 
 use crate::{File, Fs, Result};
 use std::{
@@ -16,11 +16,11 @@ use std::{
     time::Duration,
 };
 
-/// The maximum number of threads, besides the callers that wait.
+/// Maximum number of threads, not counting the callers, which sync too.
 const THREADS_MAX: usize = 24;
 const STACK_BYTES: usize = 128 << 10;
 
-/// A thread ends when it was idle for this long.
+/// The idle time after which a thread ends.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
 impl Fs {
@@ -47,7 +47,7 @@ enum Item {
     Folder(PathBuf),
 }
 
-/// The syncs that one caller waits for. Each thread that helps takes one item after the other.
+/// The syncs that one caller waits for. The caller and each thread that helps take one item after the other.
 struct Job {
     fs: Fs,
     items: Vec<Item>,
@@ -96,14 +96,14 @@ struct Threads {
 }
 
 struct Work {
-    /// One entry for each thread that shall help.
+    /// One entry for each thread that is to help with a job and has not started yet.
     jobs: VecDeque<Arc<Job>>,
     idle: usize,
     running: usize,
 }
 
 impl Threads {
-    /// Asks this number of threads to help. The caller also makes progress without them.
+    /// Makes up to this number of threads help. The caller makes progress without them too.
     fn help_with(&'static self, job: &Arc<Job>, helpers: usize) {
         let mut work = self.work();
         for _ in 0..helpers {

@@ -1,8 +1,8 @@
-//! Whole trees of folders, walked and removed without following a symbolic link.
+//! Walks and removes whole trees of folders without following a symbolic link.
 //!
-//! Each folder is opened from the one above it, and going up checks that it arrives where it came from. So a link that
-//! another process puts in the place of a folder in the middle of a removal leads nowhere. One folder is open at a
-//! time, since refnames can have thousands of folders.
+//! Each folder is opened from the one above it, and a step up checks that it arrives at the folder that the walk came
+//! from. A removal is therefore not led astray by a link that another process puts in the place of a folder. Only one
+//! folder is open at a time, because refnames can have thousands of components.
 
 use crate::{
     EntryKind, Error, Folder, Fs, Result,
@@ -18,9 +18,9 @@ impl Folder {
     /// Walks this folder and all folders below it.
     ///
     /// `enter` is called for each folder and returns which of its folders are entered next. `leave` is called with a
-    /// folder's parent and name, once everything below the folder is done. A folder that is gone, or is a link by now,
-    /// is passed over, and `unreadable` decides what becomes of one that cannot be opened. The walk ends early, with
-    /// `Ok(false)`, if `enter` returns `None` or `leave` returns `false`.
+    /// folder's parent and name, once everything below the folder is done. A folder that is gone, or has become a link,
+    /// is skipped. `unreadable` is called for one that cannot be opened, and its error ends the walk. The walk ends
+    /// early, with `Ok(false)`, if `enter` returns `None` or `leave` returns `false`.
     pub fn walk<E: From<Error>>(
         &self,
         mut unreadable: impl FnMut(Error) -> std::result::Result<(), E>,
@@ -29,7 +29,8 @@ impl Folder {
     ) -> std::result::Result<bool, E> {
         let mut at = self.again()?;
         let Some(first) = enter(&at)? else { return Ok(false) };
-        // The folders to enter, level by level; the names on the way down, each with its parent's identity.
+        // `waiting` holds the folders to enter, level by level; `way` holds the names on the way down, each with its
+        // parent's id.
         let (mut waiting, mut way) = (vec![first], Vec::new());
         while let Some(level) = waiting.last_mut() {
             if let Some(name) = level.pop() {
@@ -58,7 +59,7 @@ impl Folder {
         Ok(true)
     }
 
-    /// Removes a file, or a folder with all that is in it. What is gone already is as good as removed.
+    /// Removes a file, or a folder with everything in it. An entry that is already gone is not an error.
     pub fn remove_tree(&self, name: &OsStr, kind: EntryKind) -> Result<()> {
         if kind != EntryKind::Dir {
             return removed(self.remove_file(name));
@@ -80,7 +81,7 @@ impl Folder {
         removed(self.remove_dir(name))
     }
 
-    /// Removes a folder that holds nothing but empty folders. `Ok(false)` if something else is in it.
+    /// Removes a folder that holds nothing but empty folders. Returns `false` if something else is in it.
     fn remove_empty_tree(&self, name: &OsStr) -> Result<bool> {
         let enter = |folder: &Folder| {
             let mut folders = Vec::new();
@@ -114,10 +115,10 @@ impl Folder {
 }
 
 impl Fs {
-    /// Removes a folder that holds nothing but empty folders, as git does where a ref shall be. `Ok(false)` if
-    /// something else is in it, or in its place.
+    /// Removes a folder that holds nothing but empty folders, as git does where it wants to write a ref. Returns
+    /// `false` if something else is in the folder or in its place.
     pub fn remove_empty_tree(&self, path: &Path) -> Result<bool> {
-        // Nearly all are empty, which one call tells.
+        // Nearly all such folders are empty, so one call suffices.
         match emptied(self.remove_dir(path)) {
             Emptied::Gone => return Ok(true),
             Emptied::Never => return Ok(false),
@@ -131,13 +132,13 @@ impl Fs {
     }
 }
 
-/// What an attempt to remove an empty folder shows.
+/// The result of an attempt to remove an empty folder.
 #[derive(PartialEq, Eq)]
 enum Emptied {
     Gone,
-    /// Something is in it.
+    /// The folder has entries.
     NotYet,
-    /// It cannot be removed, or is no folder.
+    /// The folder cannot be removed, or is no folder.
     Never,
 }
 

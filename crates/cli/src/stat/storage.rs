@@ -17,7 +17,7 @@ pub(super) struct Storage {
     /// How far `flock` reaches; missing on a local file system, where it reaches everybody.
     #[serde(skip_serializing_if = "Option::is_none")]
     flock: Option<&'static str>,
-    /// What follows for refs, the worst first.
+    /// What follows for refs; a conclusion about an unsafe format comes first.
     conclusions: Vec<String>,
     #[serde(skip)]
     lines: String,
