@@ -32,7 +32,7 @@ pub enum Access {
 ///
 /// # Errors
 ///
-/// If other labs hold the lock for longer than `timeout`, if a signal arrives, or if the folder cannot be used.
+/// Fails if other labs hold the lock for longer than `timeout`, if a signal arrives, or if the folder cannot be used.
 pub fn lock(home: &Path, access: Access, timeout: Duration) -> Result<File> {
     if let Some(file) = try_lock(home, access)? {
         return Ok(file);
@@ -66,7 +66,7 @@ fn try_lock(home: &Path, access: Access) -> Result<Option<File>> {
         fs::create_dir_all(home).with_context(|| format!("cannot make '{}'", home.display()))?;
         let path = home.join("lock");
         let Ok(file) = OpenOptions::new().create(true).append(true).open(&path) else {
-            // The folder was removed between the two steps, or is not writable; the next iteration shows which.
+            // The folder was removed after it was created, in which case the loop tries again, or it is not writable.
             File::create(&path).with_context(context)?;
             continue;
         };

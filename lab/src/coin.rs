@@ -1,4 +1,4 @@
-//! Decides at random which side runs first. The same seed gives the same order again.
+//! Decides at random which side runs first. The same seed always gives the same order.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

@@ -24,7 +24,7 @@ pub enum Which {
 pub struct Rules {
     /// The maximum fraction of comparisons of equal sides that end with a verdict.
     pub rate: f64,
-    /// The difference, as a fraction, below which both sides count as equal and the comparison ends.
+    /// The difference, as a fraction, below which both sides are taken as equal and the comparison ends.
     pub tolerance: f64,
     /// The number of pairs after which the comparison ends without a verdict.
     pub pairs_max: usize,
@@ -33,7 +33,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Returns how often verdicts by these rules may be wrong.
+    /// Returns the odds of these rules: how often verdicts may be wrong.
     pub fn odds(&self) -> Odds {
         Odds::new(self.rate, self.pairs_max)
     }
@@ -92,7 +92,7 @@ fn is_equal(differences: &[f64], rules: &Rules, odds: &Odds) -> bool {
     stats::is_below(differences, margin, odds) && stats::is_above(differences, -margin, odds)
 }
 
-/// Decides when to stop: more runs would change nothing, or there are too many.
+/// Decides when to stop a comparison: when more runs would change nothing, or when the maximum number is reached.
 #[derive(Debug)]
 pub struct Referee {
     pairs_max: usize,
@@ -159,7 +159,7 @@ pub fn pair<T>(coin: &mut Coin, mut run: impl FnMut(Which) -> Result<T>) -> Resu
     }
 }
 
-/// Runs pairs until `settled` returns true. `both` runs each side once, and asks the coin which is first.
+/// Runs pairs until `settled` returns `true`. `both` runs each side once, in the order that the coin decides.
 pub fn compare(
     judge: Measure,
     coin: &mut Coin,

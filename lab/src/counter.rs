@@ -5,16 +5,17 @@ use crate::{emulator, measure::Measure, perf};
 /// A means of counting instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counter {
-    /// The processor counts what runs in user space and in the kernel.
+    /// The processor counts instructions in user space and in the kernel.
     Processor,
-    /// An emulator counts what runs in user space. It needs a run of its own, which takes long.
+    /// An emulator counts instructions in user space. It needs a separate run, which takes long.
     Emulator,
     /// Nothing counts instructions.
     Nothing,
 }
 
 impl Counter {
-    /// Returns the processor if its counters are accessible, else the emulator, but only if instructions decide.
+    /// Returns the processor if its counters are accessible, or else the emulator if `judge` is instructions and it is
+    /// installed.
     pub fn find(judge: Measure) -> Counter {
         if perf::works() {
             Counter::Processor

@@ -7,9 +7,9 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process::output;
 
-/// The options of callgrind. Its output has no abbreviations, and one line for each function, for [`crate::profile`].
-/// A process that forks writes its counts to a file first, and both processes continue from zero; otherwise, a child
-/// that executes no other program would count the work of its parent again.
+/// The options of callgrind. They make callgrind write full names, and one line of costs for each function, for
+/// [`crate::profile`]. A process that forks writes its counts to a file first, and both processes continue from zero;
+/// otherwise, a child that executes no other program would count the work of its parent again.
 const OPTIONS: [&str; 9] = [
     "--quiet",
     // Messages of valgrind must not hide those of a command that fails.

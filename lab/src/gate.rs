@@ -1,6 +1,6 @@
 //! Implements `refdb-lab gate`, which compares the instructions of one build with those that were recorded. [`record`]
-//! has the file, and [`judge`](mod@judge) the decisions, which are pure functions. [`machine`] says which counts are
-//! comparable, and [`accepted`] which slowdowns a commit declares.
+//! reads and writes the file of records, and [`judge`](mod@judge) decides with pure functions. [`machine`] determines
+//! which counts are comparable, and [`accepted`] which slowdowns commits declare.
 
 pub mod accepted;
 pub mod judge;
@@ -23,17 +23,17 @@ use accepted::Accepted;
 use judge::{Verdict, judge};
 use record::{History, Record};
 
-/// The ratio to the last record beyond which a job is worse.
+/// The ratio to the last record above which a job is worse.
 const LIMIT: f64 = 1.03;
 
-/// The ratio to the last release beyond which a job is worse.
+/// The ratio to the last release above which a job is worse.
 const RELEASE_LIMIT: f64 = 1.05;
 
 /// Counts instructions, compares them with the records, and records them if the options say so.
 ///
 /// # Errors
 ///
-/// If a job is worse and no commit accepts that, or if something cannot be run, read or written.
+/// Fails if a job is worse and no commit accepts that, if a command fails, or if a file cannot be read or written.
 pub fn run(options: &GateOptions, out: &mut impl Write) -> Result<()> {
     let scenario = options.chosen.scenario()?;
     let history = History::read(&options.history)?;
@@ -85,8 +85,8 @@ fn key(scenario: &Scenario, values: &Values) -> String {
     if named.is_empty() { scenario.name.clone() } else { named.join("/") }
 }
 
-/// Reports how `now` compares with the records. The last record is also compared with the one before, because it may
-/// hide a slowdown of its own commit. Returns the number of slowdowns that no commit accepts.
+/// Reports how `now` compares with the records. The last record is also compared with the record before it, because it
+/// may include a slowdown of its own commit. Returns the number of slowdowns that no commit accepts.
 fn compare(history: &History, now: &Record, out: &mut impl Write) -> Result<usize> {
     let Some(last) = history.records.last() else {
         writeln!(out, "cannot tell: nothing is recorded yet")?;
@@ -105,7 +105,8 @@ fn compare(history: &History, now: &Record, out: &mut impl Write) -> Result<usiz
     Ok(worse)
 }
 
-/// Writes the result of one comparison, in full or only if it is worse.
+/// Writes the result of one comparison, in full or only the jobs that are worse. Returns the number of slowdowns that
+/// are not accepted.
 fn say(
     before: &Record,
     after: &Record,

@@ -1,4 +1,4 @@
-//! Makes sure that a lab which is stopped leaves nothing behind: signals become errors, and stray processes are ended.
+//! Makes sure that a stopped lab leaves no folders or processes: signals become errors, and stray processes are ended.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use rustix::{
 /// Whether all descendants of this process belong to the lab.
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 
-/// Does `work` as the only work of this process. SIGINT, SIGTERM and SIGHUP make `work` fail, so that its folders are
+/// Runs `work` as the only task of this process. SIGINT, SIGTERM and SIGHUP make `work` fail, so that its folders are
 /// removed on the way out. Then all processes that it started are ended, including those that have left their parents,
 /// and the signal ends this process. SIGKILL cannot be caught, and leaves folders called `refdb-lab.*`.
 pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -38,7 +38,7 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 ///
 /// # Errors
 ///
-/// If one of them does not end within a minute.
+/// Fails if one of them does not end within a minute.
 pub fn end_strays() -> Result<()> {
     let end = Instant::now() + TIMEOUT;
     while ADOPTS.load(Ordering::Relaxed) {
@@ -47,8 +47,8 @@ pub fn end_strays() -> Result<()> {
             // The process may have ended in the meantime.
             kill_process(*child, Signal::KILL).ok();
         }
-        // Nothing here waits in the kernel, because a process that waits for a disk, or that belongs to another user,
-        // may outlive its signal.
+        // The loop does not wait in the kernel, because a process that waits for a disk, or that belongs to another
+        // user, may outlive its signal.
         match waitpid(None, WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(Errno::INTR) => {}
             Ok(None) => {

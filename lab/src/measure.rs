@@ -1,4 +1,4 @@
-//! Defines the measured values of a run, and which of them decides.
+//! Defines the values that are measured in a run, one of which decides a comparison.
 
 use std::{str::FromStr, time::Duration};
 
@@ -29,7 +29,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// Returns the name on the command line, in scenarios and in results.
+    /// Returns the name of the measure on the command line, in scenarios and in results.
     pub fn name(self) -> &'static str {
         match self {
             Measure::Wall => "wall",
@@ -42,7 +42,7 @@ impl Measure {
         }
     }
 
-    /// Returns the name in a sentence: "B takes 2.1 times the WORDS of A".
+    /// Returns the name of the measure in a sentence: "B takes 2.1 times the WORDS of A".
     pub fn words(self) -> &'static str {
         match self {
             Measure::Wall => "wall time",
@@ -127,7 +127,7 @@ impl Sample {
     ///
     /// # Errors
     ///
-    /// If the value was not measured, or no ratio can be formed with it.
+    /// Fails if the value was not measured, or no ratio can be formed with it.
     pub fn deciding(&self, measure: Measure) -> Result<f64> {
         let Some(value) = self.value(measure) else {
             bail!(match measure {

@@ -178,7 +178,7 @@ impl Chosen {
     ///
     /// # Errors
     ///
-    /// If there is no such scenario, or it has no such parameter.
+    /// Fails if there is no such scenario, or it has no such parameter.
     pub fn scenario(&self) -> Result<Scenario> {
         let mut scenario = Scenario::find(&self.scenario)?;
         for pair in self.parameter_list.chunks_exact(2) {
@@ -241,7 +241,7 @@ impl Common {
     ///
     /// # Errors
     ///
-    /// If the revisions are not two names with a comma between them.
+    /// Fails if the revisions are not two names with a comma between them.
     pub fn revisions(&self) -> Result<(&Path, &str, &str)> {
         let [repository, pair] = self.revisions.as_slice() else { unreachable!("clap wants two values") };
         let (a, b) = pair.split_once(',').unwrap_or_default();
@@ -256,7 +256,7 @@ impl Common {
     ///
     /// # Errors
     ///
-    /// If an option is out of range.
+    /// Fails if an option is out of range.
     pub fn rules(&self, scenario: &Scenario) -> Result<Rules> {
         let rate = self.false_alarms;
         ensure!(rate > 0.0 && rate <= 0.5, "--false-alarms is more than 0 and at most 0.5, not {rate}");

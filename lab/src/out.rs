@@ -1,5 +1,5 @@
-//! Formats finished comparisons for other tools: hyperfine's JSON, Bencher Metric Format, a CSV for Apache Otava, and
-//! a history of our own. [`write`](write()) writes them where the options say.
+//! Formats finished comparisons for other tools: hyperfine's JSON, Bencher Metric Format, a CSV for Apache Otava, and a
+//! history of our own. [`write`](write()) writes the files that the options name.
 
 use std::{fs, io::Write, time::SystemTime};
 
@@ -32,8 +32,8 @@ pub fn write(exports: &Exports, finished: &[Finished<'_>]) -> Result<()> {
     }
     if let Some(file) = &exports.history {
         let mut lines = history(finished, now);
-        // A lab that was killed may have left a part of a line. A line feed separates it from the new lines, and
-        // `report` names it.
+        // A lab that was killed may have left a part of a line. A line feed separates that part from the new lines, and
+        // `report` names its line.
         if fs::read(file).is_ok_and(|before| before.last().is_some_and(|last| *last != b'\n')) {
             lines.insert(0, '\n');
         }
@@ -108,8 +108,8 @@ pub fn bencher(finished: &[Finished<'_>]) -> String {
 }
 
 /// Returns a table for Apache Otava: `time_column: time`, `attributes: [commit, benchmark]`, and the measures as
-/// metrics. Each row has the medians of one side. The times of the rows are those of this run, one second apart,
-/// because Otava orders rows by them.
+/// metrics. Each row has the medians of one side. The rows of a comparison have the time of this run, one second apart,
+/// because Otava orders rows by time.
 pub fn otava(finished: &[Finished<'_>], now: u64) -> String {
     let mut text = "time,commit,benchmark".to_owned();
     Measure::ALL.iter().for_each(|measure| text += &format!(",{}", measure.name()));

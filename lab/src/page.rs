@@ -17,12 +17,12 @@ use history::{Line, Series, read, series};
 
 use crate::options::ReportOptions;
 
-/// Series that were measured with another program and are shown beside ours.
+/// Series that were measured with another program, for comparison with ours.
 #[derive(Debug)]
 pub struct Beside {
     /// The name that readers know, such as `git 2.55`.
     pub name: String,
-    /// The kind, `peer` or `floor`.
+    /// The kind of program: `peer` or `floor`.
     pub kind: &'static str,
     /// The series.
     pub series: Vec<Series>,

@@ -33,7 +33,7 @@ pub struct Usage {
     pub system: Duration,
     /// The maximum resident set size, in bytes.
     pub peak: u64,
-    /// Whether the command was ended at its limit of CPU time, so that it would have used more.
+    /// Whether the command was ended because it reached its limit of CPU time.
     pub cut: bool,
 }
 
@@ -60,7 +60,7 @@ pub const ENVIRONMENT: [(&str, &str); 14] = [
 ///
 /// # Errors
 ///
-/// If the input cannot be opened.
+/// Fails if the input cannot be opened.
 pub fn clean(command: &mut Command, input: Option<&Path>) -> Result<()> {
     command.env_clear().envs(ENVIRONMENT);
     command.stdin(match input {
@@ -84,7 +84,7 @@ pub struct Limits {
 ///
 /// # Errors
 ///
-/// The first message of the command if it fails, or how it ended.
+/// Fails if the command fails, with its first message or else how it ended.
 pub fn run(command: Command, limits: Limits) -> Result<Usage> {
     run_into(command, Stdio::null(), limits)
 }
@@ -114,8 +114,8 @@ pub fn start(mut command: Command, output: Stdio) -> Result<Running> {
 }
 
 impl Running {
-    /// Waits until the command ends, which must have succeeded or used all of its CPU time. If this fails, programs
-    /// that the command started may still be running.
+    /// Waits until the command ends. Fails unless it succeeded or reached its limit of CPU time; programs that it
+    /// started may then still be running.
     pub fn finish(mut self, limits: Limits) -> Result<Usage> {
         let said = limit(&self.child, limits.cpu).and_then(|()| listen(&mut self.child, limits.wall, true));
         if said.is_err() {
@@ -161,7 +161,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 ///
-/// After `seconds` or, if `heeds_signals` is set, when a signal arrives.
+/// Fails after `seconds` or, if `heeds_signals` is set, when a signal arrives.
 fn listen(child: &mut Child, seconds: u64, heeds_signals: bool) -> Result<String> {
     let end = Instant::now() + Duration::from_secs(seconds);
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a child has a number")?;
@@ -196,8 +196,8 @@ fn listen(child: &mut Child, seconds: u64, heeds_signals: bool) -> Result<String
     }
 }
 
-/// Reads what is in the pipe, and keeps the beginning. Returns whether the pipe has ended. It stops after a while,
-/// because a program may write as fast as this reads.
+/// Reads what is in the pipe, and keeps the beginning. Returns whether the pipe has ended. Stops after [`PIECES_MAX`]
+/// pieces, because a program may write as fast as this reads.
 fn take_in(pipe: &mut impl Read, said: &mut Vec<u8>) -> Result<bool> {
     let mut piece = [0; 4096];
     for _ in 0..PIECES_MAX {
@@ -251,7 +251,7 @@ pub fn finish(command: &mut Command) -> Result<Ended> {
 /// Runs a helper program like [`finish`], for at most `seconds`. A signal ends it if `heeds_signals` is set.
 pub fn finish_within(command: &mut Command, seconds: u64, heeds_signals: bool) -> Result<Ended> {
     let name = command.get_program().to_string_lossy().into_owned();
-    // Output goes to a file, because a pipe would fill up, and other processes may hold it open.
+    // Output goes to a file, because a pipe would fill up, and other processes may hold a pipe open.
     let mut file = tempfile::tempfile().context("cannot make a temporary file")?;
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot run {name}"))?;

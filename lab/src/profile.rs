@@ -52,11 +52,11 @@ impl Profile {
     }
 }
 
-/// How the description of a function without a name begins.
+/// The start of the description of a function without a name.
 const UNNAMED: &str = "a function without a name in ";
 
 /// Returns the name of a function without the suffix for recursion. All nameless functions of one program or library
-/// count as one.
+/// are treated as one.
 fn named(name: &str, object: &str) -> String {
     if name.is_empty() || name.starts_with("0x") || name.starts_with("???") {
         return format!("{UNNAMED}{object}");
@@ -76,7 +76,7 @@ pub fn changes(a: (&str, &Profile), b: (&str, &Profile)) -> Vec<String> {
         millions(in_b),
         b.0
     )];
-    // Differences of up to a thousandth are noise from addresses and hash seeds.
+    // A total difference of up to a thousandth is noise from addresses and hash seeds.
     let whole = in_b.abs_diff(in_a);
     if whole.saturating_mul(1000) <= in_a {
         said.push("  these are as many, so the difference is in the kernel, or in waiting".to_owned());

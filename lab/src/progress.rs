@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 
-/// Shows the current step: on a terminal in a single line that is overwritten, else in a line of its own.
+/// Shows the current step: on a terminal in a single line that is overwritten, and otherwise in a line of its own.
 pub fn progress(step: &str) {
     let mut out = std::io::stderr();
     if out.is_terminal() {

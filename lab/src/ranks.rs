@@ -3,8 +3,8 @@
 
 use std::cmp::Reverse;
 
-/// The score of each difference in the larger half. Ranks above the middle do not count more, so that outliers decide
-/// nothing.
+/// The score of each difference in the larger half. Ranks above the middle have no higher score, so that outliers
+/// decide nothing.
 const SCORE_MAX: usize = 30;
 
 /// Returns the score of a rank among `count`, where ranks begin at 1. It never falls as the rank rises.
@@ -13,8 +13,8 @@ fn score(rank: usize, count: usize) -> usize {
     (2 * SCORE_MAX * rank).div_ceil(count).min(SCORE_MAX)
 }
 
-/// Returns the sum of scores that `count` differences reach by chance in at most `rate` of all cases, if each is as
-/// likely positive as negative; `None` if even the highest sum is not that rare.
+/// Returns the smallest sum of scores that `count` differences reach by chance in at most `rate` of all cases, if each
+/// is as likely positive as negative; `None` if even the highest sum is not that rare.
 pub fn needed(count: usize, rate: f64) -> Option<usize> {
     // The chance of each sum, after adding one difference after the other.
     let mut chances = vec![1.0];
@@ -36,8 +36,8 @@ pub fn needed(count: usize, rate: f64) -> Option<usize> {
 }
 
 /// Returns the sum of the scores of the differences that exceed `level`, ranked by their distance from it. The sum
-/// never rises with the level. Of two equal distances, the one above has the lower rank, and a difference equal to the
-/// level does not count as above.
+/// never rises with the level. Of two equal distances, the one above the level has the lower rank. A difference equal
+/// to the level is not above it.
 pub fn sum_above(differences: &[f64], level: f64) -> usize {
     let mut excess: Vec<f64> = differences.iter().map(|difference| difference - level).collect();
     excess.sort_by(|a, b| a.abs().total_cmp(&b.abs()).then(Reverse(*a > 0.0).cmp(&Reverse(*b > 0.0))));

@@ -1,4 +1,4 @@
-//! Writes the result of a comparison in the style of hyperfine, with the verdict below.
+//! Formats the result of a comparison in the style of hyperfine, with the verdict below it.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Builds revisions of a repository. Each is built once, in a worktree of its own, and kept elsewhere by commit and
+//! Builds revisions of a repository. Each is built once, in a temporary worktree, and the build is kept by commit and
 //! build recipe.
 
 use std::{
@@ -22,7 +22,8 @@ use crate::{
     scenario::Scenario,
 };
 
-/// The number of attempts before a revision counts as one that does not build, because a build may be flaky.
+/// The number of attempts to build a revision before it is taken as one that does not build, because a build may be
+/// flaky.
 const ATTEMPTS: usize = 2;
 
 /// The repository from which revisions come, and how they are built.
@@ -74,7 +75,7 @@ impl Builds {
     pub fn build(&self, commit: &str) -> Result<Built> {
         let home = self.home(commit);
         let (built, recipe) = (home.join("built"), home.join("recipe"));
-        // The recipe is written last, so that an interrupted build begins again.
+        // The recipe is written last, so that an interrupted build is begun again.
         let is_built = || fs::read_to_string(&recipe).is_ok_and(|known| known == self.recipe) && built.is_dir();
         loop {
             let lock = cache::lock(&home, Access::Use, self.timeout())?;
@@ -85,7 +86,7 @@ impl Builds {
             }
             drop(lock);
             let lock = cache::lock(&home, Access::Change, self.timeout())?;
-            // Another lab may have built it in the meantime.
+            // Another lab may have built the commit in the meantime.
             if !is_built() {
                 match self.attempts(commit, &home, &built) {
                     Ok(Ok(())) => fs::write(&recipe, &self.recipe)?,
@@ -145,7 +146,8 @@ impl Builds {
         Ok(Err(format!("{last} ({how}; all of it is in '{}')", log.display())))
     }
 
-    /// Runs the build script, with its output in the file `log`. The inner error says that it did not end in time.
+    /// Runs the build script, with its output in the file `log`. The inner error says that the script did not end in
+    /// time.
     fn script(&self, tree: &Path, built: &Path, log: &Path) -> Result<std::result::Result<ExitStatus, String>> {
         let output = File::create(log).with_context(|| format!("cannot write '{}'", log.display()))?;
         let mut child = Command::new("sh")
@@ -172,16 +174,16 @@ impl Builds {
         tool(self.git().args(["worktree", "prune", "--expire=now"]))
     }
 
-    /// Returns the folder of a commit that is built by this recipe. If two recipes have the same hash, this is noticed
-    /// and the commit is built again.
+    /// Returns the folder of a commit that is built by this recipe. If two recipes have the same hash,
+    /// [`Builds::build`] notices that and builds the commit again.
     fn home(&self, commit: &str) -> PathBuf {
         let mut hasher = DefaultHasher::new();
         self.recipe.hash(&mut hasher);
         self.cache.join(format!("{commit}-{:016x}", hasher.finish()))
     }
 
-    /// Returns the commits that may be the first bad one: those that `bad` has and none of `goods` has. The best one
-    /// to try comes first, as in `git bisect`. `bad` itself is among them.
+    /// Returns the commits that may be the first bad one: ancestors of `bad` that are not ancestors of any of `goods`.
+    /// The best one to try comes first, as in `git bisect`. `bad` itself is among them.
     pub fn suspects(&self, bad: &str, goods: &[String]) -> Result<Vec<String>> {
         let mut git = self.git();
         git.args(["rev-list", "--bisect-all", bad]).args(goods.iter().map(|good| format!("^{good}")));
@@ -189,7 +191,7 @@ impl Builds {
         Ok(list.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
     }
 
-    /// Refuses a good commit that is not an ancestor of the bad one, since no path leads from one to the other.
+    /// Fails if the good commit is not an ancestor of the bad one, because then no path leads from one to the other.
     pub fn check_order(&self, good: &str, bad: &str) -> Result<()> {
         let asked = finish(self.git().args(["merge-base", "--is-ancestor", good, bad]))?;
         ensure!(asked.status.success(), "the good commit {good} is no ancestor of the bad one, {bad}");

@@ -67,7 +67,7 @@ fn one<'a>(
         let number = usize::from(which == Which::B);
         named(number, stages[number].sample())
     };
-    // The first run of each side meets cold caches, so its result is discarded.
+    // The first run of each side has cold caches, so its result is discarded.
     for which in [Which::A, Which::B] {
         sample(which)?;
     }
@@ -108,7 +108,7 @@ fn one<'a>(
     })
 }
 
-/// Describes the progress of the runs, with the time that is left if all of them are needed.
+/// Describes the progress of the runs, with the time that is left if the maximum number of runs is needed.
 fn remaining(done: usize, most: usize, seconds: f64) -> String {
     let left = seconds / done as f64 * most.saturating_sub(done) as f64;
     format!("pair {done} of at most {most}, at most {left:.0} s left")

@@ -36,10 +36,10 @@ pub struct Scenario {
     /// The script that creates the state from which each run starts, once for each side.
     #[serde(default)]
     pub setup: String,
-    /// The script that runs before each measured run, in a fresh copy of that state.
+    /// The script that runs before each measured run, in a fresh copy of the state that `setup` created.
     #[serde(default)]
     pub prepare: String,
-    /// The measured command, in the same copy.
+    /// The measured command, which runs in the same copy.
     pub command: String,
     /// The script that fails if something does not hold after a run.
     #[serde(default)]
@@ -84,7 +84,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or is not a scenario.
+    /// Fails if the file cannot be read, or is not a scenario.
     pub fn find(name: &str) -> Result<Scenario> {
         if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
             return Scenario::parse(name, text);
@@ -102,7 +102,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// If it is not a scenario, or a key has an invalid value.
+    /// Fails if the text is not a scenario, or if a key has an invalid value.
     pub fn parse(name: &str, text: &str) -> Result<Scenario> {
         let mut scenario: Scenario = toml::from_str(text)?;
         name.clone_into(&mut scenario.name);
@@ -120,7 +120,8 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Refuses variables for a parameter or a value that does not exist, because they would never take effect.
+    /// Fails if there are variables for a parameter or a value that does not exist, because they would never take
+    /// effect.
     fn check_cases(&self) -> Result<()> {
         for (parameter, cases) in &self.cases {
             let values = self.parameters.get(parameter);
@@ -149,7 +150,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// If the scenario has no such parameter, or a value is invalid.
+    /// Fails if the scenario has no such parameter, or a value is invalid.
     pub fn choose(&mut self, name: &str, values: Vec<String>) -> Result<()> {
         check_parameter(name, &values)?;
         let known: Vec<&str> = self.parameters.keys().map(String::as_str).collect();

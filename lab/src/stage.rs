@@ -28,7 +28,7 @@ use crate::{
     work::Work,
 };
 
-/// Keeps git's automatic maintenance out of the figures, unless the scenario asks for it.
+/// Variables that keep git's automatic maintenance out of the figures, unless the scenario asks for it.
 const NO_MAINTENANCE: [(&str, &str); 7] = [
     ("GIT_CONFIG_COUNT", "3"),
     ("GIT_CONFIG_KEY_0", "maintenance.auto"),
@@ -39,8 +39,8 @@ const NO_MAINTENANCE: [(&str, &str); 7] = [
     ("GIT_CONFIG_VALUE_2", "false"),
 ];
 
-/// The factors by which a command may be slower under strace and in the emulator, and by which its limits are
-/// multiplied.
+/// The factor by which a command may be slower under strace, and by which its limits are multiplied there.
+/// [`EMULATOR_SLOWS`] is that of the emulator.
 const STRACE_SLOWS: u64 = 3;
 const EMULATOR_SLOWS: u64 = 100;
 
@@ -81,13 +81,13 @@ impl Stage<'_> {
         self.run(&before, 1, |usage| self.sampled(usage, emulated))
     }
 
-    /// Returns the number of instructions that the emulator counts, if it is the counter. It has a run of its own,
-    /// because it slows everything down.
+    /// Returns the number of instructions that the emulator counts, if it is the counter. The emulator has a separate
+    /// run, because it slows everything down.
     fn emulated_first(&self) -> Result<Option<f64>> {
         if self.counter == Counter::Emulator { self.emulated(emulator::total).map(Some) } else { Ok(None) }
     }
 
-    /// Returns the arguments that precede a measured command.
+    /// Returns the arguments that precede a measured command to count its instructions.
     fn counting(&self) -> Vec<OsString> {
         if self.counter == Counter::Processor { perf::words(&self.counted()) } else { Vec::new() }
     }
@@ -99,8 +99,9 @@ impl Stage<'_> {
         Ok(Sample::new(usage, counted.or(emulated), self.reported()?))
     }
 
-    /// Runs the command once, started by the program and arguments in `before` if there are any, which may make it up
-    /// to `slower` times as slow. `then` receives the usage, and can read the folder before the next run replaces it.
+    /// Runs the command once, started by the program and arguments in `before` if there are any, under which it may
+    /// take up to `slower` times as long. `then` receives the usage, and can read the folder before the next run
+    /// replaces it.
     fn run<T>(&self, before: &[&OsStr], slower: u64, then: impl FnOnce(Usage) -> Result<T>) -> Result<T> {
         let done = self.run_once(before, slower).and_then(then);
         // Programs that still run in the background would disturb the next run, even after a failed run.
@@ -131,7 +132,7 @@ impl Stage<'_> {
         start(self.command(words, &self.work())?, Stdio::null()).context("'command' failed")
     }
 
-    /// Checks that a run succeeded and left what it should.
+    /// Checks that a run succeeded and that the scenario's `check` holds after it.
     fn check(&self, done: Result<Usage>, limits: Limits) -> Result<Usage> {
         let usage = done.context("'command' failed")?;
         ensure!(!usage.cut, "'command' took more than the {} s of 'cpu-limit'", limits.cpu);
@@ -213,7 +214,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Returns the limits of a program that runs `slower` times as slow as normally.
+    /// Returns the limits of a program that may take up to `slower` times as long as usual.
     fn limits(&self, slower: u64) -> Limits {
         Limits { cpu: self.scenario.cpu_limit * slower, wall: self.scenario.wall_limit * slower }
     }
@@ -243,8 +244,8 @@ impl Stage<'_> {
     }
 }
 
-/// Runs both sides once at the same time, starting with the one that `first` names. Each has its own result, so that a
-/// failure is attributed to its side.
+/// Runs both sides once at the same time, starting with the one that `first` names. Each side has its own result, so
+/// that a failure is attributed to its side.
 pub fn together(sides: [&Stage<'_>; 2], first: Which) -> Result<[Result<Sample>; 2]> {
     let samples = run_together(sides, first);
     end_strays()?;
@@ -268,7 +269,7 @@ fn run_together([a, b]: [&Stage<'_>; 2], first: Which) -> Result<[Result<Sample>
         let of_b = started(b)?;
         (started(a)?, of_b)
     };
-    // A thread waits for each side, so that neither end is noticed late.
+    // Each side is waited for by a thread of its own, so that the end of neither is noticed late.
     let (limits_a, limits_b) = (a.limits(1), b.limits(1));
     let (of_a, of_b) = thread::scope(|scope| {
         let waiting = scope.spawn(move || of_b.finish(limits_b));

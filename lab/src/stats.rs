@@ -1,21 +1,21 @@
-//! Tests whether paired differences are centred at a value, with pure functions that are valid whenever the caller
-//! stops looking. Bets decide at any time, and [`ranks`] also decide at the last difference that is permitted.
+//! Tests whether paired differences are centred at a value, with pure functions whose answers are valid whenever the
+//! caller stops. Bets can decide after any difference, and [`ranks`] also decide after the last permitted one.
 //! docs/decisions/0080-the-lab-bets.md describes the method and its sources.
 
 use serde::Serialize;
 
 use crate::ranks;
 
-/// The steepness with which the payoff of a bet rises with a difference: one over the size from which differences
-/// count in full.
+/// The steepness with which the payoff of a bet rises with a difference: one over the size at which a difference is
+/// paid nearly in full.
 const STEEPNESS: [f64; 4] = [8.0, 64.0, 512.0, 4096.0];
 
 /// The maximum fraction of the wealth that is staked. The larger one reaches certainty sooner, and the smaller one
 /// survives outliers.
 const STAKES: [f64; 2] = [0.6, 0.97];
 
-/// The fractions of the rate of false answers that are allotted to the bets, and to the ranks at the last difference.
-/// The rest is slack, so that a measured rate stays below the limit together with its upper bound.
+/// The fraction of the rate of false answers that is allotted to the bets. [`LATE`] is that of the ranks at the last
+/// difference. The rest is slack, so that the upper bound of a measured rate stays below the limit.
 const EARLY: f64 = 0.1;
 const LATE: f64 = 0.8;
 
@@ -25,7 +25,7 @@ pub struct Odds {
     /// The fraction of sequences with a false answer, in either direction.
     rate: f64,
     last: usize,
-    /// The sum of ranks that is certain at the last difference, if there is one.
+    /// The sum of scores of [`ranks`] that is certain at the last difference, if there is one.
     needed: Option<usize>,
 }
 
@@ -42,8 +42,8 @@ impl Odds {
         Odds { rate, last, needed: ranks::needed(last, LATE * rate / 2.0) }
     }
 
-    /// Returns the logarithm of the wealth at which the bets are believed. Each of the two directions may fail half as
-    /// often.
+    /// Returns the logarithm of the wealth at which the bets are believed. Each of the two directions may fail in half
+    /// of the permitted cases.
     fn wanted(&self) -> f64 {
         (2.0 / (EARLY * self.rate)).ln()
     }
@@ -62,7 +62,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Returns the interval of a ratio, where this one is that of its logarithm.
+    /// Returns the interval of a ratio, where `self` is the interval of its logarithm.
     pub fn of_ratio(self) -> Interval {
         Interval { low: self.low.exp(), high: self.high.exp() }
     }
@@ -101,8 +101,8 @@ impl Bets {
         }
     }
 
-    /// Returns whether the bets have won so much that they are believed. They are falsely believed in at most their
-    /// fraction of sequences, however often this is called (Ville's inequality).
+    /// Returns whether the bets have won so much that they are believed. However often this is called, they are falsely
+    /// believed in at most the fraction of sequences that is allotted to them (Ville's inequality).
     pub fn are_won(&self, odds: &Odds) -> bool {
         mean_of(self.parts.as_flattened()) >= odds.wanted()
     }
@@ -131,8 +131,8 @@ pub fn mirrored(differences: &[f64], direction: f64) -> Vec<f64> {
     differences.iter().map(|difference| difference * direction).collect()
 }
 
-/// Returns the interval that both answers together leave. Except for the rate of the odds, it contains the centre at
-/// all times in all sequences.
+/// Returns the interval outside of which the centre is known not to lie. It contains the centre at all times, except in
+/// at most the fraction of sequences that the rate of the odds permits.
 pub fn interval(differences: &[f64], odds: &Odds) -> Interval {
     let below = |direction: f64| last_below(&mirrored(differences, direction), odds);
     Interval { low: below(1.0), high: -below(-1.0) }
@@ -172,7 +172,7 @@ pub fn fewest(rate: f64) -> usize {
 fn last_below(differences: &[f64], odds: &Odds) -> f64 {
     let least = differences.iter().copied().fold(f64::INFINITY, f64::min);
     let most = differences.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    // At this distance below the smallest difference, even the least steep bet is won in full.
+    // At this distance below the smallest difference, even the least steep bet is paid in full.
     let (mut known, mut open) = (least - 4.0, most);
     if differences.is_empty() || !is_above(differences, known, odds) {
         return f64::NEG_INFINITY;

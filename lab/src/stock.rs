@@ -1,4 +1,4 @@
-//! Describes how the repositories below a folder store their refs and objects, by counting files, without running git.
+//! Counts the files in which the repositories below a folder store their refs and objects, without running git.
 
 use std::{
     collections::BTreeMap,
@@ -65,7 +65,7 @@ fn of(repository: &Path) -> Result<Stock> {
     Ok(stock)
 }
 
-/// Returns the number of files below a folder whose names `counts` accepts.
+/// Returns the number of files below a folder whose names the function `counts` accepts.
 fn files(folder: &Path, counts: fn(&str) -> bool) -> Result<u64> {
     let mut count = 0;
     for entry in entries(folder)? {
@@ -78,7 +78,7 @@ fn files(folder: &Path, counts: fn(&str) -> bool) -> Result<u64> {
     Ok(count)
 }
 
-/// Returns the number of lines of a file that `counts` accepts. A file that does not exist has none.
+/// Returns the number of lines of a file that the function `counts` accepts. A file that does not exist has none.
 fn lines(file: &Path, counts: fn(&[u8]) -> bool) -> Result<u64> {
     let mut open = match File::open(file) {
         Ok(open) => BufReader::new(open),

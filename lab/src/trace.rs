@@ -1,4 +1,5 @@
-//! Parses the lines of strace into the work of one run: programs started, threads, bytes and files. Pure functions.
+//! Parses the lines of strace, with pure functions, into the work of one run: programs started, threads, bytes and
+//! files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,7 @@ unlink,unlinkat,write,writev,pwrite64,pwritev,sendfile,copy_file_range,splice,fs
 #[derive(Debug, Default)]
 pub struct Trace {
     work: Work,
-    /// The beginnings of calls that were interrupted by those of other processes, by process.
+    /// The beginnings of calls whose lines strace has interrupted to print calls of other processes, by process.
     begun: BTreeMap<String, String>,
     /// Bytes written to each file since it was last synced.
     unsynced: BTreeMap<String, u64>,
@@ -62,7 +63,8 @@ impl Trace {
         Work { programs, packers, ..std::mem::take(&mut self.work) }
     }
 
-    /// Returns the command lines of the ancestors of a process and of the process itself, the first ancestor first.
+    /// Returns the command lines of the ancestors of a process, the earliest first, followed by that of the process
+    /// itself.
     fn starters<'a>(&'a self, process: &'a str, line: Option<&'a str>) -> Vec<&'a str> {
         let mut lines = Vec::from_iter(line);
         // Because process numbers are reused, no process is visited twice.
@@ -121,7 +123,7 @@ impl Trace {
             "link" | "linkat" => work.linked += 1,
             "unlink" | "unlinkat" => work.removed += 1,
             "write" | "writev" | "pwrite64" | "pwritev" | "sendfile" | "copy_file_range" | "splice" => {
-                // The last two of these calls name the file that they read first.
+                // The first file in the arguments of `copy_file_range` and `splice` is the one that they read.
                 let is_second = matches!(name, "copy_file_range" | "splice");
                 let arguments =
                     if is_second { arguments.split_once('>').map_or("", |(_, rest)| rest) } else { arguments };
@@ -140,8 +142,8 @@ impl Trace {
     }
 }
 
-/// Returns the file of the first argument, `5</path>`; `None` for pipes, sockets and devices. Files in `/dev/shm`
-/// count as files.
+/// Returns the file of the first argument, `5</path>`; `None` for pipes, sockets and devices. Files in `/dev/shm` are
+/// not devices.
 fn file(arguments: &str) -> Option<&str> {
     let (_, rest) = arguments.split_once('<')?;
     let (path, _) = rest.split_once('>')?;
@@ -171,7 +173,8 @@ fn quoted(text: &str) -> Vec<String> {
     strings
 }
 
-/// Returns the command line of `execve("/usr/bin/git", ["git", "push"], ...)`, with the program name without folders.
+/// Returns the command line of the arguments of a call such as `execve("/usr/bin/git", ["git", "push"], ...)`, with the
+/// program's name without its folders.
 fn words(arguments: &str) -> String {
     let list = arguments.split_once(", [").map_or("", |(_, list)| list);
     let mut words = quoted(list);

@@ -11,7 +11,7 @@ pub struct Work {
     pub programs: BTreeMap<String, u64>,
     /// Threads started.
     pub threads: u64,
-    /// Bytes written to files; pipes, sockets and terminals do not count.
+    /// Bytes written to files, but not to pipes, sockets and terminals.
     pub written: u64,
     /// Bytes written to files that were synced afterwards.
     pub synced: u64,
@@ -65,15 +65,15 @@ const HOLDINGS: [Holding; 5] = [
 /// The name of a side, and its work.
 type Side<'a> = (&'a str, &'a Work);
 
-/// Describes the work that only one of the sides did, in sentences. The list is empty if both did the same. Numbers of
-/// bytes may differ by one per cent.
+/// Returns sentences about how the work of the two sides differs; none if both did the same. Numbers of bytes may
+/// differ by one per cent.
 pub fn differences(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     let mut said = programs(a, b);
     let mut count = |name: &str, in_a: u64, in_b: u64| {
         said.push(format!("{name}: {} in {}, {} in {}", grouped(in_a), a.0, grouped(in_b), b.0));
     };
-    // A difference of one per cent is allowed, because the number of digits of process ids and times in the output
-    // varies.
+    // A difference of one per cent is allowed, because process ids and times that are written vary in their number of
+    // digits.
     let few = |in_a: u64, in_b: u64| in_a.abs_diff(in_b) * 100 <= in_a.max(in_b);
     for (name, figure) in BYTES {
         if !few(figure(a.1), figure(b.1)) {
@@ -111,7 +111,7 @@ fn programs(a: Side<'_>, b: Side<'_>) -> Vec<String> {
             let blamed = |chain: &&Vec<String>| place(chain).and_then(|place| chain.get(place)) == Some(program);
             let more = packed_refs(one).saturating_sub(packed_refs(other));
             let Some(chain) = one.packers.iter().find(blamed).filter(|_| more > 0) else { return String::new() };
-            // Both sides ran the program that started it. The measured command, which is the first of all, is not
+            // Both sides ran the program that started this one. The measured command, which is the first of all, is not
             // mentioned.
             let starter = place(chain).and_then(|place| place.checked_sub(1)).filter(|place| *place > 0);
             let from = starter.map_or_else(String::new, |place| format!(" from `{}`", chain[place]));

@@ -1,4 +1,5 @@
-//! Implements `refdb-lab bisect` on the commits of a real repository, which are built and run when they are needed.
+//! Implements `refdb-lab bisect` on the commits of a real repository. Each commit is built and run only when it is
+//! needed.
 
 use std::{collections::BTreeMap, io::Write, path::Path};
 
@@ -26,7 +27,7 @@ use crate::{
     work::differences,
 };
 
-/// The commits of a repository, and the stages of those that are being run.
+/// The commits of a repository, and the stages of the commits that are being run.
 struct Repository<'a> {
     builds: &'a Builds,
     scenario: &'a Scenario,
@@ -86,7 +87,7 @@ impl Commits for Repository<'_> {
     }
 
     fn prepare(&mut self, commit: &str, beside: Option<&str>) -> Result<Result<(), String>> {
-        // The states of earlier commits are dropped, because together they would fill the memory.
+        // The stages of earlier commits are dropped, because all of them together would fill the memory.
         self.stages.retain(|known, _| known == commit || Some(known.as_str()) == beside);
         if self.stages.contains_key(commit) {
             return Ok(Ok(()));

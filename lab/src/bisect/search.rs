@@ -1,4 +1,5 @@
-//! Runs a search: compares good with bad, judges commits between them, and then examines the last step.
+//! Runs a search: compares the good commit with the bad one, judges commits between them, and then compares the first
+//! bad commit with its parent.
 
 use anyhow::{Result, ensure};
 
@@ -19,8 +20,8 @@ pub trait Commits {
     /// Returns the first parent of a commit.
     fn parent(&mut self, commit: &str) -> Result<String>;
 
-    /// Builds a commit and sets it up, so that it can be run in turn with the one in `beside`. No other commit needs
-    /// to stay ready. The inner error says why the commit cannot be judged.
+    /// Builds a commit and sets it up, so that it can be run in turn with the commit `beside`. Only these two need to
+    /// stay ready. The inner error is the reason why the commit cannot be judged.
     fn prepare(&mut self, commit: &str, beside: Option<&str>) -> Result<Result<(), String>>;
 
     /// Runs a commit that was prepared.
@@ -31,12 +32,12 @@ pub trait Commits {
         pair(coin, |which| self.sample(commits[usize::from(which == Which::B)]))
     }
 
-    /// Describes in sentences how the work and the instructions of two prepared commits differ.
+    /// Returns sentences that describe how the work and the instructions of two prepared commits differ.
     fn work(&mut self, _a: &str, _b: &str) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
 
-    /// Is told the verdict on a commit, and the number of runs of each side that it took.
+    /// Receives the verdict on a commit, and the number of runs of each side that the verdict took.
     fn hear(&mut self, _commit: &str, _answer: &Answer, _runs: usize) {}
 }
 
@@ -59,10 +60,10 @@ pub struct Found {
     /// The difference between the parent of the first bad commit and that commit, if there is one and the parent can
     /// be run.
     pub step: Option<Step>,
-    /// Sentences about how the work and the instructions of these two differ.
+    /// Sentences about how the work and the instructions of the first bad commit and its parent differ.
     pub work: Vec<String>,
-    /// Whether that step is certainly less than half of the whole difference, so that other commits account for the
-    /// rest.
+    /// Whether [`Found::step`] is certainly less than half of the whole difference, so that other commits account for
+    /// the rest.
     pub gradual: bool,
     /// The commits that were judged.
     pub judged: Vec<Judged>,
@@ -133,7 +134,8 @@ impl<C: Commits> Search<'_, C> {
         Odds::new(rate_of(self.verdicts, self.rules.rate), self.rules.pairs_max)
     }
 
-    /// Returns log ratios of `b` to `a`, measured until there are enough or the maximum is reached.
+    /// Returns logarithms of the ratios of `b` to `a`, measured until `enough` returns `true` or the maximum is
+    /// reached.
     fn differences(&mut self, a: &str, b: &str, enough: impl Fn(&[f64]) -> bool) -> Result<Vec<f64>> {
         let (most, commits) = (self.rules.pairs_max, &mut *self.commits);
         let settled = |known: &[f64]| known.len() >= most || enough(known);
@@ -166,7 +168,8 @@ impl<C: Commits> Search<'_, C> {
         Ok((said(&differences).unwrap_or(Answer::Unsure), differences.len()))
     }
 
-    /// Compares the first bad commit with its parent. It should account for the slowdown, or at least for half of it.
+    /// Compares the first bad commit with its parent, and records in `found` whether it accounts for less than half of
+    /// the slowdown.
     fn look_at_step(&mut self, first: &str, slowdown: f64, direction: f64, found: &mut Found) -> Result<()> {
         let parent = self.commits.parent(first)?;
         for (commit, name, beside) in [(parent.as_str(), "its parent", None), (first, "it", Some(parent.as_str()))] {

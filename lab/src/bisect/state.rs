@@ -1,4 +1,4 @@
-//! Decides which commit is tried next, and when the search is over. Pure functions.
+//! Decides, with pure functions, which commit is tried next and when the search is over.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ pub enum Answer {
     Good,
     /// The commit costs more than the middle between good and bad.
     Bad,
-    /// The cost certainly lies in the middle half between good and bad, so no single commit accounts for the whole
-    /// difference.
+    /// The cost certainly lies in the middle half of the difference between good and bad, so no single commit accounts
+    /// for the whole difference.
     Between,
     /// The permitted number of runs was not enough for a verdict.
     Unsure,
@@ -36,7 +36,7 @@ pub enum End {
 pub enum Next {
     /// Judge this commit.
     Try(String),
-    /// Nothing more can be learnt.
+    /// The search is over, because nothing more can be learnt.
     Over(End),
 }
 
@@ -70,8 +70,8 @@ impl State {
         }
     }
 
-    /// Returns the next action, where `suspects` are the commits of `bad` that no good commit has, the most
-    /// informative first.
+    /// Returns the next action, where `suspects` are the ancestors of `bad`, including itself, that are not ancestors
+    /// of a good commit, the most informative first.
     pub fn next(&self, suspects: &[String]) -> Next {
         assert!(suspects.contains(&self.bad), "a bad commit is itself a suspect");
         if let Some(between) = &self.between {
@@ -89,8 +89,8 @@ impl State {
     }
 }
 
-/// Returns the verdict on a commit from its `differences` to the good one, where the bad one differs by `slowdown`.
-/// Both are logarithms of ratios. Returns `None` if more runs are needed.
+/// Returns the verdict on a commit from its `differences` to the good one, where the bad one differs by `slowdown`. All
+/// of these numbers are logarithms of ratios. Returns `None` if more runs are needed.
 pub fn judge(differences: &[f64], slowdown: f64, odds: &Odds) -> Option<Answer> {
     assert!(slowdown > 0.0, "the bad commit costs more");
     let above = |part: f64| is_above(differences, slowdown * part, odds);

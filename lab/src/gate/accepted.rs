@@ -24,15 +24,15 @@ impl Accepted {
         Accepted { entries }
     }
 
-    /// Returns the reason why `job` may be slower, if it may. The part of a name before a slash stands for all jobs
-    /// that begin with it.
+    /// Returns the reason why `job` may be slower, if it may. An entry that is the part of a name before a slash stands
+    /// for all jobs whose names begin with that part.
     pub fn reason(&self, job: &str) -> Option<&str> {
         let means = |word: &str| job.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         self.entries.iter().find(|(word, _)| means(word)).map(|(_, reason)| reason.as_str())
     }
 }
 
-/// Returns what the commits accept that came after the one which added `line` to `file`.
+/// Returns the slowdowns that are accepted by the commits after the one that added `line` to `file`.
 pub fn since(file: &Path, line: &str) -> Result<Accepted> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let added = git(file, &["log", "-1", "--format=%H", &format!("-S{line}"), "--", &name]).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Decides which jobs are worse or better than recorded. Pure functions from records to a verdict.
+//! Decides, with pure functions, which jobs are worse or better than recorded.
 
 use super::record::Record;
 
@@ -23,7 +23,7 @@ pub struct Change {
 }
 
 /// Compares `after` with `before`. A job is worse if its ratio exceeds `limit`, and better if it is below 1 / `limit`.
-/// Jobs that only one of the records has are ignored.
+/// Jobs that are in only one of the records are ignored.
 pub fn judge(before: &Record, after: &Record, limit: f64) -> Verdict {
     assert!(limit > 1.0, "a limit is a ratio that is worse");
     let names = before.machine.keys().chain(after.machine.keys().filter(|name| !before.machine.contains_key(*name)));
@@ -48,7 +48,7 @@ pub fn most<'a>(before: &'a Record, after: &'a Record) -> Option<(f64, &'a str)>
     ratios(before, after).map(|(job, ratio)| (ratio, job)).max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Returns the ratio of each job that both records have.
+/// Returns the ratio of each job that is in both records, except those for which nothing was counted before.
 fn ratios<'a>(before: &'a Record, after: &'a Record) -> impl Iterator<Item = (&'a str, f64)> {
     let both = after.counts.iter().filter_map(|(job, now)| before.counts.get(job).map(|then| (job, *then, *now)));
     both.filter(|(_, then, _)| *then > 0).map(|(job, then, now)| (job.as_str(), now as f64 / then as f64))

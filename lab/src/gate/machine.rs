@@ -4,11 +4,12 @@ use std::{collections::BTreeMap, env, fs, process::Command};
 
 use crate::process::output;
 
-/// The processor features that valgrind shows to programs, which select their code by them. It hides the vendor and
-/// the speed.
+/// The processor features that valgrind shows to programs, by which programs select their code. Valgrind hides the
+/// vendor and the speed of the processor.
 const SHOWN: [&str; 10] = ["abm", "avx", "avx2", "bmi1", "f16c", "fma", "rdrand", "rdseed", "rdtscp", "ssse3"];
 
-/// Returns the tool, the C library and the processor, and the names and values that the caller adds.
+/// Returns the names and values of everything on which counts depend: the tool, the C library, the processor, and what
+/// the caller adds.
 pub fn find(tool: &str, more: &[(String, String)]) -> BTreeMap<String, String> {
     let libc = output(Command::new("ldd").arg("--version")).unwrap_or_default();
     let libc = libc.lines().next().unwrap_or("unknown").to_owned();

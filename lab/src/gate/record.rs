@@ -22,7 +22,7 @@ pub struct Record {
     /// The name of the release, if the build is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
-    /// Everything that must be the same for counts to be comparable.
+    /// The names and values that must be the same for counts to be comparable.
     pub machine: BTreeMap<String, String>,
     /// The instructions of each job.
     pub counts: BTreeMap<String, u64>,
@@ -73,7 +73,8 @@ pub fn append(file: &Path, record: &Record) -> Result<()> {
     writeln!(open, "{}", serde_json::to_string(record)?).with_context(|| format!("cannot write '{}'", file.display()))
 }
 
-/// Returns the id of the commit that is checked out where `file` lies, followed by `+` if other files differ from it.
+/// Returns the id of the commit that is checked out where `file` lies, followed by `+` if other files differ from that
+/// commit.
 pub fn head(file: &Path) -> String {
     let Some(commit) = accepted::git(file, &["rev-parse", "HEAD"]) else { return "no commit".to_owned() };
     let changes = accepted::git(file, &["status", "--porcelain", "--untracked-files=no"]).unwrap_or_default();

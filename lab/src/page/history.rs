@@ -1,4 +1,4 @@
-//! Converts the lines of a history to series of commits. Pure functions.
+//! Converts the lines of a history to series of commits, with pure functions.
 
 use std::collections::BTreeMap;
 
@@ -66,11 +66,11 @@ pub struct Point {
     pub time: u64,
     /// The median of the runs of the last measurement.
     pub value: f64,
-    /// The number of these runs.
+    /// The number of runs of the last measurement.
     pub runs: usize,
-    /// The cost as a multiple of the first commit's.
+    /// The cost as a multiple of the first commit's cost.
     pub level: f64,
-    /// The comparison with another commit; `None` if the commit was only ever the one compared with.
+    /// The comparison with another commit; `None` if other commits were only compared with this one.
     pub step: Option<Step>,
 }
 
@@ -93,7 +93,7 @@ pub struct Step {
 ///
 /// # Errors
 ///
-/// The number of the first line that is malformed.
+/// Fails with the number of the first malformed line.
 pub fn read(text: &str) -> Result<Vec<Line>> {
     let line = |(number, line): (usize, &str)| {
         serde_json::from_str(line).with_context(|| format!("line {} is no comparison of a history", number + 1))
@@ -125,7 +125,7 @@ impl Series {
         };
         let value = line.a.median(line.judge);
         let first = self.points.first().map_or(value, |first| first.value);
-        // A commit that was compared with no known commit is placed by its own cost.
+        // The level of a commit that was not compared with a known commit follows from its own cost.
         let level_a = level(self, &line.a.commit).unwrap_or(if first > 0.0 { value / first } else { 1.0 });
         if level(self, &line.a.commit).is_none() {
             self.put(&line.a, line, level_a, None);

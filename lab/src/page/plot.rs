@@ -9,10 +9,10 @@ use super::{
     table::{short, verdict},
 };
 
-/// Maximum number of series in one plot; the style has this many colours.
+/// Maximum number of series in one plot. The style sheet has this many colours.
 pub const SERIES_MAX: usize = 6;
 
-/// The height in pixels, which is also in the style.
+/// The height in pixels, which the style sheet repeats.
 const HEIGHT: f64 = 220.0;
 
 /// Returns the figure of a few series of one scenario.
@@ -57,7 +57,7 @@ fn commits<'a>(few: &[&'a Series]) -> Vec<&'a str> {
     let mut all: Vec<&Point> = few.iter().flat_map(|series| &series.points).collect();
     all.sort_by_key(|point| point.time);
     let mut names: Vec<&str> = Vec::new();
-    // The commits of the longest series keep their order, since a commit may have been measured again.
+    // The commits of the longest series keep its order, because the times change if a commit is measured again.
     for point in few.iter().max_by_key(|series| series.points.len()).iter().flat_map(|series| &series.points) {
         names.push(&point.commit);
     }
@@ -112,8 +112,8 @@ struct Scale {
 }
 
 impl Scale {
-    /// Returns a scale for all points with their bars, and some margin. Bars that would press the points together are
-    /// cut off at the edge.
+    /// Returns a scale for all points with their bars, and some margin. Bars that exceed the margin are cut off, so
+    /// that they do not press the points together.
     fn of(few: &[&Series]) -> Scale {
         let levels =
             || few.iter().flat_map(|series| &series.points).map(|point| point.level).filter(|level| level.is_finite());

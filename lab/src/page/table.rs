@@ -46,7 +46,7 @@ pub fn table(series: &Series, beside: &[Beside]) -> String {
     )
 }
 
-/// Returns the table of peers and floors in comparison with the last commit.
+/// Returns the table that compares peers and floors with the last commit.
 fn neighbours(series: &Series, beside: &[Beside]) -> String {
     let Some(last) = series.points.last() else { return String::new() };
     let mut rows = String::new();
