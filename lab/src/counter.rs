@@ -14,8 +14,8 @@ pub enum Counter {
 }
 
 impl Counter {
-    /// Returns the processor if its counters are accessible, or else the emulator if `judge` is instructions and it is
-    /// installed.
+    /// Returns the processor if its counters are accessible, or else the emulator if it is installed and `judge` is
+    /// instructions.
     pub fn find(judge: Measure) -> Counter {
         if perf::works() {
             Counter::Processor

@@ -35,7 +35,7 @@ impl Odds {
     ///
     /// # Panics
     ///
-    /// If `rate` is not between 0 and 1, or `last` exceeds [`LAST_MAX`].
+    /// Panics if `rate` is not between 0 and 1, or `last` exceeds [`LAST_MAX`].
     pub fn new(rate: f64, last: usize) -> Odds {
         assert!(rate > 0.0 && rate < 1.0, "a rate of false alarms lies between 0 and 1");
         assert!(last <= LAST_MAX, "the chances of more ranks take too long to count");

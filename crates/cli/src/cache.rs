@@ -1,4 +1,5 @@
-//! `refdb cache`: inspects, verifies, shrinks and moves the files of a persistent cache, also while a server uses them.
+//! `refdb cache`: inspects, verifies, shrinks and moves the files of a persistent cache. A server may be using the
+//! cache, except while it is shrunk or imported into.
 
 mod look;
 mod stat;
@@ -123,8 +124,8 @@ impl From<refdb_kvcache::Error> for Failure {
     }
 }
 
-/// Returns whether the keys of a cache are secret: it is encrypted, or it is one of Gerrit's caches whose keys are
-/// cookies or whose values are tokens.
+/// Returns whether a cache holds secrets: it is encrypted, or it is one of Gerrit's caches whose keys are cookies or
+/// whose values are tokens.
 fn is_secret(folder: &Path) -> Result<bool> {
     const SECRET: [&str; 2] = ["web_sessions", "oauth_tokens"];
     // Both the given path and the real one are checked, because the given one may be a symbolic link with another name.

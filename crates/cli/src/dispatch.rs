@@ -40,12 +40,12 @@ static ENTRIES: [Entry; 14] = [
 
 static GROUPS: [&Group; 2] = [&reflog::GROUP, &refs::GROUP];
 
-/// The option tables of all commands, except for those of groups.
+/// Returns the option tables of all commands, except for those of groups.
 pub fn commands() -> impl Iterator<Item = &'static Command> {
     ENTRIES.iter().map(|(command, _)| *command)
 }
 
-/// The commands that consist of subcommands.
+/// Returns the commands that consist of subcommands.
 pub fn groups() -> impl Iterator<Item = &'static Group> {
     GROUPS.into_iter()
 }

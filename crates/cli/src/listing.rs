@@ -39,14 +39,14 @@ pub struct Row<'a> {
     pub id: &'a ObjectId,
     /// The ref at the end of the chain, if this ref is symbolic.
     pub symref: Option<&'a BStr>,
-    /// What the store knows about the object behind a tag.
+    /// What the store knows about the object to which a tag leads.
     pub peeled: &'a Peeled,
 }
 
 /// A ref that cannot be used.
 #[derive(Clone, Copy, Debug)]
 pub enum Broken<'a> {
-    /// Its content is not a valid value, or the null id.
+    /// The content of this ref is the null id, or is not a valid value.
     Content(&'a BStr),
     /// Git would not create a ref of this name.
     Name(&'a BStr),

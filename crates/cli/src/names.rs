@@ -42,7 +42,7 @@ pub struct ShortNames<'s> {
 struct Walk<'s> {
     cursor: Option<Box<dyn Cursor + 's>>,
     asked: BString,
-    /// The first ref that is not less than the wanted name, and whether it leads to an object. `None` if there is none.
+    /// The first ref whose name is not less than the wanted one, and where it leads. `None` if there is no such ref.
     next: Option<(BString, Leads)>,
 }
 

@@ -15,9 +15,9 @@ use std::{cell::Cell, os::unix::ffi::OsStrExt, path::PathBuf};
 
 /// An open repository.
 pub struct Session {
-    /// Its refs.
+    /// The refs, objects and settings of the repository.
     pub store: Store,
-    /// Its folders.
+    /// The folders of the repository.
     pub paths: Paths,
     digits: Digits,
     /// Whether [`Session::warn_of_hooks`] has been called.

@@ -26,7 +26,7 @@ pub enum DelegationReason {
     Worktrees,
     /// A rebase or bisection is in progress in the working tree and refers to branches.
     InProgress,
-    /// A hook of another push runs this one, so that push's objects are still in quarantine.
+    /// A hook of another push runs this one, so the objects of the other push are still in quarantine.
     Quarantine,
     /// An environment variable replaces or extends the object directory.
     ObjectVariables,
@@ -82,7 +82,7 @@ impl fmt::Display for DelegationReason {
 pub struct Facts {
     /// The file `shallow` exists.
     pub shallow: bool,
-    /// The file `objects/info/alternates` exists, and refdb does not support what it says.
+    /// The file `objects/info/alternates` exists, and refdb does not support the alternates that it names.
     pub alternates: bool,
     /// The repository is a partial clone or has a promisor remote; see [`Repository::is_partial_clone`].
     pub partial_clone: bool,
@@ -142,9 +142,8 @@ impl Facts {
 /// Returns why pushes to a repository must be delegated to `git receive-pack`, or `None` if [`serve`](crate::serve())
 /// can serve them.
 ///
-/// If several reasons hold, the first of [`DelegationReason::ALL`] is returned. That some requests need git too shows
-/// only once the client has sent them; `serve` returns [`ServeError::Delegated`](crate::ServeError::Delegated) for
-/// these.
+/// If several reasons hold, the first of [`DelegationReason::ALL`] is returned. Some requests turn out to need git only
+/// when the client has sent them; `serve` returns [`ServeError::Delegated`](crate::ServeError::Delegated) for these.
 pub fn delegation_reason(settings: &Settings, facts: &Facts) -> Option<DelegationReason> {
     let reasons = [
         (settings.signed_pushes, DelegationReason::SignedPushes),

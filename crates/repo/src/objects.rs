@@ -43,7 +43,7 @@ pub const DIGITS_MIN: usize = 4;
 /// The largest content in bytes that is read to verify an object other than a tag.
 const VERIFIED_MAX_BYTES: u64 = 32 << 20;
 
-/// The objects of a repository. The object database is opened when the first object is asked for.
+/// The objects of a repository. The object database is opened when the first object is looked up.
 #[derive(Debug)]
 pub struct Objects {
     state: Mutex<State>,
@@ -63,7 +63,7 @@ struct State {
 }
 
 impl Objects {
-    /// The objects of a repository.
+    /// Returns the objects of a repository.
     pub fn of(repository: &Repository, environment: &Environment) -> Self {
         let mut objects = Self::in_dir(repository.objects_dir(environment), repository.hash());
         if repository.is_partial_clone() {
@@ -73,7 +73,7 @@ impl Objects {
         objects
     }
 
-    /// The objects in a folder, such as `.git/objects`.
+    /// Returns the objects in a folder, such as `.git/objects`.
     pub fn in_dir(dir: PathBuf, hash: HashKind) -> Self {
         let (known, seen) = (Known::new(hash), Seen::default());
         let read_max_bytes = None;
@@ -139,9 +139,9 @@ impl Objects {
         Lookups { state: self.state() }
     }
 
-    /// From now on, shows the replacements of replaced objects, as `git replace` does. `find` is called once, when the
-    /// first object is shown, and returns the replacement of each replaced object. Verification is not affected: it
-    /// always reads the object itself.
+    /// Makes these objects show the replacements of replaced objects from now on, as `git replace` does. `find` is
+    /// called once, when the first object is shown, and returns the replacement of each replaced object. Verification
+    /// is not affected: it always reads the object itself.
     pub fn apply_replacements<E>(
         &self,
         find: impl FnOnce() -> Result<HashMap<ObjectId, ObjectId>, E>,

@@ -61,9 +61,9 @@ pub struct Repository {
 /// The folder of a repository that a server's client named.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Served {
-    /// Where it is.
+    /// The path of the repository.
     pub folder: PathBuf,
-    /// Git's warnings about settings that decided whether it is trusted, without `warning: `.
+    /// Git's warnings about settings that decided whether the repository is trusted, without `warning: `.
     pub warnings: Vec<String>,
 }
 

@@ -75,7 +75,7 @@ mod tests {
             let path = dir.path().join("file");
             std::fs::write(&path, vec![7; 1 << 20]).expect("there is room");
             let mapping = Mapping::new(&Fs::real().open(&path).expect("it is there")).expect("it can be read");
-            // As if its pages were lost: the kernel would end a process that reads them in a mapping.
+            // Truncating the file loses its pages, so the kernel would end a process that reads them in a mapping.
             std::fs::File::create(&path).expect("it can be shortened");
             assert_eq!(mapping.iter().map(|byte| u64::from(*byte)).sum::<u64>(), 7 << 20);
             mapping.forget();
@@ -84,7 +84,7 @@ mod tests {
         let this = std::env::current_exe().expect("a test is a program");
         let test = "mapping::tests::a_file_of_a_network_file_system_can_be_lost_without_the_end_of_its_reader";
         let mut again = std::process::Command::new(this);
-        // With this fault no file system counts as local.
+        // With this fault switch, no file system is treated as local.
         again.args(["--exact", test, "--test-threads=1"]).env(AGAIN, "1").env("REFDB_PLANTED_FAULT", "vfs-local");
         assert_eq!(again.status().expect("it can be started again").code(), Some(0));
     }

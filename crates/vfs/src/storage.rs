@@ -72,8 +72,8 @@ impl Mount {
         )
     }
 
-    /// Returns the number of seconds for which an NFS client may use what it has cached, by which a program that does
-    /// not ask the server may be late. Returns 0 if the client asks the server for each access.
+    /// Returns the number of seconds for which an NFS client may use what it has cached, and for which a program that
+    /// does not ask the server may therefore see old values. Returns 0 if the client asks the server for each access.
     pub fn cached_seconds(&self) -> u64 {
         if self.has("noac") || self.has("lookupcache=none") {
             return 0;

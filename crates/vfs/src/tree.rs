@@ -20,7 +20,8 @@ impl Folder {
     /// `enter` is called for each folder and returns which of its folders are entered next. `leave` is called with a
     /// folder's parent and name, once everything below the folder is done. A folder that is gone, or has become a link,
     /// is skipped. `unreadable` is called for one that cannot be opened, and its error ends the walk. The walk ends
-    /// early, with `Ok(false)`, if `enter` returns `None` or `leave` returns `false`.
+    /// early, with `Ok(false)`, if `enter` returns `None` or `leave` returns `false`. If a folder was moved, so that
+    /// the walk cannot go up again, the walk ends with `Ok(true)` after a call of `unreadable`.
     pub fn walk<E: From<Error>>(
         &self,
         mut unreadable: impl FnMut(Error) -> std::result::Result<(), E>,

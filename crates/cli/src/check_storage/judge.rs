@@ -197,7 +197,7 @@ fn late_by(history: &[Operation], read: &Operation) -> Option<Duration> {
     (ended < read.begun).then(|| Duration::from_nanos(read.begun - ended))
 }
 
-/// Returns whether the client that reads `value` had read the value that replaced it before.
+/// Returns whether the client, before it read `value`, had already read the value that replaced `value`.
 fn went_back(history: &[Operation], read: &Operation, value: Value) -> bool {
     let Some(What::Write { new, .. }) = replaced(history, value).map(|write| write.what) else { return false };
     let is_own = |other: &&Operation| (other.host, other.client) == (read.host, read.client);

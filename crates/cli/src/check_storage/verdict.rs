@@ -20,8 +20,8 @@ pub(super) struct Findings {
     pub(super) untested: Vec<String>,
 }
 
-/// The verdict, with its reason. A worse verdict is greater, and [`Verdict::NotTested`] is less than those for faults
-/// that were seen.
+/// The verdict, with its reason. A worse verdict is greater, and [`Verdict::NotTested`] is less than the verdicts on
+/// faults that were seen.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Verdict {
     Safe,

@@ -53,7 +53,7 @@ pub enum Field {
     /// `author`, `committername`, `taggerdate:short` and so on.
     Person(Role, Part),
     Subject {
-        /// Whether it is shown in a form that suits a file name.
+        /// Whether the subject is shown in a form that suits a file name.
         sanitize: bool,
     },
     /// `body`: everything after the subject, including a tag's signature.
@@ -105,11 +105,12 @@ pub enum CounterpartForm {
 pub enum NameForm {
     /// Unchanged.
     Full,
-    /// As short as it is unambiguous.
+    /// As short as possible without becoming ambiguous.
     Short,
-    /// Without this number of components at the front, or with only so many left if the number is negative.
+    /// Without this number of components at the front. A negative number is the negated number of components that
+    /// remain.
     Lstrip(i32),
-    /// Without this number of components at the end, or with only so many left if the number is negative.
+    /// Without this number of components at the end. A negative number is the negated number of components that remain.
     Rstrip(i32),
 }
 
@@ -118,7 +119,7 @@ pub enum NameForm {
 pub enum IdForm {
     /// With all digits.
     Full,
-    /// Abbreviated to at least this number of digits, or to git's default, as far as it is unambiguous.
+    /// Abbreviated to at least this number of digits, or to git's default, without becoming ambiguous.
     Short(Option<usize>),
 }
 
@@ -167,7 +168,7 @@ pub enum EmailForm {
 /// The part of the verdict about a signature that is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SignaturePart {
-    /// The whole output of the program that checked it.
+    /// The whole output of the program that checked the signature.
     Bare,
     /// A letter: `G` for good, `N` for none, and so on.
     Grade,

@@ -35,7 +35,7 @@ enum DateKind {
     Unix,
     /// `3 weeks ago`.
     Relative,
-    /// As little as is needed to distinguish it from now: `3 hours ago`, `Sun 10:45`, `Sep 4 2022`.
+    /// As little as is needed to distinguish the time from now: `3 hours ago`, `Sun 10:45`, `Sep 4 2022`.
     Human,
     /// By strftime(3).
     Format(String),
@@ -58,7 +58,7 @@ impl DateForm {
     ///
     /// # Errors
     ///
-    /// Git's message about an invalid format.
+    /// Returns git's message about an invalid format.
     pub fn parse(text: &[u8]) -> Result<Self, BString> {
         if let Some(form) = text.strip_prefix(b"auto:") {
             return if std::io::stdout().is_terminal() { Self::parse(form) } else { Ok(DateForm::DEFAULT) };

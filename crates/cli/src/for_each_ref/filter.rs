@@ -46,8 +46,9 @@ impl Filter {
         if self.reach.is_empty() { Ok(true) } else { self.reach.holds(history, *row.id) }
     }
 
-    /// Returns whether the ref holds one of the objects, or a tag that leads to it through any number of tags. (The
-    /// object index of a reftable cannot answer this, because it knows neither symbolic refs nor the tags in between.)
+    /// Returns whether the ref holds one of the objects, or a tag that leads to one of them through any number of tags.
+    /// (The object index of a reftable cannot answer this, because it knows neither symbolic refs nor the tags in
+    /// between.)
     fn points_at(&self, history: &History<'_>, row: &Row<'_>) -> Result<bool> {
         let mut id = *row.id;
         let mut data = Vec::new();

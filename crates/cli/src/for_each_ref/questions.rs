@@ -17,7 +17,7 @@ use std::{
 /// A question for a program of git.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Question {
-    /// How an object is stored: its size there and its delta base, separated by a blank. git-cat-file(1).
+    /// How an object is stored: its size on disk and its delta base, separated by a blank. git-cat-file(1).
     Stored(ObjectId),
     /// The name and address of a person by the mail map. git-check-mailmap(1).
     Contact(BString),

@@ -307,7 +307,7 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
-    /// Returns the object behind an annotated tag, or `None` if the ref holds no tag.
+    /// Returns the object to which an annotated tag leads, or `None` if the ref holds no tag.
     pub fn peel(&mut self, row: &Row<'_>) -> Result<Option<ObjectId>> {
         // As in git, only a peeled value is trusted, because broken tags and other writers leave tags unpeeled.
         if let Peeled::To(id) = row.peeled {

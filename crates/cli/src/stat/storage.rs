@@ -11,7 +11,7 @@ pub(super) struct Storage {
     folder: String,
     /// Whether the file system is one of this machine alone.
     local: bool,
-    /// The kind of file system and its options; missing if the system does not tell.
+    /// The kind of file system and its options; missing if the mount cannot be found.
     #[serde(skip_serializing_if = "Option::is_none")]
     mount: Option<String>,
     /// How far `flock` reaches; missing on a local file system, where it reaches everybody.

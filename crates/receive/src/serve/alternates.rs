@@ -44,7 +44,7 @@ const REPOSITORY_VARIABLES: [&str; 14] = [
 /// Returns `None` if there are no alternates.
 ///
 /// Fails if the client disconnects meanwhile. If the program of an alternate exceeds a limit, the objects that it has
-/// listed until then are used.
+/// listed before are used.
 pub(super) fn tips(
     store: &Store,
     git: &OsStr,

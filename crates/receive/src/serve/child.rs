@@ -29,10 +29,10 @@ pub(super) struct Program {
     pub(super) directory: PathBuf,
     /// Environment variables to set, or to unset if the value is `None`.
     pub(super) variables: Vec<(OsString, Option<OsString>)>,
-    /// The time after which the program is killed and counts as failed.
+    /// The time after which the program is killed and is treated as failed.
     pub(super) timeout: Option<Duration>,
-    /// The resources that the program and everything that it starts may use. If it exceeds them, it is killed, and the
-    /// user is told.
+    /// The resources that the program and everything that it starts may use. If together they exceed these, all of them
+    /// are killed, and the user is informed.
     pub(super) limits: Option<WorkLimits>,
 }
 
@@ -64,8 +64,8 @@ pub(super) enum Output {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Alive {
     Always,
-    /// After the program has written a zero byte to its standard error, which is not passed on. Index-pack does so
-    /// when it has read everything.
+    /// After the program has written a zero byte to its standard error, as index-pack does when it has read everything.
+    /// The byte is not passed on.
     AfterNul,
 }
 
@@ -125,7 +125,7 @@ impl Program {
     }
 
     /// Runs the program to its end. Its messages for the user are sent to the client as they arrive. A program that
-    /// cannot be run counts as failed.
+    /// cannot be run is treated as failed.
     ///
     /// # Errors
     ///

@@ -8,8 +8,8 @@
 //! ask     git about the rest: against a few tips for a while, then its whole check     here
 //! ```
 //!
-//! The mere existence of an object proves nothing, because it may be left of a history that is half pruned. Only git's
-//! whole check refuses a push.
+//! The mere existence of an object proves nothing, because it may be a remainder of a history that was partly pruned.
+//! Only git's whole check refuses a push.
 
 mod incoming;
 mod tips;
@@ -91,9 +91,9 @@ impl Session<'_, '_> {
     }
 
     /// Returns the ids that are at fault, of which there is at least one, and the reason why they are refused. Git is
-    /// asked about half of the ids, then about half of those at fault, and so on, up to [`ASKED_MAX`] times: ids that
-    /// are then still in a group with one at fault are refused too. Git is asked about each id at fault on its own,
-    /// because it writes the missing objects to the log of the server.
+    /// asked about each half of the ids, then about each half of a group that is at fault, and so on, up to
+    /// [`ASKED_MAX`] times: ids that are then still in a group with one at fault are refused too. Git is asked about
+    /// each id at fault on its own, because it writes the missing objects to the log of the server.
     fn find_disconnected(&mut self, ids: HashSet<ObjectId>) -> Result<(HashSet<ObjectId>, &'static str), ServeError> {
         // Groups of ids, each with whether git was asked about it.
         let mut groups = vec![(Vec::from_iter(ids.iter().copied()), false)];

@@ -161,7 +161,7 @@ mod tests {
             ("[a] ; x\n[d]\n", "[a] ; x\n\tb = 1\n[d]\n"),
             ("[A]\n  B=2\n[a]\nb=3\\\n4\nc", "[A]\n  B=2\n[a]\n\tb = 1\nc"),
             ("\u{feff}[a]\nb=0\n", "\u{feff}[a]\n\tb = 1\n"),
-            // Text that is appended there becomes part of the last value.
+            // Text that is appended directly after the backslash becomes part of the last value.
             ("[c]\nd = e\\", "[c]\nd = e\\\n\n[a]\n\tb = 1\n"),
             ("[c]\nd = e\\\n", "[c]\nd = e\\\n\n[a]\n\tb = 1\n"),
             ("[a]\nd = e\\\n", "[a]\nd = e\\\n\n\tb = 1\n"),

@@ -10,7 +10,7 @@ pub struct BadSetting {
     pub key: BString,
     /// The value as it is written; `None` for a variable without `=`.
     pub value: Option<BString>,
-    /// What is wrong with it, in git's words where git has such a setting.
+    /// What is wrong with the value, in git's words if git has such a setting.
     pub what: String,
 }
 
@@ -46,7 +46,7 @@ pub enum ConfigError {
         /// Whether the value is a number that is out of range.
         out_of_range: bool,
     },
-    /// A variable has a value that it cannot have.
+    /// A variable has a value that is not valid for it.
     #[error("{}{place}", if detail.is_empty() { String::new() } else { format!("{detail}; ") })]
     BadVariable {
         /// The reason; empty where git gives none.

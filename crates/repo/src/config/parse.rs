@@ -18,7 +18,7 @@ pub(crate) struct Parser<'a> {
 pub(crate) struct Variable<'a> {
     /// The canonical key: the section and the name in lower case, the subsection unchanged.
     pub(crate) key: &'a [u8],
-    /// The value, or `None` for a variable without `=`, which counts as true.
+    /// The value, or `None` for a variable without `=`, which means true.
     pub(crate) value: Option<&'a [u8]>,
     /// The line on which the variable ends.
     pub(crate) line: u32,
@@ -96,7 +96,7 @@ impl<'a> Parser<'a> {
         self.start..self.at.min(self.text.len())
     }
 
-    /// Returns the next byte. CR LF counts as LF, and the end of the file as one more LF.
+    /// Returns the next byte. CR LF is returned as a single LF, and the end of the file as one more LF.
     fn byte(&mut self) -> u8 {
         let mut byte = match self.text.get(self.at) {
             Some(byte) => *byte,

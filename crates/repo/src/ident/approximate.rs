@@ -50,8 +50,8 @@ pub fn approximate(text: &[u8], now: u64, zone: &Zone<'_>) -> Approximate {
 
 /// Parses the time before which entries expire, by git-gc(1). Returns `None` if the text is not a date.
 ///
-/// `now` and `all` are later than all times; `never` and `false` are earlier. So are dates before 1970: git takes them
-/// for the present time, in which case all entries would expire.
+/// `now` and `all` are later than all times; `never` and `false` are earlier. Dates before 1970 are treated like
+/// `never`. Git takes them for the present time, so that all entries expire.
 pub fn expiry(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<u64> {
     match text {
         b"never" | b"false" => Some(0),

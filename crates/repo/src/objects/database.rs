@@ -117,7 +117,7 @@ impl Database {
             Err(_) => {
                 let many = store::init::Slots::AsNeededByDiskState { multiplier: 2.0, minimum: 1024 };
                 self.handle = open(&self.dir, self.hash, many, self.read_max_bytes).ok()?;
-                // An object that cannot be unpacked counts as missing.
+                // An object that cannot be unpacked is treated as missing.
                 act(&self.handle).ok().flatten()
             }
         }

@@ -27,11 +27,11 @@ struct Found {
 }
 
 enum How {
-    /// `GIT_DIR` or `--git-dir` names it.
+    /// `GIT_DIR` or `--git-dir` names the repository.
     Named,
-    /// The `.git` in this folder leads to it.
+    /// The `.git` in this folder leads to the repository.
     DotGit(PathBuf),
-    /// The current folder is inside it.
+    /// The current folder is inside the repository.
     Inside,
 }
 

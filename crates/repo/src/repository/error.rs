@@ -9,7 +9,7 @@ pub enum RepositoryError {
     /// There is no repository in the current folder or above it.
     #[error("not a git repository (or any of the parent directories): .git")]
     NotFound,
-    /// There is no repository below the boundary of the file system.
+    /// There is no repository between the current folder and the top of its file system.
     #[error(
         "not a git repository (or any parent up to mount point {})\n\
          Stopping at filesystem boundary (GIT_DISCOVERY_ACROSS_FILESYSTEM not set).",

@@ -231,8 +231,7 @@ mod tests {
         }
     }
 
-    /// If the hash took effect, the repository would have SHA-256, under which no object has the id by which it is
-    /// named.
+    /// An `objectFormat` that had no effect must not take effect by a migration: the objects have ids of SHA-1.
     #[test]
     fn a_hash_that_did_not_count_does_not_begin_to() {
         let to = |config: &str, format| {
@@ -248,7 +247,8 @@ mod tests {
         assert_eq!(to(config, RefFormat::Files), "[core]\n\trepositoryformatversion = 0\n");
     }
 
-    /// If the extension took effect, the repository could no longer be opened.
+    /// An unknown extension that had no effect must not take effect by a migration: the repository could no longer be
+    /// opened.
     #[test]
     fn an_extension_that_nobody_knows_is_not_made_to_count() {
         for config in

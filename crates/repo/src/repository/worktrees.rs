@@ -8,9 +8,9 @@ use std::{
 /// A linked worktree: git-worktree(1).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Worktree {
-    /// The name of its folder below `worktrees/`.
+    /// The name of the worktree's folder below `worktrees/`.
     pub id: BString,
-    /// The path of that folder.
+    /// The path of the worktree's folder below `worktrees/`.
     pub git_dir: PathBuf,
 }
 

@@ -68,7 +68,7 @@ fn a_read_of_what_was_replaced_before_it_began_is_late() {
     assert_eq!(lateness(&late, 0), (Duration::from_nanos(10), 1));
     // A read that does not see a ref which was created is late as well.
     assert_eq!(judged("0 1-2 0>1, 2 3-4 r 0, 0 5-6 r 1"), Err(Fault::Wrong { host: 1, value: 0 }));
-    // A write counts even before it is acknowledged, once somebody has read its value.
+    // A write has taken effect even before it is acknowledged, once a client has read its value.
     assert!(judged("0 1-2 0>1, 0 3-20 1>2, 1 4-5 r 2, 2 6-7 r 1, 0 21-22 r 2").is_err());
 }
 
