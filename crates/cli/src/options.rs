@@ -17,7 +17,7 @@ pub use usage::Asked;
 pub struct Command {
     /// The program that users call: git or refdb.
     pub program: &'static str,
-    /// The word after `refdb`.
+    /// The words after `refdb`, such as `tag` or `refs list`.
     pub name: &'static str,
     /// A description of one line.
     pub about: &'static str,

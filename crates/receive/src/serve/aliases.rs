@@ -1,5 +1,5 @@
-//! Checks commands for symbolic refs: those whose ref cannot be resolved are refused, and of two commands for one ref
-//! only one is executed.
+//! Checks commands for symbolic refs: those whose ref cannot be resolved are refused. Of two commands that lead to one
+//! ref, only one is executed, or none if they differ.
 
 use super::{ServeError, session::Session};
 use bstr::{BStr, BString, ByteSlice};

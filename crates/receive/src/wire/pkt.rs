@@ -1,5 +1,5 @@
-//! Packet lines, as gitprotocol-common(5) defines them: a length of four hexadecimal digits, which counts itself and
-//! the data, and the data.
+//! Packet lines, as gitprotocol-common(5) defines them: four hexadecimal digits, which give the length of the digits
+//! and the data together, and then the data.
 //!
 //! gitoxide's decoder is not used because it rejects the empty line `0004`, which git accepts and clients send for an
 //! empty push option.

@@ -25,7 +25,7 @@ pub struct Settings {
     /// `refdb.smallBatches`: whether atomic batches of a few refs may be written as loose files, if refs are stored as
     /// files.
     pub loose_batches: bool,
-    /// `refdb.unsafeStorage`: whether files are written on a network file system that may lose updates.
+    /// `refdb.unsafeStorage`: whether refs may be written as files on a network file system that may lose updates.
     pub may_be_unsafe: bool,
     /// The settings that let git pack refs on its own, if they are the reason why `refdb.smallBatches=auto` does not
     /// write loose files.

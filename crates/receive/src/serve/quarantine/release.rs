@@ -1,4 +1,4 @@
-//! Moves objects out of a quarantine in an order in which none is visible before the files it depends on, and never
+//! Moves files out of a quarantine in an order in which no file is visible before those that it depends on, and never
 //! through a symbolic link in the quarantine.
 
 use super::LOCK;
