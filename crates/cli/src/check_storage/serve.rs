@@ -1,7 +1,7 @@
 //! The side of a host that answers questions: one line for each question and each answer.
 //!
-//! `NUMBER CLIENT VERB ARGUMENT...`, separated by tabs, is a question. Each client has a thread and views of its own. The
-//! answer is `NUMBER ok TEXT` or `NUMBER error TEXT`.
+//! `NUMBER CLIENT VERB ARGUMENT...`, separated by tabs, is a question. Each client has a thread and views of its own.
+//! The answer is `NUMBER ok TEXT` or `NUMBER error TEXT`.
 
 use super::{
     client::{Answer, Client},
