@@ -1,4 +1,5 @@
-//! The folders about which a server was asked within one step of a caller, so that it is not asked again.
+//! The folders that were revalidated with the server of a network file system during one operation of a caller, so that
+//! the server is not asked about them again.
 
 use std::{
     cell::RefCell,
@@ -6,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The most folders that are remembered. The server is asked about others each time.
+/// Maximum number of folders that are remembered. The server is asked about others each time.
 const FOLDERS_MAX: usize = 64;
 
 thread_local! {
@@ -14,23 +15,23 @@ thread_local! {
     static ASKED: RefCell<Option<Vec<PathBuf>>> = const { RefCell::new(None) };
 }
 
-/// While this lives, the server of a network file system is asked about each folder once, for names that this thread
-/// looks up. What is found is then as it was at some time since this value was created, or since this thread last took
-/// a lock, instead of since the call began.
+/// While this lives, this thread asks the server of a network file system about each folder only once when it looks up
+/// names. A result may then be as old as this value, or as the last lock that this thread took, whichever is younger;
+/// otherwise it is never older than the call.
 ///
-/// For a caller that looks up what is protected by its locks. A caller that waits for what others do, or that looks up
-/// two things of which the second must be newer, has to ask [afresh](Self::afresh).
+/// This is meant for a caller that looks up what its locks protect. A caller that waits for what others do, or that
+/// looks up two things of which the second must be newer, has to ask [afresh](Self::afresh).
 #[derive(Debug)]
 #[must_use = "the server is asked each time again when this is dropped"]
 pub struct AskingOnce {
-    /// What was remembered before, if this does not continue with it.
+    /// What the thread remembered before, if this value began afresh.
     outer: Option<Option<Vec<PathBuf>>>,
     /// Keeps the value in the thread that created it.
     _of_thread: PhantomData<*const ()>,
 }
 
 impl AskingOnce {
-    /// From now on this thread asks about each folder once. If it does so already, it continues with what it remembers.
+    /// From now on this thread asks about each folder once. If it already does so, it continues with what it remembers.
     /// On a local file system there is no server to ask.
     #[allow(clippy::new_without_default, reason = "it has an effect")]
     pub fn new() -> Self {
@@ -38,7 +39,7 @@ impl AskingOnce {
         if is_active { AskingOnce { outer: None, _of_thread: PhantomData } } else { Self::afresh() }
     }
 
-    /// From now on this thread asks about each folder once, whatever it remembers until then.
+    /// From now on this thread asks about each folder once, and uses nothing that it remembered before.
     pub fn afresh() -> Self {
         AskingOnce { outer: Some(ASKED.replace(Some(Vec::new()))), _of_thread: PhantomData }
     }
@@ -52,12 +53,12 @@ impl Drop for AskingOnce {
     }
 }
 
-/// Whether the server need not be asked about this folder.
+/// Returns whether the server need not be asked about this folder.
 pub(crate) fn was_asked(folder: &Path) -> bool {
     ASKED.with_borrow(|asked| asked.as_ref().is_some_and(|asked| asked.iter().any(|known| known == folder)))
 }
 
-/// Notes that the server was asked about a folder, and that it exists.
+/// Remembers that the server was asked about a folder, and has it.
 pub(crate) fn note(folder: &Path) {
     ASKED.with_borrow_mut(|asked| {
         if let Some(asked) = asked
@@ -68,8 +69,8 @@ pub(crate) fn note(folder: &Path) {
     });
 }
 
-/// Forgets all folders: a lock was taken, after which everything that is found must be newer, or something has changed
-/// since.
+/// Forgets all folders. This is called when a lock was taken, because what is found afterwards must be newer than the
+/// lock, and when a folder may have changed since the server was asked.
 pub(crate) fn forget() {
     ASKED.with_borrow_mut(|asked| {
         if let Some(asked) = asked {

@@ -38,8 +38,8 @@ impl EndedBoot {
         }
     }
 
-    /// Makes the locks of the boot removable even if the file system may keep `flock` to one machine, so that refdb
-    /// cannot see whether they are held: the administrator vouches that the machine is off.
+    /// Makes the locks of the boot removable even where `flock` may be local to each machine. There refdb cannot see
+    /// whether the locks are held, so the administrator vouches that the machine is off.
     pub fn machine_is_off(self) -> Self {
         EndedBoot { machine_is_off: true, ..self }
     }
@@ -49,7 +49,7 @@ impl EndedBoot {
         &self.id
     }
 
-    /// Whether the administrator vouches for the machine.
+    /// Returns whether the administrator vouches that the machine is off.
     pub(crate) fn is_vouched_for(&self) -> bool {
         self.machine_is_off
     }

@@ -3,14 +3,14 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// The lock file of `target`.
+/// Returns the path of the lock file of `target`.
 pub(crate) fn lock_of(target: &Path) -> PathBuf {
     let mut path = OsString::from(target);
     path.push(".lock");
     path.into()
 }
 
-/// The path without `.` and `..`, told from its text alone: nothing has to exist, and no symbolic link is followed.
+/// Removes `.` and `..` from a path by its text alone: nothing has to exist, and no symbolic link is followed.
 pub fn plain_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -5,8 +5,8 @@
 
 use crate::{EndedBoot, File, Fs, Result, signature::Signature, storage};
 
-/// Whether the mount of a device may keep `flock` local: because its options say so, or because the mount is not
-/// listed.
+/// Returns whether the mount of a device may keep `flock` local, which is so if its options say it or if the mount is
+/// not listed.
 pub(super) fn may_stay_in_mount(device: u64) -> bool {
     match std::fs::read_to_string("/proc/self/mountinfo") {
         Ok(mounts) => stays_in_mount(&mounts, device).unwrap_or(true),
@@ -14,8 +14,9 @@ pub(super) fn may_stay_in_mount(device: u64) -> bool {
     }
 }
 
-/// Whether a `flock` of any machine is seen here, because the file's server keeps it: NFS, mounted without an option
-/// that keeps `flock` local. Other network file systems may or may not pass it on, which their options do not reveal.
+/// Returns whether a `flock` of any machine is seen here because the server keeps it. This is so for NFS if it is
+/// mounted without an option that keeps `flock` local. Other network file systems may or may not pass `flock` on to the
+/// server, which their options do not reveal.
 pub(super) fn reaches_server(device: u64) -> bool {
     #[cfg(test)]
     if let Some(is_kept) = SHARED.get() {
@@ -24,7 +25,7 @@ pub(super) fn reaches_server(device: u64) -> bool {
     std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|mounts| is_kept_by_server(&mounts, device))
 }
 
-/// Whether an open file is on a file system of this machine alone.
+/// Returns whether an open file is on a file system of this machine alone.
 pub(super) fn is_local(fs: &Fs, file: &File) -> Result<bool> {
     #[cfg(test)]
     if SHARED.get().is_some() {
@@ -35,13 +36,13 @@ pub(super) fn is_local(fs: &Fs, file: &File) -> Result<bool> {
 
 #[cfg(test)]
 thread_local! {
-    /// In a test that sets it, all files are on a file system that machines share, and this is whether its server keeps
-    /// `flock`.
+    /// If a test sets this, all its files are taken for files on a file system that machines share, and the value says
+    /// whether the server keeps `flock`.
     pub(super) static SHARED: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) };
 }
 
-/// Whether the owner of a lock on this device belongs to that boot and is gone, given that nobody is seen to have the
-/// lock.
+/// Returns whether the owner of a lock on this device belongs to that boot and has ended, where `flock` shows no holder
+/// of the lock.
 pub(super) fn ended_with(boot: &EndedBoot, owner: &Signature, device: u64) -> bool {
     owner.boot == boot.id() && (boot.is_vouched_for() || reaches_server(device))
 }
@@ -56,12 +57,12 @@ fn is_kept_by_server(mounts: &str, device: u64) -> bool {
         && mounts.lines().filter(|line| line.split(' ').nth(2) == Some(&number)).all(is_nfs)
 }
 
-/// A device as the list of mounts names it.
+/// Returns a device as the list of mounts names it.
 fn number_of(device: u64) -> String {
     format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device))
 }
 
-/// What the list of mounts says about a device; `None` if it is not listed.
+/// Returns whether a mount of the device keeps `flock` local; `None` if the list of mounts does not have the device.
 fn stays_in_mount(mounts: &str, device: u64) -> Option<bool> {
     let number = number_of(device);
     mounts

@@ -1,8 +1,8 @@
 //! Lock files that are signed in advance and used again, on a network file system: a lock is a hard link to one.
 //!
-//! The link is one request, and the lock is there at once with its signature. To make and sign a lock file of its own
-//! takes nine requests, and if the process is killed or the machine loses its power before the signature has reached
-//! the server, a lock stays that names nobody, so that only a person can remove it
+//! Making the link takes one request, and the lock has its signature from the start. Making and signing a separate lock
+//! file takes nine requests. If the process is killed or the machine loses its power before that signature has reached
+//! the server, the lock that is left names no owner, so that only a person can remove it
 //! ([0098](../../../../docs/decisions/0098-locks-on-nfs-are-links.md)).
 
 use super::{Lock, LockError, LockTimeout, signing, wait};
@@ -15,17 +15,18 @@ use crate::{
 };
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
-/// What the names of spare files begin and end with; a random number is between them. They end like those of locks,
-/// because they are listed and removed like them.
+/// What the name of a spare file begins and ends with; a random number is between the two. The name ends like that of a
+/// lock, because spare files are listed and removed like locks.
 const PREFIX: &str = "refdb-spare-";
 const SUFFIX: &str = ".lock";
 
-/// Whether this is what a spare file is called.
+/// Returns whether this is the name of a spare file.
 pub(super) fn is_spare(name: &[u8]) -> bool {
     name.starts_with(PREFIX.as_bytes()) && name.ends_with(SUFFIX.as_bytes())
 }
 
-/// Makes `lock` a link to a spare file. `None` if that is not possible here, so that the lock needs a file of its own.
+/// Makes `lock` a link to a spare file. Returns `None` if that is not possible, so that the lock needs a file of its
+/// own.
 pub(super) fn link(
     fs: &Fs,
     lock: &Path,
@@ -77,7 +78,8 @@ fn remove_dead(fs: &Fs, folder: &Path) {
     }
 }
 
-/// Has the file of several locks used again, unless the server says that a lock is still a link to it.
+/// Puts back a spare file to which several locks may have been links, if the server says that none of them is a link to
+/// it any more. Otherwise the spare file is removed.
 pub(super) fn put_back_if_free(spare: Spare) {
     if links(&spare.file).is_ok_and(|links| links == 1) {
         spare.put_back();
@@ -201,7 +203,7 @@ mod tests {
                 second.release().unwrap();
             }
             drop(source);
-            // A lock that stays has lost its owner together with the file, so the next writer removes it.
+            // The lock that stays is no longer held with `flock`, so the next writer removes it.
             assert_eq!(names(dir.path()).len(), 1);
             Lock::acquire(&Fs::real(), &dir.path().join("second"), 0o666, LockTimeout::None)
                 .unwrap()
