@@ -30,15 +30,15 @@ pub struct FilesOptions {
     pub ref_lock_timeout: Option<LockTimeout>,
     /// How long to wait for the lock of packed-refs (`core.packedRefsTimeout`); 10 seconds if `None`.
     pub packed_lock_timeout: Option<LockTimeout>,
-    /// An atomic batch of a few refs is written as loose files if packed-refs has at least this many bytes for each of
-    /// its refs (`refdb.smallBatches`); `None` for never.
+    /// The number of bytes that packed-refs must have for each ref of a small atomic batch, so that the batch is
+    /// written as loose files (`refdb.smallBatches`); `None` for never.
     pub loose_batches_from: Option<u64>,
     /// The number of loose refs at which a server begins to pack them in the background (`refdb.looseRefs`); `None` for
     /// never.
     pub loose_max: Option<usize>,
     /// Notified when small batches begin and end, so that the readers of this process do not show a part of one.
     pub commit_observer: Option<Arc<dyn CommitObserver>>,
-    /// Whether refs are written on a network file system whose client may miss other machines' changes
+    /// Whether refs may be written on a network file system whose client may miss other machines' changes
     /// (`refdb.unsafeStorage`).
     pub may_be_unsafe: bool,
     /// Whether refs are synced to stable storage (`core.fsync`).

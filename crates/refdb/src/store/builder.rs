@@ -92,8 +92,8 @@ impl StoreBuilder {
         self
     }
 
-    /// Syncs commits unless `core.fsync` is set, in which case that decides. It is for servers. If both this and
-    /// [`sync`](StoreBuilder::sync) are called, the last call counts.
+    /// Syncs commits unless `core.fsync` is set, in which case that setting decides. This is meant for servers. If both
+    /// this and [`sync`](StoreBuilder::sync) are called, the last call wins.
     pub fn sync_unless_configured(mut self) -> Self {
         self.syncing = Syncing::UnlessConfigured;
         self
@@ -138,8 +138,8 @@ impl StoreBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Repository`](crate::Error::Repository) if there is no repository that is safe to use and understood,
-    /// and [`Error::Config`](crate::Error::Config) if its configuration cannot be used.
+    /// [`Error::Repository`](crate::Error::Repository) if there is no repository, if it is not safe to use or if its
+    /// format is not known, and [`Error::Config`](crate::Error::Config) if its configuration cannot be used.
     pub fn open(mut self) -> Result<Store> {
         let config = std::mem::take(&mut self.config);
         let with_config = |environment: Environment| {
@@ -171,7 +171,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Those of [`StoreBuilder::open`], as in the constructors below.
+    /// Those of [`StoreBuilder::open`].
     ///
     /// ```
     /// # use refdb_testkit::{Repo, RefFormat};
@@ -192,7 +192,7 @@ impl Store {
         StoreBuilder::new(Place::Folder(path.as_ref().to_owned()))
     }
 
-    /// Opens the repository that a git command would use here: it obeys `GIT_DIR` and related variables, and searches
+    /// Opens the repository that a git command would use here: this obeys `GIT_DIR` and related variables, and searches
     /// parent folders.
     pub fn from_env() -> Result<Self> {
         Self::builder_in(Environment::process()).open()
@@ -207,7 +207,7 @@ impl Store {
     ///
     /// It starts with `HEAD`, which leads to the unborn branch `refs/heads/main`, and behaves as a repository with
     /// reftables does, hooks aside. Ids are SHA-1, every id passes for a commit that exists, and branches get reflogs
-    /// whose committer is `refdb`. [`Store::builder_in_memory`] changes each of these.
+    /// whose committer is `refdb`. With [`Store::builder_in_memory`], each of these can be changed.
     ///
     /// ```
     /// use refdb::{HashKind, ObjectId, Store};
@@ -233,7 +233,7 @@ impl Store {
         StoreBuilder { memory: Some(memory), ..builder }
     }
 
-    /// Opens the refs of a repository that has been discovered already.
+    /// Returns a builder for the store of a repository that has been discovered already.
     pub fn builder_of(repository: Repository, environment: Environment) -> StoreBuilder {
         StoreBuilder::new(Place::Found(Box::new(repository), environment))
     }

@@ -34,7 +34,7 @@ pub(super) fn refuse_other_files(name: &RefName) -> Result<()> {
     if is_file_of_git(name.as_bstr()) { Err(Misuse::FileOfGit(name.clone()).into()) } else { Ok(()) }
 }
 
-/// Returns whether a name, as nearly all do, begins with `refs/`, and so stands for nothing but a ref.
+/// Returns whether a name begins with `refs/`, as nearly all do; such a name stands for nothing but a ref.
 #[inline]
 fn is_below_refs(name: &RefName) -> bool {
     name.starts_with(b"refs/")
@@ -61,8 +61,8 @@ pub(super) fn may_be_followed_to(target: &BStr, options: TransactionOptions) -> 
     !is_other && (!options.safe_names || is_safe(target))
 }
 
-/// Returns whether a file of this name can only be a ref's, so that one with other content is a broken ref. In any
-/// other place the file may belong to another program.
+/// Returns whether a file of this name, which is none of git's own files, can only be that of a ref, so that it is a
+/// broken ref if it has other content. In any other place the file may belong to another program.
 pub(super) fn is_sure_to_be_ref(name: &BStr) -> bool {
     match Scope::of(name) {
         Scope::Shared | Scope::Worktree => is_safe(name),
