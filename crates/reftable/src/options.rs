@@ -15,14 +15,14 @@ use crate::{Error, HashKind, Result};
 pub struct WriteOptions {
     /// The hash function of the object ids. SHA-1 is written as version 1 of the format, SHA-256 as version 2.
     pub hash: HashKind,
-    /// Bytes in a block: 1 to [`WriteOptions::BLOCK_SIZE_MAX`]. A record larger than a block is refused.
+    /// Bytes in a block: 1 to [`WriteOptions::BLOCK_SIZE_MAX`]. A ref that is larger than a block is refused.
     pub block_size: u32,
     /// The block size with which another program will rewrite the tables, in bytes, or `None` if it is the same.
     ///
     /// [`name_max`](Self::name_max) follows the smaller of the two, because the other program could not compact a stack
     /// with longer names.
     pub name_block_size: Option<u32>,
-    /// The number of records from one restart point to the next; 0 counts as 1.
+    /// The number of records from one restart point to the next; 0 is taken for 1.
     ///
     /// The key at a restart point is stored whole, and a search begins there.
     pub restart_interval: u16,

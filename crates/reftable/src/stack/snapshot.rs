@@ -56,7 +56,7 @@ impl Snapshot {
         &self.0.tables
     }
 
-    /// A number that grows each time this open stack sees other tables than before. Unlike the update index it never
+    /// A number that grows each time this open stack finds a changed list of tables. Unlike the update index it never
     /// decreases; it means nothing to other processes or other open stacks.
     pub fn sequence(&self) -> u64 {
         self.0.sequence
@@ -141,7 +141,8 @@ impl ListFile {
         }
     }
 
-    /// Returns whether the list at `path` is still this one; this takes one stat call on a local file system.
+    /// Returns whether the list at `path` is still this one. On a local file system this takes one stat call, and the
+    /// first time another one.
     pub(super) fn is_current(&self, fs: &Fs, path: &Path) -> Result<bool, refdb_vfs::Error> {
         if fs.asks_server() {
             return Ok(self.read_again(fs, path)?.content == self.content);
@@ -176,7 +177,7 @@ fn read_whole(file: &File, room: usize) -> Result<Vec<u8>, refdb_vfs::Error> {
     Ok(content)
 }
 
-/// Reads tables as one.
+/// Returns a merged view that reads the tables as one.
 pub(super) fn merge(tables: &[Listed]) -> Result<Merged, StackError> {
     Ok(Merged::new(tables.iter().map(|listed| Arc::clone(&listed.table)).collect::<Arc<[_]>>())?)
 }

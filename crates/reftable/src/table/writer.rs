@@ -36,7 +36,7 @@ pub struct TableWriter<S: Sink> {
     header: Header,
     output: Output<S>,
     block: BlockWriter,
-    /// The longest key for which an index has room.
+    /// The length of the longest key for which an index has room, in bytes.
     index_key_max: usize,
     /// The previous key in this section, or in this level of its index.
     last_key: Vec<u8>,
@@ -58,7 +58,7 @@ impl<S: Sink> fmt::Debug for TableWriter<S> {
     }
 }
 
-/// The size of log blocks in block sizes, as far as they do not exceed [`LOG_BLOCK_MAX`].
+/// How many times larger log blocks are than the block size, unless they would exceed [`LOG_BLOCK_MAX`].
 ///
 /// Resetting the deflate state for each block costs as much as deflating thousands of bytes, so log blocks are larger
 /// than others, unless inflating one for a single entry would take too long. The format's document suggests a factor of
@@ -178,9 +178,9 @@ impl<S: Sink> TableWriter<S> {
         added
     }
 
-    /// Adds a log entry of an older table, and cuts it if C git could not write it otherwise, since git could not
-    /// compact the new table then. First the message is cut, then the name and the email of the committer, each down to
-    /// 128 bytes. An entry that no cut makes small enough is added as it is.
+    /// Adds a log entry of an older table. An entry that is too large for C git to write is cut, because git could not
+    /// compact a table that contains it: first the message is cut, then the name and the email of the committer, but
+    /// neither below 128 bytes. An entry that no cut makes small enough is added as it is.
     ///
     /// # Errors
     ///
@@ -259,7 +259,7 @@ impl<S: Sink> TableWriter<S> {
             return Err(Error::Order { name: name.to_owned() });
         }
         let limit = match self.block.kind() {
-            // An index has no room for the block's last key, so the block continues until one is shorter.
+            // The index has no room for the last key, so the block continues until its last key is short enough.
             BlockKind::Log if self.last_key.len() > self.index_key_max => WriteOptions::BLOCK_SIZE_MAX,
             BlockKind::Log => self.log_block_size(),
             _ => self.options.block_size,
