@@ -15,8 +15,8 @@ pub struct Settings {
     pub shared_repository: SharedRepository,
     /// How refs are brought to stable storage: `core.fsync` and `core.fsyncMethod`.
     pub fsync: Fsync,
-    /// The first bad setting among those that git reads only when it locks something: the timeouts and, among files,
-    /// `core.sharedRepository`. Nothing can be locked then.
+    /// The first bad setting among those that only writers of the files format need: the lock timeouts,
+    /// `core.sharedRepository` and `refdb.*`. If there is one, nothing can be locked.
     pub bad_for_writers: Option<BadSetting>,
     /// `core.filesRefLockTimeout`; git's default is 100 ms.
     pub files_ref_lock_timeout: Option<LockTimeout>,
@@ -36,7 +36,7 @@ pub struct Settings {
     pub reftable: ReftableSettings,
     /// `core.hooksPath`.
     pub hooks_path: Option<PathBuf>,
-    /// `core.warnAmbiguousRefs`, or its fault. Git reads it only when it resolves a short name.
+    /// `core.warnAmbiguousRefs`, or the message about its bad value. Git reads it only when it resolves a short name.
     pub warn_ambiguous_refs: Result<bool, String>,
     /// `core.ignoreCase`: whether names that differ only in case are the same file.
     pub ignore_case: bool,
@@ -95,7 +95,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Fails on the first bad value because of which git, too, would refuse every command.
+    /// Fails on the first bad value for which git, too, would refuse every command.
     pub fn load(
         config: &Config,
         environment: &Environment,

@@ -16,7 +16,7 @@ pub struct Zone<'a> {
 }
 
 impl<'a> Zone<'a> {
-    /// Uses the zone that the environment names.
+    /// Returns the zone that the environment names, without reading it yet.
     pub fn of(environment: &'a Environment) -> Self {
         Zone { environment, zone: OnceCell::new() }
     }
@@ -51,7 +51,8 @@ impl<'a> Zone<'a> {
         timestamp(seconds).map_or_else(String::new, |time| self.zone().to_offset_info(time).abbreviation().to_owned())
     }
 
-    /// Returns the offset in minutes east of UTC when the wall clock shows a time, which is given as if it were in UTC.
+    /// Returns the offset in minutes east of UTC when the local wall clock shows the date and time that a clock in UTC
+    /// shows at `seconds`.
     pub(super) fn offset_minutes_of_wall_clock(&self, seconds: i64) -> i32 {
         let Ok(time) = Timestamp::from_second(seconds) else { return 0 };
         let wall: DateTime = Offset::UTC.to_datetime(time);
@@ -64,8 +65,9 @@ impl<'a> Zone<'a> {
     }
 }
 
-/// Returns a time at the same point of the calendar's 400-year cycle, after which weekdays and leap years, and with
-/// them the rules of zones, repeat. It is needed because jiff supports no time after the year 9999.
+/// Returns a time that jiff supports, which is none after the year 9999. A later time is replaced by one at the same
+/// point of the calendar's 400-year cycle, after which weekdays and leap years, and with them the rules of zones,
+/// repeat.
 fn timestamp(seconds: u64) -> Option<Timestamp> {
     const CYCLE_SECONDS: i64 = 146_097 * 86_400;
     let seconds = i64::try_from(seconds).ok()?;
