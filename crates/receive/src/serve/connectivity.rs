@@ -168,8 +168,8 @@ impl Session<'_, '_> {
         Ok(header.is_some_and(|header| header.size_bytes > self.settings.read_max_bytes))
     }
 
-    /// Returns the commits at the boundary: one for each edge to which a ref currently points and that is, or leads as
-    /// a tag to, a commit.
+    /// Returns the commits at the boundary of the walk. Each edge, which is a commit or tag that did not come, adds one
+    /// if a ref currently points to it and it is a commit, or a tag that leads to one.
     fn boundary(
         &self,
         snapshot: &dyn Snapshot,

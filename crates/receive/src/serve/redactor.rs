@@ -18,8 +18,8 @@ impl Redactor {
     /// Makes paths below the repository relative to it, as they are in git's messages, and restores the bytes of
     /// `names` that are not UTF-8, which the engine's text has replaced by U+FFFD.
     ///
-    /// The second file beside a signed lock, which holds the new content of a ref, is named as the lock itself,
-    /// because clients know no other file.
+    /// A signed lock keeps the new content of a ref in a second file, `NAME.lock.lock`. The message names the lock
+    /// instead, because clients know no other file.
     pub(super) fn redact<'n>(&self, message: &[u8], names: impl Iterator<Item = &'n BStr>) -> BString {
         let mut shown = BString::from(message.trim_end());
         if !self.repository.is_empty() {
