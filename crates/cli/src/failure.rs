@@ -16,7 +16,7 @@ pub enum Failure {
     Error(BString, u8),
     /// Wrong usage: `error: MESSAGE` if there is a message, then this usage on standard error, with exit code 129.
     Usage(Option<BString>, String),
-    /// A usage that was asked for: like `Usage`, but on standard output.
+    /// A usage that was asked for: like `Usage`, but with the usage on standard output.
     UsageAsked(Option<BString>, String),
     /// These lines as they are, with exit code 128.
     Lines(String),
@@ -151,7 +151,8 @@ impl From<refdb::ObjectError> for Failure {
     }
 }
 
-/// Reports a refused change as most commands do: `error: MESSAGE` with exit code 1, or as fatal if a hook refused it.
+/// Returns the failure for a refused change as most commands report it: `error: MESSAGE` with exit code 1, or as fatal
+/// if a hook refused the change.
 pub fn refused(error: refdb::Error) -> Failure {
     match error {
         refdb::Error::Hook(why) => Failure::Fatal(why.to_string().into()),
@@ -194,7 +195,7 @@ pub fn text_of(error: &refdb::Error) -> String {
     }
 }
 
-/// Returns whether a record does not fit into any block of a reftable.
+/// Returns whether an error means that a record does not fit into any block of a reftable.
 pub fn is_too_large(error: &refdb::Error) -> bool {
     use refdb::Error::{Stack, Table};
     match error {

@@ -186,8 +186,8 @@ fn of_read(history: &[Operation], operation: &Operation) -> Fault {
     }
 }
 
-/// Returns how long before a read began the write that replaced the returned value had been acknowledged. Returns
-/// `None` if it was not acknowledged before.
+/// Returns the time from the acknowledgement of the write that replaced the value to the beginning of the read that
+/// returned it. Returns `None` if the read began before that acknowledgement.
 fn late_by(history: &[Operation], read: &Operation) -> Option<Duration> {
     let What::Read(value) = read.what else { return None };
     if value == NONE {

@@ -19,7 +19,7 @@ pub struct DateForm {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum DateKind {
-    /// `Thu Sep 4 10:45:06 2022 -0400`.
+    /// `Sun Sep 4 10:45:06 2022 -0400`.
     Default,
     /// `2022-09-04`.
     Short,
@@ -113,7 +113,7 @@ impl Time {
         // As in C, a negative number of seconds wraps around to a large one, and the offset keeps the low bits that fit
         // an int.
         let (seconds, offset) = (seconds as u64, i64::try_from(offset).ok()? as i32);
-        // C returns the largest number for one that is too large.
+        // For a number that is too large, C's functions return the largest one.
         (seconds != u64::MAX).then_some(Time { seconds, offset })
     }
 
@@ -247,7 +247,7 @@ impl Time {
             }
             let mut next = rest.next();
             if matches!(next, Some('E' | 'O')) && rest.clone().next().is_some_and(|char| char.is_ascii_alphabetic()) {
-                // Other calendars and digits, which exist in none of git's languages.
+                // These letters select another calendar or other digits, which none of git's languages has.
                 next = rest.next();
             }
             match next {
@@ -267,7 +267,7 @@ impl Time {
                 }
                 // Directives that C's library does not know are left unchanged.
                 Some(other @ ('q' | 'N' | 'f' | 'Q')) => known.extend(["%%", other.encode_utf8(&mut [0; 4])]),
-                // With a flag, the zone is C's and not git's; `#` changes the case.
+                // After a flag, strftime(3) formats the zone instead of git; the flag `#` makes it lower-case.
                 Some(flag @ ('#' | '^' | '-' | '_' | '0')) if rest.clone().next() == Some('Z') => {
                     rest.next();
                     let zone = if zone_name.is_empty() { "GMT" } else { zone_name };

@@ -8,7 +8,7 @@ mod block;
 
 pub use block::{TrailerRules, trailers};
 
-/// Which trailers are shown, and how: what follows the colon, see "trailers" in git-log(1).
+/// Which trailers are shown, and how: the options in `%(trailers:OPTIONS)`; see "trailers" in git-log(1).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TrailerForm {
     /// The keys of the trailers that are shown; `None` for all.
@@ -34,7 +34,7 @@ pub struct Trailer {
 }
 
 impl TrailerForm {
-    /// Parses what follows the colon.
+    /// Parses what follows the colon in `%(trailers:OPTIONS)`.
     pub fn parse(text: &[u8]) -> Result<Self> {
         let mut form = TrailerForm::default();
         let mut rest = text;
@@ -49,7 +49,7 @@ impl TrailerForm {
         Ok(form)
     }
 
-    /// Parses one word. Returns `false` if it is unknown.
+    /// Parses one option. Returns `false` if it is unknown.
     fn set(&mut self, word: &[u8], is_last: bool) -> Result<bool> {
         let (name, value) = word.split_once_str("=").map_or((word, None), |(name, value)| (name, Some(value)));
         let switch = match name {
@@ -146,7 +146,7 @@ impl TrailerForm {
     }
 }
 
-/// Joins a value to one line: each line break with the white space around it becomes one blank.
+/// Joins the lines of a value: each line break, with the white space after it, becomes one blank.
 fn unfolded(value: &BString) -> BString {
     let mut out = BString::default();
     let mut rest = value.as_bytes();
