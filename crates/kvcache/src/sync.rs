@@ -1,5 +1,5 @@
-//! Everything through which threads share data, in one place so that a test can replace it by its own scheduler (feature `shuttle`; see
-//! `tests/schedules.rs`).
+//! Everything through which threads share data, in one place so that a test can replace it by its own scheduler
+//! (feature `shuttle`; see `tests/schedules.rs`).
 
 mod lock;
 #[cfg(feature = "shuttle")]
@@ -37,8 +37,8 @@ use std::thread;
 /// Maximum number of threads; more would only wait for memory.
 const MOST_THREADS: usize = 4;
 
-/// Applies `work` to each share and returns the results in the order of the shares. This thread works too, and if other threads cannot be
-/// started, the existing ones do all of it.
+/// Applies `work` to each share and returns the results in the order of the shares. This thread works too, and if other
+/// threads cannot be started, the existing ones do all of the work.
 pub(crate) fn on_threads<S: Send, T: Send>(shares: Vec<S>, work: impl Fn(S) -> T + Sync) -> Vec<T> {
     let helpers = shares.len().saturating_sub(1);
     let left = std::sync::Mutex::new(shares.into_iter().enumerate());

@@ -24,9 +24,9 @@ impl Reclaim {
         }
     }
 
-    /// Trusts the clock again after it was set back. First the entries that had expired by the earlier time are
-    /// removed, and then those whose creation now lies in the future. Without this, everything that is put with the
-    /// right time would expire at once.
+    /// Trusts the clock again after it was set back. First the entries are removed that had expired before the clock
+    /// was set back, and then those whose creation now lies in the future. Without this, everything that is put with
+    /// the right time would expire at once.
     pub(super) fn follow_clock(&self) -> Result<()> {
         let (store, ages) = (&self.store, &self.store.ages);
         if !ages.is_set_back() {

@@ -1,4 +1,5 @@
-//! Segments to be deleted: those that were emptied, which wait for their copies, and those that a clear made void.
+//! Segments to be deleted: those that were emptied, which wait until the copies of their entries are durable, and those
+//! that a clear made void.
 
 use crate::sync::{Lock, Rank};
 use std::any::Any;

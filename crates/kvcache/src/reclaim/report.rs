@@ -1,4 +1,5 @@
-//! The `stats` file, in which a cache publishes its statistics for other programs, and the latest time it has seen for its next run.
+//! The `stats` file, in which a cache publishes its statistics for other programs and, for its next run, the latest
+//! time that it has seen.
 
 use crate::{error::Result, regular_file, stats::Stats};
 use refdb_vfs::Fs;
@@ -6,7 +7,7 @@ use std::path::Path;
 
 /// Name of the latest time that the cache had seen, in milliseconds since 1970.
 const SEEN_MS: &str = "seen_ms";
-/// Maximum number of bytes that are read; this program writes no longer file.
+/// Maximum number of bytes that are read. The file that [`write()`] makes is always shorter.
 const MOST_BYTES: u64 = 64 << 10;
 
 /// Writes the numbers as lines `name value`, replacing the file atomically.
