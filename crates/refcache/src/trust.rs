@@ -6,8 +6,8 @@ use std::{fmt, time::Duration};
 /// How far the attributes of a file (`stat`) are trusted to show that its content has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Trust {
-    /// Equal attributes mean equal content, unless the time stamp is too recent for the clock of the file system. On a
-    /// network file system it means the same as [`AfterOpen`](Self::AfterOpen).
+    /// Equal attributes mean equal content, unless the time stamp is so recent that a later change could have the same
+    /// one. On a network file system this value means the same as [`AfterOpen`](Self::AfterOpen).
     #[default]
     Always,
     /// Attributes are trusted after the file has been opened, which makes clients of network file systems ask the
@@ -146,7 +146,7 @@ impl fmt::Display for Trust {
 
 fn trust(get: &dyn Fn(&str) -> Option<String>, key: &'static str) -> Result<Option<Trust>, TrustError> {
     let Some(value) = get(key) else { return Ok(None) };
-    // Compared as JGit compares the names of its enumerations.
+    // JGit compares the names of its enumerations in this way.
     match value.to_ascii_lowercase().replace(['-', ' '], "_").as_str() {
         "always" => Ok(Some(Trust::Always)),
         "after_open" => Ok(Some(Trust::AfterOpen)),

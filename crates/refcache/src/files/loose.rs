@@ -53,7 +53,7 @@ impl FilesReader {
             debug_assert!(known.stat != NO_STAT, "without a stat nothing is proved");
             return Ok(Some((known.clone(), false)));
         }
-        // Taken before the file is read, so that the next stat differs if the file is replaced later.
+        // The attributes are older than the content, so that the next stat differs if the file is replaced later.
         let is_racy = stat.is_racy(now_nanos()) || stat.is_symlink();
         Ok(self.read(name, path)?.map(|target| (Loose { stat, is_racy, target }, true)))
     }

@@ -1,4 +1,4 @@
-//! Several refs as transactions left them: a transaction shows whole or not at all.
+//! Reads several refs so that all changes of a transaction are visible, or none of them.
 
 use super::FilesReader;
 use crate::{Error, Result, in_flight::OldValue, plan::Plan, row::OwnRow};
@@ -17,13 +17,13 @@ pub(super) struct Seen<T> {
 }
 
 impl FilesReader {
-    /// Reads several refs with `look` so that a transaction shows whole or not at all. Returns the value of `look`, and
-    /// the earlier values of refs that batches of this process have changed meanwhile, which have to be put back into
-    /// that value.
+    /// Reads several refs with `look` so that all changes of a transaction are visible, or none of them. Returns the
+    /// value of `look`, and the old values of refs that batches of this process have changed meanwhile, with which the
+    /// caller has to replace the new ones.
     ///
-    /// A transaction that goes to packed-refs first moves the loose values of its refs there, so that loose refs read
-    /// before that do not fit the packed-refs that it then publishes. In that case all is read again, but not for ever:
-    /// where packed-refs is replaced again and again, the last result is used.
+    /// A transaction that writes to packed-refs first moves the loose values of its refs there. Loose refs that were
+    /// read before that do not fit the packed-refs that the transaction then publishes, so everything is read again.
+    /// Where packed-refs is replaced again and again, the last result is used.
     pub(super) fn whole<T>(&self, look: impl Fn() -> Result<Seen<T>>) -> Result<(T, Vec<OldValue>)> {
         let mut before = match self.backend.packed_in_memory() {
             Some(file) => file,
@@ -46,7 +46,7 @@ impl FilesReader {
     }
 }
 
-/// Replaces the values of loose refs that batches have changed since by those from before, which `back` has.
+/// Replaces the values of loose refs that batches have changed meanwhile by the old values in `back`.
 pub(super) fn set_back(mut loose: Vec<OwnRow>, back: Vec<OldValue>, plan: &Plan) -> Vec<OwnRow> {
     for (name, old) in back.into_iter().filter(|(name, _)| plan.has(name.as_bstr())) {
         let row = OwnRow { target: old.map(Target::Direct), ..OwnRow::broken(name) };
