@@ -141,7 +141,7 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Deletes all versions of a cache except {@code keep} that no process has open. Returns the number of deleted
+   * Deletes those versions of a cache that no process has open, except {@code keep}. Returns the number of deleted
    * versions.
    */
   public static int cleanVersions(Path root, String name, int keep) throws EngineException {

@@ -3,9 +3,9 @@ package org.refdb.engine;
 /**
  * Switches for planted faults, which prove that a test can fail. No released jar has this class.
  *
- * <p>A place where a fault acts asks {@code Planted.ON && Planted.is("NAME")}, and has no lambda in what it does then,
- * so that javac leaves all of it out while {@link #ON} is false. {@code scripts/tests/check-planted-faults} compiles
- * the modules with the constant true. Tests whose fault is not in a class ask {@link #is} alone.
+ * <p>The code of a fault is guarded by {@code Planted.ON && Planted.is("NAME")} and contains no lambda, so that javac
+ * omits it while {@link #ON} is false. {@code scripts/tests/check-planted-faults} compiles the modules with the
+ * constant true. Tests whose fault is not in a class call {@link #is} alone.
  */
 public final class Planted {
   /** Whether the classes are compiled with the planted faults. */
