@@ -19,7 +19,7 @@ import org.eclipse.jgit.revwalk.RevWalk;
 import org.eclipse.jgit.transport.ReceiveCommand;
 import org.eclipse.jgit.transport.RefSpec;
 
-/** What the driver can be told to do. An update's result is JGit's own word for it. */
+/** The commands of the driver. The result of an update is the name that JGit has for it. */
 final class Commands {
   private final Repository repository;
   private final RefDatabase refs;
@@ -58,14 +58,14 @@ final class Commands {
     }
   }
 
-  /** {@code list PREFIX}: every ref whose name begins so. */
+  /** {@code list PREFIX}: every ref whose name begins with the prefix. */
   private void list(String prefix) throws IOException {
     for (Ref ref : refs.getRefsByPrefix(prefix)) {
       answer.accept(show(ref));
     }
   }
 
-  /** {@code points-at ID}: the refs that point at an object, or whose tag does. */
+  /** {@code points-at ID}: the refs that point to an object or to a tag of it. */
   private void pointsAt(String id) throws IOException {
     for (Ref ref : refs.getTipsWithSha1(ObjectId.fromString(id))) {
       answer.accept(show(ref));
@@ -85,7 +85,7 @@ final class Commands {
     answer.accept(update.update().name());
   }
 
-  /** {@code delete NAME}, whatever it points at. */
+  /** {@code delete NAME}: deletes a ref, whatever its value is. */
   private void delete(String name) throws IOException {
     RefUpdate update = refs.newUpdate(name, true);
     update.setForceUpdate(true);
@@ -99,8 +99,8 @@ final class Commands {
   }
 
   /**
-   * {@code batch atomic|each}, then lines {@code NAME OLD NEW} up to a line with a dot; zeros for "none". Answers a
-   * line {@code NAME RESULT} for each.
+   * {@code batch atomic|each}, then lines {@code NAME OLD NEW} up to a line with a dot; an id of zeros stands for no
+   * ref. The answer has a line {@code NAME RESULT} for each.
    */
   private void batch(boolean atomic) throws IOException {
     List<ReceiveCommand> commands = new ArrayList<>();
@@ -123,7 +123,7 @@ final class Commands {
     }
   }
 
-  /** {@code reflog NAME}: newest entry first: {@code OLD NEW IDENT TIME ZONE<tab>MESSAGE}. */
+  /** {@code reflog NAME}: lines {@code OLD NEW IDENT TIME ZONE<tab>MESSAGE}, the newest entry first. */
   private void reflog(String name) throws IOException {
     var reader = refs.getReflogReader(name);
     for (ReflogEntry entry : reader == null ? List.<ReflogEntry>of() : reader.getReverseEntries()) {
@@ -145,7 +145,7 @@ final class Commands {
     ((FileReftableDatabase) refs).compactFully();
   }
 
-  /** {@code push URL SPEC...}: a line {@code REF STATUS MESSAGE} for each, and the lines that the server said. */
+  /** {@code push URL SPEC...}: a line {@code REF STATUS MESSAGE} for each ref, and the messages of the server. */
   private void push(String url, List<String> specs) throws Exception {
     try (Git git = new Git(repository)) {
       for (var result : git.push().setRemote(url).setRefSpecs(specs.stream().map(RefSpec::new).toList()).call()) {
@@ -161,7 +161,7 @@ final class Commands {
     return new PersonIdent("J Git", "jgit@example.com");
   }
 
-  /** {@code NAME ID [PEELED]}, or {@code NAME -> TARGET ID}; an id of zeros for "leads nowhere". */
+  /** Formats a ref: {@code NAME ID [PEELED]}, or {@code NAME -> TARGET ID} with zeros for an unborn branch. */
   private static String show(Ref ref) {
     String id = (ref.getObjectId() == null ? ObjectId.zeroId() : ref.getObjectId()).name();
     if (ref.isSymbolic()) {

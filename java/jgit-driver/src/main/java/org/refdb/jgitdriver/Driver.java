@@ -12,7 +12,8 @@ import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.storage.file.FileRepositoryBuilder;
 
 /**
- * Opens one repository with JGit and does what lines on stdin say. Fields are separated by tabs.
+ * Opens one repository with JGit and executes the commands on standard input, one per line. Fields are separated by
+ * tabs.
  *
  * <p>An answer is any number of lines that begin with {@code =}, then {@code ok} or {@code error REASON}. {@link
  * Commands} says what each command does.

@@ -14,9 +14,9 @@ import net.openhft.chronicle.hash.ChecksumEntry;
 import net.openhft.chronicle.map.ChronicleMap;
 
 /**
- * {@code Main FILE}: writes every entry of a file that cache-chroniclemap wrote to the standard output, as bytes. An
- * entry is the length of its key, the key, the length of its value, the value and its time. Lengths have four bytes, times
- * eight. At the end stand -1 and the number of entries. The file's own header says how it is laid out.
+ * {@code Main FILE}: writes every entry of a file of cache-chroniclemap to the standard output, as bytes. An entry is
+ * the length of its key, the key, the length of its value, the value and its time. Lengths have four bytes, times
+ * eight. At the end come -1 and the number of entries. The header of the file describes its layout.
  */
 public final class Main {
   private static final int END = -1;
@@ -25,21 +25,21 @@ public final class Main {
 
   /** Ends with status 0 if every entry was written. */
   public static void main(String[] arguments) throws IOException {
-    System.setProperty("chronicle.analytics.disable", "true"); // its report to its maker
+    System.setProperty("chronicle.analytics.disable", "true"); // usage reports to the vendor of ChronicleMap
     System.setProperty("chronicle.disk.monitor.disable", "true");
     Path file = Path.of(arguments[0]);
     if (!Files.isRegularFile(file) || Files.size(file) == 0) {
-      throw new IOException(file + " is no file of ChronicleMap's"); // which would make one
+      throw new IOException(file + " is no file of ChronicleMap's"); // ChronicleMap would create it
     }
     try (FileOutputStream output = new FileOutputStream(FileDescriptor.out);
         DataOutputStream entries = new DataOutputStream(new BufferedOutputStream(output, 1 << 16))) {
-      System.setOut(new PrintStream(new FileOutputStream(FileDescriptor.err), true)); // what libraries have to say
+      System.setOut(new PrintStream(new FileOutputStream(FileDescriptor.err), true)); // for the output of libraries
       write(file, entries);
     }
   }
 
   private static void write(Path file, DataOutputStream to) throws IOException {
-    // The sizes count for a new file only; without them the builder refuses.
+    // The sizes are used for a new file only, but the builder requires them.
     try (ChronicleMap<KeyWrapper, TimedValue> map =
         ChronicleMap.of(KeyWrapper.class, TimedValue.class)
             .averageKeySize(1)
@@ -50,7 +50,7 @@ public final class Main {
       map.forEachEntry(
           entry -> {
             if (entry instanceof ChecksumEntry checked && !checked.checkSum()) {
-              return; // harmed: a walk shows it all the same
+              return; // the entry is damaged, but a walk visits it nevertheless
             }
             TimedValue value = entry.value().get();
             try {

@@ -1,2 +1,2 @@
-/** A program that reads a file of ChronicleMap's for an import. The installer runs it in a process of its own. */
+/** A program that reads a file of ChronicleMap for an import. The installer runs it in a separate process. */
 package org.refdb.gerrit.chronicle;

@@ -1,6 +1,6 @@
 package com.gerritforge.gerrit.globalrefdb;
 
-/** A ref could not be locked in the global database. */
+/** Thrown if a ref cannot be locked in the global ref database. */
 public class GlobalRefDbLockException extends RefDbLockException {
   private static final long serialVersionUID = 1L;
 

@@ -1,6 +1,6 @@
 package com.gerritforge.gerrit.globalrefdb;
 
-/** The database could not do what was asked. */
+/** Thrown if the global ref database cannot carry out a request. */
 public class GlobalRefDbSystemError extends RuntimeException {
   private static final long serialVersionUID = 1L;
 

@@ -2,7 +2,7 @@ package com.gerritforge.gerrit.globalrefdb;
 
 import com.google.gerrit.git.LockFailureException;
 
-/** A ref could not be locked. */
+/** Thrown if a ref cannot be locked. */
 public class RefDbLockException extends LockFailureException {
   private static final long serialVersionUID = 1L;
 

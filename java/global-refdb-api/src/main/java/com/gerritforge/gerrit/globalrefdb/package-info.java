@@ -1,2 +1,5 @@
-/** The signatures of Gerrit's global-refdb module that refdb implements or throws. Gerrit's own classes are used at run time. */
+/**
+ * The signatures of the types in Gerrit's global-refdb module that refdb implements or throws. At run time Gerrit's own
+ * classes are used.
+ */
 package com.gerritforge.gerrit.globalrefdb;

@@ -1,8 +1,8 @@
 package com.googlesource.gerrit.modules.cache.chroniclemap;
 
 /**
- * A key.
+ * A key of a cache.
  *
- * @param bytes as the cache's key serializer made them
+ * @param bytes the key in the form of the cache's key serializer
  */
 public record KeyWrapper(byte[] bytes) {}

@@ -2,7 +2,7 @@ package com.googlesource.gerrit.modules.cache.chroniclemap;
 
 import net.openhft.chronicle.bytes.Bytes;
 
-/** Trusts no length of a file's. */
+/** Reads arrays whose lengths a file states, and fails if a length exceeds what remains. */
 final class Remaining {
   private Remaining() {}
 

@@ -1,9 +1,9 @@
 package com.googlesource.gerrit.modules.cache.chroniclemap;
 
 /**
- * A value.
+ * A value of a cache.
  *
- * @param bytes as the cache's value serializer made them
- * @param createdMillis when it was made, in milliseconds since 1970
+ * @param bytes the value in the form of the cache's value serializer
+ * @param createdMillis when the value was created, in milliseconds since 1970
  */
 public record TimedValue(byte[] bytes, long createdMillis) {}

@@ -5,8 +5,8 @@ import net.openhft.chronicle.hash.serialization.BytesReader;
 import net.openhft.chronicle.hash.serialization.BytesWriter;
 
 /**
- * When a value was made, eight bytes, and the number of its bytes, four, both big-endian; then its bytes. A file's header
- * makes it, without a constructor.
+ * Marshals a value as the time of its creation in eight bytes, the number of its bytes in four, both big-endian, and
+ * its bytes. ChronicleMap creates it without a constructor, because the header of a file names this class.
  */
 public final class TimedValueMarshaller implements BytesReader<TimedValue>, BytesWriter<TimedValue> {
   @Override
