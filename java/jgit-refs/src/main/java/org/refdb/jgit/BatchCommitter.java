@@ -5,13 +5,13 @@ import org.refdb.engine.BatchResult;
 import org.refdb.engine.RefBatch;
 import org.refdb.engine.EngineView;
 
-/** Commits the batches of one repository, alone or once others have agreed. */
+/** Commits the batches of one repository, in native mode only if the global ref database agrees. */
 @FunctionalInterface
 public interface BatchCommitter {
   /**
    * Commits a batch.
    *
-   * @throws NotAgreedException if others that have to agree did not; nothing was changed
+   * @throws NotAgreedException if the global ref database has to agree and did not; nothing was changed
    */
   BatchResult commit(EngineView view, RefBatch batch) throws IOException;
 }

@@ -19,7 +19,7 @@ import org.eclipse.jgit.lib.Constants;
  */
 final class EmptyFolders {
   /**
-   * The least age of a folder that is removed, because somebody may just have created a younger one to put a ref there.
+   * The least age of a folder that is removed. Whoever created a younger one may be about to put a ref there.
    */
   private static final Duration AGE_MIN = Duration.ofDays(1);
 

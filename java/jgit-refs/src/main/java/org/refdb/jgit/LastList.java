@@ -17,7 +17,7 @@ import java.util.Set;
  * @param proof the engine's proof of these rows
  */
 record LastList(List<String> prefixes, Set<String> excluded, byte[] proof, WeakReference<Rows> rows) {
-  /** Shorter lists cost less to read than to prove. */
+  /** The least number of refs in a list that is kept. Shorter lists cost less to read than to prove. */
   private static final int REFS_MIN = 100;
 
   private static final int PROOF_BYTES_MAX = 64 << 10;
@@ -31,7 +31,8 @@ record LastList(List<String> prefixes, Set<String> excluded, byte[] proof, WeakR
   }
 
   /**
-   * Returns whether the rows may be kept, which is not so with symbolic refs: the proof does not cover where they lead.
+   * Returns whether the rows are worth keeping and contain no symbolic ref, because the proof does not cover where a
+   * symbolic ref leads.
    */
   static boolean takes(Rows rows) {
     return rows.size() >= REFS_MIN && rows.isPlain();

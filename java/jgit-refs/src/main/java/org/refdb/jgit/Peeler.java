@@ -10,7 +10,7 @@ import org.eclipse.jgit.revwalk.RevObject;
 import org.eclipse.jgit.revwalk.RevTag;
 import org.eclipse.jgit.revwalk.RevWalk;
 
-/** Peels refs whose objects nobody has looked at yet. */
+/** Peels refs that are not known to be peeled, by reading their objects. */
 final class Peeler {
   private Peeler() {}
 

@@ -19,7 +19,7 @@ import org.refdb.engine.Unpacker;
 
 /**
  * The wrong behaviour of a {@link RefdbDatabase} under planted faults that need a state of their own. No released jar
- * has it.
+ * has this class.
  */
 final class PlantedRefs {
   private static final Map<RefdbDatabase, PlantedRefs> OF = Collections.synchronizedMap(new WeakHashMap<>());
@@ -37,7 +37,7 @@ final class PlantedRefs {
     return OF.computeIfAbsent(refs, any -> new PlantedRefs());
   }
 
-  /** Returns whether a query for a ref gets {@link #answer} instead of a look at the disk. */
+  /** Returns whether {@link #answer} answers a query for a ref instead of the engine. */
   boolean answers(RefdbDatabase refs, String name) throws IOException {
     if (Planted.is("refs-22") && !isRead) {
       isRead = true;

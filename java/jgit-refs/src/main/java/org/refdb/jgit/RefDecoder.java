@@ -17,12 +17,12 @@ import org.refdb.engine.Unpacker;
 
 /** Creates JGit's refs from the engine's answers, which the library's file {@code refs/answer.rs} describes. */
 final class RefDecoder {
-  /** JGit knows SHA-1 only. */
+  /** The length of an object id in bytes. JGit supports SHA-1 only. */
   static final int ID_BYTES = Constants.OBJECT_ID_LENGTH;
 
   private static final VarHandle LONG =
       MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
-  /** JGit stores an id in five of these. */
+  /** Reads one of the five integers in which JGit stores an object id. */
   private static final VarHandle WORD =
       MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.BIG_ENDIAN);
 

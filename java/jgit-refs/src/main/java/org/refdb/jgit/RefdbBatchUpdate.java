@@ -43,7 +43,7 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
     }
     if (dependOnEachOther(pending)) {
       if (!isAtomic()) {
-        // JGit's own way, one after the other with deletions first, decides which of the commands succeed.
+        // Which of the commands succeed depends on their order. JGit's is used: one by one, deletions first.
         super.execute(walk, monitor, options);
         return;
       }
@@ -93,7 +93,7 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
   }
 
   /**
-   * Rejects impossible commands before any ref is looked at.
+   * Rejects impossible commands before any of their refs is read.
    *
    * @return whether to go on
    */
@@ -131,8 +131,8 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
       return;
     }
     command.updateType(walk);
-    // Only in an atomic batch: where JGit looks at the commands one by one, a ref that has changed is the better
-    // reason.
+    // Only an atomic batch is rejected here. In other batches JGit compares the old value first, and reports a changed
+    // ref as such.
     if (whole && isRewind(command)) {
       command.setResult(Result.REJECTED_NONFASTFORWARD);
     }
@@ -254,7 +254,7 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
     }
   }
 
-  /** Returns the command whose ref is in the way of all, or the first one if the engine followed a symbolic ref. */
+  /** Returns the command whose ref made the batch fail, or the first one if the engine followed a symbolic ref. */
   private static ReceiveCommand named(String name, List<ReceiveCommand> commands) {
     return commands.stream().filter(command -> command.getRefName().equals(name)).findFirst().orElse(commands.get(0));
   }

@@ -51,16 +51,16 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Where JGit's two databases differ, this one follows {@code RefDirectory}.
  *
- * <p>A ref whose file is corrupt is not listed, and logged once. Reading it by name is an error, unless the query names
- * other refs that are found. An update can replace or delete it. {@link #getAdditionalRefs} fails as long as there is
- * one, because garbage collection uses that method to learn what to keep.
+ * <p>A ref whose file is corrupt is not listed, and is logged once. Reading it by name is an error, unless the query
+ * names other refs that are found. An update can replace or delete it. {@link #getAdditionalRefs} fails as long as
+ * there is such a ref, because garbage collection uses that method to learn what to keep.
  */
 public final class RefdbDatabase extends RefDatabase {
   private static final Logger logger = LoggerFactory.getLogger(RefdbDatabase.class);
 
   /**
-   * Batches up to this size are read back, so that listeners are notified once; after larger ones they are notified
-   * twice.
+   * Maximum number of refs that are read back after a batch, so that the next query does not notify listeners again.
+   * After a larger batch they may be notified twice.
    */
   private static final int LOOK_BACK_MAX = 32;
 
@@ -383,7 +383,7 @@ public final class RefdbDatabase extends RefDatabase {
     logSettings();
   }
 
-  /** Logs what the settings of this repository have for consequences, if that is worth a warning. */
+  /** Logs warnings about settings of this repository that have unwanted consequences. */
   private void logSettings() throws EngineException {
     view.takeGitPacks()
         .ifPresent(
@@ -513,7 +513,7 @@ public final class RefdbDatabase extends RefDatabase {
   }
 
   /**
-   * Makes the next query look at the disk, even if the settings let the engine believe an earlier answer for a while.
+   * Makes the next query check the disk, even if the settings let the engine trust an earlier answer for a while.
    */
   @Override
   public void refresh() {
@@ -576,7 +576,7 @@ public final class RefdbDatabase extends RefDatabase {
     try {
       return view.lookupMany(names.subList(0, Math.min(names.size(), LOOK_BACK_MAX))).lastI64();
     } catch (EngineException e) {
-      // One of the refs was refused because it is broken, so that listeners may be notified twice of the others.
+      // One of the refs was refused because it is broken, so listeners may be notified twice of the other ones.
       throwUnlessBroken(e);
       return view.version();
     }

@@ -11,7 +11,7 @@ import org.refdb.engine.EngineViews;
 /**
  * A repository on disk whose refs the engine reads and writes.
  *
- * <p>JGit nevertheless creates a ref database of its own for the repository, which is closed at once and never asked.
+ * <p>JGit nevertheless creates its own ref database for the repository. That one is closed at once and never used.
  */
 public final class RefdbRepository extends FileRepository {
   private final RefdbDatabase refs;

@@ -17,14 +17,14 @@ import org.refdb.engine.RefBatch;
  * Updates a single ref.
  *
  * <p>JGit reads the ref, decides (is it a fast-forward?) and writes, all under a lock. Here nothing is locked during
- * the decision: the write names the value that was read, and the engine refuses it if the ref has another one
- * meanwhile. Then everything is done again, as if the lock had been taken later, so that a quicker writer never makes
- * the update fail unless the caller named the value that it expects.
+ * the decision: the write names the value that was read, and the engine refuses the write if the ref has another value
+ * by then. In that case the ref is read again, as if the lock had been taken later. A faster writer therefore never
+ * makes the update fail, unless the caller named the value that it expects.
  */
 final class RefdbUpdate extends RefUpdate {
   /**
-   * Maximum number of attempts. Each one that fails means that another writer has made progress, which cannot go on for
-   * so long by chance.
+   * Maximum number of attempts. Each failed attempt means that another writer has changed the ref, which does not
+   * happen this often by chance.
    */
   private static final int ATTEMPTS_MAX = 1000;
 
@@ -88,7 +88,7 @@ final class RefdbUpdate extends RefUpdate {
   @Override
   protected boolean tryLock(boolean followLinks) throws IOException {
     deref = followLinks;
-    database.refresh(); // the holder of a lock looks at the disk
+    database.refresh(); // whoever holds a lock reads from the disk
     isBroken = false;
     try {
       basis = database.exactRef(getName());
@@ -96,7 +96,7 @@ final class RefdbUpdate extends RefUpdate {
       if (e.kind() != EngineException.Kind.BROKEN_REF) {
         throw e;
       }
-      isBroken = true; // what it holds is not known, so nothing can be compared with it
+      isBroken = true; // its value is not known, so nothing can be compared with it
     }
     setOldObjectId(basis == null ? null : basis.getObjectId());
     return true;
@@ -127,7 +127,7 @@ final class RefdbUpdate extends RefUpdate {
   @Override
   protected Result doDelete(Result status) throws IOException {
     if (Planted.ON && Planted.is("refs-15")) {
-      return status; // it was in memory, and is there again
+      return status; // the fault: the ref is not deleted on disk
     }
     return delete(edits(), status);
   }

@@ -8,9 +8,9 @@ import java.util.Optional;
 import org.eclipse.jgit.lib.Ref;
 
 /**
- * The single refs that a request has read, kept so that it gets them again without a look at the disk. A request that
- * only reads sees a ref as it was at the first read, but sees changes by this process at once. Once a request is about
- * to write, each of its answers is checked against the disk. For one thread.
+ * A cache of the single refs that a request has read, so that the disk is not checked when it reads them again. A
+ * request that only reads sees a ref as it was at the first read, but sees changes by this process at once. Once a
+ * request is about to write, each of its answers is checked against the disk. Not safe for use by several threads.
  */
 public final class RequestRefCache {
   /** Maximum number of cached refs. A request that reads more than this rarely reads one twice. */

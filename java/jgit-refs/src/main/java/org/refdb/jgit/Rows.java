@@ -13,8 +13,8 @@ final class Rows {
   /**
    * Rows from the engine.
    *
-   * @param picks the numbers of the rows that are listed; a negative number counts through {@link #resolved} instead;
-   * null for all rows as they are
+   * @param picks the numbers of the rows that are listed, where -N stands for the Nth ref of {@link #resolved}; null
+   *     for all rows as they are
    */
   record Chunk(RefRows rows, int[] picks) {
     int count() {
@@ -74,7 +74,7 @@ final class Rows {
     }
   }
 
-  /** Returns whether the list has no symbolic ref, because the target of one may be outside of what was listed. */
+  /** Returns whether the list has no symbolic ref. The target of one may lie outside of what was listed. */
   boolean isPlain() {
     return chunks.stream().allMatch(chunk -> chunk.picks == null);
   }

@@ -19,7 +19,7 @@ import org.refdb.engine.Unpacker;
 /**
  * Finds the refs, including HEAD, that point to an object or to a tag of it.
  *
- * @param saw gets each version of the refs from which an answer was made
+ * @param saw called with each version of the view from which an answer was made
  */
 record Tips(Repository repository, EngineView view, LongConsumer saw) {
   /**

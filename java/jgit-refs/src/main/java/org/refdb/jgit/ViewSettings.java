@@ -19,14 +19,14 @@ import org.refdb.engine.EngineViewSettings.Trust;
  */
 final class ViewSettings {
   /**
-   * Names the setting for how long, in milliseconds, an answer is given again without a look at the disk. Off by
-   * default.
+   * The setting {@code refdb.trustMillis}: for how many milliseconds an answer is repeated without checking the disk.
+   * The default, 0, is for not at all.
    */
   private static final String BELIEVE_SECTION = "refdb";
 
   private static final String BELIEVE_KEY = "trustMillis";
 
-  /** Settings that the engine heeds. */
+  /** Settings that are passed on to the engine. */
   private static final String[][] PASSED_ON = {
     {"core", "fsync"},
     {"core", "fsyncMethod"},
@@ -69,7 +69,7 @@ final class ViewSettings {
     };
   }
 
-  /** Whether a setting says {@code always} for some kind of refs, as opposed to the default. */
+  /** Returns whether a setting says {@code always} for some kind of refs, as opposed to the default. */
   private static boolean isAlwaysSet(Config config) {
     String common = config.getString("core", null, "trustStat");
     return Stream.of("trustPackedRefsStat", "trustLooseRefStat", "trustTablesListStat")
@@ -78,7 +78,7 @@ final class ViewSettings {
         .anyMatch(TrustStat.ALWAYS.name()::equalsIgnoreCase);
   }
 
-  /** Git's setting takes precedence over JGit's, and without either of them a server's refs are synced. */
+  /** Returns whether refs are synced: git's setting wins over JGit's, and without either of them refs are synced. */
   private static Sync sync(Config config) {
     if (config.getString("core", null, "fsync") != null) {
       return Sync.AS_CONFIGURED;
