@@ -25,7 +25,7 @@ record Figure(
     COUNTER,
     /** Goes up and down; the figures of projects are added up. */
     GAUGE,
-    /** Goes up and down; the largest figure of a project counts. */
+    /** Goes up and down; the largest figure of any project is taken. */
     MAXIMUM
   }
 

@@ -62,7 +62,7 @@ final class Health {
         isGood, NativeLibrary.version(), ifConfigured(Half.REFS), ifConfigured(Half.CACHES), warnings);
   }
 
-  /** What an administrator should change although refdb is in use. Names no projects, which not every caller may see. */
+  /** Returns what should be changed although refdb is in use, without project names, which not every caller may see. */
   static List<String> warnings(List<ProjectStat> stats) {
     long trusting = stats.stream().filter(ProjectStat::isTrustIgnored).count();
     return trusting == 0

@@ -11,7 +11,7 @@ import org.refdb.gerrit.refs.RefdbAdmin;
 final class VersionCheck implements LifecycleListener {
   @Inject
   VersionCheck() throws IOException {
-    // In the constructor, so that nothing of this plugin can be used with a lib module of another version.
+    // The constructor checks, so that nothing of this plugin can be used with a lib module of another version.
     RefdbAdmin.checkPlugin(version());
   }
 

@@ -9,8 +9,8 @@ import java.util.List;
 import org.refdb.gerrit.refs.ProjectStat;
 
 /**
- * Which projects are visible to the caller, because permission to see figures does not imply permission to see every
- * project.
+ * Checks which projects are visible to the caller, because permission to see figures does not imply permission to see
+ * every project.
  */
 final class Visible {
   private final ProjectCache projects;

@@ -12,7 +12,7 @@ import org.refdb.gerrit.refs.RefdbAdmin;
 
 /** Reads all refs of a project into memory. */
 final class WarmRefs {
-  /** How many refs there are. */
+  /** The number of refs of the project. */
   record Result(int refs) {}
 
   private final RefdbAdmin admin;

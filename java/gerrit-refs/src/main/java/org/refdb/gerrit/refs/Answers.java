@@ -35,7 +35,7 @@ final class Answers {
     return ref.getName() + " " + target + (id == null ? "unborn" : id.name());
   }
 
-  /** Formats two texts from where they differ, at most {@code max} characters of each. */
+  /** Formats two texts from the line in which they differ, at most {@code max} characters of each. */
   static String difference(String wanted, String got, int max) {
     int at = 0;
     int limit = Math.min(wanted.length(), got.length());

@@ -56,9 +56,9 @@ final class Comparison {
     engine.refresh();
   }
 
-  /** The engine's answer; null if it concerns a broken ref, below which JGit may find a packed ref. */
+  /** Returns the engine's answer; null if it is about a broken ref, for which JGit may find a value in packed-refs. */
   private String fromEngine(Comparison.Question<?> question) {
-    // Refreshed first, because a stale answer that a request's cache or the trust settings permit is not a difference.
+    // This comes first, because a stale answer that a request's cache or the trust settings permit is no difference.
     engine.refresh();
     try {
       return Answers.text(question.of(engine));

@@ -36,7 +36,7 @@ final class EngineLoader {
     return settings;
   }
 
-  /** Why the engine could not be loaded; null if it was, or {@link #load} was not called. */
+  /** Returns why the engine could not be loaded; null if it was loaded, or if {@link #load} was not called yet. */
   String refusal() {
     return refusal;
   }

@@ -37,7 +37,7 @@ public interface GlobalDecision {
   /** Called when a project is deleted, because a later one of the same name begins anew. */
   void removed(String project);
 
-  /** Counters for metrics. */
+  /** Returns the counters for metrics. */
   default GlobalCounts counts() {
     return GlobalCounts.NONE;
   }

@@ -112,7 +112,7 @@ final class GlobalMode {
   /**
    * Marks a repository in its configuration, so that no program writes its refs with refdb without a decision by etcd.
    *
-   * @throws IOException if it cannot be marked: then it must not be written
+   * @throws IOException if the repository cannot be marked, in which case its refs must not be written
    */
   static void mark(Path gitDir) throws IOException {
     FileBasedConfig config = new FileBasedConfig(gitDir.resolve("config").toFile(), FS.DETECTED);

@@ -10,7 +10,7 @@ import org.eclipse.jgit.transport.UploadPack.ReachableCommitTipRequestValidator;
 import org.eclipse.jgit.transport.UploadPack.RequestValidator;
 
 /**
- * Checks the wants of a fetch on a connection that serves several commands, which is one over SSH.
+ * Checks the wants of a fetch on a connection that serves several commands, as SSH connections do.
  *
  * <p>JGit builds no set of the ids of all refs if its validator is {@link ReachableCommitTipRequestValidator}, and then
  * calls that validator for each wanted object. Just before, it calls {@link #onBeginNegotiateRound}, where another

@@ -19,7 +19,7 @@ import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.transport.ReceivePack;
 
 /**
- * Advertises to a push only the refs it may know of: all except those of changes.
+ * Advertises all refs to a push except those of changes.
  *
  * <p>Gerrit lists all refs, builds a map of them, and then drops those of changes, which are most of them. It keeps the
  * map to look up refs by name and by object during the push, unless {@code receive.enableInMemoryRefCache} is false,

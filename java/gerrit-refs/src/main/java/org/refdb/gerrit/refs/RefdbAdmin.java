@@ -162,7 +162,7 @@ public final class RefdbAdmin {
         }
       }
       RefUpdate update = refs.newUpdate(ref, true);
-      update.setExpectedOldObjectId(ObjectId.zeroId()); // it may have been written again
+      update.setExpectedOldObjectId(ObjectId.zeroId()); // a ref that was written again meanwhile is kept
       update.setForceUpdate(true);
       RefUpdate.Result result = update.delete();
       if (result != RefUpdate.Result.FORCED) {
@@ -192,7 +192,7 @@ public final class RefdbAdmin {
     }
   }
 
-  /** Turns shadow mode on or off. In it JGit answers; refdb answers too, and every difference is logged. */
+  /** Turns shadow mode on or off. In shadow mode JGit answers; refdb answers too, and every difference is logged. */
   public void shadow(Project.NameKey project, boolean on) {
     ProjectState state = manager.state(project);
     state.shadow = on;
@@ -202,8 +202,8 @@ public final class RefdbAdmin {
   }
 
   /**
-   * Makes the engine check the disk before it relies on its memory of this project again. Also for plugins that learn
-   * of other nodes' updates.
+   * Makes the engine check the disk before it relies on its memory of this project again. Plugins that learn of other
+   * nodes' updates call this too.
    */
   public void refresh(Project.NameKey project) {
     if (manager.hint(project)) {

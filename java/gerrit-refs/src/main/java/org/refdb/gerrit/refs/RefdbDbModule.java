@@ -20,8 +20,8 @@ public final class RefdbDbModule extends LifecycleModule {
 
   @Inject
   RefdbDbModule(RepositoryConfig repositories, @GerritServerConfig Config config) {
-    // Not in configure(), because Gerrit instantiates every module that is named but configures only the one that it
-    // uses.
+    // The check is not in configure(), because Gerrit instantiates every module that is named but configures only the
+    // one that it uses.
     ModuleClaims.checkOnly(RefdbDbModule.class, config);
     this.repositories = repositories;
   }

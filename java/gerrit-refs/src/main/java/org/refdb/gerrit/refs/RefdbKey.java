@@ -11,7 +11,7 @@ import org.eclipse.jgit.lib.RepositoryCache;
 import org.eclipse.jgit.storage.file.FileBasedConfig;
 import org.eclipse.jgit.util.FS;
 
-/** Key of a project's repository in JGit's cache, which opens the repository through it and so gets one with refdb. */
+/** The key of a project's repository in JGit's cache, which opens repositories with refdb through this key. */
 final class RefdbKey extends RepositoryCache.FileKey {
   private final File head;
   private final ProjectState state;
@@ -25,8 +25,8 @@ final class RefdbKey extends RepositoryCache.FileKey {
   }
 
   /**
-   * Returns whether the repository still exists. To be checked on each use, because JGit's cache would go on returning
-   * one that was deleted.
+   * Returns whether the repository still exists. Callers check this on each use, because JGit's cache would go on
+   * returning a repository that was deleted.
    *
    * @param perRequest whether the answer may be that of the first check in this thread's request
    */

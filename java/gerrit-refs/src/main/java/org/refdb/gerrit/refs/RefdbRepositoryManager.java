@@ -87,7 +87,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
       try {
         return open(known);
       } catch (IOException e) {
-        // It is gone, moved or broken, and located again below, as Gerrit's manager does.
+        // The repository is gone, moved or broken. It is located again below, as Gerrit's manager does.
         keys.remove(name, known);
       }
     }
@@ -119,7 +119,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
       if (!refusal.isDue(System.nanoTime())) {
         return openWithout(key, refusal);
       }
-      CachedKey.evict(key.getFile()); // JGit's own, which served meanwhile
+      CachedKey.evict(key.getFile()); // the repository without refdb, which served meanwhile
     }
     for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       Repository repository;

@@ -16,7 +16,7 @@ final class RequestScope {
 
   private RequestScope() {}
 
-  /** The refs that were read in the request of this thread; null outside of a request. */
+  /** Returns the refs that were read in the request of this thread; null outside of a request. */
   static RequestRefCache refs() {
     return PerThreadCache.get() == null ? null : PerThreadCache.getOrCompute(REFS, RequestRefCache::new);
   }

@@ -17,8 +17,8 @@ import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.ReflogReader;
 
 /**
- * Returns JGit's answers and compares refdb's with them, for a site that wants to see refdb be right before it relies
- * on it. Updates are made by JGit.
+ * Returns JGit's answers and compares refdb's with them, so that a site can verify refdb before it relies on it.
+ * Updates are made by JGit.
  */
 final class ShadowRefDatabase extends RefDatabase {
   private final FileRepository vanilla;

@@ -37,7 +37,7 @@ final class StartNote implements LifecycleListener {
     }
   }
 
-  /** Why refdb does not serve this server's refs, or null. */
+  /** Returns why refdb does not serve this server's refs, or null. */
   private String refusal() {
     // A wrapper is a class of its own; if Gerrit's manager itself is bound, no one uses the one provided by name.
     if (manager.isEngineLoaded() && bound instanceof LocalDiskRepositoryManager) {

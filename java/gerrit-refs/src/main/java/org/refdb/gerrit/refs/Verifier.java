@@ -16,7 +16,7 @@ import org.eclipse.jgit.lib.Repository;
  * Compares the engine's memory with the disk, one project after another, as long as Gerrit runs. It blocks no one: a
  * difference counts only if it persists when the ref is read again.
  *
- * <p>A project's turn comes every {@code refdb.verifyInterval} if it was used since the last one. After each comparison
+ * <p>A project is compared every {@code refdb.verifyInterval} if it was used since the last time. After each comparison
  * the thread rests {@value #REST} times as long as the comparison took, so that it never takes more than about a
  * hundredth of one processor; with many projects, each is compared less often.
  *
@@ -99,7 +99,7 @@ final class Verifier implements LifecycleListener {
     }
   }
 
-  /** The project that is due, was used, and has waited longest. */
+  /** Returns the project that is due, was used, and has waited longest. */
   Optional<ProjectState> next(long now) {
     if (!interval.isPositive()) {
       return Optional.empty();
@@ -130,10 +130,10 @@ final class Verifier implements LifecycleListener {
           ours.flush();
         }
         manager.readStats(state);
-        state.staleness.usedUpTo(state.uses()); // by this comparison
+        state.staleness.usedUpTo(state.uses()); // this comparison is no use of the project
       }
     } catch (IOException | RuntimeException e) {
-      // The project was deleted or is broken, which its users see as an error.
+      // The project was deleted or is broken. Its users get an error.
       logger.atFine().withCause(e).log("refdb cannot verify project %s now", state.name);
       state.staleness.skipped(System.nanoTime());
     }

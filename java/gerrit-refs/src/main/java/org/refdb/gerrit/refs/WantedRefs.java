@@ -32,9 +32,10 @@ import org.eclipse.jgit.transport.UploadPack.RequestPolicy;
  * Checks the wants of a clone or fetch with the index from objects to refs, whereas JGit lists all refs and builds a
  * set of their ids.
  *
- * <p>JGit calls a hook for the refs that were advertised, which gets branches and tags during a fetch, and a validator
- * for other wanted objects, which looks them up by id. A tip may have moved a moment ago, so objects that are not found
- * are searched in the history of branches and tags; the rest is left to JGit's own check with all refs.
+ * <p>During a fetch, JGit calls a hook that sets the refs which were advertised, here a lazy map of branches and tags,
+ * and then a validator for the other wanted objects, which here looks them up by id. A tip may have moved a moment ago,
+ * so objects that are not found are searched in the history of branches and tags. For the rest, JGit's own check with
+ * all refs decides.
  *
  * <p>JGit calls the hook once per connection, which over SSH is before the fetch, so {@link LateCheck} checks there.
  * With the old protocol JGit sends a list of all refs first, so nothing is saved.
@@ -62,7 +63,7 @@ final class WantedRefs implements UploadPackInitializer {
   @Override
   public void init(Project.NameKey project, UploadPack upload) {
     if (upload.getAdvertiseRefsHook() != AdvertiseRefsHook.DEFAULT) {
-      return; // somebody else's
+      return; // another hook is set
     }
     LateCheck late = LateCheck.add(upload, (asking, wants) -> check(project, asking, near(asking), wants));
     upload.setAdvertiseRefsHook(
@@ -86,12 +87,12 @@ final class WantedRefs implements UploadPackInitializer {
         });
   }
 
-  /** A map of the refs that the user may see. It lists branches and tags only when it is iterated. */
+  /** Returns a map of the refs that the user may see. It lists branches and tags only when it is iterated. */
   static RefMap near(UploadPack upload) {
     return new RefMap(upload.getRepository().getRefDatabase());
   }
 
-  /** Returns whether the project's refs have an index by object. */
+  /** Returns whether refdb serves the project's refs, so that they can be looked up by object. */
   private boolean isOurs(Project.NameKey project) {
     try (Repository repository = manager.openRepository(project)) {
       return repository instanceof RefdbRepository;
@@ -187,7 +188,7 @@ final class WantedRefs implements UploadPackInitializer {
       Stream<RevCommit> tips = near.values().stream().map(ref -> commitOf(ref, walk)).filter(Objects::nonNull);
       return walk.getObjectReader().createReachabilityChecker(walk).areAllReachable(commits, tips).isEmpty();
     } catch (MissingObjectException e) {
-      return false; // JGit's check names it
+      return false; // the error of JGit's check names the object
     }
   }
 

@@ -8,7 +8,7 @@ import org.kohsuke.args4j.Argument;
 import org.refdb.gerrit.cache.CacheAdmin;
 import org.refdb.gerrit.cache.CacheTools;
 
-/** SSH adapter of an operation on persistent caches, which fails where Gerrit runs without refdb's. */
+/** SSH adapter of an operation on persistent caches. The command fails if Gerrit runs without refdb's caches. */
 abstract class CacheCommand extends SshCommand {
   @Inject(optional = true)
   private CacheAdmin admin;

@@ -15,7 +15,7 @@ import org.refdb.gerrit.cache.CacheTools;
 final class CompactCache {
   private CompactCache() {}
 
-  /** How many bytes the files shrank by. */
+  /** The number of bytes by which the files shrank. */
   record Result(long freedBytes) {}
 
   private static Result run(CacheTools cache) {
