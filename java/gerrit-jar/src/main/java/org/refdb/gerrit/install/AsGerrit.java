@@ -30,7 +30,7 @@ final class AsGerrit {
   /** The output of a program and its exit status. */
   record Said(int status, String text) {}
 
-  /** Why this process cannot act as Gerrit's user; empty if it can. */
+  /** Returns why this process cannot act as Gerrit's user; empty if it can. */
   Optional<String> obstacle() throws IOException {
     if (user.isSelf()) {
       return Optional.empty();
@@ -69,7 +69,7 @@ final class AsGerrit {
       if (isHere) {
         builder.inheritIO();
       } else {
-        builder.redirectErrorStream(true).directory(new File("/")); // where anyone may be
+        builder.redirectErrorStream(true).directory(new File("/")); // a folder that every user may enter
       }
       Process process = builder.start();
       String text = isHere ? "" : new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
@@ -85,7 +85,7 @@ final class AsGerrit {
     }
   }
 
-  /** The prefix that runs a command as another user. */
+  /** Returns the words before a command that run it as Gerrit's user. */
   private List<String> prefix() throws IOException {
     if (user.isSelf()) {
       return List.of();

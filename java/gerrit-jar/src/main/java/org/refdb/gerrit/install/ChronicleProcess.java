@@ -36,7 +36,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   /** The JVM flags that ChronicleMap needs; a resource of the reader's jar. */
   private static final String FLAGS = "org/refdb/gerrit/chronicle/jvm.args";
 
-  /** How long a process may return no entry before it counts as hanging, which a corrupt file can cause. */
+  /** How long a process may return no entry before it is taken for a hanging one. A corrupt file can make it hang. */
   private static final Duration SILENCE_MAX = Duration.ofMinutes(5);
 
   private final Path reader;
@@ -212,7 +212,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
     private void look() {
       if (System.nanoTime() - shownAt > silenceMax.toNanos()) {
         ended = true;
-        process.toHandle().destroyForcibly(); // which leaves its output open, so that the reader meets the end
+        process.toHandle().destroyForcibly(); // its output stays open here, so that the reader gets to the end
       }
     }
 

@@ -40,7 +40,7 @@ final class ConfigFile {
     this.charset = charset;
   }
 
-  /** Decodes the file as UTF-8, or as Latin-1 if it is not valid UTF-8, as old comments may be; JGit does the same. */
+  /** Reads a file as UTF-8, or as Latin-1 if it is not valid UTF-8, for example in old comments. JGit does the same. */
   static ConfigFile read(Path path) throws IOException {
     byte[] content = Files.readAllBytes(path);
     try {
@@ -61,7 +61,7 @@ final class ConfigFile {
     return values(section, null, key);
   }
 
-  /** All values of a setting in a subsection, or in none if that is null, in the order of the file. */
+  /** All values of a setting in a subsection (null for none), in the order of the file. */
   List<String> values(String section, String subsection, String key) {
     List<String> values = new ArrayList<>();
     each(section, subsection, key, (line, value) -> values.add(value));

@@ -3,8 +3,8 @@ package org.refdb.gerrit.install;
 import java.lang.reflect.InvocationTargetException;
 
 /**
- * Entry point of {@code java -jar refdb-gerrit.jar}, the only class compiled for Java 8, so that an older Java reports
- * the version it needs instead of failing to load a class.
+ * Entry point of {@code java -jar refdb-gerrit.jar}. It is the only class compiled for Java 8, so that an older Java
+ * reports which version is needed instead of failing to load a class.
  */
 public final class Launcher {
   static final int FEATURE_MIN = 21;
@@ -27,7 +27,7 @@ public final class Launcher {
     }
   }
 
-  /** Why a version of Java cannot run the installer, or null. */
+  /** Returns why a version of Java cannot run the installer, or null if it can. */
   static String refusal(String version, String home) {
     String[] parts = version.split("\\.");
     String feature = parts[0].equals("1") && parts.length > 1 ? parts[1] : parts[0];

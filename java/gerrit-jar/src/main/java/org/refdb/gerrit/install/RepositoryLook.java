@@ -36,7 +36,7 @@ public final class RepositoryLook implements Repositories.Visitor {
   private int refused;
   private int unreadable;
 
-  /** A repository of each kind of mount, by what there is to say about the mount. */
+  /** For each description of a mount, the first repository that was found on such a mount. */
   private final Map<String, Path> mounts = new LinkedHashMap<>();
 
   private RepositoryLook(EngineViews views, PrintStream out) {
@@ -45,8 +45,8 @@ public final class RepositoryLook implements Repositories.Visitor {
   }
 
   /**
-   * Program {@code LIBRARY FOLDER...}: examines all repositories below the folders with the native library in the first
-   * folder.
+   * Program {@code LIBRARY FOLDER...}: examines all repositories below the folders. {@code LIBRARY} is the folder in
+   * which the native library is unpacked.
    */
   public static void main(String[] arguments) throws IOException {
     List<Path> folders = List.of(arguments).stream().map(Path::of).toList();

@@ -69,7 +69,7 @@ final class Site {
     return folder.resolve("logs/gerrit.pid");
   }
 
-  /** The running Gerrit process of the site. */
+  /** Returns the process id of the site's running Gerrit; empty if none is running. */
   Optional<Long> runningServer() throws IOException {
     if (!Files.exists(pidFile())) {
       return Optional.empty();
@@ -82,7 +82,7 @@ final class Site {
 
   /**
    * Returns whether a process may be Gerrit. This is checked because process ids are reused, in containers immediately.
-   * A process whose command line cannot be read counts as Gerrit.
+   * A process whose command line cannot be read is taken for Gerrit.
    */
   private boolean mayBeGerrit(long pid) {
     try {

@@ -18,7 +18,7 @@ final class SiteTrial {
     this.nativeFolder = site.nativeFolder(config);
   }
 
-  /** Why it cannot be tried; empty if it can. */
+  /** Returns why refdb cannot be tried as the user that runs Gerrit; empty if it can. */
   Optional<String> obstacle() throws IOException {
     return asGerrit.obstacle();
   }
