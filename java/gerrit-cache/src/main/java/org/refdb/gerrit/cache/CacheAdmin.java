@@ -22,7 +22,7 @@ public final class CacheAdmin {
   public List<CacheTools> all() {
     Map<String, CacheTools> tools = new TreeMap<>();
     for (DiskTier<?, ?> tier : factory.tiers()) {
-      tools.put(tier.name(), new CacheTools(tier)); // two generations of a plugin's share their files
+      tools.put(tier.name(), new CacheTools(tier)); // two generations of a plugin's cache share their files
     }
     return List.copyOf(tools.values());
   }

@@ -144,7 +144,7 @@ public final class CacheTools {
         return text + cut;
       }
     } catch (CharacterCodingException e) {
-      // no text, then
+      // The key is not text.
     }
     return HexFormat.of().formatHex(key, 0, bytes.remaining()) + cut;
   }

@@ -161,7 +161,7 @@ final class DiskTier<K, V> {
     long tick;
     synchronized (clock.lockOf(key)) {
       placed = entry == null ? null : place(entry);
-      if (placed == null) { // at least the older value must not live on
+      if (placed == null) { // the new value cannot be stored, but at least the older one must go
         remove(key);
       }
       tick = clock.advance(key);

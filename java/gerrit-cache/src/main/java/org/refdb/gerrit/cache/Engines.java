@@ -31,7 +31,7 @@ final class Engines {
     }
   }
 
-  /** Writes the note for the health checks of the server. */
+  /** Writes the {@link ServerNote} of a server, which its health checks read. Offline programs write none. */
   private static void note(SitePaths site, boolean isServer, boolean inUse, String text) {
     if (isServer) {
       try {

@@ -63,7 +63,7 @@ final class HolderLoader<K, V> extends CacheLoader<K, Holder<V>> {
       loaded = loadOneByOne(absent);
     }
     if (loaded == null) {
-      return null; // the memory tier says so to the caller as Guava does
+      return null; // the memory tier then throws what Guava throws
     }
     loaded.forEach((key, value) -> result.put(key, keep(disk, key, value, tick)));
     return result;

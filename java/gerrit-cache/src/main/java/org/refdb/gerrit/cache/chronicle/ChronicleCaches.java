@@ -20,8 +20,8 @@ import org.refdb.gerrit.cache.store.NativeOpener;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /**
- * The caches that cache-chroniclemap left in a folder, with a file for each cache and version. No server may be
- * running.
+ * The caches that cache-chroniclemap left in a folder, with a file for each cache and version. They can be imported
+ * while no server is running.
  */
 public final class ChronicleCaches {
   private static final String ASIDE = "-before-refdb";
@@ -123,7 +123,7 @@ public final class ChronicleCaches {
     }
     long[] bytes = new long[1];
     long entries;
-    try { // all of it before anything is changed
+    try { // the whole file is read before anything is changed
       entries =
           reader.forEach(
               file.path,

@@ -31,7 +31,7 @@ final class ChangedKeys implements Closeable {
   private static final byte[] CLOSED = "stopped cleanly.".getBytes(StandardCharsets.US_ASCII);
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
 
-  private final RandomAccessFile file; // no channel: that is closed when a thread is interrupted
+  private final RandomAccessFile file; // no FileChannel, because the interruption of a thread would close it
   private final byte[] salt;
   private final MessageDigest digest;
   private final Set<Digest> digests = new HashSet<>();
@@ -80,7 +80,7 @@ final class ChangedKeys implements Closeable {
     if (!Arrays.equals(magic, MAGIC)) {
       throw new IOException(path + " is no list of changed keys");
     }
-    int whole = content.remaining() / PART_BYTES * PART_BYTES; // a kill may cut the last digest; its key is unchanged
+    int whole = content.remaining() / PART_BYTES * PART_BYTES; // a kill may cut the last digest, before its key changed
     int end = HEADER_BYTES + whole;
     boolean closed =
         whole >= PART_BYTES && Arrays.equals(content.array(), end - PART_BYTES, end, CLOSED, 0, PART_BYTES);

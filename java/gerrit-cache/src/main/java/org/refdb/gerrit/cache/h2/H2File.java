@@ -105,7 +105,7 @@ final class H2File {
     return null;
   }
 
-  /** Renames the file, which replaces one of that name. */
+  /** Renames the file. A file that has the new name already is replaced. */
   void move(Path from, Path to) throws IOException {
     Files.move(from, to, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
   }

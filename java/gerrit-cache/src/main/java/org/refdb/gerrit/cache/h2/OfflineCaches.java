@@ -110,7 +110,7 @@ public final class OfflineCaches {
     List<Outcome> outcomes = new ArrayList<>();
     try {
       for (OfflineImport each : imports) {
-        each.look(); // all of them before anything is changed: a server that runs has them open
+        each.look(); // reads all files before anything is changed, because a running server has them open
       }
       for (OfflineImport each : imports) {
         outcomes.add(dryRun ? each.plan() : each.run());

@@ -44,7 +44,7 @@ final class OfflineImport {
   }
 
   /**
-   * Reads which versions there are.
+   * Reads which versions of the cache the H2 file contains.
    *
    * @throws StoreOpener.InUseException if a server with H2 caches is running
    */
@@ -90,7 +90,7 @@ final class OfflineImport {
             cache, "the import that a server began cannot be gone on with: " + e.getMessage(), false);
       }
     }
-    try (ChangedKeys since = changed) { // closed even if this fails: the next one goes on
+    try (ChangedKeys since = changed) { // closed even if this fails, so that the next import can continue
       OfflineCaches.Outcome outcome = copy(settings, since);
       file.setAside(place);
       return outcome;

@@ -111,7 +111,7 @@ public final class Takeover {
         logger.atInfo().log("Took %d of %d entries of cache %s over from H2", taken[0], entries, spec.name());
       }
     } catch (IOException | RuntimeException e) {
-      if (!stopping) { // else it is the interruption that ended it
+      if (!stopping) { // otherwise the import failed because stop() interrupted it
         store.endImport();
         logger.atWarning().log(
             "Took %d of %d entries of cache %s over from H2; the others are loaded anew: %s",

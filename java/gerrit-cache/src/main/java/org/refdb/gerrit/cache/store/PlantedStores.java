@@ -8,7 +8,7 @@ import java.util.stream.Stream;
 import org.refdb.engine.Cache;
 import org.refdb.engine.Planted;
 
-/** What {@link NativeOpener} does wrong under planted faults of more than a line. No released jar has it. */
+/** What {@link NativeOpener} does wrong under planted faults of several lines. No released jar has this class. */
 final class PlantedStores {
   private PlantedStores() {}
 
@@ -22,7 +22,7 @@ final class PlantedStores {
     return Planted.is("caches-17") && spec.name().contains(".") ? 1L << 30 : limit;
   }
 
-  /** Returns the bytes that are in the files already, which the limit then does not count. */
+  /** Returns the size of the existing files in bytes, by which the fault raises the limit. */
   private static long bytesThere(Path folder) {
     if (!Files.exists(folder)) {
       return 0;
