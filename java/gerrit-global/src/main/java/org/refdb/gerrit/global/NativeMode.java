@@ -76,11 +76,12 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   }
 
   /**
-   * The name of this node. A program that runs beside the server gets another one, because it needs marks of its own.
+   * Returns the name of this node. A program that runs beside the server gets another name, because it needs marks of
+   * its own.
    */
   private static NodeName nodeIn(Path folder) throws IOException {
     Files.createDirectories(folder);
-    // Held as long as the process lives.
+    // The lock is held as long as the process lives.
     FileChannel channel =
         FileChannel.open(folder.resolve("lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
     FileLock lock = channel.tryLock();
@@ -132,8 +133,8 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
         if (e.kind() != EngineException.Kind.UNDECIDED) {
           throw e;
         }
-        // The refs are blocked by the intent of another batch, which holds no locks any more. This batch's own intent
-        // remains if its answer came too late for its group.
+        // The refs are blocked by the intent of another batch, which no longer holds locks. If this batch leaves an
+        // intent of its own, because etcd's answer came too late for its group, it is not tried again.
         if (attempt == ATTEMPTS_MAX || e.path().isEmpty() || arbiter.leavesIntent()) {
           throw new NotAgreedException(NotAgreedException.Why.NO_ANSWER, e.getMessage(), e);
         }
@@ -151,7 +152,8 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   private void end(String project, EngineView view, EtcdArbiter arbiter) {
     String id = arbiter.intentId();
     if (id != null) {
-      // Before the slot is returned, because the next batch that uses it may have an intent of the same name.
+      // This comes before the slot is returned, because the next batch that uses the slot may have an intent of the
+      // same name.
       intents.end(id);
     }
     arbiter.close();
@@ -208,7 +210,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
               open.remove(id);
             }
           } catch (ClosedHandleException e) {
-            // The next one that opens the project settles it.
+            // The intent is settled when the project is opened again.
             open.remove(id);
           } catch (IOException | GlobalRefException | RuntimeException e) {
             log.atFine().withCause(e).log("an update of %s is not settled yet", one.project());

@@ -1,5 +1,5 @@
 /**
- * Gerrit's global ref database on etcd: the plugin's modules, and the interfaces that Gerrit and refdb's lib module call.
+ * Gerrit's global ref database on etcd: the plugin's modules, and what Gerrit and refdb's lib module call.
  * Dependencies between the packages point only downwards in this list:
  *
  * <ul>

@@ -13,16 +13,16 @@ import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.Constants;
 
 /**
- * Which refs are stored in the global ref database, by the settings of the other plugin in {@code
- * SITE/etc/PLUGIN.config}. Commands consider these refs only.
+ * Decides which refs are stored in the global ref database, by the settings in {@code SITE/etc/PLUGIN.config} of the
+ * plugin that uses it. Commands consider these refs only.
  */
 public final class StoredRefs {
-  /** The plugins whose settings may apply: those of the first one that has a file do. */
+  /** The plugins whose settings may apply. Those of the first one that has a file are used. */
   private static final List<String> PLUGINS = List.of("high-availability", "multi-site", "global-refdb");
 
   private static final String ANY = "*";
 
-  /** Which refs of a project are stored. */
+  /** A setting that names projects, and thereby which of their refs are stored. */
   private enum Rule {
     NONE("storeNoRefs"),
     MUTABLE("storeMutableRefs"),
@@ -82,8 +82,8 @@ public final class StoredRefs {
   }
 
   /**
-   * Returns whether a ref is stored. HEAD and other symbolic refs are not, because the interface does not pass their
-   * targets.
+   * Returns whether a ref of this name is stored, which HEAD is not. A symbolic ref has no value in etcd, because the
+   * interface does not pass its target.
    */
   public boolean has(String project, String ref) {
     if (!has(project) || !ref.startsWith(Constants.R_REFS) || ignored.stream().anyMatch(ref::startsWith)) {
@@ -98,7 +98,7 @@ public final class StoredRefs {
         || ref.startsWith("refs/changes/") && !ref.endsWith("/meta");
   }
 
-  /** The rule that names the project, or else the one for all projects. */
+  /** Returns the rule that names the project, else the one for all projects, else {@link Rule#MUTABLE}. */
   private Rule rule(String project) {
     for (String name : List.of(project, ANY)) {
       for (Rule rule : Rule.values()) {

@@ -30,10 +30,13 @@ import org.refdb.gerrit.global.etcd.GlobalRefException.NoAnswer;
 import org.refdb.gerrit.global.etcd.GlobalRefException.Refused;
 
 /**
- * The client of etcd, which distinguishes errors after which a request was certainly not carried out from all others.
+ * The client of etcd, which distinguishes errors after which a request is certainly not in flight any more from others.
  */
 public final class Etcd implements AutoCloseable {
-  /** Errors after which a request was not carried out. After any other, it may have been, or may still be. */
+  /**
+   * Errors after which a request is no longer in flight and was not carried out, except that a full etcd may report one
+   * after carrying out the request. After any other error, the request may have been carried out, or may still be.
+   */
   private static final Set<ErrorCode> ANSWERS =
       EnumSet.of(
           ErrorCode.INVALID_ARGUMENT,
@@ -65,8 +68,8 @@ public final class Etcd implements AutoCloseable {
             .keepaliveTimeout(settings.requestTimeout())
             .connectTimeout(settings.requestTimeout())
             .waitForReady(false)
-            // Few retries by jetcd itself. All others are decided in this package, because the mark of a transaction
-            // has to be checked first.
+            // jetcd itself retries little. The callers decide about all other retries, because the mark of a
+            // transaction has to be checked first.
             .retryMaxAttempts(2);
     if (settings.user() != null) {
       builder.user(Keys.bytes(settings.user())).password(Keys.bytes(settings.password()));
@@ -223,7 +226,7 @@ public final class Etcd implements AutoCloseable {
         error.getErrorCode() == ErrorCode.NOT_FOUND);
   }
 
-  /** Advice to the administrator that is appended to an error. */
+  /** Returns advice to the administrator that is appended to an error. */
   private String advice(ErrorCode code, String message) {
     if (message.contains("space exceeded")) {
       return ". Its quota is full: compact and defragment it or raise --quota-backend-bytes, then"

@@ -33,7 +33,7 @@ public record NodeName(String name, String start) {
     return new NodeName(name, Generation.random().id());
   }
 
-  /** Describes this process to people: its host and process id. */
+  /** Describes this process to people: its {@link #start}, its host and its process id. */
   public String text() {
     String host;
     try {

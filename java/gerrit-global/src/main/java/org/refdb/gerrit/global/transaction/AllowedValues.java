@@ -3,11 +3,11 @@ package org.refdb.gerrit.global.transaction;
 import java.util.Optional;
 import org.refdb.engine.GlobalRef;
 
-/** Which values in etcd allow native mode to change a ref. */
+/** Decides which values in etcd allow native mode to change a ref. */
 public final class AllowedValues {
   private AllowedValues() {}
 
-  /** The value that the ref gets in etcd. */
+  /** Returns the value that the ref gets in etcd. */
   static String next(GlobalRef ref) {
     return ref.newId() == null ? Values.DELETED.getFirst() : ref.newId();
   }

@@ -41,8 +41,8 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   private static final int OPS_BESIDES_REFS = 4;
 
   /**
-   * Limit of refs up to which values are read along. They make up a third of the request and are seldom needed, so
-   * larger batches read them separately.
+   * Maximum number of refs whose current values are read in the request of the update. These reads make up a third of
+   * the request and are seldom needed, so a larger batch reads the values separately.
    */
   private static final int READS_ALONG_MAX = 124;
 
@@ -194,7 +194,7 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
     return new Verdict.Ask(intentId, mark.text());
   }
 
-  /** Assumes the usual case: etcd has the values that the disk has. */
+  /** Prepares the request for the usual case, in which etcd has the values that the disk has. */
   private void guess() {
     compares = new ArrayList<>();
     puts = new ArrayList<>();

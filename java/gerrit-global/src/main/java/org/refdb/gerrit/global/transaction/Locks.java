@@ -119,7 +119,7 @@ public final class Locks {
   }
 
   /**
-   * Requests the lock from etcd until it is free. The deadline bounds the waiting only: each request has the usual
+   * Requests the lock from etcd until it is granted. The deadline bounds the waiting only: each request has the usual
    * time.
    */
   private Held acquire(Name name, Deadline waiting) throws GlobalRefException {

@@ -146,7 +146,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   }
 
   private synchronized void forget(Map.Entry<Name, Wanted> one) {
-    // Keeps it if it was updated again since.
+    // A ref that was updated again meanwhile stays.
     wanted.remove(one.getKey(), one.getValue());
     isMore &= !wanted.isEmpty();
   }

@@ -24,9 +24,9 @@ import org.refdb.gerrit.global.etcd.Pages;
 import org.refdb.gerrit.global.transaction.Stage;
 
 /**
- * Learns through watches of etcd which refs change. After a lost connection it continues where it stopped. If etcd has
- * compacted changes it missed, it starts over and tells the listener. The watches require a leader, so that a member
- * that is partitioned from the others ends them.
+ * Learns through watches of etcd which refs change. After a lost connection the watches continue where they stopped. If
+ * etcd has compacted changes that were missed, they start over, and the listener is told. They require a leader, so
+ * that a member that is partitioned from the others ends them.
  */
 public final class RefWatch implements AutoCloseable {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
@@ -149,7 +149,7 @@ public final class RefWatch implements AutoCloseable {
   private void watch() throws InterruptedException {
     BlockingQueue<News> queue = new ArrayBlockingQueue<>(QUEUE);
     Watch client = etcd.client().getWatchClient();
-    // Two watches are used, because of locks only the deletion matters. The keys of projects and of values are
+    // Locks have a watch of their own, because only their deletion matters. The keys of projects and of values are
     // adjacent, so one watch covers both.
     WatchOption values = options(valuesAt).withRange(OptionsUtil.prefixEndOf(keys.allValues())).build();
     WatchOption locks = options(locksAt).withRange(OptionsUtil.prefixEndOf(keys.allLocks())).withNoPut(true).build();
