@@ -59,7 +59,8 @@ impl MergedLogCursor {
         Ok(self.walk.current().map(Cursor::<LogRecords>::record))
     }
 
-    /// Moves to the next record, which may be a tombstone, and returns it. A compaction copies tombstones too.
+    /// Moves to the next record, which may be a tombstone, and returns it. A compaction copies tombstones, unless it
+    /// includes the oldest table.
     ///
     /// # Errors
     ///
