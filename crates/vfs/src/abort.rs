@@ -145,7 +145,7 @@ const fn first_of(chunk: usize) -> usize {
     FIRST_WORDS * ((1 << chunk) - 1)
 }
 
-/// Reuses the memory if still no path is recorded.
+/// Discards all recorded paths so that their memory is used again, unless a path was recorded meanwhile.
 fn start_anew() {
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     if NOTED.load(Ordering::Acquire) == 0 {
@@ -166,7 +166,7 @@ fn on_abort() {
             Err(TryLockError::WouldBlock) => None,
         };
         if let Some(mut path) = path {
-            // If another thread has discarded all paths meanwhile, what it recorded since is in the same place.
+            // If another thread has discarded all paths meanwhile, new paths may have overwritten those that were read.
             for _ in 0..3 {
                 if remove_all(&mut path) {
                     break;

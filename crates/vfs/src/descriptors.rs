@@ -55,7 +55,7 @@ impl Descriptors {
     }
 }
 
-/// Whether the process (`EMFILE`) or the machine (`ENFILE`) has as many files open as it may.
+/// Returns whether the process (`EMFILE`) or the machine (`ENFILE`) has as many files open as it may.
 pub(crate) fn is_want(error: &io::Error) -> bool {
     use rustix::io::Errno;
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))

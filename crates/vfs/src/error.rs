@@ -8,18 +8,18 @@ use std::{
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {operation} '{}': {source}{}", path.display(), remedy(source))]
 pub struct Error {
-    /// A verb: "open", "rename".
+    /// The operation, as a verb: "open", "rename".
     pub operation: &'static str,
-    /// What it was done to.
+    /// The path to which the operation was applied.
     pub path: PathBuf,
-    /// What the operating system said.
+    /// The error of the operating system.
     pub source: io::Error,
 }
 
-/// What file operations return.
+/// The result of a file operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What to do about an error that the system's words do not explain.
+/// Returns advice about an error that the system's message does not explain, or an empty text.
 fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StaleNetworkFileHandle => {
@@ -44,13 +44,14 @@ impl Error {
         Error::new(operation, path, io::ErrorKind::StaleNetworkFileHandle)
     }
 
-    /// Whether the path, or a folder on the way to it, does not exist.
+    /// Returns whether the path, or a folder on the way to it, does not exist.
     pub fn is_not_found(&self) -> bool {
         // A plain file where a folder was expected (ENOTDIR) means the same to every caller.
         matches!(self.source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
     }
 
-    /// Whether the path, or a part of it, is longer than the file system's names can be: nothing is there.
+    /// Returns whether the path, or a part of it, is longer than the file system allows, so that nothing can exist
+    /// there.
     pub fn is_too_long(&self) -> bool {
         self.source.kind() == io::ErrorKind::InvalidFilename
     }
@@ -64,7 +65,7 @@ impl Error {
         )
     }
 
-    /// Whether the path is a symbolic link where none was to be followed.
+    /// Returns whether the path is a symbolic link where none was to be followed.
     pub fn is_symlink(&self) -> bool {
         self.source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
     }
@@ -86,12 +87,12 @@ impl Error {
         matches!(self.source.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
     }
 
-    /// Whether something of that name exists already.
+    /// Returns whether something of that name exists already.
     pub fn is_exists(&self) -> bool {
         self.source.kind() == io::ErrorKind::AlreadyExists
     }
 
-    /// Whether the path is a folder where a file was expected.
+    /// Returns whether the path is a folder where a file was expected.
     pub fn is_folder(&self) -> bool {
         self.source.kind() == io::ErrorKind::IsADirectory
     }
@@ -105,7 +106,7 @@ impl Error {
         Errno::from_io_error(&self.source).is_some_and(|errno| TRANSIENT.contains(&errno))
     }
 
-    /// Whether the file was replaced on a network file system while it was open (`ESTALE`): open it again.
+    /// Returns whether the file was replaced on a network file system while it was open (`ESTALE`): open it again.
     pub fn is_stale(&self) -> bool {
         is_stale(&self.source)
     }

@@ -138,7 +138,8 @@ impl File {
         self.write_at(Op::Write(&self.path, bytes), bytes, offset)
     }
 
-    /// Overwrites the bytes at `offset` with all of `bytes`. Within a file, nothing else has to change on the disk.
+    /// Overwrites the bytes at `offset` with all of `bytes`. If they lie within the file, the disk changes nothing
+    /// else.
     pub fn overwrite(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.write_at(Op::Overwrite(&self.path, offset, bytes), bytes, offset)
     }
@@ -161,9 +162,8 @@ impl File {
         self.locked(self.inner.try_lock())
     }
 
-    /// Locks the file as [`try_lock`](Self::try_lock) does, but together with others that lock it like this, for
-    /// callers that only want to know whether a handle has the file locked exclusively. The file may be open for
-    /// reading only.
+    /// Takes a shared lock on the file, for callers that only want to know whether a handle has the file locked
+    /// exclusively. Any number of handles can have a shared lock. The file may be open for reading only.
     pub(crate) fn try_lock_shared(&self) -> Result<bool> {
         self.locked(self.inner.try_lock_shared())
     }
@@ -179,8 +179,9 @@ impl File {
         }
     }
 
-    /// Whether another process has a record lock (`fcntl`) on the file. The kernel's NFS server turns a client's
-    /// `flock` into one, which a `flock` on the server's own machine does not see.
+    /// Returns whether another process has a record lock (`fcntl`) on the file. The kernel's NFS server turns a
+    /// client's
+    /// `flock` into a record lock, which a `flock` on the server's own machine does not see.
     pub(crate) fn is_record_locked(&self) -> Result<bool> {
         let whole = Flock::from(FlockType::ReadLock);
         match fcntl_getlk(&self.inner, &whole) {

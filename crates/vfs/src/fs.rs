@@ -18,7 +18,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-/// More bytes than nearly every HEAD and config file has.
+/// The number of bytes read at once from a small file, which is more than nearly every HEAD and config file has.
 const SMALL_FILE_BYTES: usize = 1024;
 
 /// The number of bytes read at once from a file that turns out to be larger.
@@ -66,13 +66,13 @@ impl Fs {
         self.hooks.has_hook()
     }
 
-    /// The real file system, which shows every change to `hook` first.
+    /// Returns the real file system with a hook, to which every change is shown first.
     pub fn with_hook(hook: Arc<dyn IoHook>) -> Self {
         Fs { hooks: IoHooks::new(hook), ..Fs::default() }
     }
 
-    /// Returns this file system, which counts its open files in `descriptors`, and frees some through it when the
-    /// process cannot open more.
+    /// Returns this file system, which counts its open files in `descriptors`, and has `descriptors` close some files
+    /// when the process cannot open more.
     pub fn counting(self, descriptors: &Arc<Descriptors>) -> Self {
         Fs { hooks: self.hooks.counting(descriptors), ..self }
     }
@@ -147,7 +147,7 @@ impl Fs {
         Fs { asks_server: !kind::is_local(kind) || is_network, is_nfs: kind::is_nfs(kind) || is_network, ..self }
     }
 
-    /// Whether names are looked up on the server of a network file system; see [`Fs::at`].
+    /// Returns whether names are looked up on the server of a network file system; see [`Fs::at`].
     pub fn asks_server(&self) -> bool {
         self.asks_server
     }
@@ -234,12 +234,12 @@ impl Fs {
         self.reading(path, read).map_err(|source| Error::new("read", path, source))
     }
 
-    /// Whether this process may execute the file, or enter the folder.
+    /// Returns whether this process may execute the file, or enter the folder.
     pub fn is_executable(&self, path: &Path) -> bool {
         rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
     }
 
-    /// Whether the file exists but its mode does not permit the process to execute it.
+    /// Returns whether the file exists but its mode does not permit the process to execute it.
     pub fn is_execution_denied(&self, path: &Path) -> bool {
         matches!(rustix::fs::access(path, rustix::fs::Access::EXEC_OK), Err(rustix::io::Errno::ACCESS))
     }
@@ -278,7 +278,7 @@ impl Fs {
         std::fs::read_link(path).map_err(|source| Error::new("read the link", path, source))
     }
 
-    /// Whether the path is on a local file system of a kind that is known to keep open files readable.
+    /// Returns whether the path is on a local file system of a kind that is known to keep open files readable.
     pub fn is_local(&self, path: &Path) -> Result<bool> {
         Ok(kind::is_local(&self.kind_of(path)?) && !self.hooks.is_network())
     }
@@ -288,7 +288,7 @@ impl Fs {
         rustix::fs::statfs(path).map_err(|source| Error::new("stat the file system of", path, source))
     }
 
-    /// Whether an open file is on a local file system of a kind that is known to keep open files readable.
+    /// Returns whether an open file is on a local file system of a kind that is known to keep open files readable.
     pub(crate) fn is_file_local(&self, file: &File) -> Result<bool> {
         let stat = rustix::fs::fstatfs(file.as_std());
         let kind = stat.map_err(|source| Error::new("stat the file system of", file.path(), source))?;
@@ -327,8 +327,8 @@ impl Fs {
             .map(|inner| self.file(inner, path))
     }
 
-    /// As [`create_new`](Self::create_new), but replaces a file that a dead process left behind. Only for names that
-    /// nobody else writes because the caller holds a lock.
+    /// As [`create_new`](Self::create_new), but replaces a file that a dead process left behind. The caller must hold a
+    /// lock, so that nobody else writes this name.
     pub fn create_afresh(&self, path: &Path, mode: u32) -> Result<File> {
         match self.create_new(path, mode) {
             Err(error) if error.is_exists() => {
@@ -355,7 +355,7 @@ impl Fs {
         }
     }
 
-    /// Gives a file without a name the path it was created for; fails if that exists.
+    /// Gives a file without a name the path for which it was created. Fails if the path exists.
     pub(crate) fn name(&self, file: &File) -> Result<()> {
         self.hooks.change(Op::Create(file.path()), "create", file.path(), || {
             let opened = PathBuf::from(format!("/proc/self/fd/{}", file.as_std().as_raw_fd()));
@@ -422,7 +422,8 @@ impl Fs {
         })
     }
 
-    /// As [`hard_link`](Self::hard_link), for a file to which nobody else gives names: `file`, which is `from`.
+    /// As [`hard_link`](Self::hard_link), for a file to which only this process gives names. `file` is the open file
+    /// `from`.
     pub(crate) fn link_own(&self, file: &File, from: &Path, to: &Path) -> Result<()> {
         self.hooks.change(Op::Link(from, to), "link", to, || {
             let link = || rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(io::Error::from);
@@ -440,8 +441,8 @@ impl Fs {
         self.hooks.change(Op::Remove(path), "remove", path, || self.hooks.sent(|| std::fs::remove_file(path)))
     }
 
-    /// Removes the name of a file that exists, because the caller holds its lock and has just seen it. Where a server
-    /// says that there is none, its reply to the first request was lost, and the file is gone.
+    /// Removes the name of a file that must exist, because the caller holds its lock and has just seen it. If a server
+    /// reports that there is no such file, its reply to the first request was lost, and the file has been removed.
     pub fn remove_existing(&self, path: &Path) -> Result<()> {
         match self.remove_file(path) {
             Err(error) if self.asks_server && error.is_not_found() => Ok(()),

@@ -101,7 +101,7 @@ pub fn check() -> io::Result<()> {
     }
 }
 
-/// Ends the process the way the caught signal would have ended it. Returns if there was none.
+/// Ends the process as the caught signal would have ended it. Returns if no signal was caught.
 pub fn end_by_signal() {
     if let Some(signal) = received() {
         // It only fails for a signal whose default is not known, and those are not caught.

@@ -84,7 +84,7 @@ impl IoHooks {
         if self.hook.as_ref().is_some_and(|hook| hook.loses_reply()) { send() } else { answer }
     }
 
-    /// Whether the hook treats all files as on a network file system.
+    /// Returns whether the hook treats all files as on a network file system.
     pub(crate) fn is_network(&self) -> bool {
         self.hook.as_ref().is_some_and(|hook| hook.is_network())
     }

@@ -3,8 +3,8 @@
 use crate::planted;
 use rustix::fs::StatFs;
 
-/// Whether a file system is known to be on a disk or in the memory of this machine. One of an unknown kind is treated
-/// as a network file system.
+/// Returns whether a file system is known to be on a disk or in the memory of this machine. One of an unknown kind is
+/// treated as a network file system.
 pub(crate) fn is_local(kind: &StatFs) -> bool {
     // From Linux' magic.h: ext2-4, XFS, btrfs, tmpfs, ramfs, F2FS, overlayfs, ZFS (from OpenZFS), bcachefs.
     const LOCAL: [u64; 9] = [
@@ -21,7 +21,7 @@ pub(crate) fn is_local(kind: &StatFs) -> bool {
     LOCAL.contains(&(kind.f_type as u64)) && !planted("vfs-local") && !planted("vfs-stale")
 }
 
-/// Whether a file system is NFS.
+/// Returns whether a file system is NFS.
 pub(crate) fn is_nfs(kind: &StatFs) -> bool {
     const NFS: u64 = 0x6969;
     kind.f_type as u64 == NFS

@@ -173,13 +173,13 @@ impl Lock {
         path::lock_of(target)
     }
 
-    /// Whether a lock of `target` is signed: if signing was requested, and the name of the separate content file is
-    /// not too long.
+    /// Returns whether a lock of `target` is signed: if signing was requested, and the name of the separate content
+    /// file is not too long.
     pub fn is_signed(fs: &Fs, target: &Path) -> bool {
         fs.signs_locks() && target.file_name().is_some_and(|name| name.len() + ".lock.lock".len() <= NAME_LEN_MAX)
     }
 
-    /// Locks `target`, waiting for the time of `lock_timeout` at most. The lock file is created with `mode`, subject
+    /// Locks `target`, and waits at most for the time of `lock_timeout`. The lock file is created with `mode`, subject
     /// to the umask. A signed lock file stays open.
     pub fn acquire(fs: &Fs, target: &Path, mode: u32, lock_timeout: LockTimeout) -> Result<Self, LockError> {
         if !Self::is_signed(fs, target) {
@@ -202,9 +202,9 @@ impl Lock {
         Ok(lock)
     }
 
-    /// As [`acquire`](Self::acquire), for a batch, whose journal entry the lock names. Returns `None` if it could not
-    /// be determined with certainty, also after a restart, that the owner of such a lock is gone. An abort does not
-    /// remove the lock, because the journal entry may exist.
+    /// As [`acquire`](Self::acquire), for a batch, whose journal entry the lock names. Returns `None` where nobody
+    /// could later determine with certainty, even after a restart, that the owner of such a lock is gone. An abort does
+    /// not remove the lock, because the journal entry may exist.
     pub fn acquire_for_batch(
         fs: &Fs,
         target: &Path,
@@ -252,7 +252,7 @@ impl Lock {
         }
     }
 
-    /// The guard of a linked lock that was [left](Lock::leave).
+    /// Returns a guard for a linked lock that was [left](Lock::leave).
     pub fn resume_linked(fs: &Fs, target: &Path, left: DetachedLock) -> Self {
         let mut lock = Lock::new(fs, target, 0o666, Place::Beside);
         (lock.held, lock.note) = (true, left.0);
@@ -276,8 +276,8 @@ impl Lock {
         })
     }
 
-    /// Removes the lock file of `target` if its signature was lost with the power, and nobody holds it. Only for files
-    /// that nothing but servers lock, because git's lock files look the same.
+    /// Removes the lock file of `target` if its signature was lost with the power, and nobody holds it. `target` must
+    /// be a file that only servers lock, because git's lock files look the same.
     pub fn remove_if_lost(fs: &Fs, target: &Path) -> Result<bool, Error> {
         signing::remove_if_lost(fs, &Self::path_of(target))
     }
@@ -289,7 +289,7 @@ impl Lock {
         signing::remove_if_dead_in(fs, folder, name);
     }
 
-    /// Makes the lock one to which others can be links.
+    /// Turns the lock into one to which other locks can be links.
     pub fn into_source(mut self) -> (LockSource, DetachedLock) {
         self.held = false;
         let left = DetachedLock(std::mem::replace(&mut self.note, Note::NONE));
@@ -297,7 +297,7 @@ impl Lock {
     }
 
     /// Drops the guard of a linked or unsigned lock without releasing the lock, which is held until its file is
-    /// removed. For callers that hold thousands of locks and know their names anyway.
+    /// removed. This suits callers that hold thousands of locks and know their names anyway.
     pub fn leave(mut self) -> DetachedLock {
         debug_assert!(self.signature.is_none(), "who goes takes the signature along");
         self.held = false;

@@ -24,13 +24,13 @@ use std::{io, path::Path, time::Duration};
 /// How often a name is looked up anew while others keep replacing its file.
 const ATTEMPTS_MAX: usize = 16;
 
-/// How far up missing folders are looked for, which no path of a ref exceeds.
+/// How many levels above a path are searched for a folder that exists. No path of a ref has so many.
 const DEPTH_MAX: usize = 64;
 
 impl Fs {
-    /// Returns this file system as suits the files in `folder`: on a network file system, and on any that is not known
-    /// to be local, the server is asked about the folder of each name before the name is looked up, so that an open
-    /// file had its name, and an absent name was absent, at some time since the call began.
+    /// Returns this file system with the settings that the files in `folder` need. On a network file system, and on any
+    /// that is not known to be local, the server is asked about the folder of each name before the name is looked up,
+    /// so that an open file had its name, and an absent name was absent, at some time since the call began.
     ///
     /// # Errors
     ///
@@ -40,9 +40,9 @@ impl Fs {
         Ok(if fs.asks_server() && fs.signs_locks() { fs.with_spares(folder) } else { fs })
     }
 
-    /// What a name leads to on a network file system, without opening it: its attributes, and the handle by which the
-    /// server knows it, which no other file ever has. `None` if there is nothing. The attributes are the server's only
-    /// if the client does not tell the handle (NFS 4.0).
+    /// Returns, without opening it, what a name leads to on a network file system: its attributes, and the handle by
+    /// which the server identifies it, which no other file ever has. `None` if there is nothing. Only if the client
+    /// does not provide the handle (NFS 4.0), the attributes come from the server.
     ///
     /// # Errors
     ///
@@ -64,11 +64,11 @@ impl Fs {
         }
     }
 
-    /// Whether a name that was found absent may be about to lead to a file again: its lock exists, so that another
-    /// machine may be replacing the file. If a program of that machine has the old file open, the machine gives it
-    /// another name first and only then renames the new file, so that for a moment the server has neither.
+    /// Returns whether a name that was found absent may soon lead to a file again: its lock exists, so that another
+    /// machine may be replacing the file. If a program of that machine has the old file open, the machine renames the
+    /// old file before it renames the new one, so that for a moment the server has no file of that name.
     ///
-    /// Pauses for 2 ms if so. Never on a local file system.
+    /// If so, this pauses for 2 ms. On a local file system the result is always false.
     pub fn is_being_replaced(&self, path: &Path) -> bool {
         let look =
             || -> io::Result<_> { Ok(rustix::fs::lstat(&*self.hooks().look_up(&path::lock_of(path), LookUp::Name)?)?) };
@@ -80,8 +80,8 @@ impl Fs {
         is_locked
     }
 
-    /// Opens something by its name. On a network file system the result had that name during the call, and an error
-    /// that says it is absent is the server's.
+    /// Opens something by its name. On a network file system the result had that name during the call, and if it is
+    /// reported absent, the server said so.
     pub(crate) fn opening<T: AsFd, E: Into<io::Error>>(
         &self,
         path: &Path,
@@ -115,7 +115,7 @@ impl Fs {
         })
     }
 
-    /// The attributes of what a path leads to. Those of a network file system are the server's.
+    /// Returns the attributes of what a path leads to. On a network file system they come from the server.
     pub(crate) fn attributes(&self, path: &Path, flags: AtFlags) -> io::Result<Stat> {
         if !self.asks_server() {
             return Ok(Stat::of_raw(&rustix::fs::statat(CWD, path, flags)?));
@@ -131,8 +131,8 @@ impl Fs {
         })
     }
 
-    /// Whether a path is a folder itself, not a link to one. Costs no request if the server was asked about the folder
-    /// that contains it: what kind of file a name leads to never changes while it leads to the same file.
+    /// Returns whether a path is a folder itself, not a link to one. This takes no request if the server was asked
+    /// about the parent folder, because a file never changes its kind.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Fs {
         }
     }
 
-    /// The length of a file in bytes, as far as it is known without asking a server; 0 if it does not exist.
+    /// Returns the length of a file in bytes as the client knows it, without asking a server; 0 if it does not exist.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl Fs {
         }
     }
 
-    /// Repeats `look`, which looks up the name of a path, until what it finds has that name on the server.
+    /// Repeats `look`, which looks up the name of a path, until the result has a name on the server.
     fn asking<T>(
         &self,
         path: &Path,
@@ -196,9 +196,9 @@ impl Fs {
         }
     }
 
-    /// Gives the file `from` the name `to`. If the reply of a server is lost, the client sends the request again, and
-    /// the server answers that `to` exists already or `from` no longer does. A request that failed is therefore asked
-    /// about: if `to` leads to the file by now, the request has succeeded.
+    /// Sends a request that gives the file `from` the name `to`. If the reply of a server is lost, the client sends the
+    /// request again, and the server answers that `to` exists already or that `from` no longer does. After an error,
+    /// `to` is therefore looked up: if it leads to the file by now, the request has succeeded.
     pub(crate) fn sending_once(
         &self,
         from: &Path,
@@ -209,10 +209,10 @@ impl Fs {
             return send();
         }
         let file = rustix::fs::open(from, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        // Only this process changes the file, so that its client knows it without a request.
+        // Only this process changes the file, so the client knows its attributes without a request.
         let (own, links) = identity(&file, AtFlags::empty())?;
         self.hooks().sent(send).or_else(|error| {
-            // It may have been a name of this file before.
+            // `to` may have been a name of this file before.
             let is_new = |now_links| error.kind() != io::ErrorKind::AlreadyExists || now_links > links;
             match self.identity_of(to) {
                 Ok((now, now_links)) if now == own && is_new(now_links) => Ok(()),
@@ -221,7 +221,7 @@ impl Fs {
         })
     }
 
-    /// Whether a name leads to an open file, by the server's answer.
+    /// Returns whether a name leads to an open file, by the server's answer.
     pub(crate) fn leads_to(&self, path: &Path, file: &File) -> io::Result<bool> {
         let own = identity(file.as_std(), AtFlags::empty())?.0;
         match self.identity_of(path) {
@@ -239,7 +239,7 @@ impl Fs {
         })
     }
 
-    /// Repeats what opens a file by its name and reads it, if the file is replaced while it is read.
+    /// Calls `read`, which opens a file by its name and reads it, again if the file was replaced while it was read.
     pub(crate) fn reading<T>(&self, path: &Path, mut read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         let mut attempts_left = if self.asks_server() { ATTEMPTS_MAX } else { 0 };
         loop {
@@ -262,8 +262,8 @@ enum Name {
 }
 
 impl Name {
-    /// By the number of links of a file, which other network file systems than NFS may not tell. `kind` is the file's
-    /// file system.
+    /// Determines this by the number of links, which only NFS is known to report. `kind` returns the file system of the
+    /// file.
     fn of(links: u64, kind: impl FnOnce() -> rustix::io::Result<StatFs>) -> Self {
         let is_gone = links == 0 && kind().is_ok_and(|kind| kind::is_nfs(&kind));
         if is_gone { Name::None } else { Name::Some }
@@ -275,17 +275,17 @@ impl Name {
     }
 }
 
-/// Device, inode and, if the client tells it, the server's handle.
+/// Device, inode and, if the client provides it, the server's handle.
 type Identity = (u64, u64, Option<ServerHandle>);
 
-/// Which file this is, and how many names it has.
+/// Returns what identifies a file, and the number of its names.
 fn identity(file: &impl AsFd, flags: AtFlags) -> io::Result<(Identity, u32)> {
     let stat = rustix::fs::statx(file, c"", flags | AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
     let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
     Ok(((device, stat.stx_ino, ServerHandle::of(file)), stat.stx_nlink))
 }
 
-/// How many names an open file has, by the server's answer.
+/// Asks the server for the number of names of an open file.
 pub(crate) fn links(file: &File) -> io::Result<u32> {
     Ok(identity(file.as_std(), AtFlags::STATX_FORCE_SYNC)?.1)
 }
@@ -295,8 +295,8 @@ fn is_absent(error: &io::Error) -> bool {
 }
 
 impl Fs {
-    /// Makes the client look up the names in the folder of `path` again. Returns whether the folder exists, as far as
-    /// that can be told.
+    /// Makes the client look up the names in the folder of `path` again. Returns whether the folder exists, or true if
+    /// that cannot be determined.
     fn refresh_parent(&self, path: &Path, depth_left: usize) -> bool {
         if planted("vfs-refresh") {
             return true;
@@ -321,7 +321,7 @@ impl Fs {
             _ if depth_left == 0 || planted("vfs-parents") => return true,
             _ => {}
         }
-        // Its own name is out of date, or the client only believes that it is.
+        // The folder's own name no longer leads to it, or the client only believes so.
         self.refresh_parent(folder, depth_left - 1) && matches!(self.ask_about(folder), Ok(Some(_)))
     }
 

@@ -50,27 +50,28 @@ pub enum Op<'a> {
 /// What an [`IoHook`] decides.
 #[derive(Debug)]
 pub enum Verdict {
-    /// Do it.
+    /// The operation is done.
     Proceed,
-    /// Do not; the operation fails with this error.
+    /// The operation is not done, and fails with this error.
     Fail(io::Error),
-    /// Of a write or copy, do only the first bytes, then fail with this error.
+    /// Only this number of bytes of a write or copy are written, and then it fails with this error. Any other operation
+    /// is not done.
     Tear(u64, io::Error),
 }
 
 /// How a name is looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LookUp {
-    /// By what a client remembers.
+    /// By what the client has cached.
     Name,
-    /// By what a client remembers. The server is then asked for the attributes of what was found.
+    /// By what the client has cached. The server is then asked for the attributes of what was found.
     Attributes,
     /// To open a folder, for which the server is asked whether it has changed.
     Folder,
 }
 
-/// Is called before every operation that changes the disk, in order: an observer, a fault injector, or a model of a
-/// client of a network file system.
+/// A hook that is called before every operation that changes the disk, in order. It can be an observer, a fault
+/// injector, or a model of a client of a network file system.
 pub trait IoHook: Send + Sync {
     /// Decides whether the operation is done.
     fn before(&self, op: Op<'_>) -> Verdict;
@@ -91,7 +92,7 @@ pub trait IoHook: Send + Sync {
         false
     }
 
-    /// Whether all files are to be treated as on a network file system.
+    /// Returns whether all files are to be treated as on a network file system.
     fn is_network(&self) -> bool {
         false
     }

@@ -1,6 +1,6 @@
 //! Switches for planted faults, which prove that a test can fail.
 
-/// Whether the fault of this name is planted: the environment variable `REFDB_PLANTED_FAULT` names it.
+/// Returns whether the fault of this name is planted: the environment variable `REFDB_PLANTED_FAULT` names it.
 ///
 /// Always false, and free, without the feature `planted-faults`, which only the tests of this workspace request. The
 /// variable is read once in a process.
@@ -11,7 +11,7 @@ pub fn planted(fault: &str) -> bool {
     NAMED.as_deref() == Some(fault)
 }
 
-/// Whether the fault of this name is planted: never, without the feature `planted-faults`.
+/// Returns whether the fault of this name is planted: never, without the feature `planted-faults`.
 #[cfg(not(feature = "planted-faults"))]
 #[inline(always)]
 pub const fn planted(_fault: &str) -> bool {

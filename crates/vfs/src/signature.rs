@@ -1,4 +1,4 @@
-//! The line in a signed lock file: which process made it. What it is for, `lock/signing.rs` says.
+//! The line in a signed lock file, which names the process that made it. `lock/signing.rs` explains its purpose.
 
 use std::{
     collections::hash_map::RandomState,
@@ -7,10 +7,12 @@ use std::{
     sync::OnceLock,
 };
 
-/// No line of a signature is longer. A refdb from before host names takes a longer file for git's.
+/// The maximum length of the line of a signature. A refdb that does not know host names takes a longer lock file for
+/// one of git.
 pub(crate) const LEN_MAX: usize = 128;
 
-/// The longest start of a slot that signs its locks: the line of the batch, and that of the host.
+/// The maximum length of the start of a journal file (slot), which signs its locks: the line of the batch, and that of
+/// the host.
 pub(crate) const SLOT_LEN_MAX: usize = LEN_MAX + "host \n".len() + HOST_LEN_MAX;
 
 /// A longer host name is cut. With this length the longest line of a lock stays below [`LEN_MAX`].
@@ -29,7 +31,7 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// This process's; `None` where the system does not tell which one it is.
+    /// Returns the signature of this process; `None` if the system does not provide the boot id.
     pub(crate) fn own() -> Option<&'static Self> {
         static OWN: OnceLock<Option<Signature>> = OnceLock::new();
         let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
@@ -41,8 +43,9 @@ impl Signature {
         OWN.get_or_init(|| read().map(sign)).as_ref()
     }
 
-    /// The line in the lock file. A refdb from before host names reads the host as a part of the boot id, so that it
-    /// takes the lock for one of another boot: on a network file system it leaves the lock, which is safe.
+    /// Returns the line in the lock file. A refdb that does not know host names reads the host as a part of the boot
+    /// id, so that it takes the lock for one of another boot: on a network file system it leaves the lock, which is
+    /// safe.
     pub(crate) fn encode(&self) -> String {
         let host = self.host.as_ref().map_or_else(String::new, |host| format!(", host {host}"));
         format!("held by refdb, process {}, boot {}{host}\n", self.pid, self.boot)
@@ -64,8 +67,8 @@ impl Signature {
         Some(Signature { pid: pid.parse().ok()?, boot: boot.to_owned(), host })
     }
 
-    /// The line in the lock files of a batch, which names its record. Who knows nothing of records takes it for git's.
-    /// It has no room for the host.
+    /// Returns the line in the lock files of a batch, which names its journal entry (record). A program that does not
+    /// know journal entries takes such a file for a lock of git. The line has no room for the host.
     pub(crate) fn encode_batch(&self, id: BatchId) -> String {
         format!("held by a batch of refdb, record {id}, process {}, boot {}\n", self.pid, self.boot)
     }
@@ -77,8 +80,8 @@ impl Signature {
         Some((Self::decode_owner(owner)?, BatchId::parse(id)?))
     }
 
-    /// Reads the start of a slot, whose first line signs the locks that are names of the slot. The second line, with
-    /// the host, is zeros in a slot of a refdb that did not write it.
+    /// Reads the start of a journal file (slot), whose first line signs the locks that are links to the file. The
+    /// second line, with the host, is zeros if the refdb that made the file did not write it.
     pub(crate) fn decode_slot(start: &[u8]) -> Option<(Self, BatchId)> {
         let mut lines = start.split_inclusive(|byte| *byte == b'\n');
         let (owner, id) = Self::decode_batch(lines.next()?).filter(|(_, id)| id.is_slot())?;
@@ -86,9 +89,9 @@ impl Signature {
         Some((Signature { host: host(), ..owner }, id))
     }
 
-    /// Whether the absence of a lock on the file proves that its owner is dead. On a local file system it does
-    /// everywhere. Other file systems may keep `flock` to one machine; there it does if the owner ran here and now. It
-    /// does not if they may keep it to one mount.
+    /// Returns whether the absence of a `flock` on the file proves that its owner is dead. On a local file system it
+    /// always does. On other file systems, where `flock` may be local to a machine, it does if the owner belongs to the
+    /// current boot of this machine, unless `flock` may be local to a mount.
     pub(crate) fn is_proof(
         &self,
         own: Option<&Signature>,
@@ -99,8 +102,8 @@ impl Signature {
     }
 }
 
-/// The start of a slot that this process has: the line that signs the locks that are names of the slot, and a line with
-/// the host, which older refdbs do not read. `None` where the system does not tell which process it is.
+/// Returns the start of a journal file (slot) of this process: the line that signs the locks that are links to the
+/// file, and a line with the host, which older refdbs do not read. `None` if the system does not provide the boot id.
 pub fn slot_start(id: BatchId) -> Option<String> {
     debug_assert!(id.is_slot, "only a slot is signed for the locks of more than one batch: {id}");
     let own = Signature::own()?;
@@ -108,21 +111,22 @@ pub fn slot_start(id: BatchId) -> Option<String> {
     Some(own.encode_batch(id) + &host)
 }
 
-/// A host name as a signature has it: cut, and with a dash for each byte that could end the line or control a terminal.
-/// `None` for an empty one.
+/// Returns a host name in the form for signatures: cut, and with a dash for each byte that could end the line or
+/// control a terminal. `None` for an empty one.
 fn plain_host(name: &[u8]) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let plain = name.iter().take(HOST_LEN_MAX).map(|&byte| if is_plain(byte) { char::from(byte) } else { '-' });
     Some(plain.collect()).filter(|host: &String| !host.is_empty())
 }
 
-/// The running kernel's `boot_id`; `None` where the system does not tell.
+/// Returns the running kernel's `boot_id`; `None` if the system does not provide it.
 pub fn boot_id() -> Option<&'static str> {
     Signature::own().map(|own| own.boot.as_str())
 }
 
-/// What the record of a batch is called: 16 hexadecimal digits, which never lead to another folder. A slot, the file
-/// for one record after the other, has an ending besides. Who knows no slots takes a lock that names one for git's.
+/// The name of the journal entry (record) of a batch: 16 hexadecimal digits, which never lead to another folder. The
+/// name of a journal file (slot), which is reused for one entry after the other, has a suffix too. A program that does
+/// not know journal files takes a lock that names one for a lock of git.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct BatchId {
     number: u64,
@@ -133,23 +137,23 @@ impl BatchId {
     const DIGITS: usize = 16;
     const SLOT: &str = ".slot";
 
-    /// One that no other batch has.
+    /// Returns an id that no other batch has.
     pub fn random() -> Self {
         // The keys of a map are the system's random numbers.
         BatchId { number: RandomState::new().build_hasher().finish(), is_slot: false }
     }
 
-    /// A slot that is not there yet.
+    /// Returns the id of a journal file (slot) that does not exist yet.
     pub fn random_slot() -> Self {
         BatchId { is_slot: true, ..Self::random() }
     }
 
-    /// Whether the record lies in a slot.
+    /// Returns whether the journal entry is in a journal file that is reused (slot).
     pub fn is_slot(self) -> bool {
         self.is_slot
     }
 
-    /// Reads the digits, and a slot's ending; `None` for anything else.
+    /// Parses the digits and the suffix of a slot, if there is one; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let (digits, is_slot) = text.strip_suffix(Self::SLOT).map_or((text, false), |digits| (digits, true));
         let is_id =

@@ -28,8 +28,8 @@ struct State {
     is_clean: bool,
 }
 
-/// A signed file, which this process keeps locked with `flock(2)`. At most one lock at a time is a hard link to it, so
-/// a second name of the file was made by the holder of this value.
+/// A signed file, which this process keeps locked with `flock(2)`. Only the holder of this value makes locks that are
+/// hard links to it.
 #[derive(Debug)]
 pub(crate) struct Spare {
     pub(crate) path: PathBuf,

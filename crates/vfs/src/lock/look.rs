@@ -1,4 +1,4 @@
-//! What can be known of a lock file without changing anything: who made it, and whether somebody has it locked.
+//! Examines a lock file without changing anything: who made it, and whether somebody has it locked.
 
 use super::{reach, signing::Signed};
 use crate::{BatchId, File, Folder, Fs, Result, Stat, signature::Signature, stat::now_nanos};
@@ -47,7 +47,7 @@ pub(super) fn look(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<Lock
     let file = match folder.open(name) {
         Ok(file) => file,
         Err(error) if error.is_not_found() || error.is_stale() => return Ok(None),
-        // A link, or something else that is no file, is in the way like a lock.
+        // A link, or something else that is not a file, blocks writers like a lock.
         Err(error) if error.is_symlink() || error.is_special() => return Ok(folder.find(name)?.map(unsigned)),
         Err(error) => return Err(error),
     };

@@ -50,7 +50,7 @@ impl StaleLock {
         self.suspect.file.path()
     }
 
-    /// Whether `path` is another name of this lock file.
+    /// Returns whether `path` is another name of this lock file.
     pub fn is_also_at(&self, fs: &Fs, path: &Path) -> Result<bool> {
         let stat = self.suspect.stat;
         Ok(fs.find_link(path)?.is_some_and(|now| now.file_id() == stat.file_id()))

@@ -51,7 +51,8 @@ fn settle_if_dead(fs: &Fs, suspect: Result<Option<Suspect>>) -> bool {
     }
 }
 
-/// The age from which a lock file without a signature is not about to be signed any more.
+/// The age at which a lock file without a signature is taken for one whose signature was lost, and not for one that is
+/// about to be signed.
 const LOST_FROM: Duration = Duration::from_secs(60);
 
 /// Removes a lock file whose signature is lost. A loss of power may leave it empty or filled with zeros. Git's locks
@@ -108,7 +109,7 @@ fn signed_as_a_whole(content: &[u8]) -> Option<Signed> {
     alone.or_else(|| Signature::decode_batch(content).map(|(who, id)| Signed::Batch(who, id)))
 }
 
-/// What a signature says.
+/// The content of a signature.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Signed {
     /// Who holds this lock.
@@ -126,7 +127,7 @@ impl Signed {
         if len_bytes <= LEN_MAX as u64 {
             return Ok(signed_as_a_whole(content));
         }
-        // The lock is a link to a slot, which begins with the signature.
+        // The lock is a link to a journal file, which begins with the signature.
         Ok(Signature::decode_slot(content).map(|(who, id)| Signed::Batch(who, id)))
     }
 
@@ -160,7 +161,7 @@ impl Suspect {
         Ok(signed.map(|signed| Suspect { folder, name: name.to_owned(), file, stat, signed }))
     }
 
-    /// Whether its owner is certainly gone. If so, this process keeps the file locked until it is closed.
+    /// Returns whether its owner is certainly gone. If so, this process keeps the file locked until it is closed.
     pub(super) fn is_dead(&self, fs: &Fs) -> Result<bool> {
         let is_local = reach::is_local(fs, &self.file)?;
         // The file is locked only where that proves something: a file server gives up the locks of a machine that is
@@ -168,15 +169,15 @@ impl Suspect {
         Ok(self.free_means_gone(fs, is_local) && lock_alone(&self.file, is_local)?)
     }
 
-    /// Whether the owner of the lock is certainly gone if nobody has it locked, as far as this machine sees.
+    /// Returns whether the owner of the lock is certainly gone if nobody has it locked, as far as this machine sees.
     pub(super) fn free_means_gone(&self, fs: &Fs, is_local: bool) -> bool {
         let owner = self.signed.owner();
         owner.is_proof(Signature::own(), is_local, || reach::may_stay_in_mount(self.stat.device))
             || fs.ended_boot().is_some_and(|boot| reach::ended_with(boot, owner, self.stat.device))
     }
 
-    /// Whether the name still leads to the file. If not, another process removed it meanwhile, and the next owner may
-    /// hold the lock.
+    /// Returns whether the name still leads to the file. If not, another process removed it meanwhile, and the next
+    /// owner may hold the lock.
     pub(super) fn is_in_place(&self) -> Result<bool> {
         Ok(planted("vfs-in-place") || self.folder.leads_to(&self.name, &self.file)?)
     }

@@ -8,12 +8,13 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// Waiting fails after this many times the wait for one holder, counted over all holders that follow each other...
+/// How many times longer than for one holder a writer waits for all holders together, before it fails.
 const HOLDERS_TIMES: u32 = 60;
-/// ...but not before this time, because with a timeout of milliseconds it would otherwise hardly wait at all.
+/// The least time for which a writer waits for all holders together, because it would otherwise hardly wait if the
+/// timeout is a few milliseconds.
 const HOLDERS_MIN: Duration = Duration::from_secs(60);
 
-/// Repeats `attempt` until nobody holds the lock at `path`, for the time of `lock_timeout` at most. A lock whose
+/// Repeats `attempt` until nobody holds the lock at `path`, but at most for the time of `lock_timeout`. A lock whose
 /// owner is dead is removed.
 pub(super) fn wait_for<T>(
     fs: &Fs,
@@ -41,7 +42,7 @@ pub(super) fn wait_for<T>(
             return Err(held(path, holder()));
         }
         let wait = wait.get_or_insert_with(|| Wait::new(holder()));
-        // Who holds it is asked no more often than it matters: the attempts alone keep the file system busy.
+        // The holder is determined only when it matters, because the attempts alone keep the file system busy.
         if let LockTimeout::For(limit) = lock_timeout
             && wait.since.elapsed() >= limit
             && let holder = holder()
@@ -67,7 +68,7 @@ fn held(path: &Path, holder: Option<Stat>) -> LockError {
     }
 }
 
-/// Whether this process has the file open. Only checked if a lock could not be taken.
+/// Returns whether this process has the file open. Only checked if a lock could not be taken.
 fn is_open_here(file: Stat) -> bool {
     let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let mut files = open.filter_map(|entry| std::fs::metadata(entry.path()).ok());
@@ -80,7 +81,7 @@ fn is_open_here(file: Stat) -> bool {
 struct Looks(u32);
 
 impl Looks {
-    /// With pauses of 1.5 ms, this is some ten times a second.
+    /// The owner is examined once in this many attempts: with pauses of 1.5 ms, some ten times a second.
     const EVERY: u32 = 64;
 
     fn is_due(&mut self) -> bool {
@@ -103,7 +104,8 @@ struct Wait {
 
 impl Wait {
     const FIRST_PAUSE: Duration = Duration::from_micros(200);
-    /// With 5 ms, eight writers waited twice as long in the worst case, and shared the lock less evenly.
+    /// The longest pause between two attempts. With 5 ms, eight writers waited twice as long in the worst case, and
+    /// shared the lock less evenly.
     const LONGEST_PAUSE: Duration = Duration::from_micros(1500);
 
     fn new(holder: Option<Stat>) -> Self {
@@ -113,8 +115,8 @@ impl Wait {
         Wait { holder: identity(holder), begun: now, since: now, pause: Self::FIRST_PAUSE, random }
     }
 
-    /// Whether to give up, because `limit` has passed since this holder was first seen. A different holder restarts
-    /// the time.
+    /// Returns whether to give up, because `limit` has passed since this holder was first seen. A different holder
+    /// restarts the time.
     fn is_over(&mut self, holder: Option<Stat>, limit: Duration, now: Instant) -> bool {
         let holder = identity(holder);
         if holder == self.holder || now - self.begun >= limit.saturating_mul(HOLDERS_TIMES).max(HOLDERS_MIN) {
@@ -125,7 +127,7 @@ impl Wait {
     }
 
     fn pause(&mut self) {
-        // xorshift64: spreading needs no better.
+        // xorshift64 is good enough to spread the pauses.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -134,7 +136,8 @@ impl Wait {
     }
 }
 
-/// Some file systems reuse inodes at once, so the identity of a holder includes the time when the lock was created.
+/// Returns what identifies the holder of a lock. It includes the time when the lock was created, because some file
+/// systems reuse inodes at once.
 fn identity(holder: Option<Stat>) -> Option<(u64, u64, i128)> {
     holder.map(|stat| (stat.device, stat.inode, stat.changed_nanos))
 }
