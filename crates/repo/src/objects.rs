@@ -15,6 +15,7 @@ mod pack_entries;
 mod promisor;
 mod replaced;
 mod seen;
+mod tree;
 
 pub use check::{ObjectCheck, ObjectClass};
 pub use content::Commit;

@@ -60,6 +60,52 @@ fn a_tree_deeper_than_git_walks_is_not_let_in() {
     }
 }
 
+/// Starts of tree entries, up to the id, and whether git walks the tree.
+const STARTS: [(&[u8], bool); 16] = [
+    (b"100644 f\0", true),
+    (b"0000000000000000000000100664 f\0", true),
+    (b"4000000100644 f\0", true),
+    (b"100644 ../f\n\0", true),
+    (b"0 f\0", true),
+    (b"140000 f\0", true),
+    (b"100644 \0", false),
+    (b" f\0", false),
+    (b" \0", false),
+    (b" 100644 f\0", false),
+    (b"100648 f\0", false),
+    (b"0x1 f\0", false),
+    (b"-100644 f\0", false),
+    (b"100644\t f\0", false),
+    (b"100644\0", false),
+    (b"100644 f", false),
+];
+
+#[test]
+fn a_tree_that_git_cannot_walk_is_not_let_in() {
+    let blob_id = id_of(Kind::Blob, b"content");
+    let good = tree(&[("100644", "e", blob_id)]);
+    for (start, is_walked) in STARTS {
+        let last = [start, blob_id.as_bytes()].concat();
+        for (at, content) in
+            [last.clone(), [&good[..], &last].concat(), last[..last.len() - 1].to_vec()].iter().enumerate()
+        {
+            let mut pack = Pack::default();
+            pack.whole(Kind::Blob, b"content");
+            let bad = pack.whole(Kind::Tree, content);
+            let above = pack.whole(Kind::Tree, &tree(&[("40000", "d", bad)]));
+            let new = pack.whole(Kind::Commit, &commit(if at == 1 { above } else { bad }, &[], "c"));
+            let bytes = request(&[("refs/heads/main", new)], pack.finish());
+            let said = [Git::find().program(), Path::new(REFDB)].map(|program| {
+                let output = feed(&server(), program, &bytes);
+                [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned())
+            });
+            let what = format!("{} {at}", start.escape_ascii());
+            assert_eq!(said[1], said[0], "{what}");
+            assert_eq!(said[0][0].contains("ok refs/heads/main"), is_walked && at < 2, "{what}: {:?}", said[0]);
+        }
+    }
+}
+
 const LARGE_BYTES: usize = 48 << 20;
 
 /// Returns a start and a rest: an object of this kind is the start followed by the rest as often as fills

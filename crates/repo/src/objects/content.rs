@@ -1,8 +1,10 @@
 //! Decides whether an object is valid: its content has its id, and parses as far as git parses it.
 
-use super::database::{ObjectKind, from_gix, gix_kind};
+use super::{
+    database::{ObjectKind, gix_kind},
+    tree::TreeEntries,
+};
 use bstr::ByteSlice;
-use gix_object::TreeRefIter;
 use refdb_types::{HashKind, ObjectId};
 
 /// A verified object, as far as refs are concerned.
@@ -91,6 +93,5 @@ pub(super) fn parse_commit(data: &[u8], hash: HashKind, mut parent: impl FnMut(O
 
 /// Returns the id of a tree's entry.
 pub(super) fn tree_entry(data: &[u8], hash: HashKind, name: &[u8]) -> Option<ObjectId> {
-    let entries = TreeRefIter::from_bytes(data, gix_kind(hash));
-    entries.map_while(|entry| entry.ok()).find(|entry| entry.filename == name).map(|entry| from_gix(entry.oid))
+    TreeEntries::of(data, hash).map_while(|entry| entry).find(|entry| entry.name == name).map(|entry| entry.id)
 }

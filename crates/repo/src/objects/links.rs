@@ -2,9 +2,9 @@
 
 use super::{
     content::{Content, parse_commit},
-    database::{ObjectKind, from_gix, gix_kind},
+    database::ObjectKind,
+    tree::TreeEntries,
 };
-use gix_object::TreeRefIter;
 use refdb_types::{HashKind, ObjectId};
 
 /// An object that another one names.
@@ -33,11 +33,10 @@ pub fn links<'d>(kind: ObjectKind, data: &'d [u8], hash: HashKind, found: &mut d
             plain(tree, ObjectKind::Tree);
         }
         ObjectKind::Tree => {
-            for entry in TreeRefIter::from_bytes(data, gix_kind(hash)) {
-                let entry = entry.ok()?;
-                if !entry.mode.is_commit() {
-                    let kind = if entry.mode.is_tree() { ObjectKind::Tree } else { ObjectKind::Blob };
-                    found(Link { id: from_gix(entry.oid), kind, name: entry.filename });
+            for entry in TreeEntries::of(data, hash) {
+                let entry = entry?;
+                if let Some(kind) = entry.kind {
+                    found(Link { id: entry.id, kind, name: entry.name });
                 }
             }
         }
@@ -84,6 +83,9 @@ mod tests {
             (ObjectKind::Commit, &b"tree 12\n"[..]),
             (ObjectKind::Tag, b"object 12\n"),
             (ObjectKind::Tree, b"40000 d\0short"),
+            (ObjectKind::Tree, b"100644 \x0011112222333344445555"),
+            (ObjectKind::Tree, b" name\x0011112222333344445555"),
+            (ObjectKind::Tree, b" 100644 name\x0011112222333344445555"),
         ] {
             assert_eq!(found(kind, data), None, "{kind:?}");
         }
