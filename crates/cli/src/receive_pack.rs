@@ -6,26 +6,29 @@
 use crate::{
     Invocation,
     failure::{Failure, Result, fatal, say, system_text},
-    options::{Command, Opt},
+    options::{Command, Opt, Parser, Word},
     real_git,
     session::{Session, before_locks},
 };
 use bstr::ByteSlice;
 use refdb::{Environment, Misuse, Repository, Store};
-use refdb_receive::{Call, Facts, ServeError, Settings, WorkLimits, delegation_reason, serve};
+use refdb_receive::{Call, Facts, Screen, ServeError, Settings, delegation_reason, serve};
 use refdb_vfs::Fs;
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     io,
     os::{fd::AsFd, unix::ffi::OsStrExt},
     path::Path,
+    process::Stdio,
 };
 use supervise::Supervised;
 
 // A push is delegated before anything is sent to the client, unless only the client's request shows that git is
-// needed, as for a shallow clone or a signed push: then `replay` passes the request on.
+// needed, as for a shallow clone or a signed push: then `replay` passes the request on. `screened` passes on a request
+// only if git can store its refs.
 mod relay;
 mod replay;
+mod screened;
 mod supervise;
 
 /// The command line.
@@ -52,7 +55,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
         return Err(leave(&environment, invocation.words));
     };
     let fs = Fs::real();
-    let place = Repository::served_folder(&fs, &environment, Path::new(folder));
+    let place = Repository::served_folder(&fs, &environment, Path::new(OsStr::from_bytes(folder)));
     let place = place.map_err(|error| Failure::Lines(error.report()))?;
     place.warnings.iter().for_each(|warning| say("warning: ", warning.as_bytes()));
     if let Err(error) = std::env::set_current_dir(&place.folder) {
@@ -63,26 +66,26 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let facts = Facts::of(&fs, session.store.repository(), &environment)?;
     if delegation_reason(&settings, &facts).is_some() {
         check_git_may(&session.store)?;
-        let options = invocation.words.split_last().map_or(&[][..], |(_, options)| options);
-        let here = OsString::from(".");
-        let words = options.iter().chain([&here]);
-        if !settings.work_limits.any() {
-            return Err(leave(&environment, words));
-        }
-        before_locks()?;
-        return supervise(&environment, words, settings.work_limits);
+        return delegate(&environment, &session.store, &settings, &call);
     }
     before_locks()?;
     let (input, output) = (io::stdin(), io::stdout());
     let result = serve(&session.store, &settings, &call, input.as_fd(), output.as_fd());
     match result {
-        Ok(()) => Ok(0),
-        Err(ServeError::Store(error)) => Err(error.into()),
-        Err(_) if refdb_vfs::interrupt::received().is_some() => Err(Failure::Interrupted),
         Err(ServeError::Delegated(words)) => {
             check_git_may(&session.store)?;
             replay::replay(&call, &words, settings.work_limits)
         }
+        result => exit_code(result),
+    }
+}
+
+/// Returns the exit code of a push that refdb has answered itself.
+fn exit_code(result: std::result::Result<(), ServeError>) -> Result<u8> {
+    match result {
+        Ok(()) => Ok(0),
+        Err(ServeError::Store(error)) => Err(error.into()),
+        Err(_) if refdb_vfs::interrupt::received().is_some() => Err(Failure::Interrupted),
         Err(ServeError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::BrokenPipe),
         Err(error) => fatal![error.to_string()],
     }
@@ -102,40 +105,62 @@ fn leave<'w>(environment: &Environment, words: impl IntoIterator<Item = &'w OsSt
     real_git::exec(environment, COMMAND.name, &words, "this push")
 }
 
-/// Runs git, to which the push is delegated, and ends it if it exceeds `limits`.
-fn supervise<'w>(
-    environment: &Environment,
-    words: impl IntoIterator<Item = &'w OsString>,
-    limits: WorkLimits,
-) -> Result<u8> {
-    let words: Vec<_> = words.into_iter().collect();
-    let is_stateless = words.iter().any(|word| *word == "--stateless-rpc");
+/// Runs git, to which the push is delegated before anything is sent to the client.
+fn delegate(environment: &Environment, store: &Store, settings: &Settings, call: &Call) -> Result<u8> {
+    let words = words_of(call);
+    let screen = if call.only_advertise { None } else { Screen::of(store, settings, call) };
+    if screen.is_none() && !settings.work_limits.any() {
+        return Err(leave(environment, &words));
+    }
+    before_locks()?;
     let mut git = real_git::handed_over(environment, COMMAND.name)?;
-    git.arg(COMMAND.name).args(words);
-    match Supervised::start(git, limits, is_stateless) {
-        Ok(git) => git.wait(),
-        Err(error) => Err(real_git::not_run(&real_git::program(environment), COMMAND.name, "this push", &error)),
+    git.arg(COMMAND.name).args(&words);
+    let not_run = |error| real_git::not_run(&real_git::program(environment), COMMAND.name, "this push", &error);
+    match screen {
+        None => Supervised::start(git, settings.work_limits, call.stateless).map_err(not_run)?.wait(),
+        Some(screen) => {
+            git.stdin(Stdio::piped());
+            let git = Supervised::start(git, settings.work_limits, call.stateless).map_err(not_run)?;
+            screened::pass_on(git, screen, store, settings, call)
+        }
     }
 }
 
+/// Returns the words of git's command line for a call in the current folder.
+fn words_of(call: &Call) -> Vec<OsString> {
+    let options = [
+        (call.quiet, "--quiet"),
+        (call.skip_connectivity, "--skip-connectivity-check"),
+        (call.stateless, "--stateless-rpc"),
+        (call.only_advertise, "--http-backend-info-refs"),
+        (call.reject_thin_pack, "--reject-thin-pack-for-testing"),
+    ];
+    let given = options.into_iter().filter(|(is_given, _)| *is_given).map(|(_, word)| word);
+    given.chain(["."]).map(OsString::from).collect()
+}
+
 /// Parses the command line. Returns `None` if git would report a usage error.
-fn parse<'w>(words: &'w [OsString], environment: &Environment) -> Option<(Call, &'w OsString)> {
+fn parse<'w>(words: &'w [OsString], environment: &Environment) -> Option<(Call, &'w [u8])> {
     let agent = concat!("refdb/", env!("CARGO_PKG_VERSION"));
     let mut call = Call::new(real_git::program(environment), agent.into());
     (call.version_1, call.session_id) = (wants_version_1(environment), session_id().into());
-    let (folder, options) = words.split_last()?;
-    for word in options {
-        match word.as_bytes() {
-            b"-q" | b"--quiet" => call.quiet = true,
-            b"--no-quiet" => call.quiet = false,
-            b"--skip-connectivity-check" => call.skip_connectivity = true,
-            b"--stateless-rpc" => call.stateless = true,
-            b"--http-backend-info-refs" | b"--advertise-refs" => call.only_advertise = true,
-            b"--reject-thin-pack-for-testing" => call.reject_thin_pack = true,
-            _ => return None,
+    let mut folder = None;
+    let mut parser = Parser::new(&COMMAND, words);
+    while let Some(word) = parser.next_word().ok()? {
+        match word {
+            Word::Argument(_) if folder.is_some() => return None,
+            Word::Argument(argument) => folder = Some(argument.as_bytes()),
+            Word::Option(opt, setting) => match opt.name {
+                "quiet" => call.quiet = setting.is_on(),
+                "skip-connectivity-check" => call.skip_connectivity = setting.is_on(),
+                "stateless-rpc" => call.stateless = setting.is_on(),
+                "http-backend-info-refs" | "advertise-refs" => call.only_advertise = setting.is_on(),
+                "reject-thin-pack-for-testing" => call.reject_thin_pack = setting.is_on(),
+                _ => opt.unread(),
+            },
         }
     }
-    (!folder.as_bytes().starts_with(b"-")).then_some((call, folder))
+    folder.map(|folder| (call, folder))
 }
 
 /// Returns whether the highest version in `GIT_PROTOCOL`, a list of `KEY=VALUE` separated by colons, is 1. Version 2

@@ -144,6 +144,8 @@ impl Facts {
 ///
 /// If several reasons hold, the first of [`DelegationReason::ALL`] is returned. Some requests turn out to need git only
 /// when the client has sent them; `serve` returns [`ServeError::Delegated`](crate::ServeError::Delegated) for these.
+///
+/// A [`Screen`](crate::Screen) must read the request of a push that is delegated before git does.
 pub fn delegation_reason(settings: &Settings, facts: &Facts) -> Option<DelegationReason> {
     let reasons = [
         (settings.signed_pushes, DelegationReason::SignedPushes),

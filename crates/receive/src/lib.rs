@@ -10,12 +10,14 @@
 //!
 //! [`serve`](fn@serve) does all of this for a repository on disk, including the quarantine, the connectivity check and
 //! the hooks, and updates the refs in a transaction of the engine. Call [`delegation_reason`](fn@delegation_reason)
-//! first: it returns the reason if only `git receive-pack` can serve the repository's pushes correctly.
+//! first: it returns the reason if only `git receive-pack` can serve the repository's pushes correctly. Read the
+//! requests of such pushes with a [`Screen`], and pass to git only those that it lets through.
 #![forbid(unsafe_code)]
 
 mod delegation;
 mod hidden;
 mod proc_receive;
+mod screen;
 mod serve;
 mod settings;
 mod watch;
@@ -28,6 +30,7 @@ pub use refdb;
 pub use delegation::{DelegationReason, Facts, delegation_reason};
 pub use hidden::HiddenRefs;
 pub use proc_receive::ProcReceive;
-pub use serve::{Call, ServeError, serve};
+pub use screen::{RefusedPush, Screen, Screened};
+pub use serve::{Call, ServeError, serve, turn_away};
 pub use settings::{Deny, Settings};
 pub use watch::{Excess, Watch, WorkLimits, end};

@@ -7,7 +7,7 @@
 //! check        connectivity, hidden refs, pre-receive         connectivity, hooks
 //! release      moves the synced objects to the others         quarantine
 //! update       policy, update hook, transaction of refs       policy, update, aliases, large_tags
-//! report       answers; post-receive, post-update             session
+//! report       answers; post-receive, post-update             session, turn_away
 //! ```
 //!
 //! No ref has changed if the client disconnects, or a signal or a kill ends the process, before `update`. Once the
@@ -28,11 +28,13 @@ mod quarantine;
 mod redactor;
 mod session;
 mod spawner;
+mod turn_away;
 mod unpack;
 mod update;
 
 pub use error::ServeError;
-pub use session::{Call, serve};
+pub(crate) use session::offer;
+pub use session::{Call, serve, turn_away};
 
 #[cfg(test)]
 mod power_tests;

@@ -2,7 +2,7 @@
 //! that follow.
 
 use super::supervise::Supervised;
-use crate::failure::{Failure, Result, fatal, system_text};
+use crate::failure::{Failure, Result, fatal, message, system_text};
 use refdb_receive::{Call, Watch, WorkLimits};
 use refdb_vfs::interrupt;
 use rustix::{
@@ -28,17 +28,27 @@ pub(super) fn replay(call: &Call, words: &[u8], limits: WorkLimits) -> Result<u8
         Ok(child) => child,
         Err(error) => return fatal!["cannot run git, to which this push is left: ", system_text(&error)],
     };
-    if let Some(input) = child.input()
-        && let Err(error) = feed(input, words, &mut child)
-    {
-        child.abandon();
-        return if interrupt::received().is_some() {
-            Err(Failure::Interrupted)
-        } else {
-            fatal!["cannot pass on what the client sends: ", system_text(&error)]
-        };
+    let Some(git) = child.input() else { return child.wait() };
+    finish(git, words, child)
+}
+
+/// Passes these bytes and all that the client sends after them to git, and waits for git's end.
+pub(super) fn finish(git: ChildStdin, bytes: &[u8], mut child: Supervised) -> Result<u8> {
+    match feed(git, bytes, &mut child) {
+        Ok(()) => child.wait(),
+        Err(error) => {
+            child.abandon();
+            Err(not_passed_on(&error))
+        }
     }
-    child.wait()
+}
+
+/// Returns the failure for an error of the connection to the client or to git.
+pub(super) fn not_passed_on(error: &io::Error) -> Failure {
+    if interrupt::received().is_some() {
+        return Failure::Interrupted;
+    }
+    Failure::Fatal(message!["cannot pass on what the client sends: ", system_text(error)])
 }
 
 /// Passes bytes from the client to git until either of them closes its end. Returns while the client still waits for
@@ -47,26 +57,37 @@ fn feed(git: ChildStdin, words: &[u8], child: &mut Supervised) -> io::Result<()>
     if write(&git, words)? {
         return Ok(());
     }
-    let client = io::stdin();
     let mut buffer = vec![0; PIECE_BYTES];
+    loop {
+        match read(&git, child, &mut buffer)? {
+            None | Some(0) => return Ok(()),
+            Some(count) if write(&git, &buffer[..count])? => return Ok(()),
+            Some(_) => {}
+        }
+    }
+}
+
+/// Reads what the client sends next, and returns the number of bytes, which is 0 if the client has closed its end.
+/// Returns `None` if git has closed its end.
+pub(super) fn read(git: &ChildStdin, child: &mut Supervised, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    let client = io::stdin();
     let pause = Timespec { tv_sec: 0, tv_nsec: Watch::PAUSE.subsec_nanos().into() };
     loop {
         interrupt::check()?;
         child.look();
         // Poll reports a pipe without a reader even if no events are requested.
-        let mut fds = [PollFd::new(&client, PollFlags::IN), PollFd::new(&git, PollFlags::empty())];
+        let mut fds = [PollFd::new(&client, PollFlags::IN), PollFd::new(git, PollFlags::empty())];
         match poll(&mut fds, Some(&pause)) {
             Ok(0) | Err(Errno::INTR) => continue,
             Ok(_) => {}
             Err(error) => return Err(error.into()),
         }
         if !fds[1].revents().is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        match rustix::io::read(client.as_fd(), &mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(count) if write(&git, &buffer[..count])? => return Ok(()),
-            Ok(_) | Err(Errno::INTR) => {}
+        match rustix::io::read(client.as_fd(), &mut *buffer) {
+            Ok(count) => return Ok(Some(count)),
+            Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -90,6 +90,16 @@ impl Supervised {
         }
     }
 
+    /// Ends git, which has received nothing, so that refdb can answer the client.
+    pub(super) fn stop(mut self) {
+        refdb_receive::end(self.pid);
+        // Git has ended, or cannot be waited for.
+        let _ = self.git.wait();
+        if let Some(relay) = self.relay.take() {
+            relay.join();
+        }
+    }
+
     /// Ends git, which is not waited for.
     pub(super) fn abandon(mut self) {
         // Git may have ended by itself.

@@ -104,9 +104,9 @@ fn signed_pushes_are_verified_as_by_git() {
 }
 
 /// Sets up a server whose pushes are delegated to git.
-type MakeRare = fn(&Repo);
+pub(crate) type MakeRare = fn(&Repo);
 
-const LEFT_TO_GIT: [(&str, MakeRare); 10] = [
+pub(crate) const LEFT_TO_GIT: [(&str, MakeRare); 10] = [
     ("receive.certNonceSeed", |server| server.config("receive.certNonceSeed", "seed")),
     ("receive.procReceiveRefs", |server| server.config("receive.procReceiveRefs", "refs/for")),
     ("receive.fsck.badDate", |server| server.config("receive.fsck.badDate", "warn")),

@@ -17,6 +17,7 @@ mod lying;
 mod processes;
 mod raw;
 mod refusals;
+mod screened;
 mod security;
 mod trouble;
 mod unusual_objects;

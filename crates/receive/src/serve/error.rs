@@ -17,7 +17,8 @@ pub enum ServeError {
     /// proc-receive hook. No ref has changed.
     ///
     /// The value holds the bytes that were read from the client since the advertisement. Pass them, and then all
-    /// further input, to `git receive-pack --stateless-rpc`.
+    /// further input, to `git receive-pack --stateless-rpc`. None of the commands creates or updates a ref whose name
+    /// is too long for the repository: such a push is refused instead.
     #[error("only git can receive this push: pass it on to 'git receive-pack --stateless-rpc'")]
     Delegated(Vec<u8>),
     /// Reading from the client, writing to it, or running a program failed.

@@ -9,7 +9,8 @@ use super::{
     redactor::Redactor,
 };
 use crate::{
-    Settings,
+    RefusedPush, Settings,
+    screen::{self, Heard},
     wire::{Limits, Offer, ReportFormat, Request, RequestReader, pkt, report},
 };
 use bstr::{BStr, BString};
@@ -140,17 +141,8 @@ pub fn serve(
     input: BorrowedFd<'_>,
     output: BorrowedFd<'_>,
 ) -> Result<(), ServeError> {
-    let fs = store.fs().clone();
-    let folder = std::path::absolute(store.repository().git_dir())?.components().collect::<PathBuf>();
-    let mut channel = Channel::new(output, Redactor::of(&folder));
-    let offer = Offer {
-        hash: store.hash(),
-        atomic: settings.atomic,
-        push_options: settings.push_options,
-        ofs_delta: settings.ofs_delta,
-        agent: call.agent.clone(),
-        session_id: settings.session_id.then(|| call.session_id.clone()),
-    };
+    let offer = offer(store, settings, call);
+    let mut channel = channel(store, output)?;
     if call.only_advertise || !call.stateless {
         let snapshot = store.snapshot()?;
         let others = alternates::tips(store, &call.git, settings.work_limits, output)?;
@@ -159,36 +151,96 @@ pub fn serve(
     if call.only_advertise {
         return Ok(());
     }
-    store.objects().limit_reads(settings.read_max_bytes.max(READ_LIMIT_MIN));
-    let objects_dir = store.repository().objects_dir(store.environment());
-    let objects_dir = std::path::absolute(objects_dir)?;
-    let request = Request::default();
-    let (quarantine, pack_objects, outcomes) = (None, 0, Vec::new());
-    let mut session = Session {
-        store,
-        objects: store.objects(),
-        call,
-        settings,
-        fs,
-        input,
-        waiting_bytes: 0,
-        channel,
-        objects_dir,
-        quarantine,
-        pack_objects,
-        request,
-        outcomes,
-        has_warned_of_hooks: Cell::new(false),
-    };
-    session.read_request(&offer)?;
-    if session.request.commands.is_empty() { Ok(()) } else { session.perform() }
+    let mut session = Session::new(store, settings, call, input, channel)?;
+    match session.read_request(&offer)? {
+        Next::Nothing => Ok(()),
+        Next::Perform => session.perform(),
+        Next::TurnAway => session.turn_away(),
+    }
+}
+
+/// Answers a push that is delegated to git, but that [`Screen`](crate::Screen) has not let through: refuses all of its
+/// commands. `input` and `output` are connected to the client, which has sent the request, but no byte of its pack was
+/// read. The pack is read and dropped.
+///
+/// # Errors
+///
+/// Fails if the client disconnects too early, or if git cannot be run. No ref has changed.
+pub fn turn_away(
+    store: &Store,
+    settings: &Settings,
+    call: &Call,
+    push: RefusedPush,
+    input: BorrowedFd<'_>,
+    output: BorrowedFd<'_>,
+) -> Result<(), ServeError> {
+    let mut session = Session::new(store, settings, call, input, channel(store, output)?)?;
+    session.set_request(push.request);
+    session.refuse_too_long(&push.too_long)?;
+    session.turn_away()
+}
+
+/// Returns what a server of this repository offers to clients.
+pub(crate) fn offer(store: &Store, settings: &Settings, call: &Call) -> Offer {
+    Offer {
+        hash: store.hash(),
+        atomic: settings.atomic,
+        push_options: settings.push_options,
+        ofs_delta: settings.ofs_delta,
+        agent: call.agent.clone(),
+        session_id: settings.session_id.then(|| call.session_id.clone()),
+    }
+}
+
+fn channel<'c>(store: &Store, output: BorrowedFd<'c>) -> io::Result<Channel<'c>> {
+    let folder = std::path::absolute(store.repository().git_dir())?.components().collect::<PathBuf>();
+    Ok(Channel::new(output, Redactor::of(&folder)))
+}
+
+/// What to do with a request.
+enum Next {
+    /// The client has nothing to push.
+    Nothing,
+    Perform,
+    /// All commands are refused, because git, to which the push would be delegated, must not see some of them.
+    TurnAway,
+}
+
+impl<'s, 'c> Session<'s, 'c> {
+    fn new(
+        store: &'s Store,
+        settings: &'s Settings,
+        call: &'s Call,
+        input: BorrowedFd<'c>,
+        channel: Channel<'c>,
+    ) -> Result<Self, ServeError> {
+        store.objects().limit_reads(settings.read_max_bytes.max(READ_LIMIT_MIN));
+        let objects_dir = store.repository().objects_dir(store.environment());
+        Ok(Session {
+            store,
+            objects: store.objects(),
+            call,
+            settings,
+            fs: store.fs().clone(),
+            input,
+            waiting_bytes: 0,
+            channel,
+            objects_dir: std::path::absolute(objects_dir)?,
+            quarantine: None,
+            pack_objects: 0,
+            request: Request::default(),
+            outcomes: Vec::new(),
+            has_warned_of_hooks: Cell::new(false),
+        })
+    }
 }
 
 impl Session<'_, '_> {
-    fn read_request(&mut self, offer: &Offer) -> Result<(), ServeError> {
+    fn read_request(&mut self, offer: &Offer) -> Result<Next, ServeError> {
         let mut reader = RequestReader::new(offer, self.call.limits);
         // The client's bytes, for git in case the push is delegated.
-        let (mut bytes, mut heard) = (Vec::new(), Vec::new());
+        let (mut bytes, mut heard) = (Vec::new(), Heard::new(self.call.limits));
+        let mut is_delegated = false;
         loop {
             let wanted = reader.wants();
             if wanted == 0 {
@@ -196,11 +248,15 @@ impl Session<'_, '_> {
             }
             bytes.clear();
             self.read_exactly(wanted, &mut bytes)?;
-            if reader.is_at_start() || !self.settings.proc_receive.is_empty() {
-                heard.extend_from_slice(&bytes);
+            if is_delegated || reader.is_at_start() || !self.settings.proc_receive.is_empty() {
+                heard.add(&bytes)?;
             }
-            if reader.is_at_start() && needs_git(&heard) {
-                return Err(ServeError::Delegated(heard));
+            if !is_delegated && reader.is_at_start() && needs_git(heard.bytes()) {
+                if !screen::must_screen(self.store) {
+                    return Err(ServeError::Delegated(heard.into_bytes()));
+                }
+                is_delegated = true;
+                reader = reader.with_certificates();
             }
             let taken = reader.take(&bytes)?;
             assert_eq!(taken, bytes.len(), "the request ended before the bytes that it wanted");
@@ -208,15 +264,25 @@ impl Session<'_, '_> {
                 break;
             }
         }
-        self.request = reader.finish()?;
-        if self.request.commands.iter().any(|command| self.settings.proc_receive.takes(command)) {
-            return Err(ServeError::Delegated(heard));
+        self.set_request(reader.finish()?);
+        let commands = &self.request.commands;
+        if is_delegated || commands.iter().any(|command| self.settings.proc_receive.takes(command)) {
+            let too_long = screen::too_long(self.store, commands)?;
+            if too_long.is_empty() {
+                return Err(ServeError::Delegated(heard.into_bytes()));
+            }
+            self.refuse_too_long(&too_long)?;
+            return Ok(Next::TurnAway);
         }
+        Ok(if self.request.commands.is_empty() { Next::Nothing } else { Next::Perform })
+    }
+
+    fn set_request(&mut self, request: Request) {
+        self.request = request;
         self.outcomes = vec![Outcome::default(); self.request.commands.len()];
         if self.request.capabilities.side_band {
             self.channel.use_side_band(self.settings.keep_alive_seconds);
         }
-        Ok(())
     }
 
     /// Appends `count` bytes from the client to `bytes`, or fewer if the client closes the connection.
@@ -315,7 +381,7 @@ impl Session<'_, '_> {
         updated
     }
 
-    fn report(&mut self, unpack: Option<&BStr>) -> Result<(), ServeError> {
+    pub(super) fn report(&mut self, unpack: Option<&BStr>) -> Result<(), ServeError> {
         if self.request.capabilities.report == ReportFormat::None {
             return Ok(());
         }

@@ -114,7 +114,7 @@ impl Session<'_, '_> {
         Ok(Unpacked { failure: None, keep_file })
     }
 
-    fn max_input(&self) -> Option<String> {
+    pub(super) fn max_input(&self) -> Option<String> {
         let bytes = self.settings.max_input_bytes;
         (bytes > 0).then(|| format!("--max-input-size={bytes}"))
     }

@@ -2,7 +2,7 @@ use super::{
     Capabilities, Commands, Fault, Limits, Offer, ProtocolError,
     pkt::{self, Decoded, LENGTH_BYTES, Packet},
 };
-use bstr::BString;
+use bstr::{BString, ByteSlice};
 use refdb_types::ObjectId;
 
 /// A client's request: everything it sends before the pack.
@@ -28,6 +28,8 @@ pub struct RequestReader {
     limits: Limits,
     phase: Phase,
     request: Request,
+    /// The text of the push certificate so far. `None` if certificates are not accepted.
+    certificate: Option<Vec<u8>>,
     /// An incomplete packet. At most as long as a packet and the length of the next one.
     pending: Vec<u8>,
     /// The number of bytes before `pending`.
@@ -38,6 +40,7 @@ pub struct RequestReader {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Commands,
+    Certificate,
     Options,
     Done,
 }
@@ -50,10 +53,17 @@ impl RequestReader {
             limits,
             phase: Phase::Commands,
             request: Request::default(),
+            certificate: None,
             pending: Vec::new(),
             offset: 0,
             options_bytes: 0,
         }
+    }
+
+    /// Accepts push certificates too. Their commands are read, but their signatures are not verified, so this is only
+    /// for requests that are then passed on to git or refused. Call it before anything is taken.
+    pub fn with_certificates(self) -> Self {
+        RequestReader { certificate: Some(Vec::new()), ..self }
     }
 
     /// Returns the least number of bytes that must still arrive before the request can end, so that a caller may wait
@@ -121,7 +131,8 @@ impl RequestReader {
             match pkt::decode(&pending[start..]).map_err(|fault| self.at(fault))? {
                 Decoded::Missing(_) => break,
                 Decoded::Packet(packet, length) => {
-                    self.packet(packet).map_err(|fault| self.at(fault))?;
+                    let data = &pending[start..][LENGTH_BYTES..length];
+                    self.packet(packet, data).map_err(|fault| self.at(fault))?;
                     start += length;
                     self.offset += length as u64;
                 }
@@ -133,27 +144,63 @@ impl RequestReader {
         Ok(())
     }
 
-    fn packet(&mut self, packet: Packet<'_>) -> Result<(), Fault> {
+    /// Handles a packet. `data` is its data with the newline, if any.
+    fn packet(&mut self, packet: Packet<'_>, data: &[u8]) -> Result<(), Fault> {
         match (self.phase, packet) {
             (_, Packet::Line(line)) if line.starts_with(b"ERR ") => Err(Fault::Client(line[4..].into())),
             (Phase::Commands, Packet::Line(line)) => self.command(line),
+            (Phase::Certificate, Packet::Line(_)) => self.certify(data),
             (Phase::Options, Packet::Line(line)) => self.option(line),
-            (Phase::Commands, _) if self.request.capabilities.push_options && !self.request.commands.is_empty() => {
-                self.phase = Phase::Options;
-                Ok(())
-            }
-            _ => {
+            (Phase::Commands | Phase::Certificate, _) => self.end_commands(),
+            (Phase::Options | Phase::Done, _) => {
                 self.phase = Phase::Done;
                 Ok(())
             }
         }
     }
 
+    fn end_commands(&mut self) -> Result<(), Fault> {
+        self.add_certified()?;
+        let has_options = self.request.capabilities.push_options && !self.request.commands.is_empty();
+        self.phase = if has_options { Phase::Options } else { Phase::Done };
+        Ok(())
+    }
+
+    /// Adds data to the certificate. As in git, packets are joined as they are, whatever lines they hold, and what
+    /// follows a zero byte is left out.
+    fn certify(&mut self, data: &[u8]) -> Result<(), Fault> {
+        let text = data.split(|byte| *byte == 0).next().unwrap_or_default();
+        if text == b"push-cert-end\n" {
+            self.phase = Phase::Commands;
+            return Ok(());
+        }
+        let certificate = self.certificate.get_or_insert_default();
+        if certificate.len() + text.len() > self.limits.commands_bytes {
+            return Err(Fault::TooMuch { what: "certificates", limit: self.limits.commands_bytes });
+        }
+        certificate.extend_from_slice(text);
+        Ok(())
+    }
+
+    /// Adds the commands of the certificate, which follow its first empty line. Other lines, such as those of the
+    /// signature, are ignored.
+    fn add_certified(&mut self) -> Result<(), Fault> {
+        let certificate = self.certificate.take().unwrap_or_default();
+        let Some((_, commands)) = certificate.split_once_str("\n\n") else { return Ok(()) };
+        for line in commands.split(|byte| *byte == b'\n') {
+            match self.request.commands.add(line, self.offer.hash, &self.limits) {
+                Ok(()) | Err(Fault::Command(_)) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(())
+    }
+
     fn command(&mut self, line: &[u8]) -> Result<(), Fault> {
         if let Some(id) = line.strip_prefix(b"shallow ") {
             return self.shallow(id);
         }
-        if line.starts_with(b"push-cert") {
+        if line.starts_with(b"push-cert") && self.certificate.is_none() {
             return Err(Fault::Certificate);
         }
         // As in git, anything after a second zero byte is ignored.
@@ -164,6 +211,10 @@ impl RequestReader {
             if object_format != self.offer.hash.name().as_bytes() {
                 return Err(Fault::ObjectFormat(object_format.into()));
             }
+        }
+        if command == b"push-cert" {
+            self.phase = Phase::Certificate;
+            return Ok(());
         }
         self.request.commands.add(command, self.offer.hash, &self.limits)
     }

@@ -182,6 +182,46 @@ fn what_was_not_offered_is_not_taken() {
 }
 
 #[test]
+fn the_commands_of_a_certificate_are_read_as_git_joins_its_packets() {
+    let hash = HashKind::Sha1;
+    let line = |name: &str| format!("{} {} refs/heads/{name}", id(hash, 0), id(hash, 1));
+    let cases: [(&[&str], &[&str]); 6] = [
+        (&["certificate version 0.1\nnonce x\n", "\n", "A\n", "B\n", "-----BEGIN SSH SIGNATURE-----\n"], &["a", "b"]),
+        (&["x\n\nA", "-more\nB\n"], &["a-more", "b"]),
+        (&["x\n\nA\0 hidden\n", "-more\n"], &["a-more"]),
+        (&["x\n\nA\nA"], &["a", "a"]),
+        (&["x\nA\n"], &[]),
+        (&["x\n\nA\n", "push-cert-end", "\n"], &["a"]),
+    ];
+    for (parts, expected) in cases {
+        let parts: Vec<_> = parts.iter().map(|part| part.replace('A', &line("a")).replace('B', &line("b"))).collect();
+        for ends in [&["push-cert-end\n", ""][..], &["push-cert-end\n\0", ""], &[""]] {
+            let lines = ["shallow 0101010101010101010101010101010101010101", "push-cert\0 report-status"];
+            let lines: Vec<&[u8]> = lines
+                .into_iter()
+                .chain(parts.iter().map(|part| &part[..]))
+                .chain(ends.iter().copied())
+                .map(str::as_bytes)
+                .collect();
+            let bytes = request(&lines);
+            let mut reader = RequestReader::new(&offer(hash), Limits::default()).with_certificates();
+            assert_eq!(reader.take(&bytes), Ok(bytes.len()));
+            let request = reader.finish().unwrap();
+            let names: Vec<_> = request.commands.iter().map(|command| command.name.to_string()).collect();
+            let expected: Vec<_> = expected.iter().map(|name| format!("refs/heads/{name}")).collect();
+            assert_eq!(names, expected, "{parts:?}");
+            assert_eq!(request.capabilities.report, ReportFormat::V1);
+        }
+    }
+    let limits = Limits { commands_bytes: 1_000, ..Limits::default() };
+    let mut lines = vec![&b"push-cert\0object-format=sha1"[..]];
+    lines.resize(200, b"0123456789");
+    let mut reader = RequestReader::new(&offer(hash), limits).with_certificates();
+    let read = reader.take(&request(&lines)).map_err(|error| error.fault);
+    assert_eq!(read, Err(Fault::TooMuch { what: "certificates", limit: 1_000 }));
+}
+
+#[test]
 fn errors_name_the_packet() {
     let zero = "0".repeat(40);
     let good = format!("{zero} {zero} refs/heads/a");

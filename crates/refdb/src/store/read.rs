@@ -1,7 +1,10 @@
 //! Reading refs without explicit snapshots and cursors.
 
 use super::{LOSSES_MAX, Resolved, Store};
-use crate::{Error, RefView, Result, Snapshot};
+use crate::{
+    Error, RefFormat, RefView, Result, Snapshot,
+    backend::{Claim, ClaimKind},
+};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, RefName, Target};
 use std::{fmt, iter::FusedIterator, ops::ControlFlow};
@@ -165,6 +168,28 @@ fn each(
 }
 
 impl Store {
+    /// Returns whether the format has no room for this name, or for the one that it leads to as a symbolic ref. No ref
+    /// of that name may be created or updated, by other programs either. Its deletion is allowed.
+    #[doc(hidden)]
+    pub fn is_too_long(&self, name: &BStr) -> Result<bool> {
+        let has_no_room = |name| {
+            let claims = vec![Claim { name, kind: ClaimKind::SetDirect }];
+            !self.backend().unstorable(&claims).is_empty()
+        };
+        if has_no_room(name) {
+            return Ok(true);
+        }
+        if self.repository().ref_format() == RefFormat::Files {
+            return Ok(false);
+        }
+        let Ok(name) = RefName::new(name.as_bytes()) else { return Ok(false) };
+        match self.resolve(&name) {
+            Ok(Resolved::Object { name: end, .. } | Resolved::Missing(end)) => Ok(has_no_room(end.as_bstr())),
+            Err(Error::BrokenRef(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// One ref; `None` if it does not exist. Symbolic refs are not followed: [`Store::id_of`] does that.
     ///
     /// # Errors

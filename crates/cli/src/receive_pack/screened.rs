@@ -1,0 +1,73 @@
+//! Delegates a push before the refs are advertised, to a git that receives the client's request only after refdb has
+//! read it, and only if the repository has room for the names of its refs.
+
+use super::{exit_code, replay, supervise::Supervised};
+use crate::failure::Result;
+use refdb::Store;
+use refdb_receive::{Call, Screen, Screened, ServeError, Settings, turn_away};
+use std::{io, os::fd::AsFd, process::ChildStdin};
+
+/// Maximum number of bytes that are read at once.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Who ended the request.
+enum End {
+    /// It is complete.
+    Complete,
+    /// The client closed its end before.
+    Client,
+    /// Git closed its end, because it has failed.
+    Git,
+}
+
+/// Passes the push on to git, whose input must be a pipe, or refuses it.
+pub(super) fn pass_on(
+    mut git: Supervised,
+    mut screen: Screen,
+    store: &Store,
+    settings: &Settings,
+    call: &Call,
+) -> Result<u8> {
+    let Some(pipe) = git.input() else { return git.wait() };
+    let heard = match read(&pipe, &mut git, &mut screen) {
+        Ok(End::Complete) => match screen.finish(store) {
+            Ok(Screened::Passed(heard)) => heard,
+            Ok(Screened::Refused(push)) => {
+                git.stop();
+                let (input, output) = (io::stdin(), io::stdout());
+                return exit_code(turn_away(store, settings, call, push, input.as_fd(), output.as_fd()));
+            }
+            Err(error) => return refuse(git, error),
+        },
+        // Git itself says that the request is incomplete.
+        Ok(End::Client) => screen.into_heard(),
+        Ok(End::Git) => return git.wait(),
+        Err(ServeError::Io(error)) => {
+            git.stop();
+            return Err(replay::not_passed_on(&error));
+        }
+        Err(error) => return refuse(git, error),
+    };
+    replay::finish(pipe, &heard, git)
+}
+
+fn refuse(git: Supervised, error: ServeError) -> Result<u8> {
+    git.stop();
+    exit_code(Err(error))
+}
+
+/// Reads the request, and no byte after it.
+fn read(pipe: &ChildStdin, git: &mut Supervised, screen: &mut Screen) -> std::result::Result<End, ServeError> {
+    let mut buffer = vec![0; PIECE_BYTES];
+    loop {
+        let wanted = screen.wants().min(PIECE_BYTES);
+        if wanted == 0 {
+            return Ok(End::Complete);
+        }
+        match replay::read(pipe, git, &mut buffer[..wanted])? {
+            None => return Ok(End::Git),
+            Some(0) => return Ok(End::Client),
+            Some(count) => screen.take(&buffer[..count])?,
+        }
+    }
+}
