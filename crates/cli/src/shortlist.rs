@@ -27,6 +27,8 @@ use refdb::{
 use refdb_types::ObjectId;
 use std::{ffi::OsString, io::IsTerminal, os::unix::ffi::OsStrExt};
 
+mod created;
+
 /// `--contains`, the first of the options that both commands have.
 pub const CONTAINS: Opt =
     Opt::flag("contains", "show only references that contain the commit").takes(Value::UnlessLast("commit")).fixed();
@@ -247,7 +249,10 @@ pub fn show(
     result.map(|()| 0)
 }
 
-/// Delegates a command line that was not understood to git.
+/// Delegates a command line that was not understood to git, unless git would create a ref that must not be there.
 pub fn leave(invocation: &Invocation<'_>, command: &Command) -> Failure {
-    crate::real_git::leave(invocation, command.name)
+    match created::check(invocation, command) {
+        Ok(()) => crate::real_git::leave(invocation, command.name),
+        Err(failure) => failure,
+    }
 }

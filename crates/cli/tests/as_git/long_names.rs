@@ -61,6 +61,65 @@ fn a_name_that_git_could_not_index_is_refused_by_every_command_and_nothing_is_wr
 }
 
 #[test]
+fn branch_and_tag_which_are_left_to_git_create_no_name_that_git_could_not_index() {
+    let repo = repository(RefFormat::Reftable, HashKind::Sha1);
+    let (branch, tag) = ("n".repeat(2009 - "refs/heads/".len()), "n".repeat(2009 - "refs/tags/".len()));
+    let (branch, tag) = (&branch[..], &tag[..]);
+    let before = repo.refs();
+    for words in [
+        &["branch", branch][..],
+        &["branch", branch, "main"],
+        &["branch", "-f", "--no-track", branch, "main"],
+        &["branch", "--creat", "-qf", "--", branch],
+        &["branch", "-m", branch],
+        &["branch", "-M", "other", branch],
+        &["branch", "--move", "other", branch],
+        &["branch", "-c", "other", branch],
+        &["branch", "-C", branch],
+        &["tag", tag],
+        &["tag", "-m", "message", tag, "main"],
+        &["tag", "-am", "message", tag],
+        &["tag", "--mess=message", "-f", tag],
+        &["tag", tag, "-F", "file"],
+    ] {
+        let refused = refdb(repo.dir(), words, b"");
+        let name = if words[0] == "tag" { format!("refs/tags/{tag}") } else { format!("refs/heads/{branch}") };
+        let said =
+            format!("fatal: update_ref failed for ref '{name}': reftable: transaction failure: entry too large\n");
+        assert!(refused.stderr == said.as_bytes() && refused.status.code() == Some(128), "{words:?} {refused:?}");
+        assert!(repo.refs() == before, "{words:?}");
+    }
+}
+
+#[test]
+fn long_words_that_are_no_names_of_new_refs_stay_with_git() {
+    let repo = repository(RefFormat::Reftable, HashKind::Sha1);
+    let long = "n".repeat(2009 - "refs/heads/".len());
+    let fits = &long[1..];
+    let id = repo.rev_parse("main").to_string();
+    let create = |name: &str| repo.git([&LARGE[..], &["update-ref", name, &id]].concat());
+    create(&format!("refs/heads/{long}"));
+    create(&format!("refs/tags/n{long}"));
+    for words in [
+        &["branch", "copied", &long][..],
+        &["branch", "-d", "copied"],
+        &["branch", "-m", &long, "short"],
+        &["branch", fits, "main"],
+        &["branch", "-D", fits],
+        &["tag", "-m", &long, "annotated"],
+        &["tag", "-d", &format!("n{long}")],
+        &["tag", "-l", "--create-reflog", &long],
+    ] {
+        let output = refdb(repo.dir(), words, b"");
+        assert!(output.status.success(), "{words:?} {output:?}");
+    }
+    assert!(!repo.refs().iter().any(|listed| listed.name.contains_str("nnnn")));
+    let files = repository(RefFormat::Files, HashKind::Sha1);
+    let nested = vec!["n".repeat(200); 11].join("/");
+    assert!(refdb(files.dir(), &["branch", &nested], b"").status.success());
+}
+
+#[test]
 fn a_block_size_that_is_set_for_one_command_lets_no_longer_name_through() {
     let repo = repository(RefFormat::Reftable, HashKind::Sha1);
     let words = |size: &str, name: &str| {
