@@ -120,7 +120,7 @@ impl Facts {
             in_progress |= fs.find(&git_dir.join(path))?.is_some();
         }
         let worktrees = match fs.read_dir(&common_dir.join("worktrees")) {
-            Ok(entries) => entries.iter().any(|(_, kind)| *kind == EntryKind::Dir),
+            Ok(entries) => entries.iter().any(|(_, kind)| matches!(kind, EntryKind::Dir | EntryKind::Symlink)),
             Err(error) if error.is_not_found() => false,
             Err(error) => return Err(error.into()),
         };

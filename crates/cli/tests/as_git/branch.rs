@@ -1,6 +1,6 @@
 //! Compares `refdb branch --list` with git's. Everything else that git-branch does is delegated to git.
 
-use crate::common::{Twins, same, same_with};
+use crate::common::{Twins, refdb, same, same_with};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 use std::path::{Path, PathBuf};
@@ -278,6 +278,39 @@ fn odd_heads_and_odd_branches_are_treated_as_in_git() {
             std::fs::write(repo.git_dir().join("HEAD"), "text\n").unwrap();
             same_few(repo.dir());
         }
+    }
+}
+
+/// Regression: such a worktree was not seen, so that a push moved its branch, a migration lost its refs, and
+/// `refs verify` passed over it.
+#[test]
+fn a_worktree_whose_entry_is_a_symbolic_link_is_a_worktree() {
+    for format in RefFormat::ALL {
+        let (repo, tree) = repo(format, HashKind::Sha1);
+        let entries = repo.git_dir().join("worktrees");
+        let entry = std::fs::read_dir(&entries).unwrap().next().unwrap().unwrap().path();
+        let elsewhere = repo.scratch().join("entry");
+        std::fs::rename(&entry, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &entry).unwrap();
+        // Git finds the repository from there by a relative path.
+        std::fs::write(elsewhere.join("commondir"), repo.git_dir().to_str().unwrap()).unwrap();
+        let tree = tree.to_str().unwrap();
+        repo.git(["-C", tree, "update-ref", "refs/worktree/kept", "HEAD"]);
+        same(repo.dir(), &["branch"], b"");
+        same(repo.dir(), &["for-each-ref", "--format=%(refname) %(worktreepath)"], b"");
+        let list = || repo.git(["-C", tree, "for-each-ref", "--include-root-refs"]);
+        let before = list();
+        assert!(before.contains("refs/worktree/kept"), "{before}");
+        let (other, broken) = match format {
+            RefFormat::Files => ("reftable", "reftable/tables.list"),
+            RefFormat::Reftable => ("files", "refs/worktree/bad"),
+        };
+        // Git does not migrate repositories with worktrees.
+        refdb(repo.dir(), &["refs", "migrate", &format!("--ref-format={other}")], b"");
+        assert_eq!(list(), before);
+        let broken = elsewhere.join(broken);
+        std::fs::write(broken, "bad\n").unwrap();
+        same(repo.dir(), &["refs", "verify"], b"");
     }
 }
 

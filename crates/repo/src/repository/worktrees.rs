@@ -20,9 +20,10 @@ pub(super) fn list(fs: &Fs, common_dir: &Path) -> Result<Vec<Worktree>, refdb_vf
         Err(error) if error.is_not_found() => return Ok(Vec::new()),
         entries => entries?,
     };
+    // Like git, this takes an entry that is a symbolic link for the folder to which it leads.
     let mut worktrees: Vec<_> = entries
         .into_iter()
-        .filter(|(_, kind)| *kind == EntryKind::Dir)
+        .filter(|(_, kind)| matches!(kind, EntryKind::Dir | EntryKind::Symlink))
         .map(|(id, _)| Worktree { git_dir: folder.join(std::ffi::OsStr::from_bytes(&id)), id: id.into() })
         // Git takes a folder for a worktree if it has the file `gitdir`, which names the working tree.
         .filter(|worktree| fs.stat(&worktree.git_dir.join("gitdir")).is_ok())
