@@ -122,6 +122,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns whether another process was to write the changes together with its own and gave up, so that nothing has
+    /// changed and the transaction can begin anew.
+    pub(crate) fn is_group_given_up(&self) -> bool {
+        matches!(self, Error::Stack(reftable::stack::StackError::GroupGivenUp))
+    }
+
     /// The operation on a file that failed, if that is what went wrong.
     pub fn io(&self) -> Option<&refdb_vfs::Error> {
         use reftable::stack::StackError;

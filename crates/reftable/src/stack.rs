@@ -1,6 +1,6 @@
 //! A stack: the folder of tables that is a ref database, and the list that names the tables in use.
 //!
-//! Read in this order: `name`, `list`, [`Snapshot`], `load`, [`Stack`], [`Addition`], [`plan()`], [`Compaction`],
+//! Read in this order: `name`, `list`, [`Snapshot`], `load`, [`Stack`], [`Addition`], `group`, `joint`, [`plan()`], [`Compaction`],
 //! `clean`.
 
 mod addition;
@@ -9,7 +9,9 @@ mod backoff;
 mod clean;
 mod compact;
 mod error;
+mod group;
 mod handle;
+mod joint;
 mod list;
 mod load;
 mod name;

@@ -90,7 +90,8 @@ fn a_small_addition_succeeds_where_only_the_table_merged_with_older_ones_has_no_
         let put = |at: u64| {
             let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
             add_expecting(&mut addition, expected_bytes, &[(&format!("refs/heads/{at}"), Some(oid(at)))]).unwrap();
-            addition.commit().unwrap().snapshot.tables().len()
+            drop(addition.commit().unwrap());
+            stack.snapshot().tables().len()
         };
         write(&stack, &[("refs/heads/first", Some(oid(0)))]);
         let one = fs::metadata(stack.snapshot().tables()[0].name.path_in(dir.path())).unwrap().len() as usize;
@@ -238,18 +239,16 @@ fn an_addition_that_outgrows_older_tables_takes_them_in_while_it_is_written() {
     assert_eq!(summary.refs, 2, "a deleted ref leaves no trace at the bottom of the stack");
     let committed = addition.commit().unwrap();
     assert!(committed.compaction.is_none());
-    let tables = committed.snapshot.tables();
+    let snapshot = stack.snapshot();
+    let tables = snapshot.tables();
     let limits: Vec<_> = tables.iter().map(|listed| &listed.table).collect();
     assert_eq!((limits[0].min_update_index(), limits[0].max_update_index(), limits.len()), (1, 3, 1));
-    assert_eq!(
-        refs(&committed.snapshot),
-        [("refs/heads/c", 2), ("refs/heads/d", 2)].map(|(n, i)| (n.into(), oid(i))).into()
-    );
+    assert_eq!(refs(&snapshot), [("refs/heads/c", 2), ("refs/heads/d", 2)].map(|(n, i)| (n.into(), oid(i))).into());
     // If nothing is left there is no table, and the update indexes start anew.
     let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
     add_expecting(&mut addition, 10_000, &[("refs/heads/c", None), ("refs/heads/d", None)]).unwrap();
-    let empty = addition.commit().unwrap().snapshot;
-    assert_eq!((files(dir.path()), empty.next_update_index()), (vec!["tables.list".to_owned()], 1));
+    assert!(addition.commit().unwrap().compaction.is_none());
+    assert_eq!((files(dir.path()), stack.snapshot().next_update_index()), (vec!["tables.list".to_owned()], 1));
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl Run {
         }
         let committed = addition.commit().unwrap();
         self.model = model;
-        self.check(&committed.snapshot);
+        self.check(&stack.snapshot());
         if let Some(compaction) = committed.compaction {
             if self.rng.one_in(5) {
                 drop(compaction);

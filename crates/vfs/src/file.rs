@@ -41,6 +41,12 @@ impl File {
         &self.path
     }
 
+    /// Opens the same file once more.
+    pub fn duplicate(&self) -> Result<Self> {
+        let inner = self.inner.try_clone().map_err(|source| Error::new("open", &self.path, source))?;
+        Ok(File::new(&self.hooks, inner, &self.path))
+    }
+
     pub(crate) fn renamed(mut self, path: &Path) -> Self {
         self.path = path.to_owned();
         self

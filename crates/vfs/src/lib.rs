@@ -26,6 +26,7 @@ mod network;
 mod op;
 mod path;
 mod planted;
+mod queue;
 mod server_handle;
 mod signature;
 mod spares;
@@ -45,6 +46,8 @@ pub use folder::Folder;
 pub use fs::{EntryKind, Fs, effective_user, host_name};
 pub use growing::{Growing, prefetch};
 pub use heir::RecoveryHandler;
+#[doc(hidden)]
+pub use lock::{Acquired, give_up_content, is_content_given_up};
 pub use lock::{DetachedLock, Lock, LockError, LockLook, LockSource, LockState, LockTimeout, Removal, StaleLock};
 pub use mapping::Mapping;
 pub use nearby::Nearby;
@@ -52,6 +55,8 @@ pub use op::{IoHook, LookUp, Op, Verdict};
 pub use path::plain_path;
 #[doc(hidden)]
 pub use planted::planted;
+#[doc(hidden)]
+pub use queue::{Channel, Crowd, QueueHead, Received, Relay, Turn, monotonic_nanos, writer_terms};
 pub use server_handle::ServerHandle;
 pub use signature::{BatchId, Signature, boot_id, slot_start};
 pub use stat::{Stat, now_nanos};

@@ -1,3 +1,4 @@
+mod acquire;
 mod ended;
 mod look;
 mod orphan;
@@ -6,11 +7,12 @@ mod signing;
 mod spare;
 mod wait;
 
+pub use acquire::Acquired;
 pub use ended::Removal;
 pub use look::{LockLook, LockState};
 pub use orphan::StaleLock;
 
-use crate::{BatchId, Error, File, Folder, Fs, abort::Note, asked, path, spares::Spare};
+use crate::{BatchId, Error, File, Folder, Fs, abort::Note, asked, path, queue::QueueHead, spares::Spare};
 use std::{
     borrow::Cow,
     ffi::OsStr,
@@ -96,6 +98,9 @@ pub struct Lock {
     content: Option<File>,
     /// The signature of this lock file, which is valid as long as the file is open.
     signature: Option<SignedFile>,
+    /// The queue of those who wait for the lock, which is passed on after the lock is released.
+    head: Option<QueueHead>,
+    is_led: bool,
 }
 
 /// A lock file that is open, so that its signature is valid.
@@ -164,6 +169,25 @@ impl DetachedLock {
     }
 }
 
+/// The first byte of new content that was given up. No content that replaces a file begins with it.
+const GIVEN_UP: &[u8] = b"\0";
+
+/// Marks the new content in the open file as given up, before the file loses its name. Without the mark, a process that
+/// has opened the file, too, takes it for content that has replaced the locked file. A file that has other names is
+/// left as it is.
+pub fn give_up_content(content: &File) -> Result<(), Error> {
+    if content.stat()?.len_bytes > 0 && content.names()? == 1 {
+        content.overwrite(GIVEN_UP, 0)?;
+    }
+    Ok(())
+}
+
+/// Returns whether an open file without a name has new content that was given up, or that was never written.
+pub fn is_content_given_up(content: &File) -> Result<bool, Error> {
+    let mut first = [0];
+    Ok(content.read_at(&mut first, 0)? == 0 || first == GIVEN_UP)
+}
+
 /// The maximum length of a file name on every relevant file system.
 const NAME_LEN_MAX: usize = 255;
 
@@ -177,29 +201,6 @@ impl Lock {
     /// file is not too long.
     pub fn is_signed(fs: &Fs, target: &Path) -> bool {
         fs.signs_locks() && target.file_name().is_some_and(|name| name.len() + ".lock.lock".len() <= NAME_LEN_MAX)
-    }
-
-    /// Locks `target`, and waits at most for the time of `lock_timeout`. The lock file is created with `mode`, subject
-    /// to the umask. A signed lock file stays open.
-    pub fn acquire(fs: &Fs, target: &Path, mode: u32, lock_timeout: LockTimeout) -> Result<Self, LockError> {
-        if !Self::is_signed(fs, target) {
-            return Self::acquire_unsigned(fs, target, mode, lock_timeout);
-        }
-        let mut lock = Lock::new(fs, target, mode, Place::Beside);
-        lock.note = Note::of(&lock.path);
-        lock.signature = Some(create_signed(fs, &lock.path, mode, lock_timeout, lock.note)?);
-        lock.held = true;
-        Ok(lock)
-    }
-
-    /// As [`acquire`](Self::acquire); the lock is never signed.
-    pub fn acquire_unsigned(fs: &Fs, target: &Path, mode: u32, lock_timeout: LockTimeout) -> Result<Self, LockError> {
-        let mut lock = Lock::new(fs, target, mode, Place::Within);
-        lock.note = Note::of(&lock.path);
-        lock.content =
-            Some(wait::wait_for(fs, &lock.path, lock_timeout, || fs.create_noted(&lock.path, mode, lock.note))?);
-        lock.held = true;
-        Ok(lock)
     }
 
     /// As [`acquire`](Self::acquire), for a batch, whose journal entry the lock names. Returns `None` where nobody
@@ -263,7 +264,20 @@ impl Lock {
     fn new(fs: &Fs, target: &Path, mode: u32, place: Place) -> Self {
         let (fs, path, target) = (fs.clone(), Self::path_of(target), target.to_owned());
         let (note, content_note) = (Note::NONE, Note::NONE);
-        Lock { fs, target, path, mode, held: false, note, content_note, place, content: None, signature: None }
+        Lock {
+            fs,
+            target,
+            path,
+            mode,
+            held: false,
+            note,
+            content_note,
+            place,
+            content: None,
+            signature: None,
+            head: None,
+            is_led: false,
+        }
     }
 
     /// Waits until nobody holds the lock of `target`, without taking it.
@@ -339,13 +353,24 @@ impl Lock {
         let mut note = Note::of(&path);
         // Nobody else writes this name, so that it may be removed even if it was there.
         note.arm();
-        let begun = self.fs.create_afresh(&path, self.mode);
+        let begun = match self.fs.create_new(&path, self.mode) {
+            Err(error) if error.is_exists() => self.begin_afresh(&path),
+            created => created,
+        };
         if begun.is_err() {
             note.forget();
         }
         let file = begun?;
         (self.place, self.content_note) = (Place::BesideBegun, note);
         Ok(file)
+    }
+
+    /// Replaces content that a writer of this lock left when it was killed.
+    fn begin_afresh(&self, path: &Path) -> Result<File, Error> {
+        if let Ok(left) = self.fs.open_to_overwrite(path) {
+            give_up_content(&left)?;
+        }
+        self.fs.create_afresh(path, self.mode)
     }
 
     /// Where the new content is written.
@@ -421,33 +446,6 @@ impl Lock {
         }
         Ok(())
     }
-}
-
-/// Creates a signed lock file. It is signed before it has a name if it can be a link to a spare file, or if the file
-/// system supports files without a name. Otherwise, a process that is killed in between leaves a lock that looks like
-/// git's.
-fn create_signed(
-    fs: &Fs,
-    path: &Path,
-    mode: u32,
-    lock_timeout: LockTimeout,
-    note: Note,
-) -> Result<SignedFile, LockError> {
-    if let Some(spare) = spare::link(fs, path, lock_timeout, note)? {
-        return Ok(SignedFile::Spare(spare));
-    }
-    if let Some(mut file) = fs.create_unnamed(path, mode)? {
-        signing::sign(&mut file);
-        match wait::wait_for(fs, path, lock_timeout, || fs.name(&file).inspect(|()| note.arm())) {
-            Ok(()) => return Ok(SignedFile::Own(file)),
-            Err(error @ LockError::Held { .. }) => return Err(error),
-            // The file cannot be given a name here, or the same fault occurs below.
-            Err(LockError::Io(_)) => {}
-        }
-    }
-    let mut file = wait::wait_for(fs, path, lock_timeout, || fs.create_noted(path, mode, note))?;
-    signing::sign(&mut file);
-    Ok(SignedFile::Own(file))
 }
 
 impl Drop for Lock {

@@ -26,6 +26,12 @@ pub trait Claims {
     fn atomic_visibility(&self) -> bool {
         false
     }
+
+    /// Returns whether the transaction commits as soon as it is staged, and can begin anew if that fails, so that
+    /// another process may write its changes together with its own. Reftables do so.
+    fn joins(&self) -> bool {
+        false
+    }
 }
 
 impl Claims for Vec<Claim<'_>> {

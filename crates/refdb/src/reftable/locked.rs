@@ -56,7 +56,7 @@ impl ReftableLocked {
         loop {
             // If the refs have been migrated away, the folders are gone, and the migration is the better error to
             // report.
-            let locked = lock_all(stacks, &places);
+            let locked = lock_all(stacks, &places, claims.joins());
             stacks.options.check_format()?;
             match locked? {
                 Attempt::Locked(additions) => {
@@ -398,7 +398,7 @@ enum Attempt {
 
 /// Locks all of these stacks, the common one first, or none. Waits for the first lock as long as the settings say, but
 /// only briefly for the others, because a writer that waits while it holds a lock makes others wait in turn.
-fn lock_all(stacks: &Stacks, places: &BTreeSet<Place>) -> Result<Attempt> {
+fn lock_all(stacks: &Stacks, places: &BTreeSet<Place>, joins: bool) -> Result<Attempt> {
     let mut additions = BTreeMap::new();
     for place in places {
         debug_assert!(
@@ -407,7 +407,10 @@ fn lock_all(stacks: &Stacks, places: &BTreeSet<Place>) -> Result<Attempt> {
         );
         let lock_timeout =
             if additions.is_empty() { stacks.options.lock_timeout() } else { LockTimeout::For(NEXT_LOCK) };
-        match stacks.stack(place)?.lock(lock_timeout) {
+        let stack = stacks.stack(place)?;
+        // A turn under the lock of another process must be short, so that it cannot wait for a second lock.
+        let addition = if joins && places.len() == 1 { stack.join(lock_timeout) } else { stack.lock(lock_timeout) };
+        match addition {
             Ok(addition) => {
                 additions.insert(place.clone(), addition);
             }

@@ -163,33 +163,45 @@ impl<'s> Transaction<'s> {
     /// changed, and all locks are released. An error that [`create`](Self::create) or a similar call could not return
     /// comes first.
     pub fn prepare(mut self) -> Result<Prepared<'s>> {
-        if let Some(error) = self.failed {
-            return Err(error);
-        }
-        if let Some(why) = self.context.forbidden {
-            return Err(why.clone().into());
-        }
-        if let Some((one, other)) = self.plan.edits.sort() {
-            let edits = &self.plan.edits;
-            let (one, other) = (edits.shown(one).to_owned(), edits.shown(other).to_owned());
-            return Err(Misuse::Twice { one, other }.into());
-        }
+        self.sort()?;
         let mut hook = self.hook()?;
         ask(&mut hook, &|| self.plan.hook_lines(), HookState::Preparing)?;
-        let (plan, rejected) = (&mut self.plan, &mut self.rejected);
-        // The values that are checked are read while the locks are held, so it is enough to ask the server of a network
-        // file system once about each folder.
-        let asking = AskingOnce::new();
-        let locked = Preparation { context: self.context, options: self.options, plan, rejected }.run()?;
-        drop(asking);
-        assert!(self.options.mode != Mode::Atomic || self.rejected.is_empty(), "an atomic transaction is made whole");
-        debug_assert!(self.rejected.is_sorted_by(|a, b| a.0 < b.0), "each rejection is told once, in turn");
+        let locked = self.lock_and_stage(false)?;
         let own = OwnLocks::note(locked.stacks());
         if let Err(error) = ask(&mut hook, &|| self.plan.hook_lines(), HookState::Prepared) {
             drop(locked);
             return Err(error);
         }
         Ok(Prepared { locked, own, plan: self.plan, hook, rejected: self.rejected })
+    }
+
+    /// Sorts the edits by name, unless the transaction cannot be made for a reason that needs no look at the refs.
+    fn sort(&mut self) -> Result<()> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        if let Some(why) = self.context.forbidden {
+            return Err(why.clone().into());
+        }
+        match self.plan.edits.sort() {
+            None => Ok(()),
+            Some((one, other)) => {
+                let edits = &self.plan.edits;
+                let (one, other) = (edits.shown(one).to_owned(), edits.shown(other).to_owned());
+                Err(Misuse::Twice { one, other }.into())
+            }
+        }
+    }
+
+    fn lock_and_stage(&mut self, joins: bool) -> Result<Box<dyn Locked + 's>> {
+        let (plan, rejected) = (&mut self.plan, &mut self.rejected);
+        // The values that are checked are read while the locks are held, so it is enough to ask the server of a network
+        // file system once about each folder.
+        let _asking = AskingOnce::new();
+        let locked = Preparation { context: self.context, options: self.options, joins, plan, rejected }.run()?;
+        assert!(self.options.mode != Mode::Atomic || self.rejected.is_empty(), "an atomic transaction is made whole");
+        debug_assert!(self.rejected.is_sorted_by(|a, b| a.0 < b.0), "each rejection is told once, in turn");
+        Ok(locked)
     }
 
     fn hook(&self) -> Result<Option<Box<dyn Hook>>> {
@@ -202,9 +214,27 @@ impl<'s> Transaction<'s> {
     ///
     /// Those of [`prepare`](Self::prepare), after which no ref has changed, and those of [`Prepared::commit`], after
     /// which some may have.
-    pub fn commit(self) -> Result<Committed> {
+    pub fn commit(mut self) -> Result<Committed> {
         let _asking = AskingOnce::new();
+        if self.hook()?.is_none() {
+            self.sort()?;
+            let (added, known) = (self.plan.edits.items.len(), self.rejected.clone());
+            match self.commit_jointly() {
+                // Nothing has changed. The second attempt does not depend on another process.
+                Err(error) if error.is_group_given_up() => {
+                    self.rejected = known;
+                    self.plan.start_over(added);
+                }
+                done => return done.map(|()| Committed { rejected: self.rejected }),
+            }
+        }
         self.prepare()?.commit()
+    }
+
+    /// Prepares and commits without a hook. Another process may write the changes together with its own.
+    fn commit_jointly(&mut self) -> Result<()> {
+        let locked = self.lock_and_stage(true)?;
+        locked.commit(&self.plan)
     }
 
     /// Gives the transaction up and runs the hook in the state `aborted`. No ref changes.

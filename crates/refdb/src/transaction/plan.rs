@@ -55,6 +55,12 @@ impl Plan {
         self.resolved = Resolved::default();
     }
 
+    /// Forgets what the attempts so far have found out about the first `added` items, and all others.
+    pub(super) fn start_over(&mut self, added: usize) {
+        self.edits.items.iter_mut().for_each(|item| item.left_out = false);
+        self.reset(added);
+    }
+
     /// Makes steps of the items that change a ref or a reflog, and determines the committer if there is something to
     /// log.
     pub(super) fn finish(&mut self, context: Context<'_>) -> Result<()> {

@@ -26,6 +26,8 @@ const ATTEMPTS_MAX: usize = 100;
 pub(super) struct Preparation<'a, 's> {
     pub(super) context: Context<'s>,
     pub(super) options: TransactionOptions,
+    /// See [`Claims::joins`].
+    pub(super) joins: bool,
     pub(super) plan: &'a mut Plan,
     /// Rejections by the position of their edits.
     pub(super) rejected: &'a mut Vec<(usize, Rejection)>,
@@ -118,10 +120,11 @@ impl<'s> Preparation<'_, 's> {
         for (at, why) in expand(&mut self.plan.edits, added, links, self.options)? {
             self.reject(at, why)?;
         }
-        let locked = self
-            .context
-            .backend
-            .lock(&ClaimsOf { edits: &self.plan.edits, atomic_visibility: self.options.atomic_visibility })?;
+        let locked = self.context.backend.lock(&ClaimsOf {
+            edits: &self.plan.edits,
+            atomic_visibility: self.options.atomic_visibility,
+            joins: self.joins,
+        })?;
         let findings = walk(&mut self.plan.edits, locked.snapshot())?;
         if !confirm(&self.plan.edits, links, self.context.backend) {
             return Ok(Attempt::LinksMoved);
@@ -333,6 +336,7 @@ impl Preparation<'_, '_> {
 struct ClaimsOf<'a> {
     edits: &'a Edits,
     atomic_visibility: bool,
+    joins: bool,
 }
 
 impl Claims for ClaimsOf<'_> {
@@ -342,6 +346,10 @@ impl Claims for ClaimsOf<'_> {
 
     fn atomic_visibility(&self) -> bool {
         self.atomic_visibility
+    }
+
+    fn joins(&self) -> bool {
+        self.joins
     }
 
     fn claim(&self, at: usize) -> Claim<'_> {

@@ -1,6 +1,8 @@
 use super::{
     AdditionWriter, Committed, Compaction, Listed, NewTable, Snapshot, Stack, StackError, TableName,
+    backoff::Past,
     compact::{Claim, limits, write_merged},
+    group::{Group, Outcome, Turn},
     plan,
     snapshot::merge,
 };
@@ -28,15 +30,25 @@ const MERGE_AT_MOST_TIMES: u64 = 2;
 #[must_use = "the addition is rolled back when this is dropped"]
 #[derive(Debug)]
 pub struct Addition {
-    stack: Stack,
-    base: Snapshot,
+    pub(super) stack: Stack,
+    pub(super) base: Snapshot,
     /// The number of tables of `base` that stay, counted from the oldest. The records of the others are in new tables.
-    kept: usize,
-    next_update_index: u64,
-    locked: Instant,
+    pub(super) kept: usize,
+    pub(super) next_update_index: u64,
+    pub(super) locked: Instant,
     // Fields are dropped in this order, so that the files are removed before the lock.
-    tables: Vec<NewTable>,
-    lock: Lock,
+    pub(super) tables: Vec<NewTable>,
+    pub(super) lock: Held,
+}
+
+/// Under whose lock an addition is made.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are the large one")]
+pub(super) enum Held {
+    /// Its own. The table list is replaced by this process.
+    Lock(Lock),
+    /// That of another process, which adds the records of this addition to its own.
+    Turn(Turn),
 }
 
 impl Stack {
@@ -54,8 +66,8 @@ impl Stack {
         if !pause.is_zero() && lock_timeout != LockTimeout::None {
             std::thread::sleep(pause);
         }
-        let lock = self.lock_list(lock_timeout)?;
-        self.locked(lock)
+        let crowd = self.backoff().crowd(Instant::now());
+        self.locked(self.lock_list_or_join(lock_timeout, false, crowd)?.into_lock())
     }
 
     /// Begins an addition for a caller that has already locked the list, [`list_path`](Self::list_path).
@@ -79,7 +91,7 @@ impl Addition {
     pub(super) fn new(stack: Stack, lock: Lock, locked: Instant, base: Snapshot) -> Self {
         let next_update_index = base.next_update_index();
         let kept = base.tables().len();
-        Addition { stack, base, kept, next_update_index, locked, tables: Vec::new(), lock }
+        Addition { stack, base, kept, next_update_index, locked, tables: Vec::new(), lock: Held::Lock(lock) }
     }
 
     /// The stack under the lock, without the tables that this addition adds.
@@ -162,7 +174,8 @@ impl Addition {
             let mut writer = AdditionWriter::new(writer, limits.clone(), merged.as_ref(), with_oldest);
             build(&mut writer)?;
             let summary = writer.finish().inspect_err(|error| is_unindexable = error.is_too_large())?;
-            if !older.is_empty() && summary.is_some_and(has_records) {
+            let is_written_here = matches!(self.lock, Held::Lock(_));
+            if is_written_here && !older.is_empty() && summary.is_some_and(has_records) {
                 table.write_out()?;
             }
             Ok(summary)
@@ -181,9 +194,17 @@ impl Addition {
     ///
     /// If a table or the list cannot be written. The stack is unchanged then, except after [`StackError::NotDurable`].
     pub fn commit(mut self) -> Result<Committed, StackError> {
+        if matches!(self.lock, Held::Turn(_)) {
+            return self.end_turn();
+        }
+        let mut group = self.gather()?;
         if self.tables.is_empty() && self.kept == self.base.tables().len() {
-            self.lock.release()?;
-            return Ok(Committed { snapshot: self.base, compaction: None });
+            self.lock.into_own().release()?;
+            if let Some(group) = &mut group {
+                let past = group.past(&self.base, self.next_update_index, self.locked.elapsed());
+                group.tell(Outcome::Done { is_durable: true, group: past });
+            }
+            return Ok(Committed { compaction: None });
         }
         let mut tables = self.base.tables()[..self.kept].to_vec();
         for table in &mut self.tables {
@@ -197,8 +218,13 @@ impl Addition {
             due = None;
             self.merge_from(start, &mut tables)?;
         }
+        // The leader of a group syncs its files at the same time, which helps all members.
+        let syncs_jointly = group.as_ref().is_some_and(Group::has_members);
+        let mut unsynced = Vec::new();
         for table in &mut self.tables {
-            if !refdb_vfs::planted("reftable-list") {
+            if syncs_jointly {
+                unsynced.extend(table.write_unsynced()?);
+            } else if !refdb_vfs::planted("reftable-list") {
                 table.write_out()?;
             }
         }
@@ -213,12 +239,28 @@ impl Addition {
         let claim = |range| Compaction::claim(&self.stack, &tables, range, Claim::WhatIsFree).unwrap_or_default();
         let compaction = due.and_then(claim);
         let Addition { stack, base, kept, tables: added, lock, locked, next_update_index } = self;
-        let snapshot = stack.replace_list(lock, tables)?;
-        stack.backoff().end_turn(locked, Instant::now(), base.next_update_index(), next_update_index);
+        let begun = Instant::now();
+        if refdb_vfs::planted("reftable-group")
+            && let Some(group) = &mut group
+        {
+            group.tell(Outcome::Done { is_durable: true, group: Past::default() });
+        }
+        stack.replace_list(lock.into_own(), tables, unsynced)?;
         added.into_iter().for_each(NewTable::keep);
+        let synced = stack.sync_names().map_err(StackError::NotDurable);
+        let mut backoff = stack.backoff();
+        backoff.end_turn(locked, Instant::now(), base.next_update_index(), next_update_index);
+        backoff.end_list(begun.elapsed());
+        if let Some(group) = &mut group {
+            let past = group.past(&base, next_update_index, locked.elapsed());
+            backoff.end_group(past);
+            group.tell(Outcome::Done { is_durable: synced.is_ok(), group: past });
+        }
+        drop(backoff);
+        synced?;
         let kept = if refdb_vfs::planted("reftable-retire") { 0 } else { kept };
-        stack.retire(&base.tables()[kept..])?;
-        Ok(Committed { snapshot, compaction })
+        stack.remove_tables(&base.tables()[kept..]);
+        Ok(Committed { compaction })
     }
 
     fn plan(&self, tables: &[Listed]) -> Option<Range<usize>> {
@@ -238,6 +280,13 @@ impl Addition {
     fn taken_in_from(&self, expected_bytes: u64) -> usize {
         let tables = self.base.tables();
         let (old, none) = (tables.len(), self.kept);
+        match &self.lock {
+            // The table of those that had their turn before has no file of its own.
+            Held::Turn(turn) => return if self.tables.is_empty() { turn.listed } else { none },
+            // Each member of a group would copy the records of older tables again.
+            Held::Lock(lock) if lock.has_queue() => return none,
+            Held::Lock(_) => {}
+        }
         if expected_bytes == 0 || none < old || !self.tables.is_empty() {
             return none;
         }
@@ -297,6 +346,15 @@ impl Addition {
             self.tables.push(merged);
         }
         Ok(())
+    }
+}
+
+impl Held {
+    fn into_own(self) -> Lock {
+        match self {
+            Held::Lock(lock) => lock,
+            Held::Turn(_) => unreachable!("a turn ends with an answer, not with a list"),
+        }
     }
 }
 

@@ -1,3 +1,4 @@
+use refdb_vfs::{Crowd, Relay};
 use std::time::{Duration, Instant};
 
 /// A backoff that gives other processes a chance to take the list's lock.
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     last_turn: Option<LastTurn>,
+    /// How long it took to replace the list, when this process did so last.
+    list_took: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -19,9 +22,64 @@ struct LastTurn {
     ended: Instant,
     pause: Duration,
     next_update_index: u64,
+    /// The group of this turn, if it was in one.
+    group: Option<Past>,
 }
 
+/// A group that has committed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Past {
+    /// The number of writers, the leader included.
+    pub(super) writers: u32,
+    /// How long the leader held the lock.
+    pub(super) took_micros: u32,
+    /// What the next head of the queue has to know. It contains the next update index, or 0 if that is not known.
+    pub(super) relay: Relay,
+}
+
+/// The part of the last turn that a writer waits for the others of its group before it takes the lock again. Git and
+/// JGit get the lock meanwhile.
+const GATHER_PART: u32 = 4;
+
+/// Where the list is replaced in less time than this, as in a memory file system, a writer is faster by itself than in
+/// a group, which costs each member two switches between processes.
+const CHEAP_LIST: Duration = Duration::from_micros(25);
+
+/// The longest of these pauses.
+const GATHER_MAX: Duration = Duration::from_millis(1);
+
+/// After this time the members of the last group are not expected any more.
+const FORGET_AFTER: Duration = Duration::from_millis(100);
+
 impl Backoff {
+    /// The writers that probably want the lock, too, because they were in a group with this one just now.
+    pub(super) fn crowd(&self, now: Instant) -> Option<Crowd> {
+        let last = self.last_turn.as_ref()?;
+        let Past { writers, took_micros, relay } = last.group?;
+        let took = Duration::from_micros(u64::from(took_micros));
+        let is_recent = now.saturating_duration_since(last.ended) < FORGET_AFTER;
+        let pause = (took / GATHER_PART).min(GATHER_MAX);
+        let has_others = writers > 1 || relay.free_until > 0;
+        (is_recent && has_others).then_some(Crowd { others: writers.saturating_sub(1) as usize, pause, relay })
+    }
+
+    /// Returns whether writers should share a new list.
+    pub(super) fn is_worth_joining(&self) -> bool {
+        self.list_took.is_none_or(|took| took >= CHEAP_LIST)
+    }
+
+    /// Records how long it took to replace the list.
+    pub(super) fn end_list(&mut self, took: Duration) {
+        self.list_took = Some(took);
+    }
+
+    /// Records that the last turn was in this group.
+    pub(super) fn end_group(&mut self, group: Past) {
+        if let Some(last) = &mut self.last_turn {
+            last.group = Some(group);
+        }
+    }
+
     /// The part of the pause after the last turn that has not passed yet.
     pub(super) fn pause(&self, now: Instant) -> Duration {
         let left = |last: &LastTurn| last.pause.saturating_sub(now.saturating_duration_since(last.ended));
@@ -36,7 +94,7 @@ impl Backoff {
         );
         let others = self.last_turn.as_ref().map_or(0, |last| found.saturating_sub(last.next_update_index));
         let pause = pause_after(ended.saturating_duration_since(locked), others);
-        self.last_turn = Some(LastTurn { ended, pause, next_update_index: left });
+        self.last_turn = Some(LastTurn { ended, pause, next_update_index: left, group: None });
     }
 }
 

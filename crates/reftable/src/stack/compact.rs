@@ -41,8 +41,6 @@ pub enum Compacted {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Committed {
-    /// The stack right after the addition.
-    pub snapshot: Snapshot,
     /// A compaction that is due now. Its tables are locked, but the list is not, so the caller can release other locks
     /// before running it, or run it in another thread.
     pub compaction: Option<Compaction>,
@@ -168,15 +166,20 @@ impl Stack {
 
     /// Removes the files of tables that the new list no longer names, after making that list durable.
     pub(super) fn retire(&self, tables: &[Listed]) -> Result<(), StackError> {
+        self.sync_names().map_err(StackError::NotDurable)?;
+        self.remove_tables(tables);
+        Ok(())
+    }
+
+    /// Removes the files of tables that the list, which is durable, no longer names.
+    pub(super) fn remove_tables(&self, tables: &[Listed]) {
         let listed = self.snapshot();
         let is_listed = |name: &TableName| listed.tables().iter().any(|listed| listed.name == *name);
         assert!(tables.iter().all(|table| !is_listed(&table.name)), "no listed table is removed: {tables:?}");
-        self.sync_names().map_err(StackError::NotDurable)?;
         for listed in tables {
             // A file that cannot be removed does no harm, since no list names it.
             let _ = self.fs().remove_file(&self.path_of(&listed.name));
         }
-        Ok(())
     }
 }
 
@@ -248,7 +251,7 @@ impl Compaction {
         debug_assert_eq!(list_lock.target(), stack.list_path(), "the lock is the list's");
         assert!(output.iter().all(NewTable::is_complete), "a list names written tables");
         tables.splice(at..at + inputs.len(), replacement);
-        stack.replace_list(list_lock, tables)?;
+        stack.replace_list(list_lock, tables, Vec::new())?;
         output.into_iter().for_each(NewTable::keep);
         stack.retire(&inputs)?;
         drop(locks);

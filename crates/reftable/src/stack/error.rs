@@ -58,6 +58,17 @@ pub enum StackError {
     /// A signal asked the process to end during a compaction.
     #[error("compaction was interrupted: {0}")]
     Interrupted(#[source] std::io::Error),
+    /// Another process was to write this addition together with its own, and gave up. Nothing was changed; the addition
+    /// can begin anew.
+    #[error("the process that was to write this change together with its own gave up; try again")]
+    GroupGivenUp,
+    /// Another process was writing this addition together with its own when it stopped, and a signal asked this process
+    /// to end.
+    #[error(
+        "a process that was writing this change together with its own has stopped; whether the change was made is not \
+         known: read the refs once that process goes on or is killed"
+    )]
+    OutcomeUnknown,
     /// The change has been made and is visible to all processes, but may not survive a crash of the machine.
     #[error("the change was made, but may not survive a crash of the machine: {0}")]
     NotDurable(#[source] refdb_vfs::Error),

@@ -5,10 +5,11 @@ use super::{
     options::NEW_FILE_MODE,
     snapshot::{ListFile, merge},
 };
-use refdb_vfs::{Fs, Lock, LockTimeout};
+use refdb_vfs::{Acquired, Crowd, File, Fs, Lock, LockTimeout, give_up_content};
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
 };
 
 /// An open stack. Clones share the same open stack, and threads can use it at the same time.
@@ -32,6 +33,8 @@ struct Shared {
     /// become `current`, so that an older state never replaces a newer one.
     publishing: Mutex<u64>,
     backoff: Mutex<Backoff>,
+    /// What processes must agree on to write together.
+    terms: OnceLock<String>,
 }
 
 impl Stack {
@@ -50,6 +53,7 @@ impl Stack {
             current: RwLock::new(nothing),
             publishing: Mutex::new(0),
             backoff: Mutex::default(),
+            terms: OnceLock::new(),
         }));
         stack.reload()?;
         Ok(stack)
@@ -96,31 +100,63 @@ impl Stack {
     }
 
     pub(super) fn lock_list(&self, lock_timeout: LockTimeout) -> Result<Lock, StackError> {
-        Ok(Lock::acquire(self.fs(), self.list_path(), NEW_FILE_MODE, lock_timeout)?)
+        self.lock_list_or_join(lock_timeout, false, None).map(Acquired::into_lock)
     }
 
-    /// Writes the new list into the lock file, renames that into place, and publishes `tables` to the readers of this
-    /// open stack. After an error other than [`StackError::NotDurable`] the list is unchanged.
-    pub(super) fn replace_list(&self, mut lock: Lock, tables: Vec<Listed>) -> Result<Snapshot, StackError> {
+    /// Locks the list, or gets a turn under the lock of another process if this writer `joins`.
+    pub(super) fn lock_list_or_join(
+        &self,
+        lock_timeout: LockTimeout,
+        joins: bool,
+        crowd: Option<Crowd>,
+    ) -> Result<Acquired, StackError> {
+        let terms = self.0.terms.get_or_init(|| self.options().terms());
+        Ok(Lock::acquire_or_join(self.fs(), self.list_path(), NEW_FILE_MODE, lock_timeout, terms, joins, crowd)?)
+    }
+
+    /// Writes the new list into the lock file, syncs it and the `unsynced` files of new tables, renames it into place,
+    /// and publishes `tables` to the readers of this open stack. After an error the list is unchanged.
+    pub(super) fn replace_list(
+        &self,
+        mut lock: Lock,
+        tables: Vec<Listed>,
+        unsynced: Vec<File>,
+    ) -> Result<(), StackError> {
         assert_eq!(lock.target(), self.list_path(), "the list is replaced under its own lock");
         let content = list::format(tables.iter().map(|listed| &listed.name));
         debug_assert!(
             list::table_names(&content).is_ok_and(|names| names.iter().eq(tables.iter().map(|listed| &listed.name))),
             "a list is read as it was written, and names no table twice: {tables:?}"
         );
+        let is_led = lock.is_led();
+        if is_led {
+            // A member takes a written list that has lost the lock's name for the stack's list.
+            lock.keep_content();
+        }
         let file = lock.content()?;
         self.options().permit(file)?;
-        file.write_all(&content)?;
-        self.options().make_durable(file)?;
-        // The names of the tables must be durable before the list that mentions them.
-        self.sync_names()?;
+        let prepared = file.write_all(&content).and_then(|()| {
+            if unsynced.is_empty() {
+                self.options().make_durable(file)?;
+                // The names of the tables must be durable before the list that mentions them.
+                return self.sync_names();
+            }
+            let files = unsynced.into_iter().chain([file.duplicate()?]).collect();
+            self.fs().sync_together(files, &BTreeSet::from([self.dir().to_owned()]))
+        });
+        if let Err(error) = prepared {
+            if is_led {
+                give_up_content(file)?;
+            }
+            return Err(error.into());
+        }
         // The rename is the point of no return, so everything that can fail comes before it.
         let merged = merge(&tables)?;
         let mut publisher = self.publisher();
         let file = lock.commit()?.filter(|_| !self.fs().asks_server());
         let snapshot = Snapshot::new(*publisher.sequence + 1, ListFile::new(content, file), tables, merged);
         publisher.publish(&snapshot);
-        Ok(snapshot)
+        Ok(())
     }
 
     pub(super) fn backoff(&self) -> MutexGuard<'_, Backoff> {

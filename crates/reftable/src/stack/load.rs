@@ -1,4 +1,4 @@
-use super::{Access, Listed, Snapshot, Stack, StackError, TableName, list, snapshot::merge};
+use super::{Access, Listed, NewTable, Snapshot, Stack, StackError, TableName, list, snapshot::merge};
 use crate::{Error, PagedFile, Source, Table};
 use refdb_vfs::{AskingOnce, File, Mapping};
 use std::{
@@ -138,6 +138,12 @@ impl Stack {
             Access::Map => Source::Mapped(Arc::new(Mapping::new(&file)?)),
             Access::Page(cache) => Source::Paged(PagedFile::new(file, Arc::clone(cache))?),
         })
+    }
+
+    /// A new table of these bytes, which another process has written.
+    pub(super) fn small_table(&self, bytes: &[u8]) -> Result<NewTable, StackError> {
+        let table = self.table(Source::Memory(bytes.into()), &TableName::fresh(0, 0))?;
+        Ok(NewTable::of_bytes(self, table.min_update_index(), table.max_update_index(), bytes))
     }
 
     /// Opens a table from its bytes, and checks its hash function.

@@ -1,4 +1,4 @@
-use super::{Listed, Stack, StackError, TableName, name::TEMP_SUFFIX, options::NEW_FILE_MODE};
+use super::{Durability, Listed, Stack, StackError, TableName, name::TEMP_SUFFIX, options::NEW_FILE_MODE};
 use crate::{Sink, Source};
 use refdb_vfs::File;
 use std::path::PathBuf;
@@ -17,6 +17,7 @@ const BUFFER_START_BYTES: usize = 1 << 10;
 pub struct NewTable {
     stack: Stack,
     name: TableName,
+    limits: (u64, u64),
     path: PathBuf,
     /// The bytes that are not in the file yet; all bytes of a small table.
     buffer: Vec<u8>,
@@ -37,6 +38,7 @@ impl NewTable {
         NewTable {
             stack: stack.clone(),
             name,
+            limits: (min_update_index, max_update_index),
             path,
             buffer: Vec::with_capacity(BUFFER_START_BYTES),
             small: true,
@@ -44,6 +46,24 @@ impl NewTable {
             unlisted: false,
             lacks_room: false,
         }
+    }
+
+    /// Creates a complete small table of these bytes, which have been checked, for a writer that holds the list's lock.
+    pub(super) fn of_bytes(stack: &Stack, min_update_index: u64, max_update_index: u64, bytes: &[u8]) -> Self {
+        let mut table = Self::under_lock(stack, min_update_index, max_update_index);
+        table.buffer.extend_from_slice(bytes);
+        table
+    }
+
+    /// The least and the greatest update index that its records may have.
+    pub(super) fn limits(&self) -> (u64, u64) {
+        self.limits
+    }
+
+    /// The bytes of a small table.
+    pub(super) fn bytes(&self) -> &[u8] {
+        debug_assert!(self.small, "the buffer of a larger table has only its end");
+        &self.buffer
     }
 
     /// Creates a table for a writer that does not hold the list's lock. Until [`put_in_place`](Self::put_in_place) its
@@ -91,6 +111,15 @@ impl NewTable {
             self.stack.options().make_durable(&file)?;
         }
         Ok(())
+    }
+
+    /// Writes the remaining bytes as [`write_out`](Self::write_out) does, but returns the file if it still has to be
+    /// synced.
+    pub(super) fn write_unsynced(&mut self) -> Result<Option<File>, StackError> {
+        if !self.is_complete() {
+            self.flush()?;
+        }
+        Ok(self.file.take().filter(|_| self.stack.options().durability == Durability::Sync))
     }
 
     /// Renames the written file to the name that the list will have for it.

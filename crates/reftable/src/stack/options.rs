@@ -1,6 +1,6 @@
 use super::plan::DEFAULT_FACTOR;
 use crate::{BlockCache, WriteOptions};
-use refdb_vfs::File;
+use refdb_vfs::{File, writer_terms};
 use std::{fmt, sync::Arc};
 
 /// How a stack is read and written.
@@ -96,6 +96,13 @@ impl StackOptions {
     #[must_use]
     pub fn auto_compact(self, auto_compact: bool) -> Self {
         StackOptions { auto_compact, ..self }
+    }
+
+    /// What processes must agree on to write together, because one of them writes for all.
+    pub(super) fn terms(&self) -> String {
+        let StackOptions { write, access: _, durability, file_mode, geometric_factor, auto_compact } = self;
+        let process = writer_terms();
+        format!("{write:?} {durability:?} {file_mode:?} {geometric_factor} {auto_compact} {process}")
     }
 
     /// Gives a new file its permissions.

@@ -212,7 +212,11 @@ impl Suspect {
 
 /// Removes a lock file and the new content. It is not an error if they do not exist any more.
 pub(super) fn remove_in(folder: &Folder, lock: &OsStr) -> Result<()> {
-    for name in [content_of(Path::new(lock)).as_os_str(), lock] {
+    let content = content_of(Path::new(lock));
+    if let Ok(content) = folder.open_to_overwrite(content.as_os_str()) {
+        super::give_up_content(&content)?;
+    }
+    for name in [content.as_os_str(), lock] {
         match folder.remove_file(name) {
             Err(error) if !error.is_not_found() => return Err(error),
             _ => {}
@@ -420,6 +424,7 @@ pub(super) mod tests {
                     // Killed between the change and the end of the lock.
                     lock.publish().unwrap();
                     lock.signature = None;
+                    drop(lock.take_queue());
                     std::mem::forget(lock);
                 } else {
                     lock.commit().unwrap();

@@ -1,7 +1,10 @@
 //! Waits for a lock that someone else holds.
 
 use super::{LockError, LockTimeout, signing};
-use crate::{Error, Fs, Stat, asked, interrupt};
+use crate::{
+    Error, Fs, Stat, asked, interrupt,
+    queue::{self, ALONE, Channel, Crowd, Entered, Queue, QueueHead, Told, Turn},
+};
 use std::{
     os::unix::fs::MetadataExt,
     path::Path,
@@ -14,34 +17,133 @@ const HOLDERS_TIMES: u32 = 60;
 /// timeout is a few milliseconds.
 const HOLDERS_MIN: Duration = Duration::from_secs(60);
 
+/// A waiter that finds the lock free so many times, each after [`Wait::SLICE`], leaves the queue and polls itself.
+const FREE_SLICES_MAX: u32 = 2;
+
 /// Repeats `attempt` until nobody holds the lock at `path`, but at most for the time of `lock_timeout`. A lock whose
 /// owner is dead is removed.
 pub(super) fn wait_for<T>(
     fs: &Fs,
     path: &Path,
     lock_timeout: LockTimeout,
-    mut attempt: impl FnMut() -> Result<T, Error>,
+    attempt: impl FnMut() -> Result<T, Error>,
 ) -> Result<T, LockError> {
-    let mut wait: Option<Wait> = None;
-    let mut looks = Looks::default();
-    loop {
-        let attempted = attempt();
-        // What is looked up under the lock, or while somebody else has it, is newer than the attempt.
-        asked::forget();
-        match attempted {
-            Ok(done) => return Ok(done),
-            Err(error) if !error.is_exists() => return Err(error.into()),
-            Err(_) => {}
+    match wait_in_line(fs, path, lock_timeout, &mut Line::none(), attempt)? {
+        Got::Lock(done) => Ok(done),
+        Got::Turn(_) => unreachable!("only a waiter in a queue gets a turn"),
+    }
+}
+
+/// How a writer waits in the queue for a lock.
+pub(super) struct Line<'a> {
+    /// The file to be locked, and the terms on which the writers of one queue agree; `None` if the lock file is only
+    /// polled for.
+    queue_of: Option<(&'a Path, &'a str)>,
+    kind: u8,
+    /// Who else is known to want the lock. The queue is entered before the first attempt then.
+    pub(super) crowd: Option<Crowd>,
+    /// The writer's place at the head of the queue, once it has got there.
+    pub(super) head: Option<QueueHead>,
+}
+
+impl<'a> Line<'a> {
+    /// No queue.
+    pub(super) fn none() -> Self {
+        Line { queue_of: None, kind: ALONE, crowd: None, head: None }
+    }
+
+    /// A place in the queue for the lock of `target` among writers that agree on `terms`.
+    pub(super) fn of(target: &'a Path, terms: &'a str, kind: u8) -> Self {
+        Line { queue_of: Some((target, terms)), kind, crowd: None, head: None }
+    }
+
+    /// Enters the queue, if there is one. Returns the channel to its head if that is another writer.
+    fn enter(&mut self, fs: &Fs) -> Option<Channel> {
+        let (target, terms) = self.queue_of?;
+        match Queue::of(fs, target, terms).map_or(Entered::Unavailable, |queue| queue.enter(self.kind)) {
+            Entered::First(mut head) => {
+                head.relay = self.crowd.map_or(head.relay, |crowd| crowd.relay);
+                self.lead(head);
+            }
+            Entered::Behind(channel) => return Some(channel),
+            Entered::Unavailable => self.queue_of = None,
         }
+        None
+    }
+
+    /// Takes the head of the queue, and waits a moment for those that are known to come.
+    fn lead(&mut self, mut head: QueueHead) {
+        let (others, pause) = self.crowd.take().map_or((0, Duration::ZERO), |crowd| (crowd.others, crowd.pause));
+        head.gather(others, pause);
+        self.head = Some(head);
+    }
+}
+
+/// What a writer in a queue gets.
+pub(super) enum Got<T> {
+    /// The lock.
+    Lock(T),
+    /// A turn under the lock of another writer.
+    Turn(Turn),
+}
+
+/// Waits as [`wait_for`] does, but in a queue with other processes if there is one.
+pub(super) fn wait_in_line<T>(
+    fs: &Fs,
+    path: &Path,
+    lock_timeout: LockTimeout,
+    line: &mut Line<'_>,
+    mut attempt: impl FnMut() -> Result<T, Error>,
+) -> Result<Got<T>, LockError> {
+    let mut wait: Option<Wait> = None;
+    let mut begun: Option<Instant> = None;
+    let mut looks = Looks::default();
+    let mut free_slices = 0;
+    let mut ahead = if line.crowd.is_some() { line.enter(fs) } else { None };
+    loop {
+        if ahead.is_none() {
+            let attempted = attempt();
+            // What is looked up under the lock, or while somebody else has it, is newer than the attempt.
+            asked::forget();
+            match attempted {
+                Ok(done) => return Ok(Got::Lock(done)),
+                Err(error) if !error.is_exists() => return Err(error.into()),
+                Err(_) => {}
+            }
+        }
+        let begun = *begun.get_or_insert_with(Instant::now);
         interrupt::check().map_err(|source| Error::new("lock", path, source))?;
-        if looks.is_due() && signing::remove_if_dead(fs, path) {
+        if lock_timeout != LockTimeout::None && line.head.is_none() {
+            if let Some(channel) = ahead.take().or_else(|| line.enter(fs)) {
+                match queue::wait_behind(&channel, Wait::slice(wait.as_ref(), begun, lock_timeout)) {
+                    Told::Lead(head) => line.lead(head),
+                    Told::Turn(content) => return Ok(Got::Turn(Turn { channel, content })),
+                    Told::Nothing => ahead = Some(channel),
+                    Told::Gone => {}
+                }
+                if ahead.is_none() {
+                    continue;
+                }
+            } else if line.head.is_some() {
+                continue;
+            }
+        }
+        if ahead.is_none() && looks.is_due() && signing::remove_if_dead(fs, path) {
             continue;
         }
         let holder = || fs.stat_link(path).ok();
         if lock_timeout == LockTimeout::None {
             return Err(held(path, holder()));
         }
-        let wait = wait.get_or_insert_with(|| Wait::new(holder()));
+        let wait = wait.get_or_insert_with(|| Wait::new(holder(), begun));
+        if ahead.is_some() {
+            // A head that was stopped, or that waits for something else, does not take a lock that is free.
+            free_slices = if holder().is_none() { free_slices + 1 } else { 0 };
+            if free_slices == FREE_SLICES_MAX {
+                (ahead, line.queue_of) = (None, None);
+                continue;
+            }
+        }
         // The holder is determined only when it matters, because the attempts alone keep the file system busy.
         if let LockTimeout::For(limit) = lock_timeout
             && wait.since.elapsed() >= limit
@@ -53,7 +155,9 @@ pub(super) fn wait_for<T>(
             }
             return Err(held(path, holder));
         }
-        wait.pause();
+        if ahead.is_none() {
+            wait.pause(line.head.is_some());
+        }
     }
 }
 
@@ -107,12 +211,15 @@ impl Wait {
     /// The longest pause between two attempts. With 5 ms, eight writers waited twice as long in the worst case, and
     /// shared the lock less evenly.
     const LONGEST_PAUSE: Duration = Duration::from_micros(1500);
+    /// The head of a queue polls for all that wait behind it.
+    const PAUSE_OF_HEAD: Duration = Duration::from_micros(100);
+    /// How long a waiter in a queue sleeps before it checks for signals and timeouts.
+    const SLICE: Duration = Duration::from_millis(50);
 
-    fn new(holder: Option<Stat>) -> Self {
+    fn new(holder: Option<Stat>, begun: Instant) -> Self {
         let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
         let random = u64::from(seed) << 32 | u64::from(std::process::id()) | 1;
-        let now = Instant::now();
-        Wait { holder: identity(holder), begun: now, since: now, pause: Self::FIRST_PAUSE, random }
+        Wait { holder: identity(holder), begun, since: begun, pause: Self::FIRST_PAUSE, random }
     }
 
     /// Returns whether to give up, because `limit` has passed since this holder was first seen. A different holder
@@ -126,7 +233,20 @@ impl Wait {
         false
     }
 
-    fn pause(&mut self) {
+    /// How long to wait in a queue before the timeout is checked again.
+    fn slice(wait: Option<&Self>, begun: Instant, lock_timeout: LockTimeout) -> Duration {
+        let waited = wait.map_or(begun, |wait| wait.since).elapsed();
+        match lock_timeout {
+            LockTimeout::For(limit) => limit.saturating_sub(waited).clamp(Self::FIRST_PAUSE, Self::SLICE),
+            LockTimeout::None | LockTimeout::Forever => Self::SLICE,
+        }
+    }
+
+    fn pause(&mut self, is_head: bool) {
+        if is_head {
+            std::thread::sleep(Self::PAUSE_OF_HEAD);
+            return;
+        }
         // xorshift64 is good enough to spread the pauses.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -152,7 +272,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let other = Fs::real().stat_link(dir.path()).ok();
         for (limit, last_second) in [(Duration::from_millis(1), 60), (Duration::from_secs(10), 600)] {
-            let mut wait = Wait::new(None);
+            let mut wait = Wait::new(None, Instant::now());
             let begun = wait.begun;
             for second in 1..last_second {
                 let holder = other.filter(|_| second % 2 == 1);
@@ -160,6 +280,23 @@ mod tests {
             }
             assert!(wait.is_over(None, limit, begun + Duration::from_secs(last_second)));
         }
+    }
+
+    #[test]
+    fn a_head_that_takes_no_lock_keeps_nobody_from_a_free_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fs, target) = (Fs::real(), dir.path().join("x"));
+        let Entered::First(_stopped) = Queue::of(&fs, &target, "").unwrap().enter(ALONE) else { panic!("it is first") };
+        let foreign = Lock::path_of(&target);
+        std::fs::write(&foreign, "").unwrap();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| Lock::acquire(&fs, &target, 0o666, LockTimeout::For(Duration::from_secs(60))));
+            std::thread::sleep(Duration::from_millis(20));
+            std::fs::remove_file(&foreign).unwrap();
+            let begun = Instant::now();
+            waiter.join().unwrap().unwrap().release().unwrap();
+            assert!(begun.elapsed() < Duration::from_secs(20));
+        });
     }
 
     #[test]

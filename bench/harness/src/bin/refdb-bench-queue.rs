@@ -1,0 +1,183 @@
+//! `refdb-bench-queue`: many long-lived processes that write to one repository, transactions a second; see
+//! bench/README.md, question 12.
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    path::{Path, PathBuf},
+    process::{ChildStdin, ChildStdout, Command, ExitCode, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+#[derive(Parser, Clone)]
+struct Options {
+    /// The program that is measured.
+    #[arg(long)]
+    refdb: PathBuf,
+    /// Git, which is the rival and the foreign writer.
+    #[arg(long)]
+    git: PathBuf,
+    /// A folder for the repositories, on the disk that is measured.
+    #[arg(long)]
+    folder: PathBuf,
+    /// Seconds for each line.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// The number of refs that the repository has before.
+    #[arg(long, default_value_t = 100_000)]
+    refs: usize,
+    /// Measure only refdb among itself.
+    #[arg(long)]
+    no_git: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("refdb-bench-queue: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<()> {
+    let mut out = std::io::stdout();
+    writeln!(out, "| format | synced | writers | a second | p50 | p99 | p99.9 (ms) | most / fewest | failed |")?;
+    writeln!(out, "|-|-|-|-|-|-|-|-|-|")?;
+    for format in ["reftable", "files"] {
+        for synced in [true, false] {
+            for writers in [1, 8, 32, 64] {
+                race(options, format, synced, writers, 0, &mut out)?;
+                if !options.no_git {
+                    race(options, format, synced, 0, writers, &mut out)?;
+                }
+            }
+            if !options.no_git {
+                race(options, format, synced, 7, 1, &mut out)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What one writer got.
+struct Done {
+    times: Vec<Duration>,
+    failed: usize,
+}
+
+/// Measures this many writers of refdb and git, and prints a line, and one for git if it is beside refdb.
+fn race(options: &Options, format: &str, synced: bool, own: usize, gits: usize, out: &mut impl Write) -> Result<()> {
+    let folder = tempfile::tempdir_in(&options.folder)?;
+    let id = make_repository(options, format, folder.path())?;
+    let until = Instant::now() + Duration::from_secs(options.seconds);
+    let setting = if synced { "core.fsync=reference,loose-object" } else { "core.fsync=none" };
+    let done = thread::scope(|scope| {
+        let programs = (0..own).map(|_| &options.refdb).chain((0..gits).map(|_| &options.git));
+        let writers: Vec<_> = programs
+            .enumerate()
+            .map(|(at, program)| {
+                let (id, folder) = (&id, folder.path());
+                scope.spawn(move || write_until(until, program, folder, setting, at, id))
+            })
+            .collect();
+        let join = |writer: thread::ScopedJoinHandle<'_, _>| writer.join().expect("a writer does not panic");
+        writers.into_iter().map(join).collect::<Result<Vec<Done>>>()
+    })?;
+    let who = match (own, gits) {
+        (own, 0) => format!("{own} refdb"),
+        (0, gits) => format!("{gits} git"),
+        (own, gits) => format!("{own} refdb, {gits} git"),
+    };
+    let synced = if synced { "yes" } else { "no" };
+    print(out, &[format, synced, &who], &done, options.seconds)?;
+    if own > 0 && gits > 0 {
+        print(out, &[format, synced, "of these git"], &done[own..], options.seconds)?;
+    }
+    Ok(())
+}
+
+fn print(out: &mut impl Write, words: &[&str], done: &[Done], seconds: u64) -> Result<()> {
+    let mut times: Vec<_> = done.iter().flat_map(|done| &done.times).copied().collect();
+    times.sort_unstable();
+    let at = |part: f64| {
+        let at = ((times.len() as f64 * part) as usize).min(times.len().saturating_sub(1));
+        times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e3)
+    };
+    let counts = || done.iter().map(|done| done.times.len());
+    let (most, fewest) = (counts().max().unwrap_or(0), counts().min().unwrap_or(0).max(1));
+    let failed: usize = done.iter().map(|done| done.failed).sum();
+    writeln!(
+        out,
+        "| {} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {failed} |",
+        words.join(" | "),
+        times.len() as u64 / seconds,
+        at(0.5),
+        at(0.99),
+        at(0.999),
+        most as f64 / fewest as f64
+    )?;
+    Ok(())
+}
+
+fn git(options: &Options, folder: &Path, words: &[&str], input: &str) -> Result<String> {
+    let mut command = Command::new(&options.git);
+    command.arg("-C").arg(folder).args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().context("cannot start git")?;
+    let mut stdin = child.stdin.take().context("the input is a pipe")?;
+    stdin.write_all(input.as_bytes())?;
+    drop(stdin);
+    let output = child.wait_with_output()?;
+    ensure!(output.status.success(), "git {words:?} failed");
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+/// Makes a repository with the refs that are there before, and returns the object to which all refs point.
+fn make_repository(options: &Options, format: &str, folder: &Path) -> Result<String> {
+    git(options, folder, &["init", "-q", "--bare", &format!("--ref-format={format}")], "")?;
+    let id = git(options, folder, &["hash-object", "-w", "--stdin"], "refs point here\n")?;
+    let lines: String = (0..options.refs).map(|at| format!("create refs/seed/{at:07} {id}\n")).collect();
+    git(options, folder, &["update-ref", "--stdin"], &lines)?;
+    git(options, folder, &["pack-refs", "--all"], "")?;
+    Ok(id)
+}
+
+/// Writes until the time is over. A program that fails is started again.
+fn write_until(until: Instant, program: &Path, folder: &Path, setting: &str, writer: usize, id: &str) -> Result<Done> {
+    let (mut done, mut number) = (Done { times: Vec::new(), failed: 0 }, 0);
+    while Instant::now() < until {
+        let mut command = Command::new(program);
+        command.arg("-C").arg(folder).args(["-c", setting, "update-ref", "--stdin"]);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("a writer")?;
+        let mut stdin = child.stdin.take().context("the input is a pipe")?;
+        let mut stdout = BufReader::new(child.stdout.take().context("the output is a pipe")?);
+        while Instant::now() < until {
+            number += 1;
+            let begun = Instant::now();
+            if transact(&mut stdin, &mut stdout, &format!("refs/x/{writer}/{}/{number}", number % 977), id).is_err() {
+                done.failed += 1;
+                break;
+            }
+            done.times.push(begun.elapsed());
+        }
+        drop(stdin);
+        child.wait()?;
+    }
+    Ok(done)
+}
+
+/// Creates two refs in a transaction, each step of which is answered before the next.
+fn transact(stdin: &mut ChildStdin, stdout: &mut BufReader<ChildStdout>, name: &str, id: &str) -> Result<()> {
+    let mut ask = |request: &str, answer: &str| -> Result<()> {
+        stdin.write_all(request.as_bytes())?;
+        let line = stdout.by_ref().lines().next().context("the program has ended")??;
+        ensure!(line == answer, "{line}");
+        Ok(())
+    };
+    ask("start\n", "start: ok")?;
+    ask(&format!("create {name}a {id}\ncreate {name}b {id}\ncommit\n"), "commit: ok")
+}

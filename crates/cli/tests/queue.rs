@@ -1,0 +1,256 @@
+//! Many processes write to one repository at the same time, beside git and JGit, and some of them are killed: none is
+//! told of a change that is not there, and each gets its part.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use refdb_testkit::{Git, JGit, RefFormat, Repo, Rng};
+use refdb_types::{HashKind, ObjectId};
+use std::{
+    collections::BTreeSet,
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
+
+/// A long-lived `update-ref --stdin`.
+struct Program {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Program {
+    fn start(repo: &Repo, program: &Path, settings: &[&str]) -> Self {
+        let mut command: Command = repo.command(program);
+        for setting in settings {
+            command.args(["-c", setting]);
+        }
+        command.args(["update-ref", "--stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Program { child, stdin, stdout: BufReader::new(stdout) }
+    }
+
+    /// Creates two refs in a transaction. Returns whether the program has said that it is done.
+    fn create(&mut self, names: &[String; 2], id: ObjectId) -> bool {
+        let [one, other] = names;
+        let request = format!("start\ncreate {one} {id}\ncreate {other} {id}\ncommit\n");
+        if self.stdin.write_all(request.as_bytes()).is_err() {
+            return false;
+        }
+        let mut lines = self.stdout.by_ref().lines();
+        let mut says = |expected: &str| lines.next().is_some_and(|line| line.is_ok_and(|line| line == expected));
+        says("start: ok") && says("commit: ok")
+    }
+
+    fn end(mut self) {
+        drop(self.stdin);
+        self.child.wait().unwrap();
+    }
+}
+
+/// How often a writer was told that it is done, and that it is not; the refs of the first.
+#[derive(Default, Debug)]
+struct Told {
+    done: Vec<[String; 2]>,
+    failed: usize,
+}
+
+/// A race of writers.
+struct Race<'r> {
+    repo: &'r Repo,
+    id: ObjectId,
+    settings: &'r [&'r str],
+    time: Duration,
+    /// How often a writer is killed in a second; 0 for never.
+    kills: usize,
+}
+
+impl Race<'_> {
+    fn names(who: &str, number: usize) -> [String; 2] {
+        ["a", "b"].map(|which| format!("refs/x/{who}/{}/{number}{which}", number % 97))
+    }
+
+    /// Writes with a program until the time is over, and starts it again whenever it ends or is killed.
+    fn write(&self, who: &str, program: &Path, until: Instant) -> Told {
+        let mut told = Told::default();
+        let mut rng = Rng::new(u64::from(who.bytes().map(u32::from).sum::<u32>()));
+        let mut number = 0;
+        while Instant::now() < until {
+            let mut writer = Program::start(self.repo, program, self.settings);
+            let (killed, over) = (AtomicBool::new(false), AtomicBool::new(false));
+            let most = 2000usize.checked_div(self.kills);
+            let lives = most.map_or(self.time, |most| Duration::from_millis(rng.below(most) as u64));
+            let pid = writer.child.id().to_string();
+            thread::scope(|scope| {
+                let (killed, over) = (&killed, &over);
+                let killer = (self.kills > 0).then(|| {
+                    scope.spawn(move || {
+                        let end = Instant::now() + lives;
+                        while Instant::now() < end && !over.load(Ordering::Relaxed) {
+                            thread::sleep(Duration::from_millis(1));
+                        }
+                        if !over.load(Ordering::Relaxed) {
+                            killed.store(true, Ordering::Relaxed);
+                            Command::new("kill").args(["-9", &pid]).status().unwrap();
+                        }
+                    })
+                });
+                while Instant::now() < until {
+                    number += 1;
+                    let names = Self::names(who, number);
+                    if writer.create(&names, self.id) {
+                        told.done.push(names);
+                    } else {
+                        told.failed += usize::from(!killed.load(Ordering::Relaxed));
+                        break;
+                    }
+                }
+                over.store(true, Ordering::Relaxed);
+                if let Some(killer) = killer {
+                    killer.join().unwrap();
+                }
+            });
+            writer.end();
+        }
+        told
+    }
+
+    /// Writes with JGit.
+    fn write_with_jgit(&self, jgit: &mut JGit, until: Instant) -> Told {
+        let mut told = Told::default();
+        let null = ObjectId::null(HashKind::Sha1);
+        for number in 0.. {
+            if Instant::now() >= until {
+                break;
+            }
+            let names = Self::names("jgit", number);
+            let edits = [(names[0].as_str(), null, self.id), (names[1].as_str(), null, self.id)];
+            match jgit.batch(true, &edits) {
+                Ok(results) if results.iter().all(|result| result == "OK") => told.done.push(names),
+                Ok(_) | Err(_) => told.failed += 1,
+            }
+        }
+        told
+    }
+
+    /// Runs the race, and requires that everything is there of which a writer was told that it is done.
+    fn run(&self, own: usize, gits: usize, with_jgit: bool) -> Vec<(String, Told)> {
+        let mut jgit = with_jgit.then(|| JGit::open(self.repo));
+        let until = Instant::now() + self.time;
+        let over = AtomicBool::new(false);
+        let told = thread::scope(|scope| {
+            let admin = scope.spawn(|| remove_stale_locks(self.repo.git_dir(), &over));
+            let programs = (0..own).map(|at| (format!("own-{at}"), PathBuf::from(REFDB)));
+            let gits = (0..gits).map(|at| (format!("git-{at}"), Git::find().program().to_owned()));
+            let writers: Vec<_> = programs
+                .chain(gits)
+                .map(|(who, program)| scope.spawn(move || (who.clone(), self.write(&who, &program, until))))
+                .collect();
+            let jgit = jgit.as_mut().map(|jgit| ("jgit".to_owned(), self.write_with_jgit(jgit, until)));
+            let told: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).chain(jgit).collect();
+            over.store(true, Ordering::Relaxed);
+            admin.join().unwrap();
+            told
+        });
+        self.repo.verify();
+        let there: BTreeSet<String> = self.repo.refs().iter().map(|listed| listed.name.to_string()).collect();
+        for (who, told) in &told {
+            assert!(!told.done.is_empty(), "{who} has got no turn");
+            let lost: Vec<_> = told.done.iter().flatten().filter(|name| !there.contains(*name)).collect();
+            assert!(lost.is_empty(), "{who} was told that these are created: {lost:?}");
+        }
+        let halves = there.iter().filter(|name| name.starts_with("refs/x/"));
+        let halves: Vec<_> = halves.filter(|name| !there.contains(&other_of(name))).collect();
+        assert!(halves.is_empty(), "halves of transactions: {halves:?}");
+        told
+    }
+}
+
+/// The other ref of the transaction that creates this one.
+fn other_of(name: &str) -> String {
+    let (rest, last) = name.split_at(name.len() - 1);
+    format!("{rest}{}", if last == "a" { "b" } else { "a" })
+}
+
+/// Removes, as an administrator does, the lock of the list that a killed writer has left.
+fn remove_stale_locks(git_dir: &Path, over: &AtomicBool) {
+    let lock = git_dir.join("reftable/tables.list.lock");
+    // The inode of one lock is soon that of another.
+    let identity = || std::fs::metadata(&lock).ok().map(|found| (found.ino(), found.ctime(), found.ctime_nsec()));
+    let mut since = (None, Instant::now());
+    while !over.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(5));
+        let now = identity();
+        if now.is_none() || now != since.0 {
+            since = (now, Instant::now());
+        } else if since.1.elapsed() > Duration::from_millis(500) {
+            std::fs::remove_file(&lock).unwrap();
+        }
+    }
+}
+
+fn repository() -> (Repo, ObjectId) {
+    let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+    let id = repo.commit();
+    (repo, id)
+}
+
+const SYNCED: &[&str] = &["core.fsync=reference"];
+
+#[test]
+fn eight_processes_share_the_lock_evenly_and_none_fails() {
+    for settings in [SYNCED, &["core.fsync=none"]] {
+        let (repo, id) = repository();
+        let race = Race { repo: &repo, id, settings, time: Duration::from_secs(2), kills: 0 };
+        let told = race.run(8, 0, false);
+        assert!(told.iter().all(|(_, told)| told.failed == 0), "{told:?}");
+        let counts: Vec<usize> = told.iter().map(|(_, told)| told.done.len()).collect();
+        let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+        assert!(most * 2 <= least * 3, "no writer is left behind, even on a busy machine: {counts:?}");
+    }
+}
+
+#[test]
+fn processes_that_are_killed_cost_the_others_nothing() {
+    let (repo, id) = repository();
+    let race = Race { repo: &repo, id, settings: SYNCED, time: Duration::from_secs(4), kills: 20 };
+    let told = race.run(6, 0, false);
+    assert!(told.iter().all(|(_, told)| told.failed == 0), "{told:?}");
+}
+
+#[test]
+fn git_and_jgit_get_their_part_among_many_processes() {
+    beside_git_and_jgit(Duration::from_secs(3), 0.1);
+}
+
+#[test]
+#[ignore = "takes a minute, and needs an idle machine: scripts/test-long \"writers beside git and JGit\""]
+fn git_and_jgit_get_half_of_their_share_for_a_minute() {
+    beside_git_and_jgit(Duration::from_mins(1), 0.5);
+}
+
+/// Seven writers of refdb, one git and one JGit, with their default timeouts. The last two get this part of what each
+/// would get if all got the same.
+fn beside_git_and_jgit(time: Duration, part: f64) {
+    let (repo, id) = repository();
+    let race = Race { repo: &repo, id, settings: SYNCED, time, kills: 0 };
+    let told = race.run(7, 1, true);
+    let share = told.iter().map(|(_, told)| told.done.len()).sum::<usize>() as f64 / told.len() as f64;
+    for (who, told) in told {
+        println!("{who}: {} done, {} failed", told.done.len(), told.failed);
+        if who.starts_with("own") {
+            assert_eq!(told.failed, 0, "{who}");
+            continue;
+        }
+        assert!(told.done.len() as f64 >= share * part, "{who}: {} of {share:.0}", told.done.len());
+        // JGit does not wait for the lock at all.
+        let may_fail = who == "jgit" || told.failed * 10 <= told.done.len();
+        assert!(may_fail, "{who}: {} failed, {} done", told.failed, told.done.len());
+    }
+}

@@ -1,0 +1,180 @@
+//! Taking a lock: alone, or in a queue with other processes.
+
+use super::{Lock, LockError, LockTimeout, Place, SignedFile, signing, spare, wait};
+use crate::{
+    Fs,
+    abort::Note,
+    queue::{ALONE, Crowd, JOINS, QueueHead, Turn},
+};
+use std::path::{Path, PathBuf};
+use wait::{Got, Line};
+
+/// The result of waiting for a lock that writers can use together.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is moved once or twice")]
+pub enum Acquired {
+    /// The lock.
+    Lock(Lock),
+    /// A turn under the lock of another process, which waits for the answer.
+    Turn(Turn),
+}
+
+impl Acquired {
+    /// The lock that a writer gets which does not join others.
+    pub fn into_lock(self) -> Lock {
+        match self {
+            Acquired::Lock(lock) => lock,
+            Acquired::Turn(_) => unreachable!("only a writer that joins others gets a turn"),
+        }
+    }
+}
+
+impl Lock {
+    /// Locks `target`, and waits at most for the time of `lock_timeout`. The lock file is created with `mode`, subject
+    /// to the umask. A signed lock file stays open.
+    pub fn acquire(fs: &Fs, target: &Path, mode: u32, lock_timeout: LockTimeout) -> Result<Self, LockError> {
+        if !Self::is_signed(fs, target) {
+            return Self::acquire_unsigned(fs, target, mode, lock_timeout);
+        }
+        Self::acquire_signed(fs, target, mode, lock_timeout, &mut Line::of(target, "", ALONE)).map(Acquired::into_lock)
+    }
+
+    /// As [`acquire`](Self::acquire); the lock is never signed.
+    pub fn acquire_unsigned(fs: &Fs, target: &Path, mode: u32, lock_timeout: LockTimeout) -> Result<Self, LockError> {
+        Self::acquire_plain(fs, target, mode, lock_timeout, &mut Line::of(target, "", ALONE)).map(Acquired::into_lock)
+    }
+
+    /// Locks `target` as [`acquire`](Self::acquire) does. Processes that agree on `terms` wait in one queue. If the
+    /// caller `joins`, it can get a turn under the lock of another process instead. If it knows of a `crowd`, it waits
+    /// in the queue even if the lock is free, and lets others come.
+    pub fn acquire_or_join(
+        fs: &Fs,
+        target: &Path,
+        mode: u32,
+        lock_timeout: LockTimeout,
+        terms: &str,
+        joins: bool,
+        crowd: Option<Crowd>,
+    ) -> Result<Acquired, LockError> {
+        let mut line = Line::of(target, terms, if joins { JOINS } else { ALONE });
+        line.crowd = crowd;
+        let acquire = if Self::is_signed(fs, target) { Self::acquire_signed } else { Self::acquire_plain };
+        acquire(fs, target, mode, lock_timeout, &mut line)
+    }
+
+    fn acquire_signed(
+        fs: &Fs,
+        target: &Path,
+        mode: u32,
+        lock_timeout: LockTimeout,
+        line: &mut Line<'_>,
+    ) -> Result<Acquired, LockError> {
+        let mut lock = Lock::new(fs, target, mode, Place::Beside);
+        lock.note = Note::of(&lock.path);
+        match create_signed(fs, &lock.path, mode, lock_timeout, lock.note, line)? {
+            Got::Lock(signature) => {
+                (lock.signature, lock.head, lock.held) = (Some(signature), line.head.take(), true);
+                Ok(Acquired::Lock(lock))
+            }
+            Got::Turn(turn) => Ok(Acquired::Turn(turn)),
+        }
+    }
+
+    fn acquire_plain(
+        fs: &Fs,
+        target: &Path,
+        mode: u32,
+        lock_timeout: LockTimeout,
+        line: &mut Line<'_>,
+    ) -> Result<Acquired, LockError> {
+        let mut lock = Lock::new(fs, target, mode, Place::Within);
+        lock.note = Note::of(&lock.path);
+        let create = || fs.create_noted(&lock.path, mode, lock.note);
+        match wait::wait_in_line(fs, &lock.path, lock_timeout, line, create)? {
+            Got::Lock(content) => {
+                (lock.content, lock.head, lock.held) = (Some(content), line.head.take(), true);
+                Ok(Acquired::Lock(lock))
+            }
+            Got::Turn(turn) => Ok(Acquired::Turn(turn)),
+        }
+    }
+
+    /// Returns whether this writer is the head of a queue of those who wait for the lock.
+    pub fn has_queue(&self) -> bool {
+        self.head.is_some()
+    }
+
+    /// Takes over the queue of those who wait for this lock, which is passed on when it is dropped instead of after
+    /// the lock is released.
+    pub fn take_queue(&mut self) -> Option<QueueHead> {
+        self.is_led = self.head.is_some();
+        self.head.take()
+    }
+
+    /// The file in which a lock of `target` has the new content, which is the lock file itself unless it is signed.
+    pub fn content_path_of(target: &Path, is_signed: bool) -> PathBuf {
+        let lock = Self::path_of(target);
+        if is_signed { signing::content_of(&lock) } else { lock }
+    }
+
+    /// Makes an abort of the process leave the new content from now on. An unsigned lock stays, too.
+    pub fn keep_content(&mut self) {
+        self.content_note().forget();
+    }
+
+    /// Returns whether the [queue was taken over](Self::take_queue), so that others may write under this lock.
+    pub fn is_led(&self) -> bool {
+        self.is_led
+    }
+}
+
+/// Creates a signed lock file. It is signed before it has a name if it can be a link to a spare file, or if the file
+/// system supports files without a name. Otherwise, a process that is killed in between leaves a lock that looks like
+/// git's.
+fn create_signed(
+    fs: &Fs,
+    path: &Path,
+    mode: u32,
+    lock_timeout: LockTimeout,
+    note: Note,
+    line: &mut Line<'_>,
+) -> Result<Got<SignedFile>, LockError> {
+    if let Some(spare) = spare::link(fs, path, lock_timeout, note)? {
+        return Ok(Got::Lock(SignedFile::Spare(spare)));
+    }
+    let mut unnamed = None;
+    let name = || {
+        // Nothing is created for a writer that gets a turn under another's lock.
+        if unnamed.is_none() {
+            let file = fs.create_unnamed(path, mode)?;
+            unnamed = Some(file.map(|mut file| {
+                signing::sign(&mut file);
+                file
+            }));
+        }
+        match &unnamed {
+            Some(Some(file)) => fs.name(file).inspect(|()| note.arm()).map(|()| true),
+            _ => Ok(false),
+        }
+    };
+    match wait::wait_in_line(fs, path, lock_timeout, line, name) {
+        Ok(Got::Lock(true)) => {
+            if let Some(Some(file)) = unnamed {
+                return Ok(Got::Lock(SignedFile::Own(file)));
+            }
+        }
+        Ok(Got::Turn(turn)) => return Ok(Got::Turn(turn)),
+        Err(error @ LockError::Held { .. }) => return Err(error),
+        // The file system has no files without names, or the file cannot be given a name here, or the same fault occurs
+        // below.
+        Ok(Got::Lock(false)) | Err(LockError::Io(_)) => {}
+    }
+    let create = || fs.create_noted(path, mode, note);
+    Ok(match wait::wait_in_line(fs, path, lock_timeout, line, create)? {
+        Got::Lock(mut file) => {
+            signing::sign(&mut file);
+            Got::Lock(SignedFile::Own(file))
+        }
+        Got::Turn(turn) => Got::Turn(turn),
+    })
+}
