@@ -23,6 +23,7 @@ mod connectivity;
 mod error;
 mod hooks;
 mod large_tags;
+pub(crate) mod long_names;
 mod policy;
 mod quarantine;
 mod redactor;
@@ -33,6 +34,7 @@ mod unpack;
 mod update;
 
 pub use error::ServeError;
+pub use long_names::RefusedPush;
 pub(crate) use session::offer;
 pub use session::{Call, serve, turn_away};
 

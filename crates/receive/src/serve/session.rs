@@ -4,13 +4,13 @@ use super::{
     alternates,
     channel::Channel,
     child::{Alive, Input, Output, Program},
+    long_names::{self, Heard},
     policy,
     quarantine::Quarantine,
     redactor::Redactor,
 };
 use crate::{
     RefusedPush, Settings,
-    screen::{self, Heard},
     wire::{Limits, Offer, ReportFormat, Request, RequestReader, pkt, report},
 };
 use bstr::{BStr, BString};
@@ -252,7 +252,7 @@ impl Session<'_, '_> {
                 heard.add(&bytes)?;
             }
             if !is_delegated && reader.is_at_start() && needs_git(heard.bytes()) {
-                if !screen::must_screen(self.store) {
+                if !long_names::must_screen(self.store) {
                     return Err(ServeError::Delegated(heard.into_bytes()));
                 }
                 is_delegated = true;
@@ -267,7 +267,7 @@ impl Session<'_, '_> {
         self.set_request(reader.finish()?);
         let commands = &self.request.commands;
         if is_delegated || commands.iter().any(|command| self.settings.proc_receive.takes(command)) {
-            let too_long = screen::too_long(self.store, commands)?;
+            let too_long = long_names::too_long(self.store, commands)?;
             if too_long.is_empty() {
                 return Err(ServeError::Delegated(heard.into_bytes()));
             }

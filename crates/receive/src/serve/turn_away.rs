@@ -3,9 +3,9 @@
 use super::{
     ServeError,
     child::{Alive, Input, Output},
+    long_names::TOO_LONG,
     session::Session,
 };
-use crate::screen::TOO_LONG;
 use bstr::{BStr, BString};
 
 impl Session<'_, '_> {

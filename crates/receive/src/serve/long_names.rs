@@ -1,0 +1,84 @@
+//! The commands of a push that name refs too long for a repository's reftables, and the bytes of a request that git
+//! receives only if there are none.
+
+use super::ServeError;
+use crate::wire::{Commands, Fault, Limits, ProtocolError, Request};
+use bstr::{BString, ByteSlice};
+use refdb::{RefFormat, Store};
+
+/// The reason for which commands that name such refs are refused: git's words.
+pub(crate) const TOO_LONG: &str = "entry too large";
+
+/// The bytes of a client's request, for git.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    bytes: Vec<u8>,
+    bytes_max: usize,
+}
+
+impl Heard {
+    /// Returns no bytes. As many are accepted as commands may take in memory: a reader keeps less than it reads, for
+    /// example of capabilities that follow each command.
+    pub(crate) fn new(limits: Limits) -> Self {
+        Heard { bytes: Vec::new(), bytes_max: limits.commands_bytes }
+    }
+
+    pub(crate) fn add(&mut self, bytes: &[u8]) -> Result<(), ProtocolError> {
+        if self.bytes.len() + bytes.len() > self.bytes_max {
+            let fault = Fault::TooMuch { what: "commands", limit: self.bytes_max };
+            return Err(ProtocolError { offset: self.bytes.len() as u64, fault });
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// The request of a push that is refused.
+#[derive(Debug)]
+pub struct RefusedPush {
+    pub(crate) request: Request,
+    /// The positions of the commands that create or update refs with too long names. There is at least one.
+    pub(crate) too_long: Vec<usize>,
+}
+
+/// Returns whether the repository has refs in a format that has no room for every name.
+pub(crate) fn must_screen(store: &Store) -> bool {
+    store.repository().ref_format() == RefFormat::Reftable
+}
+
+/// Returns the positions of the commands that create or update a ref whose name is too long. In a namespace the names
+/// are longer by its prefix.
+pub(crate) fn too_long(store: &Store, commands: &Commands) -> Result<Vec<usize>, ServeError> {
+    let prefix = store.repository().namespace(store.environment()).map_err(refdb::Error::from)?;
+    let mut found = Vec::new();
+    for (at, command) in commands.iter().enumerate().filter(|(_, command)| !command.deletes()) {
+        let name: BString = [&prefix[..], command.name].concat().into();
+        if store.is_too_long(name.as_bstr())? {
+            found.push(at);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_is_kept_for_git_is_bounded() {
+        let limits = Limits { commands_bytes: 10, ..Limits::default() };
+        let mut heard = Heard::new(limits);
+        assert_eq!(heard.add(b"123456"), Ok(()));
+        assert!(matches!(heard.add(b"78901"), Err(ProtocolError { fault: Fault::TooMuch { limit: 10, .. }, .. })));
+        assert_eq!(heard.add(b"7890"), Ok(()));
+        assert_eq!(heard.into_bytes(), b"1234567890");
+    }
+}
