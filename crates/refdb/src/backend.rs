@@ -50,14 +50,15 @@ pub trait Backend: Send + Sync {
     /// the reftable format.
     fn keeps_symref_logs(&self) -> bool;
 
-    /// The claims, by position, of refs whose names the format has no room for. They are among those that
-    /// [`Locked::refused`] returns once the claims are locked.
+    /// Returns the positions of the claims whose refnames the format has no room for, and the reasons.
+    /// [`Locked::refused`] lists these claims as well once the others are locked.
     fn unstorable(&self, _claims: &dyn Claims) -> Vec<(usize, RejectionReason)> {
         Vec::new()
     }
 
-    /// Refuses steps that the format has no room for. [`Locked::stage`] checks the same; a group commit calls this for
-    /// each transaction, so that one which does not fit cannot fail the others of its group.
+    /// Fails if the format has no room for one of the steps. [`Locked::stage`] makes the same check; a group commit
+    /// calls this method for each transaction, so that a transaction that does not fit cannot fail the others of its
+    /// group.
     fn check(&self, _steps: &dyn Steps) -> Result<()> {
         Ok(())
     }

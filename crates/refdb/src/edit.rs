@@ -6,7 +6,8 @@ use std::sync::Arc;
 /// A single edit: the change to make to a ref, and the precondition for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Edit {
-    /// The ref as the caller names it. With `deref` it may be a symbolic ref that leads to the one that changes.
+    /// The ref as the caller names it. If `deref` is set, it may be a symbolic ref; the ref that it leads to then
+    /// changes.
     pub name: RefName,
     /// The change to make.
     pub change: Change,
@@ -21,9 +22,9 @@ pub struct Edit {
 /// The change to make to a ref.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// Give it this value, whether it exists or not.
+    /// Give the ref this value, whether it exists or not.
     Set(Target),
-    /// Remove it together with its reflog.
+    /// Remove the ref together with its reflog.
     Delete,
     /// Change nothing, and only check the precondition.
     Verify,
@@ -75,7 +76,7 @@ pub struct LogOptions {
     pub force_create: bool,
     /// Write no entry.
     pub suppress: bool,
-    /// Take over the reflog of this ref, which the same transaction deletes: a rename.
+    /// For a rename: the ref whose reflog this ref takes over. The same transaction deletes that ref.
     pub take_over: Option<RefName>,
 }
 

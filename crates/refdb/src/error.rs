@@ -93,11 +93,11 @@ pub enum Error {
         /// The failure that interrupted the batch.
         source: Box<Error>,
     },
-    /// Some refs of a batch have their new values and these do not, because a ref that conflicts with their names was
-    /// created meanwhile, or because another program changed them without a lock.
+    /// A batch has taken effect only in part: `refs` do not have their new values, because a ref that conflicts with
+    /// their names was created meanwhile, or because another program changed them without a lock.
     #[error("{source}; other refs of the batch are changed, these are not: {}", bstr::join(", ", refs).as_bstr())]
     HalfDone {
-        /// The refs that are unchanged.
+        /// The refs that do not have their new values.
         refs: Vec<BString>,
         /// The failure that interrupted the batch.
         source: Box<Error>,
@@ -140,8 +140,8 @@ impl Error {
         }
     }
 
-    /// Whether another machine replaced or removed a file on a network file system while it was read. The query can
-    /// then be repeated.
+    /// Returns whether another machine replaced or removed a file on a network file system while this process was
+    /// reading the file. The query can then be repeated.
     pub fn is_stale(&self) -> bool {
         self.io().is_some_and(refdb_vfs::Error::is_stale)
     }

@@ -1,7 +1,8 @@
-//! Views of a [`Cursor`](crate::Cursor) that are cursors again: refs below a prefix, without some subtrees, in a
-//! namespace.
+//! Adapters of a [`Cursor`](crate::Cursor), which are cursors themselves: refs below a prefix, without some subtrees,
+//! in a namespace.
 //!
-//! A view seeks where it can: an excluded subtree of a million refs costs one seek, whichever view is outermost.
+//! An adapter seeks where it can: an excluded subtree of a million refs costs one seek, whichever adapter is
+//! outermost.
 
 mod exclude;
 mod namespace;
@@ -13,10 +14,10 @@ pub use prefix::WithPrefix;
 
 use bstr::BString;
 
-// A walk that begins after a certain ref is a seek of the outermost view. Root refs are requested where the first
-// cursor is created ([`Snapshot::cursor`](crate::Snapshot::cursor)).
+// To begin a walk after a certain ref, seek in the outermost adapter. Root refs are requested where the first cursor
+// is created ([`Snapshot::cursor`](crate::Snapshot::cursor)).
 
-/// The first name that does not begin with `prefix` and sorts after those that do; `None` if there is none.
+/// Returns the least name that sorts after all names with this prefix; `None` if there is none.
 fn end_of(prefix: &[u8]) -> Option<BString> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut end = BString::from(&prefix[..=last]);

@@ -21,23 +21,23 @@ pub struct LockFile {
     pub look: LockLook,
 }
 
-/// What became of a lock file, or of a journal file, of an [ended boot](EndedBoot).
+/// What became of a lock file or journal file that an [ended boot](EndedBoot) had left.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LockRemoval {
     /// The lock file is removed.
     Removed,
     /// The batch of the journal file is recovered, and its locks are removed.
     Recovered(Outcome),
-    /// It stays, because somebody holds it, or another lock of its batch.
+    /// The file stays, because somebody holds this lock or another lock of the same batch.
     Held,
-    /// It stays, because this file system does not show whether somebody holds it.
+    /// The file stays, because this file system does not show whether somebody holds the lock.
     Doubtful,
 }
 
 impl Store {
-    /// Shows each lock file of the repository to `found`, in no order: those of its own files, of the refs and reflogs
-    /// of all worktrees and of the tables, and journal files of batches that are not complete. An error that `found` is
-    /// given is about one file or folder.
+    /// Calls `found` with each lock file of the repository, in no order: those of its own files, of the refs and
+    /// reflogs of all worktrees and of the tables, and journal files of batches that are not complete. An error
+    /// passed to `found` is about one file or folder.
     ///
     /// Nothing is changed, but each signed file is locked in shared mode for a moment. Symbolic links are followed only
     /// to `refs`, `logs` and `reftable` themselves, and to packed-refs.
@@ -74,7 +74,7 @@ impl Store {
     /// Removes the lock files that an ended boot has left, and recovers its batches first. `told` is called for each
     /// lock file and batch of that boot, in no order. All other locks stay, and so does a lock that somebody holds.
     ///
-    /// Other processes, on other machines too, may write or do the same meanwhile.
+    /// Other processes, also on other machines, may meanwhile write refs or remove such lock files.
     ///
     /// # Errors
     ///

@@ -23,7 +23,8 @@ pub struct LoggedChange<'a> {
 /// A log may be judged twice: first without a lock, and again if it has changed when it is locked. The judge must
 /// decide alike both times.
 pub trait LogJudge {
-    /// The entries of a ref's log follow, the oldest first. These are their times, in seconds since 1970.
+    /// Called before the entries of a ref's log, which follow oldest first. `times` has their times, in seconds since
+    /// 1970.
     fn begin(&mut self, name: &BStr, times: &mut dyn ExactSizeIterator<Item = u64>) -> Result<()>;
 
     /// Returns whether the entry is to be removed.
@@ -93,13 +94,14 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// `first` is the old value that the first entry gets if entries are rewritten; `None` if it keeps its own.
+    /// Begins a chain. `first` is the old value that the first entry gets if entries are rewritten; `None` if it
+    /// keeps its own.
     pub(crate) fn new(how: PruneLogs, first: Option<ObjectId>) -> Self {
         debug_assert!(first.is_none_or(|first| first.is_null()), "before the first entry there is no value");
         Chain { rewrite: how.rewrite, last: first }
     }
 
-    /// The old value that the next entry has if it stays.
+    /// Returns the old value that the next entry gets if it stays.
     pub(crate) fn old(&self, old: ObjectId) -> ObjectId {
         self.last.filter(|_| self.rewrite).unwrap_or(old)
     }

@@ -74,9 +74,9 @@ pub struct Migrated {
     pub folder: Option<PathBuf>,
     /// What happened to an earlier migration that was interrupted, if there was one.
     pub recovered: Option<Recovered>,
-    /// Refs that writers of the old format changed during the migration, and that have the changed value.
+    /// Refs that writers of the old format changed during the migration; the new format has the changed values.
     pub taken_over: Vec<BString>,
-    /// Refs that were changed in both formats, and that have the value of the new format.
+    /// Refs that were changed in both formats; they keep the values of the new format.
     pub conflicts: Vec<Conflict>,
     /// The folder in which the old files are kept if there are conflicts.
     pub kept: Option<PathBuf>,

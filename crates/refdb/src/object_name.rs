@@ -1,7 +1,7 @@
 //! How a user may name an object: gitrevisions(7), as far as scripts give such names to update-ref.
 //!
-//! Not understood are `:/TEXT`, `^{/TEXT}`, the index (`:PATH`), `@{upstream}`, `@{push}` and dates in `@{...}`. These
-//! need history, a worktree, remotes, or git's reading of human dates.
+//! `:/TEXT`, `^{/TEXT}`, the index (`:PATH`), `@{upstream}`, `@{push}` and dates in `@{...}` are not understood,
+//! because they need history, a worktree, remotes, or git's parser of human dates.
 
 mod refs;
 mod spelling;
@@ -19,7 +19,7 @@ use std::cell::RefCell;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// There is nothing of that name, or it is no name that is understood.
+    /// Nothing has this name, or the name has a form that is not understood.
     #[error("{0}: not a valid SHA1")]
     NotFound(BString),
     /// Several objects begin with these digits.
@@ -77,8 +77,9 @@ pub fn resolve_name<'s>(
     found.ok_or_else(|| NameError::NotFound(text.into()))
 }
 
-/// The ref with a reflog that a name means, by the first of the [`SHORT_NAME_RULES`] that leads to one. A symbolic ref
-/// without a reflog stands for the ref it leads to. With `first_only`, others are not looked for.
+/// Finds the ref whose reflog a short name means: the first of the [`SHORT_NAME_RULES`] that leads to a ref with a
+/// reflog applies. A symbolic ref without a reflog stands for the ref it leads to. With `first_only`, later rules are
+/// not tried.
 pub fn find_logged_ref<'s>(
     snapshot: Box<dyn Snapshot + 's>,
     objects: &Objects,

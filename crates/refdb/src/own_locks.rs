@@ -13,8 +13,8 @@ thread_local! {
     static NOTED: RefCell<Vec<Weak<[PathBuf]>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The folders of stacks that are locked, known to this thread as long as this lives. Neither this nor its owner is
-/// `Send`. Otherwise this thread could be told to end a transaction that another thread now has.
+/// The folders of locked stacks, which this thread remembers until the value is dropped. Neither this type nor its
+/// owner is `Send`; otherwise this thread could be told to end a transaction that another thread now has.
 pub(crate) struct OwnLocks(#[expect(dead_code, reason = "it is there to be dropped")] Option<Rc<[PathBuf]>>);
 
 impl OwnLocks {
@@ -31,8 +31,8 @@ impl OwnLocks {
     }
 }
 
-/// Refuses to lock stacks of which this thread has locked one. That includes locks that were taken through another
-/// store of the same repository.
+/// Refuses to lock the stacks if this thread has locked one of them already, even through another store of the same
+/// repository.
 pub(crate) fn refuse_own(fs: &Fs, mut folders: impl Iterator<Item = PathBuf>) -> Result<()> {
     let own: Vec<_> = NOTED.with_borrow(|noted| noted.iter().filter_map(Weak::upgrade).collect());
     if own.is_empty() {

@@ -54,10 +54,10 @@ pub type Committer = Box<dyn Fn() -> Result<Ident> + Send + Sync>;
 /// How tables and packed-refs are read.
 #[derive(Clone, Debug)]
 pub enum Reading {
-    /// By mapping the files into memory. It is the fastest, but a program that truncates a mapped file ends this
-    /// process, so it is for programs that end soon.
+    /// By mapping the files into memory. This is the fastest way, but a program that truncates a mapped file ends
+    /// this process, so it suits programs that end soon.
     Mapped,
-    /// Into private memory; blocks of reftables go through a cache of this number of bytes. It is for servers, which
+    /// Into private memory; blocks of reftables go through a cache of this number of bytes. This suits servers, which
     /// must survive another program truncating a file.
     Cached(usize),
     /// Into private memory that any number of stores share: a cache for blocks of reftables, and pages for packed-refs.
@@ -67,7 +67,7 @@ pub enum Reading {
 /// How many times a file may be lost while one query is answered.
 const LOSSES_MAX: usize = 8;
 
-/// The size in bytes of the cache for blocks of reftables, if the caller wants files mapped that cannot be.
+/// The size in bytes of the block cache for reftables that the caller wants mapped but that cannot be mapped.
 const UNMAPPED_BYTES: usize = 16 << 20;
 
 impl Reading {
@@ -218,12 +218,13 @@ impl Store {
         Ok(resolved)
     }
 
-    /// Reads the present state, and the one after it if the server of a network file system loses a file meanwhile.
+    /// Calls `read` with a snapshot, and again with a new one if the server of a network file system loses a file
+    /// meanwhile.
     fn read<T>(&self, mut read: impl FnMut(&dyn Snapshot) -> Result<T>) -> Result<T> {
         again_if_lost(LOSSES_MAX + 1, crate::Error::is_stale, || read(&*self.snapshot()?))
     }
 
-    /// Fails if the repository was moved, deleted or migrated, in which case finding nothing is no answer.
+    /// Fails if the repository was moved, deleted or migrated, because then a ref that was not found may still exist.
     fn check_is_there(&self) -> Result<()> {
         if !self.backend.is_on_disk() {
             return Ok(());
@@ -243,8 +244,8 @@ impl Store {
         &*self.backend
     }
 
-    /// The backend as this type; `None` if the refs are kept in another way. It is for code that is about one format,
-    /// such as a cache of its files.
+    /// Returns the backend as `B`; `None` if it has another type. This is for code that is about one format, such as
+    /// a cache of its files.
     #[doc(hidden)]
     pub fn backend_as<B: Maintenance + 'static>(&self) -> Option<&B> {
         self.backend.as_any().downcast_ref()
@@ -431,7 +432,7 @@ pub(crate) fn stack_options(
     let defaults = WriteOptions::default();
     let write = WriteOptions::new(repository.hash())
         .block_size(settings.reftable.block_size.unwrap_or(defaults.block_size))
-        // git may later rewrite the tables without the `-c` options of this command.
+        // Options given with `-c` do not apply, because git may later rewrite the tables without them.
         .name_block_size(Some(settings.reftable.lasting_block_size.unwrap_or(defaults.block_size)))
         .restart_interval(settings.reftable.restart_interval.unwrap_or(defaults.restart_interval))
         .index_objects(settings.reftable.index_objects);
@@ -457,7 +458,7 @@ pub(crate) fn stack_options(
     stack
 }
 
-/// Returns the process's umask, from `/proc`. The system call that returns it also sets it, which other threads would
+/// Returns the process's umask, from `/proc`. umask(2) can read it only by changing it, which other threads would
 /// notice.
 fn umask(fs: &Fs) -> u32 {
     const USUAL: u32 = 0o022;
@@ -467,7 +468,7 @@ fn umask(fs: &Fs) -> u32 {
     digits.and_then(|digits| u32::from_str_radix(digits, 8).ok()).unwrap_or(USUAL)
 }
 
-/// The branch that is checked out, for conditions in the configuration; the settings are not known yet.
+/// Returns the branch that is checked out, for conditions in the configuration. No settings are known yet.
 fn branch_of(fs: &Fs, repository: &Repository) -> Option<BString> {
     if repository.ref_format() == RefFormat::Files {
         return repository.branch_in_files(fs);

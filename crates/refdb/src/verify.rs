@@ -26,7 +26,7 @@ pub enum Verified {
     Looking(Looking),
     /// A fault was found.
     Fault(Fault),
-    /// A stack of reftables cannot be read: whose, if it is a linked worktree's, and why.
+    /// A stack of reftables cannot be read: the id of its linked worktree (`None` for the main one), and the reason.
     Unreadable(Option<BString>, String),
 }
 

@@ -17,8 +17,8 @@ pub trait Maintenance: Backend {
 
     /// Removes entries from the reflogs of these refs.
     ///
-    /// `judge` decides about each entry, and is notified of each log that cannot be changed, which does not stop the
-    /// others. `objects` peels annotated tags if the format stores the peeled object.
+    /// `judge` decides about each entry. It is notified of each log that cannot be changed; the other logs are edited
+    /// all the same. `objects` peels annotated tags if the format stores the peeled object.
     ///
     /// # Errors
     ///
@@ -66,7 +66,8 @@ pub struct OptimizeOptions {
 }
 
 impl Default for OptimizeOptions {
-    /// Those of git-pack-refs(1): tags and refs that are packed already, and loose refs that were packed are removed.
+    /// The defaults of git-pack-refs(1): tags and refs that are packed already are packed, and their loose files
+    /// removed.
     fn default() -> Self {
         OptimizeOptions { all: false, prune: true, auto: false, include: Vec::new(), exclude: Vec::new() }
     }

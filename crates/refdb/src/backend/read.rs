@@ -72,14 +72,14 @@ pub struct Probe<'a> {
 
 /// Receives the answers to [`Snapshot::probe`]. An error that it returns ends the walk.
 pub trait Answers {
-    /// The value of the ref of the probe at this position. Called once for each probe, in order, unless
-    /// [`Answers::broken`] is called for it.
+    /// Called with the value of the ref that the probe at this position asks for: once for each probe, in order,
+    /// unless [`Answers::broken`] is called for the probe.
     fn value(&mut self, probe: usize, value: Option<TargetView<'_>>) -> Result<()>;
 
-    /// The ref exists but cannot be read, for this reason.
+    /// Called for a ref that exists but cannot be read, with the reason.
     fn broken(&mut self, probe: usize, broken: BrokenRef) -> Result<()>;
 
-    /// The first ref below the probe's name. Called only if the probe asks for it and there is such a ref. The call may
+    /// Called with the first ref below the probe's name, if the probe asks for one and there is one. The call may
     /// come later than the values of following probes, because `a-b` sorts between `a` and `a/b`.
     fn below(&mut self, probe: usize, child: &BStr) -> Result<()>;
 }
@@ -180,7 +180,7 @@ pub trait Lines {
     /// ref.
     fn line(&mut self, line: &[u8], digits: usize) -> bool;
 
-    /// A ref that has no such line, or whose line was not taken.
+    /// Called with a ref that is not stored as such a line, or whose line was not taken.
     fn view(&mut self, view: &RefView<'_>) -> ControlFlow<()>;
 }
 

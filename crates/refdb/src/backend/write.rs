@@ -90,8 +90,9 @@ pub trait Locked: Send + Sync {
         Standing::NoFiles
     }
 
-    /// The identities of the locks that cover all refs of a place at once: the folders of locked stacks. Empty where
-    /// refs are locked one by one. A second transaction of the same thread that needs one of them is refused.
+    /// The identities of locks that each cover many refs: the folders of locked stacks, or a name for the refs in
+    /// memory. Empty where refs are locked one by one. A second transaction of the same thread that needs one of
+    /// these locks is refused.
     fn stacks(&self) -> Vec<PathBuf> {
         Vec::new()
     }
@@ -131,8 +132,8 @@ pub trait Steps {
         1
     }
 
-    /// Which of those transactions the step at this position comes from. A format that numbers transactions gives each
-    /// its own number.
+    /// The number, from 0, of the transaction that the step at this position comes from. A format that numbers
+    /// transactions gives each its own number.
     fn member(&self, _at: usize) -> u32 {
         0
     }

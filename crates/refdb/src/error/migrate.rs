@@ -38,9 +38,9 @@ pub enum MigrateError {
         listed(found, *more)
     )]
     Strays {
-        /// The first of them, by their paths from the repository's folder.
+        /// The first of these files, by their paths from the repository's folder.
         found: Vec<BString>,
-        /// How many more there are.
+        /// The number of files that are not named here.
         more: usize,
     },
     /// A folder or file that has to be moved is a symbolic link, or lies on another file system.
@@ -75,9 +75,9 @@ pub enum MigrateError {
 /// Refs or reflogs that cannot be carried over, each with its reason.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Unfit {
-    /// The first of them.
+    /// The first of these refs or reflogs.
     pub named: Vec<String>,
-    /// How many there are.
+    /// The number of all of them, named or not.
     pub count: usize,
 }
 
@@ -97,7 +97,7 @@ impl Unfit {
         }
     }
 
-    /// Returns an error if there are any.
+    /// Returns an error if any ref or reflog cannot be carried over.
     pub(crate) fn check(self) -> Result<(), MigrateError> {
         debug_assert!(self.named.len() <= self.count, "each that is named is counted");
         if self.count == 0 { Ok(()) } else { Err(MigrateError::Unfit(self)) }

@@ -24,7 +24,7 @@ pub enum Misuse {
     /// A transaction has two edits of one ref.
     #[error("multiple updates for ref '{one}' not allowed{}", if one == other { String::new() } else { format!(": '{other}' is the same ref") })]
     Twice {
-        /// One name of it.
+        /// One name of the ref.
         one: BString,
         /// The other name, or the same.
         other: BString,

@@ -31,7 +31,8 @@ pub enum RejectionReason {
     Mismatch {
         /// What the edit expects.
         expected: Target,
-        /// What the ref holds; if an object is expected, the object that it leads to. `None` if it leads to none.
+        /// What the ref holds. Where an object is expected, the object that the ref leads to, or `None` if there is
+        /// none.
         actual: Option<Target>,
     },
     /// Another name needs a folder where this one needs a file, or the reverse.
@@ -158,7 +159,7 @@ impl RejectionClass {
 }
 
 impl RejectionReason {
-    /// The class that git reports for it.
+    /// The class that git reports for this reason.
     pub fn class(&self) -> RejectionClass {
         match self {
             RejectionReason::Missing => RejectionClass::NonexistentRef,
@@ -189,7 +190,7 @@ impl RejectionReason {
         }
     }
 
-    /// Returns whether git notices this while it locks the ref, and says "cannot lock ref".
+    /// Returns whether git notices this reason while it locks the ref, and says "cannot lock ref".
     pub fn prevents_lock(&self) -> bool {
         match self {
             RejectionReason::Mismatch { expected: Target::Symbolic(_), actual: Some(Target::Symbolic(_)) }
@@ -226,7 +227,7 @@ impl Rejection {
         Rejection::of(RefName::new_safe(name.to_vec()).expect("claims were names when they came in"), reason)
     }
 
-    /// The class that git reports for it.
+    /// The class that git reports for this rejection.
     pub fn class(&self) -> RejectionClass {
         self.reason.class()
     }

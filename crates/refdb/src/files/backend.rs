@@ -90,7 +90,7 @@ impl FilesBackend {
         let recover = |id| (journal::path(&alone, id), recover::take_over(&alone, id, None));
         let recovered = open.into_iter().map(recover).collect();
         // A batch that ended before it wrote its entry has left locks and nothing else. git and JGit would wait for
-        // them.
+        // these locks.
         let (fs, layout) = (&self.store.options.fs, &self.store.layout);
         stale::clear_of(fs, &self.store.packed_target()?);
         stale::clear(fs, &layout.common_dir.join("refs"))?;
@@ -132,8 +132,8 @@ impl FilesBackend {
         self.store.options.loose_max
     }
 
-    /// Where packed-refs was found to be unsorted although its header says that it is sorted. From then on it is read
-    /// completely and sorted in memory.
+    /// Where packed-refs was found to be unsorted although its header says that it is sorted. After that, the whole
+    /// file is read and sorted in memory.
     pub fn disorder(&self) -> Option<Disorder> {
         self.store.cache.disorder()
     }

@@ -46,7 +46,7 @@ pub(super) struct FilesCursor<'s> {
     left_out: VecDeque<Misplaced>,
     misplaced: Option<Misplaced>,
     broken: bool,
-    /// How many more files may be lost without progress before that is an error.
+    /// The number of files that may still be lost without progress; one more loss is an error.
     losses_left: usize,
     buffer: Vec<u8>,
     /// Whether packed-refs is skipped.
@@ -298,7 +298,8 @@ impl<'s> FilesCursor<'s> {
         Ok(Content::Symbolic(len))
     }
 
-    /// Handles the loose entry that was taken off last. Returns `None` if it is a folder, or a file that is gone.
+    /// Reads the loose entry that was just taken off the levels. Returns `None` if it is a folder, or a file that is
+    /// gone.
     fn next_loose(&mut self, name: BString) -> Result<Option<Content>> {
         if name.last() == Some(&b'/') {
             let unreadable = self.expand(name.as_bstr())?;
@@ -370,8 +371,8 @@ impl<'s> FilesCursor<'s> {
         Ok(record.name > last || is_same || !file.packed.note_disorder(self.position, record.name))
     }
 
-    /// Checks for disorder when the caller ends a walk, as it does at the first name after a prefix: if that name is
-    /// misplaced, the next name is less.
+    /// Checks for disorder where the caller ends a walk, for instance at the first name after a prefix: if that name
+    /// is misplaced, the record after it has a lesser name.
     fn look_ahead(&self) {
         if let Some(file) = &self.packed
             && self.position < file.packed.end()

@@ -29,8 +29,8 @@ impl Layout {
         self.common_dir.join("packed-refs")
     }
 
-    /// Splits a name: the worktree's folder or the common folder, the id if the name says which worktree below
-    /// `worktrees/`, and the name there.
+    /// Splits a name into the folder that its path starts from, the worktree's id if the name begins with
+    /// `worktrees/ID`, and the name relative to that folder.
     pub(super) fn base<'a>(&self, name: &'a BStr) -> (&Path, Option<&'a BStr>, &'a BStr) {
         match Scope::of(name) {
             Scope::Shared => (&self.common_dir, None, name),

@@ -157,7 +157,8 @@ impl Prober<'_> {
             match answer.loose {
                 LooseAnswer::Missing => {
                     let id = match look_up(packed, &mut position, probe.name) {
-                        // A second read is valid, because the name is locked or the value may be that of any moment.
+                        // A second read is valid, because the name is locked, or because the caller accepts the value
+                        // of any moment.
                         Err(error) if error.is_stale() => {
                             self.store.read_packed(|packed| look_up(packed, &mut packed.start(), probe.name))?
                         }

@@ -20,8 +20,8 @@ pub(super) enum WriteStrategy {
 /// The most refs in a small batch.
 pub(super) const REFS_MAX: usize = 32;
 
-/// The fewest refs that a transaction writes to packed-refs if it need not change them at one moment. Fewer are written
-/// as loose files, like git does, because they are likely to be updated again soon.
+/// The fewest refs that a transaction writes to packed-refs if its changes need not become visible together. Fewer
+/// refs are written as loose files, as git does, because they are likely to be updated again soon.
 const BULK_FROM: usize = 32;
 
 /// The bytes of packed-refs whose copying costs about as much as one loose file (its creation, its rename and a block

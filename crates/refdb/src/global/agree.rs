@@ -10,10 +10,11 @@ use crate::{
     transaction::{Committed, Prepared},
 };
 
-/// Decides whether a prepared transaction is committed. Its owner can get details beyond the verdict from it.
+/// Decides whether a prepared transaction is committed. Its owner can get details beyond the verdict from the
+/// arbiter.
 pub trait Arbiter {
-    /// Receives the changes while their refs are locked. Returns the mark under which the database will be asked;
-    /// `None` if it does not decide about these refs. An error refuses the transaction.
+    /// Receives the changes while their refs are locked. Returns the mark under which the database will be asked, or
+    /// `None` if the database does not decide about these refs. An error refuses the transaction.
     fn begin(&mut self, refs: &[GlobalRef]) -> Result<Option<Mark>>;
 
     /// Asks the database for its verdict. Called once the intent is on stable storage.
@@ -46,7 +47,7 @@ pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &
             return Err(error);
         }
     };
-    // If the disk fails now, the intent stays: the update is agreed, and will be finished.
+    // If the disk fails now, the intent stays: the database has agreed, so the update will be finished later.
     let committed = prepared.commit()?;
     if let Some(id) = intent {
         // An intent that cannot be removed is settled by the next writer of its refs.
@@ -57,15 +58,17 @@ pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &
 
 /// Asks the arbiter about changes whose refs are locked and checked, and which no intent bars.
 ///
-/// Returns the id of the intent if the arbiter agrees: the caller removes the intent once the changes are made, and not
-/// before. Returns `None` if the arbiter does not decide about these refs. After an error the changes must not be made
-/// now: their intent was removed, or stays to be settled because the answer is unknown.
+/// Returns the id of the intent if the arbiter agrees; the caller removes the intent once the changes are made, and
+/// not before. Returns `None` if the arbiter does not decide about these refs. After an error the caller must not
+/// make the changes: either the intent was removed, or the answer is unknown and the intent stays to be settled
+/// later.
 pub fn ask(intents: &GlobalIntents, refs: &[GlobalRef], arbiter: &mut dyn Arbiter) -> Result<Option<String>> {
     assert!(!refs.is_empty(), "who changes no ref asks nobody");
     let Some(mut mark) = arbiter.begin(refs)? else { return Ok(None) };
     loop {
         if let Err(error) = intents.place(&mark, refs) {
-            // The intent may exist all the same. The database was not asked, so settling the intent drops it.
+            // The intent may have been written all the same. The database was not asked, so settling the intent drops
+            // it.
             intents.remove(&mark.id).ok();
             return Err(error);
         }

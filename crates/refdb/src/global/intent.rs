@@ -5,10 +5,10 @@ use crate::files::{JournalFault, journal_lines, ref_line, summed};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId, RefName};
 
-/// The maximum length of an intent's file. refdb writes no longer one.
+/// The maximum length of an intent's file. refdb never writes a longer one.
 pub(super) const LEN_MAX_BYTES: usize = 16 << 20;
 
-/// The maximum length of a mark. refdb writes no longer one.
+/// The maximum length of a mark. refdb never writes a longer one.
 const MARK_MAX_BYTES: usize = 512;
 
 const MAGIC: &str = "refdb global 1";
@@ -16,8 +16,8 @@ const MAGIC: &str = "refdb global 1";
 /// Identifies a transaction to the database, and names its intent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mark {
-    /// The name of the intent's file: letters, digits, dashes and underscores. No other transaction in progress has the
-    /// same one.
+    /// The name of the intent's file: letters, digits, dashes and underscores. No other transaction in progress has
+    /// the same id.
     pub id: String,
     /// The text that the intent records, which is one line.
     pub text: BString,
@@ -34,7 +34,7 @@ pub struct GlobalIntent {
     pub refs: Vec<GlobalRef>,
 }
 
-/// One ref of such a transaction.
+/// One ref of a transaction about which the global ref database decides.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GlobalRef {
     /// A valid name of a shared ref below `refs/`.
@@ -46,7 +46,7 @@ pub struct GlobalRef {
 }
 
 impl GlobalIntent {
-    /// The node whose transaction it is, to be shown to people.
+    /// The node that began the transaction, to be shown to people.
     pub fn owner(&self) -> &BStr {
         self.mark.split(|byte| *byte == b' ').next().unwrap_or_default().as_bstr()
     }

@@ -16,8 +16,8 @@ const FOLDER: &str = "refdb-global";
 /// The suffix of the file of an intent that is being written.
 const NEW: &str = ".new";
 
-/// An intent that has been written for longer is taken for that of a killed process, and its file is removed. If the
-/// process is alive, it gets an error before it asks the database.
+/// The age from which a file of an intent that is being written is taken for that of a killed process, and removed.
+/// If the process is still alive, it gets an error before it asks the database.
 const NEW_MAX_NANOS: i128 = 600 * 1_000_000_000;
 
 /// The maximum length of an intent's id.
@@ -125,8 +125,8 @@ impl GlobalIntents {
     }
 
     /// Refuses changes of a ref that an open intent contains, or whose name conflicts with that of such a ref. The
-    /// caller holds the locks, so the owner of the intent has released them: it does not know the outcome, or has
-    /// ended.
+    /// caller holds the locks, so the owner of the intent must have released them: either it does not know the
+    /// outcome, or it has ended.
     pub fn bar(&self, refs: &[GlobalRef]) -> Result<()> {
         debug_assert!(refs.is_sorted_by(|one, other| one.name < other.name), "refs of a transaction are in order");
         let names = self.names()?;

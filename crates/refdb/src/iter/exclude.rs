@@ -7,8 +7,8 @@ use std::fmt;
 pub struct Excluding<C> {
     inner: C,
     gaps: Vec<Gap>,
-    /// The ref that was returned last. It is a copy, because a view that borrows from the inner cursor would prevent
-    /// the cursor from moving on.
+    /// The name of the ref that was returned last. It is a copy, because a view that borrows from the inner cursor
+    /// would prevent the cursor from moving on.
     name: BString,
     symbolic: BString,
 }
@@ -28,7 +28,8 @@ struct Gap {
 }
 
 impl<C: Cursor> Excluding<C> {
-    /// Leaves out what begins with one of `prefixes`. For a whole folder give it with its slash: `refs/changes/`.
+    /// Leaves out all names that begin with one of `prefixes`. To leave out a folder, pass its name with the slash:
+    /// `refs/changes/`.
     pub fn new(inner: C, prefixes: impl IntoIterator<Item = BString>) -> Self {
         let mut prefixes: Vec<BString> = prefixes.into_iter().collect();
         prefixes.sort_unstable();

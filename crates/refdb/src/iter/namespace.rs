@@ -18,7 +18,7 @@ impl<C> fmt::Debug for InNamespace<C> {
 }
 
 impl<C: Cursor> InNamespace<C> {
-    /// Creates a cursor before the first ref of the namespace whose refs begin with `prefix`, as
+    /// Creates a cursor before the first ref of the namespace. The names of its refs begin with `prefix`, as
     /// [`Repository::namespace`](crate::Repository::namespace) returns it.
     pub fn new(mut inner: C, prefix: impl Into<BString>) -> Result<Self> {
         let prefix = prefix.into();

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-/// What a walk finds: the folder and the name of a file whose name is that of a lock, or why a folder cannot be read.
+/// What a walk passes on: the folder and name of a file that is named like a lock, or why a folder cannot be read.
 type Met<'a> = std::result::Result<(&'a Folder, &'a OsStr), Error>;
 
 /// The folders of a worktree, or of the repository, below which locks lie at any depth.
@@ -70,8 +70,8 @@ fn of_worktree(store: &Store, top: &Folder, each: &mut dyn FnMut(Met<'_>)) {
         each(Ok((top, &name)));
     }
     for part in DEEP {
-        // These may be symbolic links, because a repository can share them with another. Below them no link is
-        // followed.
+        // The folders `refs`, `logs` and `reftable` may be symbolic links, because a repository can share them with
+        // another. Below them no link is followed.
         match store.fs().folder(&top.path().join(part)) {
             Ok(folder) => below(&folder, each),
             Err(error) if error.is_not_found() => {}

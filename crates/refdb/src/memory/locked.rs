@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The name in error messages of the place of the lock, which has no path.
+/// The name that stands in error messages for the path of the lock, which has none.
 const PLACE: &str = "refs in memory";
 
 /// What all clones of a backend share.
@@ -35,7 +35,7 @@ impl Shared {
         Shared { hash, state: Mutex::new(Arc::new(state)), writer: Mutex::default(), writer_left: Condvar::new() }
     }
 
-    /// The present state, which never changes.
+    /// The present state. A state is never changed, only replaced.
     pub(super) fn state(&self) -> Arc<State> {
         Arc::clone(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }

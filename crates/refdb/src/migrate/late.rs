@@ -1,5 +1,5 @@
-//! Takes over what was written to the old files between their copy and the moment when they were moved away. It is
-//! added to the new tables, under the lock that excludes their writers.
+//! Takes over what was written to the old files between their copy and the moment when they were moved away. The
+//! changes are added to the new tables, under the lock that excludes the tables' writers.
 
 use super::{
     Migrated,

@@ -17,7 +17,7 @@ pub(super) struct LateLog {
     entries: Vec<LogEntry>,
     /// The update indexes of the records that the file no longer has, greatest first.
     gone: Vec<u64>,
-    /// Whether the file exists but no record would say that the reflog does.
+    /// Whether the file exists but the tables would have no record of the reflog.
     needs_marker: bool,
 }
 
@@ -162,7 +162,7 @@ impl Log<'_> {
     /// Compares the reflog with its file. Returns `None` if nothing has to change.
     ///
     /// The tables may have more records than the copy if an earlier run was interrupted: either that run added them,
-    /// or others have written since. All of them are kept.
+    /// or others have written since. All such records are kept.
     fn compare(self, file: Option<Vec<LogEntry>>, current: &Merged) -> Result<Option<LateLog>> {
         let is_there = file.is_some();
         let (gone, entries) = match file {
@@ -174,8 +174,8 @@ impl Log<'_> {
         }
         let now = records(current, self.name.as_bstr())?;
         let mut gone: Vec<u64> = gone.into_iter().filter(|gone| has(&now, gone)).map(|gone| gone.index).collect();
-        // A single table removes records and adds entries, so if the records still exist, no earlier run has added the
-        // entries.
+        // Records are removed and entries added in a single table, so if the records still exist, no earlier run has
+        // added the entries.
         let entries = if gone.is_empty() { self.without_known(entries, &now) } else { entries };
         let entries = self.mixed(entries, &now, &mut gone);
         let needs_marker = is_there && entries.is_empty() && now.len() == gone.len();
@@ -220,8 +220,8 @@ impl Log<'_> {
     }
 
     /// Merges late entries with newer ones in the tables. If an earlier run was interrupted, the new format may have
-    /// received entries that are newer than late ones. They are added again among the late ones, in order of time, and
-    /// their old records are removed.
+    /// received entries that are newer than late ones. These newer entries are added again among the late ones, in
+    /// order of time, and their old records are removed.
     fn mixed(&self, late: Vec<LogEntry>, now: &[Kept], gone: &mut Vec<u64>) -> Vec<LogEntry> {
         let gained = now.iter().filter(|record| !has(self.copied, record));
         let mut gained = gained.filter_map(|record| Some((record.index, record.entry.as_ref()?))).peekable();

@@ -9,7 +9,7 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{RefName, Target};
 use reftable::{Merged, RefRecord, RefValue};
 
-/// A change of one ref. Tags are peeled again when it is written.
+/// A change of one ref. Tags are peeled again when the change is written.
 pub(super) struct LateRef {
     pub(super) name: BString,
     pub(super) was: Option<Target>,
@@ -41,7 +41,7 @@ pub(super) fn late_refs(old: &FilesBackend, base: &Base<'_>) -> Result<Vec<LateR
     Ok(late)
 }
 
-/// Finds late refs if packed-refs has not changed. Only refs that were or are loose can have changed then.
+/// Finds late refs in the case that packed-refs has not changed, where only refs that were or are loose can differ.
 fn among_loose(old: &FilesBackend, base: &Merged, walked: &Walked) -> Result<Vec<LateRef>> {
     let (snapshot, mut late) = (old.snapshot()?, Vec::new());
     let mut before = walked.loose.iter().peekable();

@@ -12,7 +12,7 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// Takes the next name. Returns the ref below which it lies, if any.
+    /// Takes the next name. Returns the ref below which this name lies, if any.
     #[inline]
     pub(super) fn pass<'n>(&mut self, name: &'n BStr) -> Option<&'n BStr> {
         let Levels { last, starts } = self;

@@ -16,12 +16,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The folder of a worktree. That of the main worktree also contains the shared refs.
+/// The folder of a worktree. The folder of the main worktree also contains the shared refs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     /// `None` is the main worktree.
     pub(super) id: Option<BString>,
-    /// The folder in which its refs are now.
+    /// The folder in which the worktree's refs are now.
     pub(super) dir: PathBuf,
 }
 
@@ -35,7 +35,7 @@ impl Place {
         }
     }
 
-    /// Returns the folder of its stack.
+    /// Returns the folder of the worktree's stack.
     pub(super) fn reftable(&self) -> PathBuf {
         self.dir.join("reftable")
     }
@@ -330,7 +330,7 @@ impl Root {
             name.as_bytes().starts_with(ROOT_START.as_bytes()),
             "only a migration's own folder is removed: {name:?}"
         );
-        // A symbolic link in its place was not created by a migration, and its target must not be removed.
+        // A symbolic link in place of the folder was not created by a migration, and its target must not be removed.
         let folder = fs.folder_no_follow(&self.path)?;
         // The note is removed last, because until then it tells the next run what the folder is.
         for (name, kind) in folder.entries()? {

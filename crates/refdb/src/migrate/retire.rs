@@ -1,5 +1,5 @@
-//! Moves the files of one format away from where readers and writers expect them. Each of them may have been moved
-//! already.
+//! Moves the files of one format away from where readers and writers expect them. Any of these files may have been
+//! moved already.
 
 use super::place::{BLANK_HEAD, BLANK_HEADS, Place, Root, Site, holds, make_folders};
 use crate::{MigrateError, RefFormat, Result, files::share};
@@ -34,8 +34,8 @@ pub(super) fn check_movable(site: &Site<'_>, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a folder of refs or reflogs cannot be moved, or is a symbolic link, whose target would be left behind
-/// unread.
+/// Fails if a folder of refs or reflogs cannot be moved, or is a symbolic link: what the link leads to would stay
+/// behind and no longer be read.
 pub(super) fn check_trees(site: &Site<'_>, place: &Place) -> Result<()> {
     for (top, has_links) in [("refs", true), ("logs", false)] {
         let mut waiting = vec![place.dir.join(top)];
@@ -143,7 +143,7 @@ fn refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
             entries => entries?,
         };
         entries.retain(|(name, _)| !(name == b"heads" && holds(site, &heads, BLANK_HEADS)));
-        // Branches are first, because only they are barred afterwards.
+        // Branches are first, because only their folder is barred afterwards.
         entries.sort_unstable_by_key(|(name, _)| name != b"heads");
         for (name, _) in &entries {
             if name == b"heads" {
@@ -176,8 +176,8 @@ fn swap_heads(site: &Site<'_>, root: &Root, place: &Place, heads: &Path) -> Resu
     }
 }
 
-/// Moves a folder of branches that was exchanged to the other old files, since an earlier run may have been
-/// interrupted in between.
+/// Moves a folder of branches that was exchanged to the other old files. An earlier run may have been interrupted
+/// between the exchange and this move.
 fn keep_swapped(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let (blank, old) = (place.below(&root.blank()).join("heads"), old_heads(root, place));
     if !site.fs.find_link(&blank)?.is_some_and(|stat| stat.is_dir()) {
@@ -192,8 +192,8 @@ fn old_heads(root: &Root, place: &Place) -> PathBuf {
     place.below(&root.old()).join("refs/heads")
 }
 
-/// Puts a file in the place of the folder of branches, unless it is there. If a writer has recreated the folder first,
-/// that folder is reported at the end.
+/// Puts a file in the place of the folder of branches, unless the file is there already. If a writer has recreated
+/// the folder first, that folder is reported at the end.
 fn bar_heads(site: &Site<'_>, root: &Root, place: &Place, heads: &Path) -> Result<()> {
     if holds(site, heads, BLANK_HEADS) || !make_room(site, heads)? {
         return Ok(());
@@ -211,9 +211,9 @@ fn root_ref_files(site: &Site<'_>, place: &Place) -> Result<Vec<PathBuf>> {
     Ok(entries.into_iter().map(|(name, _)| place.dir.join(OsStr::from_bytes(&name))).collect())
 }
 
-/// Tries whatever may fail for root refs before the new format takes effect: a lock may have been left, or there may
-/// be no room for the second name of HEAD. The locks are released again, because writers of the branch of HEAD need
-/// that of HEAD.
+/// Tries out whatever may fail for root refs before the new format takes effect: a lock may have been left behind, or
+/// the disk may have no room for the second name of HEAD. The locks are released again, because a writer of the
+/// branch to which HEAD leads also needs the lock of HEAD.
 pub(super) fn try_root_refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     for file in root_ref_files(site, place)? {
         let lock = Lock::acquire(&site.fs, &file, 0o666, site.lock_timeout())?;
@@ -276,7 +276,7 @@ fn copy(site: &Site<'_>, from: &Path, to: &Path) -> Result<()> {
     Ok(site.fs.create_afresh(to, 0o666)?.write_all(&content)?)
 }
 
-/// Moves a file or folder to the old ones, if it exists and none of its name is there.
+/// Moves a file or folder to the old files, if it exists and the old files have none of this name.
 fn move_away(site: &Site<'_>, root: &Root, place: &Place, name: &Path) -> Result<()> {
     debug_assert!(name.is_relative() && name != Path::new("HEAD"), "HEAD is never missing");
     let from = place.dir.join(name);

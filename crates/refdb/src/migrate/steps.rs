@@ -8,7 +8,7 @@ use crate::RefFormat;
 /// A step of a migration. Each is done for all worktrees before the next begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// Holds off writers of the old format, as far as it has a lock for that.
+    /// Holds off writers of the old format, as far as that format has a lock for it.
     HoldOld,
     /// Records that what follows belongs to a migration.
     Note,

@@ -65,8 +65,8 @@ fn remove(site: &Site<'_>, path: &BStr) -> Result<()> {
     Ok(site.fs.folder(&site.common)?.below(folder)?.remove_file(name)?)
 }
 
-/// Returns whether this is the reflog of a ref that does not exist. Writers of files write the reflog first, so this
-/// one failed at the ref.
+/// Returns whether this is the reflog of a ref that does not exist. Writers of files write the reflog first, so the
+/// writer of such a reflog failed when it came to the ref.
 fn is_lone_log(site: &Site<'_>, path: &BString, found: &BTreeSet<BString>) -> bool {
     let path = site.common.join(OsStr::from_bytes(path));
     let of_log = |place: &Place| path.strip_prefix(place.dir.join("logs")).ok().map(|name| place.dir.join(name));

@@ -37,7 +37,7 @@ pub(super) struct Switch<'s> {
 }
 
 impl<'s> Switch<'s> {
-    /// Begins a migration, after checking everything that can be known to fail, so that nothing is changed in vain.
+    /// Begins a migration. Everything that can be known to fail is checked first, so that nothing is changed in vain.
     pub(super) fn new(site: &'s Site<'s>, options: &MigrateOptions, migrated: &mut Migrated) -> Result<Self> {
         for place in &site.places {
             retire::check_movable(site, place)?;
@@ -107,7 +107,7 @@ impl<'s> Switch<'s> {
         debug_assert!(self.committed, "what does not count yet is undone");
         let hold: &[Step] = match self.options.to {
             RefFormat::Reftable => &[Step::HoldOld, Step::HoldNew],
-            // The stack, and its lock file with it, may be gone already.
+            // The stack may be gone already, together with its lock file.
             RefFormat::Files => &[],
         };
         let rest = steps(self.options.to).iter().skip_while(|step| **step != Step::Fence);
@@ -199,12 +199,12 @@ impl<'s> Switch<'s> {
 
     fn note(&mut self) -> Result<()> {
         self.root.note(&self.site.fs, &self.options)?;
-        // The placeholders are written first, because there may be no room for them when they are needed at the end,
-        // or to undo everything.
+        // The placeholders are written first, because the disk may be full when they are needed at the end, or to
+        // undo everything.
         self.site.places.iter().try_for_each(|place| retire::prepare_blanks(self.site, &self.root, place))
     }
 
-    /// Locks the configuration, so that it and the worktrees stay as they are.
+    /// Locks the configuration, so that neither it nor the list of worktrees changes.
     fn lock_config(&mut self) -> Result<()> {
         let site = self.site;
         self.config = Some(Lock::acquire(&site.fs, &config_of(site), 0o666, site.lock_timeout())?);
@@ -314,7 +314,7 @@ impl<'s> Switch<'s> {
     /// Removes what is no longer needed. Whatever cannot be removed is left to the next run.
     fn clear(mut self, migrated: &mut Migrated) {
         self.stacks.clear();
-        // As long as the note exists, the next run checks whether this one left its locks.
+        // As long as the note exists, the next run checks whether this run left its locks.
         self.packed = None;
         if migrated.conflicts.is_empty() {
             let _ = self.root.remove(&self.site.fs);

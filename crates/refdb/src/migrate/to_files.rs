@@ -152,7 +152,7 @@ impl Copying<'_, '_> {
         }
     }
 
-    /// Notes that a name is not possible for a file, which makes only its ref unfit. Any other error ends the copy.
+    /// Notes that a refname cannot be a file's name, which makes only that ref unfit. Any other error ends the copy.
     fn note_unfit(&mut self, put: Result<()>, name: &BStr, of: &str) -> Result<()> {
         match put {
             Err(Error::Io(error))
@@ -169,7 +169,8 @@ impl Copying<'_, '_> {
 /// Whether a record of a stack belongs to the worktree of that stack.
 enum Belongs {
     Here,
-    /// No reader sees it: a shared ref in the stack of a linked worktree, or a pseudoref, which is a file.
+    /// No reader sees the ref: a shared ref in the stack of a linked worktree, or a pseudoref, which is read from a
+    /// file.
     Unseen,
     Nowhere,
 }

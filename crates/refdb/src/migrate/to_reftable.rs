@@ -67,7 +67,7 @@ pub(super) fn copy(
     addition.add_table(FIRST_INDEX..=last_index, 0, |writer| {
         let mut copy = Copy { files, writer, unfit: Unfit::default(), ticker };
         refs = copy.refs()?;
-        // Finishing the table needs memory of its own, so that of packed-refs is released first.
+        // Finishing the table needs memory of its own, so the memory of packed-refs is released first.
         files.forget_packed();
         let (left_out, cut) = copy.logs(&names, &mut looks)?;
         copy.unfit.check()?;
@@ -151,7 +151,7 @@ impl Copy<'_, '_, '_> {
     /// [`logs`](Self::logs).
     fn log(&mut self, name: &BStr, content: Option<Vec<u8>>) -> Result<(u64, u64)> {
         let Copy { files, writer, unfit, ticker } = self;
-        // The ref of such a reflog is in a folder that is passed over among files, and would be lost.
+        // A ref with such a part in its name is skipped when files are listed, and so would be lost.
         let is_passed_over = |part: &[u8]| part.starts_with(b".") || part.ends_with(b".lock");
         if RefName::new_safe(name.to_vec()).is_none() || name.split_str("/").any(is_passed_over) {
             unfit.add(format_args!("the reflog of {name}: no ref can have that name"));
@@ -188,7 +188,8 @@ impl Copy<'_, '_, '_> {
     }
 }
 
-/// Notes that a record is too large for a block, which makes only its ref unfit. Any other error ends the copy.
+/// Notes that a record is too large for a block, which makes only the record's ref unfit. Any other error ends the
+/// copy.
 fn note_too_large(unfit: &mut Unfit, added: Result<()>, of: &str) -> Result<()> {
     match added {
         Err(Error::Stack(StackError::Table(reftable::Error::TooLarge { name, block_size }))) => {

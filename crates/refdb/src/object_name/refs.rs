@@ -28,7 +28,7 @@ impl Names<'_, '_> {
             }
             let Ok(full) = RefName::new([before.as_bytes(), name, after.as_bytes()].concat()) else { continue };
             let Some((end, _)) = self.follow(&full)? else { continue };
-            // A symbolic ref without a reflog has that of the ref it leads to.
+            // A symbolic ref without a reflog has the reflog of the ref it leads to.
             for logged in [full, end] {
                 if self.snapshot.has_log(&logged)? {
                     count += 1;
@@ -93,7 +93,8 @@ impl Names<'_, '_> {
         let mut name = name.clone();
         for _ in 0..SYMREF_DEPTH_MAX {
             match self.snapshot.get(&name) {
-                // Any file at the root of the repository may have this name, so one without a valid value is not a ref.
+                // Any file at the root of the repository may have this name, so a file without a valid value is not a
+                // ref.
                 Ok(None) | Err(Error::BrokenRef(_)) => return Ok(None),
                 Ok(Some(Target::Direct(id))) => return Ok(Some((name, id))),
                 Ok(Some(Target::Symbolic(next))) => name = next,
@@ -132,8 +133,8 @@ impl Names<'_, '_> {
         Ok(self.follow(&head)?.map(|(end, _)| end))
     }
 
-    /// The value of a ref `number` changes ago, by its reflog. Without a reflog or entries, only number 0 is known,
-    /// which is the current value.
+    /// The value of a ref `number` changes ago, according to its reflog. Without a reflog or entries, only number 0,
+    /// the current value, is known.
     fn log_value(&self, name: &RefName, number: usize, shown: BString) -> Found {
         let (mut seen, mut found, mut after) = (0, None, None);
         self.snapshot.log(name, &mut |entry| {
@@ -156,8 +157,8 @@ impl Names<'_, '_> {
         }
     }
 
-    /// The value of an entry, with a warning if the next entry begins with another value. The newest entry is compared
-    /// with the ref's current value instead, which is returned, as in git.
+    /// The value of an entry, with a warning if the next newer entry begins with another value. The newest entry is
+    /// compared with the ref's current value, and, as in git, that current value is returned.
     fn checked(&self, name: &RefName, entry: &LogEntry, after: Option<ObjectId>) -> Result<ObjectId, NameError> {
         let warn = |what: &str| {
             (self.warn.borrow_mut())(format!("log for ref {name} {what} {}", rfc2822(&entry.committer)));

@@ -3,7 +3,7 @@
 use bstr::{BStr, ByteSlice};
 use refdb_repo::objects::ObjectKind;
 
-/// `^{commit}` and its like.
+/// What a peeling suffix such as `^{commit}` asks for.
 #[derive(Clone, Copy)]
 pub(super) enum PeelTo {
     Object,
@@ -37,7 +37,7 @@ pub(super) fn split_ancestor(text: &BStr) -> Option<(&BStr, u8, usize)> {
     Some((base.as_bstr(), *mark, number))
 }
 
-/// Splits `BASE^{commit}` and its like.
+/// Splits a name with a peeling suffix, such as `BASE^{commit}`.
 pub(super) fn split_peel(text: &BStr) -> Option<(&BStr, PeelTo)> {
     let inner = text.strip_suffix(b"}")?;
     let at = inner.rfind("^{")?;
@@ -60,7 +60,7 @@ pub(super) fn split_reflog(text: &BStr) -> Option<(&BStr, &BStr)> {
     Some((inner[..at].as_bstr(), inner[at + 2..].as_bstr()))
 }
 
-/// The digits of `v1.0-3-gabcdef`, as git-describe(1) prints it.
+/// The digits of `v1.0-3-gabcdef`, a name as git-describe(1) prints it.
 pub(super) fn describe_digits(text: &BStr) -> Option<&BStr> {
     let at = text.rfind("-g")?;
     let digits = &text[at + 2..];

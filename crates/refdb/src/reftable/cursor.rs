@@ -9,7 +9,8 @@ use refdb_types::{Target, is_root_ref};
 use reftable::MergedRefCursor;
 use std::ops::ControlFlow;
 
-/// A cursor over the root refs and then everything below `refs/`, which reads each part from the stack that has it.
+/// A cursor over the root refs and then everything below `refs/`. It reads each part from the stack that holds the
+/// part.
 pub(super) struct ReftableCursor {
     common: MergedRefCursor,
     own: Option<MergedRefCursor>,
@@ -30,7 +31,8 @@ struct Part {
     end: &'static [u8],
 }
 
-/// The parts in the main worktree, where everything is in one stack. The byte after `/` in ASCII is `0`.
+/// The parts in the main worktree, where all refs are in one stack. The end is `refs0` because `0` follows `/` in
+/// ASCII.
 const PLAIN: &[Part] = &[Part { is_own: false, start: PLAIN_START, end: b"refs0" }];
 const PLAIN_START: &[u8] = b"refs/";
 

@@ -1,6 +1,7 @@
 //! Removes entries from reflogs, by tombstones in one new table for each stack.
 //!
-//! The changes are planned without a lock. If a stack has other tables once it is locked, they are planned again.
+//! The changes are planned without a lock. If a stack has got other tables by the time it is locked, they are planned
+//! again.
 
 use super::{
     locked::{ReftableLocked, ref_value},

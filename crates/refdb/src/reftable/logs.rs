@@ -144,8 +144,8 @@ pub(super) fn names(snapshot: &ReftableSnapshot) -> Result<Vec<RefName>> {
     Ok(names)
 }
 
-/// Returns the names of another worktree's own refs that have a reflog, in order, as this worktree calls them. `None`
-/// stands for the main worktree.
+/// Returns the names of another worktree's own refs that have a reflog, in order, in the form in which this worktree
+/// addresses them. `None` stands for the main worktree.
 pub(super) fn names_elsewhere(snapshot: &ReftableSnapshot, worktree: Option<&BStr>) -> Result<Vec<RefName>> {
     let place = worktree.map_or(Place::Common, |id| Place::Other(id.to_owned()));
     let mut names = Vec::new();

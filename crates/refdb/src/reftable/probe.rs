@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 /// Answers probes that are sorted by name.
 ///
-/// `FETCH_HEAD` and `MERGE_HEAD` are looked up in the stack, since a write through a symbolic ref to them makes a
-/// record. The files of those names are not read, because no transaction writes them.
+/// `FETCH_HEAD` and `MERGE_HEAD` are looked up in the stack, since a write through a symbolic ref to one of them
+/// makes a record. The files of those names are not read, because no transaction writes them.
 pub(super) fn probe(
     snapshot: &ReftableSnapshot,
     probes: &mut dyn Iterator<Item = Probe<'_>>,
@@ -38,8 +38,8 @@ pub(super) fn probe(
 /// A walk through one stack, which never goes back: probes below later names wait until the walk reaches them.
 struct Walk {
     cursor: MergedRefCursor,
-    /// The prefixes (`NAME/`) below which probes ask for refs, and the positions of those probes. Each prefix lies
-    /// below the name of the one before it, so that the last is the first to be reached.
+    /// The prefixes (`NAME/`) below which probes ask for refs, each with the position of its probe. Each prefix lies
+    /// below the name of the one before it, so that the walk reaches the last prefix first.
     waiting: Vec<(Vec<u8>, usize)>,
     spare: Vec<Vec<u8>>,
 }

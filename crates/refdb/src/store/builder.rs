@@ -92,8 +92,8 @@ impl StoreBuilder {
         self
     }
 
-    /// Syncs commits unless `core.fsync` is set, in which case that setting decides. This is meant for servers. If both
-    /// this and [`sync`](StoreBuilder::sync) are called, the last call wins.
+    /// Syncs commits unless `core.fsync` is set, in which case that setting decides. This is meant for servers. If
+    /// both this method and [`sync`](StoreBuilder::sync) are called, the last call wins.
     pub fn sync_unless_configured(mut self) -> Self {
         self.syncing = Syncing::UnlessConfigured;
         self
@@ -187,18 +187,18 @@ impl Store {
         Self::builder(path).open()
     }
 
-    /// [`Store::open`] with settings.
+    /// Begins to open a store as [`Store::open`] does, but with settings.
     pub fn builder(path: impl AsRef<Path>) -> StoreBuilder {
         StoreBuilder::new(Place::Folder(path.as_ref().to_owned()))
     }
 
-    /// Opens the repository that a git command would use here: this obeys `GIT_DIR` and related variables, and searches
-    /// parent folders.
+    /// Opens the repository that a git command would use here: `GIT_DIR` and related variables apply, and parent
+    /// folders are searched.
     pub fn from_env() -> Result<Self> {
         Self::builder_in(Environment::process()).open()
     }
 
-    /// [`Store::from_env`] with settings, in any environment.
+    /// Begins to open a store as [`Store::from_env`] does, but with settings and in any environment.
     pub fn builder_in(environment: Environment) -> StoreBuilder {
         StoreBuilder::new(Place::Discover(environment))
     }
@@ -225,7 +225,8 @@ impl Store {
             .expect("there is no file that could be broken")
     }
 
-    /// [`Store::in_memory`] with settings. Stores that are built with clones of one backend share its refs.
+    /// Begins to make a store as [`Store::in_memory`] does, but with settings. Stores that are built with clones of
+    /// one backend share its refs.
     pub fn builder_in_memory(memory: MemoryBackend) -> StoreBuilder {
         let repository = Repository::without_folder(memory.hash());
         let environment = Environment::empty("/").with("GIT_CONFIG_NOSYSTEM", "1");

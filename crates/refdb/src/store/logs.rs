@@ -26,7 +26,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// `judge` is told of a log that cannot be changed, and the others are still processed. An error that `judge`
+    /// `judge` is notified of a log that cannot be changed, and the others are still processed. An error that `judge`
     /// returns, or one that concerns the whole store, ends the call.
     ///
     /// # Atomicity
@@ -34,7 +34,7 @@ impl Store {
     /// Where refs are files, each log is replaced by itself under its ref's lock, and a log that loses nothing is not
     /// touched. In reftables all changes of a stack become visible at once.
     pub fn prune_logs(&self, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
-        // In a quarantine too, as git has it, but not under a setting that cannot be used.
+        // This is allowed in a quarantine, as in git, but not while a setting has a value that cannot be used.
         match &self.settings().bad_for_writers {
             Some(what) => Err(Misuse::Setting(what.clone()).into()),
             None => self.backend().prune_logs(names, how, self.context().objects, judge),
@@ -46,8 +46,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// `failed` is told of a log that could not be removed, and the others are still processed. An error that concerns
-    /// the whole store ends the call.
+    /// `failed` is called for a log that could not be removed, and the others are still processed. An error that
+    /// concerns the whole store ends the call.
     pub fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
         self.backend().drop_logs(names, failed)
     }

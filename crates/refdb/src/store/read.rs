@@ -28,7 +28,7 @@ pub struct Ref {
 }
 
 impl Ref {
-    /// The object, if the ref is no symbolic one.
+    /// The object, if the ref is not symbolic.
     pub fn id(&self) -> Option<ObjectId> {
         self.target.id()
     }
@@ -41,8 +41,8 @@ impl Ref {
     }
 }
 
-/// The refs that [`Store::refs`] found, in order of name. A ref whose own file is corrupt is an error among them, and
-/// the refs after it follow.
+/// The refs that [`Store::refs`] found, in order of name. A ref whose own file is corrupt is returned as an error,
+/// and the refs after it follow.
 ///
 /// ```
 /// # use refdb_testkit::{Repo, RefFormat};
@@ -143,8 +143,8 @@ impl fmt::Debug for Refs {
     }
 }
 
-/// Hands the refs that begin with `prefix` to `row`, from the first that is not less than `from`, until it breaks. A
-/// ref whose own file is corrupt is an error among them; each other error ends the walk.
+/// Hands the refs that begin with `prefix` to `row`, from the first that is not less than `from`, until `row` breaks.
+/// A ref whose own file is corrupt is passed as an error; any other error ends the walk.
 fn each(
     snapshot: &dyn Snapshot,
     prefix: &BStr,
@@ -200,8 +200,8 @@ impl Store {
         Ok(self.get(name.as_bstr())?.map(|target| Ref { name, target }))
     }
 
-    /// The object that a ref leads to after symbolic refs are followed; `None` if it leads to none. An annotated tag
-    /// counts as an object: [`Objects::peel`](crate::Objects::peel) follows it.
+    /// The object that a ref leads to after symbolic refs are followed; `None` if there is none. The object may be an
+    /// annotated tag, which [`Objects::peel`](crate::Objects::peel) follows.
     ///
     /// # Errors
     ///
@@ -214,17 +214,17 @@ impl Store {
         })
     }
 
-    /// All refs whose names begin with `prefix`, in order of name. They are read while the iterator goes on, a few at
+    /// All refs whose names begin with `prefix`, in order of name. They are read as the iterator advances, a few at
     /// first and later up to 65,536 ahead, about 150 bytes each. [`Store::visit`] is quicker, because it copies
     /// nothing.
     ///
-    /// Reftables are listed as of the moment of this call. Where refs are files, those that change before the iterator
+    /// Reftables are listed as of the moment of this call. Where refs are files, refs that change before the iterator
     /// reaches them are returned with their later values.
     ///
     /// # Errors
     ///
-    /// Those of reading the storage as a whole; if such an error occurs after the first refs, it is the iterator's last
-    /// item. A ref whose own file is corrupt is an error among the items, and others follow.
+    /// Errors of reading the storage as a whole; if one occurs after the first refs, it is the iterator's last item.
+    /// A ref whose own file is corrupt is an error among the items, and the refs after it follow.
     pub fn refs(&self, prefix: impl AsRef<[u8]>) -> Result<Refs> {
         let begin = || -> Result<Refs> {
             let mut refs = Refs::new(self.snapshot()?, prefix.as_ref().as_bstr());
@@ -247,8 +247,8 @@ impl Store {
         Ok(refs)
     }
 
-    /// Hands all refs whose names begin with `prefix` to `visit`, in order of name, until it breaks. It needs no memory
-    /// for each ref.
+    /// Hands all refs whose names begin with `prefix` to `visit`, in order of name, until `visit` breaks. No memory
+    /// is needed for each ref.
     ///
     /// # Errors
     ///

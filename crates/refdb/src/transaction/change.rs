@@ -23,11 +23,11 @@ impl Transaction<'_> {
 
     /// Adds an edit that creates a ref, and is rejected if the ref exists.
     ///
-    /// A symbolic ref stands for the ref that it leads to, here and in the calls below. If `new` is a refname, the ref
-    /// itself becomes symbolic.
+    /// Here and in the methods below, a symbolic ref stands for the ref that it leads to. If `new` is a refname, the
+    /// ref itself becomes symbolic.
     ///
     /// If the edit cannot be added, [`prepare`](Self::prepare) returns the error, which is one of those of
-    /// [`add`](Self::add). This also holds for the calls below.
+    /// [`add`](Self::add). The same holds for the methods below.
     pub fn create(&mut self, name: impl AsRef<[u8]>, new: impl Into<Target>) -> &mut Self {
         self.update(name, new, Precondition::MustNotExist)
     }

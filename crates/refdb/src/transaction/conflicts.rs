@@ -39,7 +39,7 @@ pub(super) fn conflicts(
     Ok(found)
 }
 
-/// Finds new items that must be a file where existing refs below them need a folder.
+/// Finds new items for which a file is needed where existing refs below them need a folder.
 fn above_refs(
     edits: &Edits,
     locked: &dyn Locked,
@@ -66,7 +66,7 @@ fn above_refs(
             }
             let name = edits.name(parent);
             found.entry(parent).or_insert_with(|| {
-                // The lock of a ref below it, if it was taken first, has made a folder, too.
+                // If the lock of a ref below this one was taken first, that lock has made a folder, too.
                 let below = &edits.order[edits.below(name)];
                 let is_folder = match locked.standing(name) {
                     Standing::NoFiles => false,
@@ -82,7 +82,7 @@ fn above_refs(
 
 impl Item {
     /// Returns whether the item can conflict as a new ref: the ref does not exist, and more than its reflog is to
-    /// change. As in git, this includes edits that only verify or delete.
+    /// change. As in git, an edit that only verifies or deletes can conflict as well.
     fn is_new(&self) -> bool {
         self.old.is_none() && !matches!(self.action, Action::LogOnly(_))
     }

@@ -5,7 +5,7 @@ use refdb_types::ObjectId;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Current<'a> {
     pub(super) value: Option<TargetView<'a>>,
-    /// The object that the value leads to, if it does.
+    /// The object that the value leads to; `None` if it leads to none.
     pub(super) resolved: Option<ObjectId>,
 }
 

@@ -14,7 +14,7 @@ pub(super) struct Span {
     len: u32,
 }
 
-/// A [`Target`], interned.
+/// A [`Target`] whose id or name is stored in [`Edits`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Value {
     Direct(u32),
@@ -58,7 +58,7 @@ pub(super) struct Item {
     pub(super) logs: bool,
 }
 
-/// All items of a transaction. Those that were added come first, those that follow from them come after.
+/// All items of a transaction. The items that were added come first, then those that follow from them.
 #[derive(Default)]
 pub(super) struct Edits {
     text: Vec<u8>,
@@ -91,7 +91,7 @@ impl Edits {
         self.text(self.items[item as usize].name)
     }
 
-    /// The name as the caller spelt it, for messages about it.
+    /// The name as the caller spelt it, for messages about the item.
     pub(super) fn shown(&self, item: u32) -> &BStr {
         self.given.get(&item).map_or_else(|| self.name(item), |given| self.text(*given))
     }
@@ -205,7 +205,7 @@ impl Edits {
             let span = items[*at as usize].name;
             &text[span.start as usize..][..span.len as usize]
         };
-        // Most callers add their edits sorted, which this finds out in one pass. Then no name occurs twice, either.
+        // Most callers add their edits sorted, which one pass finds out. In that case no name occurs twice, either.
         if order.is_sorted_by(|a, b| name(a) < name(b)) {
             return None;
         }

@@ -10,7 +10,7 @@ use bstr::{BStr, BString, ByteSlice};
 use std::collections::BTreeMap;
 
 /// The known symbolic refs that edits follow, or that lead to an edited ref. A value that was read without a lock is
-/// read again under it. If it has changed, the transaction starts over with the new value.
+/// read again under the lock. If the value has changed, the transaction starts over with the new one.
 #[derive(Default)]
 pub(super) struct Links {
     followed: BTreeMap<BString, BString>,

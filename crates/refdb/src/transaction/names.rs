@@ -54,15 +54,15 @@ fn refuse_special(name: &RefName) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a write through a symbolic ref may end at this name. The name comes from the disk, where it can be
+/// Returns whether a write through a symbolic ref may end at this name. The name comes from the disk, so it can be
 /// anything, even empty.
 pub(super) fn may_be_followed_to(target: &BStr, options: TransactionOptions) -> bool {
     let is_other = target.is_empty() || is_worktree_itself(target) || is_file_of_git(target);
     !is_other && (!options.safe_names || is_safe(target))
 }
 
-/// Returns whether a file of this name, which is none of git's own files, can only be that of a ref, so that it is a
-/// broken ref if it has other content. In any other place the file may belong to another program.
+/// Returns whether a file of this name, unless it is one of git's own files, can only be that of a ref, so that other
+/// content means that the ref is broken. In any other place the file may belong to another program.
 pub(super) fn is_sure_to_be_ref(name: &BStr) -> bool {
     match Scope::of(name) {
         Scope::Shared | Scope::Worktree => is_safe(name),

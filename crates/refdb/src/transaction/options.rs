@@ -7,8 +7,8 @@ pub enum Mode {
     /// The first rejection is the transaction's error, and no ref changes.
     #[default]
     Atomic,
-    /// The other edits are made, as by `git update-ref --batch-updates`. What concerns the transaction itself (a hook
-    /// that refuses it, a stack that cannot be locked) still fails it.
+    /// The other edits are made, as by `git update-ref --batch-updates`. A failure that concerns the transaction
+    /// itself (a hook that refuses it, a stack that cannot be locked) still fails the transaction.
     PerEdit,
 }
 
@@ -16,25 +16,26 @@ pub enum Mode {
 #[derive(Clone, Copy, Default, Debug)]
 #[non_exhaustive]
 pub struct TransactionOptions {
-    /// What a rejected edit means for the others.
+    /// What a rejected edit means for the other edits.
     pub mode: Mode,
     /// Do not run the reference-transaction hook.
     pub skip_hook: bool,
-    /// Allow a transaction to delete `a` and create `a/b`, or the reverse, as JGit's callers expect. Git refuses that,
-    /// and so does the files backend unless [`atomic_visibility`](Self::atomic_visibility) is set and both are shared
-    /// refs.
+    /// Allow a transaction to delete `a` and create `a/b`, or the reverse, as JGit's callers expect. Git refuses such
+    /// a transaction, and so does the files backend unless [`atomic_visibility`](Self::atomic_visibility) is set and
+    /// both are shared refs.
     pub allow_replacing_parents: bool,
     /// Make the changes of shared refs below `refs/` visible together: readers see all of them or none, after a crash
     /// too, with the exceptions below.
     ///
     /// # Atomicity
     ///
-    /// Reftable makes all changes of one stack visible together anyway; refs of a worktree's own are in another stack.
-    /// The files backend does so by rewriting packed-refs, whose rename is the one moment at which everything changes,
-    /// or, where `refdb.smallBatches` allows it, by a journalled batch of loose files. It cannot include symbolic refs,
-    /// refs outside `refs/`, refs of a worktree's own and refs below a symbolic link to a folder, which change one
-    /// after the other after that rename. While a journalled batch is committed, readers in *other* processes may see a
-    /// part of it, and after a kill until the batch is recovered. `docs/crash-model.md` has the table of all cases.
+    /// Reftable makes all changes of one stack visible together anyway; refs of a worktree's own are in another
+    /// stack. The files backend makes changes visible together by rewriting packed-refs, whose rename is the one
+    /// moment at which everything changes, or, where `refdb.smallBatches` allows it, by a journalled batch of loose
+    /// files. Neither way can include symbolic refs, refs outside `refs/`, refs of a worktree's own and refs below a
+    /// symbolic link to a folder; these change one after the other after the rename. Readers in *other* processes may
+    /// see a part of a journalled batch while it is committed, and after a kill until the batch is recovered.
+    /// `docs/crash-model.md` has the table of all cases.
     pub atomic_visibility: bool,
     /// Let an edit replace or delete a ref whose file is broken, if the edit expects nothing of the ref or expects that
     /// it does not exist. Git refuses such an edit; JGit treats a broken ref as missing. A file outside `refs/` may

@@ -34,7 +34,8 @@ impl Resolved {
     pub(super) fn leaf(&self, edits: &Edits, mut at: u32) -> (u32, Action) {
         loop {
             match edits.items[at as usize].action {
-                // An item is followed only by newer ones, or logs an older one that is not a reflog entry itself.
+                // Each item that logs another leads to a newer item, or to an older one that is not a reflog entry
+                // itself.
                 Action::LogOnly(next) => {
                     debug_assert_ne!(next, at, "a chain of symbolic refs ends");
                     at = next;
@@ -77,7 +78,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Returns whether the item's ref gets another value than it has.
+    /// Returns whether the item's ref gets a value other than its present one.
     fn changes(&self, item: &Item) -> bool {
         match (item.action, item.old) {
             (Action::Verify | Action::LogOnly(_), _) => false,
@@ -119,8 +120,9 @@ impl Plan {
         })
     }
 
-    /// Returns the hook's input: a line for each edit, in the order in which they were added. For a symbolic ref that
-    /// was followed, the line of the ref to which it leads comes last instead. Rejected edits are included, as in git.
+    /// Returns the hook's input: a line for each edit, in the order in which the edits were added. If a symbolic ref
+    /// was followed, the line of the ref to which it leads takes its place, at the end. As in git, rejected edits are
+    /// included.
     pub(super) fn hook_lines(&self) -> Vec<u8> {
         let mut lines = Vec::new();
         for (at, item) in self.edits.items.iter().enumerate() {

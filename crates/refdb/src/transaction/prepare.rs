@@ -67,8 +67,8 @@ impl<'s> Preparation<'_, 's> {
         Err(Limit::Attempts.into())
     }
 
-    /// Rejects, in per-edit mode, the edit of a ref at whose path there is a folder with other things than refs, which
-    /// is noticed when the ref's file is created. Returns any other error.
+    /// Rejects, in per-edit mode, the edit of a ref at whose path there is a folder that contains something other
+    /// than refs; such a folder is noticed when the ref's file is created. Returns any other error.
     fn reject_blocked(&mut self, error: Error) -> Result<()> {
         let edits = &self.plan.edits;
         if let Error::Rejected(rejection) = &error
@@ -129,7 +129,7 @@ impl<'s> Preparation<'_, 's> {
         if !confirm(&self.plan.edits, links, self.context.backend) {
             return Ok(Attempt::LinksMoved);
         }
-        // A ref that cannot be locked because of another ref does not exist, and git checks the expected value first.
+        // A ref that cannot be locked because of another ref does not exist. git checks the expected value first.
         let is_name = |why: &RejectionReason| why.class() == RejectionClass::NameConflict;
         // A ref in whose place another item needs a folder cannot be locked either, which `conflicts` reports. In
         // per-edit mode, that other item may still be rejected.
@@ -195,7 +195,7 @@ impl<'s> Preparation<'_, 's> {
         Ok(())
     }
 
-    /// Gives a backend's rejection, which has the canonical name of the ref, the name by which the caller called it.
+    /// Replaces the canonical name in a backend's rejection by the name that the caller used.
     fn error_as_given(&self, error: Error) -> Error {
         let Error::Rejected(rejection) = error else { return error };
         let edits = &self.plan.edits;
@@ -206,7 +206,7 @@ impl<'s> Preparation<'_, 's> {
     }
 
     /// Finds the objects that symbolic refs will lead to, for their reflogs. In files, git reads the target when it
-    /// comes to the edit, so that the edits that were added before it have taken effect, except for deletions, which
+    /// comes to the edit. By then the edits that were added earlier have taken effect, except for deletions, which
     /// come last.
     fn resolve_new(&mut self, locked: &dyn Locked) -> Result<()> {
         let Plan { edits, resolved, .. } = &mut *self.plan;
@@ -270,7 +270,8 @@ impl<'s> Preparation<'_, 's> {
             if item.rejected || !is_held {
                 continue;
             }
-            // A transaction that may replace broken refs expects a value of the ref itself, wherever that value leads.
+            // A transaction that may replace broken refs compares the value of the ref itself, wherever that value
+            // leads.
             if resolved.unreadable.contains(&at) && !self.options.allow_broken {
                 self.reject(at, RejectionReason::Unreadable)?;
                 continue;
@@ -287,8 +288,7 @@ impl<'s> Preparation<'_, 's> {
         Ok(())
     }
 
-    /// Rejects an edit. That fails the whole transaction if it is atomic, or if git would not let the rest pass for
-    /// this reason.
+    /// Rejects an edit. The whole transaction fails if it is atomic, or if git would fail all edits for this reason.
     fn reject(&mut self, at: u32, why: RejectionReason) -> Result<()> {
         if self.options.mode == Mode::Atomic || why.class() == RejectionClass::Generic {
             return Err(self.plan.edits.rejection(at, why).into());
@@ -370,7 +370,7 @@ impl Claims for ClaimsOf<'_> {
 enum Leads {
     To(ObjectId),
     Nowhere,
-    /// To a broken ref, to itself, or too far.
+    /// The target leads to a broken ref, to itself, or through too many refs.
     Unreadable,
 }
 
@@ -378,8 +378,8 @@ fn follow(get: &dyn Fn(&BStr) -> Result<Option<Target>>, name: &BStr) -> Result<
     let mut name = name.to_owned();
     for _ in 0..SYMREF_DEPTH_MAX {
         match get(name.as_bstr()) {
-            // The name came from a ref, which may contain anything, and a write through that ref creates a file of that
-            // name.
+            // The name came from a ref, which may contain anything, and a write through that ref would create a file
+            // of that name.
             Ok(None | Some(Target::Direct(_))) if RefName::new(name.as_bytes()).is_err() => {
                 return Ok(Leads::Unreadable);
             }
@@ -393,8 +393,8 @@ fn follow(get: &dyn Fn(&BStr) -> Result<Option<Target>>, name: &BStr) -> Result<
     Ok(Leads::Unreadable)
 }
 
-/// Returns whether an edit of this name may set only commits. As in git, the name counts that the edit gives, and not
-/// one to which a symbolic ref leads.
+/// Returns whether an edit of this name may set only commits. As in git, the name in the edit decides, not the name
+/// to which a symbolic ref leads.
 pub(super) fn is_branch(name: &BStr) -> bool {
     name == "HEAD" || name.starts_with(b"refs/heads/")
 }

@@ -22,7 +22,7 @@ pub(super) struct Findings {
     pub(super) broken: Vec<(u32, BrokenRef)>,
 }
 
-/// Reads the values of all items, which are sorted, and what lies above and below those that may be new.
+/// Reads the values of all items, which are sorted, and finds what lies above and below the items that may be new.
 pub(super) fn walk(edits: &mut Edits, snapshot: &dyn Snapshot) -> Result<Findings> {
     debug_assert!(edits.is_sorted(), "refs are asked for in order of name");
     let parents = parents(edits);
@@ -69,7 +69,7 @@ enum Ask {
     Parent(Parent),
 }
 
-/// The first `len` bytes of an item's name.
+/// A folder that an item needs: the first `len` bytes of the item's name.
 #[derive(Clone, Copy)]
 struct Parent {
     of: u32,
@@ -89,8 +89,8 @@ fn parents(edits: &Edits) -> Vec<Parent> {
     let mut last: &BStr = BStr::new("");
     for &of in edits.order.iter().filter(|at| edits.items[**at as usize].may_be_new()) {
         let name = edits.name(of);
-        // All names below one folder are adjacent, so a folder is already known exactly if the last name is below it
-        // too.
+        // All names below one folder are adjacent, so a folder of this name is already known exactly if the previous
+        // name is below it too.
         let common = common_prefix(last, name);
         for at in common..name.len() {
             if name[at] == b'/' {

@@ -1,4 +1,4 @@
-/// A check. All but the last four are git's, by the names of git-fsck(1).
+/// A check. All but the last four are git's and have the names that git-fsck(1) gives them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "git-fsck(1) says what each means")]
 pub enum Check {
@@ -22,10 +22,10 @@ pub enum Check {
     MissingRefObject,
     /// A branch, or HEAD, holds another object than a commit.
     BadRefObjectType,
-    /// A reftable's blocks do not hold what they promise.
+    /// A reftable's blocks are not valid.
     BadReftable,
-    /// A file lies where refs of another format would be. A program may have opened the repository before it was
-    /// migrated.
+    /// A file lies where refs of another format would be. A program that opened the repository before a migration may
+    /// have written it.
     StrayRef,
 }
 
@@ -65,7 +65,7 @@ impl Check {
         Self::StrayRef,
     ];
 
-    /// Its name in settings and messages.
+    /// The name of the check in settings and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::BadHeadTarget => "badHeadTarget",
@@ -91,7 +91,7 @@ impl Check {
         }
     }
 
-    /// The level of its faults, unless a setting says otherwise.
+    /// The level of the check's faults, unless a setting says otherwise.
     pub fn level(self) -> Level {
         match self {
             Self::BadReftableTableName | Self::StrayRef => Level::Warn,

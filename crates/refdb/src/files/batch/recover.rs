@@ -279,7 +279,7 @@ fn remove_lock(store: &Store, lock: &Path) -> Result<()> {
 }
 
 /// Takes over the lock of one ref, or creates it again if somebody has removed it. Returns the batch that the lock
-/// names; `None` if somebody else holds it. That batch may be another dead one, because a copy of the repository made
+/// names; `None` if somebody else holds the lock. The lock may name another dead batch: a copy of the repository made
 /// file by file may contain the lock of a later batch, which protects the ref just as well.
 fn take_one(
     store: &Store,

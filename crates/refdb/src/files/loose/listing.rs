@@ -8,7 +8,7 @@ use std::{collections::HashSet, ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsS
 pub(crate) struct Entry {
     /// The entry's name; a folder's name ends with `/`, so that sorting entries sorts the refs in them.
     pub(crate) name: Vec<u8>,
-    /// Whether only its lock was seen. The file may be about to be renamed into place, or not exist.
+    /// Whether only the ref's lock was seen. The ref's file may be about to be renamed into place, or not exist.
     pub(crate) is_in_doubt: bool,
     /// Whether it is a symbolic link that does not lead to a folder.
     pub(crate) is_link: bool,

@@ -61,7 +61,7 @@ struct Opened {
     is_racy: bool,
 }
 
-/// Identifies a packed-refs file without its content.
+/// Identifies a packed-refs file without holding its content.
 #[derive(Debug)]
 pub(crate) struct PackedProof {
     found: Option<Found>,
@@ -128,8 +128,8 @@ const TICKS: Duration = Duration::from_millis(2500);
 pub(crate) const OPENED_MAX: usize = 8;
 
 impl Latest {
-    /// Counts the file that is about to be opened. Returns the stat of the file, if any, that was found to claim
-    /// falsely that it is sorted.
+    /// Counts the file that is about to be opened. Returns the stat of the file, if any, whose header was found to
+    /// claim falsely that its records are sorted.
     fn next(&mut self) -> Option<Stat> {
         if let Some(file) = &self.file
             && let (Some(stat), Some(disorder)) = (file.stat(), file.packed.disorder())
@@ -181,8 +181,8 @@ impl PackedCache {
     }
 
     fn get_identified(&self, options: &FilesOptions, look: Look) -> Result<PackedFile> {
-        // The server is asked whatever the caller remembers, because packed-refs must be newer than the loose refs that
-        // were read before it.
+        // The server is asked even if this query has asked it already, because packed-refs must be newer than the
+        // loose refs that were read before it.
         let _asking = AskingOnce::afresh();
         let mut found = options.fs.identify(&self.path)?;
         let mut looks_left = REPLACED_LOOKS_MAX;
@@ -203,8 +203,8 @@ impl PackedCache {
         {
             return Ok(known.again());
         }
-        // Without a handle, a file that replaces this one within a tick of the server's clock may look the same. Only
-        // what is read after that tick certainly comes from the last of them.
+        // Without a handle, files that replace one another within a tick of the server's clock may look the same.
+        // Only what is read after that tick certainly comes from the last of these files.
         let is_new = latest.first_seen.as_ref().is_none_or(|(_, since)| since.elapsed() < TICKS);
         let distrusted = latest.next();
         let opened = found.map(|found| {
@@ -225,7 +225,7 @@ impl PackedCache {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where packed-refs was found not to be sorted although it says so.
+    /// Where packed-refs was found not to be sorted although its header says that it is.
     pub(crate) fn disorder(&self) -> Option<Disorder> {
         let latest = self.latest();
         let file = latest.file.as_ref()?;

@@ -1,4 +1,4 @@
-//! Where a packed-refs file is not sorted although its header says so.
+//! The place at which a packed-refs file is not sorted although its header says so.
 
 use bstr::BString;
 use std::{fmt, path::PathBuf};

@@ -47,9 +47,9 @@ impl FarReads {
         left > 0
     }
 
-    /// Bisects the range in which `name` is searched until it is short. Both ends remain the beginnings of records, and
-    /// the record at the upper end is not less than `name`; the ends are equal if the record itself was met. Ids are of
-    /// `hash`.
+    /// Bisects the range in which `name` is searched until the range is short. Both ends remain the beginnings of
+    /// records, and the record at the upper end is not less than `name`. Both ends are equal if the bisection met the
+    /// record itself. Ids are of `hash`.
     pub(crate) fn narrow(&self, mut low: usize, mut high: usize, hash: HashKind, name: &BStr) -> (usize, usize) {
         if high.saturating_sub(low) <= NEAR_LEN || !self.take() {
             return (low, high);
@@ -101,7 +101,7 @@ fn record_around(bytes: &[u8], position: usize, hash: HashKind, name: &BStr) -> 
     Some(Found { start, next, order: found.cmp(name) })
 }
 
-/// The name in a ref's line without its newline. Returns `None` if it is not such a line; the id is not checked.
+/// The name in a ref's line without its newline. Returns `None` for any other line; the id is not checked.
 #[inline]
 pub(crate) fn name_of(line: &[u8], hash: HashKind) -> Option<&[u8]> {
     let (start, name) = line.split_at_checked(hash.len_hex() + 1)?;

@@ -1,7 +1,7 @@
 //! Repeated look-ups of single names in packed-refs.
 //!
-//! A page with a second look-up is converted to a block like those of reftables, so that 1.5 million refs take 41 MB,
-//! where text takes 100 MB.
+//! A page with a second look-up is converted to a block like those of reftables: 1.5 million refs take 41 MB in
+//! blocks and 100 MB as text.
 
 use crate::files::{
     Packed,
@@ -70,7 +70,8 @@ impl Packed {
         Ok(true)
     }
 
-    /// Visits, in order, the records whose blocks are in memory, with what [`Packed::look_up`] would return.
+    /// Visits, in order, the records whose blocks are in memory, and passes what [`Packed::look_up`] would return for
+    /// each.
     pub fn for_each_kept(&self, visit: &mut VisitRecord<'_>) {
         if let Bytes::Paged(pages) = &self.bytes {
             for block in (0..pages.count()).filter_map(|at| pages.block_in_memory(at)) {

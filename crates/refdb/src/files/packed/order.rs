@@ -1,7 +1,7 @@
 //! packed-refs files that claim to be sorted and are not, because somebody has edited them or a bit has flipped.
 //!
-//! Disorder is not searched for, because that would mean reading the whole file; a walk notices it. From then on the
-//! promise in its header is ignored: the file is opened again and sorted in memory.
+//! Disorder is not searched for, because that would mean reading the whole file; a walk notices it. After that, the
+//! promise in the file's header is ignored: the file is opened again and sorted in memory.
 
 use crate::files::{Packed, packed::disorder::Disorder};
 use crate::{Result, backend::Peeled};
@@ -13,8 +13,8 @@ use std::{collections::HashSet, ops::Range};
 pub type Misplaced = (BString, ObjectId, Peeled);
 
 impl Packed {
-    /// Notes that the record at `offset` is out of order. Returns whether the file claims to be sorted; if not, it was
-    /// sorted in memory, and the fault is a name that occurs twice.
+    /// Notes that the record at `offset` is out of order. Returns whether the file claims to be sorted; if not, the
+    /// records were sorted in memory, and the fault is a name that occurs twice.
     #[cold]
     pub fn note_disorder(&self, offset: usize, name: &BStr) -> bool {
         // Only the first misplaced record is kept.
@@ -23,8 +23,8 @@ impl Packed {
         self.is_copyable()
     }
 
-    /// Returns whether the two records before the position where a search ended and the two from it on are in order. A
-    /// search for a misplaced record may end at either side of it.
+    /// Returns whether the four records around `at`, the position where a search ended, are in order: the two before
+    /// it and the two from it on. A search for a misplaced record may end at either side of that record.
     pub fn is_in_order_around(&self, at: usize) -> Result<bool> {
         let mut position = at;
         for _ in 0..2 {
@@ -47,7 +47,7 @@ impl Packed {
         Ok(true)
     }
 
-    /// Where this file was found not to be sorted although it claims to be. Searches in it may miss refs.
+    /// Where this file was found not to be sorted although it claims to be. Searches in such a file may miss refs.
     pub fn disorder(&self) -> Option<&Disorder> {
         if self.is_copyable() { self.disorder_cell().get() } else { None }
     }

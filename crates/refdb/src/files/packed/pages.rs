@@ -37,8 +37,8 @@ pub(crate) struct Pages {
     len: usize,
     text: Arc<Text>,
     blocks: Arc<Blocks>,
-    /// For each page, the name of the first record that begins in it or after it, if any. The names are small enough to
-    /// be kept when pages are released.
+    /// For each page, the name of the first record that begins in the page or after it, if any. The names are small
+    /// enough to be kept when pages are released.
     fences: Arc<[OnceLock<Fence>]>,
 }
 
@@ -200,8 +200,8 @@ impl Pages {
         Ok(())
     }
 
-    /// The page that contains the record of this name, if there is one: all names in earlier pages are less. `name_at`
-    /// is the offset of the name in its line.
+    /// The page that contains the record of this name, if the record exists: all names in earlier pages are less.
+    /// `name_at` is the offset of the name in its line.
     pub(crate) fn page_with(&self, name: &[u8], name_at: usize) -> Result<usize> {
         let (mut low, mut high) = (0, self.text.pages.len());
         // The fences at `low` and `high` share this many leading bytes with `name`, and so do all between them if the

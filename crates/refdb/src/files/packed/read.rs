@@ -78,7 +78,7 @@ pub struct Packed {
     traits: Traits,
     /// Whether the records were sorted in memory, so that positions are not offsets in the file.
     reordered: bool,
-    /// Where the file was found not to be sorted although it says so.
+    /// Where the file was found not to be sorted although its header says so.
     disorder: Arc<OnceLock<Disorder>>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Traits {
     pub(crate) sorted: bool,
     /// Annotated tags have a line with the peeled object, at least below `refs/tags/`.
     pub(crate) peeled: bool,
-    /// Annotated tags have such a line, whichever ref points to them.
+    /// Annotated tags have a line with the peeled object, whichever ref points to them.
     pub(crate) fully_peeled: bool,
 }
 
@@ -150,8 +150,8 @@ impl Packed {
         Self::open(path, hash, Bytes::Owned(bytes), true)
     }
 
-    /// Parses the first line, and sorts the records if that is needed. `is_trusted` is whether to believe a first line
-    /// that promises sorted records.
+    /// Parses the first line, and sorts the records if that is needed. `is_trusted` says whether to believe a first
+    /// line that promises sorted records.
     pub(crate) fn open(path: &Path, hash: HashKind, bytes: Bytes, is_trusted: bool) -> Result<Self> {
         let mut packed = Packed { bytes, traits: Traits::default(), ..Self::empty(path, hash) };
         let last = packed.bytes.read(packed.end().saturating_sub(1)..packed.end())?;
@@ -394,7 +394,7 @@ impl Packed {
         let mut before = walk.before.as_bstr();
         let mut flow = Ok(ControlFlow::Continue(()));
         'walk: while next < limit {
-            // Looked up once for all records in them.
+            // Looked up once for all records in these bytes.
             let (bytes, base) = match self.bytes.around(next) {
                 Ok(around) => around,
                 Err(error) => {
@@ -476,7 +476,8 @@ impl Packed {
         }
     }
 
-    /// Parses the line `^HEX` at `at`, and returns the object and the position after the line. Few refs have one.
+    /// Parses the line `^HEX` at `at`, and returns the object and the position after the line. Few refs have such a
+    /// line.
     #[inline(never)]
     fn peeled_line(&self, bytes: &[u8], base: usize, at: usize) -> Option<(ObjectId, usize)> {
         let end = at + 1 + self.hash.len_hex();
@@ -484,7 +485,7 @@ impl Packed {
         (bytes.get(end - base) == Some(&b'\n')).then_some((id, end + 1))
     }
 
-    /// The position after the line at `at`, to continue after a broken one.
+    /// The position after the line at `at`, where a walk continues after a broken line.
     pub(crate) fn after_line(&self, at: usize) -> usize {
         self.line_end(at).map_or(self.end(), |end| end + 1)
     }

@@ -9,8 +9,8 @@ use bstr::BStr;
 use std::cmp::Ordering;
 
 impl Packed {
-    /// The position of the first record from `from` on whose name is not less than `name`. It gallops, so a near record
-    /// is found quickly.
+    /// The position of the first record from `from` on whose name is not less than `name`. The search gallops, so a
+    /// near record is found quickly.
     pub fn seek(&self, from: usize, name: &BStr) -> Result<usize> {
         let mut low = from;
         let mut step = 1;
@@ -22,7 +22,7 @@ impl Packed {
                 (Ordering::Greater, _) => return self.bisect(low, at, name),
             }
             step = if step == 1 { 256 } else { step.saturating_mul(2) };
-            // Bisection reaches a far record with fewer reads, while places are read instead of mapped.
+            // While the file is read instead of mapped, bisection reaches a far record with fewer reads.
             if step >= self.end() - low || (step > NEAR_LEN && self.far_reads().is_some()) {
                 return self.bisect(low, self.end(), name);
             }
@@ -72,7 +72,7 @@ impl Packed {
         }
     }
 
-    /// Bisects between two positions; the record at the second one is not less than `name`.
+    /// Bisects between two positions; the record at the upper one is not less than `name`.
     fn bisect(&self, low: usize, high: usize, name: &BStr) -> Result<usize> {
         let (mut low, mut high) = match self.far_reads() {
             Some(reads) => reads.narrow(low, high, self.hash, name),

@@ -11,8 +11,8 @@ use std::{
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) stat: Stat,
-    /// On a network file system: its server's handle of the file, which no other file ever has, if the client reveals
-    /// it.
+    /// On a network file system: the handle by which its server knows the file and which no other file ever gets, if
+    /// the client reveals the handle.
     pub(crate) handle: Option<ServerHandle>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Found {
 #[derive(Debug)]
 pub(crate) struct PackedSource {
     file: OnceLock<Arc<File>>,
-    /// Where the file is, and which one it is, if it is not held open.
+    /// The path of the file, and what identifies the file, if it is not held open.
     closed: Option<(Fs, PathBuf, Found)>,
 }
 
@@ -50,7 +50,7 @@ impl PackedSource {
     ///
     /// # Errors
     ///
-    /// `ESTALE` if another file has its name by now, besides errors of opening it.
+    /// `ESTALE` if another file has the path by now, and the errors of opening the file.
     pub(crate) fn get(&self) -> Result<&Arc<File>> {
         if let (None, Some((fs, path, found))) = (self.file.get(), &self.closed) {
             let file = fs.open(path)?;

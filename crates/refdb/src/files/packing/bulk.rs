@@ -1,5 +1,5 @@
-//! The additional work of a transaction that writes refs into packed-refs: it looks for conflicting writers, because a
-//! packed ref has no file that they would run into, and removes loose files, which would hide the packed values.
+//! The additional work of a transaction that writes refs into packed-refs. It looks for conflicting writers, because
+//! a packed ref has no file that would stop them, and it removes loose files, which would hide the packed values.
 
 use crate::files::{
     lock::set::{self, Locks},
@@ -50,12 +50,13 @@ pub(crate) fn pack_old_values(store: &Arc<Store>, old: &PackedFile, loose: &[(&B
     Ok(())
 }
 
-/// The positions of the names (which are sorted) that lead through a folder that is a symbolic link, so that their file
-/// has a second name. Packed under one name, the ref would be gone under the other. `refs` itself may be a link,
-/// because that concerns all names alike.
+/// The positions of the names (which are sorted) that lead through a folder that is a symbolic link, so that their
+/// file has a second name. If such a ref were packed under one name, it would be missing under the other. `refs`
+/// itself may be a link, because such a link changes the paths of all names alike.
 pub(crate) fn through_links<'n>(store: &Store, names: impl Iterator<Item = &'n BStr>) -> Result<BTreeSet<usize>> {
     let mut found = BTreeSet::new();
-    // The folders of the previous name: where each ends in that name, and whether it or a folder above it is a link.
+    // For each folder of the previous name: where it ends in that name, and whether it or a folder above it is a
+    // link.
     let mut folders: Vec<(usize, bool)> = Vec::new();
     let mut before: &BStr = Default::default();
     for (at, name) in names.enumerate() {
@@ -159,11 +160,11 @@ pub(crate) struct Rival {
 /// Looks for a writer that made its checks against the old packed-refs and so did not see the new refs. The new
 /// packed-refs is in place, and the locks are still held.
 ///
-/// - A parent of a new name: its file cannot appear while the folder with our lock exists. Another writer may hold the
-///   parent's lock, though, and would commit after us, so it is waited for. A writer that locks the parent from now on
-///   sees the new refs in packed-refs.
+/// - A parent of a new name: its file cannot appear while the folder with our lock exists. Another writer may hold
+///   the parent's lock, though, and would commit after us, so we wait for that writer. A writer that locks the parent
+///   from now on sees the new refs in packed-refs.
 /// - A name below a new one: nothing prevents its file. Either its lock was taken before packed-refs was replaced, so
-///   that it is waited for, or its owner sees the new refs.
+///   that we wait for its owner, or its owner sees the new refs.
 pub(crate) fn find_rival(store: &Store, locks: &Locks, names: &[&BStr]) -> Result<Option<Rival>> {
     debug_assert!(locks.holds_packed(), "the new packed-refs stays until rivals were looked for");
     // What is looked up from now on is newer than the new packed-refs.
@@ -227,8 +228,8 @@ fn with_folder<'n>(store: &Store, run: &[&'n BStr], folder: &Path) -> Result<Vec
     Ok(found.into_iter().collect())
 }
 
-/// Waits until nobody holds the ref's lock. Returns `Ok(false)` if that takes too long, or the lock belongs to this
-/// transaction.
+/// Waits until nobody holds the ref's lock. Returns `Ok(false)` if that takes too long, or if this transaction itself
+/// holds the lock.
 fn wait_for_rival(store: &Store, locks: &Locks, name: &BStr) -> Result<bool> {
     let Some(path) = store.layout.ref_path(name) else { return Ok(true) };
     for timeout in [LockTimeout::None, set::rival_lock_timeout(store)] {
@@ -294,7 +295,7 @@ fn look_below(
                 (Some(locked), _) if locked.ends_with(b".lock") => {}
                 (Some(locked), _) => {
                     busy.push(child(locked));
-                    // Its file may be renamed into place during the listing.
+                    // The file of this ref may be renamed into place during the listing.
                     refs.push(child(locked));
                 }
                 (None, _) => refs.push(child(entry)),
@@ -309,7 +310,8 @@ fn look_below(
     Ok(())
 }
 
-/// Returns whether the ref is packed, so that its deletion must rewrite packed-refs. `position` moves forward to it.
+/// Returns whether the ref is packed, so that its deletion must rewrite packed-refs. `position` moves forward to the
+/// ref.
 pub(crate) fn is_packed(old: &PackedFile, position: &mut usize, name: &BStr) -> Result<bool> {
     Ok(probe::look_up(&old.packed, position, name)?.is_some())
 }

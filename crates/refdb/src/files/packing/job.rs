@@ -42,7 +42,7 @@ pub(crate) struct Packing<'p> {
     pub(crate) goes_on: &'p dyn Fn(&BackgroundPacked) -> Result<bool>,
 }
 
-/// Locks the file in which a new packed-refs is made. All processes use the same one, so only one of them packs at a
+/// Locks the file in which a new packed-refs is made. All processes use the same file, so only one of them packs at a
 /// time. The lock is signed, so that it does not prevent packing for good if the process is killed.
 pub(crate) fn lock_aside(store: &Store, lock_timeout: LockTimeout) -> Result<Lock> {
     let fs = store.options.fs.signing_in(&store.layout.common_dir)?;

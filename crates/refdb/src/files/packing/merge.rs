@@ -1,4 +1,4 @@
-//! Writes loose values to packed-refs while other writers work, which wait for it no longer than for each other.
+//! Writes loose values to packed-refs while other writers work; they wait for it no longer than for each other.
 //!
 //! The new file is made before the lock of packed-refs is taken. It is used only if, under the lock, the old file is
 //! still the same and the loose files still exist.
@@ -20,8 +20,8 @@ use std::{borrow::Cow, collections::BTreeSet};
 /// How many times a new packed-refs is made without the lock, although a change of the present one may make it useless.
 const ASIDE_MAX: usize = 3;
 
-/// How many times it is then made under the lock, where only git's removal of loose files that it has packed can still
-/// make it useless.
+/// How many times the new packed-refs is then made under the lock. Even then, git makes it useless if it removes
+/// loose files that it has packed.
 const LOCKED_MAX: usize = 3;
 
 impl Packing<'_> {
@@ -55,8 +55,8 @@ impl Packing<'_> {
         gone: &mut BTreeSet<usize>,
         done: &mut BackgroundPacked,
     ) -> Result<bool> {
-        // Declared before the new file, so that a file that is not used is removed while the lock is still held.
-        // Otherwise it might be the next writer's file of the same name.
+        // Declared before the new file, so that a new file that is not used is removed while the lock is still held.
+        // Later, the file of that name might be the next writer's.
         let mut lock = if is_aside { None } else { Some(self.lock_packed()?) };
         let old = write::opened_packed(self.store)?;
         let now = if old.generation == self.old.generation {
@@ -64,8 +64,8 @@ impl Packing<'_> {
         } else {
             Cow::Owned(packed_values(&old, self.refs)?)
         };
-        // Other packers remove loose files only after packed-refs has their values, so packed-refs may have got a
-        // value that is newer than the one that was read from the loose file, and may be its only copy.
+        // Other packers remove loose files only after packed-refs has their values. So packed-refs may by now have a
+        // value that is newer than the one read from the loose file, and that no other file has.
         let is_missing =
             |at: &usize| now[*at] == before[*at] && now[*at] != Some(self.refs[*at].id) && !gone.contains(at);
         let missing: Vec<usize> = (0..self.refs.len()).filter(is_missing).collect();

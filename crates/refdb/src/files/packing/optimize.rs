@@ -39,7 +39,7 @@ pub(crate) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<
     let old = write::opened_packed(store)?;
     let (refs, optimized) = loose_refs(store, &choice)?;
     if refs.is_empty() && write::is_as_we_write(&old)? {
-        // Like git, it fails where packed-refs stays locked, even if there is nothing to do.
+        // Like git, this fails where packed-refs stays locked, even if there is nothing to do.
         Lock::wait_until_free(&store.options.fs, &store.packed_target()?, packed_lock_timeout(store))?;
     } else {
         let packing = Packing {

@@ -19,13 +19,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The time for which a portion of loose files is removed under the lock of packed-refs, a lock for which git waits one
-/// second.
+/// The time for which a portion of loose files is removed under the lock of packed-refs. git waits one second for
+/// that lock.
 const PORTION: Duration = Duration::from_millis(150);
 
-/// Between portions the lock is free for the time for which it was held, divided by this, but for [`PORTION`] at most.
-/// git polls the lock about 14 times in the second that it waits: with a third it would fail in one of a hundred
-/// packings, with a half it fails in one of two thousand at most.
+/// Between portions the lock stays free for the time for which it was held, divided by this, but at most for
+/// [`PORTION`]. git polls the lock about 14 times in the second that it waits: with a divisor of 3, git would fail in
+/// one of a hundred packings; with 2, it fails in one of two thousand at most.
 const PAUSE_PART: u32 = 2;
 
 /// Threads that remove loose files.
@@ -67,8 +67,9 @@ pub(crate) fn remove_loose(packing: &Packing<'_>, done: &mut BackgroundPacked) -
     Ok(())
 }
 
-/// Removes the loose files of the next pieces until there were enough or it took long enough. Returns the number of
-/// pieces and of files. Several threads take one piece after another, because they often wait for the file system.
+/// Removes the loose files of the next pieces until the portion is large enough or has taken long enough. Returns the
+/// number of pieces and of files. Several threads take one piece after another, because they often wait for the file
+/// system.
 fn remove_portion(store: &Store, seed: &Path, pieces: &[&[Loose]], portion: usize) -> Result<(usize, usize)> {
     let (begun, old) = (Instant::now(), store.packed()?);
     // The index of the next piece, and the number of refs in the pieces before it.
@@ -131,8 +132,8 @@ impl<'s> Pruning<'s> {
         Pruning { store, seed, buffer: Vec::new(), emptied: BTreeSet::new(), changed: BTreeSet::new() }
     }
 
-    /// Removes a loose file if it still has the packed value, and returns whether it did. A ref that somebody else has
-    /// locked stays loose.
+    /// Removes a loose file if it still has the packed value, and returns whether the file was removed. A ref that
+    /// somebody else has locked stays loose.
     fn remove(&mut self, Loose { name, id, .. }: &Loose) -> Result<bool> {
         let options = &self.store.options;
         let Some(path) = self.store.layout.ref_path(name.as_bstr()) else { return Ok(false) };

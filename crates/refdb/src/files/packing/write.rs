@@ -25,8 +25,8 @@ pub(crate) fn examined_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
     Ok(old)
 }
 
-/// Returns what [`examined_packed`] does, with its file open, so that on a network file system it can be read after it
-/// was replaced.
+/// Returns what [`examined_packed`] does, with the file open, so that on a network file system the file can be read
+/// even after it was replaced.
 pub(crate) fn opened_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
     again_if_lost(OPENED_MAX, Error::is_stale, || {
         let old = examined_packed(store)?;
@@ -66,9 +66,8 @@ const BUFFER_LEN: usize = 256 << 10;
 
 /// A complete new packed-refs beside the old one, ready to replace it. Dropping it removes the file.
 ///
-/// Like git's it is a file of its own and not the lock file, so that `packed-refs.lock` is held while the new file
-/// replaces the old one and afterwards. Its name is not git's `packed-refs.new`, because git fails if that file is left
-/// behind.
+/// Like git's new file, it is not the lock file, so that `packed-refs.lock` is held while the new file replaces the
+/// old one and afterwards. Its name is not git's `packed-refs.new`, because git fails if that file is left behind.
 #[derive(Debug)]
 #[must_use = "the new packed-refs goes away when this is dropped"]
 pub(crate) struct NewPacked {
@@ -141,8 +140,8 @@ pub(crate) fn rewrite<'e>(
     write(store, old, edits, false)
 }
 
-/// Writes `old` with the edits without the lock of packed-refs. The caller must later check, under that lock, that
-/// `old` is still the present file.
+/// Writes `old` with the edits while the lock of packed-refs is not held. The caller must later check, under that
+/// lock, that `old` is still the present file.
 pub(crate) fn rewrite_aside<'e>(
     store: &Arc<Store>,
     old: &PackedFile,

@@ -19,7 +19,7 @@ pub(crate) fn read(store: &Store, path: &Path) -> Result<Option<Vec<u8>>> {
 pub(crate) struct Proof {
     path: PathBuf,
     stat: Stat,
-    /// Whether it was written so recently that another write may not show in its `stat`.
+    /// Whether the reflog was written so recently that another write may not show in its `stat`.
     is_racy: bool,
     /// Kept open, so that no other file gets the same inode.
     _file: File,
@@ -53,7 +53,7 @@ pub(crate) fn taken(store: &Store, source: &BStr) -> Result<Option<Vec<u8>>> {
     store.layout.log_path(source).map_or(Ok(None), |path| read(store, &path))
 }
 
-/// Replaces the reflog of a locked ref by the content of another ref's reflog, and returns its path.
+/// Replaces the reflog of a locked ref by `content`, another ref's reflog, and returns the path of the replaced file.
 pub(crate) fn put(store: &Store, name: &BStr, content: &[u8]) -> Result<Option<PathBuf>> {
     let options = &store.options;
     let Some(path) = store.layout.log_path(name) else { return Ok(None) };

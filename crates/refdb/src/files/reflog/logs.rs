@@ -28,7 +28,7 @@ pub(crate) fn exists(store: &Store, name: &BStr) -> Result<bool> {
     Ok(store.options.fs.find_link(&path)?.is_some_and(|stat| stat.is_file()))
 }
 
-/// Returns whether an entry would be appended to an existing file, perhaps through a symbolic link.
+/// Returns whether an entry would be appended to an existing file, which may be reached through a symbolic link.
 fn is_written(store: &Store, name: &BStr) -> Result<bool> {
     let Some(path) = store.layout.log_path(name) else { return Ok(false) };
     match store.options.fs.stat(&path) {
@@ -138,9 +138,9 @@ fn entries(
 /// Iterates over the lines of a file, the last one first. A last line without a newline is skipped, because it is still
 /// being written.
 struct LinesFromEnd {
-    /// `None` once all of it was read.
+    /// `None` once the whole file was read.
     file: Option<File>,
-    /// The offset before which nothing was read yet.
+    /// The offset before which nothing has been read yet.
     start: u64,
     /// The bytes that were read but not returned. They end with the newline of the next line to return, or are an
     /// incomplete last line.

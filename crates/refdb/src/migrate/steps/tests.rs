@@ -8,7 +8,7 @@ type Value = u32;
 #[derive(Clone, Debug)]
 struct World {
     configured: RefFormat,
-    /// The files, or the tables, where their format has them; `None` if they are not there.
+    /// The files, or the tables, at the path where their format has them; `None` if they do not exist.
     old: Option<Value>,
     new: Option<Value>,
     /// The old files after they were moved away.
@@ -61,7 +61,7 @@ impl World {
     fn look(&mut self) {
         if self.aside != self.base && self.new == self.base {
             self.new = self.aside;
-            // What has been taken over is not looked at again.
+            // A change that was taken over is not taken over again.
             self.base = self.aside;
         }
     }

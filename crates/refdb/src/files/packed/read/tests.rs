@@ -147,7 +147,7 @@ fn seeking_finds_every_name_from_every_position() {
     }
 }
 
-/// Previously, a gallop that landed exactly on the end of the file looked for a record there.
+/// Regression: a gallop that landed exactly on the end of the file looked for a record there.
 #[test]
 fn seeking_in_a_file_of_any_length_stays_in_it() {
     for len in 0..600 {
