@@ -33,7 +33,8 @@ impl<T> Answer<T> {
         })
     }
 
-    /// Returns the value as a part of a larger answer, for which `needs_revalidation` is set if this part needs it.
+    /// Returns the value as a part of a larger answer, and sets `needs_revalidation` if this part has to be
+    /// revalidated.
     #[inline]
     pub(crate) fn into_part(self, needs_revalidation: &mut bool) -> T {
         match self {

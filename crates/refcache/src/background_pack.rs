@@ -29,11 +29,11 @@ pub(crate) struct BackgroundPacker {
 #[derive(Default)]
 struct Work {
     waiting: VecDeque<Job>,
-    /// Repositories to check again, at once or after a pause.
+    /// Repositories whose loose refs are counted again, at once or after a pause.
     retries: Vec<Retry>,
     /// The latest thread.
     thread: Option<JoinHandle<()>>,
-    /// Whether that thread will take jobs that are added.
+    /// Whether the latest thread will take jobs that are added.
     is_running: bool,
 }
 
@@ -46,7 +46,8 @@ struct Job {
     max: usize,
 }
 
-/// A repository whose loose refs are to be counted again at some time, because no batch may come that would add a job.
+/// A repository whose loose refs are to be counted again at a given time, because it may get no further batch that
+/// would add a job.
 struct Retry {
     at: Instant,
     opened: Weak<Opened>,
@@ -165,7 +166,7 @@ impl BackgroundPacker {
         let Some(opened) = job.opened.upgrade() else { return };
         let Some(files) = opened.store.backend_as::<FilesBackend>() else { return };
         let written = loose.written();
-        // A view that was closed meanwhile is not kept open for this.
+        // The thread itself holds one reference; a view that is closed meanwhile is not kept open for packing.
         let goes_on = || !self.is_over.load(SeqCst) && Arc::strong_count(&opened) > 1;
         let told = Cell::new(0);
         let tell = |folded: &BackgroundPacked| {
@@ -173,7 +174,7 @@ impl BackgroundPacker {
             goes_on()
         };
         match files.pack_in_background(&BackgroundPackOptions { from: job.from, goes_on: &tell }) {
-            // Nothing was freed, so that the next batch for which the disk is full must not try again at once.
+            // Nothing was freed. The next batch for which the disk is full must not start another attempt at once.
             Ok(Some(BackgroundPacked { removed: 0, .. })) if goes_on() && job.from < max / 2 => {
                 loose.failed();
             }
@@ -184,7 +185,7 @@ impl BackgroundPacker {
             }
             // The job was stopped.
             Ok(Some(_)) => {}
-            // Another process packs. If that lasts, the process may have died and left its lock.
+            // Another process packs. If that state lasts, the process may have died and left its lock.
             Ok(None) => {
                 if loose.failed() {
                     self.failed.fetch_add(1, Relaxed);

@@ -13,7 +13,7 @@ use std::{cell::Cell, collections::BTreeMap};
 pub struct Batch {
     /// The edits. No two may name the same ref.
     pub edits: Vec<Edit>,
-    /// How the batch treats its edits: whether one rejected edit rejects all, whether their changes become visible
+    /// How the batch treats its edits: whether one rejected edit rejects all, whether the changes become visible
     /// together, and which checks differ from git's.
     pub options: TransactionOptions,
     /// The types of new objects that the caller knows already. Others are read from the repository.
@@ -25,8 +25,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// A batch in which one rejected edit rejects all. See [`View::commit`](crate::View::commit) for what that promises
-    /// after an I/O error or a crash.
+    /// A batch in which one rejected edit rejects all. [`View::commit`](crate::View::commit) says what remains of
+    /// such a batch after an I/O error or a crash.
     pub fn atomic(edits: Vec<Edit>) -> Self {
         Batch { edits, ..Batch::default() }
     }
@@ -49,13 +49,13 @@ impl Batch {
 pub struct Outcome {
     /// The edits that were rejected, by position. Empty for an atomic batch, where a rejection is an error.
     pub rejected: Vec<(usize, Rejection)>,
-    /// How many batches were written together with this one, itself included.
+    /// The number of batches that were written together, including this one.
     pub group: usize,
-    /// Whether this batch is the one by which the statistics count its group.
+    /// Whether this batch counts its group in the statistics.
     pub(crate) leads: bool,
 }
 
-/// Returns the types that the batch brings, and reads others from the repository.
+/// Returns the types that the batch brings, and reads the types of other objects from the repository.
 struct Known<'a> {
     known: &'a BTreeMap<ObjectId, ObjectClass>,
     others: &'a dyn ObjectCheck,

@@ -3,10 +3,10 @@
 use bstr::BStr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A set of names that may answer yes for a name that was not added, but never no for one that was.
+/// A set of names. It may report that it has a name that was never added, but it never denies one that was added.
 ///
-/// All threads read and write it without a lock. Names cannot be removed, so that it fills up over time and then only
-/// costs a look-up in that cache.
+/// All threads read and write the filter without a lock. Names cannot be removed, so that the filter fills up over
+/// time; each look-up then also goes to the cache of names.
 pub(crate) struct BloomFilter([AtomicU64; BLOOM_WORDS]);
 
 const BLOOM_WORDS: usize = 64;

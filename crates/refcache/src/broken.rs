@@ -11,8 +11,8 @@ use std::{
     },
 };
 
-/// The limit on broken refs that are remembered. Others are left out of lists without being counted or reported, until
-/// one of those that are remembered has been repaired.
+/// The limit on broken refs that are remembered. Further ones are left out of lists without being counted or
+/// reported, until one of the remembered refs has been repaired.
 const NAMED_MAX: usize = 1000;
 
 /// The broken refs of a repository, each as it was last seen.
@@ -49,7 +49,7 @@ impl BrokenRefs {
         let mut known = self.known();
         let walk = self.walks.load(Relaxed);
         if let Some(noted) = known.get_mut(&broken.name) {
-            // A file that is being written may be found empty first and corrupt later; that is one report.
+            // A file that is being written may be found empty first and corrupt later; both findings make one report.
             (noted.broken, noted.walk) = (broken.clone(), walk);
         } else if known.len() < NAMED_MAX {
             known.insert(broken.name.clone(), Noted { broken: broken.clone(), is_reported: false, walk });
@@ -72,7 +72,7 @@ impl BrokenRefs {
         }
     }
 
-    /// Ends a walk through all refs of a plan, of which those in `broken`, sorted, are broken and no others.
+    /// Ends a walk through all refs of a plan. `broken`, which is sorted, has all refs that the walk found broken.
     pub(crate) fn walked(&self, walk: u64, plan: &Plan, broken: &[BString]) {
         if self.count() > 0 {
             debug_assert!(broken.is_sorted(), "broken refs are sought by halves");
@@ -116,7 +116,7 @@ impl BrokenRefs {
     }
 }
 
-/// The broken ref that a failed result is about, if it is about one.
+/// Returns the broken ref that a failed result is about; `None` for any other result.
 pub(crate) fn broken_ref<T>(found: &Result<T, Error>) -> Option<&BrokenRef> {
     match found {
         Err(error) => error.broken_ref(),

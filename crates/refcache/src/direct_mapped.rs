@@ -72,7 +72,7 @@ impl DirectMappedCache {
         DirectMappedCache { places: OnceLock::new(), count, budget: Arc::clone(budget) }
     }
 
-    /// The cached result of a look-up in a state of a reader; `None` if it is not cached.
+    /// The cached result of a look-up in a state of a reader; the outer `None` means that no result is cached.
     #[inline]
     pub(crate) fn get(&self, owner: u64, state: u64, name: &BStr) -> Option<Option<Found>> {
         let (places, _) = self.places.get()?;
@@ -84,7 +84,7 @@ impl DirectMappedCache {
         is_it.then(|| entry.found.clone())
     }
 
-    /// Offers the result of a look-up, which is cached if the name was the last one to be missed in its slot.
+    /// Offers the result of a look-up. It is cached if the same name was the last one that was missed in its slot.
     pub(crate) fn put(&self, owner: u64, state: u64, name: &BStr, found: &Option<Found>) {
         debug_assert!(owner > 0, "0 owns the places that are empty");
         if name.len() > NAME_LEN_MAX {
@@ -121,8 +121,8 @@ impl DirectMappedCache {
         entries.filter(|entry| entry.owner == owner).map(|entry| entry.name.as_slice().into()).collect()
     }
 
-    /// The slot of a name, and a tag that most other names of that slot do not have. A client that chooses names with
-    /// equal hashes only makes the reader search for them.
+    /// Returns the slot of a name, and a tag that most other names of that slot do not have. A client that chooses
+    /// names with equal hashes only makes the reader search for these names.
     #[inline]
     fn place(&self, owner: u64, name: &BStr) -> (usize, u32) {
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -161,7 +161,7 @@ mod tests {
         for (owner, state, name) in [(2, 7, name), (1, 8, name), (1, 7, BStr::new("refs/changes/34/1234/met"))] {
             assert_eq!(hot.get(owner, state, name), None);
         }
-        // After an entry for another state, the old one may be gone.
+        // Once there is an entry for another state, the old entry may be gone.
         hot.put(1, 8, name, &None);
         assert_eq!((hot.get(1, 8, name), hot.get(1, 7, name)), (Some(None), None));
         assert_eq!((hot.of(1), hot.of(2)), (vec![name.to_owned()], vec![]));

@@ -32,7 +32,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The broken ref that this error is about, if it is about one.
+    /// Returns the broken ref that this error is about; `None` for any other error.
     pub fn broken_ref(&self) -> Option<&refdb::BrokenRef> {
         match self.store() {
             Some(refdb::Error::BrokenRef(broken)) => Some(broken),
@@ -45,8 +45,8 @@ impl Error {
         matches!(self.store(), Some(refdb::Error::Io(error)) if error.is_want_of_room())
     }
 
-    /// Returns whether a file of a network file system was replaced or removed by another machine while it was read.
-    /// The query can then be repeated.
+    /// Returns whether another machine replaced or removed a file on a network file system while this process was
+    /// reading the file. The query can then be repeated.
     pub fn is_stale(&self) -> bool {
         self.store().is_some_and(refdb::Error::is_stale)
     }

@@ -98,8 +98,8 @@ pub(crate) struct FilesReader {
     in_flight: Arc<InFlightBatches>,
 }
 
-/// What a reader has seen of a repository's files; by comparing the files with it, the reader finds changes. A reader
-/// that replaces another one of the same folder takes over what that one has seen.
+/// What a reader has seen of a repository's files. The reader compares the files with it to find changes. A reader
+/// that replaces another one of the same folder takes over what the other one has seen.
 struct Knowledge {
     /// The owner's number in the cache of single refs.
     number: u64,
@@ -108,7 +108,7 @@ struct Knowledge {
     epoch: AtomicU64,
     /// Counts changes: of single refs and of packed-refs that were found, and of batches that were written here.
     changes: AtomicU64,
-    /// The names that may be in the cache of single refs; most names are not.
+    /// The names that may be in the cache of single refs, where most names are not.
     may_know: BloomFilter,
     /// The attributes of the packed-refs that was last used.
     packed: Mutex<Option<Option<Stat>>>,
@@ -156,7 +156,7 @@ impl FilesReader {
     }
 
     /// Takes over the knowledge of the reader that this one replaces in the same folder. Returns `false` if the hash
-    /// functions differ, so that this knowledge is of no use.
+    /// functions differ, so that the old reader's knowledge is of no use.
     pub(crate) fn follow(&mut self, old: &FilesReader) -> bool {
         let is_alike = self.hash == old.hash;
         if is_alike {
@@ -196,19 +196,19 @@ impl FilesReader {
         Ok(Seen { value: Answer::new(answers, needs_revalidation), packed: file.filter(|_| is_any_loose) })
     }
 
-    /// The present moment. Must be taken before anything is read, so that a ref that changes meanwhile is checked again
-    /// later.
+    /// Returns the present moment. A query must take it before it reads anything, so that a ref that changes
+    /// meanwhile is checked again later.
     fn moment(&self) -> Moment {
         Moment { epoch: self.epoch(), looked_nanos: self.clock() }
     }
 
-    /// A number that grows whenever cached values must be checked again. When one view of a repository has written,
-    /// this applies to all its views at once.
+    /// A number that grows whenever cached values must be checked again. A write through one view of a repository
+    /// raises it for all views of that repository at once.
     fn epoch(&self) -> u64 {
         self.knowledge.epoch.load(Ordering::Acquire) + self.in_flight.steps()
     }
 
-    /// Looks up a ref as far as that is possible without packed-refs.
+    /// Looks up a ref as far as possible without reading packed-refs.
     fn get_first(&self, store: &Store, name: &BStr, moment: Moment) -> Result<First> {
         if matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. }) {
             return Ok(First::Found(Answer::NeedsRevalidation(store.get(name)?.map(Found::of_other_place))));
@@ -283,8 +283,8 @@ impl FilesReader {
         if is_changed {
             count(&self.knowledge.changes, 1);
         }
-        // A value in packed-refs is in the page that was searched and need not be remembered separately. Its absence is
-        // remembered, so that a loose ref that another process makes later is known to be a change.
+        // A value in packed-refs is in the page that was searched and need not be remembered separately. That a ref
+        // is missing is remembered, so that a loose ref that another process makes later is known to be a change.
         let is_missed = kept.is_none() && known.is_none();
         if self.trust.believe.is_some() || is_changed || is_missed || known.is_some_and(|known| known.loose.is_some()) {
             self.remember(name, moment.known(None, kept.clone()));
@@ -327,7 +327,7 @@ impl FilesReader {
         self.counters.disorders.note(self.backend.disorder());
         let mut seen = self.knowledge.packed.lock().unwrap_or_else(PoisonError::into_inner);
         let before = seen.replace(file.stat());
-        // A file that has not changed may have been opened again for other reasons.
+        // The file may have been opened again for other reasons, without having changed.
         if before.is_some_and(|before| before != file.stat()) {
             count(&self.counters.loads, 1);
             count(&self.knowledge.changes, 1);
@@ -335,7 +335,7 @@ impl FilesReader {
             // values.
             self.invalidate();
         }
-        // Stored last: a thread that sees this number uses no older value unchecked.
+        // Stored last: a thread that sees this number uses no older value without checking it.
         self.seen_generation.store(file.generation, Ordering::Release);
     }
 

@@ -5,12 +5,12 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// A condition that holds or not, and whether it was reported.
+/// A condition that may hold, and whether it was reported.
 #[derive(Debug)]
 pub(crate) struct Finding<T> {
-    /// 1 if the condition holds, else 0, so that this frequent query needs no lock.
+    /// 1 if the condition holds, else 0. This number is read often, and reading it needs no lock.
     count: AtomicU64,
-    /// 1 if it holds and is unreported, else 0.
+    /// 1 if the condition holds and is unreported, else 0.
     unreported: AtomicU64,
     known: Mutex<Option<Noted<T>>>,
 }
@@ -36,7 +36,7 @@ impl<T: Clone + PartialEq> Finding<T> {
         self.unreported.load(Relaxed)
     }
 
-    /// Records what holds at present; `None` if nothing does. An equal finding is not reported again.
+    /// Records what was found; `None` if the condition does not hold. An equal finding is not reported again.
     pub(crate) fn note(&self, found: Option<T>) {
         let mut known = self.known();
         *known = match (found, known.take()) {
@@ -52,7 +52,7 @@ impl<T: Clone + PartialEq> Finding<T> {
         self.known().as_ref().map(|noted| noted.found.clone())
     }
 
-    /// The present finding if it was not reported yet; from now on it counts as reported.
+    /// Returns the present finding if it was not reported yet, and counts it as reported.
     pub(crate) fn take_unreported(&self) -> Option<T> {
         let mut known = self.known();
         let noted = known.as_mut().filter(|noted| !noted.is_reported)?;

@@ -3,7 +3,7 @@ use refdb::{RefName, Target, backend::Peeled};
 use refdb_types::ObjectId;
 use std::collections::BTreeMap;
 
-/// A ref that was found, and where.
+/// A ref that was found, and where it is stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
     /// The ref's value. A symbolic ref is not followed.
@@ -12,7 +12,7 @@ pub struct Found {
     pub peeled: Peeled,
     /// Where the value is stored.
     pub storage: Storage,
-    /// The update index of the transaction that wrote it; 0 where the format has none.
+    /// The update index of the transaction that wrote the value; 0 where the format has none.
     pub update_index: u64,
 }
 
@@ -32,7 +32,7 @@ pub enum Storage {
 pub struct Resolved {
     /// The symbolic refs that were followed, in order, the requested one first.
     pub links: Vec<RefName>,
-    /// The last name of the chain, which is the requested one if that is not a symbolic ref.
+    /// The last name of the chain, which is the requested name if that is not a symbolic ref.
     pub name: BString,
     /// The ref of that name; `None` if it does not exist (an unborn branch, if `links` is not empty), or if the chain
     /// is longer than git's limit.

@@ -27,8 +27,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Divides the time that the previous group took; the quotient is how long a leader waits for the members of that
-/// group, which may commit again.
+/// A leader waits for the members of the previous group, which may commit again, for the time that that group took
+/// divided by this number.
 const PART_OF_GROUP: u32 = 16;
 
 /// The longest time for which a leader waits for the members of the previous group.
@@ -41,9 +41,9 @@ const MEMBERS_MAX: usize = 256;
 ///
 /// While one thread, the leader, waits for the stack's lock or for the disk, the batches of others queue up, and the
 /// next leader writes all of them as one addition. Each batch is checked as if it were alone. A batch joins the group
-/// only if it has no name in common with the batches before it, and none that conflicts with theirs as a folder;
-/// otherwise it waits for the next group, when theirs are in the stack. So each batch is checked against its
-/// predecessors, a rejected one leaves nothing behind, and a group writes each name once.
+/// only if none of its names equals a name of a batch before it, or conflicts with one as a folder; otherwise it
+/// waits for the next group, when the earlier batches are in the stack. So each batch is checked against its
+/// predecessors, a rejected batch leaves nothing behind, and a group writes each name once.
 pub(crate) struct Groups {
     queue: Mutex<Queue>,
     /// Signalled when a waiting thread has an answer or may lead.
@@ -89,10 +89,10 @@ struct Accepted {
 /// What a leader answers to the thread of a batch.
 enum Answer {
     Made(Result<Outcome>),
-    /// A symbolic ref leads out of the stack, which is known only under the lock, so that the batch's own thread must
-    /// write it.
+    /// A symbolic ref leads out of the stack, which is found out only under the lock. The batch's own thread must
+    /// then write the batch.
     Alone,
-    /// The batch's own thread is to ask the global ref database, for which the leader waits.
+    /// The batch's own thread is to ask the global ref database. The leader waits for its vote.
     Ask(Question),
 }
 
@@ -140,7 +140,7 @@ impl Groups {
         self.outcome_of(&job, store, &mut asker, queue)
     }
 
-    /// Waits until a job is done, or becomes the leader and does it together with all that wait.
+    /// Waits until a job is done, or becomes the leader and does this job together with all that wait.
     fn outcome_of<'q>(
         &'q self,
         job: &Arc<Job>,
@@ -185,8 +185,8 @@ impl Groups {
     }
 
     /// Waits a moment for the members of the last group, unless they and the batches that wait are fewer than three.
-    /// Without this pause, those members and the threads that waited meanwhile would take turns, in groups of half the
-    /// size.
+    /// Without this pause, those members and the threads that waited meanwhile would form alternate groups of half
+    /// the size.
     fn gather<'q>(&self, queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
         debug_assert!(queue.has_leader, "one thread gathers: that which leads");
         let pause = (queue.last_took / PART_OF_GROUP).min(PAUSE_MAX);
@@ -209,7 +209,7 @@ impl Groups {
             Ok(locked) => locked,
             Err(error) => return fail(self.take_waiting(), error),
         };
-        // Batches that were added while this thread waited for the lock are in time.
+        // Batches that were added while this thread waited for the lock join the group.
         let group = Group::new(backend, &locked);
         let mut accepted: Vec<(Arc<Job>, Outcome)> = Vec::new();
         let mut late = Vec::new();

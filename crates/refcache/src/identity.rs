@@ -32,8 +32,8 @@ pub(crate) struct Identity {
     proof: Mutex<Option<Proof>>,
 }
 
-/// The attributes that the configuration had when its content was last read, and the file, which keeps its inode in
-/// use.
+/// The attributes that the configuration had when its content was last read, and its open file, which keeps the inode
+/// from being used again.
 #[derive(Debug)]
 struct Proof {
     stat: Stat,
@@ -61,13 +61,14 @@ impl Identity {
         })
     }
 
-    /// The folder's device and inode. On a local file system no other folder has them while this exists.
+    /// The folder's device and inode. On a local file system no other folder gets them while this value exists.
     pub(crate) fn inode(&self) -> (u64, u64) {
         self.inode
     }
 
-    /// Compares the folder and its configuration with what they were. If nothing has changed, that costs two calls of
-    /// `stat`. On a network file system it costs one call of `stat`, opening the parent and reading the configuration.
+    /// Compares the folder and its configuration with what they were. If nothing has changed, the comparison costs
+    /// two calls of `stat`, or on a network file system one call of `stat`, opening the parent and reading the
+    /// configuration.
     pub(crate) fn check(&self, fs: &Fs) -> Result<Verdict> {
         // Once the server has been asked for the folder's attributes, looking up "config" in the folder need not ask
         // again.
@@ -156,7 +157,7 @@ mod tests {
         std::fs::write(folder.join("config"), "[core]\n").unwrap();
         assert_eq!(identity.check(&fs).unwrap(), Verdict::Changed);
     }
-    /// Nothing keeps the inode of a folder on another machine's disk from being used again.
+    /// On another machine's disk, nothing keeps the inode of a folder from being used again.
     #[test]
     fn another_folder_with_the_same_inode_is_noticed_on_a_network_file_system() {
         let temp = tempfile::tempdir().unwrap();

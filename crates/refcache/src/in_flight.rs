@@ -1,9 +1,9 @@
-//! Batches that are being written as loose files, one ref after the other, and that views of this process must not see
-//! in part.
+//! Batches that are being written as loose files, one ref after the other. The views of this process must not see a
+//! part of such a batch.
 //!
 //! While a batch is in flight, its refs are answered with their old values. A look-up of one ref checks for such
-//! batches after it has read the disk. A query about several refs notes when it begins, and at its end replaces the
-//! values of all refs that batches have changed since by those from before.
+//! batches after it has read the disk. A query about several refs notes when it begins. At its end it takes all refs
+//! that batches have changed since, and replaces their values by those from before.
 
 use crate::loose_count::LooseCount;
 use bstr::{BStr, BString};
@@ -64,8 +64,8 @@ impl InFlightBatches {
         }
     }
 
-    /// A number that grows whenever a batch begins or ends and when refs were written in another way. What a view
-    /// learnt before the last step is not used without checking the disk.
+    /// A number that grows whenever a batch begins or ends and whenever refs were written in another way. A view uses
+    /// what it learnt before the last step only after checking the disk.
     #[inline]
     pub(crate) fn steps(&self) -> u64 {
         self.steps.load(SeqCst)
@@ -76,7 +76,7 @@ impl InFlightBatches {
         self.steps.fetch_add(1, SeqCst);
     }
 
-    /// The old value of a ref that a batch in flight is changing; `None` if none is.
+    /// The old value of a ref that a batch in flight is changing; the outer `None` if no batch is changing it.
     ///
     /// Must be called after the ref was read from disk: a batch is announced before its first change, and ends after
     /// its last one.
@@ -159,7 +159,7 @@ impl CommitObserver for InFlightBatches {
     }
 }
 
-/// A query about several refs, from before the first of them is read.
+/// A query about several refs. It begins before the first of them is read.
 pub(crate) struct Span<'u> {
     in_flight: &'u InFlightBatches,
     began: u64,
@@ -168,8 +168,9 @@ pub(crate) struct Span<'u> {
 impl Span<'_> {
     /// Returns whether no batch was in flight at any time since the query began.
     ///
-    /// The batches are counted before the steps: a batch whose end the first number shows has taken its step before that,
-    /// which the second one shows. In the other order a batch that ends between the two reads would be missed.
+    /// The batches are counted before the steps. If a batch has ended by the time of the first read, it has taken its
+    /// last step before, which the second read shows. In the other order, a batch that ends between the two reads
+    /// would be missed.
     fn is_undisturbed(&self) -> bool {
         let in_flight = self.in_flight;
         if refdb_vfs::planted("refcache-span") {
@@ -181,7 +182,7 @@ impl Span<'_> {
     }
 
     /// The old values, in order of name, of all refs that batches have changed since the query began or are changing
-    /// now. `None` if some are not known any more, so that the query has to be repeated.
+    /// now. `None` if some old values are no longer known, so that the query has to be repeated.
     pub(crate) fn old_values(self) -> Option<Vec<OldValue>> {
         let in_flight = self.in_flight;
         if self.is_undisturbed() {
@@ -224,7 +225,7 @@ impl Drop for Span<'_> {
 #[derive(Default)]
 pub(crate) struct Repositories(Mutex<HashMap<(u64, u64), Arc<InFlightBatches>>>);
 
-/// From this number of repositories on, those that no view has open are removed.
+/// The number of repositories from which on those that no view has open are removed.
 const KEPT: usize = 64;
 
 impl Repositories {
@@ -234,8 +235,8 @@ impl Repositories {
             known.retain(|_, in_flight| Arc::strong_count(in_flight) > 1 || !in_flight.is_idle());
         }
         let in_flight = known.entry(inode).or_insert_with(|| Arc::new(InFlightBatches::new(fs)));
-        // While no view had it open, another repository may have got the inode, and its loose refs have not been
-        // counted.
+        // While no view had the repository open, another repository may have got the inode; its loose refs have not
+        // been counted.
         if Arc::strong_count(in_flight) == 1 && in_flight.is_idle() {
             *in_flight = Arc::new(InFlightBatches::new(fs));
         }

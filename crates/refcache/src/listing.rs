@@ -18,7 +18,7 @@ pub(crate) trait Source: Send {
     /// The row moved to; `None` if its ref is broken or has gone.
     fn current(&self) -> Result<Option<Row<'_>>>;
 
-    /// Shows the remaining rows of the range until `show` breaks, and says whether it did.
+    /// Shows the remaining rows of the range until `show` breaks. Returns whether it broke.
     fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool>;
 
     /// Identifies the state that the rows are of: a number that the reader gives to no other state, and the rows that
@@ -28,26 +28,26 @@ pub(crate) trait Source: Send {
 
 /// The requested refs of a view, in order of name, as they were when the listing was made.
 ///
-/// Reftables are listed as of one point in time. Files are read one after the other, so that refs that change meanwhile
-/// by transactions of their own may be listed with values of different times. A batch of this process shows whole or
-/// not at all. So does one of another process that goes to packed-refs, unless packed-refs is replaced again and again
-/// while the listing is made.
+/// Reftables are listed as of one point in time. Files are read one after the other, so that refs that change
+/// meanwhile by separate transactions may be listed with values of different times. A batch of this process is listed
+/// whole or not at all. So is a batch of another process that goes to packed-refs, unless packed-refs is replaced
+/// again and again while the listing is made.
 ///
-/// On a network file system a file can be lost while it is read, because another machine has replaced it. A listing does
-/// not go on in the file that took its place, since it would then have rows of two states. Until the first row is known
-/// a view begins again by itself; afterwards the listing fails with an error that [`Error::is_stale`] recognizes, and
-/// the caller can list again.
+/// On a network file system a file can be lost while it is read, because another machine has replaced it. A listing
+/// does not go on in the file that took its place, since the rows would then be of two states. Until the first row is
+/// known, a view begins the listing again by itself; afterwards the listing fails with an error that
+/// [`Error::is_stale`] recognizes, and the caller can list again.
 ///
 /// [`Error::is_stale`]: crate::Error::is_stale
 pub struct Listing {
     plan: Plan,
-    /// The range we are in, and whether the source stands in it already.
+    /// The index of the current range, and whether the source has entered that range.
     at: usize,
     entered: bool,
-    /// Whether the source stands at a row already that was not shown yet.
+    /// Whether the source has already moved to a row that was not shown yet.
     is_ahead: bool,
     source: Box<dyn Source>,
-    /// The number of the reader that made it.
+    /// The number of the reader that made the listing.
     owner: u64,
 }
 
@@ -75,7 +75,7 @@ impl Listing {
 
     /// A value that identifies the rows of this listing: two listings with equal options by the same
     /// [`Views`](crate::Views) have the same rows if they have the same proof. `None` if there are so many loose refs
-    /// that it would be long.
+    /// that the proof would be long.
     pub fn proof(&self) -> Option<Vec<u8>> {
         let (state, loose) = self.source.state();
         if loose.len() > PROVED_LOOSE_MAX {
@@ -115,8 +115,8 @@ impl Listing {
         if is_there { self.source.current() } else { Ok(None) }
     }
 
-    /// Shows the remaining refs until `show` breaks; a later call continues after the ref at which it broke. Faster
-    /// than [`next`](Self::next) where there are many.
+    /// Shows the remaining refs until `show` breaks; a later call continues after the ref at which it broke. This is
+    /// faster than [`next`](Self::next) where there are many refs.
     ///
     /// # Errors
     ///

@@ -23,7 +23,8 @@ const _: () = assert!(
 pub(crate) struct LooseCount {
     /// The number of refs that were written; a ref that was written twice counts twice.
     written: AtomicUsize,
-    /// Packing is due once `written` has reached this. It is 0 at first, because the number of loose refs is not known.
+    /// Packing is due once `written` has reached this number. It is 0 at first, because nobody knows how many loose
+    /// refs there are.
     due_at: AtomicUsize,
     /// Whether a job for this repository exists.
     is_claimed: AtomicBool,
@@ -44,27 +45,27 @@ struct Pause {
 }
 
 impl LooseCount {
-    /// Counts refs that were written. Returns whether the caller is to add the job that packs them, which it then has
-    /// claimed.
+    /// Counts refs that were written. Returns whether the caller has now claimed the job that packs them, and must
+    /// add it.
     pub(crate) fn wrote(&self, refs: usize) -> bool {
         let written = self.written.fetch_add(refs, SeqCst) + refs;
         written >= self.due_at.load(SeqCst) && self.claim()
     }
 
-    /// Claims the job of packing, however few loose refs there are. `false` if another one is claimed, or after a
-    /// failure.
+    /// Claims the job of packing, however few loose refs there are. Returns `false` if the job is claimed already, or
+    /// if packing failed a short time ago.
     pub(crate) fn claim(&self) -> bool {
         !self.is_paused() && !self.is_claimed.swap(true, SeqCst)
     }
 
-    /// When packing may be tried again after a failure; `None` if it did not fail or is not due.
+    /// When packing may be tried again after a failure; `None` if packing did not fail or is not due.
     pub(crate) fn retry_at(&self) -> Option<Instant> {
         let is_due = self.written() >= self.due_at.load(SeqCst);
         self.pause().filter(|_| is_due).map(|pause| pause.until)
     }
 
-    /// How many refs were written. Must be read before loose refs are listed, so that none is counted as packed too
-    /// early.
+    /// The number of refs that were written. It must be read before loose refs are listed, so that no ref is counted
+    /// as packed too early.
     pub(crate) fn written(&self) -> usize {
         self.written.load(SeqCst)
     }
@@ -88,8 +89,8 @@ impl LooseCount {
         }
     }
 
-    /// Waits for the job, for a second at most, if there are nearly twice as many loose refs as the limit. Does not
-    /// wait if packing failed before.
+    /// Waits for the job, for a second at most, if there are nearly twice as many loose refs as the limit. Returns at
+    /// once if packing failed before.
     pub(crate) fn wait_if_far_ahead(&self, max: usize) {
         let is_far_ahead = |pause: &mut Option<Pause>| {
             let is_folded = pause.is_none() && self.is_claimed.load(SeqCst);
@@ -102,16 +103,17 @@ impl LooseCount {
         self.pause().is_some_and(|pause| Instant::now() < pause.until)
     }
 
-    /// Records that packing succeeded. It began when `written` refs had been written, and left `left` loose ones. Some
-    /// refs cannot be packed and stay each time; they must not cause a job after every batch.
+    /// Records that packing succeeded. `written` is the number of refs that had been written when it began, and
+    /// `left` the number of loose refs that it left. Refs that cannot be packed stay each time and must not cause a
+    /// job after every batch.
     pub(crate) fn folded(&self, written: usize, left: usize, max: usize) {
         debug_assert!(self.is_claimed.load(SeqCst), "one fold at a time");
         *self.pause() = None;
         self.due_at.store(written + max - left.min(max / 2), SeqCst);
     }
 
-    /// Records a failure. Returns whether it is the third in a row or a later one, and not just a lock that somebody
-    /// held for a moment.
+    /// Records a failure. Returns whether it is at least the third in a row, so that its cause is not just a lock
+    /// that somebody held for a moment.
     pub(crate) fn failed(&self) -> bool {
         let mut pause = self.pause();
         let length = pause.map_or(PAUSE_MIN, |pause| (pause.length * 2).min(PAUSE_MAX));

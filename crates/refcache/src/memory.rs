@@ -37,7 +37,7 @@ pub(crate) enum Part {
     Text,
     /// In addition, this number of bytes of the pages in which names are looked up.
     PagesOf(usize),
-    /// All of those pages.
+    /// All pages in which names are looked up.
     Pages,
     /// Everything.
     All,
@@ -74,12 +74,13 @@ impl Memory {
         self.pages.used_bytes() + self.blocks.held_bytes()
     }
 
-    /// How many bytes may be in use. However many closed views there are, half of the limit remains for caches.
+    /// The number of bytes that may be in use. However many closed views there are, half of the limit remains for
+    /// caches.
     pub(crate) fn bound_bytes(&self) -> usize {
         self.bytes_max.max(self.closed_bytes.load(Relaxed) + self.bytes_max / 2)
     }
 
-    /// Returns whether the limit is exceeded, or too much text is held, which is of little use once its query is
+    /// Returns whether the limit is exceeded, or too much text is held; text is of little use once its query is
     /// answered.
     pub(crate) fn is_over(&self) -> bool {
         self.held_bytes() > self.bound_bytes() || self.pages.text_bytes() > self.bytes_max / 16

@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// What a reader knows of a name. It is immutable, and replaced by what is learnt later.
+/// What a reader knows of a name. The value is immutable, and is replaced when the reader learns something new.
 #[derive(Debug)]
 pub(crate) struct Known {
     /// The reader's epoch and clock before it read the disk.
@@ -38,8 +38,8 @@ const SHARDS: usize = 16;
 
 /// A map from names to what readers know of them, bounded in bytes.
 ///
-/// Each shard has a young and an old generation. An entry that is used moves to the young one, and when that is full
-/// the old one is dropped and the young one takes its place. Entries of readers that are gone are never looked up again
+/// Each shard has a young and an old generation. An entry that is used moves to the young one. When that is full, the
+/// old generation is dropped and the young one takes its place. Entries of closed readers are never looked up again
 /// and disappear in this way, because finding them would take longer than opening the view again.
 pub(crate) struct NameCache {
     shards: [Mutex<Shard>; SHARDS],

@@ -13,7 +13,7 @@ const PART: u64 = 4;
 /// The upper limit on open files, however many the process may have, since each open view takes memory too.
 const FILES_MAX: u64 = 8 << 10;
 
-/// The lower limit on open files, which a handful of views need.
+/// The lower limit on open files, as many as a handful of views need.
 const FILES_MIN: u64 = 16;
 const _: () = assert!(FILES_MIN <= FILES_MAX, "bounds of one number");
 
@@ -22,8 +22,8 @@ const PART_CLOSED: usize = 8;
 
 /// The open repository of a view, if it is open.
 ///
-/// It may be closed at any moment. A query keeps it alive until it is answered, and the next query opens it
-/// again. The lock is never held during I/O.
+/// The repository may be closed at any moment. A query keeps it alive until the query is answered, and the next query
+/// opens it again. The lock is never held during I/O.
 #[derive(Default)]
 pub(crate) struct Slot {
     state: RwLock<State>,
@@ -33,7 +33,7 @@ pub(crate) struct Slot {
 #[derive(Default)]
 struct State {
     opened: Option<Arc<Opened>>,
-    /// How many open repositories were here before, not counting those whose caches a successor took over.
+    /// How many open repositories this slot held before, not counting those whose caches a successor took over.
     before: u64,
 }
 
@@ -44,8 +44,8 @@ impl Slot {
         self.state.read().unwrap_or_else(PoisonError::into_inner).opened.clone()
     }
 
-    /// The open repository, and how many were open before it. If the view is closed, that number belongs to the next
-    /// one.
+    /// The open repository, and how many were open before it. If the view is closed, the number is that of the next
+    /// open repository.
     pub(crate) fn numbered(&self) -> (u64, Option<Arc<Opened>>) {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         (state.before, state.opened.clone())
@@ -56,13 +56,14 @@ impl Slot {
         let is_next = fresh.is_next;
         self.change(|state| {
             let old = state.opened.replace(fresh);
-            // Not counted if the successor took over the caches, because its own sequence continues and shows changes.
+            // Not counted if the successor took over the caches, because the successor continues the sequence, which
+            // shows changes.
             state.before += u64::from(old.is_some() && !is_next);
             old
         })
     }
 
-    /// Removes and returns the open repository if `which` agrees.
+    /// Removes and returns the open repository if `which` returns `true` for it.
     fn take(&self, which: impl FnOnce(&Arc<Opened>) -> bool) -> Option<Arc<Opened>> {
         self.change(|state| {
             let old = state.opened.take_if(|opened| which(opened));
@@ -75,7 +76,7 @@ impl Slot {
         change(&mut self.state.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Marks the view as used now. Written only if it changes, because all threads write here.
+    /// Marks the view as used now. The value is written only if it changes, because all threads write here.
     #[inline]
     pub(crate) fn touch(&self, clock: u64) {
         if self.used() != clock {
@@ -91,9 +92,9 @@ impl Slot {
 
 /// The open views of a process.
 ///
-/// Besides files of queries that are being answered, they hold at most `files_max` open; beyond that the least
-/// recently used views are closed. Queries never wait for one another: a view that is closed while it is used is
-/// really closed when its last query is answered.
+/// Besides files of queries that are being answered, views hold at most `files_max` open; beyond that the least
+/// recently used views are closed. Queries never wait for one another: a view that is closed while queries use it
+/// releases its files when its last query is answered.
 pub(crate) struct OpenViews {
     /// The slots of open views, and possibly of views that are gone.
     slots: Mutex<Vec<Weak<Slot>>>,
@@ -193,7 +194,7 @@ impl OpenViews {
         others.truncate(others.len().div_ceil(PART_CLOSED));
         let closed = self.close_in(&mut slots, &others, |_| true);
         drop(slots);
-        // Their files are closed without the lock.
+        // The views' files are closed without the lock.
         !closed.is_empty()
     }
 
@@ -215,8 +216,8 @@ impl OpenViews {
         drop(closed);
     }
 
-    /// Empties those of the chosen slots for which `which` agrees, removes them from the list, and returns what they
-    /// held.
+    /// Empties those of the chosen slots for which `which` returns `true`, removes them from the list, and returns
+    /// what they held.
     fn close_in(
         &self,
         slots: &mut Vec<Weak<Slot>>,
@@ -249,13 +250,13 @@ fn listed(slots: &[Weak<Slot>], slot: &Arc<Slot>) -> usize {
     slots.iter().filter(|listed| listed.as_ptr() == Arc::as_ptr(slot)).count()
 }
 
-/// Sorts slots by their last use, least recently used first. Other threads use them meanwhile, so that each time is
-/// read once: a sort may panic if a key changes.
+/// Sorts slots by their last use, least recently used first. Other threads use the views meanwhile, so each time is
+/// read only once: a sort may panic if a key changes.
 fn order_by_use(slots: &mut [Arc<Slot>]) {
     slots.sort_by_cached_key(|slot| slot.used());
 }
 
-/// The limit on open files, if the settings ask for `asked` and the process may open `process_max`.
+/// Returns the limit on open files for the setting `asked`, in a process that may open `process_max` files.
 fn files_bound(asked: Option<usize>, process_max: Option<u64>) -> usize {
     let process_max = process_max.unwrap_or(u64::MAX);
     let bound = match asked {

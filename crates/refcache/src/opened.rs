@@ -27,7 +27,7 @@ pub(crate) struct Opened {
     identity: Identity,
     fs: Fs,
     charge: Charge,
-    /// Whether it took over the caches of the repository that was open before it in the same folder.
+    /// Whether this one took over the caches of the repository that was open before it in the same folder.
     pub(crate) is_next: bool,
 }
 
@@ -85,7 +85,7 @@ impl Opened {
     }
 
     /// Takes over the caches of `old`, if it is the same folder with refs of the same format. If the refs have not
-    /// changed, being opened again is then no change for callers.
+    /// changed, callers then see no change although the repository was opened again.
     pub(crate) fn follow(&mut self, old: &Opened) {
         if self.identity.inode() != old.identity.inode() {
             return;
@@ -128,8 +128,8 @@ pub(crate) enum Reader {
 }
 
 impl Reader {
-    /// Takes over what `old` knew of the same folder. Returns `false` if the backend, or in files the hash function, is
-    /// another one now.
+    /// Takes over what `old` knew of the same folder. Returns `false` if the refs now have another backend, or files
+    /// another hash function.
     pub(crate) fn follow(&mut self, old: &Reader) -> bool {
         match (self, old) {
             (Reader::Files(reader), Reader::Files(old)) => reader.follow(old),

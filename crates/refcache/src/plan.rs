@@ -1,4 +1,4 @@
-//! Which names a listing has: a [`Plan`] of ranges.
+//! Which names a listing contains: a [`Plan`] of ranges.
 
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{FormatOptions, check_format, common_prefix, is_root_ref};
@@ -60,8 +60,8 @@ impl Range {
         Range { start: BString::default(), end: None }
     }
 
-    /// The innermost folder below `refs/` that contains all names of the range, with its slash; `None` if there is
-    /// none.
+    /// The innermost folder below `refs/` that contains all names of the range, with its slash; `None` if no folder
+    /// does.
     pub(crate) fn folder(&self) -> Option<&BStr> {
         let end = self.end.as_ref()?;
         let common = match end_of(&self.start) {
@@ -145,14 +145,14 @@ impl Plan {
         self.ranges.iter().any(|range| ends_after(range) && begins_before(range))
     }
 
-    /// Returns whether a name in one of the ranges belongs to a listing: not everything in a repository is a ref.
+    /// Returns whether a name in one of the ranges belongs in a listing: some files of a repository are not refs.
     #[inline]
     pub(crate) fn takes(&self, name: &BStr) -> bool {
         name.starts_with(REFS) || self.root_refs && is_root_ref(name)
     }
 }
 
-/// The first name that does not begin with `prefix` and sorts after those that do; `None` if there is none.
+/// Returns the least name that sorts after all names with this prefix; `None` if there is none.
 fn end_of(prefix: &[u8]) -> Option<BString> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut end = BString::from(&prefix[..=last]);

@@ -13,7 +13,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-/// Shared by all views.
+/// What all views of a process share.
 pub(crate) struct Process {
     pub(crate) memory: Arc<Memory>,
     pub(crate) open_views: Arc<OpenViews>,
@@ -37,7 +37,7 @@ impl Process {
         })
     }
 
-    /// What the views, whose number is `views`, hold together.
+    /// The resources that the views of the process hold together. `views` is the number of views.
     pub(crate) fn holdings(&self, views: u64) -> Holdings {
         let (background_packs, failed_background_packs) = self.background_packer.counts();
         Holdings {
@@ -65,7 +65,7 @@ impl Process {
         for opened in slots.iter().filter_map(|slot| slot.get()) {
             opened.reader.release(Part::Text);
         }
-        // What remains may be the part from which most queries are answered.
+        // What remains may be the part that answers most queries.
         let bound = memory.bound_bytes();
         if memory.held_bytes() <= bound / 32 * 31 {
             return;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 /// Reads the refs of one open repository.
 ///
-/// Each answer is current as the trust settings define it, or says that this holds only if the folder still holds the
-/// repository that was opened. `store` is always the store of that repository.
+/// Each answer either is current as the trust settings define it, or says that it is current only if the folder still
+/// holds the repository that was opened. `store` is always the store of that repository.
 pub(crate) trait ReadRefs: Send + Sync {
     /// Looks up one ref.
     fn get(&self, store: &Store, name: &BStr) -> Result<Answer<Option<Found>>>;
@@ -29,8 +29,8 @@ pub(crate) trait ReadRefs: Send + Sync {
     /// Reads every ref that has a file of its own, and records those that are broken.
     fn look_for_broken(&self) -> Result<()>;
 
-    /// The names for which memory may differ from `disk`: those cached one by one, and those that differ in cached
-    /// pages.
+    /// The names for which memory may differ from `disk`: those that are cached one by one, and those whose cached
+    /// pages differ from the disk.
     fn questionable(&self, disk: &Store) -> Result<Vec<BString>>;
 
     /// A number that grows whenever the refs are found to have changed.
@@ -51,6 +51,6 @@ pub(crate) trait ReadRefs: Send + Sync {
     /// Bytes of private memory that the reader holds itself.
     fn bytes(&self) -> usize;
 
-    /// Releases a part of that memory.
+    /// Releases a part of the memory that the reader holds.
     fn release(&self, part: Part);
 }

@@ -7,7 +7,7 @@ use refdb::{TargetView, backend::Peeled};
 /// A ref in a listing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row<'a> {
-    /// Its full name.
+    /// The full name of the ref.
     pub name: &'a BStr,
     /// The ref's value. A symbolic ref is not followed.
     pub target: TargetView<'a>,
@@ -15,7 +15,7 @@ pub struct Row<'a> {
     pub peeled: Peeled,
     /// Where the value is stored.
     pub storage: Storage,
-    /// The update index of the transaction that wrote it; 0 where the format has none.
+    /// The update index of the transaction that wrote the value; 0 where the format has none.
     pub update_index: u64,
 }
 
@@ -40,7 +40,7 @@ impl OwnRow {
         self.target.is_none()
     }
 
-    /// The row as listings show it; `None` if they do not.
+    /// The row as listings show it; `None` if they do not show it.
     pub(crate) fn row(&self) -> Option<Row<'_>> {
         debug_assert!(!self.name.is_empty(), "a ref has a name");
         let target = TargetView::from(self.target.as_ref()?);

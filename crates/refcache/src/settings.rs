@@ -8,11 +8,11 @@ use std::{fmt, sync::Arc};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ViewsSettings {
-    /// The limit, in bytes, on the memory of all caches of the process. They hold blocks of reftables, pages of
-    /// packed-refs and the index from objects to refs. Single refs take a quarter at most.
+    /// The limit, in bytes, on the memory of all caches of the process, which hold blocks of reftables, pages of
+    /// packed-refs, the index from objects to refs and single refs. Single refs take a quarter at most.
     pub memory_bytes: usize,
-    /// The limit on files that all views together keep open; a larger one than half of the process's own limit is
-    /// reduced to that half. `None` for a quarter of the process's limit, and 8,192 at most.
+    /// The limit on files that all views together keep open; it is reduced to half of the process's own limit if it
+    /// is larger. `None` for a quarter of the process's limit, and 8,192 at most.
     pub open_files: Option<usize>,
     pub(crate) fs: Fs,
 }
@@ -47,7 +47,8 @@ impl ViewsSettings {
 }
 
 impl Default for ViewsSettings {
-    /// 56 MiB, which is enough for a repository with 1.5 million refs and the index from objects to them.
+    /// The default limits; 56 MiB are enough for a repository with 1.5 million refs and the index from objects to
+    /// them.
     fn default() -> Self {
         ViewsSettings { memory_bytes: 56 << 20, open_files: None, fs: Fs::real() }
     }
@@ -63,8 +64,8 @@ pub struct ViewSettings {
     pub sync: Option<bool>,
     /// Settings `key=value` that override the repository's configuration.
     pub config: Vec<BString>,
-    /// Returns the types of new objects that a [`Batch`](crate::Batch) does not bring; `None` to read the repository's
-    /// objects.
+    /// Returns the types of new objects that a [`Batch`](crate::Batch) does not bring. `None` to read the
+    /// repository's objects.
     pub objects: Option<Arc<dyn ObjectCheck + Send>>,
     /// The committer for reflog entries of batches that name none; `None` for the one of the configuration.
     pub committer: Option<Arc<Committer>>,

@@ -14,7 +14,7 @@ pub struct Stats {
     pub hits: u64,
     /// Look-ups that read from disk.
     pub misses: u64,
-    /// How often refs were loaded, because they were not cached or somebody else had changed them.
+    /// How often refs were loaded, either because they were not cached or because somebody else had changed them.
     pub loads: u64,
     /// Nanoseconds spent on loads.
     pub load_nanos: u64,

@@ -39,18 +39,18 @@ pub(crate) struct TablesReader {
     counters: Arc<Counters>,
     /// A number that no other reader has.
     owner: u64,
-    /// Shows when another view of the repository has written.
+    /// Counts a step whenever another view of the repository has written.
     in_flight: Arc<InFlightBatches>,
     belief: Mutex<Belief>,
     /// The sequence number of the latest snapshot that was seen.
     seen: AtomicU64,
-    /// What the sequence of earlier readers of the same folder adds to that of this one.
+    /// The number that is added to this reader's own sequence: the sequence of earlier readers of the same folder.
     before: u64,
-    /// Counts the memory of the tables of that snapshot.
+    /// Counts the memory of the tables of the latest snapshot.
     charge: Mutex<Charge>,
 }
 
-/// When the list was last checked. This is valid only as long as neither the epoch nor the steps have changed.
+/// When the list was last checked. The time is valid only as long as neither the epoch nor the steps have changed.
 #[derive(Default)]
 struct Belief {
     epoch: u64,
@@ -83,8 +83,8 @@ impl TablesReader {
         })
     }
 
-    /// Continues the sequence of the reader that this one replaces in the same folder. Other tables count as one
-    /// change.
+    /// Continues the sequence of the reader that this one replaces in the same folder. If the list has other tables
+    /// now, the sequence grows by one.
     pub(crate) fn follow(&mut self, old: &TablesReader) -> bool {
         let (now, before) = (self.stack.snapshot(), old.stack.snapshot());
         let is_changed =
@@ -93,15 +93,15 @@ impl TablesReader {
         true
     }
 
-    /// The present snapshot. It has to be revalidated if the list was replaced or is missing, since the repository may
-    /// be another one then.
+    /// The present snapshot. It has to be revalidated if the list was replaced or is missing, since the folder may
+    /// then hold another repository.
     fn fresh(&self) -> Result<Answer<Snapshot>> {
         let Some(believe) = self.trust.believe else { return self.look() };
         let (begun, steps) = (Instant::now(), self.in_flight.steps());
         let epoch = {
             let belief = self.belief();
             if belief.steps == steps && belief.looked.is_some_and(|looked| begun.duration_since(looked) < believe) {
-                // The stack has this process's own commits already.
+                // The stack already has the commits of this process.
                 return Ok(Answer::Validated(self.stack.snapshot()));
             }
             belief.epoch
@@ -318,7 +318,7 @@ fn bytes_of(snapshot: &Snapshot) -> usize {
     snapshot.tables().iter().map(|listed| listed.table.held_bytes()).sum()
 }
 
-/// Returns whether a ref is not in the main stack: one of another worktree, or a pseudo-ref.
+/// Returns whether a ref is outside the main stack: one of another worktree, or a pseudo-ref.
 fn is_elsewhere(name: &BStr) -> bool {
     is_pseudo(name) || matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. })
 }

@@ -6,8 +6,8 @@ use std::{fmt, time::Duration};
 /// How far the attributes of a file (`stat`) are trusted to show that its content has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Trust {
-    /// Equal attributes mean equal content, unless the time stamp is so recent that a later change could have the same
-    /// one. On a network file system this value means the same as [`AfterOpen`](Self::AfterOpen).
+    /// Equal attributes mean equal content, unless the time stamp is so recent that a later change could have the
+    /// same time stamp. On a network file system this value means the same as [`AfterOpen`](Self::AfterOpen).
     #[default]
     Always,
     /// Attributes are trusted after the file has been opened, which makes clients of network file systems ask the
@@ -31,8 +31,8 @@ pub struct TrustSettings {
     /// how old it may be. `None`, the default, to check the disk for each query. Writes through any view of the process
     /// are seen at once.
     pub believe: Option<Duration>,
-    /// Whether a setting says `always` and takes effect, as opposed to the default. A view warns of such a setting on a
-    /// network file system.
+    /// Whether a setting says `always` explicitly and takes effect. A view warns of such a setting on a network file
+    /// system, but not of the default.
     pub is_always_set: bool,
 }
 

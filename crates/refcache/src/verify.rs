@@ -27,15 +27,16 @@ pub struct Report {
     pub broken: Vec<BrokenRef>,
 }
 
-/// Maximum number of comparisons of a ref that others keep changing, before the view counts as wrong about it.
+/// Maximum number of comparisons of a ref that others keep changing. After that, the view counts as wrong about the
+/// ref.
 const LOOKS_MAX: usize = 5;
 
 /// Maximum number of bytes of packed-refs that the store for the disk's side holds in memory during the walk.
 const DISK_BYTES: usize = 1 << 20;
 
 impl View {
-    /// Compares the view with the disk, without stopping readers or writers. It reads all refs from the disk, and
-    /// holds about 1 MiB of packed-refs in memory at a time.
+    /// Compares the view with the disk, without stopping readers or writers. The method reads all refs from the disk,
+    /// and holds about 1 MiB of packed-refs in memory at a time.
     ///
     /// # Errors
     ///
@@ -140,7 +141,7 @@ fn look_again(view: &View, disk: &Store, name: BString) -> Result<Option<Differe
         if ours == before || ours == after {
             return Ok(None);
         }
-        // A batch was in progress, of which the disk shows a part and the view shows nothing.
+        // The disk shows a part of a batch that was in progress, and the view shows nothing of the batch.
         if steps.is_none() || view.batch_steps(name.as_ref()) != steps {
             continue;
         }

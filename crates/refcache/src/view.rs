@@ -30,7 +30,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
 };
 
-/// How often a repository may be replaced while one query is answered before that is an error.
+/// The number of times that a repository may be replaced while one query is answered; once more is an error.
 const ATTEMPTS_MAX: usize = 5;
 
 /// Bytes that a view takes while it has nothing open, besides its path: itself, its settings and its counters.
@@ -42,9 +42,10 @@ const CLOSED_BYTES: usize = 1 << 10;
 ///
 /// # Freshness
 ///
-/// Every query checks the disk as the [`TrustSettings`](crate::TrustSettings) demand, so that its answer is at least as
-/// new as the moment at which it began. Only with [`TrustSettings::believe`](crate::TrustSettings::believe) may it be
-/// older, by that duration at most, and changes made through any view of this process are seen at once even then.
+/// Every query checks the disk as the [`TrustSettings`](crate::TrustSettings) demand, so that its answer is at least
+/// as new as the moment at which the query began. Only with [`TrustSettings::believe`](crate::TrustSettings::believe)
+/// may the answer be older, by that duration at most. Changes made through any view of this process are seen at once
+/// even then.
 ///
 /// # Blocking
 ///
@@ -158,18 +159,19 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Fails if `name` itself is broken. A symbolic ref that leads to a broken ref counts as leading to no ref, because
-    /// the caller did not ask for that one.
+    /// Fails if `name` itself is broken. A symbolic ref that leads to a broken ref counts as leading to no ref,
+    /// because the caller did not ask for the broken one.
     pub fn resolve(&self, name: &BStr) -> Result<Resolved> {
         let found = self.get(name)?;
         self.resolve_from(name, found)
     }
 
-    /// Follows symbolic refs from each of these names, and returns what was found in their order.
+    /// Follows symbolic refs from each of these names, and returns the results in the order of the names.
     ///
     /// # Errors
     ///
-    /// A broken ref counts as missing. It is an error only if none of the names is a ref.
+    /// A broken ref counts as missing. The first broken ref is returned as an error only if none of the names is a
+    /// ref.
     pub fn resolve_many(&self, names: &[&BStr]) -> Result<Vec<Resolved>> {
         let found = self.get_many(names);
         let found = if broken_ref(&found).is_some() { self.get_whole(names)? } else { found? };
@@ -245,8 +247,8 @@ impl View {
         Ok(names)
     }
 
-    /// The broken refs, whose files are corrupt and which no listing has. Reads all loose refs, and returns a thousand
-    /// broken ones at most.
+    /// The broken refs. Their files are corrupt, and listings leave them out. Reads all loose refs, and returns a
+    /// thousand broken ones at most.
     pub fn broken(&self) -> Result<Vec<BrokenRef>> {
         self.ask(|opened| opened.reader.look_for_broken().map(Answer::Validated))?;
         Ok(self.counters.broken.below(b""))
@@ -260,8 +262,8 @@ impl View {
         Ok(found.remove(id).unwrap_or_default())
     }
 
-    /// The names, in order, of the refs that point at each of these objects, as of one point in time. Objects without a
-    /// ref have no entry, or an empty one. Where refs are files, the loose ones are read once for all objects.
+    /// The names, in order, of the refs that point at each of these objects, as of one point in time. Objects without
+    /// a ref have no entry, or an empty one. Where refs are files, loose refs are read once for all objects.
     pub fn pointing_at_each(&self, ids: &[ObjectId]) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
         self.ask(|opened| opened.reader.pointing_at(ids, opened.store.context().objects))
     }
@@ -299,7 +301,7 @@ impl View {
     /// # Errors
     ///
     /// A rejected atomic batch fails with [`refdb::Error::Rejected`]; the rejections of other batches are in the
-    /// [`Outcome`]. Locks that others hold, a hook that refuses, and I/O errors end the batch, of which nothing is
+    /// [`Outcome`]. If others hold locks, a hook refuses, or an I/O error occurs, the batch ends; nothing of it is
     /// applied unless the error says otherwise.
     pub fn commit(&self, batch: &Batch) -> Result<Outcome> {
         self.commit_by(batch, &|| true, &mut |opened| commit(opened, batch))
@@ -353,7 +355,7 @@ impl View {
             Ok(outcome) if outcome.rejected.len() < batch.edits.len() => {
                 self.tell(&opened, |opened| opened.reader.wrote())
             }
-            // A stale cache may be the reason.
+            // The error may be due to a stale cache.
             _ => self.tell(&opened, |opened| opened.reader.invalidate()),
         }
         match &outcome {
@@ -373,8 +375,8 @@ impl View {
         outcome
     }
 
-    /// Brings the refs into the form that is read fastest: packs loose refs, or compacts reftables. May take as long as
-    /// reading and writing all refs.
+    /// Brings the refs into the form that is read fastest: packs loose refs, or compacts reftables. This may take as
+    /// long as reading and writing all refs.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         let opened = self.same()?;
         let done = opened.store.optimize(options);
@@ -382,8 +384,9 @@ impl View {
         Ok(done?)
     }
 
-    /// Notifies the repository that was open when it was written to, and the one that is open now, because the view may
-    /// have been closed and opened again meanwhile. A repository that is opened later has cached nothing older.
+    /// Notifies the repository that was open when it was written to, and the one that is open now, because the view
+    /// may have been closed and opened again meanwhile. A repository that is opened later has cached nothing from
+    /// before the write.
     fn tell(&self, opened: &Arc<Opened>, word: impl Fn(&Opened)) {
         word(opened);
         if let Some(present) = self.slot.get().filter(|present| !Arc::ptr_eq(present, opened)) {
@@ -391,8 +394,9 @@ impl View {
         }
     }
 
-    /// Makes the next query check the disk, whatever the settings let it believe. For messages from elsewhere that the
-    /// refs have changed, which may be true, late or wrong: a wrong one costs a check of the disk and nothing else.
+    /// Makes the next query check the disk, whatever the settings allow. It serves messages from elsewhere that the
+    /// refs have changed. Such a message may be late or wrong; a wrong one costs a check of the disk and nothing
+    /// else.
     pub fn invalidate(&self) {
         if let Some(opened) = self.slot.get() {
             opened.reader.invalidate();
@@ -447,7 +451,7 @@ impl View {
         Ok(Store::builder_of(repository, environment).fs(fs).reading(Reading::Cached(BLOCKS_BYTES)).open()?)
     }
 
-    /// The open repository, which is opened first if it is closed.
+    /// The open repository. It is opened first if it is closed.
     fn opened(&self) -> Result<Arc<Opened>> {
         match self.slot.get() {
             Some(opened) => Ok(opened),
@@ -455,7 +459,7 @@ impl View {
         }
     }
 
-    /// The open repository, which is opened again if the folder holds another one by now.
+    /// The open repository. It is opened again if the folder holds another one by now.
     fn same(&self) -> Result<Arc<Opened>> {
         self.be_used();
         let mut opened = self.opened()?;

@@ -19,7 +19,7 @@ pub struct Views {
 #[derive(Default)]
 struct Known {
     by_path: HashMap<PathBuf, Weak<View>>,
-    /// Once there are more entries than this, those whose views are gone are removed.
+    /// The number of entries above which those whose views are gone are removed.
     len_max: usize,
 }
 
@@ -46,8 +46,8 @@ impl Views {
         Views { process: Process::new(settings), views: Mutex::default() }
     }
 
-    /// The view of the repository in this folder, which all callers share. `settings` apply only if nobody holds it
-    /// yet.
+    /// The view of the repository in this folder, which all callers share. `settings` apply only if nobody holds the
+    /// view yet.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ thread_local! {
 }
 
 impl FilesReader {
-    /// Looks up a loose ref. Returns whether its file was read, which is avoided if `known`, the earlier result, is
+    /// Looks up a loose ref. Returns whether its file was read; it is not read if `known`, the earlier result, is
     /// current.
     pub(super) fn loose(&self, name: &BStr, known: Option<&Loose>) -> Result<Option<(Loose, bool)>> {
         let mut buffer = PATH.take();

@@ -3,9 +3,9 @@ use crate::{name_cache::Known, stats::count};
 use bstr::{BStr, BString, ByteSlice};
 
 impl FilesReader {
-    /// Counts as changed the refs that another process has created in a folder or removed from it since it was last
-    /// listed. `before` and `now` are the two lists, sorted. A ref that this process has written was read since, and is
-    /// not counted.
+    /// Counts as changed the refs that another process has created in a folder or removed from it since the folder
+    /// was last listed. `before` and `now` are the two lists, sorted. A ref that this process has written is not
+    /// counted, because it was read since.
     pub(super) fn notice(&self, folder: &BStr, before: &[BString], now: &[BString]) {
         // The repository's own folder has other files too.
         if folder.is_empty() {
@@ -38,8 +38,8 @@ impl FilesReader {
         else {
             return;
         };
-        // The list that lacks the name may be the older one, stored late by its thread, so the loose file is read
-        // again. If there is none, packed-refs decides whether the ref has changed. An error is returned to those who
+        // The list that lacks the name may be the older of two, stored late by its thread, so the loose file is read
+        // again. If there is none, packed-refs decides whether the ref has changed. An error is left to queries that
         // look up the ref.
         if let Ok(None) = self.get_loose(name, Some(&known), moment)
             && let Ok(file) = self.packed()

@@ -68,8 +68,8 @@ impl FilesReader {
     }
 }
 
-/// Adds a loose ref to the objects at which it points. The object behind a tag is read, because it is recorded only in
-/// packed-refs.
+/// Adds a loose ref to the objects at which it points. The object that a tag leads to is read, because only
+/// packed-refs records it.
 fn add_loose(row: OwnRow, found: &mut Pointing, objects: &dyn ObjectCheck) -> Result<()> {
     let Some(Target::Direct(held)) = row.target else { return Ok(()) };
     if row.name.starts_with(b"refs/tags/")

@@ -8,8 +8,8 @@ use refdb::{
 use std::{cmp::Ordering, ops::ControlFlow};
 
 impl FilesReader {
-    /// The names of all single refs that are cached, and those for which cached pages differ from the packed-refs of
-    /// `disk`, which is read in parts.
+    /// The names of all single refs that are cached, and the names for which cached pages differ from the packed-refs
+    /// of `disk`, which is read in parts.
     pub(super) fn questionable_names(&self, disk: &Store) -> Result<Vec<BString>> {
         let mut names = self.memory.name_cache.of(self.knowledge.number);
         names.extend(self.memory.direct_mapped.of(self.owner));
@@ -54,8 +54,8 @@ impl<'p> Walk<'p> {
         Ok(Walk { packed, at: part.start(), part, next })
     }
 
-    /// Compares the name of the present record with `name`, and its value by `is_same`. A record that is less is
-    /// stepped over, and the end of the file is greater than all names.
+    /// Compares the name of the present record with `name`, and its value by `is_same`. If the record's name is less,
+    /// the walk moves on to the next record. The end of the file is greater than all names.
     fn compare(
         &mut self,
         name: &bstr::BStr,

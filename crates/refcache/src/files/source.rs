@@ -19,8 +19,8 @@ pub(crate) struct FilesSource {
     /// All refs of the range, loose and packed, if they are few and cached, and how many of them were shown.
     few: Option<Vec<OwnRow>>,
     few_at: usize,
-    /// Positions in packed-refs: of the next record; of the first record that is not less than the next loose ref, or
-    /// lies after the part in memory; and of the end of the range.
+    /// Three positions in packed-refs. `at` is the next record. `stop` is the first record that is not less than the
+    /// next loose ref, or that lies after the part in memory. `packed_end` is the end of the range.
     at: usize,
     stop: usize,
     packed_end: usize,
@@ -42,7 +42,7 @@ enum Current {
     Packed(usize),
 }
 
-/// From this number of records on, a range is read in large parts.
+/// The number of records from which on a range is read in large parts.
 const SINGLES: usize = 64;
 
 impl FilesSource {
@@ -82,7 +82,7 @@ impl FilesSource {
             while let Some(before) = loose.next_if(|row| row.name.as_bstr() < name) {
                 rows.push(before.clone());
             }
-            // The loose ref of the same name hides it.
+            // A loose ref of the same name hides the packed one.
             if loose.peek().is_none_or(|row| row.name != name) {
                 let target = Some(Target::Direct(*id));
                 rows.push(OwnRow { name: name.to_owned(), target, peeled, storage: Storage::Packed });
@@ -99,8 +99,8 @@ impl FilesSource {
         self.loose.partition_point(|row| row.name.as_bstr() < name)
     }
 
-    /// Finds where the next loose ref belongs. Within the part in memory this reads nothing; if the ref belongs after
-    /// that part, the search is repeated there.
+    /// Finds the position of the next loose ref in packed-refs. Within the part in memory this reads nothing; if the
+    /// position lies after that part, the search is repeated when the walk gets there.
     fn set_stop(&mut self) -> Result<()> {
         self.stop = match self.loose.get(self.loose_at) {
             Some(row) if self.loose_at < self.loose_end => {

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 /// The index of a packed-refs file from objects to refs.
 ///
-/// Each ref takes eight bytes, and so does the object behind each tag: the upper half is the beginning of the object
-/// id, the lower half the number of the place in the file where the ref is found.
+/// Each ref takes an entry of eight bytes, and the object that a tag leads to takes one more. The upper half of an
+/// entry is the beginning of the object id, the lower half the number of the place in the file where the ref is
+/// found.
 #[derive(Debug)]
 pub(crate) struct Tips {
     generation: u64,
@@ -24,8 +25,8 @@ pub(crate) struct Tips {
 const PLACE_LEN: usize = 4 << 10;
 
 impl Tips {
-    /// Builds the index of a file, which is read once, as are the objects of tags without a peeled line. Records where
-    /// the file is out of order although its header says `sorted`.
+    /// Builds the index of a file. The file is read once, and so are the objects of tags without a peeled line. Notes
+    /// where the file is out of order although its header says `sorted`.
     pub(crate) fn of(file: &PackedFile, objects: &dyn ObjectCheck, budget: &Arc<PageBudget>) -> Result<Self> {
         let packed = &file.packed;
         const LINE_LEN_USUAL: usize = 64;
@@ -55,7 +56,7 @@ impl Tips {
         if !refdb_vfs::planted("refcache-tips") {
             entries.sort_unstable();
         }
-        // Refs that stand together often lead to one object.
+        // Adjacent refs often lead to the same object.
         entries.dedup();
         entries.shrink_to_fit();
         let charge = budget.charge(entries.capacity() * size_of::<u64>());

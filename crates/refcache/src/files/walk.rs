@@ -40,7 +40,7 @@ impl Folders {
 
     fn put(&mut self, name: &BStr, folder: Folder) -> Option<Folder> {
         const ENTRY_BYTES: usize = 48;
-        // Former entries stay counted until all folders are released, which is exact enough.
+        // Bytes of former entries stay counted until all folders are released, which is exact enough.
         let entries: usize = folder.entries.iter().map(|entry| entry.len() + ENTRY_BYTES).sum();
         self.charge.add(entries + name.len() + size_of::<Folder>() + ENTRY_BYTES);
         self.known.insert(name.to_owned(), folder)
@@ -82,8 +82,8 @@ static THREADS: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX));
 
 impl FilesReader {
-    /// The loose refs of a plan, sorted, all read now. Broken ones are among them, because they hide the values in
-    /// packed-refs.
+    /// The loose refs of a plan, sorted, all of them read by this call. Broken ones are included, because they hide
+    /// the values in packed-refs.
     pub(super) fn walk(&self, plan: &Plan) -> Result<Vec<OwnRow>> {
         let begun = self.counters.broken.walk();
         let mut rows = Vec::new();

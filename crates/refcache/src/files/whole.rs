@@ -6,7 +6,7 @@ use bstr::{BStr, ByteSlice};
 use refdb::{Target, files::PackedFile};
 use std::sync::Arc;
 
-/// Maximum number of times that a query about several refs reads them, if too much changes meanwhile.
+/// Maximum number of times that a query about several refs reads them because too much has changed meanwhile.
 const LOOKS_MAX: usize = 5;
 
 /// The result of reading several refs once.
@@ -21,9 +21,9 @@ impl FilesReader {
     /// value of `look`, and the old values of refs that batches of this process have changed meanwhile, with which the
     /// caller has to replace the new ones.
     ///
-    /// A transaction that writes to packed-refs first moves the loose values of its refs there. Loose refs that were
-    /// read before that do not fit the packed-refs that the transaction then publishes, so everything is read again.
-    /// Where packed-refs is replaced again and again, the last result is used.
+    /// A transaction that writes to packed-refs first moves the loose values of its refs there. If loose refs were
+    /// read before that move, they do not fit the packed-refs that the transaction then publishes, so everything is
+    /// read again. If packed-refs is replaced again and again, the last result is used.
     pub(super) fn whole<T>(&self, look: impl Fn() -> Result<Seen<T>>) -> Result<(T, Vec<OldValue>)> {
         let mut before = match self.backend.packed_in_memory() {
             Some(file) => file,
@@ -32,7 +32,7 @@ impl FilesReader {
         for left in (0..LOOKS_MAX).rev() {
             let span = self.in_flight.begin_span();
             let Seen { value, packed } = look()?;
-            // While the earlier file is open no other has its inode, so that equal attributes mean the same file.
+            // While the earlier file is open, no other file gets its inode, so equal attributes mean the same file.
             if let Some(packed) = packed.filter(|packed| left > 0 && packed.stat() != before.stat()) {
                 before = packed;
                 continue;

@@ -76,7 +76,8 @@ impl Groups {
         if !out.is_empty() {
             locked.restage(&agreed)?;
         }
-        // If the disk fails now the intents stay: the updates are agreed, and will be finished.
+        // If the disk fails now, the intents stay: the database has agreed to the updates, so they will be finished
+        // later.
         Box::new(locked).commit(&agreed)?;
         for intent in settled {
             // An intent that stays is settled by the next writer of its refs.
@@ -108,8 +109,8 @@ impl Job {
     }
 }
 
-/// The refs about which the database has to be asked, for each member; none for members about which it does not decide.
-/// A batch that is barred by an open intent is removed, and finished with that error.
+/// The refs about which the database has to be asked, for each member; empty for a member about which the database
+/// does not decide. A batch that is barred by an open intent is removed, and finished with the error that says so.
 fn refs_that_may_be_asked(intents: &GlobalIntents, accepted: &mut Vec<Accepted>) -> Vec<Vec<GlobalRef>> {
     let mut all = Vec::new();
     accepted.retain(|member| {

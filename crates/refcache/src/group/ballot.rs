@@ -33,7 +33,7 @@ struct Votes {
 pub(super) enum Vote {
     /// The member's thread has not voted yet.
     Open,
-    /// The member may be written; after that the intent of this id is removed.
+    /// The member may be written; once it is written, the intent of this id is removed.
     Agreed(Option<String>),
     /// The member must not be written.
     Out,
@@ -48,8 +48,8 @@ impl Ballot {
         Question { ballot: Arc::clone(self), at: votes.members.len() - 1, refs }
     }
 
-    /// Waits for all votes, which are returned in the order of the questions. A member that has not voted after this
-    /// time is not written.
+    /// Waits for all votes, and returns them in the order of the questions. A member that has not voted within the
+    /// timeout is not written.
     pub(super) fn close(&self, timeout: Duration) -> Vec<Vote> {
         let is_open = |votes: &mut Votes| votes.members.contains(&Vote::Open);
         let waited = self.voted.wait_timeout_while(self.votes(), timeout, is_open);
@@ -94,7 +94,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Asks the global ref database. An error says that the member is left out, and what became of its intent.
+    /// Asks the global ref database. An error means that the member is left out, and says what became of its intent.
     pub(super) fn put(self, intents: &GlobalIntents, arbiter: &mut dyn Arbiter) -> Result<()> {
         let mut within_ballot = BallotArbiter { question: &self, arbiter, intent: None };
         let agreed = ask(intents, &self.refs, &mut within_ballot)?;
@@ -143,7 +143,7 @@ impl Arbiter for BallotArbiter<'_> {
             return Verdict::Refused;
         }
         match self.arbiter.ask() {
-            // Others may have the lock by now, so that the intent stays and is settled later.
+            // Others may hold the lock by now, so the intent stays and is settled later.
             Verdict::Agreed if !self.agree() => Verdict::Unknown,
             verdict => verdict,
         }

@@ -23,7 +23,7 @@ pub(super) struct Group<'g> {
 /// Why a transaction cannot be committed in this group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum Deferral {
-    /// The transaction touches what an earlier member changes: the next group takes it.
+    /// The transaction touches what an earlier member changes, so the next group takes it.
     #[error("an earlier transaction of the group changes these refs")]
     Next,
     /// The transaction needs more than the stack that is locked, for instance because a symbolic ref leads out of it:
@@ -49,7 +49,7 @@ impl<'g> Group<'g> {
         Group { backend, locked, made: Mutex::default(), deferral: Mutex::default() }
     }
 
-    /// Takes the reason why the last transaction is not written in this group, if it is not.
+    /// Takes the reason why the last transaction is not written in this group; `None` if it is written.
     pub(super) fn take_deferral(&self) -> Option<Deferral> {
         self.deferral.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

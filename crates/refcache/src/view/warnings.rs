@@ -1,4 +1,4 @@
-//! What a view has to warn of, for a log, which reports each condition once.
+//! The warnings of a view for a log, which reports each condition once.
 
 use super::View;
 use refdb::{BrokenRef, config::GitPacks, files::Disorder};
@@ -25,23 +25,24 @@ impl View {
         (found.is_own || !self.process.is_git_told.swap(true, Relaxed)).then_some(found)
     }
 
-    /// Takes the reason why packing loose refs in the background fails, for a log. It is reported once, and again only
-    /// after the refs have been packed in between. Does not touch the disk.
+    /// Takes the reason why packing loose refs in the background fails, for a log. The reason is reported once, and
+    /// again only after the refs have been packed in between. Does not touch the disk.
     pub fn take_failing_pack(&self) -> Option<String> {
         self.counters.failing_pack.take_unreported()
     }
 
-    /// Takes the warning that a trust setting says `always` although the repository is on a network file system, for a
-    /// log. It is reported once in a process for each mount, and for a few mounts at most. Does not touch the disk.
+    /// Takes the warning that a trust setting says `always` although the repository is on a network file system, for
+    /// a log. The warning is reported once in a process for each mount, and for a few mounts at most. Does not touch
+    /// the disk.
     pub fn take_ignored_trust(&self) -> Option<String> {
         let found = self.counters.ignored_trust.take_unreported()?;
         self.process.warned_mounts.is_new(found.device).then(|| found.to_string())
     }
 
-    /// The number of warnings that [`take_unreported`](Self::take_unreported), [`take_disorder`](Self::take_disorder),
-    /// [`take_git_packs`](Self::take_git_packs), [`take_failing_pack`](Self::take_failing_pack) and
-    /// [`take_ignored_trust`](Self::take_ignored_trust) would return, or more. Cheap enough to be called after every
-    /// query.
+    /// An upper bound on the number of warnings that [`take_unreported`](Self::take_unreported),
+    /// [`take_disorder`](Self::take_disorder), [`take_git_packs`](Self::take_git_packs),
+    /// [`take_failing_pack`](Self::take_failing_pack) and [`take_ignored_trust`](Self::take_ignored_trust) would
+    /// return. Cheap enough to be called after every query.
     pub fn unreported(&self) -> u64 {
         let counters = &self.counters;
         let others = [

@@ -1,5 +1,5 @@
-//! A group whose batches the global ref database decides, stopped at every operation. The disk ends as the database has
-//! it, member by member.
+//! A group whose batches the global ref database decides, stopped at every operation. At the end the disk agrees with
+//! the database, member by member.
 
 use crate::{Batch, Outcome, Result, batch::beyond_global, group::Groups};
 use refdb::{
@@ -28,13 +28,13 @@ const REFS: [&[&str]; 3] = [&["refs/heads/moved"], &["refs/heads/gone"], &["refs
 enum Fate {
     Agreed,
     Refused,
-    /// The database agrees, and the answer is lost.
+    /// The database agrees, but its answer is lost.
     Lost,
     /// The question itself is lost.
     NeverAsked,
 }
 
-/// The member whose turn it is, so that each run does the same things in the same order.
+/// The member whose turn it is, so that each run performs the same operations in the same order.
 #[derive(Default)]
 struct Turns {
     next: Mutex<usize>,
@@ -181,7 +181,8 @@ impl Scene {
         Ok(())
     }
 
-    /// Returns whether the disk has each member's change. Either all refs of a member must be changed, or none of them.
+    /// Returns for each member whether the disk has its change. Either all refs of a member must be changed, or none
+    /// of them.
     fn made(&self, dir: &Path) -> [bool; 3] {
         let store = store(&Fs::real(), dir);
         [0, 1, 2].map(|member| {

@@ -1,5 +1,5 @@
-//! Several threads ask the global ref database at the same time. The batch of each is committed only by the answer that
-//! it got in time, and as if it were alone.
+//! Several threads ask the global ref database at the same time. Each batch is committed only if its own thread got
+//! the answer in time, and as if the batch were alone.
 
 use crate::{Batch, Outcome, Result, group::Groups};
 use refdb::{
@@ -150,7 +150,7 @@ fn the_questions_of_a_group_are_under_way_at_the_same_time() {
 fn a_member_that_depends_on_anothers_change_waits_for_the_next_group() {
     let scene = Scene::new(Duration::from_secs(60));
     scene.repo.create_refs([("refs/heads/d", scene.id)]);
-    // The folder would be free if the first of these were carried out, which the database refuses.
+    // The folder would be free if the deletion were carried out, but the database refuses the deletion.
     let delete = Edit::new(RefName::new("refs/heads/d").unwrap(), Change::Delete, Precondition::Any);
     let refuses = || Verdict::Refused;
     let outcomes = scene.together(&[
