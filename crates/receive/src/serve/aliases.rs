@@ -1,5 +1,5 @@
-//! Checks commands for symbolic refs: those whose ref cannot be resolved are refused. Of two commands that lead to one
-//! ref, only one is executed, or none if they differ.
+//! Checks commands for symbolic refs: a command whose ref cannot be resolved is refused. Of two commands that lead to
+//! one ref, only one is executed, or none if the two differ.
 
 use super::{ServeError, session::Session};
 use bstr::{BStr, BString, ByteSlice};
@@ -11,9 +11,9 @@ use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
 use std::collections::HashMap;
 
 impl Session<'_, '_> {
-    /// Refuses commands for symbolic refs that cannot be resolved. If one command names a symbolic ref and another one
-    /// the ref it resolves to, only the latter is executed if both make the same change, and otherwise both are
-    /// refused.
+    /// Refuses commands for symbolic refs that cannot be resolved. If one command names a symbolic ref and another
+    /// command names the ref to which it resolves, only the second command is executed if both make the same change;
+    /// otherwise both are refused.
     pub(super) fn check_aliases(&mut self) -> Result<(), ServeError> {
         let commands = &self.request.commands;
         let mut order: Vec<usize> = (0..commands.len()).collect();

@@ -38,13 +38,13 @@ const REPOSITORY_VARIABLES: [&str; 14] = [
     "GIT_COMMON_DIR",
 ];
 
-/// Returns the objects to which the refs of all alternates point, in the order of the alternates. Like git, it treats
-/// an alternate whose program cannot be run as one without refs.
+/// Returns the objects to which the refs of all alternates point, in the order of the alternates. Like git, this
+/// treats an alternate whose program cannot be run as one without refs.
 ///
 /// Returns `None` if there are no alternates.
 ///
-/// Fails if the client disconnects meanwhile. If the program of an alternate exceeds a limit, the objects that it has
-/// listed before are used.
+/// Fails if the client disconnects meanwhile. If the program of an alternate exceeds a limit, the objects that the
+/// program listed before that are used.
 pub(super) fn tips(
     store: &Store,
     git: &OsStr,

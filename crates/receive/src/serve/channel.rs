@@ -184,7 +184,7 @@ impl<'c> Channel<'c> {
         self.line("error: ", message, names)
     }
 
-    /// Sends the message that git prints if its child ends before it has executed a program.
+    /// Sends the message that git prints if a child process ends before it has executed its program.
     pub(super) fn fatal(&mut self, message: &[u8]) -> io::Result<()> {
         self.line("fatal: ", message, std::iter::empty())
     }

@@ -31,8 +31,8 @@ pub(super) struct Program {
     pub(super) variables: Vec<(OsString, Option<OsString>)>,
     /// The time after which the program is killed and is treated as failed.
     pub(super) timeout: Option<Duration>,
-    /// The resources that the program and everything that it starts may use. If together they exceed these, all of them
-    /// are killed, and the user is informed.
+    /// The resources that the program and everything that it starts may use. If together they exceed these limits,
+    /// all of them are killed, and the user is informed.
     pub(super) limits: Option<WorkLimits>,
 }
 
@@ -333,8 +333,8 @@ impl Pipes<'_> {
             if self.to_write.is_empty() {
                 self.feed = None;
             }
-            // A program that the hook left running may still hold the pipe for messages to the user, which is read to
-            // its end, as by git.
+            // A process that the hook left running may still hold the pipe for messages to the user. Like git, this
+            // reads that pipe to its end.
             if has_ended && self.relay.is_none() && self.wanted.is_none() {
                 return Ok(Attended::ToItsEnd);
             }

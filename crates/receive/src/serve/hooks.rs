@@ -139,8 +139,8 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Runs all programs, even if one of them fails, but none after one that cannot be started. Returns whether all
-    /// succeeded.
+    /// Runs the programs one after another, even if one of them fails. After a program that cannot be started, no
+    /// further one is run. Returns whether all succeeded.
     fn run_all(&mut self, programs: &[Program], words: &[OsString], input: Input<'_>) -> Result<bool, ServeError> {
         let mut all_succeeded = true;
         for program in programs {

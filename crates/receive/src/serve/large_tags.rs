@@ -15,7 +15,7 @@ const BEYOND_LIMIT: &str = "a tag that is too large to be read met a limit";
 
 impl Session<'_, '_> {
     /// Follows the tags that exceed `refdb.receiveReadLimit` to the objects that they lead to, because reftables and
-    /// packed-refs store the ids of these objects. Refuses the commands whose tags git cannot read within its limits.
+    /// packed-refs store the ids of these objects. Refuses a command if git cannot read its tag within the limits.
     pub(super) fn follow_large_tags(&mut self) -> Result<(), ServeError> {
         let open = (0..self.outcomes.len()).filter(|at| self.outcomes[*at].is_open());
         let ids = open.map(|at| self.request.commands.get(at).new).filter(|id| !id.is_null());

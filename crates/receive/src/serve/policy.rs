@@ -76,7 +76,7 @@ pub(super) fn current(command: Command<'_>, settings: &Settings) -> Judgement {
     }
 }
 
-/// Checks whether a ref may be deleted. `is_head` is set if HEAD leads to it.
+/// Checks whether a ref may be deleted. `is_head` says whether HEAD leads to that ref.
 pub(super) fn deletion(command: Command<'_>, settings: &Settings, is_head: bool) -> Judgement {
     if settings.deny_deletes && command.name.starts_with(b"refs/heads/") {
         return Judgement::refuse("denying ref deletion for ", command.name, "deletion prohibited");

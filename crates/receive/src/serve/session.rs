@@ -339,8 +339,8 @@ impl Session<'_, '_> {
         } else {
             self.decide()?;
         }
-        // The objects of a refused push are removed before the client is told, so that it finds no quarantine if it
-        // tries again.
+        // The objects of a refused push are removed before the client is told, so that a client that tries again
+        // finds no quarantine.
         self.quarantine = None;
         drop(keep);
         self.report(failure.as_ref().map(AsRef::as_ref))?;

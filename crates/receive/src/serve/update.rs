@@ -141,8 +141,8 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Refuses all commands for these names, as git does. This includes commands of the other kind, deletions or
-    /// updates, which are then not executed if they are still to come.
+    /// Refuses all commands for these names, as git does. Commands of the other kind (deletions or updates) are
+    /// refused too, and are not executed if their turn has not come yet.
     fn refuse_names(&mut self, reasons: &HashMap<BString, &str>) {
         if reasons.is_empty() {
             return;

@@ -12,8 +12,8 @@ pub struct Advertisement {
 }
 
 impl Advertisement {
-    /// Begins an advertisement, and appends the version line to `out` if `version_1` is set, because the client asked
-    /// for it with `GIT_PROTOCOL=version=1`.
+    /// Begins an advertisement. If the client asked for version 1 with `GIT_PROTOCOL=version=1`, the caller sets
+    /// `version_1`, and the version line is appended to `out`.
     pub fn begin(offer: &Offer, version_1: bool, out: &mut Vec<u8>) -> Self {
         if version_1 {
             pkt::line(&[b"version 1\n"], out);

@@ -30,7 +30,7 @@ pub enum Fault {
     /// The client uses another hash function than the repository.
     #[error("error: unsupported object format '{0}'")]
     ObjectFormat(BString),
-    /// The client signed the push, although the server did not offer it.
+    /// The client signed the push, although the server did not offer signed pushes.
     #[error("protocol error: a push certificate was sent though no nonce was offered")]
     Certificate,
     /// A push option contains a zero byte, so that it cannot be passed to hooks in an environment variable.

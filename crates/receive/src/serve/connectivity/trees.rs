@@ -54,8 +54,8 @@ pub(super) struct Bounds {
 }
 
 impl<'a> Trees<'a> {
-    /// Creates the check. `met` has the objects other than trees that the walk through the history found, which no
-    /// tree may name as another kind.
+    /// Creates the check. `met` has the objects other than trees that the walk through the history found; no tree may
+    /// name one of them as another kind of object.
     pub(super) fn new(
         incoming: &'a Incoming,
         objects: &'a Objects,

@@ -30,8 +30,8 @@ impl Release<'_> {
         let mut entries = from.entries()?;
         entries.retain(|(name, _)| name != LOCK.as_bytes() && !name.starts_with(b"tmp_"));
         if let Some((name, _)) = entries.iter().find(|(_, kind)| !matches!(kind, EntryKind::File | EntryKind::Dir)) {
-            // A hook has created this, because git does not. Among the objects, a link would lead out of the
-            // repository.
+            // A hook has created this entry, because git creates no such entry. If it were moved among the objects, a
+            // link would lead out of the repository.
             return Err(Error {
                 operation: "move into the repository",
                 path: from.path().join(OsStr::from_bytes(name)),
