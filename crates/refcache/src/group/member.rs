@@ -26,8 +26,8 @@ pub(super) enum Deferral {
     /// The transaction touches what an earlier member changes, so the next group takes it.
     #[error("an earlier transaction of the group changes these refs")]
     Next,
-    /// The transaction needs more than the stack that is locked, for instance because a symbolic ref leads out of it:
-    /// it is committed alone.
+    /// The transaction is committed alone, because it needs more than the stack that is locked, for instance because
+    /// a symbolic ref leads out of the stack.
     #[error("the transaction needs more than the stack of its group")]
     Alone,
 }
