@@ -95,8 +95,8 @@ impl Cache {
             return Ok(());
         }
         debug_assert!(!holds_log(), "the threads need the log's lock to end");
-        // A thread that holds the log's lock or writes to the files finishes, and later ones get an error, so that nothing is
-        // written after the last write below, when the files may already belong to another handle.
+        // A thread that holds the log's lock or writes to the files finishes first; any later thread gets an error.
+        // So nothing is written after the last write below, when the files may already belong to another handle.
         drop(self.store.log());
         self.reclaim.finish_compaction();
         for worker in self.workers.lock().drain(..) {

@@ -7,7 +7,8 @@ use super::{
 use crate::error::{Error, Result};
 
 impl Cache {
-    /// The value of a key, or, if it has none, the value that `make` computes, which is also put for the next caller.
+    /// Returns the value of a key. If the key has none, returns the value that `make` computes, and puts it for the
+    /// next caller.
     ///
     /// The put is buffered and may be refused; the caller gets the value all the same. A value whose key is put, removed or
     /// cleared while `make` runs is returned but not stored, so that no older value replaces a newer one. Threads that miss the

@@ -100,8 +100,8 @@ impl Cache {
         places
     }
 
-    /// Frees the dead space of all segments in which at least a tenth is dead, and returns by how many bytes the files became
-    /// smaller. It blocks while live entries are copied and synced.
+    /// Frees the dead space of all segments of which at least a tenth is dead, and returns by how many bytes the
+    /// files became smaller. The call blocks while live entries are copied and synced.
     ///
     /// # Errors
     ///

@@ -3,9 +3,9 @@
 use crate::{api::cache::Cache, error::Result, log::store::Store, reclaim::report};
 
 impl Cache {
-    /// If the clock was set back since the last run, permanently removes the entries that had expired by then and those
-    /// whose creation now lies in the future. The clock is trusted again afterwards, so that after a time at which it
-    /// was mistakenly far ahead no later entry is lost.
+    /// If the clock was set back since the last run, permanently removes the entries that had expired by then and
+    /// those whose creation now lies in the future. The clock is trusted again afterwards. Otherwise, if the clock
+    /// had mistakenly been far ahead for a while, entries that are put later would be lost.
     pub(crate) fn forget_expired(&self) -> Result<()> {
         let Store { ages, files, .. } = &*self.store;
         assert!(!self.read_only, "a process that only reads removes nothing");
@@ -28,8 +28,8 @@ impl Cache {
             let end = self.store.log().end();
             self.store.sync_through(end)?;
         }
-        // The time is published after the removals. If this fails, the next start still finds the old time and removes
-        // entries of this run too, but none comes back.
+        // The time is published after the removals. If publishing fails, the next start finds the old time and also
+        // removes entries of this run, but no removed entry comes back.
         let _ = self.reclaim.report();
         Ok(())
     }

@@ -107,8 +107,8 @@ impl Cache {
                     return Lookup::Found(take(value, created_ms));
                 }
                 Read::OtherKey => return Lookup::None,
-                // The segment may have been deleted since the index was read, so this is damage only if it happens
-                // twice at the same place.
+                // The segment may have been deleted since the index was read, so the record counts as damaged only if
+                // this happens twice at the same place.
                 Read::Damaged => failed = Some(place),
                 Read::Gone => yield_now(),
             }
@@ -140,7 +140,7 @@ impl Cache {
         Read::Value(&bytes[value_at..value_at + value_len], header.created_ms)
     }
 
-    /// Drops a record that failed its checks twice, and writes a tombstone, because an older value must not take its
+    /// Drops a record that failed its checks twice, and writes a tombstone so that no older value takes the record's
     /// place.
     fn discard(&self, hash: u64, place: Place) {
         self.store.view.counters.corrupt.add(1);

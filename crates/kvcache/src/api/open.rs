@@ -59,7 +59,8 @@ impl Cache {
             return Err(Error::Limit { given: limit, smallest: least, largest: most });
         }
         let cache = Cache::open_idle(fs, dir, options)?;
-        // Processes that are killed soon would never merge their small segments otherwise. The worker tries again what fails here.
+        // Processes that are killed soon would never merge their small segments otherwise. If this fails, the worker
+        // tries again.
         let _ = cache.reclaim.merge_if_crowded();
         let mut workers = Vec::new();
         let started = worker::start(&cache.reclaim, &mut workers);
@@ -241,8 +242,8 @@ fn delete_obsolete(fs: &Fs, dir: &Path, recovered: &Recovered) -> Result<()> {
     Ok(())
 }
 
-/// Deletes the oldest segments if all of them exceed the limit, which may have been lowered. Entries are not weighed, because how
-/// often they were read is not known after a restart.
+/// Deletes the oldest segments if all segments together exceed the limit, which may have been lowered. Entries are
+/// not weighed, because how often they were read is not known after a restart.
 fn evict_beyond(fs: &Fs, dir: &Path, segments: &mut Vec<Found>, space: &Space, promised: bool) -> Result<()> {
     let mut used: u64 = BLOCK_BYTES + segments.iter().map(|found| blocks(found.file_bytes)).sum::<u64>();
     let mut gone = 0;

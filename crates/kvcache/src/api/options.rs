@@ -11,8 +11,8 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Maximum size of all files together, counted in whole disk blocks, in bytes. It holds at any time, and lies
-    /// between [`Options::SMALLEST_LIMIT_BYTES`] and [`Options::LARGEST_LIMIT_BYTES`].
+    /// Maximum size of all files together, counted in whole disk blocks, in bytes. The limit holds at any time, and
+    /// lies between [`Options::SMALLEST_LIMIT_BYTES`] and [`Options::LARGEST_LIMIT_BYTES`].
     pub limit_bytes: u64,
     /// Age, counted from creation, beyond which an entry is a miss. `None`, the default: entries do not expire.
     pub max_age: Option<Duration>,
@@ -80,8 +80,8 @@ impl Options {
 /// When a write counts as done.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Durability {
-    /// As soon as every reader of this process sees it. It reaches the file within milliseconds; `kill -9` may undo the
-    /// last of these writes, the newest first. Such a write never waits for the disk and may be refused.
+    /// As soon as every reader of this process sees the write. It reaches the file within milliseconds; `kill -9` may
+    /// undo the last of these writes, the newest first. Such a write never waits for the disk and may be refused.
     #[default]
     Buffered,
     /// As soon as the operating system has it, so that it survives `kill -9`. Such a write is never refused; it waits

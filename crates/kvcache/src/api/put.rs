@@ -191,7 +191,8 @@ impl Cache {
                     }
                     self.make_durable_or_evict(end, until)?;
                     if is_behind && !is_firm {
-                        // Gives the processor to compaction if that waits for one; otherwise this returns at once.
+                        // Yields the processor to compaction if compaction waits for it; otherwise this returns at
+                        // once.
                         yield_now();
                     }
                     return Ok(Put::Stored);
@@ -282,7 +283,7 @@ impl Cache {
                 }
             }
             if store.files.health.writes_fail_for(Duration::ZERO) && !self.reclaim.free_one()? {
-                // The write buffer will have no room either.
+                // The write buffer will have no room for the tombstones either.
                 return self.reclaim.wipe();
             }
             if start.elapsed() >= FIRM_TIMEOUT {
@@ -298,7 +299,7 @@ impl Cache {
         self.clear_with(Durability::Buffered)
     }
 
-    /// Removes all entries and returns when that is as durable as asked.
+    /// Removes all entries and returns when the removal is as durable as asked.
     ///
     /// # Errors
     ///
@@ -337,7 +338,7 @@ impl Cache {
         self.check_writable()?;
         match self.make_removals_durable(durability) {
             Err(error) if is_full(&error) => {
-                // Even though a put finds no room, removed values must not come back.
+                // Removed values must not come back, even though a put still finds no room.
                 let removals_end = self.store.log().removals_end();
                 removals_end.map_or(Ok(()), |end| self.make_durable_or_evict(end, durability))?;
                 Err(error)
@@ -390,7 +391,7 @@ impl Cache {
                         continue;
                     }
                     let log = self.store.log();
-                    // If the last removal is after `end`, there may be another one before it.
+                    // If the last removal lies after `end`, another removal may lie before `end`.
                     let waits = log.removals_end().is_some_and(|last| !log.is_written(last.min(end)));
                     // Another thread may have made room since, or have emptied the cache.
                     let is_written = log.is_written(end);

@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Previously, the whole entry was collected in memory, so that an entry of 4 GiB ended a server.
+    /// Regression: the whole entry was collected in memory, so that an entry of 4 GiB ended a server.
     #[test]
     fn an_entry_that_is_too_large_is_read_past_in_small_parts() {
         let temp = tempfile::tempdir().unwrap();

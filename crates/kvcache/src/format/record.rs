@@ -258,8 +258,8 @@ mod tests {
         bytes
     }
 
-    /// Found by the fuzzer: such a header was believed, and its numbers went into the next one, where they failed an
-    /// assertion.
+    /// Regression, found by the fuzzer: such a header was accepted, and its numbers went into the next header, where
+    /// they failed an assertion.
     #[test]
     fn a_segment_header_of_what_cannot_be_is_none() {
         let good = SegmentHeader { seq: 4, floor: 4, before_end: 0, synced: 3, store: 7 };
@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// Found by the fuzzer: such bytes were read as a header, although no header is written like that.
+    /// Regression, found by the fuzzer: such bytes were read as a header, although no header is written like that.
     #[test]
     fn a_segment_header_with_something_in_its_reserved_bytes_is_none() {
         let header = SegmentHeader { seq: 4, floor: 0, before_end: 0, synced: 3, store: 7 };

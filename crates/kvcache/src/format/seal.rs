@@ -11,8 +11,8 @@ pub(crate) const SECRET_BYTES: usize = 48;
 /// Length of the encrypted secrets in the `format` file.
 pub(crate) const WRAPPED_BYTES: usize = SECRET_BYTES + EXTRA_BYTES;
 
-/// A key for an encrypted cache. It encrypts the cache's own secrets, so that the key can be changed without rewriting entries. It
-/// is erased from memory when dropped, and `Debug` does not show it.
+/// A key for an encrypted cache. It encrypts the cache's own secrets, so that the key can be changed without
+/// rewriting entries. The key is erased from memory when dropped, and `Debug` does not show it.
 #[derive(Clone)]
 pub struct Key(Zeroizing<[u8; 32]>);
 

@@ -65,7 +65,7 @@ pub(crate) struct Meta {
     /// Whether the segment has no live record any more and is to be deleted as soon as the copies of its records, or
     /// the note that it is void, are in the files.
     pub(crate) emptied: bool,
-    /// Whether its marks cannot be read, so that it may be deleted only when it is the oldest.
+    /// Whether the segment's marks cannot be read, so that it may be deleted only when it is the oldest.
     pub(crate) stays: bool,
 }
 
@@ -380,8 +380,8 @@ impl Log {
         self.space.admits(self.disk_bytes, more, priority)
     }
 
-    /// Notes that a put that waited for room has found it or has given up. Other puts that wait register themselves
-    /// again when they try the next time.
+    /// Notes that a put that waited for room has found it or has given up. Other waiting puts register themselves
+    /// again the next time that they try.
     pub(crate) fn stop_waiting(&mut self) {
         self.awaited_bytes = 0;
     }

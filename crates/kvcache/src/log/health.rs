@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Health of the disk, as the last operations showed it.
 pub(crate) struct Health {
     last_error: Lock<Option<String>>,
-    /// Since when every write to a segment has failed; `None` if the last one succeeded.
+    /// The moment since which every write to a segment has failed; `None` if the last write succeeded.
     failing_since: Lock<Option<Instant>>,
     /// Whether the last sync failed.
     sync_fails: AtomicBool,

@@ -34,9 +34,9 @@ impl Table {
         let slot = || Slot { hash: AtomicU64::new(0), place: AtomicU64::new(0) };
         debug_assert!(len.is_power_of_two(), "the low bits of a hash are a position");
         let slots: Box<[Slot]> = (0..len).map(|_| slot()).collect();
-        // Written once for each page, because the kernel maps fresh memory that is read before it is written twice, and the second
-        // mapping interrupts every processor that runs a thread of this process. The initialisation above writes nothing, since the
-        // compiler knows that the memory is zero.
+        // One slot of each page is written now. If fresh memory is read before it is written, the kernel maps it two
+        // times, and the second mapping interrupts every processor that runs a thread of this process. The
+        // initialisation above writes nothing, since the compiler knows that the memory is zero.
         slots.iter().step_by(SLOTS_A_PAGE).for_each(|slot| slot.hash.store(0, Ordering::Relaxed));
         Table { slots }
     }
@@ -101,7 +101,8 @@ impl Hit {
     }
 }
 
-/// Number of slots of each shard that are in use, including those without a record. Its holder may change the index.
+/// Number of slots of each shard that are in use, including those without a record. The holder of this value may
+/// change the index.
 pub(crate) struct Fill {
     used: Box<[u32]>,
 }
@@ -257,8 +258,8 @@ impl Shard {
     }
 }
 
-/// Copies the slots that have a record into a table with room for half as many again. Returns it and how many slots it
-/// uses.
+/// Copies the slots that have a record into a table with room for half as many again. Returns that table and the
+/// number of its slots in use.
 fn rebuilt(old: &Table) -> (Table, u32) {
     let live = old.live();
     (old.copy(table_len(live * 3 / 2 + 1)), live as u32)

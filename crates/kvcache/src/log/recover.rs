@@ -204,8 +204,8 @@ pub(crate) fn recover(fs: &Fs, dir: &Path, store: u64) -> Result<Recovered> {
     Ok(log.judge())
 }
 
-/// [`recover`] while another process may write. What that process deletes and moves may look like a gap, so the log is read again
-/// if it has one.
+/// Does what [`recover`] does while another process may write. What that process deletes and moves may look like a
+/// gap, so a log with a gap is read again.
 pub(crate) fn recover_to_read(fs: &Fs, dir: &Path, store: u64) -> Result<Recovered> {
     for _ in 1..READ_AGAIN {
         let recovered = recover(fs, dir, store)?;
@@ -239,7 +239,7 @@ impl FoundLog {
         let first = segments.first().map_or(u64::MAX, |first| first.header.seq);
         let (usable, gap) = usable(&mut segments);
         let last = segments.last().map_or(0, |last| last.header.seq);
-        // A damaged segment that is older than all others may be missing: its entries count as evicted.
+        // If the damaged segment is older than all others, the log can do without it: its entries count as evicted.
         let damaged = without_header.iter().filter(|(seq, _, damaged)| *damaged && *seq >= floor);
         let mut notices: Vec<Error> = damaged.clone().map(|(_, path, _)| damaged_header(path)).collect();
         let impossible = damaged.clone().any(|(seq, ..)| *seq > first)

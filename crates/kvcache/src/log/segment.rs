@@ -193,9 +193,9 @@ impl Segment {
         Ok(file)
     }
 
-    /// Syncs the bytes in the file; returns false if all of them were already synced. After one failure it always
-    /// fails, because the operating system may have dropped the unwritten pages and reports that only once: the next
-    /// `fsync` would succeed.
+    /// Syncs the bytes in the file; returns false if all of them were already synced. After one failure every call
+    /// fails. The operating system may have dropped the unwritten pages and reports such a loss only once, so the
+    /// next `fsync` would succeed.
     pub(crate) fn sync(&self, fs: &Fs) -> refdb_vfs::Result<bool> {
         debug_assert!(!holds_log(), "no disk access happens under the log's lock");
         let mut lost = self.lost();

@@ -21,8 +21,8 @@ const LARGEST_BUFFER_BYTES: u64 = 64 << 20;
 const OTHER_FILES: u64 = 4;
 /// Maximum number of bytes that a segment's name takes in the folder.
 const NAME_BYTES: u64 = 40;
-/// Room that the copies of a segment's records take besides the records: they complete the active segment and fill two more at most,
-/// each with a header, a trailer and a partly filled last block, and they need one mark.
+/// Room that the copies of a segment's records take besides the records. The copies complete the active segment and
+/// fill at most two more, each with a header, a trailer and a partly filled last block, and one mark is written.
 const COPY_EXTRA_BYTES: u64 = 4 * BLOCK_BYTES;
 
 /// The kind of write for which room is needed. Each kind leaves a reserve for the kinds after it.
@@ -100,8 +100,8 @@ impl Space {
         used_bytes + more_bytes + self.reserve_bytes(priority) <= self.room_bytes
     }
 
-    /// Bytes that the worker keeps free so that the next puts find room: the reserve, and two segments or the largest
-    /// that exists or waits.
+    /// Bytes that the worker keeps free so that the next puts find room: the reserve, and either two segments or the
+    /// largest segment that exists or waits for room, whichever is more.
     pub(crate) fn kept_free_bytes(&self, largest_bytes: u64) -> u64 {
         self.reserve_bytes(Priority::Put) + largest_bytes.max(2 * self.segment_bytes as u64)
     }

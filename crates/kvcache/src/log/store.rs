@@ -133,11 +133,11 @@ impl Store {
         self.files.sync_names(is_new).map_err(|error| self.disk_failed(error))
     }
 
-    /// Prepares the sync of a write and returns the position up to which the log must be synced for it.
+    /// Prepares the sync of a write and returns the position up to which the log must be synced for that write.
     ///
-    /// The first call creates a file in the folder. As long as that file does not exist, copies need not be durable before the
-    /// oldest segment is deleted, because losing them is no worse than an eviction. From the first call on they must be, and the
-    /// position includes copies that were made before.
+    /// The first call creates a file in the folder. As long as that file does not exist, copies need not be durable
+    /// before the oldest segment is deleted, because losing them is no worse than an eviction. From the first call
+    /// on, copies must be durable, and the position includes copies that were made before.
     pub(crate) fn promise(&self, end: LogPosition) -> Result<LogPosition> {
         if self.files.has_promised() {
             return Ok(end);

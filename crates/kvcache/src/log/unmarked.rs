@@ -2,9 +2,10 @@ use std::collections::{BTreeMap, HashSet};
 
 /// Entries that were dropped from the index without a tombstone while the file of their segment still exists.
 ///
-/// Their segment is the oldest, so no older value can reappear, but after a crash these entries themselves can. If such a key is
-/// removed, the removal therefore needs a tombstone, unlike the removal of any other absent key. The entries are forgotten when the
-/// file is deleted, so there are at most as many as in the segments that are being deleted.
+/// The segment of such an entry is the oldest, so no older value can reappear, but after a crash the entry itself
+/// can. If its key is removed, the removal therefore needs a tombstone, unlike the removal of any other absent key.
+/// The entries are forgotten when the file is deleted, so there are at most as many as in the segments that are being
+/// deleted.
 #[derive(Default)]
 pub(super) struct Unmarked(BTreeMap<u64, HashSet<u64>>);
 

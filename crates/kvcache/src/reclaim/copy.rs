@@ -23,13 +23,13 @@ use crate::{
 
 /// What happens to the live entries of a segment that is to be deleted.
 pub(super) enum Fate {
-    /// Those that are worth most are kept, and the others are dropped.
+    /// The entries that are worth most are kept, and the others are dropped.
     Chosen(Choice),
-    /// As many are kept as there is room for, and the others are dropped.
+    /// As many entries are kept as there is room for, and the others are dropped.
     AllThatFit,
-    /// All are kept.
+    /// All entries are kept.
     All,
-    /// All are dropped.
+    /// All entries are dropped.
     None,
 }
 
@@ -160,7 +160,7 @@ impl Reclaim {
             }
             // A reference to a record in an image would keep that image in the write buffer.
             turn.scratch.image = None;
-            // If there is nothing to write, another thread has written while this one waited.
+            // If there was nothing to write, another thread wrote while this one waited.
             self.store.write_step(&mut self.store.files.turn())?;
         }
     }

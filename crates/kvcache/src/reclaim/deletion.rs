@@ -26,8 +26,9 @@ impl Reclaim {
         Ok(true)
     }
 
-    /// Deletes emptied segments that are the oldest of all as soon as the copies are in the files. Because no older value could come
-    /// back, nothing needs to be durable as long as no write was ever synced. Returns false if there are none.
+    /// Deletes emptied segments that are the oldest of all as soon as the copies are in the files. Because no older
+    /// value could come back, nothing needs to be durable as long as no write was ever synced. Returns false if there
+    /// are no such segments.
     pub(super) fn delete_oldest_emptied(&self) -> Result<bool> {
         let mut any = false;
         while !self.store.files.has_promised() {
@@ -64,7 +65,7 @@ impl Reclaim {
         self.delete_all(void)
     }
 
-    /// Deletes these segments, oldest first, because the marks of a younger one may concern an older one.
+    /// Deletes these segments, oldest first, because the marks of a younger segment may concern an older one.
     fn delete_all(&self, mut segments: Vec<Named>) -> Result<()> {
         segments.sort_by_key(|(_, seq)| *seq);
         // A second clear makes the same segments void again.

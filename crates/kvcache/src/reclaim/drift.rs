@@ -10,9 +10,9 @@ const FADE: f32 = 63.0 / 64.0;
 const SHIFTS: f32 = 1.9;
 const IS_STEADY: f32 = 1.6;
 
-/// Compares the number of records that were read in a round with the number predicted by their rates, separately for put records and for
-/// copies. While popularity is stable, both are predicted equally well. When other keys become popular, new records are read far more
-/// often than predicted, and copies less.
+/// Compares the number of records that were read in a round with the number predicted by their rates, separately for
+/// put records and for copies. While popularity is stable, both are predicted equally well. When other keys become
+/// popular, put records are read far more often than predicted, and copies less often.
 #[derive(Clone, Debug)]
 pub(crate) struct DriftDetector {
     put: Counts,

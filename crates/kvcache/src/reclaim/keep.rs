@@ -4,7 +4,7 @@ use crate::format::rate::Rate;
 
 /// Reads in a round that are assumed for a key about which nothing is known.
 const NEW_READS: f32 = 0.05;
-/// The least worth of a record that is kept: a record that was put once and never read has less.
+/// The least worth of a record that is kept. A record that was put once and never read is worth less.
 const LEAST_READS: f32 = 0.051;
 /// Least rate from which the effect of a read is computed, so that a read of a rarely read record still moves its rate.
 const LEAST_STEP_READS: f32 = 0.02;
@@ -94,8 +94,8 @@ impl Weighed {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Threshold(f32);
 
-/// By how much the logarithm of the threshold changes for a segment of which everything is above it and nothing may be
-/// kept.
+/// By how much the logarithm of the threshold changes for a segment whose records are all above the threshold and of which
+/// nothing may be kept.
 const THRESHOLD_STEP: f32 = 0.1;
 
 impl Threshold {
@@ -103,8 +103,8 @@ impl Threshold {
         Threshold(LEAST_READS)
     }
 
-    /// Adapts the threshold to a segment with these records, of which `share` may be kept: it rises if a larger share
-    /// is above it, and falls otherwise, but not below [`LEAST_READS`].
+    /// Adapts the threshold to a segment with these records, of which `share` may be kept. The threshold rises if the
+    /// records above it are a larger share, and falls otherwise, but not below [`LEAST_READS`].
     pub(crate) fn follow(&mut self, records: &[(Weighed, u64)], share: f32) {
         debug_assert!((0.0..=1.0).contains(&share), "a share of the segment: {share}");
         let (above, all) = records.iter().fold((0, 0), |(above, all), (weighed, len)| {

@@ -8,11 +8,12 @@ use crate::log::{
 /// Files that take at most one part in `ROOMY` of the limit are not compacted: dead space costs nothing while there is
 /// room, and the longer a segment waits, the less of it must be copied.
 const ROOMY: u64 = 2;
-/// Beyond that, compaction starts when the files are larger than the live entries by this factor, in 64ths: 1.2.
+/// When the files take more than that, compaction starts once they are larger than the live entries by this factor,
+/// in 64ths: 1.2.
 const LARGE: u64 = 77;
 /// Compaction is behind the puts when the files are larger by this factor: 1.22.
 const TOO_LARGE: u64 = 78;
-/// Number of compactions in a row that are to make room, after which an eviction follows in any case.
+/// Maximum number of compactions in a row that are made because space is short; then an eviction follows in any case.
 const COMPACTIONS_IN_A_ROW: u32 = 16;
 /// Least dead space in bytes that is worth the mark which a compaction leaves.
 const LEAST_DEAD_BYTES: u64 = 512;
@@ -131,8 +132,9 @@ fn choose(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> 
 }
 
 /// The step that makes room: compacts the segment with the most dead space if at least a third of it is dead, else
-/// evicts the oldest. If emptied segments take more than a sixteenth of the limit, it takes the oldest, because only
-/// that gives room at once. Entries are dropped only if there is little dead space or no room to copy.
+/// evicts the oldest. If emptied segments take more than a sixteenth of the limit, the step concerns the oldest
+/// segment, because only the oldest one's room is free at once. Entries are dropped only if there is little dead
+/// space or no room to copy.
 fn make_room(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     if state.is_stuck {
         return Some(Step::Drop);
@@ -221,8 +223,8 @@ fn oldest(sealed: &[(u16, Meta)]) -> Option<(u16, Meta)> {
     sealed.iter().copied().min_by_key(|(_, meta)| meta.seq)
 }
 
-/// The segment with the largest share of dead space; of several the oldest, because the marks of the oldest need not be
-/// kept.
+/// The segment with the largest share of dead space. If several have the same share, the oldest is returned, because
+/// the marks of the oldest need not be kept.
 fn deadest(sealed: &[(u16, Meta)]) -> Option<(u16, Meta)> {
     let oldest = oldest(sealed)?.1.seq;
     let share_kept = |meta: &Meta| meta.kept_bytes(oldest).saturating_mul(1 << 20) / meta.file_bytes.max(1);

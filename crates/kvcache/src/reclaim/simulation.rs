@@ -56,7 +56,8 @@ impl Simulations {
         is_sampled(hash, self.shift.load(Ordering::Relaxed))
     }
 
-    /// Simulates a get. If another thread uses the simulations, gets and puts are not counted, because nobody waits for a statistic.
+    /// Simulates a get. If another thread is using the simulations, this get is not counted, because nobody waits for
+    /// a statistic.
     pub(crate) fn on_get(&self, hash: u64, counters: &Counters) {
         let Some(mut caches) = self.caches.try_lock() else { return };
         let [half, same, twice] = caches.by_limit.each_mut().map(|cache| u64::from(cache.get(hash)));

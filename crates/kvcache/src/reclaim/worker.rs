@@ -13,9 +13,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Rest of the worker between two writes; the records of that time are written together.
+/// The pause of the worker between two writes; the records of that time are written together.
 const REST: Duration = Duration::from_millis(2);
-/// Number of rests after which an idle worker goes to sleep, so that steady puts need not wake it.
+/// Number of pauses after which an idle worker goes to sleep, so that steady puts need not wake it.
 const ROUNDS_AWAKE: u32 = 25;
 const AFTER_AN_ERROR: Duration = Duration::from_millis(100);
 const REPORT_EVERY: Duration = Duration::from_secs(4);
@@ -114,7 +114,7 @@ pub(crate) fn round(reclaim: &Reclaim) -> Result<bool> {
         worked = true;
         reclaim.write_step()?;
     }
-    // Only once, because puts always bring more and each write costs a system call.
+    // A single write, because puts always bring more records and each write costs a system call.
     worked |= reclaim.write_step()?;
     let mut log = reclaim.store.log();
     if log.has_pending_removals() {
