@@ -86,8 +86,8 @@ impl Ages {
         self.now_ms().max(self.deferred_ms.load(Ordering::Relaxed))
     }
 
-    /// Returns whether there is an age limit and the clock was set back so far that values with the right time of creation
-    /// would look too old, because [`now_ms`](Self::now_ms) is far ahead of the clock.
+    /// Returns whether there is an age limit and the clock was set back so far that values with the right time of
+    /// creation would look too old, because [`now_ms`](Self::now_ms) is far ahead of the clock.
     pub(crate) fn is_set_back(&self) -> bool {
         self.max_ms().is_some() && self.clock.now_ms().saturating_add(SKEW_MS) < self.now_ms()
     }

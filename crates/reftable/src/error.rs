@@ -48,7 +48,7 @@ pub enum Error {
     Unstorable {
         /// The ref's name.
         name: BString,
-        /// Why not.
+        /// Why the record cannot be stored.
         reason: &'static str,
     },
     /// The tables of a stack have object ids of different hash functions.

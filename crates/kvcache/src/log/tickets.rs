@@ -5,7 +5,8 @@ const STRIPES: usize = 4096;
 
 const _: () = assert!(STRIPES.is_power_of_two(), "the stripe of a key is the low bits of its hash");
 
-/// Counters of invalidations. They show that a value was computed before an invalidation of its key and is therefore stale.
+/// Counters of invalidations. They show that a value was computed before an invalidation of its key and is therefore
+/// stale.
 pub(crate) struct Tickets {
     by_stripe: Box<[AtomicU64]>,
     of_all: AtomicU64,

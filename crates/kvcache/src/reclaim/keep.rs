@@ -94,8 +94,8 @@ impl Weighed {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Threshold(f32);
 
-/// By how much the logarithm of the threshold changes for a segment whose records are all above the threshold and of which
-/// nothing may be kept.
+/// By how much the logarithm of the threshold changes for a segment whose records are all above the threshold and of
+/// which nothing may be kept.
 const THRESHOLD_STEP: f32 = 0.1;
 
 impl Threshold {

@@ -8,11 +8,11 @@ use crate::{
 };
 use std::cmp::Ordering;
 
-/// Finds the first record of a block whose key is not less than `wanted`. Returns whether its key equals `wanted`, and
-/// its value, or `None` if all keys are less.
+/// Finds the first record of a block whose key is not less than `wanted`. Returns whether the record's key equals
+/// `wanted`, and the record's value; returns `None` if all keys are less.
 ///
-/// Keys are not assembled. Each key is compared from the first byte on that the comparison with the previous key has
-/// left undecided.
+/// Keys are not assembled. Each key is compared only from the first byte on that the comparison with the previous key
+/// has left undecided.
 pub(crate) fn lower_bound<R: Records>(
     block: &[u8],
     layout: &Layout,
@@ -21,7 +21,8 @@ pub(crate) fn lower_bound<R: Records>(
 ) -> Result<Option<(bool, R::Value)>, Fault> {
     let records = &block[..layout.restarts_at];
     let mut at = restart_before(block, layout, wanted)?;
-    // The length of the previous key, which is less than `wanted`, and the number of bytes that both begin with.
+    // The length of the previous key, which is less than `wanted`, and the number of bytes at the start that both
+    // share.
     let (mut len, mut matched) = (0, 0);
     while at < records.len() {
         debug_assert!(matched <= len && matched <= wanted.len(), "what was compared is in both keys");
@@ -36,7 +37,7 @@ pub(crate) fn lower_bound<R: Records>(
         let own = &records[at..at + suffix];
         at += suffix;
         let order = if shared > matched {
-            // It shares the byte that made the previous key less.
+            // This key shares the byte that made the previous key less than `wanted`.
             Ordering::Less
         } else {
             let more = common_prefix(own, &wanted[shared..]);

@@ -11,11 +11,11 @@ pub(crate) struct MergedCursor<R: Records> {
     tables: Merged,
     /// A cursor for each table, oldest first; they are created when they are first needed.
     cursors: Vec<Seeker<R>>,
-    /// The cursors that are on a record, sorted by key, and by age with the newest first where keys are equal. The
-    /// first is on the current record. The others are on greater keys, because older records with the current key are
-    /// skipped at once.
+    /// The cursors that are on a record, sorted by key. Where keys are equal, the newest table comes first. The first
+    /// cursor is on the current record. The others are on greater keys, because older records with the current key
+    /// are skipped at once.
     order: Vec<usize>,
-    /// The number of bytes that the keys of the first two share.
+    /// The number of bytes that the keys of the first two cursors share.
     matched: usize,
     state: State,
     /// If set, there is no visible record from this key, inclusive, up to the current record or the end. Seeking to a
@@ -61,7 +61,8 @@ impl<R: Records> MergedCursor<R> {
         self.order.first().map(|first| &*self.cursors[*first])
     }
 
-    /// Checks the order of keys in each table, for a walk that ends at the current record because of its key.
+    /// Checks the order of keys in each table, for a walk that ends at the current record because of the record's
+    /// key.
     pub(crate) fn check_ahead(&mut self) -> Result<()> {
         let checked = self.cursors.iter_mut().try_for_each(|cursor| cursor.check_ahead());
         if checked.is_err() {
@@ -274,8 +275,8 @@ impl<R: Records> MergedCursor<R> {
         Ok(())
     }
 
-    /// Skips older records with the key of the first cursor, and notes the number of bytes that it shares with the next
-    /// key.
+    /// Skips older records with the key of the first cursor, and notes the number of bytes that this key shares with
+    /// the next key.
     fn settle(&mut self) -> Result<()> {
         while let [first, second, ..] = self.order[..] {
             let (key, other) = (self.cursors[first].key(), self.cursors[second].key());
@@ -291,8 +292,8 @@ impl<R: Records> MergedCursor<R> {
         Ok(())
     }
 
-    /// Returns whether the first key is less than all others, and these are sorted, with the newer table first where
-    /// keys are equal.
+    /// Returns whether the first key is less than all others, and whether these are sorted, with the newer table
+    /// first where keys are equal.
     fn is_in_order(&self) -> bool {
         let key = |at: &usize| self.cursors[*at].key();
         let newer_first = |a: &usize, b: &usize| key(a) < key(b) || key(a) == key(b) && a > b;

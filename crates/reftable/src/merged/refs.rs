@@ -114,7 +114,7 @@ impl MergedRefCursor {
         self.walk.for_each_visible(|key, place, context, records| visit(&RefEntry { key, place, context, records }))
     }
 
-    /// Checks that the current ref's name is plausible, for a caller that ends its walk there because of the name.
+    /// Checks that the current ref's name is plausible, for a caller that ends its walk there because of that name.
     ///
     /// In a damaged table a name can sort after the wanted prefix by mistake, which would silently end the list early.
     /// The check compares it with the next name that is stored whole.
@@ -171,8 +171,8 @@ impl MergedRefCursor {
 
     /// Returns whether there may be refs whose names begin with `name` and a slash.
     ///
-    /// `name` must be the one that was last passed to [`lookup`](Self::lookup). `false` is certain, while after `true`
-    /// the caller has to look; this costs one step in each table that has the name.
+    /// `name` must be the one that was last passed to [`lookup`](Self::lookup). `false` is certain. After `true` the
+    /// caller has to look for such refs, which costs one step in each table that has the name.
     ///
     /// # Errors
     ///

@@ -18,14 +18,14 @@ const IDENT_LEN_MIN: usize = 128;
 /// The length of what follows the name in the key of a log entry: a NUL byte and an update index.
 const LOG_KEY_EXTRA_LEN: usize = 1 + INDEX_LEN;
 
-/// Whether C git can write a log entry and read it again.
+/// Says whether C git can write a log entry and read it again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogFit {
-    /// It can.
+    /// C git can do both.
     Whole,
-    /// It can if the message, or the name or email of the committer, is cut.
+    /// C git can do both if the message, or the name or email of the committer, is cut.
     Cut,
-    /// It cannot, because the refname is too long or the block size is too small for any entry.
+    /// C git cannot, because the refname is too long or the block size is too small for any entry.
     Never,
 }
 
@@ -51,7 +51,8 @@ impl WriteOptions {
         self.block_size as usize / 2
     }
 
-    /// Whether C git can write a log entry into any table and read it again, and if not, whether cutting it would help.
+    /// Returns whether C git can write a log entry into any table and read it again, and if not, whether a cut would
+    /// help.
     pub fn log_fit(&self, record: &LogRecord<'_>) -> LogFit {
         if log_len(record) <= self.log_room_anywhere() {
             return LogFit::Whole;
@@ -106,15 +107,16 @@ impl WriteOptions {
 
     /// The greatest length of the name of a new ref or reflog, in bytes: 2,008 with SHA-1 and blocks of 4,096 bytes.
     ///
-    /// An index lists the last key of each block, and the next level lists the last key of each index block. The levels
-    /// become smaller only if an index block has room for two records. If it does not, C git's writer adds levels until
-    /// the disk is full. A larger index block is no way out, because C git's reader would miss the rest of it. The
-    /// bound holds for each name by itself, since a later compaction can bring any two names together.
+    /// An index lists the last key of each block, and the next level lists the last key of each index block. The
+    /// levels become smaller only if an index block has room for two records. If it does not, C git's writer adds
+    /// levels until the disk is full. A larger index block would not help, because C git's reader would miss the end
+    /// of the block. The bound holds for each name by itself, since a later compaction can bring any two names
+    /// together.
     ///
     /// A name also begins the keys of its log entries. Because a reflog can be switched on at any time, the bound
     /// leaves room for the rest of such a key even if no log is written now. If blocks are so small that an index has
-    /// no room for two whole object ids, no name is accepted, since C git could fail to write its index of objects
-    /// then.
+    /// no room for two whole object ids, no name is accepted, since C git could then fail to write its index of
+    /// objects.
     ///
     /// The bound follows the smaller of [`block_size`](#structfield.block_size) and
     /// [`name_block_size`](#structfield.name_block_size).

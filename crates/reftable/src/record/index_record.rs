@@ -7,7 +7,7 @@ use crate::{
 /// The records of index blocks. Each key is the last key of the block to which the record leads.
 pub(crate) struct IndexRecords;
 
-/// The position in the file at which the block begins.
+/// The position in the file of the block to which the record leads.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct IndexValue {
     pub(crate) position: u64,

@@ -151,7 +151,8 @@ impl BlockCache {
         let key = (file, position);
         let mut shard = self.shard(key);
         if shard.places.contains_key(&key) {
-            // Another thread has inserted the same block, since the files of tables never change.
+            // Files of tables never change, so the block in the cache, which another thread has inserted, is the
+            // same.
             return;
         }
         let slot = Slot { key, block, is_used: false };

@@ -278,8 +278,9 @@ impl<R: Records> Cursor<R> {
         self.key.as_slice().split(|byte| *byte == 0).next().unwrap_or_default()
     }
 
-    /// Checks that the next key that is stored whole is greater than the current one, for a walk that ends here because
-    /// of the current key. A damaged key that seems greater than the wanted ones would end the walk too early.
+    /// Checks that the next key that is stored whole is greater than the current one. This serves a walk that ends
+    /// here because of the current key: a damaged key that seems greater than the wanted ones would end the walk too
+    /// early.
     pub(crate) fn check_ahead(&mut self) -> Result<()> {
         let Some(block) = self.block.as_ref().filter(|_| self.at == At::Record) else { return Ok(()) };
         let offset_of = |index| restart_offset(block.bytes(), &block.layout, index);
@@ -348,13 +349,13 @@ impl<R: Records> Cursor<R> {
         self.be(At::Start);
     }
 
-    /// For a cursor at the end: whether `wanted` is known to be greater than all keys.
+    /// Returns whether `wanted` is known to be greater than all keys, for a cursor at the end.
     pub(super) fn is_past_end(&self, wanted: &[u8]) -> bool {
         if self.floor_is_set { self.floor.as_slice() <= wanted } else { self.key.as_slice() < wanted }
     }
 
     /// Searches for `wanted` from the current record on, in its block and at most `hops` blocks after it. Returns
-    /// `false` if it may lie farther on.
+    /// `false` if the record may lie farther on.
     pub(super) fn search_blocks(&mut self, wanted: &[u8], mut hops: usize) -> Result<bool> {
         loop {
             if self.gallop_restarts(wanted)? {
@@ -416,10 +417,11 @@ impl<R: Records> Cursor<R> {
         }
     }
 
-    /// Steps at most `steps` times within the block. Returns whether that reached `wanted` or a greater key.
+    /// Steps at most `steps` times within the block. Returns whether the steps reached `wanted` or a greater key.
     pub(super) fn step_in_block(&mut self, wanted: &[u8], steps: usize) -> Result<bool> {
         let Some(end) = self.block.as_ref().map(|block| block.layout.restarts_at) else { return Ok(false) };
-        // The key is less than `wanted`, and so is each following key that shares more with it than `wanted` does.
+        // The current key is less than `wanted`. So is each following key that shares more bytes with the current key
+        // than `wanted` does.
         let mut matched = common_prefix(self.key(), wanted);
         for _ in 0..steps {
             if self.after >= end {

@@ -12,15 +12,15 @@ enum Sought {
     /// The record is in this block.
     There(Block, RefPlace),
     NotThere,
-    /// The way down the index does not decide whether the name exists, so that a cursor has to.
+    /// The way down the index does not show whether the name exists; a cursor has to find out.
     Unclear,
 }
 
 impl Table {
     /// Looks up a name and passes its record to `then`.
     ///
-    /// Creating a cursor would cost more than the look-up. This walks down the index and reads only the records from
-    /// the last restart point before the name up to the name.
+    /// Creating a cursor would cost more than the look-up. This method walks down the index and reads only the
+    /// records from the last restart point before the name up to the name.
     pub(crate) fn find<T>(
         self: &Arc<Self>,
         name: &[u8],

@@ -8,7 +8,8 @@ use std::sync::Arc;
 /// Finds blocks through an index, and remembers the last position, since the next key is often near.
 pub(crate) struct IndexWalk {
     table: Arc<Table>,
-    /// In the lowest level of the index, on the record that led to the block that was found last, if any.
+    /// A cursor in the lowest level of the index. It is on the record that led to the block that was found last, if
+    /// any.
     index: Cursor<IndexRecords>,
     loader: BlockLoader,
 }

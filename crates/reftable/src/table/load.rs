@@ -57,7 +57,7 @@ impl Block {
         &self.bytes()[..self.layout.restarts_at]
     }
 
-    /// The position in the file of the byte at `offset`, or that of the block if it is deflated.
+    /// The position in the file of the byte at `offset`, or the position of the block if the block is deflated.
     pub(crate) fn place_of(&self, offset: usize) -> u64 {
         debug_assert!(offset <= self.bytes().len(), "a place in this block: {offset}");
         if self.layout.kind == BlockKind::Log { self.position } else { self.position + offset as u64 }

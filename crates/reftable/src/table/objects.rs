@@ -15,7 +15,7 @@ pub(crate) struct ObjectCollector {
 struct Entry {
     /// The first bytes of the id, which decide nearly every comparison.
     start: u64,
-    /// The number of the id.
+    /// The number of the id in `ids`.
     id: u32,
     /// The number of the ref block.
     block: u32,

@@ -15,7 +15,7 @@ pub struct PointingRef {
     pub name: BString,
     /// The update index of the transaction that set the value.
     pub update_index: u64,
-    /// The object to which it points.
+    /// The object to which the ref points.
     pub target: ObjectId,
     /// The object to which `target` finally leads, if it is an annotated tag.
     pub peeled: Option<ObjectId>,

@@ -18,7 +18,7 @@ const STEPS_BEFORE_SEARCH: usize = 3;
 pub(crate) enum Found {
     /// At the record with the wanted key.
     Wanted,
-    /// At a record with a greater key, and there is none with the wanted one.
+    /// At a record with a greater key, because no record has the wanted key.
     Behind,
     /// After the last record.
     End,

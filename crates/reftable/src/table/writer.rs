@@ -341,7 +341,8 @@ impl<S: Sink> TableWriter<S> {
         Ok(())
     }
 
-    /// Writes the records of a log block as two blocks, because deflate has made the block longer than C git reads.
+    /// Writes the records of a log block as two blocks, because deflate has made the block longer than C git can
+    /// read.
     #[cold]
     fn flush_halves(&mut self, added: &[Added], last: bool) -> Result<()> {
         let (first, second) = added.split_at(added.len() / 2);

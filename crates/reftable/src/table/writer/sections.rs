@@ -58,7 +58,8 @@ impl<S: Sink> TableWriter<S> {
             self.flush_block(true, true)?;
         }
         let positions = self.index.positions.clone();
-        // Every reader finds refs without an index, too, so that they can be deleted.
+        // Every reader finds refs without an index, too, so refs whose names are too long for an index can be
+        // deleted.
         let is_indexable = self.index.longest_key().len() <= self.index_key_max;
         let unindexed_max = if is_indexable { unindexed_max } else { usize::MAX };
         self.footer.ref_index = self.finish_section(unindexed_max, true)?;
@@ -77,7 +78,7 @@ impl<S: Sink> TableWriter<S> {
         debug_assert_eq!(self.index.len(), 0, "the blocks of refs are in their own index");
         self.block.begin(BlockKind::Object, |_| {});
         let block_size = self.options.block_size as usize;
-        // There is no index of objects if their abbreviated ids are too long for the index of its blocks.
+        // There is no index of objects if the abbreviated ids are too long for the index of its object blocks.
         let id_len = objects.finish(positions, self.index_key_max, |id, positions| {
             let shared = common_prefix(&self.last_key, id);
             if !self.block.add(id, shared, ObjectValue::type_bits(positions), block_size, |out| {
@@ -103,8 +104,8 @@ impl<S: Sink> TableWriter<S> {
         Ok(())
     }
 
-    /// Adds the first record of an object block. If the positions do not fit into a block, they are left out, which
-    /// makes readers search all refs.
+    /// Adds the first record of an object block. If the positions do not fit into a block, they are left out, so that
+    /// readers have to search all refs.
     fn add_object_alone(&mut self, id: &[u8], positions: &[u64]) -> Result<()> {
         let block_size = self.options.block_size as usize;
         let fits = [positions, &[]].into_iter().any(|positions| {
