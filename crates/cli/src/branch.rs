@@ -1,5 +1,5 @@
-//! `refdb branch --list`: see git-branch(1). Everything else that git-branch does is left to git before anything is
-//! done.
+//! `refdb branch --list`: see git-branch(1). Everything else that git-branch does is left to git before refdb has
+//! done anything.
 
 use crate::{
     Invocation,

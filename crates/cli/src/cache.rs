@@ -1,5 +1,5 @@
-//! `refdb cache`: inspects, verifies, shrinks and moves the files of a persistent cache. A server may be using the
-//! cache, except while it is shrunk or imported into.
+//! `refdb cache`: inspects, verifies, shrinks and moves the files of a persistent cache. A server may use the cache
+//! meanwhile, except while entries are imported or the cache is shrunk.
 
 mod look;
 mod stat;
@@ -110,8 +110,8 @@ fn read_key(file: &Path) -> Result<Key> {
     Ok(Key::new(key))
 }
 
-/// Reports entries that were lost when the cache was opened. No other report counts them as damaged, because they no
-/// longer exist.
+/// Reports entries that were lost when the cache was opened. No other report counts these entries as damaged, because
+/// they no longer exist.
 fn say_lost(cache: &Cache) {
     for notice in cache.notices() {
         say("warning: ", notice.to_string().as_bytes());

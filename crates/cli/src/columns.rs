@@ -49,7 +49,7 @@ impl Columns {
         setting.value().map_or(Some(()), |value| self.read(value))
     }
 
-    /// Applies a list of words. If a word names a layout or density and none says when columns are used, they are
+    /// Applies a list of words. If a word names a layout or density and no word says when columns are used, they are
     /// always used.
     fn read(&mut self, text: &[u8]) -> Option<()> {
         let (mut says_when, mut says_how) = (false, false);

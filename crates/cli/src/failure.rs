@@ -31,7 +31,7 @@ pub enum Failure {
 /// The result of a part of a command.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// Git's exit code if a command returns -1, after it has printed why something could not be done.
+/// Git's exit code if a command function returns -1. Git has then printed why something could not be done.
 pub const FAILED: u8 = 255;
 
 /// Git's exit code for wrong usage.
@@ -151,8 +151,8 @@ impl From<refdb::ObjectError> for Failure {
     }
 }
 
-/// Returns the failure for a refused change as most commands report it: `error: MESSAGE` with exit code 1, or as fatal
-/// if a hook refused the change.
+/// Returns the failure for a refused change as most commands report it: `error: MESSAGE` with exit code 1, or `fatal:
+/// MESSAGE` if a hook refused the change.
 pub fn refused(error: refdb::Error) -> Failure {
     match error {
         refdb::Error::Hook(why) => Failure::Fatal(why.to_string().into()),

@@ -20,7 +20,7 @@ pub static COMMAND: Command = Command {
 /// The name of the program.
 const PROGRAM: &str = "refdb-lab";
 
-/// Replaces this process by the other program. It returns only if that fails.
+/// Replaces this process by the other program. Returns only if that program cannot be started.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let beside = env::current_exe().ok().map(|own| own.with_file_name(PROGRAM)).filter(|program| program.is_file());
     let error = process::Command::new(beside.unwrap_or_else(|| PathBuf::from(PROGRAM))).args(invocation.words).exec();

@@ -90,7 +90,7 @@ pub trait Visitor {
     }
 }
 
-/// Visits all refs of a walk in order of name.
+/// Visits the refs of a walk in order of name.
 pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut impl Visitor) -> Result<()> {
     let mut cursor = snapshot.cursor(walk.root_refs).map_err(Failure::of_list)?;
     let all = [BString::default()];
@@ -115,7 +115,7 @@ pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut impl Visitor
 }
 
 /// Visits the refs that begin with the first of the prefixes, at which the cursor stands. Continues with the next
-/// prefix if it begins right there, and leaves prefixes that are further ahead to the caller.
+/// prefix if the next ref begins with it, and leaves prefixes that are further ahead to the caller.
 fn stretch<V: Visitor>(
     snapshot: &dyn Snapshot,
     cursor: &mut dyn Cursor,
@@ -260,12 +260,12 @@ pub fn follow(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<(RefName, O
     Ok(follow_to_null(snapshot, name)?.filter(|(_, id)| !id.is_null()))
 }
 
-/// Follows a symbolic ref, and also accepts one whose chain ends at the null id.
+/// Follows a symbolic ref as [`follow`] does, but also returns the end of a chain that holds the null id.
 pub fn follow_to_null(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<(RefName, ObjectId)>> {
     follow_at_most(SYMREF_DEPTH_MAX, snapshot, name)
 }
 
-/// Follows a symbolic ref from its target on, which leaves one step less.
+/// Follows a symbolic ref whose `target` is known already, so that one step less is left.
 pub fn follow_target(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<(RefName, ObjectId)>> {
     Ok(follow_at_most(SYMREF_DEPTH_MAX - 1, snapshot, target)?.filter(|(_, id)| !id.is_null()))
 }

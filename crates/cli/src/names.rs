@@ -25,7 +25,7 @@ pub fn only(snapshot: &dyn Snapshot, short: &BStr) -> Option<RefName> {
     found.next().filter(|_| found.next().is_none())
 }
 
-/// Finds the shortest part of a refname from which git finds the same ref again.
+/// Finds short names: the shortest part of a refname from which git finds the same ref again.
 ///
 /// For each rule, a separate walk over the refs answers whether the rule finds another ref. If names are looked up in
 /// order, these walks only move forward, and do not move while no ref lies between two names.
@@ -122,8 +122,8 @@ impl<'s> Walk<'s> {
     }
 }
 
-/// Returns the branch or commit that was checked out before the last `nth` checkouts, by HEAD's reflog. Returns `None`
-/// if the reflog does not go back that far.
+/// Returns the branch or commit that was checked out before the last `nth` checkouts, according to HEAD's reflog.
+/// Returns `None` if the reflog does not go back that far.
 pub fn previous_checkout(store: &Store, nth: u64) -> Result<Option<BString>> {
     let mut left = nth;
     let mut found = None;

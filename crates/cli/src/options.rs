@@ -105,8 +105,8 @@ impl Opt {
         Opt { hidden: true, ..self }
     }
 
-    /// Handles options of the table that the command does not read. This is unreachable, because a test gives each
-    /// command each of its options.
+    /// Ends the program because the command does not read this option of its table. This is unreachable, because a
+    /// test gives each command each of its options.
     #[cold]
     pub fn unread(&self) -> ! {
         unreachable!("nothing reads the option '{}'", self.name)
@@ -253,7 +253,7 @@ impl<'a> Parser<'a> {
             Some(equals) => (&text[..equals], Some(text[equals + 1..].as_bstr())),
             None => (text, None),
         };
-        // The last two options that `name` may abbreviate.
+        // The last two options for which `name` may be an abbreviation.
         let mut last: Option<(&'static Opt, bool)> = None;
         let mut before = None;
         for opt in self.command.options.iter().filter(|opt| opt.is_long()) {

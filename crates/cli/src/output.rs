@@ -14,7 +14,7 @@ pub struct Output {
     has_written: bool,
 }
 
-/// Maximum number of times that a list is begun again.
+/// Maximum number of times that a list is read anew because a file was lost.
 const LOSSES_MAX: usize = 8;
 
 const FLUSH_BYTES: usize = 128 << 10;

@@ -39,8 +39,8 @@ fn depth(environment: &Environment) -> u32 {
     environment.get(DEPTH).and_then(|depth| depth.to_str()?.parse().ok()).unwrap_or(0)
 }
 
-/// Replaces this process by git with these words, and returns only if that fails. For messages, `name` is the name of
-/// the command, and `what` describes what is left to git.
+/// Replaces this process by git with these words, and returns only if git cannot be started. In messages, `name` is
+/// the name of the command, and `what` describes what is left to git.
 pub fn exec(environment: &Environment, name: &str, words: &[OsString], what: &str) -> Failure {
     match handed_over(environment, name) {
         Ok(mut git) => not_run(&program(environment), name, what, &git.args(words).exec()),
@@ -71,7 +71,7 @@ pub fn not_run(program: &OsStr, name: &str, what: &str, error: &std::io::Error) 
     Failure::Fatal(message!["cannot run '", program, " ", name, "', to which ", what, " is left: ", system_text(error)])
 }
 
-/// Delegates a whole command line to git as the user wrote it. It returns only if that fails.
+/// Delegates a whole command line to git as the user wrote it. Returns only if git cannot be started.
 pub fn leave(invocation: &Invocation<'_>, name: &str) -> Failure {
     let words = invocation.globals.of_git.iter().cloned().chain([name.into()]);
     let words: Vec<OsString> = words.chain(invocation.words.iter().cloned()).collect();

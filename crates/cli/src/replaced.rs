@@ -9,8 +9,8 @@ use std::{collections::HashMap, os::unix::ffi::OsStrExt};
 /// The variable that disables replacements, whatever its value is.
 pub const NOT_HEEDED: &str = "GIT_NO_REPLACE_OBJECTS";
 
-/// Makes the store show the replacements of objects that `git replace` has replaced. Replace refs are read once, when
-/// this is first called.
+/// Makes the store show the replacements of objects that `git replace` has replaced. Replace refs are read only once,
+/// at the first call for a store.
 pub fn apply(store: &Store) -> Result<()> {
     store.objects().apply_replacements(|| find(store))
 }

@@ -14,8 +14,8 @@ pub trait Resolve {
     fn resolve(&mut self, text: &BStr) -> Result<Option<ObjectId>>;
 }
 
-/// Returns `core.warnAmbiguousRefs`: whether only one rule may find a short name. Git reads it when it encounters such
-/// a name.
+/// Returns `core.warnAmbiguousRefs`: whether only one rule may find a short name. Git reads the setting when it
+/// encounters a short name.
 pub fn strict_names(store: &Store) -> Result<bool> {
     store.settings().warn_ambiguous_refs.clone().map_err(|fault| Failure::Fatal(fault.into()))
 }

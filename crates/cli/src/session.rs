@@ -78,7 +78,7 @@ impl Session {
         Self::of(Store::builder_in(globals.environment()))
     }
 
-    /// Opens the repository for a server, whose refs are synced unless `core.fsync` says otherwise.
+    /// Opens the repository for a server, with refs that are synced unless `core.fsync` says otherwise.
     pub fn open_served(environment: Environment) -> Result<Self> {
         // Locks are signed, so that a killed push does not block others until someone removes its locks.
         Self::of(Store::builder_in(environment).fs(Fs::real().signing_locks()).sync_unless_configured())
@@ -106,8 +106,8 @@ impl Session {
     }
 
     /// Prints git's warnings about settings of hooks, and its advice if the reference-transaction hook is not
-    /// executable, the first time that it is called. Call it right before a transaction is prepared, which is when git
-    /// looks for the hook.
+    /// executable. Only the first call prints anything. Call it right before a transaction is prepared, which is when
+    /// git looks for the hook.
     pub fn warn_of_hooks(&self) {
         if self.has_warned_of_hooks.replace(true) {
             return;
@@ -124,7 +124,7 @@ impl Session {
         }
     }
 
-    /// Warns if it was noticed that packed-refs claims to be sorted but is not.
+    /// Prints a warning if packed-refs was found to be unsorted although its header says that it is sorted.
     pub fn warn_of_disorder(&self) {
         if let Some(disorder) = self.store.backend_as::<FilesBackend>().and_then(|files| files.disorder()) {
             say("warning: ", disorder.to_string().as_bytes());

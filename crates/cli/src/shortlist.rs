@@ -51,7 +51,8 @@ pub const OMIT_EMPTY: Opt = Opt::flag("omit-empty", "omit lines that would be em
 /// A command line that was parsed.
 pub type Words<'a> = Vec<Word<'a>>;
 
-/// Parses a command line that may list. Returns `None` if git could interpret it differently or finds a mistake.
+/// Parses a command line that may ask for a list. Returns `None` if git could interpret it differently or finds a
+/// mistake.
 ///
 /// Options must be spelt in full, because only git knows what an abbreviation may stand for.
 pub fn understood<'w>(command: &'static Command, words: &'w [OsString]) -> Option<Words<'w>> {
@@ -110,7 +111,7 @@ pub struct Wish {
 
 impl Wish {
     /// Reads the options that both commands have. Returns `None` if git finds a mistake. Nothing is printed yet,
-    /// because git would print it again if the command line is left to it.
+    /// because git would print the same again if the command line is then left to git.
     pub fn read(session: &Session, name: &str, words: &Words<'_>) -> Option<Self> {
         let config = session.store.config();
         let columns = Columns::configured(config, name)?;

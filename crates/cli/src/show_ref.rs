@@ -236,7 +236,7 @@ fn matches_any(patterns: &[BString], name: &BStr) -> bool {
     patterns.is_empty() || patterns.iter().any(|pattern| ends_with_components(name, pattern.as_bstr()))
 }
 
-/// Returns whether `name` ends with `pattern`, which has to start at the start of a component.
+/// Returns whether `name` ends with `pattern`, where the match has to start at the start of a component.
 fn ends_with_components(name: &BStr, pattern: &BStr) -> bool {
     !pattern.is_empty()
         && name.strip_suffix(pattern.as_bytes()).is_some_and(|before| before.is_empty() || before.ends_with(b"/"))
@@ -328,7 +328,8 @@ fn exists(session: &Session, options: &Options) -> Result<u8> {
     tell_existence(session, name.as_bstr())
 }
 
-/// Returns the exit code 0 if the ref exists, 2 if it does not, and 1 if that cannot be determined.
+/// Returns the exit code that says whether the ref exists: 0 if it does, 2 if not, and 1 if that cannot be
+/// determined.
 pub fn tell_existence(session: &Session, name: &BStr) -> Result<u8> {
     let found = match RefName::new_safe(name.to_vec()) {
         Some(name) => session.store.get(name.as_bstr()),

@@ -1,4 +1,5 @@
-//! `refdb tag --list`: see git-tag(1). Everything else that git-tag does is left to git before anything is done.
+//! `refdb tag --list`: see git-tag(1). Everything else that git-tag does is left to git before refdb has done
+//! anything.
 
 use crate::{
     Invocation,

@@ -1,5 +1,5 @@
-//! Writes shell completions and man pages of refdb and refdb-lab into a folder, from the same tables by which the
-//! programs parse their command lines. Run it with `cargo run -p refdb-cli --features manual --bin refdb-manual --
+//! Writes shell completions and man pages of refdb and refdb-lab into a folder, from the tables by which the programs
+//! parse their command lines. Run this program with `cargo run -p refdb-cli --features manual --bin refdb-manual --
 //! DIR`.
 
 use clap::{Arg, ArgAction, Command, CommandFactory};

@@ -40,7 +40,7 @@ impl Head {
     }
 }
 
-/// Returns the text for a HEAD that is not a branch.
+/// Returns the text that describes HEAD if it is not a branch.
 pub(super) fn description(
     session: &Session,
     snapshot: &dyn Snapshot,
@@ -71,8 +71,8 @@ pub(super) fn description(
     })
 }
 
-/// Returns where HEAD was last moved to, by its reflog: a name and the commit. The name is the one that was given then,
-/// if it still stands for the same commit.
+/// Returns where HEAD was last moved to, according to its reflog: a name and the commit. The name is the one that the
+/// user gave then, if it still stands for the same commit; otherwise it is the abbreviated id.
 fn detached_from(
     session: &Session,
     snapshot: &dyn Snapshot,

@@ -46,7 +46,7 @@ pub(super) fn top(folder: &Path, settings: &Settings) -> Result<u8> {
     Ok(0)
 }
 
-/// Frees dead space. No other process may have the cache open.
+/// Frees dead space. Fails if another process has the cache open for writing.
 pub(super) fn compact(folder: &Path, settings: &Settings) -> Result<u8> {
     refuse_another_users(folder)?;
     let mut options = Options::new(limit(folder, settings)?);

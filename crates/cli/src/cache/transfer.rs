@@ -45,7 +45,7 @@ pub(super) fn import(folder: &Path, settings: &Settings) -> Result<u8> {
     say_lost(&cache);
     let imported = cache.import(&mut BufReader::with_capacity(1 << 20, io::stdin().lock()));
     if is_new && imported.is_err() && cache.stats().entries == 0 {
-        // An empty cache would refuse the next import if that uses another key.
+        // If the empty cache stayed, it would refuse the next import if that uses another key.
         let _ = cache.close().and_then(|()| delete_cache(folder));
     }
     let imported = imported?;

@@ -36,8 +36,8 @@ impl Client {
                 self.views.remove(*git_dir);
                 Ok("closed".into())
             }
-            // The repository is opened without `refdb.unsafeStorage`, so that refdb refuses what it refuses to a server
-            // by default.
+            // The repository is opened without `refdb.unsafeStorage`, so that refdb refuses here what it refuses to a
+            // server by default.
             ["try", git_dir, name] => {
                 let (_, view) = open(git_dir, &[])?;
                 match swap(&view, &[name, "0", "1"]) {

@@ -3,8 +3,8 @@
 //! An operation takes effect at one moment between its question and its answer. A history is right if moments can be
 //! chosen at which each write finds the value that it expects and each read returns the value at that moment
 //! (linearizability). The search goes through the answers in the order of time and keeps all states in which the ref
-//! can be, each with the unanswered operations that have taken effect already. It is exact, and quick because few
-//! operations overlap and because every write has a value of its own.
+//! can be, each with the unanswered operations that have taken effect already. The search is exact. It is also quick,
+//! because few operations overlap and because every write has a value of its own.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -44,8 +44,8 @@ pub(super) enum What {
 /// What is wrong with a history.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
-    /// An acknowledged write was lost: no order explains even the writes alone together with the last value of the ref.
-    /// `host` is the one whose answer could not be explained.
+    /// An acknowledged write was lost: no order explains the writes together with the last value of the ref, even
+    /// without the other reads. `host` is the one whose answer could not be explained.
     Lost { host: usize, what: What },
     /// No write was lost, but a host showed a value that the ref did not have at that time.
     Wrong { host: usize, value: Value },

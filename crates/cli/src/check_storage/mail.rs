@@ -104,7 +104,7 @@ impl Inbox {
     }
 
     /// Makes a file and removes it. The server's answer shows the NFS client that others have changed the folder too,
-    /// even on a mount with `nocto`, which makes it skip that check.
+    /// even on a mount with `nocto`, an option with which the client skips that check.
     fn knock(&self) {
         let path = self.folder.join(format!("knock-{}", self.way.letter()));
         // A failure does no harm, because this is repeated.

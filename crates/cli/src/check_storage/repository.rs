@@ -50,7 +50,8 @@ impl RunFolder {
 
 impl Drop for RunFolder {
     fn drop(&mut self) {
-        // An NFS client only renames a file that is removed while it is open, and removes it when it is closed.
+        // An NFS client only renames a file that is removed while open, and removes it for good when the file is
+        // closed.
         for pause in [0, 100, 1000, 3000] {
             sleep(Duration::from_millis(pause));
             if self.remove().is_ok() && !self.path.exists() {

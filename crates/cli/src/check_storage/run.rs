@@ -26,7 +26,7 @@ pub(super) fn coordinate(settings: &Settings, dir: &Path) -> Result<u8> {
     };
     let tried = test(settings, &run);
     if interrupt::received().is_some() {
-        // Whatever failed may have failed because of the signal.
+        // If a signal has arrived, it may be the reason for whatever failed.
         return Err(Failure::Interrupted);
     }
     let verdict = match tried {

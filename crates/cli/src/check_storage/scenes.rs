@@ -7,8 +7,8 @@ use super::{
 use refdb_vfs::planted;
 use std::{path::Path, thread::sleep, time::Duration};
 
-/// The pause of the step `wait`. By default, an NFS client may still use cached attributes after it, because it keeps
-/// them for at least three seconds.
+/// The pause of the step `wait`. After this pause, an NFS client may by default still use cached attributes, because
+/// it keeps them for at least three seconds.
 const LATER: Duration = Duration::from_millis(1200);
 
 /// What two hosts, 1 and 2, do one after the other.

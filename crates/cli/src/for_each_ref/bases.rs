@@ -31,8 +31,8 @@ impl Base {
         Ok(Base { commit, distances, met: HashMap::new(), best: None })
     }
 
-    /// Considers a ref that is listed. If several refs are equally near, the first one is chosen. A ref at the commit
-    /// itself is nearer than one ahead of it.
+    /// Considers a ref that is listed. If several refs are equally near, the first one is chosen. A ref that holds
+    /// the commit itself is nearer than one that is ahead of the commit.
     pub fn hear(&mut self, history: &History<'_>, name: &BStr, commit: ObjectId) -> Result<()> {
         let is_there = commit == self.commit;
         let Some(distance) = self.meet(history, commit)?.map(|met| met + usize::from(!is_there)) else { return Ok(()) };
@@ -55,7 +55,7 @@ impl Base {
                 break *known;
             }
             path.push(id);
-            // Because of replacements, a commit may lead to itself, and then it leads nowhere else.
+            // Because of replacements, a commit may lead to itself. A walk from such a commit meets nothing.
             self.met.insert(id, None);
             next = history.commit(&id)?.parents.first().copied();
         };

@@ -188,7 +188,8 @@ impl Time {
         }
     }
 
-    /// Formats the time in relation to now. The zone is shown with a weekday, unless it is the local one.
+    /// Formats the time in relation to now. For a time of one to four days ago, the zone is shown too, unless it is
+    /// the local one.
     fn human(&self, clock: &Clock<'_>, is_local: bool) -> String {
         let here = Time { seconds: clock.now, offset: 0 }.local(&clock.zone);
         let (now, then) = (here.calendar(), self.calendar());
@@ -213,8 +214,8 @@ impl Time {
 
     /// Returns the wall clock in seconds. A time whose year does not fit C's int becomes the start of 1970.
     ///
-    /// git does the same for some of these times, and stops the whole list at others, so that a single object that a
-    /// client pushed hides the refs that follow. Here such an object hides nothing.
+    /// git does the same for some of these times, and at others it stops the whole list, so that a single object that
+    /// a client pushed hides the refs that follow. Here such an object hides nothing.
     fn wall_seconds(&self) -> i64 {
         const LAST: i64 = 67_768_036_191_676_799;
         let wall = i64::try_from(self.seconds).ok().and_then(|seconds| seconds.checked_add(self.offset_seconds()));
@@ -247,7 +248,7 @@ impl Time {
             }
             let mut next = rest.next();
             if matches!(next, Some('E' | 'O')) && rest.clone().next().is_some_and(|char| char.is_ascii_alphabetic()) {
-                // These letters select another calendar or other digits, which none of git's languages has.
+                // These letters select another calendar or other digits, and none of git's languages has those.
                 next = rest.next();
             }
             match next {

@@ -18,7 +18,7 @@ pub fn options(text: &[u8]) -> Result<Vec<BString>> {
             b"tags" => match parse_boolean(value.map(BStr::new)) {
                 Some(true) => options.push("--tags".into()),
                 Some(false) => options.push("--no-tags".into()),
-                // As in git, the mistake is noticed only if nothing follows.
+                // As in git, a value that is not a boolean is noticed only if nothing follows.
                 None if tail.is_empty() => return unrecognized(rest),
                 None => {}
             },

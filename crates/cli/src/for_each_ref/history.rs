@@ -87,8 +87,8 @@ impl<'a> History<'a> {
         Ok(Some(Commit { parents, seconds: seconds.and_then(|digits| digits.parse().ok()).unwrap_or(0) }))
     }
 
-    /// Returns the commit that an object named by the user is or leads to. If it leads to none, the reason is printed
-    /// on standard error. The kind that a tag claims for its target is trusted.
+    /// Returns the commit that an object named by the user is or leads to. If the object leads to no commit, the
+    /// reason is printed on standard error. The kind that a tag claims for its target is trusted.
     pub fn named_commit(&self, named: ObjectId) -> Result<Option<ObjectId>> {
         let mut id = named;
         let Some(mut kind) = self.objects()?.kind(&id)? else { return Ok(None) };
@@ -103,8 +103,8 @@ impl<'a> History<'a> {
         Ok((self.objects()?.kind(&id)? == Some(ObjectKind::Commit)).then_some(id))
     }
 
-    /// Returns the commit that an object is or that a tag leads to. As in git, there is none if the object is missing,
-    /// or if a tag claims that its target is of another kind than it is.
+    /// Returns the commit that an object is or that a tag leads to. As in git, the result is `None` if the object is
+    /// missing, or if a tag claims another kind for its target than the target has.
     pub fn peel_to_commit(&self, mut id: ObjectId) -> refdb::Result<Option<ObjectId>> {
         let mut kind = self.objects()?.kind(&id)?;
         while kind == Some(ObjectKind::Tag) {

@@ -40,7 +40,7 @@ pub struct Plan<'p> {
 /// How a ref is shown.
 pub enum Layout<'p> {
     Format(&'p Format),
-    /// By a format that depends on all refs that are shown.
+    /// By a format that depends on all the refs that are shown.
     OfAll(&'p dyn Fn(&[Entry]) -> Result<Format>),
 }
 

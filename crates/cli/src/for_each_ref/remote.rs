@@ -128,10 +128,9 @@ impl Remotes {
         }
     }
 
-    /// Returns the remote of a branch for which none is configured: the only remote that there is, or else `origin`.
+    /// Returns the remote of a branch for which none is configured: the repository's only remote, or else `origin`.
     ///
-    /// git also counts remotes that are only mentioned by branches, but only those of branches that it has shown
-    /// already.
+    /// git also counts remotes that only branches mention, but only if it has already shown such a branch.
     fn default_remote(&self) -> &BStr {
         match self.remotes.keys().collect::<Vec<_>>()[..] {
             [only] => only.as_bstr(),

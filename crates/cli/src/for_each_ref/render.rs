@@ -392,7 +392,7 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// Applies the mail map to a person's line. Returns `None` if it has no entry for the name and address.
+/// Applies the mail map to a person's line. Returns `None` if the map has no entry for the name and address.
 fn mapped(world: &mut dyn World, line: &BStr) -> Result<Option<BString>> {
     let Some(contact) = person::contact(line) else { return Ok(None) };
     let mapped = world.ask(&Question::Contact(contact.clone()))?;

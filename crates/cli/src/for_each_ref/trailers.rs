@@ -75,7 +75,7 @@ impl TrailerForm {
         };
         match parse_boolean(value.map(BStr::new)) {
             Some(on) => *switch = on,
-            // As in git, the mistake is noticed only if nothing follows.
+            // As in git, a value that is not a boolean is noticed only if nothing follows.
             None if is_last => return fatal!["unknown %(trailers) argument: "],
             None => {}
         }

@@ -42,8 +42,8 @@ impl Suffixes {
         }
     }
 
-    /// Returns the number of the suffix that extends to the difference or starts there: the one that starts first, and
-    /// of those the longest.
+    /// Returns the number of the suffix that extends to the difference or starts there. If there are several, the one
+    /// that starts first is chosen, and of those the longest.
     fn place(&self, text: &[u8], differ: usize) -> Option<usize> {
         let begins = |suffix: &BString| {
             (differ.saturating_sub(suffix.len())..=differ.min(text.len())).find(|at| text[*at..].starts_with(suffix))
@@ -83,8 +83,8 @@ fn compare_numbers(one: &[u8], two: &[u8]) -> Ordering {
     let common = &one[start..differ];
     let goes_on = one_run.len() > common.len() || two_run.len() > common.len();
     if !common.is_empty() && common.iter().all(|digit| *digit == b'0') && goes_on {
-        // After leading zeros, one more digit makes the smaller fraction, and the end of the run makes the integer
-        // zero.
+        // After common leading zeros, a run that goes on is a fraction. It is less than a run that ends, which is the
+        // integer zero.
         let rank = |run: &[u8]| run.get(common.len()).copied().unwrap_or(u8::MAX);
         return rank(one_run).cmp(&rank(two_run)).then_with(bytes);
     }

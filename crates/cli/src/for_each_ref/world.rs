@@ -45,7 +45,7 @@ pub trait World {
     /// Announces a ref that will be shown.
     fn hear(&mut self, name: &BStr, id: &ObjectId) -> Result<()>;
 
-    /// Returns whether the branch of the commit that a field names started at this ref.
+    /// Returns whether the ref `name` is the one from which the branch of the commit that a field names started.
     fn is_base(&self, name: &BStr, base: &BStr) -> bool;
 
     /// Returns the answer of another program of git.

@@ -19,8 +19,8 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Copies the output of git until git closes its end or the client disconnects. `is_advertised` says that the
-    /// output does not begin with the list of refs.
+    /// Copies the output of git until git closes its end or the client disconnects. `is_advertised` says whether the
+    /// list of refs was sent before, so that the output does not begin with it.
     pub(super) fn start(git: ChildStdout, is_advertised: bool) -> Relay {
         let message = Arc::<Mutex<Vec<u8>>>::default();
         let ours = Arc::clone(&message);

@@ -1,5 +1,5 @@
-//! Delegates a push to git after the refs were advertised: git receives the bytes that the client has sent, and all
-//! that follow.
+//! Delegates a push to git after the refs were advertised: git receives the bytes that the client has sent so far,
+//! and everything that the client sends later.
 
 use super::supervise::Supervised;
 use crate::failure::{Failure, Result, fatal, message, system_text};

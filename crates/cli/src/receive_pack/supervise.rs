@@ -1,4 +1,4 @@
-//! A `git receive-pack` that does a whole push, within the limits on what git may take for one.
+//! A `git receive-pack` that does a whole push, within the limits on the resources that git may take for a push.
 
 use super::relay::Relay;
 use crate::failure::{Failure, Result, fatal, system_text};

@@ -107,8 +107,8 @@ fn number(text: &BStr) -> Option<usize> {
 struct OneEntry {
     which: Which,
     teller: Teller,
-    /// The number of entries that are left up to and including the one that is deleted; 0 at the beginning if none is
-    /// deleted.
+    /// The number of entries that are left up to and including the one to delete. It is 0 from the beginning if no
+    /// entry is to be deleted.
     left: usize,
 }
 

@@ -40,8 +40,8 @@ struct Wish<'a> {
     form: line::Form,
 }
 
-/// Runs the command. The exit code is 1 if a file or folder could not be examined, if a batch could not be recovered as
-/// a whole, or if a lock that was to be removed stays.
+/// Runs the command. The exit code is 1 if a file or folder could not be examined, if a batch could be recovered only
+/// in part, or if a lock that was to be removed stays.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let wish = Wish::parse(invocation)?;

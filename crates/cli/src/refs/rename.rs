@@ -68,7 +68,7 @@ fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> R
     };
     before_locks()?;
     let mut transaction = session.store.transaction();
-    // One name may be a folder of the other, so the old ref is deleted in the same step in which the new one is
+    // One name may be a folder of the other, so the old ref is deleted in the same step in which the new ref is
     // created.
     let options = TransactionOptions::new().atomic_visibility(true).allow_replacing_parents(true);
     transaction.options(options);

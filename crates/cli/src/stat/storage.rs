@@ -9,15 +9,15 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub(super) struct Storage {
     folder: String,
-    /// Whether the file system is one of this machine alone.
+    /// Whether only this machine has the file system.
     local: bool,
     /// The kind of file system and its options; missing if the mount cannot be found.
     #[serde(skip_serializing_if = "Option::is_none")]
     mount: Option<String>,
-    /// How far `flock` reaches; missing on a local file system, where it reaches everybody.
+    /// How far `flock` reaches; missing on a local file system, where it reaches every process.
     #[serde(skip_serializing_if = "Option::is_none")]
     flock: Option<&'static str>,
-    /// What follows for refs; a conclusion about an unsafe format comes first.
+    /// What the storage means for refs; a conclusion about an unsafe format comes first.
     conclusions: Vec<String>,
     #[serde(skip)]
     lines: String,

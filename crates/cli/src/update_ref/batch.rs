@@ -155,8 +155,8 @@ impl<'s> Batch<'s> {
             return fatal!["transaction is closed"];
         };
         transaction.add(edit)?;
-        // An edit that is rejected immediately is reported immediately, when the value that a `create` expects is not
-        // known yet.
+        // An edit that is rejected immediately is reported immediately. The value that a `create` expects is not
+        // known yet at this point.
         if let [.., (position, rejection)] = transaction.rejected()
             && position + 1 == transaction.len()
             && let Some(asked) = &mut self.asked
@@ -241,8 +241,8 @@ impl<'s> Batch<'s> {
         let Some(asked) = &self.asked else { return Ok(()) };
         let unreported = rejected.iter().filter_map(|(position, rejection)| Some((rejection, asked.get(*position)?)));
         let mut unreported: Vec<_> = unreported.filter(|(_, asked)| !asked.reported).collect();
-        // Git checks names last, except for those that it could not even lock. The target of a symbolic ref comes after
-        // the ref that was asked for.
+        // Git checks names last, except for those whose refs it could not even lock. The target of a symbolic ref
+        // comes after the ref that was asked for.
         unreported.sort_by_key(|(rejection, asked)| {
             let is_late = rejection.class() == RejectionClass::NameConflict && !rejection.reason.prevents_lock();
             (is_late, rejection.resolved != asked.name)

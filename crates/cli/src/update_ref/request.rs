@@ -9,8 +9,8 @@ use bstr::{BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId, RefName};
 use std::borrow::Cow;
 
-/// The first word of a request. It is read before the rest, because whether the request may occur at all is decided
-/// first.
+/// The first word of a request. It is read before the rest, because git decides first whether the request may occur
+/// now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
     Update,
@@ -31,7 +31,7 @@ pub enum Verb {
 /// A parsed request, with valid names and resolved values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// Sets a ref. A null `new` deletes it; a null `old` means that it must not exist.
+    /// Sets a ref. A null `new` deletes the ref; a null `old` means that the ref must not exist.
     Update {
         /// The ref.
         name: RefName,
@@ -54,7 +54,7 @@ pub enum Request {
         /// The value that the ref must have.
         old: Option<ObjectId>,
     },
-    /// Checks a ref. A null value means that it must not exist.
+    /// Checks a ref. A null value means that the ref must not exist.
     Verify {
         /// The ref.
         name: RefName,
@@ -84,7 +84,7 @@ pub enum Request {
         /// The target that the ref must have.
         old: Option<RefName>,
     },
-    /// Checks a symbolic ref. Without a target it must not exist.
+    /// Checks a symbolic ref. Without a target, the ref must not exist.
     SymrefVerify {
         /// The ref.
         name: RefName,
@@ -328,7 +328,8 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Returns the next argument of a request about symbolic refs, before which git accepts no other white space.
+    /// Returns the next argument of a request about symbolic refs. Git accepts only a space in front of it, and no
+    /// other white space.
     fn next_after_space(&mut self) -> Result<Next<'a>> {
         let next = self.next_text()?;
         match (&next, &self.line[self.at..]) {

@@ -31,6 +31,7 @@ impl<S: Sink + ?Sized> Sink for &mut S {
 }
 
 /// A buffer in front of a sink, so that the sink gets few and large writes.
+///
 /// The padding of a block is written only once another block follows. The last block of a file, and one before a log
 /// block, have none.
 pub(crate) struct Output<S> {

@@ -106,7 +106,7 @@ impl Spelling<'_> {
         fatal!["unrecognized %(", self.name, ") argument: ", self.argument.unwrap_or_default()]
     }
 
-    /// Rejects an argument. Where git parses several fields with one function, its message repeats the field as
+    /// Rejects an argument. Where git parses several fields with one function, git's message repeats the field as
     /// written, with a leading `*` if there is one.
     fn unrecognized_here<T>(&self, argument: &[u8]) -> Result<T> {
         let star = if self.peeled { "*" } else { "" };

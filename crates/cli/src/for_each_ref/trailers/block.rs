@@ -109,8 +109,8 @@ impl TrailerRules {
 
 /// Returns the lines of a message that contain its trailers, if there are any.
 ///
-/// This is the last paragraph, unless it is also the first one. Either all of its lines are trailers, or one of them is
-/// known and at least a quarter are trailers.
+/// These lines are the last paragraph, unless it is also the first one. Either all of its lines must be trailers, or
+/// one must be a known trailer and at least a quarter must be trailers.
 pub(super) fn find<'m>(message: &'m [u8], rules: &TrailerRules) -> &'m [u8] {
     let end = end_of_text(message, rules);
     let text = &message[..end];

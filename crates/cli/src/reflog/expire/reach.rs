@@ -155,7 +155,7 @@ impl<'a> Reach<'a> {
         Ok(None)
     }
 
-    /// Looks for a commit among all ancestors that are higher than it.
+    /// Looks for a commit among all ancestors with a greater height than that commit.
     fn is_above(&mut self, from: At, to: At) -> Result<bool> {
         self.count_heights(from)?;
         self.count_heights(to)?;

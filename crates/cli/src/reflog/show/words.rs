@@ -103,7 +103,7 @@ impl<'w> Wish<'w> {
             b"--no-abbrev" => self.digits = Digits::All,
             b"--relative-date" => self.date = DateForm::parse(b"relative").ok(),
             b"-z" => self.ends_with_nul = true,
-            // These options are the default.
+            // These options only state the default.
             b"-g" | b"--walk-reflogs" => {}
             b"--no-decorate" | b"--decorate=no" | b"--decorate=auto" => {}
             b"--no-color" | b"--color=never" | b"--color=auto" => {}
