@@ -84,7 +84,7 @@ impl RepositoryHooks {
             );
         }
         let file = self.folder.join(event);
-        // As in git, a folder of that name is taken for a hook, and fails when it is run.
+        // As in git, a folder with the event's name is taken for a hook, and fails when it is run.
         if self.fs.is_executable(&file) {
             programs.push(HookProgram::File(absolute(&self.environment, &file)));
         }
@@ -121,9 +121,9 @@ impl RepositoryHooks {
         configured && !self.environment.get("GIT_ADVICE").as_ref().is_some_and(is_off)
     }
 
-    /// Returns the variables that git sets for its hooks. `GIT_DIR` is among them if it was given, or if the repository
-    /// cannot be found from the folder in which the hook runs. Paths are made absolute, because the hook runs in
-    /// another folder.
+    /// Returns the variables that git sets for its hooks. `GIT_DIR` is among them if it was given, or if the
+    /// repository cannot be found from the folder in which the hook runs. Paths are made absolute, because that
+    /// folder differs from the current one.
     fn variables(&self) -> Vec<(OsString, Option<OsString>)> {
         let mut variables: Vec<_> = self.environment.hidden().into_iter().map(|name| (name, None)).collect();
         variables.extend(self.environment.overrides().map(|(name, value)| (name.to_owned(), Some(value.to_owned()))));

@@ -5,13 +5,13 @@ use bstr::BStr;
 /// A ref that already has a reflog keeps getting entries under every policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LogPolicy {
-    /// No ref gets one: `false`, and the default in a bare repository.
+    /// No ref gets a reflog: `false`, and the default in a bare repository.
     #[default]
     Never,
-    /// `HEAD`, branches, remote-tracking branches and notes get one: `true`, and the default in a repository that is
-    /// not bare.
+    /// `HEAD`, branches, remote-tracking branches and notes get a reflog: `true`, and the default in a repository
+    /// that is not bare.
     Usual,
-    /// `HEAD` and every ref below `refs/` get one: `always`.
+    /// `HEAD` and every ref below `refs/` get a reflog: `always`.
     Always,
 }
 

@@ -1,5 +1,5 @@
-//! The objects of a repository. Each new id is read, verified and parsed once; listings show objects without verifying
-//! them, as git's do.
+//! The objects of a repository. Each new id is read, verified and parsed once. Listings show objects without
+//! verifying them, as git's listings do.
 
 // Read in this order: [`Objects`], `content` (when an object is valid), `database` (where objects are read), `known`
 // (objects that were read) and `seen` (objects that were looked up).
@@ -266,7 +266,7 @@ impl Objects {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // What is kept is a cache whose entries are valid independently of one another, so that it can be used after a
+        // The state is a cache whose entries are valid independently of one another, so it can be used even after a
         // panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -390,9 +390,9 @@ impl State {
         }))
     }
 
-    /// Follows a chain of tags to the object at its end. As in git, that object must exist and be of the kind that the
-    /// last tag names; its content is not read. The tags on the way are remembered, so that many refs to one chain cost
-    /// no more than its length.
+    /// Follows a chain of tags to the object at its end. As in git, that object must exist and be of the kind that
+    /// the last tag names; the object's content is not read. The tags on the way are remembered, so that many refs to
+    /// one chain cost no more than its length.
     fn peel(&mut self, mut target: ObjectId, mut kind: ObjectKind) -> Result<Option<ObjectId>, ObjectError> {
         let mut passed = Vec::new();
         // A tag names the id of its target, which depends on the target's content, so no chain is a cycle.

@@ -39,7 +39,7 @@ pub struct Repository {
     common_dir: PathBuf,
     work_tree: Option<PathBuf>,
     shown_git_dir: PathBuf,
-    /// The folder that `shown_git_dir` is relative to, in which git would work.
+    /// The folder in which git would work, and to which `shown_git_dir` is relative.
     standing: PathBuf,
     /// Whether git would change into `git_dir` and call it `.`, as its servers do.
     is_entered: bool,
@@ -79,9 +79,9 @@ impl Repository {
         discover::discover(fs, environment)
     }
 
-    /// Returns the folder of the repository that a server's client names: `given` with `~` expanded, and with an ending
-    /// (`.git`, `/.git`) that may be missing. Fails if the folder belongs to someone else, unless `safe.directory`
-    /// allows it.
+    /// Returns the folder of the repository that a server's client names. `~` in `given` is expanded, and an ending
+    /// (`.git`, `/.git`) that is missing is added. Fails if the folder belongs to someone else, unless
+    /// `safe.directory` allows it.
     pub fn served_folder(fs: &Fs, environment: &Environment, given: &Path) -> Result<Served, RepositoryError> {
         enter::folder(fs, environment, given)
     }
@@ -105,7 +105,8 @@ impl Repository {
     }
 
     /// Opens the repository in this very folder once more, for a process that already works on it. The owner is not
-    /// checked again: it was checked the first time, or did not matter because the repository was named by `GIT_DIR`.
+    /// checked again: either it was checked the first time, or it did not matter because `GIT_DIR` named the
+    /// repository.
     pub fn at_again(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Self, RepositoryError> {
         discover::at(fs, environment, folder, true)
     }
@@ -318,7 +319,7 @@ impl Repository {
         None
     }
 
-    /// Returns the folder that all worktrees share, by the path that git would show, which works at the top of the
+    /// Returns the folder that all worktrees share, by the path that git would show when it runs at the top of the
     /// worktree.
     pub fn shown_common_dir(&self) -> &Path {
         if self.git_dir == self.common_dir { &self.shown_git_dir } else { &self.common_dir }

@@ -4,8 +4,8 @@ use super::{Config, Level, Value, parse_boolean};
 use bstr::ByteSlice;
 use std::fmt;
 
-/// The settings that let `git gc` or `git maintenance` pack refs on their own. Either can lose refs that another
-/// process writes as loose refs in a batch.
+/// The settings that let `git gc` or `git maintenance` pack refs on their own. Either command can lose refs that
+/// another process writes as loose refs in a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GitPacks {
     /// Whether `gc.packRefs` lets git pack refs.

@@ -58,8 +58,8 @@ impl Config {
         settings.hooks(event)
     }
 
-    /// Returns git's warnings about settings of hooks, without the prefix `warning: `. They include those that git
-    /// prints before it stops at an error.
+    /// Returns git's warnings about settings of hooks, without the prefix `warning: `. If git stops at an error, the
+    /// warnings that it prints before that are returned.
     #[doc(hidden)]
     pub fn hook_warnings(&self) -> Vec<String> {
         let mut settings = HookSettings::default();

@@ -15,8 +15,8 @@ use std::{
 pub(crate) struct Local<'a> {
     /// The repository's folder, for `includeIf.gitdir:`.
     pub(crate) git_dir: &'a Path,
-    /// The folder that a spelling is relative to, and the repository's folder as git would spell it from there, `.` for
-    /// instance.
+    /// The folder in which git would work, and the repository's folder as git would spell it from there, for instance
+    /// `.`.
     pub(crate) spelled: (&'a Path, &'a Path),
     /// The content of `config` in the common folder, its path, and its path as git shows it.
     pub(crate) file: (&'a [u8], &'a Path, &'a Path),

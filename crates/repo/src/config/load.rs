@@ -176,7 +176,7 @@ impl<'a> Loader<'a> {
 
     fn any_remote_url_matches(&mut self, pattern: &BStr) -> Result<bool, ConfigError> {
         if self.only_urls {
-            // The file is read only to check that it configures no URL, which would make the condition depend on its
+            // The file is read only to check that it configures no URL. If it did, the condition would depend on its
             // own outcome.
             return Ok(true);
         }

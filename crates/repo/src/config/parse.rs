@@ -167,8 +167,8 @@ impl<'a> Parser<'a> {
         if self.byte() == b']' { Ok(()) } else { Err(BadLine(self.line)) }
     }
 
-    /// Returns the error for a line that ended too early. Its newline has been consumed, so the faulty line is the
-    /// previous one.
+    /// Returns the error for a line that ended too early. The line's newline has been consumed, so the faulty line is
+    /// the previous one.
     fn bad_line_end<T>(&self) -> Result<T, BadLine> {
         Err(BadLine(self.line - 1))
     }

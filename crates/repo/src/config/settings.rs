@@ -90,8 +90,8 @@ pub enum SharedRepository {
 const LOOSE_REFS: usize = 2048;
 
 impl Settings {
-    /// Reads the settings. Only the settings of the repository's own ref format have to be valid, because git does not
-    /// read those of the other one.
+    /// Reads the settings. Only the settings of the repository's own ref format have to be valid, because git does
+    /// not read those of the other format.
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ pub struct Value<'a> {
     pub key: &'a BStr,
     /// The text of the value; `None` for a variable without `=`.
     pub raw: Option<&'a BStr>,
-    /// The file, or the command line, that sets it.
+    /// The file or the command line that sets the variable.
     pub origin: &'a Origin,
     /// The line in the file, counted from 1.
     pub line: u32,

@@ -64,7 +64,7 @@ impl HookProgram {
 pub struct HookPrograms {
     /// The programs, in the order in which they run.
     pub programs: Vec<HookProgram>,
-    /// The folder in which they run.
+    /// The folder in which the programs run.
     pub directory: PathBuf,
     /// Variables to set, or to unset where the value is `None`.
     pub environment: Vec<(OsString, Option<OsString>)>,

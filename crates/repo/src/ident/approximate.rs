@@ -87,7 +87,8 @@ struct Words<'z> {
     fields: Fields,
     /// A number that has not been assigned to a field yet; 0 if there is none.
     number: i64,
-    /// Whether a time of day was given that is later than the present one. Unless a day follows, yesterday is meant.
+    /// Whether the text gave a time of day that is later than the present one. Unless a day follows, yesterday is
+    /// meant.
     is_day_before: bool,
     /// The day of the week that was set last, 0 for Sunday.
     weekday: i64,
@@ -143,7 +144,8 @@ impl Words<'_> {
         len
     }
 
-    /// Interprets words with a fixed meaning, such as `yesterday` and `noon`, and returns whether this is one.
+    /// Interprets words with a fixed meaning, such as `yesterday` and `noon`. Returns whether `text` begins with such
+    /// a word.
     fn special(&mut self, text: &[u8]) -> bool {
         let is = |name: &str| matched(text, name) == name.len();
         if is("yesterday") || is("today") {
@@ -179,7 +181,7 @@ impl Words<'_> {
         true
     }
 
-    /// Interprets numerals and units, and returns whether this is one.
+    /// Interprets numerals and units. Returns whether `text` begins with one of them.
     fn counted(&mut self, text: &[u8]) -> bool {
         if self.number == 0 {
             let named = NUMBERS.iter().position(|name| matched(text, name) == name.len());

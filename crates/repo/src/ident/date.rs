@@ -7,7 +7,7 @@ use super::zone::Zone;
 use bstr::ByteSlice;
 
 /// Parses a date into seconds since 1970 and minutes east of UTC. Without an offset, local time is meant. Returns
-/// `None` if it is not a date.
+/// `None` if the text is not a date.
 pub(super) fn parse(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<(u64, i32)> {
     if let Some(raw) = text.strip_prefix(b"@")
         && let Some((seconds, offset)) = parse_raw(raw)
@@ -199,8 +199,8 @@ impl Fields {
         let by_year_first = first > 70
             && (self.set_date(Some(first), second, third_or_none, false)
                 || self.set_date(Some(first), third_or_none, second, false));
-        // Dots separate dd.mm.yyyy as in eastern Europe, slashes mm/dd/yyyy as in America. If there is no such month,
-        // or the date is more than ten days ahead, it is read with day and month swapped.
+        // Dots separate dd.mm.yyyy as in eastern Europe, slashes mm/dd/yyyy as in America. If the month does not
+        // exist, or the date is more than ten days ahead, the text is read with day and month swapped.
         let understood = by_year_first
             || separator != b'.' && self.set_date(third, first, second, true)
             || self.set_date(third, second, first, true)

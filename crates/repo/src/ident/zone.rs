@@ -65,9 +65,9 @@ impl<'a> Zone<'a> {
     }
 }
 
-/// Returns a time that jiff supports, which is none after the year 9999. A later time is replaced by one at the same
-/// point of the calendar's 400-year cycle, after which weekdays and leap years, and with them the rules of zones,
-/// repeat.
+/// Returns a time that jiff supports; jiff supports none after the year 9999. A later time is replaced by one at the
+/// same point of the calendar's 400-year cycle. After such a cycle, weekdays and leap years repeat, and with them the
+/// rules of zones.
 fn timestamp(seconds: u64) -> Option<Timestamp> {
     const CYCLE_SECONDS: i64 = 146_097 * 86_400;
     let seconds = i64::try_from(seconds).ok()?;

@@ -109,8 +109,8 @@ impl Database {
         Ok(Database { dir: dir.to_owned(), handle, hash, bases: Bases::default(), read_max_bytes })
     }
 
-    /// Calls `act`, and calls it once more with a newly opened database if it fails, because the first one has room for
-    /// few packs only.
+    /// Calls `act`. If it fails, the database is opened anew with room for more packs, and `act` is called once more,
+    /// because the first database has room for few packs only.
     fn twice<T, E>(&mut self, mut act: impl FnMut(&HandleArc) -> Result<Option<T>, E>) -> Option<T> {
         match act(&self.handle) {
             Ok(found) => found,

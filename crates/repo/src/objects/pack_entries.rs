@@ -147,7 +147,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Returns the size in bytes of the content that a delta produces, which its first bytes state.
+    /// Returns the size in bytes of the content that a delta produces. The first bytes of the delta state this size.
     fn delta_result_bytes(&mut self, mut entry: Entry, base: PackEntry) -> Option<u64> {
         // For a delta by offset, gix would follow the chain to its end. For a delta by id, it asks the callback for
         // the base, whose size is already known here.

@@ -17,11 +17,11 @@ impl Promisor {
         Promisor { git_dir }
     }
 
-    /// Lets git fetch the object from the remote, which git does when it encounters a missing one. Returns whether the
-    /// object exists afterwards. Blocks until git has finished.
+    /// Lets git fetch the object from the remote. Returns whether the object exists afterwards. Blocks until git has
+    /// finished.
     pub(super) fn fetch(&self, id: &ObjectId) -> bool {
-        // Fetching, with its protocols, credentials and filters, is left to git. Looking at an object makes git fetch
-        // it.
+        // Fetching, with its protocols, credentials and filters, is left to git, which fetches a missing object when
+        // it is asked whether that object exists.
         let mut command = Command::new("git");
         command.arg("--git-dir").arg(&self.git_dir).args(["cat-file", "-e"]).arg(id.to_string());
         command.stdin(Stdio::null()).stdout(Stdio::null()).status().is_ok_and(|status| status.success())

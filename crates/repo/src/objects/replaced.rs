@@ -8,7 +8,8 @@ const CHAIN_MAX: usize = 4;
 /// The objects that `git replace` replaces by others.
 #[derive(Debug, Default)]
 pub(super) struct Replaced {
-    /// The replacement of each replaced object. If it is not set, replacements were never looked for, and none apply.
+    /// The replacement of each replaced object. If this is not set, nobody has looked for replacements, and none
+    /// apply.
     by: OnceLock<HashMap<ObjectId, ObjectId>>,
 }
 

@@ -19,9 +19,9 @@ use std::{
 struct Found {
     git_dir: PathBuf,
     common_dir: PathBuf,
-    /// The folder by the path that git would show, which works at the top of the worktree.
+    /// The folder by the path that git would show when it runs at the top of the worktree.
     shown: PathBuf,
-    /// The folder that `shown` is relative to, in which git would work.
+    /// The folder in which git would work, and to which `shown` is relative.
     standing: PathBuf,
     how: How,
 }
@@ -174,7 +174,7 @@ impl Finder<'_> {
         Ok(Found { shown: git_dir.clone(), git_dir, common_dir, standing, how })
     }
 
-    /// Returns the repository that the folder itself is, unless `may_be_bare` refuses it. `may_be_bare` is called
+    /// Returns `folder` as a repository, if it is one and `may_be_bare` does not refuse it. `may_be_bare` is called
     /// before the owner is checked.
     fn this(
         &self,
@@ -189,7 +189,7 @@ impl Finder<'_> {
         Ok(Some(Found { git_dir: standing.clone(), common_dir, shown: ".".into(), standing, how: How::Inside }))
     }
 
-    /// Returns the repository that the folder itself is, unless `safe.bareRepository` forbids repositories that were
+    /// Returns `folder` as a repository, if it is one. Fails if `safe.bareRepository` forbids repositories that were
     /// not named.
     fn bare(&self, folder: &Path) -> Result<Option<Found>, RepositoryError> {
         self.this(folder, |folder| {
@@ -296,7 +296,7 @@ impl Finder<'_> {
         let config_text = self.optional(&config)?.unwrap_or_default();
         let mut format = Format::parse(&config_text, &common_dir, &shown_common.join("config"))?;
         if is_linked {
-            // What the shared file says about the working tree applies to the main worktree.
+            // What the shared file says about the working tree applies to the main worktree only.
             format.work_tree = None;
             if !matches!(how, How::Inside) {
                 format.bare = None;

@@ -26,7 +26,8 @@ pub fn with_ref_format(
     let mut edit = Edit::new(text).map_err(bad)?;
     edit.set("core", "repositoryformatversion", if needs_v1 { "1" } else { "0" }).map_err(bad)?;
     if !says_hash {
-        // As in git, a hash that is named here has no effect without a version, and must not take effect now.
+        // As in git, a hash that is named here has no effect without a version. It must not take effect because of
+        // this change.
         edit.unset("extensions", "objectformat").map_err(bad)?;
     }
     match to {

@@ -5,8 +5,9 @@ use super::{RefStorage, RepositoryError, format::Format};
 use refdb_vfs::{Fs, Stat};
 use std::path::PathBuf;
 
-/// The format of a repository's refs when it was opened, and the attributes of `config`, by which a single stat proves
-/// that the format is unchanged. On a network file system the configuration is read again instead.
+/// The format of a repository's refs when it was opened, and the attributes of `config`. Unchanged attributes prove,
+/// with a single stat, that the format is unchanged. On a network file system the configuration is read again
+/// instead.
 #[derive(Clone, Debug)]
 pub struct FormatWatch {
     pub(super) config: PathBuf,

@@ -1,6 +1,6 @@
 //! Decides whether a repository can be trusted: git-config(1), "safe.directory".
 //!
-//! A repository's configuration can name commands, so its owner could have them run by its users.
+//! A repository's configuration can name commands, so its owner could make other users run commands.
 
 use super::RepositoryError;
 use crate::{
