@@ -151,8 +151,8 @@ impl From<refdb::ObjectError> for Failure {
     }
 }
 
-/// Returns the failure for a refused change as most commands report it: `error: MESSAGE` with exit code 1, or `fatal:
-/// MESSAGE` if a hook refused the change.
+/// Returns the failure for a refused change as most commands report it. It is `error: MESSAGE` with exit code 1, but
+/// `fatal: MESSAGE` if a hook refused the change.
 pub fn refused(error: refdb::Error) -> Failure {
     match error {
         refdb::Error::Hook(why) => Failure::Fatal(why.to_string().into()),

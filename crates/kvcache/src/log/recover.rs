@@ -239,7 +239,7 @@ impl FoundLog {
         let first = segments.first().map_or(u64::MAX, |first| first.header.seq);
         let (usable, gap) = usable(&mut segments);
         let last = segments.last().map_or(0, |last| last.header.seq);
-        // If the damaged segment is older than all others, the log can do without it: its entries count as evicted.
+        // The log can do without a damaged segment that is older than all others: its entries count as evicted.
         let damaged = without_header.iter().filter(|(seq, _, damaged)| *damaged && *seq >= floor);
         let mut notices: Vec<Error> = damaged.clone().map(|(_, path, _)| damaged_header(path)).collect();
         let impossible = damaged.clone().any(|(seq, ..)| *seq > first)

@@ -176,8 +176,8 @@ fn swap_heads(site: &Site<'_>, root: &Root, place: &Place, heads: &Path) -> Resu
     }
 }
 
-/// Moves a folder of branches that was exchanged to the other old files. An earlier run may have been interrupted
-/// between the exchange and this move.
+/// Moves the folder of branches, if it has been exchanged, to the other old files. An earlier run may have been
+/// interrupted between the exchange and this move.
 fn keep_swapped(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let (blank, old) = (place.below(&root.blank()).join("heads"), old_heads(root, place));
     if !site.fs.find_link(&blank)?.is_some_and(|stat| stat.is_dir()) {

@@ -20,8 +20,8 @@ use std::{borrow::Cow, collections::BTreeSet};
 /// How many times a new packed-refs is made without the lock, although a change of the present one may make it useless.
 const ASIDE_MAX: usize = 3;
 
-/// How many times the new packed-refs is then made under the lock. Even then, git makes it useless if it removes
-/// loose files that it has packed.
+/// How many times the new packed-refs is then made under the lock. Even then it becomes useless if git removes loose
+/// files that git has packed.
 const LOCKED_MAX: usize = 3;
 
 impl Packing<'_> {
