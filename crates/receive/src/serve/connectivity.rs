@@ -55,7 +55,7 @@ enum Answer {
 }
 
 /// Maximum number of times that git is asked which ids are at fault. It suffices to find a single id at fault among a
-/// million ids, or all of 33 ids that are at fault.
+/// million ids, and all ids at fault among 32. The number of programs must not grow with the number of commands.
 const ASKED_MAX: usize = 64;
 
 const BEYOND_LIMIT: &str = "the check of its objects met a limit";
