@@ -157,12 +157,15 @@ fn requests(size: usize) -> Named {
     let whole = |parts: &[&[u8]]| [parts.concat(), pack()].concat();
     let names: Vec<_> = (0..size).map(|at| format!("refs/heads/b{at:06}")).collect();
     let many: Vec<_> = names.iter().map(|name| (&name[..], new)).collect();
+    let nested: Vec<_> = (1..=size.min(400)).map(|depth| format!("refs/heads{}", "/x".repeat(depth))).collect();
+    let nested: Vec<_> = nested.iter().map(|name| (&name[..], new)).collect();
     let main = command(MAIN, "report-status");
     let options: Vec<u8> = (0..size).flat_map(|at| line(format!("option {at}").as_bytes())).collect();
     let mut named = vec![
         ("many commands", request(&many, pack())),
         ("one ref twice", request(&[(MAIN, new), (MAIN, new)], pack())),
         ("a ref within another", request(&[("refs/heads/a", new), ("refs/heads/a/b", new)], pack())),
+        ("each ref within the one before", request(&nested, pack())),
         ("push options", whole(&[&command(MAIN, "report-status push-options"), b"0000", &options, b"0000"])),
         ("capabilities twice", whole(&[&command(MAIN, &"report-status atomic ".repeat(50)), b"0000"])),
         ("shallow lines", whole(&[&line(format!("shallow {new}").as_bytes()).repeat(100), &main, b"0000"])),

@@ -27,11 +27,11 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
 use refdb_vfs::File;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     fs,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// A transaction on the files backend that holds its locks.
@@ -54,6 +54,9 @@ pub(super) struct FilesLocked {
     cleared: Vec<BString>,
     /// The claims that stay loose in bulk, because a symbolic link gives their files a second name.
     through_links: BTreeSet<usize>,
+    /// Whether folders that were searched contain files of others, by the names of the folders. Without this, the
+    /// folders of many names, each below the one before, would be searched once for each of the names.
+    searched: Mutex<HashMap<BString, bool>>,
 }
 
 impl FilesLocked {
@@ -102,6 +105,7 @@ impl FilesLocked {
             before: None,
             cleared: Vec::new(),
             through_links,
+            searched: Mutex::default(),
         })
     }
 
@@ -368,14 +372,20 @@ impl FilesLocked {
 impl FilesLocked {
     /// Returns whether the folder with this name contains, at any depth, a file that is not a lock of this transaction.
     fn has_files_of_others(&self, folder: &Path, name: &BStr) -> bool {
-        fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
+        let searched = || self.searched.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = searched().get(name) {
+            return *found;
+        }
+        let found = fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
             let below = [name.as_bytes(), b"/", entry.file_name().as_bytes()].concat();
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => self.has_files_of_others(&entry.path(), below.as_bstr()),
                 Ok(_) => !below.strip_suffix(b".lock").is_some_and(|locked| self.locks.holds(locked.as_bstr())),
                 Err(_) => false,
             }
-        })
+        });
+        searched().insert(name.to_owned(), found);
+        found
     }
 }
 

@@ -228,6 +228,12 @@ impl Edits {
         found.ok().map(|at| self.order[at])
     }
 
+    /// The item with the longest name that this item's name lies below. The items must be sorted.
+    pub(super) fn parent(&self, item: u32) -> Option<u32> {
+        let name = self.name(item);
+        name.rfind_iter("/").find_map(|end| self.find(name[..end].as_bstr()))
+    }
+
     /// The first item of this name. The items need not be sorted.
     pub(super) fn first_of(&self, name: &BStr) -> Option<u32> {
         (0..self.items.len() as u32).find(|at| self.name(*at) == name)

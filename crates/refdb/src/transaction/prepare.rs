@@ -174,12 +174,18 @@ impl<'s> Preparation<'_, 's> {
     /// Returns whether a rejected edit has locked a name above or below that of an edit that is not rejected.
     fn has_rejected_in_the_way(&self) -> bool {
         let edits = &self.plan.edits;
-        let goes_on = |at: u32| !edits.items[at as usize].rejected;
-        let has_others_around = |name: &BStr| {
-            let mut above = name.find_iter("/").filter_map(|end| edits.find(name[..end].as_bstr()));
-            edits.order[edits.below(name)].iter().any(|at| goes_on(*at)) || above.any(goes_on)
-        };
-        !self.rejected.is_empty() && edits.order.iter().any(|at| !goes_on(*at) && has_others_around(edits.name(*at)))
+        if self.rejected.is_empty() {
+            return false;
+        }
+        // Of each item, whether it or one above it is rejected, and whether it or one above it goes on. A name comes
+        // after those above it.
+        let mut chains = vec![(false, false); edits.items.len()];
+        edits.order.iter().any(|at| {
+            let is_rejected = edits.items[*at as usize].rejected;
+            let (rejected, goes_on) = edits.parent(*at).map_or((false, false), |parent| chains[parent as usize]);
+            chains[*at as usize] = (rejected || is_rejected, goes_on || !is_rejected);
+            if is_rejected { goes_on } else { rejected }
+        })
     }
 
     /// Rejects the items that could not be locked, if they are not rejected yet and `is_meant` returns `true` for them.
