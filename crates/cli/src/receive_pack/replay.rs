@@ -3,6 +3,7 @@
 
 use super::supervise::Supervised;
 use crate::failure::{Failure, Result, fatal, message, system_text};
+use bstr::ByteSlice;
 use refdb_receive::{Call, Watch, WorkLimits};
 use refdb_vfs::interrupt;
 use rustix::{
@@ -24,7 +25,11 @@ pub(super) fn replay(call: &Call, words: &[u8], limits: WorkLimits) -> Result<u8
     command.env("GIT_DIR", ".").args(["receive-pack", "--stateless-rpc"]);
     command.args(call.quiet.then_some("--quiet")).arg(".");
     command.stdin(Stdio::piped());
-    let mut child = match Supervised::start(command, limits, true) {
+    let started = match words.contains_str("side-band") {
+        true => Supervised::start(command, limits, true),
+        false => Supervised::start_directly(command, limits),
+    };
+    let mut child = match started {
         Ok(child) => child,
         Err(error) => return fatal!["cannot run git, to which this push is left: ", system_text(&error)],
     };

@@ -23,9 +23,21 @@ pub(super) struct Supervised {
 }
 
 impl Supervised {
-    /// Starts git. `is_stateless` means that git sends no advertisement, because another call has sent it.
+    /// Starts git, whose answer is relayed to the client. `is_stateless` means that git sends no advertisement, because
+    /// another call has sent it.
     pub(super) fn start(mut git: Command, limits: WorkLimits, is_stateless: bool) -> io::Result<Self> {
-        let mut git = git.stdout(Stdio::piped()).spawn()?;
+        git.stdout(Stdio::piped());
+        Self::of(git, limits, is_stateless)
+    }
+
+    /// Starts git, which answers a client that has not asked for a side band. Such a client cannot be told of limits,
+    /// so that git sends its answer itself, in one order with what it writes to standard error.
+    pub(super) fn start_directly(git: Command, limits: WorkLimits) -> io::Result<Self> {
+        Self::of(git, limits, true)
+    }
+
+    fn of(mut git: Command, limits: WorkLimits, is_stateless: bool) -> io::Result<Self> {
+        let mut git = git.spawn()?;
         let pid = i32::try_from(git.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("the system gave a process an impossible number"))?;
         let relay = git.stdout.take().map(|stdout| Relay::start(stdout, is_stateless));
