@@ -204,16 +204,31 @@ fn repository() -> (Repo, ObjectId) {
 const SYNCED: &[&str] = &["core.fsync=reference"];
 
 #[test]
-fn eight_processes_share_the_lock_evenly_and_none_fails() {
+fn eight_processes_share_the_lock_and_none_fails() {
     for settings in [SYNCED, &["core.fsync=none"]] {
         let (repo, id) = repository();
         let race = Race { repo: &repo, id, settings, time: Duration::from_secs(2), kills: 0 };
         let told = race.run(8, 0, false);
         assert!(told.iter().all(|(_, told)| told.failed == 0), "{told:?}");
-        let counts: Vec<usize> = told.iter().map(|(_, told)| told.done.len()).collect();
-        let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
-        assert!(most * 2 <= least * 3, "no writer is left behind, even on a busy machine: {counts:?}");
+        assert!(most_to_fewest(&told) < 4.0, "no writer is left behind, even on a busy machine: {told:?}");
     }
+}
+
+#[test]
+#[ignore = "takes half a minute, and needs an idle machine: scripts/test-long \"writers beside git and JGit\""]
+fn on_an_idle_machine_eight_processes_get_the_same_within_a_third() {
+    for settings in [SYNCED, &["core.fsync=none"]] {
+        let (repo, id) = repository();
+        let race = Race { repo: &repo, id, settings, time: Duration::from_secs(15), kills: 0 };
+        let most_to_fewest = most_to_fewest(&race.run(8, 0, false));
+        assert!(most_to_fewest < 1.3, "{most_to_fewest}");
+    }
+}
+
+/// How many times as many transactions the busiest writer has made as the one with the fewest.
+fn most_to_fewest(told: &[(String, Told)]) -> f64 {
+    let counts = || told.iter().map(|(_, told)| told.done.len());
+    counts().max().unwrap() as f64 / counts().min().unwrap() as f64
 }
 
 #[test]
