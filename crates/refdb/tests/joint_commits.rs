@@ -4,12 +4,11 @@
 use refdb::{
     Change, Edit, Environment, Error, Mode, Precondition, RefName, Store, Target, transaction::TransactionOptions,
 };
-use refdb_testkit::{RefFormat, Repo};
+use refdb_testkit::{ForeignLock, RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{
     io,
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -52,23 +51,6 @@ fn edit(name: &str, id: ObjectId) -> Edit {
     Edit::new(RefName::new(name).unwrap(), Change::Set(Target::Direct(id)), Precondition::MustNotExist)
 }
 
-/// Holds the list's lock like a foreign program, until it is dropped.
-struct Foreign(PathBuf);
-
-impl Foreign {
-    fn lock(repo: &Repo) -> Self {
-        let lock = repo.git_dir().join("reftable/tables.list.lock");
-        std::fs::File::create_new(&lock).unwrap();
-        Foreign(lock)
-    }
-}
-
-impl Drop for Foreign {
-    fn drop(&mut self) {
-        std::fs::remove_file(&self.0).unwrap();
-    }
-}
-
 fn repository() -> (Repo, ObjectId) {
     let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
     repo.config("core.logAllRefUpdates", "always");
@@ -81,7 +63,7 @@ fn each_transaction_of_a_group_has_its_own_verdict_and_reflog() {
     let (repo, id) = repository();
     let disk = Arc::<Disk>::default();
     let names = ["refs/heads/a", "refs/heads/b", "refs/heads/a/b", "refs/heads/a", "refs/heads/c"];
-    let foreign = Foreign::lock(&repo);
+    let foreign = ForeignLock::of(&repo.git_dir().join("reftable/tables.list"));
     let made: Vec<Result<_, Error>> = thread::scope(|scope| {
         let writers = names.map(|name| {
             let store = open(&repo, &disk);
@@ -113,7 +95,7 @@ fn a_transaction_whose_group_is_given_up_begins_anew_by_itself() {
     let (broken, disk) = (Arc::<Disk>::default(), Arc::<Disk>::default());
     broken.refused.store(1, Ordering::Relaxed);
     let missing = ObjectId::from_hex(HashKind::Sha1, b"1111111111111111111111111111111111111111").unwrap();
-    let foreign = Foreign::lock(&repo);
+    let foreign = ForeignLock::of(&repo.git_dir().join("reftable/tables.list"));
     let (leader, member) = thread::scope(|scope| {
         let store = open(&repo, &broken);
         let leader = scope.spawn(move || {

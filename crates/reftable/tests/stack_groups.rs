@@ -5,7 +5,10 @@
 
 mod stack_support;
 
-use refdb_testkit::crash::{Disk, lose_power_everywhere, refuse_everywhere};
+use refdb_testkit::{
+    ForeignLock,
+    crash::{Disk, lose_power_everywhere, refuse_everywhere},
+};
 use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use reftable::stack::{Addition, Stack, StackError};
 use stack_support::{LOCK_TIMEOUT, add, add_expecting, oid, open, refs, synced, write};
@@ -38,26 +41,9 @@ fn join(stack: &Stack, name: &str, delay: Duration) -> Result<(), StackError> {
     addition.commit().map(drop)
 }
 
-/// Holds the list's lock like a foreign program, until it is dropped.
-struct Foreign(std::path::PathBuf);
-
-impl Foreign {
-    fn lock(dir: &Path) -> Self {
-        let lock = dir.join("tables.list.lock");
-        fs::File::create_new(&lock).unwrap();
-        Foreign(lock)
-    }
-}
-
-impl Drop for Foreign {
-    fn drop(&mut self) {
-        fs::remove_file(&self.0).unwrap();
-    }
-}
-
 /// Locks the list for a writer behind whom others can queue.
 fn holder(dir: &Path) -> Addition {
-    let (foreign, stack) = (Foreign::lock(dir), open(dir));
+    let (foreign, stack) = (ForeignLock::of(&dir.join("tables.list")), open(dir));
     thread::scope(|scope| {
         let holder = scope.spawn(move || Stack::open(Fs::real(), stack.dir(), synced()).unwrap().lock(LOCK_TIMEOUT));
         thread::sleep(MOMENT);
@@ -143,7 +129,7 @@ fn three_writers_replace_the_list_once() {
 #[test]
 fn each_member_is_checked_against_those_before_it() {
     let dir = tempfile::tempdir().unwrap();
-    let foreign = Foreign::lock(dir.path());
+    let foreign = ForeignLock::of(&dir.path().join("tables.list"));
     let seen = AtomicUsize::new(0);
     thread::scope(|scope| {
         for writer in 0..5 {
@@ -212,7 +198,7 @@ fn many_writers_lose_nothing_and_share_most_lists() {
 #[test]
 fn a_member_that_takes_too_long_is_left_out_and_told_so() {
     let dir = tempfile::tempdir().unwrap();
-    let foreign = Foreign::lock(dir.path());
+    let foreign = ForeignLock::of(&dir.path().join("tables.list"));
     thread::scope(|scope| {
         let spawn = |name: &'static str, delay| {
             let stack = open(dir.path());
@@ -236,7 +222,7 @@ fn a_member_that_takes_too_long_is_left_out_and_told_so() {
 #[test]
 fn a_member_that_gives_up_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
-    let foreign = Foreign::lock(dir.path());
+    let foreign = ForeignLock::of(&dir.path().join("tables.list"));
     thread::scope(|scope| {
         let stack = open(dir.path());
         let leader = scope.spawn(move || join(&stack, "refs/heads/leader", Duration::ZERO));
@@ -257,7 +243,7 @@ fn a_member_that_gives_up_leaves_nothing_behind() {
 #[test]
 fn a_table_that_is_too_large_for_a_group_is_written_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let foreign = Foreign::lock(dir.path());
+    let foreign = ForeignLock::of(&dir.path().join("tables.list"));
     let names: Vec<String> = (0..3000).map(|number| format!("refs/heads/{number:0200}")).collect();
     thread::scope(|scope| {
         for prefix in ["a", "b", "c"] {

@@ -12,6 +12,7 @@ pub mod crash;
 pub mod differential;
 pub mod exercise;
 mod folder;
+mod foreign_lock;
 mod git;
 mod jgit;
 mod model;
@@ -24,6 +25,7 @@ mod size;
 
 pub use again::{at_most, is_emulated, run_with_fault, this_program};
 pub use folder::files_below;
+pub use foreign_lock::ForeignLock;
 pub use git::Git;
 pub use jgit::JGit;
 pub use model::{Model, ModelChange, ModelEdit, Old, Refusal};
