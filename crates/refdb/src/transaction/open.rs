@@ -164,7 +164,12 @@ impl<'s> Transaction<'s> {
     /// comes first.
     pub fn prepare(mut self) -> Result<Prepared<'s>> {
         self.sort()?;
-        let mut hook = self.hook()?;
+        let hook = self.hook()?;
+        self.prepare_sorted(hook)
+    }
+
+    /// Prepares a transaction whose edits are sorted.
+    fn prepare_sorted(mut self, mut hook: Option<Box<dyn Hook>>) -> Result<Prepared<'s>> {
         ask(&mut hook, &|| self.plan.hook_lines(), HookState::Preparing)?;
         let locked = self.lock_and_stage(false)?;
         let own = OwnLocks::note(locked.stacks());
@@ -216,8 +221,9 @@ impl<'s> Transaction<'s> {
     /// which some may have.
     pub fn commit(mut self) -> Result<Committed> {
         let _asking = AskingOnce::new();
-        if self.hook()?.is_none() {
-            self.sort()?;
+        self.sort()?;
+        let hook = self.hook()?;
+        if hook.is_none() {
             let (added, known) = (self.plan.edits.items.len(), self.rejected.clone());
             match self.commit_jointly() {
                 // Nothing has changed. The second attempt does not depend on another process.
@@ -228,7 +234,7 @@ impl<'s> Transaction<'s> {
                 done => return done.map(|()| Committed { rejected: self.rejected }),
             }
         }
-        self.prepare()?.commit()
+        self.prepare_sorted(hook)?.commit()
     }
 
     /// Prepares and commits without a hook. Another process may write the changes together with its own.

@@ -177,8 +177,8 @@ impl<'s> Preparation<'_, 's> {
         if self.rejected.is_empty() {
             return false;
         }
-        // Of each item, whether it or one above it is rejected, and whether it or one above it goes on. A name comes
-        // after those above it.
+        // Two facts about each item: whether it or one above it is rejected, and whether it or one above it goes on. A
+        // name comes after those above it.
         let mut chains = vec![(false, false); edits.items.len()];
         edits.order.iter().any(|at| {
             let is_rejected = edits.items[*at as usize].rejected;
