@@ -11,7 +11,7 @@
 //! lock file itself.
 //!
 //! A message is a byte that says what it is, and its content. Both sides check that the other process belongs to the
-//! same user, who could do to the repository himself whatever a forged message could cause.
+//! same user, who could change the repository without any message in the same ways.
 
 mod channel;
 #[cfg(test)]
@@ -52,7 +52,7 @@ pub(crate) const JOINS: u8 = b'j';
 pub(crate) const ALONE: u8 = b'a';
 /// Stands for the kind of a writer whose first message was not read yet.
 const UNREAD: u8 = b'?';
-/// The message by which a waiter becomes the first. It lists the kinds of those that wait behind it.
+/// The message by which a waiter becomes the first. It contains the [`Relay`] and the kinds of those that wait behind.
 const LEAD: u8 = b'L';
 /// The message by which a waiter takes its turn under the lock of another process.
 const TURN: u8 = b'T';
@@ -92,7 +92,10 @@ impl Queue {
         for _ in 0..3 {
             match self.connect() {
                 Ok(channel) if channel.is_of_this_user() => {
-                    return if channel.send(&[kind], &[]) { Entered::Behind(channel) } else { continue };
+                    if channel.send(&[kind], &[]) {
+                        return Entered::Behind(channel);
+                    }
+                    continue;
                 }
                 Err(Errno::CONNREFUSED) => {}
                 _ => return Entered::Unavailable,
@@ -235,9 +238,7 @@ impl QueueHead {
         let at = self.arrived.iter_mut().position(Arrived::joins)?;
         self.arrived.remove(at).map(|next| next.channel)
     }
-}
 
-impl QueueHead {
     /// The queue that another process passes on.
     fn of_message(message: &[u8], passed: Vec<OwnedFd>) -> Option<Self> {
         let (relay, kinds) = message.split_at_checked(Relay::BYTES)?;

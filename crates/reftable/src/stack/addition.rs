@@ -7,7 +7,7 @@ use super::{
     snapshot::merge,
 };
 use crate::{Summary, TableWriter, format::BlockKind};
-use refdb_vfs::{Lock, LockTimeout};
+use refdb_vfs::{Acquired, Lock, LockTimeout};
 use std::{
     ops::{Range, RangeInclusive},
     time::Instant,
@@ -62,12 +62,18 @@ impl Stack {
     /// [`StackError::Lock`] if the lock is held for longer than `lock_timeout`, and errors of reading the list and its
     /// tables.
     pub fn lock(&self, lock_timeout: LockTimeout) -> Result<Addition, StackError> {
+        self.locked(self.take_turn(lock_timeout, false)?.into_lock())
+    }
+
+    /// Locks the list, or gets a turn under the lock of another process if this writer `joins`, after leaving the lock
+    /// to those that have written since the last turn.
+    pub(super) fn take_turn(&self, lock_timeout: LockTimeout, joins: bool) -> Result<Acquired, StackError> {
         let pause = self.backoff().pause(Instant::now());
         if !pause.is_zero() && lock_timeout != LockTimeout::None {
             std::thread::sleep(pause);
         }
         let crowd = self.backoff().crowd(Instant::now());
-        self.locked(self.lock_list_or_join(lock_timeout, false, crowd)?.into_lock())
+        self.lock_list_or_join(lock_timeout, joins, crowd)
     }
 
     /// Begins an addition for a caller that has already locked the list, [`list_path`](Self::list_path).
@@ -251,12 +257,12 @@ impl Addition {
         let mut backoff = stack.backoff();
         backoff.end_turn(locked, Instant::now(), base.next_update_index(), next_update_index);
         backoff.end_list(begun.elapsed());
-        if let Some(group) = &mut group {
-            let past = group.past(&base, next_update_index, locked.elapsed());
-            backoff.end_group(past);
+        let past = group.as_mut().map(|group| group.past(&base, next_update_index, locked.elapsed()));
+        past.into_iter().for_each(|past| backoff.end_group(past));
+        drop(backoff);
+        if let (Some(group), Some(past)) = (&mut group, past) {
             group.tell(Outcome::Done { is_durable: synced.is_ok(), group: past });
         }
-        drop(backoff);
         synced?;
         let kept = if refdb_vfs::planted("reftable-retire") { 0 } else { kept };
         stack.remove_tables(&base.tables()[kept..]);

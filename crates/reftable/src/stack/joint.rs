@@ -19,12 +19,7 @@ impl Stack {
     /// As for [`lock`](Self::lock). [`Addition::add_table`] and [`Addition::commit`] can also fail with
     /// [`StackError::GroupGivenUp`], after which nothing has changed.
     pub fn join(&self, lock_timeout: LockTimeout) -> Result<Addition, StackError> {
-        let pause = self.backoff().pause(Instant::now());
-        if !pause.is_zero() && lock_timeout != LockTimeout::None {
-            std::thread::sleep(pause);
-        }
-        let crowd = self.backoff().crowd(Instant::now());
-        match self.lock_list_or_join(lock_timeout, true, crowd)? {
+        match self.take_turn(lock_timeout, true)? {
             Acquired::Lock(lock) => self.locked(lock),
             Acquired::Turn(turn) => match Turn::begin(self, turn).map(|turn| Addition::of_turn(self, turn)) {
                 None | Some(Err(StackError::GroupGivenUp)) => self.lock(lock_timeout),

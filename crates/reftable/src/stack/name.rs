@@ -39,8 +39,8 @@ impl TableName {
         TableName(name.into())
     }
 
-    /// Returns whether refdb has made the table. Of the tables of others, one in 256 passes for one of refdb's, so this
-    /// may decide only about pauses.
+    /// Returns whether refdb has made the table. One in 256 tables that others have made passes for one of refdb's, so
+    /// the answer may decide only about pauses.
     pub(super) fn is_of_refdb(&self) -> bool {
         let parts = self.0.strip_suffix(b".ref").and_then(|name| name.split_last_chunk::<2>());
         parts.is_some_and(|(rest, digits)| {

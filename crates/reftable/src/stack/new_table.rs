@@ -104,13 +104,10 @@ impl NewTable {
     /// Writes the remaining bytes, syncs the file if the durability requires it, and closes it. Calling it again has no
     /// effect.
     pub(super) fn write_out(&mut self) -> Result<(), StackError> {
-        if !self.is_complete() {
-            self.flush()?;
+        match self.write_unsynced()? {
+            Some(file) => Ok(file.sync()?),
+            None => Ok(()),
         }
-        if let Some(file) = self.file.take() {
-            self.stack.options().make_durable(&file)?;
-        }
-        Ok(())
     }
 
     /// Writes the remaining bytes as [`write_out`](Self::write_out) does, but returns the file if it still has to be

@@ -33,15 +33,13 @@ impl Lock {
     /// Locks `target`, and waits at most for the time of `lock_timeout`. The lock file is created with `mode`, subject
     /// to the umask. A signed lock file stays open.
     pub fn acquire(fs: &Fs, target: &Path, mode: u32, lock_timeout: LockTimeout) -> Result<Self, LockError> {
-        if !Self::is_signed(fs, target) {
-            return Self::acquire_unsigned(fs, target, mode, lock_timeout);
-        }
-        Self::acquire_signed(fs, target, mode, lock_timeout, &mut Line::of(target, "", ALONE)).map(Acquired::into_lock)
+        Self::acquire_or_join(fs, target, mode, lock_timeout, "", false, None).map(Acquired::into_lock)
     }
 
     /// As [`acquire`](Self::acquire); the lock is never signed.
     pub fn acquire_unsigned(fs: &Fs, target: &Path, mode: u32, lock_timeout: LockTimeout) -> Result<Self, LockError> {
-        Self::acquire_plain(fs, target, mode, lock_timeout, &mut Line::of(target, "", ALONE)).map(Acquired::into_lock)
+        let line = &mut Line::of(target, "", ALONE);
+        Self::acquire_in_line(fs, target, mode, lock_timeout, false, line).map(Acquired::into_lock)
     }
 
     /// Locks `target` as [`acquire`](Self::acquire) does. Processes that agree on `terms` wait in one queue. If the
@@ -58,41 +56,32 @@ impl Lock {
     ) -> Result<Acquired, LockError> {
         let mut line = Line::of(target, terms, if joins { JOINS } else { ALONE });
         line.crowd = crowd;
-        let acquire = if Self::is_signed(fs, target) { Self::acquire_signed } else { Self::acquire_plain };
-        acquire(fs, target, mode, lock_timeout, &mut line)
+        let is_signed = Self::is_signed(fs, target);
+        Self::acquire_in_line(fs, target, mode, lock_timeout, is_signed, &mut line)
     }
 
-    fn acquire_signed(
+    fn acquire_in_line(
         fs: &Fs,
         target: &Path,
         mode: u32,
         lock_timeout: LockTimeout,
+        is_signed: bool,
         line: &mut Line<'_>,
     ) -> Result<Acquired, LockError> {
-        let mut lock = Lock::new(fs, target, mode, Place::Beside);
-        lock.note = Note::of(&lock.path);
-        match create_signed(fs, &lock.path, mode, lock_timeout, lock.note, line)? {
-            Got::Lock(signature) => {
-                (lock.signature, lock.head, lock.held) = (Some(signature), line.head.take(), true);
-                Ok(Acquired::Lock(lock))
-            }
-            Got::Turn(turn) => Ok(Acquired::Turn(turn)),
-        }
-    }
-
-    fn acquire_plain(
-        fs: &Fs,
-        target: &Path,
-        mode: u32,
-        lock_timeout: LockTimeout,
-        line: &mut Line<'_>,
-    ) -> Result<Acquired, LockError> {
-        let mut lock = Lock::new(fs, target, mode, Place::Within);
-        lock.note = Note::of(&lock.path);
-        let create = || fs.create_noted(&lock.path, mode, lock.note);
-        match wait::wait_in_line(fs, &lock.path, lock_timeout, line, create)? {
-            Got::Lock(content) => {
-                (lock.content, lock.head, lock.held) = (Some(content), line.head.take(), true);
+        let mut lock = Lock::new(fs, target, mode, if is_signed { Place::Beside } else { Place::Within });
+        let note = Note::of(&lock.path);
+        let got = if is_signed {
+            let signed = create_signed(fs, &lock.path, mode, lock_timeout, note, line);
+            signed.map(|got| got.map(|signature| lock.signature = Some(signature)))
+        } else {
+            let create = || fs.create_noted(&lock.path, mode, note);
+            let created = wait::wait_in_line(fs, &lock.path, lock_timeout, line, create);
+            created.map(|got| got.map(|content| lock.content = Some(content)))
+        };
+        lock.note = note;
+        match got? {
+            Got::Lock(()) => {
+                (lock.head, lock.held) = (line.head.take(), true);
                 Ok(Acquired::Lock(lock))
             }
             Got::Turn(turn) => Ok(Acquired::Turn(turn)),
@@ -170,11 +159,9 @@ fn create_signed(
         Ok(Got::Lock(false)) | Err(LockError::Io(_)) => {}
     }
     let create = || fs.create_noted(path, mode, note);
-    Ok(match wait::wait_in_line(fs, path, lock_timeout, line, create)? {
-        Got::Lock(mut file) => {
-            signing::sign(&mut file);
-            Got::Lock(SignedFile::Own(file))
-        }
-        Got::Turn(turn) => Got::Turn(turn),
-    })
+    let created = wait::wait_in_line(fs, path, lock_timeout, line, create)?;
+    Ok(created.map(|mut file| {
+        signing::sign(&mut file);
+        SignedFile::Own(file)
+    }))
 }

@@ -40,8 +40,11 @@ pub(super) struct Line<'a> {
     /// polled for.
     queue_of: Option<(&'a Path, &'a str)>,
     kind: u8,
-    /// Who else is known to want the lock. The queue is entered before the first attempt then.
+    /// The other writers that are known to want the lock. If there are any, the queue is entered before the first
+    /// attempt.
     pub(super) crowd: Option<Crowd>,
+    /// The channel to the head of the queue, while that is another writer.
+    ahead: Option<Channel>,
     /// The writer's place at the head of the queue, once it has got there.
     pub(super) head: Option<QueueHead>,
 }
@@ -49,26 +52,54 @@ pub(super) struct Line<'a> {
 impl<'a> Line<'a> {
     /// No queue.
     pub(super) fn none() -> Self {
-        Line { queue_of: None, kind: ALONE, crowd: None, head: None }
+        Line { queue_of: None, kind: ALONE, crowd: None, ahead: None, head: None }
     }
 
     /// A place in the queue for the lock of `target` among writers that agree on `terms`.
     pub(super) fn of(target: &'a Path, terms: &'a str, kind: u8) -> Self {
-        Line { queue_of: Some((target, terms)), kind, crowd: None, head: None }
+        Line { queue_of: Some((target, terms)), kind, crowd: None, ahead: None, head: None }
     }
 
-    /// Enters the queue, if there is one. Returns the channel to its head if that is another writer.
-    fn enter(&mut self, fs: &Fs) -> Option<Channel> {
-        let (target, terms) = self.queue_of?;
+    /// Enters the queue, if there is one.
+    fn enter(&mut self, fs: &Fs) {
+        let Some((target, terms)) = self.queue_of else { return };
         match Queue::of(fs, target, terms).map_or(Entered::Unavailable, |queue| queue.enter(self.kind)) {
             Entered::First(mut head) => {
                 head.relay = self.crowd.map_or(head.relay, |crowd| crowd.relay);
                 self.lead(head);
             }
-            Entered::Behind(channel) => return Some(channel),
+            Entered::Behind(channel) => self.ahead = Some(channel),
             Entered::Unavailable => self.queue_of = None,
         }
-        None
+    }
+
+    /// Waits for `pause` at most behind the head of the queue, which is entered first if need be. Returns at once if
+    /// this writer is the head, or if there is no queue.
+    fn wait_behind(&mut self, fs: &Fs, pause: Duration) -> Queued {
+        if self.head.is_some() {
+            return Queued::Polls;
+        }
+        if self.ahead.is_none() {
+            self.enter(fs);
+        }
+        let Some(channel) = self.ahead.take() else {
+            return if self.head.is_some() { Queued::Moved } else { Queued::Polls };
+        };
+        match queue::wait_behind(&channel, pause) {
+            Told::Lead(head) => self.lead(head),
+            Told::Turn(content) => return Queued::Turn(Turn { channel, content }),
+            Told::Gone => {}
+            Told::Nothing => {
+                self.ahead = Some(channel);
+                return Queued::Behind;
+            }
+        }
+        Queued::Moved
+    }
+
+    /// Leaves the queue for good, and polls.
+    fn leave(&mut self) {
+        (self.ahead, self.queue_of) = (None, None);
     }
 
     /// Takes the head of the queue, and waits a moment for those that are known to come.
@@ -79,12 +110,33 @@ impl<'a> Line<'a> {
     }
 }
 
+/// What came of waiting in a queue for a moment.
+enum Queued {
+    /// The writer has to poll for the lock file.
+    Polls,
+    /// The head of the queue has changed, so that the lock is tried at once.
+    Moved,
+    /// Others are still ahead.
+    Behind,
+    Turn(Turn),
+}
+
 /// What a writer in a queue gets.
 pub(super) enum Got<T> {
     /// The lock.
     Lock(T),
     /// A turn under the lock of another writer.
     Turn(Turn),
+}
+
+impl<T> Got<T> {
+    /// Applies `change` to the lock, if that is what the writer got.
+    pub(super) fn map<U>(self, change: impl FnOnce(T) -> U) -> Got<U> {
+        match self {
+            Got::Lock(lock) => Got::Lock(change(lock)),
+            Got::Turn(turn) => Got::Turn(turn),
+        }
+    }
 }
 
 /// Waits as [`wait_for`] does, but in a queue with other processes if there is one.
@@ -99,9 +151,11 @@ pub(super) fn wait_in_line<T>(
     let mut begun: Option<Instant> = None;
     let mut looks = Looks::default();
     let mut free_slices = 0;
-    let mut ahead = if line.crowd.is_some() { line.enter(fs) } else { None };
+    if line.crowd.is_some() {
+        line.enter(fs);
+    }
     loop {
-        if ahead.is_none() {
+        if line.ahead.is_none() {
             let attempted = attempt();
             // What is looked up under the lock, or while somebody else has it, is newer than the attempt.
             asked::forget();
@@ -113,22 +167,15 @@ pub(super) fn wait_in_line<T>(
         }
         let begun = *begun.get_or_insert_with(Instant::now);
         interrupt::check().map_err(|source| Error::new("lock", path, source))?;
-        if lock_timeout != LockTimeout::None && line.head.is_none() {
-            if let Some(channel) = ahead.take().or_else(|| line.enter(fs)) {
-                match queue::wait_behind(&channel, Wait::slice(wait.as_ref(), begun, lock_timeout)) {
-                    Told::Lead(head) => line.lead(head),
-                    Told::Turn(content) => return Ok(Got::Turn(Turn { channel, content })),
-                    Told::Nothing => ahead = Some(channel),
-                    Told::Gone => {}
-                }
-                if ahead.is_none() {
-                    continue;
-                }
-            } else if line.head.is_some() {
-                continue;
+        if lock_timeout != LockTimeout::None {
+            match line.wait_behind(fs, Wait::slice(wait.as_ref(), begun, lock_timeout)) {
+                Queued::Turn(turn) => return Ok(Got::Turn(turn)),
+                Queued::Moved => continue,
+                Queued::Polls | Queued::Behind => {}
             }
         }
-        if ahead.is_none() && looks.is_due() && signing::remove_if_dead(fs, path) {
+        let polls = line.ahead.is_none();
+        if polls && looks.is_due() && signing::remove_if_dead(fs, path) {
             continue;
         }
         let holder = || fs.stat_link(path).ok();
@@ -136,11 +183,11 @@ pub(super) fn wait_in_line<T>(
             return Err(held(path, holder()));
         }
         let wait = wait.get_or_insert_with(|| Wait::new(holder(), begun));
-        if ahead.is_some() {
+        if !polls {
             // A head that was stopped, or that waits for something else, does not take a lock that is free.
             free_slices = if holder().is_none() { free_slices + 1 } else { 0 };
             if free_slices == FREE_SLICES_MAX {
-                (ahead, line.queue_of) = (None, None);
+                line.leave();
                 continue;
             }
         }
@@ -155,7 +202,7 @@ pub(super) fn wait_in_line<T>(
             }
             return Err(held(path, holder));
         }
-        if ahead.is_none() {
+        if polls {
             wait.pause(line.head.is_some());
         }
     }
