@@ -10,7 +10,7 @@ use std::{io, os::fd::AsFd, process::ChildStdin};
 /// Maximum number of bytes that are read at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Who ended the request.
+/// How reading the request ended.
 enum End {
     /// It is complete.
     Complete,

@@ -18,7 +18,7 @@ pub(super) struct PlainLister<'a> {
     lookups: Lookups<'a>,
     /// Objects that exist, each with the start of its line.
     starts: Memo<ObjectId, LineStart, OBJECTS_MAX>,
-    /// The same objects by their digits. All ids of a repository have one hash function, so one of the two caches
+    /// The objects of `starts` by their digits. All ids of a repository have one hash function, so one of the two caches
     /// stays empty.
     sha1: Memo<[u8; 40], (), OBJECTS_MAX>,
     sha256: Memo<[u8; 64], (), OBJECTS_MAX>,

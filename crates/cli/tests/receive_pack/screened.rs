@@ -1,4 +1,4 @@
-//! Of pushes that are left to git, those that name refs too long for a reftable never reach it.
+//! Pushes that are left to git never reach it if they name refs that are too long for a reftable.
 
 use crate::{
     common::{Client, REFDB, refs},

@@ -1,5 +1,5 @@
-//! Checks commands for symbolic refs: a command whose ref cannot be resolved is refused. Of two commands that lead to
-//! one ref, only one is executed, or none if the two differ.
+//! Checks commands for symbolic refs: a command whose ref cannot be resolved is refused. If two commands lead to one
+//! ref, only one of them is executed, or none if they differ.
 
 use super::{ServeError, session::Session};
 use bstr::{BStr, BString, ByteSlice};
