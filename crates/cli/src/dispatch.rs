@@ -7,7 +7,7 @@ use crate::{
     lab,
     options::Command,
     output::Output,
-    pack_refs, receive_pack, reflog, refs, show_ref, stat, symbolic_ref, tag, update_ref,
+    pack_refs, receive_pack, reflog, refs, serve, show_ref, stat, symbolic_ref, tag, update_ref,
 };
 use bstr::ByteSlice;
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
@@ -21,7 +21,7 @@ pub struct Invocation<'a> {
     pub words: &'a [OsString],
 }
 
-static ENTRIES: [Entry; 14] = [
+static ENTRIES: [Entry; 15] = [
     (&branch::COMMAND, branch::run),
     (&cache::COMMAND, cache::run),
     (&check_ref_format::COMMAND, check_ref_format::run),
@@ -31,6 +31,7 @@ static ENTRIES: [Entry; 14] = [
     (&lab::COMMAND, lab::run),
     (&pack_refs::COMMAND, pack_refs::run),
     (&receive_pack::COMMAND, receive_pack::run),
+    (&serve::COMMAND, serve::run),
     (&show_ref::COMMAND, show_ref::run),
     (&stat::COMMAND, stat::run),
     (&symbolic_ref::COMMAND, symbolic_ref::run),

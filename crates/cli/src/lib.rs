@@ -11,6 +11,7 @@
     reason = "a library for this workspace alone: a name that says all needs no comment"
 )]
 
+pub mod beside;
 pub mod branch;
 pub mod cache;
 pub mod check_ref_format;
@@ -37,6 +38,7 @@ pub mod reflog;
 pub mod refs;
 pub mod replaced;
 pub mod revision;
+pub mod serve;
 pub mod session;
 pub mod shortlist;
 pub mod show_ref;

@@ -22,6 +22,26 @@ impl HiddenRefs {
         self.patterns.iter().rev().find_map(|pattern| decide(pattern, name)).unwrap_or(false)
     }
 
+    /// Returns whether nothing is hidden, because no pattern was added.
+    pub fn is_empty(&self) -> bool {
+        self.patterns.is_empty()
+    }
+
+    /// Returns the directories that are hidden as a whole, each with a slash at its end, so that the caller need not
+    /// list the refs in them.
+    pub fn folders(&self) -> Vec<BString> {
+        let folders = self.patterns.iter().filter(|pattern| !pattern.starts_with(b"!")).map(|pattern| {
+            let folder = pattern.strip_prefix(b"^").unwrap_or(pattern);
+            BString::from([folder, b"/"].concat())
+        });
+        // Any name in the directory shows whether all of it is hidden.
+        let is_hidden = |folder: &BString| {
+            let inside = BString::from([folder.as_slice(), b"x"].concat());
+            self.folder_around(inside.as_bstr()).is_some_and(|around| folder.starts_with(around))
+        };
+        folders.filter(|folder| folder.len() > 1 && is_hidden(folder)).collect()
+    }
+
     /// Returns a directory of refs that contains `name` and is hidden as a whole, so that the caller can skip all refs
     /// in it. Returns `None` if there is no such directory, so that the next ref has to be checked by itself.
     pub fn folder_around<'h>(&'h self, name: &BStr) -> Option<&'h BStr> {
@@ -65,6 +85,16 @@ mod tests {
         for name in ["refs/changes", "refs/changesets/1", "refs/a/x", "refs/a/shown/x", "refs/tags/x", "refs/heads/x"] {
             assert_eq!(folder(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn the_hidden_directories_are_those_with_nothing_to_show() {
+        let mut hidden = HiddenRefs::default();
+        assert!(hidden.is_empty() && hidden.folders().is_empty());
+        for pattern in ["refs/changes", "refs/a", "!refs/a/b", "refs/tags/", "!refs/tags", "^refs/b"] {
+            hidden.add(pattern.into());
+        }
+        assert_eq!(hidden.folders(), ["refs/changes/", "refs/b/"]);
     }
 
     #[test]

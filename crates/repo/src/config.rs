@@ -42,6 +42,8 @@ pub struct Config {
     text: Vec<u8>,
     entries: Vec<Entry>,
     origins: Vec<Origin>,
+    pub(crate) files: Vec<PathBuf>,
+    depends_on_branch: bool,
 }
 
 #[derive(Debug)]
@@ -84,6 +86,18 @@ impl Config {
         self.entries.iter().map(|entry| self.value(entry))
     }
 
+    /// Returns the files that decide what the configuration is: those that were read, and those that were looked for and
+    /// did not exist. While none of them changes, the configuration stays the same, unless it
+    /// [depends on the branch](Self::depends_on_branch).
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// Returns whether an include depends on the branch that is checked out (`includeIf.onbranch:`).
+    pub fn depends_on_branch(&self) -> bool {
+        self.depends_on_branch
+    }
+
     /// Returns the effective value of a variable, which is the last one. `key` must be canonical: `core.bare`.
     pub fn last(&self, key: &str) -> Option<Value<'_>> {
         self.all(key).next_back()
@@ -109,7 +123,12 @@ impl Config {
 
     /// Allocates room for the usual number of variables.
     fn with_room() -> Self {
-        Config { text: Vec::with_capacity(1024), entries: Vec::with_capacity(32), origins: Vec::with_capacity(4) }
+        Config {
+            text: Vec::with_capacity(1024),
+            entries: Vec::with_capacity(32),
+            origins: Vec::with_capacity(4),
+            ..Config::default()
+        }
     }
 
     fn push(&mut self, key: &[u8], value: Option<&[u8]>, origin: usize, line: u32) {

@@ -288,6 +288,15 @@ impl Lookups<'_> {
         }
         self.state.look_for(id)
     }
+
+    /// Returns the object that an annotated tag leads to, or `None` if this is no tag or a tag that cannot be peeled.
+    #[inline]
+    pub fn peel_tag(&mut self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
+        match self.state.seen.kind(id) {
+            Some(kind) if kind != ObjectKind::Tag => Ok(None),
+            _ => self.state.peel_tag(id),
+        }
+    }
 }
 
 impl ObjectCheck for Objects {
@@ -296,12 +305,7 @@ impl ObjectCheck for Objects {
     }
 
     fn peel_tag(&self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
-        let state = &mut *self.state_for(id)?;
-        // Only tags, and objects that cannot be found, have to be read.
-        if state.known.get(id).is_none() && state.kind(id)?.is_some_and(|kind| kind != ObjectKind::Tag) {
-            return Ok(None);
-        }
-        Ok(state.classify(id)?.behind_tag())
+        self.state_for(id)?.peel_tag(id)
     }
 
     fn exists(&self, id: &ObjectId) -> Result<bool, ObjectError> {
@@ -315,6 +319,14 @@ impl State {
             Some(database) => Ok(database),
             none => Ok(none.insert(Database::open(&self.dir, self.hash, self.read_max_bytes)?)),
         }
+    }
+
+    fn peel_tag(&mut self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
+        // Only tags, and objects that cannot be found, have to be read.
+        if self.known.get(id).is_none() && self.kind(id)?.is_some_and(|kind| kind != ObjectKind::Tag) {
+            return Ok(None);
+        }
+        Ok(self.classify(id)?.behind_tag())
     }
 
     fn kind(&mut self, id: &ObjectId) -> Result<Option<ObjectKind>, ObjectError> {

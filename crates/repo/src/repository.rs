@@ -288,7 +288,9 @@ impl Repository {
             Some(outer) => outer,
             None => &Outer::read(fs, environment)?,
         };
-        Loader::new(fs, environment, outer, Some(&local)).load()
+        let mut config = Loader::new(fs, environment, outer, Some(&local)).load()?;
+        config.files.push(worktree_file);
+        Ok(config)
     }
 
     /// Reads the settings of the engine from the configuration.

@@ -97,8 +97,12 @@ pub fn line(parts: &[&[u8]], out: &mut Vec<u8>) {
     set_length(&mut out[start..]);
 }
 
-/// Writes the length of a packet into its first four bytes.
-pub(super) fn set_length(packet: &mut [u8]) {
+/// Writes the length of a packet into its first four bytes, which are part of it.
+///
+/// # Panics
+///
+/// Panics if the packet is shorter than these bytes or longer than [`PACKET_BYTES_MAX`].
+pub fn set_length(packet: &mut [u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let length = packet.len();
     assert!((LENGTH_BYTES..=PACKET_BYTES_MAX).contains(&length), "no client could read a packet of {length} bytes");

@@ -52,6 +52,7 @@ impl<'a> Loader<'a> {
 
     /// Reads all files in order.
     pub(crate) fn load(mut self) -> Result<Config, ConfigError> {
+        self.config.files.clone_from(&self.outer.looked_for);
         self.read_all()?;
         debug_assert!(self.depth == 0 && !self.urls_forbidden, "all included files have ended");
         Ok(self.config)
@@ -64,6 +65,7 @@ impl<'a> Loader<'a> {
         }
         if let Some(local) = self.local {
             let (text, path, shown) = local.file;
+            self.config.files.push(path.to_owned());
             self.text(Level::Local, text, path, shown)?;
             if let Some((text, path, shown)) = local.worktree_file {
                 self.text(Level::Worktree, text, path, shown)?;
@@ -136,7 +138,10 @@ impl<'a> Loader<'a> {
             None => return Err(from.error("relative config includes must come from files".into())),
         };
         let mut text = Vec::new();
-        match self.fs.read_small(&self.environment.resolve(&path), true, &mut text) {
+        let file = self.environment.resolve(&path);
+        let read = self.fs.read_small(&file, true, &mut text);
+        self.config.files.push(file);
+        match read {
             Err(error) if error.is_not_found() => return Ok(()),
             read => read?,
         }
@@ -160,6 +165,7 @@ impl<'a> Loader<'a> {
         } else if let Some(pattern) = after("gitdir/i:") {
             self.git_dir_matches(pattern, from, Mode::IGNORE_CASE)
         } else if let Some(pattern) = after("onbranch:") {
+            self.config.depends_on_branch = true;
             let branch = self.local.and_then(|local| (local.branch)());
             Ok(branch.is_some_and(|branch| matches(&with_all_below(pattern.into()), branch.as_ref(), Mode::empty())))
         } else if let Some(pattern) = after("hasconfig:remote.*.url:") {

@@ -11,6 +11,8 @@ use std::{io, os::unix::ffi::OsStrExt, path::PathBuf};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outer {
     pub(super) files: Vec<(Level, PathBuf, Vec<u8>)>,
+    /// The files that were looked for, whether they exist or not.
+    pub(super) looked_for: Vec<PathBuf>,
 }
 
 impl Outer {
@@ -32,7 +34,10 @@ impl Outer {
             "files come in the order of their rank"
         );
         let mut text = Vec::new();
-        match fs.read_small(&environment.resolve(&path), true, &mut text) {
+        let file = environment.resolve(&path);
+        let read = fs.read_small(&file, true, &mut text);
+        self.looked_for.push(file);
+        match read {
             Ok(()) => self.files.push((level, path, text)),
             Err(error) if error.is_not_found() => {}
             // The user's files may be in a folder that this process must not read, for instance under sudo.

@@ -1,0 +1,17 @@
+//! `refdb serve`: starts `refdb-serve`, the resident server. It is looked for beside this program, then in `PATH`.
+
+use crate::{Invocation, beside, failure::Result, options::Command};
+
+/// The command line, whose words are read by the other program.
+pub static COMMAND: Command = Command {
+    program: "refdb",
+    name: "serve",
+    about: "Serve repositories over HTTP to fetch from and push to",
+    synopsis: &["[--root [<prefix>=]<dir>]... [--http <address>:<port>] [--http-socket <path>] [<option>...]"],
+    options: &[],
+};
+
+/// Replaces this process by the other program. Returns only if that program cannot be started.
+pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    beside::exec("refdb-serve", invocation.words)
+}

@@ -1,0 +1,257 @@
+//! Asks a program or a Unix socket of the host's who may do what.
+//!
+//! The question is one line of JSON, `{"user":…,"address":…,"repository":…,"access":"read"|"write"}`, where `user` is
+//! null for an anonymous client. The answer is one JSON object; see [`Answer`].
+
+use bstr::BString;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::HashMap,
+    io,
+    os::unix::fs::FileTypeExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    net::UnixStream,
+    process::Command,
+    time::timeout,
+};
+
+/// What a client wants to do with a repository.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// Whether a client may.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Decision {
+    Allowed(Grant),
+    Denied,
+    /// The client must not learn that there is such a repository.
+    Missing,
+}
+
+/// What the authorizer adds to an allowed request.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Grant {
+    pub(crate) namespace: Option<String>,
+    /// Refs to hide, besides those of the configuration.
+    pub(crate) hidden: Vec<BString>,
+    /// Variables for git and its hooks.
+    pub(crate) variables: Vec<(String, String)>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize)]
+struct Question {
+    user: Option<String>,
+    address: String,
+    repository: String,
+    access: Access,
+}
+
+/// The answer of the authorizer.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    /// `allow`, `deny`, or `missing` for "no such repository".
+    verdict: String,
+    /// For how many seconds the same question need not be asked again.
+    #[serde(default)]
+    cache_seconds: u32,
+    namespace: Option<String>,
+    #[serde(default)]
+    hide_refs: Vec<String>,
+    #[serde(default)]
+    environment: HashMap<String, String>,
+}
+
+/// The authorizer, and answers that may be used again.
+#[derive(Debug)]
+pub(crate) struct Authorizer {
+    path: PathBuf,
+    deadline: Duration,
+    known: Mutex<HashMap<Question, (Decision, Instant)>>,
+}
+
+/// The number of answers that are remembered.
+const KNOWN_MAX: usize = 16_384;
+
+/// The greatest length of an answer in bytes.
+const ANSWER_BYTES_MAX: u64 = 256 << 10;
+
+impl Authorizer {
+    pub(crate) fn new(path: PathBuf, deadline: Duration) -> Self {
+        Authorizer { path, deadline, known: Mutex::default() }
+    }
+
+    /// Returns whether a client may. A failure or a late answer denies.
+    pub(crate) async fn ask(
+        &self,
+        user: Option<&str>,
+        address: &str,
+        repository: &str,
+        access: Access,
+    ) -> (Decision, Option<io::Error>) {
+        let question = Question {
+            user: user.map(str::to_owned),
+            address: address.to_owned(),
+            repository: repository.to_owned(),
+            access,
+        };
+        if let Some(decision) = self.known(&question) {
+            return (decision, None);
+        }
+        let answered = match timeout(self.deadline, self.answer(&question)).await {
+            Ok(answered) => answered.and_then(|text| decide(&text)),
+            Err(_) => Err(io::Error::other("it took longer than serve.authorizeTimeout")),
+        };
+        match answered {
+            Ok((decision, lasts)) => {
+                if !lasts.is_zero() {
+                    self.remember(question, &decision, lasts);
+                }
+                (decision, None)
+            }
+            Err(error) => {
+                let error = io::Error::other(format!("the authorizer {} has failed: {error}", self.path.display()));
+                (Decision::Denied, Some(error))
+            }
+        }
+    }
+
+    fn known(&self, question: &Question) -> Option<Decision> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(question).filter(|(_, end)| Instant::now() < *end).map(|(decision, _)| decision.clone())
+    }
+
+    fn remember(&self, question: Question, decision: &Decision, lasts: Duration) {
+        let now = Instant::now();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= KNOWN_MAX {
+            known.retain(|_, (_, end)| now < *end);
+        }
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(question, (decision.clone(), now + lasts));
+    }
+
+    async fn answer(&self, question: &Question) -> io::Result<Vec<u8>> {
+        let mut line = serde_json::to_vec(question)?;
+        line.push(b'\n');
+        if is_socket(&self.path) {
+            let mut socket = UnixStream::connect(&self.path).await?;
+            socket.write_all(&line).await?;
+            socket.shutdown().await?;
+            return read(socket).await;
+        }
+        let mut command = Command::new(&self.path);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            match stdin.write_all(&line).await {
+                // A program need not read the question.
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
+                _ => {}
+            }
+        }
+        let Some(stdout) = child.stdout.take() else { return Err(io::Error::other("it has no output")) };
+        let text = read(stdout).await?;
+        let status = child.wait().await?;
+        if status.success() { Ok(text) } else { Err(io::Error::other(format!("it ended with {status}"))) }
+    }
+}
+
+fn is_socket(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.file_type().is_socket())
+}
+
+async fn read(from: impl AsyncRead + Unpin) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    from.take(ANSWER_BYTES_MAX + 1).read_to_end(&mut text).await?;
+    if text.len() as u64 > ANSWER_BYTES_MAX { Err(io::Error::other("its answer is too long")) } else { Ok(text) }
+}
+
+/// Returns the decision in an answer, and how long it may be remembered.
+fn decide(text: &[u8]) -> io::Result<(Decision, Duration)> {
+    let answer: Answer = serde_json::from_slice(text)?;
+    let decision = match &answer.verdict[..] {
+        "allow" => Decision::Allowed(Grant {
+            namespace: answer.namespace.filter(|namespace| !namespace.is_empty()),
+            hidden: answer.hide_refs.into_iter().map(BString::from).collect(),
+            variables: answer.environment.into_iter().collect(),
+        }),
+        "deny" => Decision::Denied,
+        "missing" => Decision::Missing,
+        other => return Err(io::Error::other(format!("it has answered '{other}'"))),
+    };
+    Ok((decision, Duration::from_secs(answer.cache_seconds.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn program(folder: &Path, text: &str) -> PathBuf {
+        let path = folder.join("authorize");
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    async fn ask(authorizer: &Authorizer, user: &str) -> Decision {
+        authorizer.ask(Some(user), "::1", "/srv/a.git", Access::Read).await.0
+    }
+
+    #[tokio::test]
+    async fn whatever_is_no_answer_denies() {
+        for text in [
+            "exit 1",
+            "echo '{\"verdict\":\"allow\"}'; exit 1",
+            "echo",
+            "echo '{\"verdict\":\"yes\"}'",
+            "echo '{\"verdict\":\"allow\",\"hide_ref\":[]}'",
+            "echo '{}'",
+            "sleep 10",
+            "yes | head -c 10000000",
+            "kill -9 $$",
+        ] {
+            let temp = tempfile::tempdir().unwrap();
+            let authorizer = Authorizer::new(program(temp.path(), text), Duration::from_millis(500));
+            let (decision, error) = authorizer.ask(None, "::1", "/srv/a.git", Access::Write).await;
+            assert_eq!(decision, Decision::Denied, "{text}");
+            assert!(error.unwrap().to_string().contains("authorize"), "{text}");
+        }
+        let none = Authorizer::new("/nowhere/at/all".into(), Duration::from_secs(1));
+        assert_eq!(ask(&none, "a").await, Decision::Denied);
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_remembered_as_long_as_it_says() {
+        let temp = tempfile::tempdir().unwrap();
+        let count = temp.path().join("count");
+        let text = format!(
+            "read question; echo \"$question\" >>{}\n\
+             case $question in *'\"user\":\"a\"'*) echo '{{\"verdict\":\"allow\",\"cache_seconds\":60}}' ;;\n\
+             *) echo '{{\"verdict\":\"missing\",\"cache_seconds\":0}}' ;; esac",
+            count.display()
+        );
+        let authorizer = Authorizer::new(program(temp.path(), &text), Duration::from_secs(10));
+        for _ in 0..3 {
+            assert_eq!(ask(&authorizer, "a").await, Decision::Allowed(Grant::default()));
+            assert_eq!(ask(&authorizer, "b").await, Decision::Missing);
+        }
+        let asked = std::fs::read_to_string(&count).unwrap();
+        assert_eq!(asked.lines().count(), 4, "{asked}");
+        let question = r#"{"user":"a","address":"::1","repository":"/srv/a.git","access":"read"}"#;
+        assert_eq!(asked.lines().next(), Some(question));
+    }
+}

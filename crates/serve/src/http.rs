@@ -1,0 +1,9 @@
+//! Requests and answers over HTTP, as `git http-backend` makes them: git-http-backend(1), gitprotocol-http(5).
+
+mod answer;
+mod inflow;
+mod route;
+mod service;
+
+pub(crate) use inflow::Inflow;
+pub(crate) use service::{Peer, Server};

@@ -1,0 +1,84 @@
+//! The body of a request: inflated, limited, and read within a time.
+
+use async_compression::tokio::bufread::GzipDecoder;
+use bytes::{Buf, Bytes};
+use hyper::{HeaderMap, body::Incoming, header};
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::io::{AsyncRead, AsyncReadExt, BufReader, ReadBuf};
+use tokio_io_timeout::TimeoutReader;
+
+/// What a client sends, one piece after the other.
+pub(crate) struct Inflow(Pin<Box<dyn AsyncRead + Send>>);
+
+impl Inflow {
+    /// Returns the body of a request. Reading fails if the client sends nothing for this long, or if there are more
+    /// bytes than `bytes_max` after inflating.
+    pub(super) fn new(headers: &HeaderMap, body: Incoming, idle: Duration, bytes_max: Option<u64>) -> Self {
+        let mut timed = TimeoutReader::new(Pieces { body, piece: Bytes::new() });
+        timed.set_timeout(Some(idle));
+        let timed = Box::pin(timed);
+        let is_gzip =
+            headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding == "gzip" || coding == "x-gzip");
+        let plain: Pin<Box<dyn AsyncRead + Send>> =
+            if is_gzip { Box::pin(GzipDecoder::new(BufReader::new(timed))) } else { timed };
+        Inflow(match bytes_max {
+            None => plain,
+            Some(max) => Box::pin(Limited { inner: plain, left: max }),
+        })
+    }
+
+    /// Reads some bytes; 0 at the end.
+    pub(crate) async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer).await
+    }
+}
+
+/// The data of a body.
+struct Pieces {
+    body: Incoming,
+    piece: Bytes,
+}
+
+impl AsyncRead for Pieces {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        use http_body::Body;
+        while self.piece.is_empty() {
+            match Pin::new(&mut self.body).poll_frame(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(io::Error::other(error))),
+                Poll::Ready(Some(Ok(frame))) => self.piece = frame.into_data().unwrap_or_default(),
+            }
+        }
+        let count = out.remaining().min(self.piece.len());
+        out.put_slice(&self.piece[..count]);
+        self.piece.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Fails once more bytes come than are allowed.
+struct Limited {
+    inner: Pin<Box<dyn AsyncRead + Send>>,
+    left: u64,
+}
+
+impl AsyncRead for Limited {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = out.filled().len();
+        let polled = self.inner.as_mut().poll_read(context, out);
+        let count = (out.filled().len() - before) as u64;
+        match self.left.checked_sub(count) {
+            Some(left) => self.left = left,
+            None => {
+                return Poll::Ready(Err(io::Error::other("the request is larger than serve.maxRequestBytes allows")));
+            }
+        }
+        polled
+    }
+}

@@ -1,0 +1,129 @@
+//! What a request asks for, by its method, path and query alone.
+
+use crate::program::Service;
+use hyper::Method;
+use percent_encoding::percent_decode_str;
+
+/// What a request asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Route<'r> {
+    /// The list of refs, for a service.
+    Advertise { path: &'r str, service: Service },
+    /// The answer of a service to a request.
+    Answer { path: &'r str, service: Service },
+    /// Something that `git http-backend` serves and this server does not, or a service without a name. It is refused
+    /// for a repository that exists, and otherwise not found.
+    Disabled { path: &'r str },
+    /// The path ends with nothing that any server of git knows.
+    Unknown,
+    /// The method is wrong. These are the right ones.
+    Method(&'static str),
+}
+
+/// The methods for what is read.
+const READING: &str = "GET, HEAD";
+
+/// The method for services.
+const SERVING: &str = "POST";
+
+impl<'r> Route<'r> {
+    /// Finds the route of a request.
+    pub(super) fn of(method: &Method, path: &'r str, query: Option<&str>) -> Self {
+        let is_reading = *method == Method::GET || *method == Method::HEAD;
+        for (ending, service) in [
+            ("/git-upload-pack", Some(Service::UploadPack)),
+            ("/git-receive-pack", Some(Service::ReceivePack)),
+            ("/git-upload-archive", None),
+        ] {
+            let Some(path) = path.strip_suffix(ending) else { continue };
+            return match service {
+                _ if *method != Method::POST => Route::Method(SERVING),
+                Some(service) => Route::Answer { path, service },
+                None => Route::Disabled { path },
+            };
+        }
+        let advertised = path.strip_suffix("/info/refs");
+        let Some(below) = advertised.or_else(|| dumb(path)) else { return Route::Unknown };
+        if !is_reading {
+            return Route::Method(READING);
+        }
+        match advertised.and_then(|path| Some((path, service_of(query?)?))) {
+            Some((path, service)) => Route::Advertise { path, service },
+            None => Route::Disabled { path: below },
+        }
+    }
+}
+
+/// Returns the service that a query names.
+fn service_of(query: &str) -> Option<Service> {
+    let mut named = query.split('&').filter_map(|item| item.strip_prefix("service="));
+    // As in git, the last one counts.
+    let name = percent_decode_str(named.next_back()?).decode_utf8().ok()?;
+    [Service::UploadPack, Service::ReceivePack]
+        .into_iter()
+        .find(|service| name.strip_prefix("git-") == Some(service.name()))
+}
+
+/// Returns the path of the repository if this is a path of the dumb protocol.
+fn dumb(path: &str) -> Option<&str> {
+    if let Some(path) = path.strip_suffix("/HEAD") {
+        return Some(path);
+    }
+    let (at, file) = path.match_indices("/objects/").last().map(|(at, part)| (at, &path[at + part.len()..]))?;
+    let is_hex = |text: &str, len: &[usize]| {
+        len.contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_pack = |file: &str| {
+        let name = file.strip_suffix(".pack").or_else(|| file.strip_suffix(".idx"));
+        name.is_some_and(|name| is_hex(name, &[40, 64]))
+    };
+    let is_known = match file {
+        "info/alternates" | "info/http-alternates" | "info/packs" => true,
+        _ => match file.split_once('/') {
+            Some(("pack", file)) => file.strip_prefix("pack-").is_some_and(is_pack),
+            Some((folder, file)) => is_hex(folder, &[2]) && is_hex(file, &[38, 62]),
+            None => false,
+        },
+    };
+    is_known.then_some(&path[..at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_follows_from_method_and_path() {
+        fn get(path: &str) -> Route<'_> {
+            Route::of(&Method::GET, path, Some("service=git-upload-pack"))
+        }
+        assert_eq!(get("/a/info/refs"), Route::Advertise { path: "/a", service: Service::UploadPack });
+        assert_eq!(get("/a/git-upload-pack"), Route::Method(SERVING));
+        assert_eq!(get("/a/b"), Route::Unknown);
+        assert_eq!(get("/a/HEAD"), Route::Disabled { path: "/a" });
+        let id = "0".repeat(38);
+        for file in ["info/packs", &format!("ab/{id}"), &format!("pack/pack-00{id}.idx")] {
+            let path = format!("/a/objects/{file}");
+            assert_eq!(get(&path), Route::Disabled { path: "/a" });
+        }
+        assert_eq!(get("/a/objects/AB/x"), Route::Unknown);
+        let post = |path| Route::of(&Method::POST, path, None);
+        assert_eq!(post("/a/git-receive-pack"), Route::Answer { path: "/a", service: Service::ReceivePack });
+        assert_eq!(post("/a/git-upload-archive"), Route::Disabled { path: "/a" });
+        assert_eq!(post("/a/info/refs"), Route::Method(READING));
+    }
+
+    #[test]
+    fn the_service_is_named_by_the_query() {
+        let service = |query| match Route::of(&Method::HEAD, "/a/info/refs", query) {
+            Route::Advertise { service, .. } => Some(service),
+            _ => None,
+        };
+        assert_eq!(service(Some("a=b&service=git-receive-pack")), Some(Service::ReceivePack));
+        assert_eq!(service(Some("service=git%2Dupload-pack")), Some(Service::UploadPack));
+        for none in [None, Some(""), Some("service=upload-pack"), Some("service=git-upload-archive"), Some("Service=x")]
+        {
+            assert_eq!(service(none), None, "{none:?}");
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! Serves one request.
+
+use super::{
+    answer::{Body, Source, answer, at_disk, of_type},
+    inflow::Inflow,
+    route::Route,
+};
+use crate::{
+    gate::{Access, Authorizer, Decision, Gate, Grant, Refused, Turn},
+    program::{Git, PIECE_BYTES, Place, Service},
+    record::{Record, Records},
+    repository::{Facts, Repositories, Served},
+    roots::{NotFound, Roots, shown},
+    settings::Settings,
+    upload::{
+        capabilities::Capabilities,
+        ls_refs::{Progress, RequestReader},
+        rows::{Rows, Style},
+        version::Version,
+    },
+};
+use hyper::{
+    HeaderMap, Request, Response, StatusCode,
+    body::Incoming,
+    header::{self, HeaderValue},
+};
+use refdb_receive::wire::pkt;
+use std::{
+    ffi::OsString,
+    io,
+    os::unix::ffi::OsStringExt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Everything that requests share. A reload makes another one.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) settings: Settings,
+    pub(crate) roots: Roots,
+    pub(crate) gate: Gate,
+    pub(crate) authorizer: Option<Authorizer>,
+    pub(crate) git: Git,
+    pub(crate) repositories: Arc<Repositories>,
+    pub(crate) capabilities: Arc<Capabilities>,
+    pub(crate) records: Arc<Records>,
+}
+
+/// The other end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    /// The address of a TCP connection; empty on a Unix socket.
+    pub(crate) address: String,
+    /// Whether only a trusted proxy can be there.
+    pub(crate) is_proxy: bool,
+}
+
+/// Who has sent a request.
+#[derive(Debug)]
+struct Client {
+    user: Option<String>,
+    address: String,
+}
+
+/// The headers in which a proxy names the user and the client's address, and proves that it is the proxy.
+const USER: &str = "x-remote-user";
+const ADDRESS: &str = "x-remote-addr";
+const SECRET: &str = "x-refdb-secret";
+
+/// A request that is not served.
+#[derive(Debug)]
+enum Failure {
+    BadRequest(&'static str),
+    NotFound(String),
+    Forbidden(&'static str),
+    Method(&'static str),
+    UnsupportedType {
+        wanted: String,
+        got: String,
+    },
+    Refused(Refused),
+    /// The server, or the repository, is broken.
+    Internal(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Internal(error)
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Failure::Refused(refused)
+    }
+}
+
+/// A request that was let in.
+struct Job {
+    service: Service,
+    client: Client,
+    grant: Grant,
+    served: Arc<Served>,
+    facts: Arc<Facts>,
+    version: Version,
+    protocol: Option<HeaderValue>,
+}
+
+/// What a request is answered with.
+struct Outcome {
+    content_type: String,
+    begin: Vec<u8>,
+    source: Source,
+    is_remote: bool,
+}
+
+impl Server {
+    /// Answers a request. Whatever goes wrong is an answer, too.
+    pub(crate) async fn handle(&self, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
+        let (mut record, mut turns) = (self.records.begin(), Vec::new());
+        match self.serve(peer, request, &mut record, &mut turns).await {
+            Ok(Outcome { content_type, begin, source, is_remote }) => {
+                let body = Body { begin: begin.into(), source, is_remote, record, turns };
+                of_type(answer(StatusCode::OK, body), &content_type)
+            }
+            Err(failure) => refuse(failure, record),
+        }
+    }
+
+    /// Returns who has sent the request. Headers of a proxy are believed only if a proxy is there.
+    fn client(&self, peer: &Peer, headers: &HeaderMap) -> Result<Client, Failure> {
+        let knows_secret = self.settings.proxy_secret.as_ref().is_some_and(
+            |secret| matches!(single(headers, SECRET), Ok(Some(given)) if is_equal(given.as_bytes(), secret)),
+        );
+        if !peer.is_proxy && !knows_secret {
+            return Ok(Client { user: None, address: peer.address.clone() });
+        }
+        let text = |name| -> Result<Option<String>, Failure> {
+            let value = single(headers, name)?.map(HeaderValue::to_str).transpose();
+            let value = value.map_err(|_| Failure::BadRequest("a header of the proxy is no text"))?;
+            Ok(value.filter(|value| !value.is_empty()).map(str::to_owned))
+        };
+        let address = text(ADDRESS)?.unwrap_or_else(|| peer.address.clone());
+        Ok(Client { user: text(USER)?, address })
+    }
+
+    async fn serve(
+        &self,
+        peer: &Peer,
+        request: Request<Incoming>,
+        record: &mut Record,
+        turns: &mut Vec<Turn>,
+    ) -> Result<Outcome, Failure> {
+        let client = self.client(peer, request.headers())?;
+        record.client(client.user.as_deref(), &client.address);
+        let name = client.user.as_ref().map_or_else(|| client.address.clone(), |user| format!("user {user}"));
+        turns.extend(self.gate.enter(&name)?);
+        let (parts, body) = request.into_parts();
+        let (path, service, is_advertisement) = match Route::of(&parts.method, parts.uri.path(), parts.uri.query()) {
+            Route::Advertise { path, service } => (path, Some(service), true),
+            Route::Answer { path, service } => (path, Some(service), false),
+            Route::Disabled { path } => (path, None, false),
+            Route::Unknown => return Err(Failure::NotFound("not supported".into())),
+            Route::Method(methods) => return Err(Failure::Method(methods)),
+        };
+        let (served, facts) = self.find(path)?;
+        let repository = shown(served.folder());
+        record.repository(&repository);
+        turns.push(self.gate.enter_repository(&repository)?);
+        let access = if service == Some(Service::ReceivePack) { Access::Write } else { Access::Read };
+        let grant = self.authorize(&client, &repository, access).await?;
+        let service = service.filter(|service| is_enabled(*service, &facts, &client));
+        let service = service.ok_or(Failure::Forbidden("the service is not enabled"))?;
+        if !is_advertisement {
+            check_type(&parts.headers, &format!("application/x-git-{}-request", service.name()))?;
+        }
+        let protocol = parts.headers.get("git-protocol").cloned();
+        let version = protocol.as_ref().map_or(Version::V0, |list| Version::of(list.as_bytes()));
+        let job = Job { service, client, grant, served, facts, version, protocol };
+        if is_advertisement {
+            return Ok(self.advertise(job, record).await?);
+        }
+        let idle = self.settings.limits.idle;
+        let limit = (service == Service::UploadPack).then_some(self.settings.limits.request_bytes);
+        let inflow = Box::new(Inflow::new(&parts.headers, body, idle, limit));
+        self.answer(job, inflow, record, turns).await
+    }
+
+    /// Finds a repository, and what its configuration says now.
+    fn find(&self, path: &str) -> Result<(Arc<Served>, Arc<Facts>), Failure> {
+        let not_found = |why: NotFound| Failure::NotFound(format!("{why:?}"));
+        let folder = self.roots.find(path).map_err(not_found)?;
+        let served = match self.repositories.known(&folder) {
+            Some(served) => served,
+            None => at_disk(true, || self.repositories.open(&folder))?,
+        };
+        let facts = at_disk(served.is_remote(), || served.facts())?;
+        Ok((served, facts))
+    }
+
+    async fn authorize(&self, client: &Client, repository: &str, access: Access) -> Result<Grant, Failure> {
+        let Some(authorizer) = &self.authorizer else { return Ok(Grant::default()) };
+        let (decision, error) = authorizer.ask(client.user.as_deref(), &client.address, repository, access).await;
+        if let Some(error) = error {
+            eprintln!("error: {error}");
+        }
+        match decision {
+            Decision::Allowed(grant) => Ok(grant),
+            Decision::Denied => Err(Failure::Forbidden("the authorizer has denied it")),
+            Decision::Missing => Err(Failure::NotFound("the authorizer hides it".into())),
+        }
+    }
+
+    /// Answers with the refs, or in version 2 with what can be asked.
+    async fn advertise(&self, job: Job, record: &mut Record) -> io::Result<Outcome> {
+        record.operation("discovery", job.version.number());
+        let mut begin = Vec::new();
+        if job.version != Version::V2 {
+            pkt::line(&[b"# service=git-", job.service.name().as_bytes(), b"\n"], &mut begin);
+            pkt::flush(&mut begin);
+        }
+        let Job { served, facts, .. } = &job;
+        let is_ours = job.service == Service::UploadPack && job.grant.namespace.is_none() && !facts.has_grafts();
+        let source = if !is_ours {
+            let running = self.git.advertise(job.service, &job.place())?;
+            Source::Program(Box::new(running))
+        } else if job.version == Version::V2 {
+            begin = self.capabilities.version_2(&self.git, served.folder(), facts).await?;
+            Source::Nothing
+        } else {
+            let offer = self.capabilities.offer(job.version, &self.git, served.folder(), facts).await?;
+            Source::Refs(Box::new(job.rows(Style::Advertisement(offer))?))
+        };
+        let content_type = format!("application/x-git-{}-advertisement", job.service.name());
+        Ok(Outcome { content_type, begin, source, is_remote: job.served.is_remote() })
+    }
+
+    /// Answers a request of a service: a list of refs itself, and everything else by git or refdb.
+    async fn answer(
+        &self,
+        job: Job,
+        mut inflow: Box<Inflow>,
+        record: &mut Record,
+        turns: &mut Vec<Turn>,
+    ) -> Result<Outcome, Failure> {
+        let is_fetch = job.service == Service::UploadPack;
+        record.operation(if is_fetch { "fetch" } else { "push" }, job.version.number());
+        let content_type = format!("application/x-git-{}-result", job.service.name());
+        let is_remote = job.served.is_remote();
+        let mut begin = Vec::new();
+        if is_fetch && job.version == Version::V2 && job.grant.namespace.is_none() {
+            match read_request(&job.facts, &mut inflow).await? {
+                (Progress::Complete(wanted), _) => {
+                    record.operation("ls-refs", job.version.number());
+                    let source = Source::Refs(Box::new(job.rows(Style::LsRefs(wanted))?));
+                    return Ok(Outcome { content_type, begin, source, is_remote });
+                }
+                (_, bytes) => begin = bytes,
+            }
+        }
+        let waits = Instant::now();
+        turns.push(if is_fetch { self.gate.fetch().await? } else { self.gate.push().await? });
+        record.queued(waits.elapsed());
+        let place = if is_fetch { job.place() } else { with_committer(job.place(), &job.client) };
+        let running = self.git.answer(job.service, &place, begin, inflow)?;
+        Ok(Outcome { content_type, begin: Vec::new(), source: Source::Program(Box::new(running)), is_remote })
+    }
+}
+
+impl Job {
+    fn rows(&self, style: Style) -> io::Result<Rows> {
+        let hidden = self.facts.settings.hiding(&self.grant.hidden);
+        at_disk(self.served.is_remote(), || Rows::new(&self.served, Arc::clone(&self.facts), hidden, style))
+    }
+
+    /// Returns where a program runs, with the variables that `git http-backend` sets or passes on.
+    fn place(&self) -> Place {
+        let address = &self.client.address[..];
+        let mut place = Place::new(self.served.folder()).with("GIT_HTTP_EXPORT_ALL", "1").with("REMOTE_ADDR", address);
+        if let Some(user) = &self.client.user {
+            place = place.with("REMOTE_USER", &user[..]);
+        }
+        if let Some(protocol) = &self.protocol {
+            place = place.with("GIT_PROTOCOL", OsString::from_vec(protocol.as_bytes().to_vec()));
+        }
+        if let Some(namespace) = &self.grant.namespace {
+            place = place.with("GIT_NAMESPACE", &namespace[..]);
+        }
+        place.hiding(&self.grant.hidden).with_all(&self.grant.variables)
+    }
+}
+
+/// Reads a request of version 2 until it is known to be one for git, or complete. Returns what was read.
+async fn read_request(facts: &Facts, inflow: &mut Inflow) -> io::Result<(Progress, Vec<u8>)> {
+    /// A longer request is left to git. It has room for more prefixes than git heeds, each as long as usual names.
+    const BYTES_MAX: usize = 8 << 20;
+    let mut reader = RequestReader::new(facts.hash);
+    let mut buffer = vec![0; PIECE_BYTES.min(8 << 10)];
+    loop {
+        let count = inflow.read(&mut buffer).await?;
+        let progress = reader.add(&buffer[..count]);
+        if progress != Progress::Incomplete || count == 0 || reader.len() > BYTES_MAX {
+            return Ok((progress, reader.into_bytes()));
+        }
+    }
+}
+
+fn is_enabled(service: Service, facts: &Facts, client: &Client) -> bool {
+    match service {
+        Service::UploadPack => facts.settings.http_upload.unwrap_or(true),
+        Service::ReceivePack => facts.settings.http_receive.unwrap_or(client.user.is_some()),
+    }
+}
+
+fn check_type(headers: &HeaderMap, wanted: &str) -> Result<(), Failure> {
+    let got = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    if got == wanted.as_bytes() {
+        return Ok(());
+    }
+    Err(Failure::UnsupportedType { wanted: wanted.to_owned(), got: String::from_utf8_lossy(got).into_owned() })
+}
+
+/// Names the committer of reflog entries, as `git http-backend` does.
+fn with_committer(place: Place, client: &Client) -> Place {
+    let user = client.user.as_deref().unwrap_or("anonymous");
+    let address = if client.address.is_empty() { "(none)" } else { &client.address };
+    let values = [("GIT_COMMITTER_NAME", user.to_owned()), ("GIT_COMMITTER_EMAIL", format!("{user}@http.{address}"))];
+    values
+        .into_iter()
+        .filter(|(name, _)| std::env::var_os(name).is_none())
+        .fold(place, |place, (name, value)| place.with(name, value))
+}
+
+/// Returns the value of a header that must not occur twice.
+fn single<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h HeaderValue>, Failure> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    if values.next().is_some() {
+        return Err(Failure::BadRequest("a header of the proxy occurs twice"));
+    }
+    Ok(first)
+}
+
+/// Compares a secret in a time that does not depend on where the first difference is.
+fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+}
+
+/// Returns the answer to a request that is not served. Why is for the access log: the client learns no more than from
+/// git.
+fn refuse(failure: Failure, mut record: Record) -> Response<Body> {
+    let retry = |mut response: Response<Body>, after: Duration| {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
+        response
+    };
+    let plain = |status, record| answer(status, Body::bytes(Vec::new(), record));
+    match failure {
+        Failure::BadRequest(why) => {
+            record.failed(&why);
+            plain(StatusCode::BAD_REQUEST, record)
+        }
+        Failure::NotFound(why) => {
+            record.failed(&why);
+            plain(StatusCode::NOT_FOUND, record)
+        }
+        Failure::Forbidden(why) => {
+            record.failed(&why);
+            plain(StatusCode::FORBIDDEN, record)
+        }
+        Failure::Method(methods) => {
+            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, record);
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+            response
+        }
+        Failure::UnsupportedType { wanted, got } => {
+            let text = format!("Expected POST with Content-Type '{wanted}', but received '{got}' instead.\n");
+            answer(StatusCode::UNSUPPORTED_MEDIA_TYPE, Body::bytes(text, record))
+        }
+        Failure::Refused(Refused::TooFast(wait)) => {
+            record.failed(&"too many requests of this client");
+            retry(plain(StatusCode::TOO_MANY_REQUESTS, record), wait + Duration::from_secs(1))
+        }
+        Failure::Refused(Refused::Busy) => {
+            record.failed(&"too many requests in progress");
+            retry(plain(StatusCode::SERVICE_UNAVAILABLE, record), Duration::from_secs(1))
+        }
+        Failure::Internal(error) => {
+            record.failed(&error);
+            eprintln!("error: {error}");
+            plain(StatusCode::INTERNAL_SERVER_ERROR, record)
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! `refdb serve`: a resident Git server over HTTP.
+//!
+//! A poll (discovery and `ls-refs`) is answered from the views of `refdb-refcache`, which prove each answer fresh. Real
+//! `git upload-pack` is started when a client fetches objects, and `refdb receive-pack` when it pushes.
+//!
+//! ```text
+//! options, settings    the command line; the file of `serve.*` settings
+//! roots                which repository a path names
+//! repository/          a served repository: its view, and what its configuration says, as fresh as the files
+//! upload/              upload-pack without objects: capabilities, `ls-refs`, the advertisement of versions 0 and 1
+//! program              git's programs, whose input and output are the bodies of a request and its answer
+//! gate                 whether a request may be served: its user, the authorizer, rates and numbers of requests
+//! http/                requests and answers, as `git http-backend` makes them
+//! listen               sockets, connections, signals
+//! record               counters, and the access log
+//! ```
+#![forbid(unsafe_code)]
+
+mod gate;
+mod http;
+mod listen;
+mod options;
+mod program;
+mod record;
+mod repository;
+mod roots;
+mod settings;
+mod upload;
+
+pub use options::{Options, command};
+
+use std::process::ExitCode;
+
+/// Runs the server until a signal ends it. Returns the exit code of the process: 0 after SIGTERM or SIGINT, 1 if the
+/// server cannot start, and 129 if the command line is wrong.
+pub fn run(options: &Options) -> ExitCode {
+    match listen::serve(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("fatal: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

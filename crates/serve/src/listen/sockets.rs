@@ -1,0 +1,163 @@
+//! The sockets on which the server listens: those it was passed by systemd, or else those of the command line.
+
+use crate::{http::Peer, options::Options};
+use listenfd::ListenFd;
+use std::{
+    io::{self, Write},
+    net::{SocketAddr, TcpListener},
+    os::unix::{
+        fs::FileTypeExt,
+        net::{UnixListener, UnixStream},
+    },
+    path::Path,
+    time::Duration,
+};
+use tokio::{sync::mpsc, task::JoinHandle};
+
+/// A socket that is bound.
+#[derive(Debug)]
+pub(super) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Tcp(tokio::net::TcpStream, SocketAddr),
+    Unix(tokio::net::UnixStream),
+}
+
+impl Stream {
+    /// Only a proxy can connect to the Unix socket, whose permissions the host sets.
+    pub(super) fn peer(&self) -> Peer {
+        match self {
+            Stream::Tcp(_, address) => Peer { address: address.ip().to_canonical().to_string(), is_proxy: false },
+            Stream::Unix(_) => Peer { address: String::new(), is_proxy: true },
+        }
+    }
+}
+
+/// Binds the sockets and prints their addresses. Sockets that systemd passes take the place of those of the command
+/// line, so that they outlive the server.
+pub(super) fn bind(options: &Options) -> io::Result<Vec<Listener>> {
+    let mut listeners = passed()?;
+    if listeners.is_empty() {
+        if let Some(address) = options.http {
+            let socket = TcpListener::bind(address).map_err(|error| cannot_listen(&address.to_string(), &error))?;
+            listeners.push(Listener::Tcp(socket));
+        }
+        if let Some(path) = &options.http_socket {
+            listeners.push(Listener::Unix(bind_unix(path)?));
+        }
+    }
+    let mut out = io::stdout().lock();
+    for listener in &listeners {
+        match listener {
+            Listener::Tcp(socket) => writeln!(out, "listening on http://{}/", socket.local_addr()?)?,
+            Listener::Unix(socket) => match socket.local_addr()?.as_pathname() {
+                Some(path) => writeln!(out, "listening on {}", path.display())?,
+                None => writeln!(out, "listening on a socket without a name")?,
+            },
+        }
+    }
+    out.flush()?;
+    Ok(listeners)
+}
+
+fn passed() -> io::Result<Vec<Listener>> {
+    let mut passed = ListenFd::from_env();
+    let mut listeners = Vec::new();
+    for at in 0..passed.len() {
+        if let Ok(Some(socket)) = passed.take_tcp_listener(at) {
+            listeners.push(Listener::Tcp(socket));
+        } else if let Some(socket) = passed.take_unix_listener(at)? {
+            listeners.push(Listener::Unix(socket));
+        }
+    }
+    Ok(listeners)
+}
+
+/// Binds a Unix socket. A socket that a server has left there is replaced; one on which a server listens is not.
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    if is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+        std::fs::remove_file(path)?;
+    }
+    UnixListener::bind(path).map_err(|error| cannot_listen(&path.display().to_string(), &error))
+}
+
+fn cannot_listen(place: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot listen on {place}: {error}"))
+}
+
+/// Connections, as they come. Dropping this closes the sockets.
+#[derive(Debug)]
+pub(super) struct Accepted {
+    streams: mpsc::Receiver<Stream>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Accepted {
+    pub(super) async fn next(&mut self) -> Option<Stream> {
+        self.streams.recv().await
+    }
+}
+
+impl Drop for Accepted {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// How long to wait if no descriptor is left for another connection.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Accepts connections on all sockets.
+pub(super) fn accept(listeners: Vec<Listener>) -> io::Result<Accepted> {
+    let (sender, streams) = mpsc::channel(1);
+    let mut tasks = Vec::new();
+    for listener in listeners {
+        let sender = sender.clone();
+        tasks.push(match listener {
+            Listener::Tcp(socket) => {
+                socket.set_nonblocking(true)?;
+                let socket = tokio::net::TcpListener::from_std(socket)?;
+                tokio::spawn(async move {
+                    loop {
+                        let accepted = socket.accept().await.map(|(stream, from)| Stream::Tcp(stream, from));
+                        if !pass_on(accepted, &sender).await {
+                            return;
+                        }
+                    }
+                })
+            }
+            Listener::Unix(socket) => {
+                socket.set_nonblocking(true)?;
+                let socket = tokio::net::UnixListener::from_std(socket)?;
+                tokio::spawn(async move {
+                    loop {
+                        let accepted = socket.accept().await.map(|(stream, _)| Stream::Unix(stream));
+                        if !pass_on(accepted, &sender).await {
+                            return;
+                        }
+                    }
+                })
+            }
+        });
+    }
+    Ok(Accepted { streams, tasks })
+}
+
+/// Passes a connection on. Returns `false` if nobody takes it any more.
+async fn pass_on(accepted: io::Result<Stream>, sender: &mpsc::Sender<Stream>) -> bool {
+    match accepted {
+        Ok(stream) => sender.send(stream).await.is_ok(),
+        Err(error) => {
+            // The client has gone, or there are too many descriptors: then others must end first.
+            eprintln!("warning: cannot accept a connection: {error}");
+            tokio::time::sleep(PAUSE).await;
+            true
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `/metrics`, `/health` and `/status`, on an address of their own.
+
+use crate::http::Server;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{Request, Response, StatusCode, body::Incoming, header, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::json;
+use std::{
+    convert::Infallible,
+    io::{self, Write},
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+};
+use tokio::task::JoinHandle;
+
+/// The task that answers. Dropping this ends it.
+#[derive(Debug)]
+pub(super) struct Status(JoinHandle<()>);
+
+impl Drop for Status {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The type of Prometheus' text format.
+const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Begins to listen, and prints the address.
+pub(super) fn listen(address: SocketAddr, server: Arc<ArcSwap<Server>>) -> io::Result<Status> {
+    let socket = TcpListener::bind(address)?;
+    socket.set_nonblocking(true)?;
+    writeln!(io::stdout(), "metrics on http://{}/metrics", socket.local_addr()?)?;
+    let socket = tokio::net::TcpListener::from_std(socket)?;
+    Ok(Status(tokio::spawn(async move {
+        loop {
+            let Ok((stream, _)) = socket.accept().await else { continue };
+            let server = Arc::clone(&server);
+            let service = service_fn(move |request: Request<Incoming>| {
+                let server = server.load_full();
+                async move { Ok::<_, Infallible>(answer(&server, request.uri().path())) }
+            });
+            let mut builder = http1::Builder::new();
+            builder.timer(TokioTimer::new());
+            tokio::spawn(builder.serve_connection(TokioIo::new(stream), service));
+        }
+    })))
+}
+
+fn answer(server: &Server, path: &str) -> Response<Full<Bytes>> {
+    let (status, kind, text) = match path {
+        "/metrics" => (StatusCode::OK, TEXT, server.records.text()),
+        "/health" => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
+        "/status" => (StatusCode::OK, "application/json", status(server)),
+        _ => (StatusCode::NOT_FOUND, "text/plain", String::new()),
+    };
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    response
+}
+
+fn status(server: &Server) -> String {
+    let (repositories, holdings) = server.repositories.holdings();
+    let status = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime_seconds": server.records.uptime().as_secs(),
+        "connections": server.records.connections.get(),
+        "requests_in_progress": server.records.in_progress.get(),
+        "repositories": repositories,
+        "ref_cache": {
+            "bytes": holdings.bytes,
+            "bytes_max": holdings.bytes_max,
+            "files": holdings.files,
+            "files_max": holdings.files_max,
+        },
+    });
+    format!("{status:#}\n")
+}

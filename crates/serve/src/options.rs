@@ -1,0 +1,122 @@
+//! The command line.
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use std::{
+    ffi::OsString,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+/// The command line of `refdb serve`, parsed.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) roots: Vec<(String, PathBuf)>,
+    pub(crate) http: Option<SocketAddr>,
+    pub(crate) http_socket: Option<PathBuf>,
+    pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) export_all: bool,
+    pub(crate) user: Option<String>,
+}
+
+/// The address on which the server listens if no other is given: a port that the system chooses.
+const ADDRESS: &str = "127.0.0.1:0";
+
+/// Returns the description of the command line.
+pub fn command() -> Command {
+    let path = || value_parser!(PathBuf);
+    let address = || value_parser!(SocketAddr);
+    Command::new("refdb-serve")
+        .bin_name("refdb serve")
+        .about("Serve repositories over HTTP to fetch from and push to")
+        .args([
+            Arg::new("root")
+                .long("root")
+                .value_name("[PREFIX=]DIR")
+                .action(ArgAction::Append)
+                .value_parser(value_parser!(OsString))
+                .help("Serve the repositories below DIR. With a prefix, their paths begin with /PREFIX/."),
+            Arg::new("http").long("http").value_name("ADDRESS:PORT").value_parser(address()).help(
+                "Listen here. Headers that name a user are ignored. If neither this nor --http-socket is given, a \
+                 port of the loopback device is chosen and printed.",
+            ),
+            Arg::new("http-socket").long("http-socket").value_name("PATH").value_parser(path()).help(
+                "Listen on this Unix socket for a proxy that has logged the user in, and whose headers X-Remote-User \
+                 and X-Remote-Addr are believed",
+            ),
+            Arg::new("metrics")
+                .long("metrics")
+                .value_name("ADDRESS:PORT")
+                .value_parser(address())
+                .help("Answer /metrics, /health and /status here"),
+            Arg::new("config").long("config").value_name("FILE").value_parser(path()).help("Read serve.* settings"),
+            Arg::new("export-all")
+                .long("export-all")
+                .action(ArgAction::SetTrue)
+                .help("Serve repositories without a file git-daemon-export-ok, too"),
+            Arg::new("user")
+                .long("user")
+                .value_name("NAME")
+                .help("Become this user, who owns the repositories. Required if the server is started by root."),
+        ])
+}
+
+impl Options {
+    /// Parses the words of the command line, the program's name first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a word is wrong, with the text to show. `--help` is such an error, too.
+    pub fn parse(command: Command, words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut found = command.try_get_matches_from(words)?;
+        let roots = found.remove_many::<OsString>("root").unwrap_or_default().map(root).collect();
+        let mut http = found.remove_one("http");
+        let http_socket = found.remove_one("http-socket");
+        if http.is_none() && http_socket.is_none() {
+            http = ADDRESS.parse().ok();
+        }
+        Ok(Options {
+            roots,
+            http,
+            http_socket,
+            metrics: found.remove_one("metrics"),
+            config: found.remove_one("config"),
+            export_all: flag(&found, "export-all"),
+            user: found.remove_one("user"),
+        })
+    }
+}
+
+fn flag(found: &ArgMatches, name: &str) -> bool {
+    found.get_flag(name)
+}
+
+/// Splits `PREFIX=DIR`. A word that names a folder as it stands has no prefix, even if `=` occurs in it.
+pub(crate) fn root(word: OsString) -> (String, PathBuf) {
+    let split = word.to_str().and_then(|text| text.split_once('='));
+    match split {
+        Some((prefix, dir)) if !prefix.contains('/') && !Path::new(&word).is_dir() => {
+            (prefix.to_owned(), PathBuf::from(dir))
+        }
+        _ => (String::new(), PathBuf::from(word)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_may_have_a_prefix_and_a_server_always_has_an_address() {
+        command().debug_assert();
+        let parse = |words: &[&str]| {
+            let words = ["refdb-serve"].iter().chain(words).map(OsString::from);
+            Options::parse(command(), words).unwrap()
+        };
+        let options = parse(&["--root", "/srv/git", "--root", "team=/srv/team", "--root", "/a=b/c"]);
+        let roots = [("", "/srv/git"), ("team", "/srv/team"), ("", "/a=b/c")];
+        assert_eq!(options.roots, roots.map(|(prefix, dir)| (prefix.to_owned(), PathBuf::from(dir))));
+        assert_eq!(options.http.map(|address| address.to_string()).as_deref(), Some(ADDRESS));
+        assert!(parse(&["--http-socket", "/run/x"]).http.is_none());
+    }
+}

@@ -1,0 +1,251 @@
+//! What the server tells its operator: counters for Prometheus, and a line for each request.
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::{Registry, Unit},
+};
+use serde::Serialize;
+use std::{
+    fmt,
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+/// The counters and the access log of a process.
+#[derive(Debug)]
+pub(crate) struct Records {
+    registry: Registry,
+    requests: Family<Labels, Counter>,
+    seconds: Family<Operation, Histogram>,
+    sent: Family<Operation, Counter>,
+    pub(crate) in_progress: Gauge,
+    pub(crate) connections: Gauge,
+    log: Mutex<Option<Log>>,
+    ids: AtomicU64,
+    started: Instant,
+}
+
+#[derive(Debug)]
+struct Log {
+    path: PathBuf,
+    /// `None` for standard error.
+    file: Option<File>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    operation: &'static str,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Operation {
+    operation: &'static str,
+}
+
+/// The upper ends of the ranges in which durations are counted, in seconds.
+const SECONDS: [f64; 10] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 1.0, 10.0, 100.0];
+
+impl Records {
+    pub(crate) fn new() -> Arc<Self> {
+        let mut registry = Registry::with_prefix("refdb_serve");
+        let requests = Family::<Labels, Counter>::default();
+        let seconds = Family::<Operation, Histogram>::new_with_constructor(|| Histogram::new(SECONDS));
+        let sent = Family::<Operation, Counter>::default();
+        let [in_progress, connections] = [(); 2].map(|()| Gauge::default());
+        registry.register("requests", "Requests that were answered", requests.clone());
+        registry.register_with_unit("request", "Time from a request to its end", Unit::Seconds, seconds.clone());
+        registry.register_with_unit("sent", "Bodies of answers", Unit::Bytes, sent.clone());
+        registry.register("requests_in_progress", "Requests that are being answered", in_progress.clone());
+        registry.register("connections", "Open connections", connections.clone());
+        Arc::new(Records {
+            registry,
+            requests,
+            seconds,
+            sent,
+            in_progress,
+            connections,
+            log: Mutex::default(),
+            ids: AtomicU64::new(1),
+            started: Instant::now(),
+        })
+    }
+
+    /// Opens the access log, again if it is open. `-` is standard error.
+    pub(crate) fn open_log(&self, path: Option<&Path>) -> io::Result<()> {
+        let log = match path {
+            None => None,
+            Some(path) if path == Path::new("-") => Some(Log { path: path.to_owned(), file: None }),
+            Some(path) => {
+                let file = OpenOptions::new().append(true).create(true).open(path);
+                let file = file.map_err(|error| {
+                    io::Error::new(error.kind(), format!("cannot open the access log {}: {error}", path.display()))
+                })?;
+                Some(Log { path: path.to_owned(), file: Some(file) })
+            }
+        };
+        *self.log() = log;
+        Ok(())
+    }
+
+    /// Begins the record of a request.
+    pub(crate) fn begin(self: &Arc<Self>) -> Record {
+        self.in_progress.inc();
+        Record {
+            records: Arc::clone(self),
+            start: Instant::now(),
+            line: Line { id: self.ids.fetch_add(1, Relaxed), operation: "other", ..Line::default() },
+        }
+    }
+
+    /// Returns all counters in Prometheus' text format.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        // A string takes everything.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+
+    /// Returns how long the process has been running.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn log(&self) -> MutexGuard<'_, Option<Log>> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One request. When it is dropped, the request is counted and logged.
+pub(crate) struct Record {
+    records: Arc<Records>,
+    start: Instant,
+    line: Line,
+}
+
+/// A line of the access log.
+#[derive(Default, Serialize)]
+struct Line {
+    time: String,
+    id: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<String>,
+    address: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repository: Option<String>,
+    operation: &'static str,
+    version: u8,
+    status: u16,
+    refs: u64,
+    bytes: u64,
+    queued_ms: f64,
+    served_ms: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record").field("id", &self.line.id).finish_non_exhaustive()
+    }
+}
+
+impl Record {
+    pub(crate) fn client(&mut self, user: Option<&str>, address: &str) {
+        (self.line.user, self.line.address) = (user.map(str::to_owned), address.to_owned());
+    }
+
+    pub(crate) fn repository(&mut self, repository: &str) {
+        self.line.repository = Some(repository.to_owned());
+    }
+
+    pub(crate) fn operation(&mut self, operation: &'static str, version: u8) {
+        (self.line.operation, self.line.version) = (operation, version);
+    }
+
+    pub(crate) fn status(&mut self, status: u16) {
+        self.line.status = status;
+    }
+
+    /// The request has waited for its turn.
+    pub(crate) fn queued(&mut self, duration: Duration) {
+        self.line.queued_ms = milliseconds(duration);
+    }
+
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        self.line.bytes += bytes as u64;
+    }
+
+    pub(crate) fn refs(&mut self, refs: u64) {
+        self.line.refs = refs;
+    }
+
+    pub(crate) fn failed(&mut self, error: &dyn fmt::Display) {
+        self.line.error = Some(error.to_string());
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let Record { records, start, line } = self;
+        records.in_progress.dec();
+        let duration = start.elapsed();
+        let operation = Operation { operation: line.operation };
+        records.seconds.get_or_create(&operation).observe(duration.as_secs_f64());
+        records.sent.get_or_create(&operation).inc_by(line.bytes);
+        records.requests.get_or_create(&Labels { operation: line.operation, status: line.status }).inc();
+        let mut log = records.log();
+        let Some(log) = &mut *log else { return };
+        let now = refdb_vfs::now_nanos();
+        line.time = format!("{}.{:03}", now / 1_000_000_000, now / 1_000_000 % 1000);
+        line.served_ms = milliseconds(duration);
+        let Ok(mut text) = serde_json::to_vec(line) else { return };
+        text.push(b'\n');
+        let written = match &mut log.file {
+            Some(file) => file.write_all(&text),
+            None => io::stderr().write_all(&text),
+        };
+        if let Err(error) = written {
+            eprintln!("warning: cannot write to the access log {}: {error}", log.path.display());
+        }
+    }
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_counted_and_logged_on_one_line() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("log");
+        let records = Records::new();
+        records.open_log(Some(&path)).unwrap();
+        let mut record = records.begin();
+        record.client(Some("eve\n\u{1b}[2J\"\u{2028}"), "::1");
+        record.operation("ls-refs", 2);
+        record.status(200);
+        record.sent(7);
+        drop(record);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), 1);
+        assert!(text.trim_end().bytes().all(|byte| byte >= b' '), "{text:?}");
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&line["operation"], &line["bytes"]), (&"ls-refs".into(), &7.into()));
+        let metrics = records.text();
+        let count = "refdb_serve_requests_total{operation=\"ls-refs\",status=\"200\"} 1";
+        assert!(metrics.contains(count), "{metrics}");
+        assert!(metrics.contains("refdb_serve_requests_in_progress 0"), "{metrics}");
+    }
+}

@@ -1,0 +1,255 @@
+//! Served repositories: each with its view, and with settings that are as fresh as the files they come from.
+
+mod freshness;
+
+use crate::settings::Limits;
+use bstr::{BString, ByteSlice};
+use freshness::Seen;
+use refdb::{
+    Config, Environment, HashKind, Objects, RefFormat, Repository,
+    config::{ConfigError, Value},
+};
+use refdb_receive::HiddenRefs;
+use refdb_refcache::{View, ViewSettings, Views, ViewsSettings};
+use refdb_vfs::Fs;
+use std::{
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+/// The repositories that were used most recently.
+#[derive(Debug)]
+pub(crate) struct Repositories {
+    views: Views,
+    environment: Environment,
+    known: Mutex<HashMap<PathBuf, Arc<Served>>>,
+    len_max: usize,
+    /// Counts uses, to tell which repositories were used before others.
+    clock: AtomicU64,
+}
+
+/// A repository that is served.
+#[derive(Debug)]
+pub(crate) struct Served {
+    folder: PathBuf,
+    view: Arc<View>,
+    fs: Fs,
+    environment: Environment,
+    facts: Mutex<Arc<Facts>>,
+    last_use: AtomicU64,
+}
+
+/// What the files of a repository say besides its refs. It does not change; a change of the files makes another.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    seen: Seen,
+    folder_id: (u64, u64),
+    pub(crate) hash: HashKind,
+    pub(crate) objects: Arc<Objects>,
+    pub(crate) settings: UploadSettings,
+    /// All settings in order, each `key=value` and NUL: equal texts make git offer the same capabilities.
+    pub(crate) config_text: Arc<[u8]>,
+    common_dir: PathBuf,
+}
+
+/// The settings that decide how a repository is served.
+#[derive(Debug, Default)]
+pub(crate) struct UploadSettings {
+    /// `transfer.hideRefs` and `uploadpack.hideRefs`.
+    pub(crate) hidden: HiddenRefs,
+    /// Whether `lsrefs.unborn` lets clients ask for the branch that HEAD leads to before it exists.
+    pub(crate) unborn: bool,
+    /// `transfer.advertiseSID`.
+    pub(crate) session_id: bool,
+    /// `http.uploadpack`.
+    pub(crate) http_upload: Option<bool>,
+    /// `http.receivepack`. If it is unset, only clients with a user may push.
+    pub(crate) http_receive: Option<bool>,
+}
+
+impl Repositories {
+    pub(crate) fn new(limits: &Limits, environment: Environment) -> Self {
+        let settings = ViewsSettings::new().memory_bytes(limits.memory_bytes).open_files(limits.open_files);
+        Repositories {
+            views: Views::new(&settings),
+            environment,
+            known: Mutex::default(),
+            len_max: limits.repositories,
+            clock: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the repository in this folder if it is open. All requests share it.
+    pub(crate) fn known(&self, folder: &Path) -> Option<Arc<Served>> {
+        let served = Arc::clone(self.locked().get(folder)?);
+        self.use_now(&served);
+        Some(served)
+    }
+
+    /// Opens the repository in this folder.
+    pub(crate) fn open(&self, folder: &Path) -> io::Result<Arc<Served>> {
+        let served = Arc::new(Served::open(folder, &self.views, &self.environment)?);
+        self.use_now(&served);
+        let mut known = self.locked();
+        if known.len() >= self.len_max {
+            forget_half(&mut known);
+        }
+        Ok(Arc::clone(known.entry(folder.to_owned()).or_insert(served)))
+    }
+
+    fn use_now(&self, served: &Served) {
+        served.last_use.store(self.clock.fetch_add(1, Relaxed), Relaxed);
+    }
+
+    /// Forgets everything, so that each repository is opened again.
+    pub(crate) fn forget(&self) {
+        self.locked().clear();
+    }
+
+    /// Returns the numbers of known repositories and of bytes in caches of refs.
+    pub(crate) fn holdings(&self) -> (usize, refdb_refcache::Holdings) {
+        (self.locked().len(), self.views.holdings())
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<Served>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Removes the half of the repositories that was not used for longest. Requests in progress keep theirs.
+fn forget_half(known: &mut HashMap<PathBuf, Arc<Served>>) {
+    let mut uses: Vec<u64> = known.values().map(|served| served.last_use.load(Relaxed)).collect();
+    let middle = uses.len() / 2;
+    if let Some((_, middle, _)) = (middle < uses.len()).then(|| uses.select_nth_unstable(middle)) {
+        let middle = *middle;
+        known.retain(|_, served| served.last_use.load(Relaxed) > middle);
+    }
+}
+
+impl Served {
+    fn open(folder: &Path, views: &Views, environment: &Environment) -> io::Result<Self> {
+        let fs = Fs::real().at(folder).map_err(io::Error::other)?;
+        let view = views.open(folder, &ViewSettings::new()).map_err(io::Error::other)?;
+        let facts = Mutex::new(Arc::new(Facts::read(&fs, environment, folder, None)?));
+        let environment = environment.clone();
+        let folder = folder.to_owned();
+        Ok(Served { folder, view, fs, environment, facts, last_use: AtomicU64::new(0) })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn view(&self) -> &Arc<View> {
+        &self.view
+    }
+
+    /// Returns whether the repository is on a network file system, so that each look at it may take long.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.fs.asks_server()
+    }
+
+    /// Returns the facts as the files are now. Reads the configuration again if one of its files has changed.
+    pub(crate) fn facts(&self) -> io::Result<Arc<Facts>> {
+        let known = Arc::clone(&self.locked_facts());
+        let folder_id = self.fs.stat(&self.folder).map_err(io::Error::other)?.file_id();
+        if known.folder_id == folder_id && known.seen.is_current(&self.fs)? {
+            return Ok(known);
+        }
+        let fresh = Arc::new(Facts::read(&self.fs, &self.environment, &self.folder, Some(&known))?);
+        *self.locked_facts() = Arc::clone(&fresh);
+        Ok(fresh)
+    }
+
+    fn locked_facts(&self) -> MutexGuard<'_, Arc<Facts>> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How often the files may change while the configuration is being read.
+const ATTEMPTS_MAX: usize = 10;
+
+impl Facts {
+    fn read(fs: &Fs, environment: &Environment, folder: &Path, before: Option<&Facts>) -> io::Result<Self> {
+        let mut files = before.map(|before| before.seen.files()).unwrap_or_default();
+        for _ in 0..ATTEMPTS_MAX {
+            let seen = Seen::of(fs, files)?;
+            let folder_id = fs.stat(folder).map_err(io::Error::other)?.file_id();
+            let repository = Repository::entered(fs, environment, folder).map_err(io::Error::other)?;
+            let is_in_files = repository.ref_format() == RefFormat::Files;
+            let branch = || if is_in_files { repository.branch_in_files(fs) } else { None };
+            let config = repository.config(fs, environment, &branch).map_err(io::Error::other)?;
+            if !seen.is_of(config.files()) || !seen.is_unchanged(fs)? {
+                files = config.files().to_vec();
+                continue;
+            }
+            let objects = match before {
+                Some(before) if before.folder_id == folder_id && before.hash == repository.hash() => {
+                    Arc::clone(&before.objects)
+                }
+                _ => Arc::new(Objects::of(&repository, environment)),
+            };
+            return Ok(Facts {
+                seen: if config.depends_on_branch() { seen.without_proof() } else { seen },
+                folder_id,
+                hash: repository.hash(),
+                objects,
+                settings: UploadSettings::of(&config).map_err(io::Error::other)?,
+                config_text: text(&config),
+                common_dir: repository.common_dir().to_owned(),
+            });
+        }
+        Err(io::Error::other("the configuration changes faster than it can be read"))
+    }
+
+    /// Returns whether commits have other parents than they say, which only git considers: in a shallow clone, or with
+    /// grafts.
+    pub(crate) fn has_grafts(&self) -> bool {
+        ["shallow", "info/grafts"].iter().any(|name| {
+            let file = std::fs::metadata(self.common_dir.join(name));
+            file.is_ok_and(|file| file.len() > 0)
+        })
+    }
+}
+
+fn text(config: &Config) -> Arc<[u8]> {
+    let mut text = Vec::new();
+    for Value { key, raw, .. } in config.iter() {
+        text.extend_from_slice(key);
+        if let Some(value) = raw {
+            text.push(b'=');
+            text.extend_from_slice(value);
+        }
+        text.push(0);
+    }
+    text.into()
+}
+
+impl UploadSettings {
+    fn of(config: &Config) -> Result<Self, ConfigError> {
+        let mut settings = UploadSettings { unborn: true, ..UploadSettings::default() };
+        for value in config.iter() {
+            match value.key.as_bytes() {
+                b"transfer.hiderefs" | b"uploadpack.hiderefs" => settings.hidden.add(value.text()?),
+                b"lsrefs.unborn" => settings.unborn = value.text()? != "ignore",
+                b"transfer.advertisesid" => settings.session_id = value.boolean()?,
+                b"http.uploadpack" => settings.http_upload = Some(value.boolean()?),
+                b"http.receivepack" => settings.http_receive = Some(value.boolean()?),
+                _ => {}
+            }
+        }
+        Ok(settings)
+    }
+
+    /// Adds refs to hide, as an authorizer demands.
+    pub(crate) fn hiding(&self, more: &[BString]) -> HiddenRefs {
+        let mut hidden = self.hidden.clone();
+        more.iter().for_each(|pattern| hidden.add(pattern.as_bstr()));
+        hidden
+    }
+}

@@ -1,0 +1,158 @@
+//! Which repository the path of a request names.
+
+use crate::settings::Settings;
+use bstr::ByteSlice;
+use percent_encoding::percent_decode;
+use refdb::{Environment, Repository};
+use refdb_vfs::Fs;
+use std::{
+    ffi::OsStr,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// The folders below which repositories are served.
+#[derive(Debug)]
+pub(crate) struct Roots {
+    roots: Vec<Root>,
+    allowed_targets: Vec<PathBuf>,
+    export_all: bool,
+    environment: Environment,
+    fs: Fs,
+}
+
+#[derive(Debug)]
+struct Root {
+    prefix: Vec<u8>,
+    dir: PathBuf,
+}
+
+/// Why a path names no repository that is served. Clients are told that there is none, whatever the reason.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum NotFound {
+    /// The path has an empty component, `.`, `..` or an encoded `/` or NUL.
+    BadPath,
+    /// No repository is there, or it belongs to someone else.
+    NoRepository(String),
+    /// The repository has no file `git-daemon-export-ok`.
+    NotExported,
+    /// A link leads out of the roots.
+    Outside,
+}
+
+/// The file that exports a repository, as for `git daemon`.
+const EXPORT_OK: &str = "git-daemon-export-ok";
+
+impl Roots {
+    /// Resolves the roots of these settings.
+    pub(crate) fn new(settings: &Settings, export_all: bool) -> io::Result<Self> {
+        let mut roots = Vec::new();
+        for (prefix, dir) in &settings.roots {
+            let dir = dir
+                .canonicalize()
+                .map_err(|error| io::Error::new(error.kind(), format!("cannot serve {}: {error}", dir.display())))?;
+            roots.push(Root { prefix: prefix.clone().into_bytes(), dir });
+        }
+        // A prefix is looked for before the root without one.
+        roots.sort_by_key(|root| root.prefix.is_empty());
+        let targets = settings.allowed_targets.iter().map(|target| target.canonicalize());
+        let environment = Environment::process();
+        Ok(Roots {
+            roots,
+            allowed_targets: targets.collect::<io::Result<_>>()?,
+            export_all,
+            environment,
+            fs: Fs::real(),
+        })
+    }
+
+    /// Returns the folder of the repository that the path of a URL names, with all links resolved. Endings that are
+    /// missing are added by git's rules.
+    pub(crate) fn find(&self, url_path: &str) -> Result<PathBuf, NotFound> {
+        let path = decode(url_path).ok_or(NotFound::BadPath)?;
+        let mut why = NotFound::BadPath;
+        for root in &self.roots {
+            let Some(below) = root.below(&path) else { continue };
+            match self.find_below(root, below) {
+                Ok(folder) => return Ok(folder),
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
+    }
+
+    fn find_below(&self, root: &Root, below: &[u8]) -> Result<PathBuf, NotFound> {
+        let given = root.dir.join(OsStr::from_bytes(below));
+        let served = Repository::served_folder(&self.fs, &self.environment, &given)
+            .map_err(|error| NotFound::NoRepository(error.to_string()))?;
+        let folder = served.folder.canonicalize().map_err(|error| NotFound::NoRepository(error.to_string()))?;
+        if !folder.starts_with(&root.dir) && !self.allowed_targets.iter().any(|target| folder.starts_with(target)) {
+            return Err(NotFound::Outside);
+        }
+        if !self.export_all && !folder.join(EXPORT_OK).exists() {
+            return Err(NotFound::NotExported);
+        }
+        Ok(folder)
+    }
+}
+
+impl Root {
+    /// Returns the part of a decoded path that is below this root, without a slash at its start.
+    fn below<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+        if self.prefix.is_empty() {
+            return Some(path);
+        }
+        path.strip_prefix(&self.prefix[..])?.strip_prefix(b"/")
+    }
+}
+
+/// Decodes the path of a URL, without the slash at its start. Returns `None` for a path that a server should not have
+/// to interpret: one with a component that is empty, `.` or `..`, or with an encoded slash or NUL.
+fn decode(path: &str) -> Option<Vec<u8>> {
+    let path = path.strip_prefix('/')?;
+    let mut decoded = Vec::with_capacity(path.len());
+    for component in path.split('/') {
+        let bytes: Vec<u8> = percent_decode(component.as_bytes()).collect();
+        if matches!(&bytes[..], b"" | b"." | b"..") || bytes.find_byteset(b"/\0").is_some() {
+            return None;
+        }
+        if !decoded.is_empty() {
+            decoded.push(b'/');
+        }
+        decoded.extend_from_slice(&bytes);
+    }
+    Some(decoded)
+}
+
+/// Returns the name by which logs and the authorizer know a repository: its folder.
+pub(crate) fn shown(folder: &Path) -> String {
+    folder.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_decoded_once_and_never_leads_upwards() {
+        for (path, wanted) in [
+            ("/a/b.git", Some("a/b.git")),
+            ("/a%20b", Some("a b")),
+            ("/a%2525", Some("a%25")),
+            ("/~x/y", Some("~x/y")),
+            ("", None),
+            ("/", None),
+            ("a", None),
+            ("/a//b", None),
+            ("/a/", None),
+            ("/./a", None),
+            ("/a/../b", None),
+            ("/a/%2e%2E/b", None),
+            ("/a%2fb", None),
+            ("/a%00", None),
+        ] {
+            assert_eq!(decode(path).as_deref(), wanted.map(str::as_bytes), "{path}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The settings of the server: a file in the syntax of git's configuration, read at start and after SIGHUP.
+//!
+//! Each limit has a default that suits a machine with a few cores and thousands of clients.
+
+use crate::options::{Options, root};
+use bstr::ByteSlice;
+use refdb::config::{Config, ConfigError, Value};
+use refdb_vfs::Fs;
+use std::{
+    ffi::OsString,
+    num::NonZeroU32,
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Everything the server is told at start.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// `serve.root`, besides those of the command line.
+    pub(crate) roots: Vec<(String, PathBuf)>,
+    /// `serve.allowTarget`: folders outside of the roots to which a link may lead.
+    pub(crate) allowed_targets: Vec<PathBuf>,
+    /// `serve.authorize`: the program or Unix socket that is asked about each request.
+    pub(crate) authorize: Option<PathBuf>,
+    /// `serve.authorizeTimeout`, in milliseconds.
+    pub(crate) authorize_timeout: Duration,
+    /// `serve.accessLog`: the file to which a line is appended for each request; standard error if it is `-`.
+    pub(crate) access_log: Option<PathBuf>,
+    /// `serve.proxySecret`: the value of the header X-Refdb-Secret by which a proxy proves on a TCP connection that
+    /// its headers may be believed.
+    pub(crate) proxy_secret: Option<Vec<u8>>,
+    /// `serve.git`: the program git.
+    pub(crate) git: OsString,
+    pub(crate) limits: Limits,
+}
+
+/// The bounds on what clients can make the server do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// `serve.maxConnections`: open connections. Others wait in the backlog of the socket.
+    pub(crate) connections: usize,
+    /// `serve.maxRequests`: requests in progress, polls included.
+    pub(crate) requests: usize,
+    /// `serve.maxRequestsPerClient`: requests in progress of one user, or of one address without a user.
+    pub(crate) requests_per_client: usize,
+    /// `serve.maxRequestsPerRepository`.
+    pub(crate) requests_per_repository: usize,
+    /// `serve.maxFetches`: running `git upload-pack` programs.
+    pub(crate) fetches: usize,
+    /// `serve.maxPushes`: running `refdb receive-pack` programs.
+    pub(crate) pushes: usize,
+    /// `serve.queueSeconds`: how long a fetch or a push waits for its turn before it is answered with 503.
+    pub(crate) queue: Duration,
+    /// `serve.rate`: requests a second of one user, or of one address without a user. More are answered with 429.
+    pub(crate) rate: NonZeroU32,
+    /// `serve.burst`: requests that may come at once before the rate counts.
+    pub(crate) burst: NonZeroU32,
+    /// `serve.idleSeconds`: how long a client may send or read nothing.
+    pub(crate) idle: Duration,
+    /// `serve.drainSeconds`: how long requests may go on after SIGTERM.
+    pub(crate) drain: Duration,
+    /// `serve.memory`: bytes of all caches of refs.
+    pub(crate) memory_bytes: usize,
+    /// `serve.openFiles`: files of refs that are kept open.
+    pub(crate) open_files: usize,
+    /// `serve.openRepositories`: repositories whose settings and views are kept.
+    pub(crate) repositories: usize,
+    /// `serve.maxRequestBytes`: the inflated size of a request that is not a push.
+    pub(crate) request_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections: 16_384,
+            requests: 12_288,
+            requests_per_client: 12_288,
+            requests_per_repository: 12_288,
+            fetches: 32,
+            pushes: 64,
+            queue: Duration::from_secs(30),
+            rate: number(50_000),
+            burst: number(100_000),
+            idle: Duration::from_secs(60),
+            drain: Duration::from_secs(30),
+            memory_bytes: 128 << 20,
+            open_files: 256,
+            repositories: 4096,
+            request_bytes: 64 << 20,
+        }
+    }
+}
+
+fn number(value: u32) -> NonZeroU32 {
+    NonZeroU32::new(value).unwrap_or(NonZeroU32::MIN)
+}
+
+impl Settings {
+    /// Reads the settings, to which those of the command line are added.
+    pub(crate) fn read(options: &Options) -> Result<Self, SettingsError> {
+        let mut settings = Settings {
+            roots: options.roots.clone(),
+            allowed_targets: Vec::new(),
+            authorize: None,
+            authorize_timeout: Duration::from_secs(5),
+            access_log: None,
+            proxy_secret: None,
+            git: std::env::var_os("REFDB_GIT").filter(|git| !git.is_empty()).unwrap_or_else(|| "git".into()),
+            limits: Limits::default(),
+        };
+        if let Some(file) = &options.config {
+            let text = Fs::real().read(file).map_err(SettingsError::Unreadable)?;
+            settings.add(&text, file)?;
+        }
+        if settings.roots.is_empty() {
+            return Err(SettingsError::NoRoot);
+        }
+        Ok(settings)
+    }
+
+    fn add(&mut self, text: &[u8], file: &Path) -> Result<(), SettingsError> {
+        let config = Config::parse(text, file)?;
+        for value in config.iter() {
+            if !self.set(&value)? {
+                return Err(SettingsError::Unknown { key: value.key.to_string(), file: file.to_owned() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one setting. Returns `false` if there is none of this name.
+    fn set(&mut self, value: &Value<'_>) -> Result<bool, ConfigError> {
+        let limits = &mut self.limits;
+        match value.key.as_bytes() {
+            b"serve.root" => self.roots.push(root(OsString::from_vec(value.text()?.to_vec()))),
+            b"serve.allowtarget" => self.allowed_targets.push(path(value)?),
+            b"serve.authorize" => self.authorize = Some(path(value)?),
+            b"serve.authorizetimeout" => self.authorize_timeout = Duration::from_millis(count(value)?),
+            b"serve.accesslog" => self.access_log = Some(path(value)?),
+            b"serve.proxysecret" => self.proxy_secret = Some(value.text()?.to_vec()),
+            b"serve.git" => self.git = path(value)?.into(),
+            b"serve.maxconnections" => limits.connections = size(value)?,
+            b"serve.maxrequests" => limits.requests = size(value)?,
+            b"serve.maxrequestsperclient" => limits.requests_per_client = size(value)?,
+            b"serve.maxrequestsperrepository" => limits.requests_per_repository = size(value)?,
+            b"serve.maxfetches" => limits.fetches = size(value)?,
+            b"serve.maxpushes" => limits.pushes = size(value)?,
+            b"serve.queueseconds" => limits.queue = Duration::from_secs(count(value)?),
+            b"serve.rate" => limits.rate = number(u32::try_from(count(value)?).unwrap_or(u32::MAX)),
+            b"serve.burst" => limits.burst = number(u32::try_from(count(value)?).unwrap_or(u32::MAX)),
+            b"serve.idleseconds" => limits.idle = Duration::from_secs(count(value)?),
+            b"serve.drainseconds" => limits.drain = Duration::from_secs(count(value)?),
+            b"serve.memory" => limits.memory_bytes = size(value)?,
+            b"serve.openfiles" => limits.open_files = size(value)?,
+            b"serve.openrepositories" => limits.repositories = size(value)?,
+            b"serve.maxrequestbytes" => limits.request_bytes = count(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+fn path(value: &Value<'_>) -> Result<PathBuf, ConfigError> {
+    Ok(OsString::from_vec(value.text()?.to_vec()).into())
+}
+
+/// Returns a number of at least 1, because 0 would make the server useless.
+fn count(value: &Value<'_>) -> Result<u64, ConfigError> {
+    Ok(u64::try_from(value.long()?).unwrap_or(0).max(1))
+}
+
+fn size(value: &Value<'_>) -> Result<usize, ConfigError> {
+    Ok(usize::try_from(count(value)?).unwrap_or(usize::MAX))
+}
+
+/// Why the settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SettingsError {
+    #[error("there is nothing to serve: name a folder of repositories with --root or serve.root")]
+    NoRoot,
+    #[error("cannot read the settings: {0}")]
+    Unreadable(refdb_vfs::Error),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("there is no setting '{key}', which {} has", file.display())]
+    Unknown { key: String, file: PathBuf },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str) -> Result<Settings, SettingsError> {
+        let temp = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(temp.path(), text).unwrap();
+        let words = ["refdb-serve", "--config"].map(OsString::from).into_iter().chain([temp.path().into()]);
+        Settings::read(&Options::parse(crate::command(), words).unwrap())
+    }
+
+    #[test]
+    fn a_file_sets_limits_and_roots() {
+        let read = settings("[serve]\nroot = a=/srv/a\nroot = /srv/b\nmaxFetches = 2k\nrate = 0\n").unwrap();
+        assert_eq!(read.roots, [("a".to_owned(), "/srv/a".into()), (String::new(), "/srv/b".into())]);
+        assert_eq!((read.limits.fetches, read.limits.rate.get()), (2048, 1));
+        assert_eq!(read.limits.pushes, Limits::default().pushes);
+    }
+
+    #[test]
+    fn a_name_that_is_wrong_is_an_error() {
+        for (text, part) in [
+            ("[serve]\nroot = /srv\nmaxFetch = 1\n", "serve.maxfetch"),
+            ("[serve]\nmaxFetches = 1\n", "--root"),
+            ("[serve]\nroot = /srv\nmaxFetches = x\n", "maxfetches"),
+            ("[serve\n", "bad config line"),
+        ] {
+            let error = settings(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What upload-pack offers to clients. Git itself is asked, once for each configuration, so that the answer is that of
+//! the installed git.
+
+use super::version::Version;
+use crate::{
+    program::{Git, Place},
+    repository::Facts,
+};
+use bstr::{BStr, ByteSlice};
+use refdb::{HashKind, ObjectId};
+use refdb_receive::wire::pkt::{self, Decoded, Packet};
+use refdb_refcache::Resolved;
+use std::{
+    collections::HashMap,
+    io,
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+/// What git offered in each configuration.
+#[derive(Debug, Default)]
+pub(crate) struct Capabilities {
+    known: Mutex<HashMap<Key, Arc<[u8]>>>,
+    sessions: AtomicU64,
+}
+
+/// What git's offer depends on: whether it is that of version 2, the hash function, and the whole configuration.
+type Key = (bool, HashKind, Arc<[u8]>);
+
+/// The number of configurations that are remembered.
+const KNOWN_MAX: usize = 256;
+
+impl Capabilities {
+    /// Returns the capabilities of version 2, as packets that end with a flush.
+    pub(crate) async fn version_2(&self, git: &Git, folder: &Path, facts: &Facts) -> io::Result<Vec<u8>> {
+        let offered = self.offered(true, git, folder, facts).await?;
+        let mut packets = Vec::with_capacity(offered.len() + 64);
+        each_line(&offered, |line| {
+            pkt::line(&[line, b"\n"], &mut packets);
+            if line.starts_with(b"agent=") && facts.settings.session_id {
+                pkt::line(&[b"session-id=", self.session_id().as_bytes(), b"\n"], &mut packets);
+            }
+        })?;
+        pkt::flush(&mut packets);
+        Ok(packets)
+    }
+
+    /// Returns the offer that is part of an advertisement of version 0 or 1.
+    pub(crate) async fn offer(&self, version: Version, git: &Git, folder: &Path, facts: &Facts) -> io::Result<Offer> {
+        let offered = self.offered(false, git, folder, facts).await?;
+        let mut text = None;
+        each_line(&offered, |line| {
+            text = text.take().or_else(|| line.split_once_str("\0").map(|(_, text)| text.to_vec()));
+        })?;
+        let text = text.ok_or_else(|| io::Error::other("git upload-pack has offered nothing"))?;
+        let session = facts.settings.session_id.then(|| self.session_id());
+        Ok(Offer { version_1: version == Version::V1, text: Offered::Before(text, session), hash: facts.hash })
+    }
+
+    /// Forgets everything, because git may be another one.
+    pub(crate) fn forget(&self) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    async fn offered(&self, is_v2: bool, git: &Git, folder: &Path, facts: &Facts) -> io::Result<Arc<[u8]>> {
+        let key = (is_v2, facts.hash, Arc::clone(&facts.config_text));
+        if let Some(offered) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(Arc::clone(offered));
+        }
+        let place = Place::new(folder);
+        // No ref is to be walked. HEAD is not below refs/.
+        let hiding = ["-c", "transfer.hideRefs=refs", "-c", "transfer.hideRefs=HEAD"];
+        let words = ["upload-pack", "--http-backend-info-refs", "."];
+        let version = if is_v2 { "version=2" } else { "version=0" };
+        let offered: Arc<[u8]> = git.output(&place.with("GIT_PROTOCOL", version), &hiding, &words).await?.into();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(key, Arc::clone(&offered));
+        Ok(offered)
+    }
+
+    /// Returns an id that no other session of this machine has.
+    fn session_id(&self) -> String {
+        let now = refdb_vfs::now_nanos();
+        let number = self.sessions.fetch_add(1, Relaxed);
+        format!("{}.{:09}-P{:08x}-{number}", now / 1_000_000_000, now % 1_000_000_000, std::process::id())
+    }
+}
+
+/// Calls `line` with the lines of packets up to a flush, except for a session id.
+fn each_line(packets: &[u8], mut line: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut at = 0;
+    loop {
+        match pkt::decode(&packets[at..]).map_err(io::Error::other)? {
+            Decoded::Packet(Packet::Line(text), length) => {
+                at += length;
+                if !text.starts_with(b"session-id=") {
+                    line(text);
+                }
+            }
+            Decoded::Packet(Packet::Flush, _) => return Ok(()),
+            Decoded::Packet(Packet::Special(_), length) => at += length,
+            Decoded::Missing(_) => return Err(io::Error::other("git upload-pack has stopped before it was done")),
+        }
+    }
+}
+
+/// The capabilities of versions 0 and 1, which stand in the first line of an advertisement.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    version_1: bool,
+    text: Offered,
+    hash: HashKind,
+}
+
+#[derive(Debug)]
+enum Offered {
+    /// Git's text, and a session id to put into it. What HEAD leads to is not in it yet.
+    Before(Vec<u8>, Option<String>),
+    /// The text to be written with the first ref.
+    Complete(Vec<u8>),
+    Written,
+}
+
+impl Offer {
+    /// Writes what comes before the first ref. `head` decides about the capability `symref`.
+    pub(super) fn begin(&mut self, head: &Resolved, out: &mut Vec<u8>) {
+        if self.version_1 {
+            pkt::line(&[b"version 1\n"], out);
+        }
+        if let Offered::Before(text, session) = std::mem::replace(&mut self.text, Offered::Written) {
+            let is_symbolic = !head.links.is_empty() && head.found.is_some();
+            self.text = Offered::Complete(complete(&text, is_symbolic.then_some(head.name.as_bstr()), session));
+        }
+    }
+
+    /// Writes a line for a ref. `mark` follows its name.
+    pub(super) fn line(&mut self, id: &ObjectId, name: &BStr, mark: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(b"0000");
+        id.write_hex(out);
+        out.push(b' ');
+        out.extend_from_slice(name);
+        out.extend_from_slice(mark);
+        if let Offered::Complete(text) = &self.text {
+            out.push(0);
+            out.extend_from_slice(text);
+            self.text = Offered::Written;
+        }
+        out.push(b'\n');
+        pkt::set_length(&mut out[start..]);
+    }
+
+    /// Writes a line for the capabilities alone if there was no ref.
+    pub(super) fn end(&mut self, out: &mut Vec<u8>) {
+        if !matches!(self.text, Offered::Written) {
+            self.line(&ObjectId::null(self.hash), "capabilities^{}".into(), b"", out);
+        }
+    }
+}
+
+/// Returns git's capabilities with other values of `symref` and `session-id`, at the places where git has them.
+fn complete(text: &[u8], head: Option<&BStr>, session: Option<String>) -> Vec<u8> {
+    let mut complete = Vec::with_capacity(text.len() + 64);
+    let (mut head, mut session) = (head, session);
+    for word in text.trim_ascii().split(|byte| *byte == b' ') {
+        if word.starts_with(b"symref=") || word.starts_with(b"session-id=") {
+            continue;
+        }
+        if (word == b"filter" || word.starts_with(b"object-format="))
+            && let Some(name) = head.take()
+        {
+            complete.extend_from_slice(b" symref=HEAD:");
+            complete.extend_from_slice(name);
+        }
+        if word.starts_with(b"object-format=")
+            && let Some(id) = session.take()
+        {
+            complete.extend_from_slice(b" session-id=");
+            complete.extend_from_slice(id.as_bytes());
+        }
+        if !complete.is_empty() || !word.is_empty() {
+            complete.push(b' ');
+        }
+        complete.extend_from_slice(word);
+    }
+    complete.strip_prefix(b" ").map(<[u8]>::to_vec).unwrap_or(complete)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_and_session_stand_where_git_has_them() {
+        let git = b"multi_ack no-done symref=HEAD:refs/heads/x filter session-id=1 object-format=sha1 agent=git/2\n";
+        let text = |head: Option<&str>, session: Option<&str>| {
+            String::from_utf8(complete(git, head.map(Into::into), session.map(Into::into))).unwrap()
+        };
+        assert_eq!(text(None, None), "multi_ack no-done filter object-format=sha1 agent=git/2");
+        assert_eq!(
+            text(Some("refs/heads/main"), Some("7")),
+            "multi_ack no-done symref=HEAD:refs/heads/main filter session-id=7 object-format=sha1 agent=git/2"
+        );
+    }
+}

@@ -1,0 +1,232 @@
+//! The refs of an answer, which are written piece by piece as fast as the client reads.
+
+use super::{capabilities::Offer, ls_refs::LsRefs};
+use crate::repository::{Facts, Served};
+use bstr::{BStr, ByteSlice};
+use refdb::{ObjectError, ObjectId, Target, TargetView, backend::Peeled, objects::Lookups};
+use refdb_receive::{HiddenRefs, wire::pkt};
+use refdb_refcache::{ListOptions, Listing, Resolved, Row, Storage, View};
+use std::{io, ops::ControlFlow, sync::Arc};
+
+/// How the refs are written.
+#[derive(Debug)]
+pub(crate) enum Style {
+    /// The answer to `ls-refs` of version 2.
+    LsRefs(LsRefs),
+    /// The advertisement of versions 0 and 1, and what it offers.
+    Advertisement(Offer),
+}
+
+impl Style {
+    fn wants(&self, name: &[u8]) -> bool {
+        match self {
+            Style::LsRefs(LsRefs { prefixes, .. }) if !prefixes.is_empty() => {
+                prefixes.iter().any(|prefix| name.starts_with(prefix))
+            }
+            _ => true,
+        }
+    }
+}
+
+/// The rest of an answer.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    view: Arc<View>,
+    facts: Arc<Facts>,
+    hidden: HiddenRefs,
+    style: Style,
+    listing: Listing,
+    has_begun: bool,
+    has_ended: bool,
+    /// The number of refs that were written.
+    pub(crate) refs: u64,
+}
+
+/// The number of bytes at which a piece is complete.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// The room that the last ref of a piece may take beyond that.
+const ROOM_BYTES: usize = 4 << 10;
+
+impl Rows {
+    /// Begins an answer with the refs as they are now.
+    pub(crate) fn new(served: &Served, facts: Arc<Facts>, hidden: HiddenRefs, style: Style) -> io::Result<Self> {
+        let prefixes = match &style {
+            Style::LsRefs(wanted) if !wanted.prefixes.is_empty() => wanted.prefixes.clone(),
+            _ => vec!["refs/".into()],
+        };
+        let options = ListOptions::new().prefixes(prefixes).exclude(hidden.folders());
+        let listing = served.view().list(&options).map_err(io::Error::other)?;
+        let view = Arc::clone(served.view());
+        Ok(Rows { view, facts, hidden, style, listing, has_begun: false, has_ended: false, refs: 0 })
+    }
+
+    /// Returns whether everything was written.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Returns the next piece, which is empty only at the end.
+    pub(crate) fn next_piece(&mut self) -> io::Result<Vec<u8>> {
+        if self.has_ended {
+            return Ok(Vec::new());
+        }
+        let is_short = matches!(&self.style, Style::LsRefs(wanted) if !wanted.prefixes.is_empty()) && !self.has_begun;
+        let mut out = Vec::with_capacity(if is_short { ROOM_BYTES } else { PIECE_BYTES + ROOM_BYTES });
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.begin(&mut out)?;
+        }
+        let Rows { view, facts, hidden, style, listing, refs, .. } = self;
+        let mut failed = None;
+        let mut is_full = false;
+        let objects = Arc::clone(&facts.objects);
+        let mut writer = Writer { view, hidden, style, refs, objects: objects.lookups() };
+        listing
+            .each(&mut |row| match writer.row(row, &mut out) {
+                Ok(()) if out.len() < PIECE_BYTES => ControlFlow::Continue(()),
+                Ok(()) => {
+                    is_full = true;
+                    ControlFlow::Break(())
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            })
+            .map_err(io::Error::other)?;
+        drop(writer);
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if !is_full {
+            self.end(&mut out);
+        }
+        Ok(out)
+    }
+
+    /// Writes what comes before the refs of the listing: the version, and HEAD.
+    fn begin(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        let head = self.view.resolve("HEAD".into()).map_err(io::Error::other);
+        // A HEAD that cannot be read is left out, as by git.
+        let head = head.unwrap_or(Resolved { links: Vec::new(), name: "HEAD".into(), found: None });
+        if let Style::Advertisement(offer) = &mut self.style {
+            offer.begin(&head, out);
+        }
+        if self.hidden.covers("HEAD".into()) || !self.style.wants(b"HEAD") {
+            return Ok(());
+        }
+        let id = head.found.as_ref().and_then(|found| found.target.id());
+        let symbolic = (!head.links.is_empty()).then_some(head.name.as_bstr());
+        match (&self.style, id) {
+            (Style::LsRefs(wanted), None)
+                if wanted.unborn && wanted.symrefs && self.facts.settings.unborn && symbolic.is_some() => {}
+            (_, None) => return Ok(()),
+            _ => {}
+        }
+        let objects = Arc::clone(&self.facts.objects);
+        let Rows { view, hidden, style, refs, .. } = self;
+        let mut writer = Writer { view, hidden, style, refs, objects: objects.lookups() };
+        writer.write("HEAD".into(), id, symbolic, Peeled::Unknown, out)
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        if let Style::Advertisement(offer) = &mut self.style {
+            offer.end(out);
+        }
+        pkt::flush(out);
+        self.has_ended = true;
+    }
+}
+
+struct Writer<'a> {
+    view: &'a View,
+    hidden: &'a HiddenRefs,
+    style: &'a mut Style,
+    refs: &'a mut u64,
+    objects: Lookups<'a>,
+}
+
+impl Writer<'_> {
+    fn row(&mut self, row: &Row<'_>, out: &mut Vec<u8>) -> io::Result<()> {
+        if !self.hidden.is_empty() && self.hidden.covers(row.name) {
+            return Ok(());
+        }
+        match row.target {
+            TargetView::Direct(id) => {
+                // As in git, a ref whose object is missing is not shown.
+                if self.objects.exists(&id).map_err(unreadable)? {
+                    let peeled = match (row.peeled, row.storage) {
+                        // Git trusts packed-refs, and reads the object otherwise.
+                        (Peeled::NotTag, Storage::Table | Storage::Loose) => Peeled::Unknown,
+                        (peeled, _) => peeled,
+                    };
+                    self.write(row.name, Some(id), None, peeled, out)?;
+                }
+            }
+            TargetView::Symbolic(_) => {
+                let Ok(resolved) = self.view.resolve(row.name) else { return Ok(()) };
+                let Some(Target::Direct(id)) = resolved.found.map(|found| found.target) else { return Ok(()) };
+                if self.objects.exists(&id).map_err(unreadable)? {
+                    self.write(row.name, Some(id), Some(resolved.name.as_bstr()), Peeled::Unknown, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a ref. Without an id it is an unborn branch.
+    fn write(
+        &mut self,
+        name: &BStr,
+        id: Option<ObjectId>,
+        symbolic: Option<&BStr>,
+        peeled: Peeled,
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let start = out.len();
+        match &mut *self.style {
+            Style::LsRefs(wanted) => {
+                out.extend_from_slice(b"0000");
+                match &id {
+                    Some(id) => id.write_hex(out),
+                    None => out.extend_from_slice(b"unborn"),
+                }
+                out.push(b' ');
+                out.extend_from_slice(name);
+                if let Some(target) = symbolic.filter(|_| wanted.symrefs) {
+                    out.extend_from_slice(b" symref-target:");
+                    out.extend_from_slice(target);
+                }
+                if let Some(id) = id.filter(|_| wanted.peel)
+                    && let Some(peeled) = peel(&mut self.objects, &id, peeled)?
+                {
+                    out.extend_from_slice(b" peeled:");
+                    peeled.write_hex(out);
+                }
+                out.push(b'\n');
+                pkt::set_length(&mut out[start..]);
+            }
+            Style::Advertisement(offer) => {
+                let Some(id) = id else { return Ok(()) };
+                offer.line(&id, name, b"", out);
+                if let Some(peeled) = peel(&mut self.objects, &id, peeled)? {
+                    offer.line(&peeled, name, b"^{}", out);
+                }
+            }
+        }
+        *self.refs += 1;
+        Ok(())
+    }
+}
+
+fn peel(objects: &mut Lookups<'_>, id: &ObjectId, peeled: Peeled) -> io::Result<Option<ObjectId>> {
+    match peeled {
+        Peeled::To(id) => Ok(Some(id)),
+        Peeled::NotTag => Ok(None),
+        Peeled::Unknown => objects.peel_tag(id).map_err(unreadable),
+    }
+}
+
+fn unreadable(error: ObjectError) -> io::Error {
+    io::Error::other(error)
+}
