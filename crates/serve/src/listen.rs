@@ -82,11 +82,11 @@ struct Kept {
 }
 
 impl Kept {
-    fn server(&self, options: &Options, settings: Settings) -> io::Result<Server> {
+    fn server(&self, settings: Settings) -> io::Result<Server> {
         self.records.open_log(settings.access_log.as_deref())?;
         let authorizer = settings.authorize.clone().map(|path| Authorizer::new(path, settings.authorize_timeout));
         Ok(Server {
-            roots: Roots::new(&settings, options.export_all)?,
+            roots: Roots::new(&settings)?,
             gate: Gate::new(settings.limits.clone()),
             authorizer,
             git: Git::new(settings.git.clone()),
@@ -99,15 +99,15 @@ impl Kept {
 }
 
 async fn run(options: &Options, settings: Settings, listeners: Vec<Listener>) -> Result<(), StartError> {
-    let limits = settings.limits.clone();
+    let (limits, metrics) = (settings.limits.clone(), settings.metrics);
     let kept = Kept {
         repositories: Arc::new(Repositories::new(&limits, Environment::without_git(std::env::current_dir()?))),
         capabilities: Arc::default(),
         records: Records::new(),
     };
-    let server = Arc::new(ArcSwap::from_pointee(kept.server(options, settings)?));
+    let server = Arc::new(ArcSwap::from_pointee(kept.server(settings)?));
     let mut accepted = sockets::accept(listeners)?;
-    let status = options.metrics.map(|address| status::listen(address, Arc::clone(&server))).transpose()?;
+    let status = metrics.map(|address| status::listen(address, Arc::clone(&server))).transpose()?;
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hup = signal(SignalKind::hangup())?;
     let connections = GracefulShutdown::new();
@@ -143,7 +143,7 @@ async fn next(accepted: &mut Accepted, permits: &Arc<Semaphore>) -> Option<(sock
 /// sockets, stay as they are.
 fn reload(options: &Options, kept: &Kept, server: &ArcSwap<Server>) {
     let read = Settings::read(options).map_err(io::Error::other);
-    match read.and_then(|settings| kept.server(options, settings)) {
+    match read.and_then(|settings| kept.server(settings)) {
         Ok(new) => {
             kept.repositories.forget();
             kept.capabilities.forget();

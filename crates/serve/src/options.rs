@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::{
     ffi::OsString,
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
 };
 
@@ -20,7 +20,7 @@ pub struct Options {
 }
 
 /// The address on which the server listens if no other is given: a port that the system chooses.
-const ADDRESS: &str = "127.0.0.1:0";
+const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Returns the description of the command line.
 pub fn command() -> Command {
@@ -73,7 +73,7 @@ impl Options {
         let mut http = found.remove_one("http");
         let http_socket = found.remove_one("http-socket");
         if http.is_none() && http_socket.is_none() {
-            http = ADDRESS.parse().ok();
+            http = Some(ADDRESS);
         }
         Ok(Options {
             roots,
@@ -116,7 +116,7 @@ mod tests {
         let options = parse(&["--root", "/srv/git", "--root", "team=/srv/team", "--root", "/a=b/c"]);
         let roots = [("", "/srv/git"), ("team", "/srv/team"), ("", "/a=b/c")];
         assert_eq!(options.roots, roots.map(|(prefix, dir)| (prefix.to_owned(), PathBuf::from(dir))));
-        assert_eq!(options.http.map(|address| address.to_string()).as_deref(), Some(ADDRESS));
+        assert_eq!(options.http, Some(ADDRESS));
         assert!(parse(&["--http-socket", "/run/x"]).http.is_none());
     }
 }

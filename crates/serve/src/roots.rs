@@ -46,7 +46,7 @@ const EXPORT_OK: &str = "git-daemon-export-ok";
 
 impl Roots {
     /// Resolves the roots of these settings.
-    pub(crate) fn new(settings: &Settings, export_all: bool) -> io::Result<Self> {
+    pub(crate) fn new(settings: &Settings) -> io::Result<Self> {
         let mut roots = Vec::new();
         for (prefix, dir) in &settings.roots {
             let dir = dir
@@ -61,7 +61,7 @@ impl Roots {
         Ok(Roots {
             roots,
             allowed_targets: targets.collect::<io::Result<_>>()?,
-            export_all,
+            export_all: settings.export_all,
             environment,
             fs: Fs::real(),
         })

@@ -8,6 +8,7 @@ use refdb::config::{Config, ConfigError, Value};
 use refdb_vfs::Fs;
 use std::{
     ffi::OsString,
+    net::SocketAddr,
     num::NonZeroU32,
     os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
@@ -19,6 +20,10 @@ use std::{
 pub(crate) struct Settings {
     /// `serve.root`, besides those of the command line.
     pub(crate) roots: Vec<(String, PathBuf)>,
+    /// `serve.exportAll`, or `--export-all`.
+    pub(crate) export_all: bool,
+    /// `serve.metrics`, or `--metrics`. It is read at start only.
+    pub(crate) metrics: Option<SocketAddr>,
     /// `serve.allowTarget`: folders outside of the roots to which a link may lead.
     pub(crate) allowed_targets: Vec<PathBuf>,
     /// `serve.authorize`: the program or Unix socket that is asked about each request.
@@ -101,6 +106,8 @@ impl Settings {
     pub(crate) fn read(options: &Options) -> Result<Self, SettingsError> {
         let mut settings = Settings {
             roots: options.roots.clone(),
+            export_all: options.export_all,
+            metrics: options.metrics,
             allowed_targets: Vec::new(),
             authorize: None,
             authorize_timeout: Duration::from_secs(5),
@@ -122,7 +129,12 @@ impl Settings {
     fn add(&mut self, text: &[u8], file: &Path) -> Result<(), SettingsError> {
         let config = Config::parse(text, file)?;
         for value in config.iter() {
-            if !self.set(&value)? {
+            if value.key == "serve.metrics" {
+                let bad = |_| SettingsError::Address(value.raw.unwrap_or_default().to_string());
+                // An address of the command line outranks the file's.
+                let address = value.text()?.to_string().parse().map_err(bad)?;
+                self.metrics.get_or_insert(address);
+            } else if !self.set(&value)? {
                 return Err(SettingsError::Unknown { key: value.key.to_string(), file: file.to_owned() });
             }
         }
@@ -134,6 +146,7 @@ impl Settings {
         let limits = &mut self.limits;
         match value.key.as_bytes() {
             b"serve.root" => self.roots.push(root(OsString::from_vec(value.text()?.to_vec()))),
+            b"serve.exportall" => self.export_all |= value.boolean()?,
             b"serve.allowtarget" => self.allowed_targets.push(path(value)?),
             b"serve.authorize" => self.authorize = Some(path(value)?),
             b"serve.authorizetimeout" => self.authorize_timeout = Duration::from_millis(count(value)?),
@@ -161,6 +174,7 @@ impl Settings {
     }
 }
 
+/// Returns the path in a setting.
 fn path(value: &Value<'_>) -> Result<PathBuf, ConfigError> {
     Ok(OsString::from_vec(value.text()?.to_vec()).into())
 }
@@ -183,6 +197,8 @@ pub(crate) enum SettingsError {
     Unreadable(refdb_vfs::Error),
     #[error(transparent)]
     Config(#[from] ConfigError),
+    #[error("'{0}' is no address with a port, which serve.metrics has to be")]
+    Address(String),
     #[error("there is no setting '{key}', which {} has", file.display())]
     Unknown { key: String, file: PathBuf },
 }
@@ -212,6 +228,7 @@ mod tests {
             ("[serve]\nroot = /srv\nmaxFetch = 1\n", "serve.maxfetch"),
             ("[serve]\nmaxFetches = 1\n", "--root"),
             ("[serve]\nroot = /srv\nmaxFetches = x\n", "maxfetches"),
+            ("[serve]\nroot = /srv\nmetrics = here\n", "'here'"),
             ("[serve\n", "bad config line"),
         ] {
             let error = settings(text).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Writes shell completions and man pages of refdb and refdb-lab into a folder, from the tables by which the programs
+//! Writes shell completions and man pages of refdb, refdb-lab and refdb-serve into a folder, from the tables by which the programs
 //! parse their command lines. Run this program with `cargo run -p refdb-cli --features manual --bin refdb-manual --
 //! DIR`.
 
@@ -19,7 +19,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         clap_complete::generate_to(shell, &mut program, "refdb", folder)?;
     }
     page(&program, &folder.join("refdb.1"))?;
-    lab(folder)?;
     for command in refdb_cli::commands() {
         // clap requires names that live as long as the program, so they are leaked. The program is short-lived.
         let name: &'static str = format!("refdb-{}", command.name).leak();
@@ -33,16 +32,18 @@ fn main() -> Result<(), Box<dyn Error>> {
             page(&subcommand(command).name(name), &folder.join(format!("{name}.1")))?;
         }
     }
-    Ok(())
+    // These say more than the pages of the commands of refdb by which they are started.
+    program_beside("refdb-lab", refdb_lab::options::Options::command(), folder)?;
+    program_beside("refdb-serve", refdb_serve::command(), folder)
 }
 
-/// Writes the completions and man pages of refdb-lab, whose command line is parsed by clap itself.
-fn lab(folder: &Path) -> Result<(), Box<dyn Error>> {
-    let mut lab = refdb_lab::options::Options::command().disable_help_subcommand(true);
+/// Writes the completions and man pages of a program whose command line is parsed by clap itself.
+fn program_beside(name: &str, command: Command, folder: &Path) -> Result<(), Box<dyn Error>> {
+    let mut command = command.disable_help_subcommand(true);
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, &mut lab, "refdb-lab", folder)?;
+        clap_complete::generate_to(shell, &mut command, name, folder)?;
     }
-    Ok(clap_mangen::generate_to(lab, folder)?)
+    Ok(clap_mangen::generate_to(command, folder)?)
 }
 
 fn page(command: &Command, path: &Path) -> Result<(), Box<dyn Error>> {

@@ -26,15 +26,16 @@ pub(super) fn folder(fs: &Fs, environment: &Environment, given: &Path) -> Result
         let path = os(&path);
         let Ok(stat) = fs.stat(path) else { continue };
         let folder = if stat.is_file() {
-            discover::gitfile_target(fs, path)?
+            let folder = discover::gitfile_target(fs, path)?;
+            if !discover::is_repository(fs, environment, &folder)? {
+                return Err(not_there());
+            }
+            folder
         } else if discover::is_repository(fs, environment, path)? {
             path.to_owned()
         } else {
             continue;
         };
-        if !discover::is_repository(fs, environment, &folder)? {
-            return Err(not_there());
-        }
         let mut parts = vec![fs.stat_link(&folder)?];
         if stat.is_file() {
             parts.push(fs.stat_link(path)?);

@@ -38,6 +38,9 @@ impl Stream {
     }
 }
 
+/// How many connections may wait to be accepted; the kernel's `net.core.somaxconn` may be less.
+const BACKLOG: i32 = 16_384;
+
 /// Binds the sockets and prints their addresses. Sockets that systemd passes take the place of those of the command
 /// line, so that they outlive the server.
 pub(super) fn bind(options: &Options) -> io::Result<Vec<Listener>> {
@@ -49,6 +52,13 @@ pub(super) fn bind(options: &Options) -> io::Result<Vec<Listener>> {
         }
         if let Some(path) = &options.http_socket {
             listeners.push(Listener::Unix(bind_unix(path)?));
+        }
+    }
+    for listener in &listeners {
+        // The standard library's backlog of 128 makes clients that connect at the same time try again after a second.
+        match listener {
+            Listener::Tcp(socket) => rustix::net::listen(socket, BACKLOG)?,
+            Listener::Unix(socket) => rustix::net::listen(socket, BACKLOG)?,
         }
     }
     let mut out = io::stdout().lock();

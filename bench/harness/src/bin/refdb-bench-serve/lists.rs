@@ -1,0 +1,113 @@
+//! All refs, and a fetch that needs no objects.
+
+use crate::{
+    Options,
+    client::{Connection, discovery, packet, post},
+    cpu,
+    http_backend::{self, Request},
+    repository::Repository,
+    rows::milliseconds,
+    server::Server,
+};
+use anyhow::{Result, ensure};
+use std::{
+    io::Write,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// All refs: version 2 asks for them by a request, version 0 gets them at once.
+pub(crate) fn measure(options: &Options, server: &Server, repository: &Repository) -> Result<()> {
+    const LISTS: u32 = 10;
+    let name = repository.name();
+    let mut body = Vec::new();
+    packet("command=ls-refs\n", &mut body);
+    packet("object-format=sha1", &mut body);
+    body.extend_from_slice(b"0001");
+    packet("peel\n", &mut body);
+    packet("symrefs\n", &mut body);
+    body.extend_from_slice(b"0000");
+    let gits = |version, body| match version {
+        2 => Request { path: "git-upload-pack", query: "", version, body },
+        _ => Request { path: "info/refs", query: "service=git-upload-pack", version, body: b"" },
+    };
+    let requests = [
+        ("version 2", post(&server.address, &name, "upload-pack", 2, &body), gits(2, &body)),
+        ("version 0", discovery(&server.address, &name, "upload-pack", 0), gits(0, b"")),
+    ];
+    for (version, request, gits) in requests {
+        let mut connection = Connection::open(&server.address)?;
+        let began = Instant::now();
+        let answer = connection.send(&request, |_| {})?;
+        let cold = began.elapsed();
+        let before = server.cpu()?;
+        let (mut first, began) = (Duration::ZERO, Instant::now());
+        for _ in 0..LISTS {
+            first = first.max(connection.send(&request, |_| {})?.first);
+        }
+        let (wall, taken) = (began.elapsed() / LISTS, (server.cpu()? - before) / LISTS);
+        let before = cpu::of_children()?;
+        http_backend::run(options, repository, &gits)?;
+        let git = cpu::of_children()? - before;
+        println!(
+            "| all refs, {version}, {:.1} MB: CPU s (wall, the first one; first byte ms) | \
+             {:.3} ({:.3}, {:.3}; {:.2}) | {:.3} |",
+            answer.bytes as f64 / 1e6,
+            taken.as_secs_f64(),
+            wall.as_secs_f64(),
+            cold.as_secs_f64(),
+            milliseconds(first),
+            git.as_secs_f64(),
+        );
+    }
+    fetch(options, server, repository)?;
+    println!("| the same bytes by a program that only writes them: CPU s | {:.3} | |", floor()?);
+    Ok(())
+}
+
+/// The CPU time of writing 106 MB to a socket whose other end reads them.
+fn floor() -> Result<f64> {
+    const BYTES: usize = 106 << 20;
+    let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+    let address = listener.local_addr()?;
+    let reader = thread::spawn(move || -> std::io::Result<u64> {
+        let mut stream = std::net::TcpStream::connect(address)?;
+        std::io::copy(&mut stream, &mut std::io::sink())
+    });
+    let (mut stream, _) = listener.accept()?;
+    let piece = vec![b'x'; 64 << 10];
+    let before = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    for _ in 0..BYTES / piece.len() {
+        stream.write_all(&piece)?;
+    }
+    let after = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    drop(stream);
+    reader.join().expect("the reader panicked")?;
+    Ok((after.tv_sec - before.tv_sec) as f64 + (after.tv_nsec - before.tv_nsec) as f64 / 1e9)
+}
+
+/// A fetch of version 0 of a commit that the client has, so that the pack is empty.
+fn fetch(options: &Options, server: &Server, repository: &Repository) -> Result<()> {
+    const FETCHES: u32 = 20;
+    let mut body = Vec::new();
+    packet(&format!("want {} ofs-delta agent=bench\n", repository.commit), &mut body);
+    body.extend_from_slice(b"0000");
+    packet(&format!("have {}\n", repository.commit), &mut body);
+    packet("done\n", &mut body);
+    let request = post(&server.address, &repository.name(), "upload-pack", 0, &body);
+    let mut connection = Connection::open(&server.address)?;
+    connection.send(&request, |_| {})?;
+    let began = Instant::now();
+    for _ in 0..FETCHES {
+        let mut text = Vec::new();
+        connection.send(&request, |piece| text.extend_from_slice(piece))?;
+        ensure!(text.windows(4).any(|bytes| bytes == b"PACK"), "there is no pack");
+    }
+    let ours = began.elapsed() / FETCHES;
+    let began = Instant::now();
+    let request = Request { path: "git-upload-pack", query: "", version: 0, body: &body };
+    http_backend::run(options, repository, &request)?;
+    let git = began.elapsed();
+    println!("| a fetch of version 0 without objects: ms | {:.1} | {:.1} |", milliseconds(ours), milliseconds(git));
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! The repository that is served.
+
+use crate::Options;
+use anyhow::{Context, Result, ensure};
+use std::{
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// A repository with many refs, and the commit that all of them have.
+pub(crate) struct Repository {
+    pub(crate) path: PathBuf,
+    pub(crate) commit: String,
+}
+
+impl Repository {
+    /// The path in URLs.
+    pub(crate) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+/// Runs git in a repository with this input, and returns what it writes.
+pub(crate) fn git(program: &Path, path: &Path, words: &[&str], input: &str) -> Result<String> {
+    use std::io::Write;
+    let identity = ["-c", "user.name=bench", "-c", "user.email=bench@example.com"];
+    let mut command = Command::new(program);
+    command.arg("-C").arg(path).args(identity).args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().context("cannot run git")?;
+    child.stdin.take().context("git has no input")?.write_all(input.as_bytes())?;
+    let output = child.wait_with_output()?;
+    ensure!(output.status.success(), "git {words:?}: {}", output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Makes the repository, unless it is there already.
+pub(crate) fn make(options: &Options, root: &Path, format: &str) -> Result<Repository> {
+    let path = root.join(format!("{format}.git"));
+    if !path.exists() {
+        fs::create_dir_all(&path)?;
+        init(options, &path, format)?;
+        let commit = commit(options, &path)?;
+        let mut commands = format!("create refs/heads/main {commit}\n");
+        for at in 0..options.refs.saturating_sub(1) {
+            writeln!(commands, "create refs/changes/{:02}/{:06}/{}x {commit}", at % 100, at / 4, at % 4)?;
+        }
+        let refdb = options.serve.with_file_name("refdb");
+        git(&refdb, &path, &["update-ref", "--stdin"], &commands)?;
+        git(&options.git, &path, &["symbolic-ref", "HEAD", "refs/heads/main"], "")?;
+        if format == "files" {
+            git(&options.git, &path, &["pack-refs", "--all"], "")?;
+        }
+    }
+    let commit = git(&options.git, &path, &["rev-parse", "refs/heads/main"], "")?;
+    Ok(Repository { path, commit })
+}
+
+pub(crate) fn init(options: &Options, path: &Path, format: &str) -> Result<()> {
+    let format = format!("--ref-format={format}");
+    git(&options.git, path, &["init", "--quiet", "--bare", &format], "")?;
+    git(&options.git, path, &["config", "http.receivepack", "true"], "")?;
+    // Synced, as a server should be.
+    git(&options.git, path, &["config", "core.fsync", "reference,loose-object,pack,pack-metadata"], "")?;
+    Ok(())
+}
+
+/// Makes a commit without files, and returns its id.
+pub(crate) fn commit(options: &Options, path: &Path) -> Result<String> {
+    let tree = git(&options.git, path, &["mktree"], "")?;
+    git(&options.git, path, &["commit-tree", "-m", "bench", &tree], "")
+}

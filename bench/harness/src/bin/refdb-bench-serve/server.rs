@@ -1,0 +1,53 @@
+//! A running server.
+
+use crate::{Options, cpu};
+use anyhow::{Context, Result};
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+/// A running `refdb-serve`, which ends when this is dropped.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) address: String,
+}
+
+impl Server {
+    pub(crate) fn start(options: &Options, root: &Path) -> Result<Self> {
+        let mut command = Command::new(&options.serve);
+        command.arg("--export-all").arg("--root").arg(root).env("REFDB_GIT", &options.git).stdout(Stdio::piped());
+        if rustix::process::geteuid().is_root() {
+            command.args(["--user", "root"]);
+        }
+        let mut child = command.spawn().context("cannot start the server")?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("it has no output")?).read_line(&mut line)?;
+        let address = line.trim().trim_start_matches("listening on http://").trim_end_matches('/').to_owned();
+        Ok(Server { child, address })
+    }
+
+    /// The processor time that it and its programs have taken.
+    pub(crate) fn cpu(&self) -> Result<Duration> {
+        cpu::of(self.child.id())
+    }
+
+    /// The resident memory in MiB, now and at most.
+    pub(crate) fn memory(&self) -> Result<(u64, u64)> {
+        cpu::memory(self.child.id())
+    }
+
+    pub(crate) fn descriptors(&self) -> Result<usize> {
+        Ok(std::fs::read_dir(format!("/proc/{}/fd", self.child.id()))?.count())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
