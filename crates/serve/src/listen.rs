@@ -1,35 +1,30 @@
 //! Sockets, connections and signals.
 
+mod connection;
 mod sockets;
 mod status;
 
 use crate::{
     gate::{Authorizer, Gate},
-    http::{Peer, Server},
+    http::Server,
     options::Options,
     program::Git,
     record::Records,
     repository::Repositories,
     roots::Roots,
-    settings::{Limits, Settings},
+    settings::Settings,
     upload::capabilities::Capabilities,
 };
 use arc_swap::ArcSwap;
-use hyper::{Request, body::Incoming, service::service_fn};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::GracefulShutdown},
-};
+use connection::Connections;
 use nix::unistd::{Gid, Uid, User, geteuid, initgroups, setgid, setuid};
 use refdb::Environment;
-use sockets::{Accepted, Listener};
-use std::{convert::Infallible, ffi::CString, io, pin::pin, sync::Arc, time::Duration};
+use sockets::{Acceptor, Listener};
+use std::{ffi::CString, io, sync::Arc, time::Duration};
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     signal::unix::{SignalKind, signal},
     sync::{OwnedSemaphorePermit, Semaphore},
 };
-use tokio_io_timeout::TimeoutStream;
 
 /// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -106,37 +101,32 @@ async fn run(options: &Options, settings: Settings, listeners: Vec<Listener>) ->
         records: Records::new(),
     };
     let server = Arc::new(ArcSwap::from_pointee(kept.server(settings)?));
-    let mut accepted = sockets::accept(listeners)?;
+    let mut acceptor = Acceptor::new(listeners)?;
     let status = metrics.map(|address| status::listen(address, Arc::clone(&server))).transpose()?;
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hup = signal(SignalKind::hangup())?;
-    let connections = GracefulShutdown::new();
+    let connections = Connections::new(Arc::clone(&server));
     let permits = Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS)));
     loop {
         tokio::select! {
             _ = term.recv() => break,
             _ = int.recv() => break,
             _ = hup.recv() => reload(options, &kept, &server),
-            Some((stream, permit)) = next(&mut accepted, &permits) => {
-                attend(stream, Arc::clone(&server), &connections, permit);
-            }
+            Some((stream, permit)) = next(&mut acceptor, &permits) => connections.attend(stream, permit),
         }
     }
-    drop(accepted);
-    tokio::select! {
-        () = connections.shutdown() => {}
-        () = tokio::time::sleep(limits.drain) => {
-            eprintln!("warning: requests were cut off after serve.drainSeconds");
-        }
+    drop(acceptor);
+    if !connections.drain(limits.drain).await {
+        eprintln!("warning: requests were cut off after serve.drainSeconds");
     }
     drop(status);
     Ok(())
 }
 
 /// Waits for a connection once there may be another one.
-async fn next(accepted: &mut Accepted, permits: &Arc<Semaphore>) -> Option<(sockets::Stream, OwnedSemaphorePermit)> {
+async fn next(acceptor: &mut Acceptor, permits: &Arc<Semaphore>) -> Option<(sockets::Stream, OwnedSemaphorePermit)> {
     let permit = Arc::clone(permits).acquire_owned().await.ok()?;
-    Some((accepted.next().await?, permit))
+    Some((acceptor.next().await, permit))
 }
 
 /// Reads the settings again, and opens the access log again. The limits on connections, memory and open files, and the
@@ -151,76 +141,4 @@ fn reload(options: &Options, kept: &Kept, server: &ArcSwap<Server>) {
         }
         Err(error) => eprintln!("error: the settings stay as they are: {error}"),
     }
-}
-
-/// Serves the requests of a connection in a task of its own.
-fn attend(
-    stream: sockets::Stream,
-    server: Arc<ArcSwap<Server>>,
-    connections: &GracefulShutdown,
-    permit: OwnedSemaphorePermit,
-) {
-    let peer = Arc::new(stream.peer());
-    match stream {
-        sockets::Stream::Tcp(stream, _) => {
-            // Each piece is complete when it is written.
-            let _ = stream.set_nodelay(true);
-            attend_to(stream, peer, server, connections, permit);
-        }
-        sockets::Stream::Unix(stream) => attend_to(stream, peer, server, connections, permit),
-    }
-}
-
-/// The room for the header of a request.
-const HEADER_BYTES_MAX: usize = 64 << 10;
-
-/// How many headers a request may have.
-const HEADERS_MAX: usize = 100;
-
-/// How many requests a client may have in progress on one connection of HTTP/2.
-const STREAMS_MAX: u32 = 100;
-
-fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.idle)
-        .max_headers(HEADERS_MAX)
-        .max_buf_size(HEADER_BYTES_MAX)
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS_MAX)
-        .max_header_list_size(HEADER_BYTES_MAX as u32)
-        .keep_alive_interval(limits.idle)
-        .keep_alive_timeout(limits.idle);
-    builder
-}
-
-fn attend_to<S: AsyncRead + AsyncWrite + Send + Sync + 'static>(
-    stream: S,
-    peer: Arc<Peer>,
-    server: Arc<ArcSwap<Server>>,
-    connections: &GracefulShutdown,
-    permit: OwnedSemaphorePermit,
-) {
-    let now = server.load_full();
-    let limits = &now.settings.limits;
-    let mut timed = TimeoutStream::new(stream);
-    // A client that reads nothing is left. Waiting for a request has a limit of its own.
-    timed.set_write_timeout(Some(limits.idle));
-    let gauge = now.records.connections.clone();
-    gauge.inc();
-    let service = service_fn(move |request: Request<Incoming>| {
-        let (server, peer) = (server.load_full(), Arc::clone(&peer));
-        async move { Ok::<_, Infallible>(server.handle(&peer, request).await) }
-    });
-    let connection = builder(limits).serve_connection(TokioIo::new(Box::pin(timed)), service).into_owned();
-    let connection = connections.watch(connection);
-    tokio::spawn(async move {
-        // A client that disconnects, or does not speak HTTP, needs no answer.
-        let _ = pin!(connection).await;
-        gauge.dec();
-        drop(permit);
-    });
 }

@@ -10,7 +10,7 @@ use std::{
     process::Stdio,
 };
 use tokio::{
-    io::AsyncWriteExt,
+    io::{AsyncReadExt, AsyncWriteExt},
     process::{Child, ChildStdout, Command},
     task::JoinHandle,
 };
@@ -185,6 +185,28 @@ pub(crate) struct Running {
     /// Dropping it ends `git upload-pack`.
     _child: Child,
     feeder: Option<JoinHandle<io::Result<()>>>,
+}
+
+/// How much of an answer is held back until the request has been read. Programs say little before that.
+const HELD_BYTES_MAX: usize = 1 << 20;
+
+impl Running {
+    /// Waits until the program has the whole request, and returns what it has answered meanwhile. Proxies, nginx among
+    /// them, stop to pass on a request whose answer has begun.
+    pub(crate) async fn request_read(&mut self) -> io::Result<Vec<u8>> {
+        let mut held = Vec::new();
+        let Some(feeder) = &mut self.feeder else { return Ok(held) };
+        while held.len() < HELD_BYTES_MAX {
+            tokio::select! {
+                _ = &mut *feeder => {
+                    self.feeder = None;
+                    break;
+                }
+                read = self.output.read_buf(&mut held) => if read? == 0 { break },
+            }
+        }
+        Ok(held)
+    }
 }
 
 impl Drop for Running {

@@ -262,8 +262,9 @@ impl Server {
         turns.push(if is_fetch { self.gate.fetch().await? } else { self.gate.push().await? });
         record.queued(waits.elapsed());
         let place = if is_fetch { job.place() } else { with_committer(job.place(), &job.client) };
-        let running = self.git.answer(job.service, &place, begin, inflow)?;
-        Ok(Outcome { content_type, begin: Vec::new(), source: Source::Program(Box::new(running)), is_remote })
+        let mut running = self.git.answer(job.service, &place, begin, inflow)?;
+        let begin = running.request_read().await?;
+        Ok(Outcome { content_type, begin, source: Source::Program(Box::new(running)), is_remote })
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::{http::Peer, options::Options};
 use listenfd::ListenFd;
 use std::{
+    future::poll_fn,
     io::{self, Write},
     net::{SocketAddr, TcpListener},
     os::unix::{
@@ -10,9 +11,9 @@ use std::{
         net::{UnixListener, UnixStream},
     },
     path::Path,
+    task::{Context, Poll},
     time::Duration,
 };
-use tokio::{sync::mpsc, task::JoinHandle};
 
 /// A socket that is bound.
 #[derive(Debug)]
@@ -101,73 +102,61 @@ fn cannot_listen(place: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot listen on {place}: {error}"))
 }
 
-/// Connections, as they come. Dropping this closes the sockets.
+/// Sockets from which connections are taken, one at a time. Dropping them leaves what waits in the backlog of a passed
+/// socket to the next server.
 #[derive(Debug)]
-pub(super) struct Accepted {
-    streams: mpsc::Receiver<Stream>,
-    tasks: Vec<JoinHandle<()>>,
-}
+pub(super) struct Acceptor(Vec<Socket>);
 
-impl Accepted {
-    pub(super) async fn next(&mut self) -> Option<Stream> {
-        self.streams.recv().await
-    }
-}
-
-impl Drop for Accepted {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
-    }
+#[derive(Debug)]
+enum Socket {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
 }
 
 /// How long to wait if no descriptor is left for another connection.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Accepts connections on all sockets.
-pub(super) fn accept(listeners: Vec<Listener>) -> io::Result<Accepted> {
-    let (sender, streams) = mpsc::channel(1);
-    let mut tasks = Vec::new();
-    for listener in listeners {
-        let sender = sender.clone();
-        tasks.push(match listener {
+impl Acceptor {
+    pub(super) fn new(listeners: Vec<Listener>) -> io::Result<Self> {
+        let socket = |listener| match listener {
             Listener::Tcp(socket) => {
                 socket.set_nonblocking(true)?;
-                let socket = tokio::net::TcpListener::from_std(socket)?;
-                tokio::spawn(async move {
-                    loop {
-                        let accepted = socket.accept().await.map(|(stream, from)| Stream::Tcp(stream, from));
-                        if !pass_on(accepted, &sender).await {
-                            return;
-                        }
-                    }
-                })
+                tokio::net::TcpListener::from_std(socket).map(Socket::Tcp)
             }
             Listener::Unix(socket) => {
                 socket.set_nonblocking(true)?;
-                let socket = tokio::net::UnixListener::from_std(socket)?;
-                tokio::spawn(async move {
-                    loop {
-                        let accepted = socket.accept().await.map(|(stream, _)| Stream::Unix(stream));
-                        if !pass_on(accepted, &sender).await {
-                            return;
-                        }
-                    }
-                })
+                tokio::net::UnixListener::from_std(socket).map(Socket::Unix)
             }
-        });
+        };
+        Ok(Acceptor(listeners.into_iter().map(socket).collect::<io::Result<_>>()?))
     }
-    Ok(Accepted { streams, tasks })
-}
 
-/// Passes a connection on. Returns `false` if nobody takes it any more.
-async fn pass_on(accepted: io::Result<Stream>, sender: &mpsc::Sender<Stream>) -> bool {
-    match accepted {
-        Ok(stream) => sender.send(stream).await.is_ok(),
-        Err(error) => {
-            // The client has gone, or there are too many descriptors: then others must end first.
-            eprintln!("warning: cannot accept a connection: {error}");
-            tokio::time::sleep(PAUSE).await;
-            true
+    /// Waits for a connection. No connection is lost if this future is dropped.
+    pub(super) async fn next(&mut self) -> Stream {
+        loop {
+            match poll_fn(|context| self.poll(context)).await {
+                Ok(stream) => return stream,
+                Err(error) => {
+                    // The client has gone, or there are too many descriptors: then others must end first.
+                    eprintln!("warning: cannot accept a connection: {error}");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
         }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Stream>> {
+        for socket in &mut self.0 {
+            let polled = match socket {
+                Socket::Tcp(socket) => socket.poll_accept(context).map_ok(|(stream, from)| Stream::Tcp(stream, from)),
+                Socket::Unix(socket) => socket.poll_accept(context).map_ok(|(stream, _)| Stream::Unix(stream)),
+            };
+            if polled.is_ready() {
+                // The next look begins with another socket, so that a busy one does not starve it.
+                self.0.rotate_left(1);
+                return polled;
+            }
+        }
+        Poll::Pending
     }
 }
