@@ -383,8 +383,8 @@ impl ReadRefs for FilesReader {
         Ok(Answer::new(Box::new(source), needs_revalidation))
     }
 
-    fn pointing_at(&self, ids: &[ObjectId], objects: &dyn ObjectCheck) -> Result<Answer<Pointing>> {
-        self.find_pointing_at(ids, objects)
+    fn pointing_at(&self, ids: &[ObjectId], most: usize, objects: &dyn ObjectCheck) -> Result<Answer<Pointing>> {
+        self.find_pointing_at(ids, most, objects)
     }
 
     fn look_for_broken(&self) -> Result<()> {

@@ -24,7 +24,7 @@ pub(crate) trait ReadRefs: Send + Sync {
     fn list(&self, plan: &Plan) -> Result<Answer<Box<dyn Source>>>;
 
     /// Finds, for each object, the refs that hold it or an annotated tag of it.
-    fn pointing_at(&self, ids: &[ObjectId], objects: &dyn ObjectCheck) -> Result<Answer<Pointing>>;
+    fn pointing_at(&self, ids: &[ObjectId], most: usize, objects: &dyn ObjectCheck) -> Result<Answer<Pointing>>;
 
     /// Reads every ref that has a file of its own, and records those that are broken.
     fn look_for_broken(&self) -> Result<()>;

@@ -196,14 +196,14 @@ impl ReadRefs for TablesReader {
         Ok(self.fresh()?.map(source))
     }
 
-    fn pointing_at(&self, ids: &[ObjectId], _: &dyn ObjectCheck) -> Result<Answer<Pointing>> {
+    fn pointing_at(&self, ids: &[ObjectId], most: usize, _: &dyn ObjectCheck) -> Result<Answer<Pointing>> {
         let of_each = |snapshot: Snapshot| {
             let merged = snapshot.merged();
             let names = |id: &ObjectId| -> Result<_> {
-                let pointing = merged.refs_pointing_at(id)?;
-                Ok((*id, pointing.into_iter().map(|pointing| pointing.name).collect()))
+                let pointing = merged.few_refs_pointing_at(id, most)?;
+                Ok(pointing.map(|refs| (*id, refs.into_iter().map(|pointing| pointing.name).collect())))
             };
-            ids.iter().map(names).collect()
+            ids.iter().map(names).filter_map(Result::transpose).collect()
         };
         self.fresh()?.try_map(of_each)
     }

@@ -265,7 +265,14 @@ impl View {
     /// The names, in order, of the refs that point at each of these objects, as of one point in time. Objects without
     /// a ref have no entry, or an empty one. Where refs are files, loose refs are read once for all objects.
     pub fn pointing_at_each(&self, ids: &[ObjectId]) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
-        self.ask(|opened| opened.reader.pointing_at(ids, opened.store.context().objects))
+        self.few_pointing_at_each(ids, usize::MAX)
+    }
+
+    /// Returns what [`pointing_at_each`](Self::pointing_at_each) does, except that an object with very many refs has no
+    /// entry, so that it costs neither time nor memory: one with more than `most` in packed-refs or in one reftable. Each
+    /// other object has an entry, which is empty if no ref points at it.
+    pub fn few_pointing_at_each(&self, ids: &[ObjectId], most: usize) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
+        self.ask(|opened| opened.reader.pointing_at(ids, most, opened.store.context().objects))
     }
 
     /// Shows the entries of a ref's reflog, newest first, until `entry` breaks. Returns `false` if there is no reflog.

@@ -3,7 +3,7 @@
 
 mod common;
 
-use bstr::BStr;
+use bstr::{BStr, BString};
 use common::{each, listed, open, open_at, prefixed, unsynced};
 use refdb::TargetView;
 use refdb_refcache::{ListOptions, Row, TrustSettings, View, Views, ViewsSettings};
@@ -90,6 +90,25 @@ fn the_index_of_objects_is_not_given_up_because_refs_all_over_the_file_were_foun
     }
     assert_eq!(view.stats().loads, 1, "the index was made once");
     assert!(view.stats().bytes < 400_000, "{} bytes", view.stats().bytes);
+}
+
+#[test]
+fn an_object_with_very_many_refs_is_left_out_where_few_are_asked_for() {
+    each(|repo| {
+        let ids = repo.commits(3);
+        repo.create_refs((0..1000).map(|at| (format!("refs/heads/{at:04}"), ids[0])));
+        repo.create_refs([("refs/heads/a", ids[1]), ("refs/heads/b", ids[1])]);
+        repo.git(["pack-refs", "--all"]);
+        let view = open(repo);
+        let few = |most| view.few_pointing_at_each(&ids, most).unwrap();
+        let names: Vec<BString> = vec!["refs/heads/a".into(), "refs/heads/b".into()];
+        for most in [2, 100, 999] {
+            assert_eq!(few(most), [(ids[1], names.clone()), (ids[2], Vec::new())].into(), "{most}");
+        }
+        assert_eq!(few(1), [(ids[2], Vec::new())].into());
+        assert_eq!(few(1000)[&ids[0]].len(), 1000);
+        assert_eq!(few(1000), view.pointing_at_each(&ids).unwrap());
+    });
 }
 
 /// The refs of one change, which Gerrit asks for all the time, come from memory. Every loose ref still counts: a new

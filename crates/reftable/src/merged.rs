@@ -126,11 +126,22 @@ impl Merged {
     /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     pub fn refs_pointing_at(&self, id: &ObjectId) -> Result<Vec<PointingRef>> {
+        Ok(self.few_refs_pointing_at(id, usize::MAX)?.unwrap_or_default())
+    }
+
+    /// Returns what [`refs_pointing_at`](Self::refs_pointing_at) does, or `None` if a table has more than `most` such
+    /// refs, so that an object which very many refs hold costs little.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`refs_pointing_at`](Self::refs_pointing_at).
+    pub fn few_refs_pointing_at(&self, id: &ObjectId, most: usize) -> Result<Option<Vec<PointingRef>>> {
         let mut found = Vec::new();
         for (at, table) in self.tables.iter().enumerate() {
             let mut newer: Vec<_> =
                 self.tables[at + 1..].iter().map(|table| Seeker::<RefRecords>::new(table.clone())).collect();
-            for candidate in table.refs_pointing_at(id)? {
+            let Some(candidates) = table.few_refs_pointing_at(id, most)? else { return Ok(None) };
+            for candidate in candidates {
                 let mut overridden = false;
                 for cursor in &mut newer {
                     overridden = overridden || cursor.seek(&candidate.name)? && cursor.key() == candidate.name;
@@ -141,6 +152,6 @@ impl Merged {
             }
         }
         found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Ok(found)
+        Ok(Some(found))
     }
 }

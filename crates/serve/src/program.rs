@@ -89,6 +89,13 @@ impl Place {
         self.settings.extend(patterns.iter().map(setting));
         self
     }
+
+    /// Adds settings `key=value`.
+    #[must_use]
+    pub(crate) fn setting(mut self, settings: &[&str]) -> Self {
+        self.settings.extend(settings.iter().map(OsString::from));
+        self
+    }
 }
 
 impl Git {

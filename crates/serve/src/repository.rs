@@ -66,6 +66,8 @@ pub(crate) struct UploadSettings {
     pub(crate) unborn: bool,
     /// `transfer.advertiseSID`.
     pub(crate) session_id: bool,
+    /// Whether `uploadpack.packObjectsHook` is set anywhere.
+    pub(crate) has_pack_hook: bool,
     /// `http.uploadpack`.
     pub(crate) http_upload: Option<bool>,
     /// `http.receivepack`. If it is unset, only clients with a user may push.
@@ -238,6 +240,7 @@ impl UploadSettings {
                 b"transfer.hiderefs" | b"uploadpack.hiderefs" => settings.hidden.add(value.text()?),
                 b"lsrefs.unborn" => settings.unborn = value.text()? != "ignore",
                 b"transfer.advertisesid" => settings.session_id = value.boolean()?,
+                b"uploadpack.packobjectshook" => settings.has_pack_hook = true,
                 b"http.uploadpack" => settings.http_upload = Some(value.boolean()?),
                 b"http.receivepack" => settings.http_receive = Some(value.boolean()?),
                 _ => {}

@@ -19,8 +19,13 @@ use std::{
 
 impl FilesReader {
     /// Finds the refs that point at each of these objects. All loose refs are read once, however many objects there
-    /// are.
-    pub(super) fn find_pointing_at(&self, ids: &[ObjectId], objects: &dyn ObjectCheck) -> Result<Answer<Pointing>> {
+    /// are. An object at which more than `most` packed refs point is left out.
+    pub(super) fn find_pointing_at(
+        &self,
+        ids: &[ObjectId],
+        most: usize,
+        objects: &dyn ObjectCheck,
+    ) -> Result<Answer<Pointing>> {
         let everything = Plan { ranges: vec![Range::everything()], root_refs: false };
         let ((loose, (file, tips)), back) = self.whole(|| {
             let (loose, (file, tips)) = (self.walk(&everything)?, self.tips(objects)?);
@@ -29,10 +34,11 @@ impl FilesReader {
         })?;
         let loose = set_back(loose, back, &everything);
         debug_assert!(loose.is_sorted_by(|a, b| a.name < b.name), "loose refs are sought by halves");
-        let mut found: Pointing = ids.iter().map(|id| (*id, Vec::new())).collect();
-        for (id, names) in &mut found {
-            *names = tips.find(&file, objects, id)?;
+        let mut found = Pointing::new();
+        for id in ids {
+            let Some(mut names) = tips.find(&file, objects, id, most)? else { continue };
             names.retain(|name| loose.binary_search_by(|row| row.name.cmp(name)).is_err());
+            found.insert(*id, names);
         }
         debug_assert!(found.len() <= ids.len(), "each object is asked about once");
         loose.into_iter().try_for_each(|row| add_loose(row, &mut found, objects))?;

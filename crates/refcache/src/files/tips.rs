@@ -71,8 +71,15 @@ impl Tips {
         self.charge.bytes()
     }
 
-    /// The names of the refs that point at the object. `file` is the one from which the index was built.
-    pub(crate) fn find(&self, file: &PackedFile, objects: &dyn ObjectCheck, id: &ObjectId) -> Result<Vec<BString>> {
+    /// The names of the refs that point at the object, or `None` if there are more than `most`. `file` is the one from
+    /// which the index was built.
+    pub(crate) fn find(
+        &self,
+        file: &PackedFile,
+        objects: &dyn ObjectCheck,
+        id: &ObjectId,
+        most: usize,
+    ) -> Result<Option<Vec<BString>>> {
         debug_assert_eq!(self.generation, file.generation, "places are those of the file that was indexed");
         debug_assert!(self.entries.is_sorted_by(|a, b| a < b), "entries are sought by halves");
         let packed = &file.packed;
@@ -83,8 +90,11 @@ impl Tips {
         let places = self.entries[first..].iter().take_while(|entry| *entry & !PLACE_MASK == prefix);
         for place in places {
             find_in(packed, objects, (place & PLACE_MASK) as usize, id, &mut names)?;
+            if names.len() > most {
+                return Ok(None);
+            }
         }
-        Ok(names)
+        Ok(Some(names))
     }
 }
 

@@ -29,34 +29,44 @@ impl Table {
     /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     pub fn refs_pointing_at(self: &Arc<Self>, id: &ObjectId) -> Result<Vec<PointingRef>> {
-        find(self, id)
+        Ok(self.few_refs_pointing_at(id, usize::MAX)?.unwrap_or_default())
+    }
+
+    /// Returns what [`refs_pointing_at`](Self::refs_pointing_at) does, or `None` if there are more than `most` refs. The
+    /// search ends as soon as it has found more.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`refs_pointing_at`](Self::refs_pointing_at).
+    pub fn few_refs_pointing_at(self: &Arc<Self>, id: &ObjectId, most: usize) -> Result<Option<Vec<PointingRef>>> {
+        find(self, id, most)
     }
 }
 
 /// Finds the refs through the index of objects if the table has one, and else by reading all refs.
-fn find(table: &Arc<Table>, id: &ObjectId) -> Result<Vec<PointingRef>> {
+fn find(table: &Arc<Table>, id: &ObjectId, most: usize) -> Result<Option<Vec<PointingRef>>> {
     let mut found = Vec::new();
     if id.kind() != table.hash() {
-        return Ok(found);
+        return Ok(Some(found));
     }
     let mut refs = Cursor::<RefRecords>::new(table.clone());
     match blocks_pointing_at(table, id)? {
         None => {
-            while refs.step()? {
+            while refs.step()? && found.len() <= most {
                 push_if_pointing(&refs, id, &mut found);
             }
         }
         Some(positions) => {
             for position in positions {
                 let mut more = refs.step_into(position)?;
-                while more {
+                while more && found.len() <= most {
                     push_if_pointing(&refs, id, &mut found);
                     more = refs.step_within_block()?;
                 }
             }
         }
     }
-    Ok(found)
+    Ok((found.len() <= most).then_some(found))
 }
 
 fn push_if_pointing(refs: &Cursor<RefRecords>, id: &ObjectId, found: &mut Vec<PointingRef>) {

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     gate::{Access, Authorizer, Decision, Gate, Grant, Refused, Turn},
-    program::{Git, PIECE_BYTES, Place, Service},
+    program::{Git, Place, Service},
     record::{Record, Records},
     repository::{Facts, Repositories, Served},
     roots::{NotFound, Roots, shown},
@@ -17,6 +17,7 @@ use crate::{
         ls_refs::{Progress, RequestReader},
         rows::{Rows, Style},
         version::Version,
+        wants::{CHECKED, Wants, WantsReader, are_visible_tips},
     },
 };
 use hyper::{
@@ -247,21 +248,29 @@ impl Server {
         record.operation(if is_fetch { "fetch" } else { "push" }, job.version.number());
         let content_type = format!("application/x-git-{}-result", job.service.name());
         let is_remote = job.served.is_remote();
+        let mut place = if is_fetch { job.place() } else { with_committer(job.place(), &job.client) };
         let mut begin = Vec::new();
-        if is_fetch && job.version == Version::V2 && job.grant.namespace.is_none() {
-            match read_request(&job.facts, &mut inflow).await? {
-                (Progress::Complete(wanted), _) => {
+        if is_fetch && job.grant.namespace.is_none() {
+            if job.version == Version::V2 {
+                let (progress, bytes) = read_request(&job.facts, &mut inflow).await?;
+                if let Progress::Complete(wanted) = progress {
                     record.operation("ls-refs", job.version.number());
                     let source = Source::Refs(Box::new(job.rows(Style::LsRefs(wanted))?));
                     return Ok(Outcome { content_type, begin, source, is_remote });
                 }
-                (_, bytes) => begin = bytes,
+                begin = bytes;
+            } else if !job.facts.settings.has_pack_hook {
+                // The settings reach no hook, because there is none.
+                let (wants, bytes) = read_wants(&job.facts, &mut inflow).await?;
+                begin = bytes;
+                if job.has_tips(&wants)? {
+                    place = place.setting(&CHECKED);
+                }
             }
         }
         let waits = Instant::now();
         turns.push(if is_fetch { self.gate.fetch().await? } else { self.gate.push().await? });
         record.queued(waits.elapsed());
-        let place = if is_fetch { job.place() } else { with_committer(job.place(), &job.client) };
         let mut running = self.git.answer(job.service, &place, begin, inflow)?;
         let begin = running.request_read().await?;
         Ok(Outcome { content_type, begin, source: Source::Program(Box::new(running)), is_remote })
@@ -272,6 +281,13 @@ impl Job {
     fn rows(&self, style: Style) -> io::Result<Rows> {
         let hidden = self.facts.settings.hiding(&self.grant.hidden);
         at_disk(self.served.is_remote(), || Rows::new(&self.served, Arc::clone(&self.facts), hidden, style))
+    }
+
+    /// Returns whether these wants are known to be such as git accepts.
+    fn has_tips(&self, wants: &Wants) -> io::Result<bool> {
+        let Wants::Complete(wants) = wants else { return Ok(false) };
+        let hidden = self.facts.settings.hiding(&self.grant.hidden);
+        at_disk(self.served.is_remote(), || are_visible_tips(&self.served, &self.facts, &hidden, wants))
     }
 
     /// Returns where a program runs, with the variables that `git http-backend` sets or passes on.
@@ -291,17 +307,35 @@ impl Job {
     }
 }
 
+/// How much of a request is interpreted: room for more prefixes or wants than any git sends. A longer one is left to
+/// git.
+const REQUEST_BYTES_MAX: usize = 8 << 20;
+
+/// How much of a request is read at once. Nearly all requests are shorter.
+const READ_BYTES: usize = 8 << 10;
+
 /// Reads a request of version 2 until it is known to be one for git, or complete. Returns what was read.
 async fn read_request(facts: &Facts, inflow: &mut Inflow) -> io::Result<(Progress, Vec<u8>)> {
-    /// A longer request is left to git. It has room for more prefixes than git heeds, each as long as usual names.
-    const BYTES_MAX: usize = 8 << 20;
     let mut reader = RequestReader::new(facts.hash);
-    let mut buffer = vec![0; PIECE_BYTES.min(8 << 10)];
+    let mut buffer = vec![0; READ_BYTES];
     loop {
         let count = inflow.read(&mut buffer).await?;
         let progress = reader.add(&buffer[..count]);
-        if progress != Progress::Incomplete || count == 0 || reader.len() > BYTES_MAX {
+        if progress != Progress::Incomplete || count == 0 || reader.len() > REQUEST_BYTES_MAX {
             return Ok((progress, reader.into_bytes()));
+        }
+    }
+}
+
+/// Reads a fetch of version 0 or 1 until its wants are known. Returns what was read.
+async fn read_wants(facts: &Facts, inflow: &mut Inflow) -> io::Result<(Wants, Vec<u8>)> {
+    let mut reader = WantsReader::new(facts.hash);
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        let count = inflow.read(&mut buffer).await?;
+        let wants = reader.add(&buffer[..count]);
+        if wants != Wants::Incomplete || count == 0 || reader.len() > REQUEST_BYTES_MAX {
+            return Ok((wants, reader.into_bytes()));
         }
     }
 }

@@ -1,0 +1,139 @@
+//! The wants of a fetch of version 0 or 1. Git walks all refs to check them; where each is the tip of a visible ref,
+//! the index of a view can tell, and git need not.
+
+use crate::repository::{Facts, Served};
+use bstr::{BString, ByteSlice};
+use refdb::{HashKind, ObjectId};
+use refdb_receive::{
+    HiddenRefs,
+    wire::pkt::{Decoded, Packet, decode},
+};
+use std::{collections::BTreeMap, io};
+
+/// Settings with which git walks no ref and checks no want, because that was done.
+pub(crate) const CHECKED: [&str; 3] =
+    ["transfer.hideRefs=refs", "transfer.hideRefs=HEAD", "uploadpack.allowAnySHA1InWant=true"];
+
+/// Reads the first part of a request, up to its first flush, piece by piece.
+#[derive(Debug)]
+pub(crate) struct WantsReader {
+    hash: HashKind,
+    bytes: Vec<u8>,
+    at: usize,
+    wants: Vec<ObjectId>,
+}
+
+/// What the bytes of a request are so far.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Wants {
+    Incomplete,
+    /// The request wants these objects.
+    Complete(Vec<ObjectId>),
+    /// Git may refuse the request.
+    Unknown,
+}
+
+impl WantsReader {
+    pub(crate) fn new(hash: HashKind) -> Self {
+        WantsReader { hash, bytes: Vec::new(), at: 0, wants: Vec::new() }
+    }
+
+    /// Adds bytes of the client, and says what the request is.
+    pub(crate) fn add(&mut self, bytes: &[u8]) -> Wants {
+        self.bytes.extend_from_slice(bytes);
+        loop {
+            match decode(&self.bytes[self.at..]) {
+                Ok(Decoded::Packet(Packet::Line(line), length)) => {
+                    if let Some(want) = line.strip_prefix(b"want ") {
+                        // The first want is followed by the client's capabilities.
+                        let digits = want.split_once_str(" ").map_or(want, |(digits, _)| digits);
+                        let Ok(id) = ObjectId::from_hex(self.hash, digits) else { return Wants::Unknown };
+                        self.wants.push(id);
+                    }
+                    self.at += length;
+                }
+                Ok(Decoded::Packet(Packet::Flush, _)) => return Wants::Complete(std::mem::take(&mut self.wants)),
+                Ok(Decoded::Packet(Packet::Special(_), _)) | Err(_) => return Wants::Unknown,
+                Ok(Decoded::Missing(_)) => return Wants::Incomplete,
+            }
+        }
+    }
+
+    /// Returns the number of bytes that were added.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Returns all bytes that were added.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// How many refs of an object are looked at to find a visible one. Usual objects have one or two.
+const REFS_MAX: usize = 256;
+
+/// Returns whether each of these objects exists and is what a visible ref holds. If very many refs hold an object, the
+/// answer may be no although it is so; then git walks the refs itself.
+pub(crate) fn are_visible_tips(
+    served: &Served,
+    facts: &Facts,
+    hidden: &HiddenRefs,
+    wants: &[ObjectId],
+) -> io::Result<bool> {
+    let head = if hidden.covers("HEAD".into()) { None } else { head(served)? };
+    let others: Vec<ObjectId> = wants.iter().copied().filter(|want| Some(*want) != head).collect();
+    let names = match others.is_empty() {
+        true => BTreeMap::new(),
+        false => served.view().few_pointing_at_each(&others, REFS_MAX).map_err(io::Error::other)?,
+    };
+    for want in wants {
+        // A ref to a tag points at the tagged object too, which git would accept, since it can be reached from the tag.
+        let is_shown = |names: &Vec<BString>| names.iter().any(|name| !hidden.covers(name.as_bstr()));
+        let is_visible = Some(*want) == head || names.get(want).is_some_and(is_shown);
+        if !is_visible || !facts.objects.exists(want).map_err(io::Error::other)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns the object that HEAD leads to.
+fn head(served: &Served) -> io::Result<Option<ObjectId>> {
+    let head = served.view().resolve("HEAD".into()).map_err(io::Error::other)?;
+    Ok(head.found.and_then(|found| found.target.id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refdb_receive::wire::pkt;
+
+    fn read(lines: &[&str]) -> Wants {
+        let mut bytes = Vec::new();
+        for line in lines {
+            match *line {
+                "0000" => pkt::flush(&mut bytes),
+                "0001" => bytes.extend_from_slice(b"0001"),
+                line => pkt::line(&[line.as_bytes(), b"\n"], &mut bytes),
+            }
+        }
+        let mut reader = WantsReader::new(HashKind::Sha1);
+        let last = bytes.iter().map(|byte| reader.add(&[*byte])).find(|wants| *wants != Wants::Incomplete);
+        last.unwrap_or(Wants::Incomplete)
+    }
+
+    #[test]
+    fn wants_are_read_up_to_the_first_flush() {
+        let [one, two] = ["1".repeat(40), "2".repeat(40)];
+        let lines = [format!("want {one} ofs-delta agent=x"), format!("want {two}"), "deepen 1".into()];
+        let lines: Vec<&str> = lines.iter().map(|line| &line[..]).collect();
+        assert_eq!(read(&lines), Wants::Incomplete);
+        let ids = [&one, &two].map(|hex| ObjectId::from_hex(HashKind::Sha1, hex.as_bytes()).unwrap());
+        assert_eq!(read(&[&lines[..], &["0000"]].concat()), Wants::Complete(ids.to_vec()));
+        assert_eq!(read(&["0000"]), Wants::Complete(Vec::new()));
+        for bad in ["want 12", "want ", "0001"] {
+            assert_eq!(read(&[bad, "0000"]), Wants::Unknown, "{bad}");
+        }
+    }
+}
