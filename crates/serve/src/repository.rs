@@ -15,6 +15,7 @@ use refdb_vfs::Fs;
 use std::{
     collections::HashMap,
     io,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -79,7 +80,7 @@ impl Repositories {
         let settings = ViewsSettings::new().memory_bytes(limits.memory_bytes).open_files(limits.open_files);
         Repositories {
             views: Views::new(&settings),
-            environment,
+            environment: with_settings_of_process(environment),
             known: Mutex::default(),
             len_max: limits.repositories,
             clock: AtomicU64::new(0),
@@ -121,6 +122,13 @@ impl Repositories {
     fn locked(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<Served>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Adds the variables that name git's configuration or are part of it, because the programs that the server starts heed
+/// them, too.
+fn with_settings_of_process(environment: Environment) -> Environment {
+    let variables = std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"GIT_CONFIG"));
+    variables.fold(environment, |environment, (name, value)| environment.with(name, value))
 }
 
 /// Removes the half of the repositories that was not used for longest. Requests in progress keep theirs.

@@ -76,7 +76,8 @@ impl AsyncRead for Limited {
         match self.left.checked_sub(count) {
             Some(left) => self.left = left,
             None => {
-                return Poll::Ready(Err(io::Error::other("the request is larger than serve.maxRequestBytes allows")));
+                let text = "the request is larger than serve.maxRequestBytes allows";
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::FileTooLarge, text)));
             }
         }
         polled

@@ -56,9 +56,11 @@ impl<'r> Route<'r> {
 
 /// Returns the service that a query names.
 fn service_of(query: &str) -> Option<Service> {
-    let mut named = query.split('&').filter_map(|item| item.strip_prefix("service="));
+    let decoded = |text| percent_decode_str(text).decode_utf8().ok();
+    let mut items = query.split('&').filter_map(|item| item.split_once('='));
     // As in git, the last one counts.
-    let name = percent_decode_str(named.next_back()?).decode_utf8().ok()?;
+    let (_, name) = items.rfind(|(key, _)| decoded(key).is_some_and(|key| key == "service"))?;
+    let name = decoded(name)?;
     [Service::UploadPack, Service::ReceivePack]
         .into_iter()
         .find(|service| name.strip_prefix("git-") == Some(service.name()))
@@ -120,7 +122,7 @@ mod tests {
             _ => None,
         };
         assert_eq!(service(Some("a=b&service=git-receive-pack")), Some(Service::ReceivePack));
-        assert_eq!(service(Some("service=git%2Dupload-pack")), Some(Service::UploadPack));
+        assert_eq!(service(Some("ser%76ice=git%2Dupload-pack")), Some(Service::UploadPack));
         for none in [None, Some(""), Some("service=upload-pack"), Some("service=git-upload-archive"), Some("Service=x")]
         {
             assert_eq!(service(none), None, "{none:?}");

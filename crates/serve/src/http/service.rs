@@ -72,6 +72,8 @@ const SECRET: &str = "x-refdb-secret";
 #[derive(Debug)]
 enum Failure {
     BadRequest(&'static str),
+    /// The body of the request cannot be read.
+    Unreadable(io::Error),
     NotFound(String),
     Forbidden(&'static str),
     Method(&'static str),
@@ -252,7 +254,7 @@ impl Server {
         let mut begin = Vec::new();
         if is_fetch && job.grant.namespace.is_none() {
             if job.version == Version::V2 {
-                let (progress, bytes) = read_request(&job.facts, &mut inflow).await?;
+                let (progress, bytes) = read_request(&job.facts, &mut inflow).await.map_err(Failure::Unreadable)?;
                 if let Progress::Complete(wanted) = progress {
                     record.operation("ls-refs", job.version.number());
                     let source = Source::Refs(Box::new(job.rows(Style::LsRefs(wanted))?));
@@ -261,7 +263,7 @@ impl Server {
                 begin = bytes;
             } else if !job.facts.settings.has_pack_hook {
                 // The settings reach no hook, because there is none.
-                let (wants, bytes) = read_wants(&job.facts, &mut inflow).await?;
+                let (wants, bytes) = read_wants(&job.facts, &mut inflow).await.map_err(Failure::Unreadable)?;
                 begin = bytes;
                 if job.has_tips(&wants)? {
                     place = place.setting(&CHECKED);
@@ -393,6 +395,15 @@ fn refuse(failure: Failure, mut record: Record) -> Response<Body> {
         Failure::BadRequest(why) => {
             record.failed(&why);
             plain(StatusCode::BAD_REQUEST, record)
+        }
+        Failure::Unreadable(error) => {
+            record.failed(&error);
+            let status = match error.kind() {
+                io::ErrorKind::TimedOut => StatusCode::REQUEST_TIMEOUT,
+                io::ErrorKind::FileTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+                _ => StatusCode::BAD_REQUEST,
+            };
+            plain(status, record)
         }
         Failure::NotFound(why) => {
             record.failed(&why);

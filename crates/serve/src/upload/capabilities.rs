@@ -39,9 +39,10 @@ impl Capabilities {
         let offered = self.offered(true, git, folder, facts).await?;
         let mut packets = Vec::with_capacity(offered.len() + 64);
         each_line(&offered, |line| {
-            pkt::line(&[line, b"\n"], &mut packets);
-            if line.starts_with(b"agent=") && facts.settings.session_id {
+            if line.starts_with(b"session-id=") {
                 pkt::line(&[b"session-id=", self.session_id().as_bytes(), b"\n"], &mut packets);
+            } else {
+                pkt::line(&[line, b"\n"], &mut packets);
             }
         })?;
         pkt::flush(&mut packets);
@@ -92,16 +93,14 @@ impl Capabilities {
     }
 }
 
-/// Calls `line` with the lines of packets up to a flush, except for a session id.
+/// Calls `line` with the lines of packets up to a flush.
 fn each_line(packets: &[u8], mut line: impl FnMut(&[u8])) -> io::Result<()> {
     let mut at = 0;
     loop {
         match pkt::decode(&packets[at..]).map_err(io::Error::other)? {
             Decoded::Packet(Packet::Line(text), length) => {
                 at += length;
-                if !text.starts_with(b"session-id=") {
-                    line(text);
-                }
+                line(text);
             }
             Decoded::Packet(Packet::Flush, _) => return Ok(()),
             Decoded::Packet(Packet::Special(_), length) => at += length,

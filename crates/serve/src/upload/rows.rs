@@ -119,7 +119,10 @@ impl Rows {
         let symbolic = (!head.links.is_empty()).then_some(head.name.as_bstr());
         match (&self.style, id) {
             (Style::LsRefs(wanted), None)
-                if wanted.unborn && wanted.symrefs && self.facts.settings.unborn && symbolic.is_some() => {}
+                if wanted.unborn
+                    && wanted.symrefs
+                    && self.facts.settings.unborn
+                    && symbolic.is_some_and(|name| self.is_absent(name)) => {}
             (_, None) => return Ok(()),
             _ => {}
         }
@@ -127,6 +130,11 @@ impl Rows {
         let Rows { view, hidden, style, refs, .. } = self;
         let mut writer = Writer { view, hidden, style, refs, objects: objects.lookups() };
         writer.write("HEAD".into(), id, symbolic, Peeled::Unknown, out)
+    }
+
+    /// Returns whether there is no ref of this name. One that is broken, or part of a loop, is there.
+    fn is_absent(&self, name: &BStr) -> bool {
+        self.view.get(name).is_ok_and(|found| found.is_none())
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
@@ -153,22 +161,18 @@ impl Writer<'_> {
         }
         match row.target {
             TargetView::Direct(id) => {
-                // As in git, a ref whose object is missing is not shown.
-                if self.objects.exists(&id).map_err(unreadable)? {
-                    let peeled = match (row.peeled, row.storage) {
-                        // Git trusts packed-refs, and reads the object otherwise.
-                        (Peeled::NotTag, Storage::Table | Storage::Loose) => Peeled::Unknown,
-                        (peeled, _) => peeled,
-                    };
-                    self.write(row.name, Some(id), None, peeled, out)?;
-                }
+                // As in git, a ref is shown even if its object is missing.
+                let peeled = match (row.peeled, row.storage) {
+                    // Git trusts packed-refs, and reads the object otherwise.
+                    (Peeled::NotTag, Storage::Table | Storage::Loose) => Peeled::Unknown,
+                    (peeled, _) => peeled,
+                };
+                self.write(row.name, Some(id), None, peeled, out)?;
             }
             TargetView::Symbolic(_) => {
                 let Ok(resolved) = self.view.resolve(row.name) else { return Ok(()) };
                 let Some(Target::Direct(id)) = resolved.found.map(|found| found.target) else { return Ok(()) };
-                if self.objects.exists(&id).map_err(unreadable)? {
-                    self.write(row.name, Some(id), Some(resolved.name.as_bstr()), Peeled::Unknown, out)?;
-                }
+                self.write(row.name, Some(id), Some(resolved.name.as_bstr()), Peeled::Unknown, out)?;
             }
         }
         Ok(())

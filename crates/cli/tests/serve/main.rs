@@ -1,0 +1,10 @@
+//! Compares `refdb serve` with `git http-backend` and `git upload-pack`, and checks what only a resident server can do
+//! wrong: stale answers, and harm by clients.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
+
+mod agrees_with_http_backend;
+mod is_as_fresh_as_the_files;
+mod reads_equal_gits;
+mod support;
+mod who_may;

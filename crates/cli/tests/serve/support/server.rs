@@ -1,0 +1,178 @@
+//! Starts and stops the real program.
+
+use super::{Answer, Request};
+use refdb_testkit::{Git, at_most};
+use std::{
+    ffi::OsString,
+    io::{BufRead, BufReader},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// How a server is started.
+#[derive(Default)]
+pub(crate) struct Options {
+    words: Vec<OsString>,
+    /// Lines below `[serve]`.
+    config: String,
+    variables: Vec<(OsString, OsString)>,
+}
+
+impl Options {
+    /// Serves everything below a folder.
+    pub(crate) fn root(dir: &Path) -> Self {
+        Options::default().word("--root").word(dir)
+    }
+
+    #[must_use]
+    pub(crate) fn word(mut self, word: impl Into<OsString>) -> Self {
+        self.words.push(word.into());
+        self
+    }
+
+    /// Adds a setting of the server.
+    #[must_use]
+    pub(crate) fn set(mut self, name: &str, value: impl std::fmt::Display) -> Self {
+        self.config.push_str(&format!("\t{name} = {value}\n"));
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn variable(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    pub(crate) fn start(self) -> Server {
+        let temp = tempfile::Builder::new().prefix("refdb-serve-").tempdir().unwrap();
+        let (socket, home) = (temp.path().join("socket"), temp.path().join("home"));
+        std::fs::create_dir(&home).unwrap();
+        std::fs::write(temp.path().join("config"), format!("[serve]\n{}", self.config)).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_refdb-serve"));
+        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        command.args(["--http", &loopback.to_string(), "--http-socket"]).arg(&socket);
+        command.arg("--config").arg(temp.path().join("config")).args(self.words);
+        if user() == "root" {
+            command.args(["--user", "root"]);
+        }
+        environment(&mut command, &home);
+        command.env("REFDB_GIT", Git::find().program()).envs(self.variables);
+        let errors = std::fs::File::create(temp.path().join("errors")).unwrap();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
+        let mut child = command.spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let address = line.trim_end().strip_prefix("listening on http://").and_then(|text| text.strip_suffix('/'));
+        let said = || std::fs::read_to_string(temp.path().join("errors")).unwrap();
+        let address = address.unwrap_or_else(|| panic!("{line:?}: {}", said())).parse().unwrap();
+        output.read_line(&mut line).unwrap();
+        Server { child, _output: output, address, socket, home, temp }
+    }
+}
+
+/// Makes a program see no configuration of the machine's user.
+pub(crate) fn environment(command: &mut Command, home: &Path) {
+    let git = Git::find().program().parent().unwrap();
+    let path = format!("{}:{}", git.display(), std::env::var("PATH").unwrap_or_default());
+    command.env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "TMPDIR" || name == "LLVM_PROFILE_FILE"));
+    command.env("PATH", path).env("HOME", home).env("LC_ALL", "C").env("TZ", "UTC").env("GIT_CONFIG_NOSYSTEM", "1");
+}
+
+fn user() -> String {
+    String::from_utf8(Command::new("id").arg("-un").output().unwrap().stdout).unwrap().trim().to_owned()
+}
+
+/// A running server, which is killed when this is dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// Kept, so that the server can write to it.
+    _output: BufReader<ChildStdout>,
+    pub(crate) address: SocketAddr,
+    pub(crate) socket: PathBuf,
+    /// The home folder of its user, with the user's configuration.
+    pub(crate) home: PathBuf,
+    temp: TempDir,
+}
+
+/// How long a client waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Server {
+    /// Connects as anyone can.
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(at_most(PATIENCE))).unwrap();
+        stream
+    }
+
+    /// Connects as the proxy that has logged users in.
+    pub(crate) fn connect_as_proxy(&self) -> UnixStream {
+        let stream = UnixStream::connect(&self.socket).unwrap();
+        stream.set_read_timeout(Some(at_most(PATIENCE))).unwrap();
+        stream
+    }
+
+    /// Sends a request as anyone can.
+    pub(crate) fn ask(&self, request: &Request) -> Answer {
+        Answer::to(request, self.connect())
+    }
+
+    /// Sends a request as the proxy, for a user or for nobody.
+    pub(crate) fn ask_as(&self, user: Option<&str>, request: &Request) -> Answer {
+        let request = user.iter().fold(request.clone(), |request, user| request.with("X-Remote-User", user));
+        Answer::to(&request, self.connect_as_proxy())
+    }
+
+    pub(crate) fn url(&self, repository: &str) -> String {
+        format!("http://{}/{repository}", self.address)
+    }
+
+    pub(crate) fn settings(&self) -> PathBuf {
+        self.temp.path().join("config")
+    }
+
+    pub(crate) fn scratch(&self) -> &Path {
+        self.temp.path()
+    }
+
+    /// Returns everything that the server has complained about.
+    pub(crate) fn errors(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(self.temp.path().join("errors")).unwrap_or_default()).into_owned()
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits for the end of the process, and returns its exit code.
+    pub(crate) fn wait(&mut self, longest: Duration) -> Option<i32> {
+        let end = Instant::now() + at_most(longest);
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < end, "the server does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("the server has said: {}", self.errors());
+        }
+    }
+}
