@@ -6,5 +6,6 @@
 mod agrees_with_http_backend;
 mod is_as_fresh_as_the_files;
 mod reads_equal_gits;
+mod real_clients;
 mod support;
 mod who_may;
