@@ -4,8 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
 mod agrees_with_http_backend;
+mod attacks;
 mod is_as_fresh_as_the_files;
 mod reads_equal_gits;
 mod real_clients;
+mod signals;
 mod support;
 mod who_may;

@@ -1,0 +1,301 @@
+//! Clients that send nonsense, too much, or nothing: they get an error, and others are served as before.
+
+use crate::support::{Answer, Options, Request, Server, exported, gzip, packets};
+use refdb_testkit::{RefFormat, Repo, at_most};
+use refdb_types::HashKind;
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, TcpStream},
+    time::{Duration, Instant},
+};
+
+fn served(options: impl FnOnce(Options) -> Options) -> (Repo, Server) {
+    let repo = exported(RefFormat::Reftable, HashKind::Sha1);
+    repo.config("http.receivepack", "true");
+    let server = options(Options::root(repo.scratch())).start();
+    (repo, server)
+}
+
+fn assert_alive(server: &Server) {
+    let answer = server.ask(&Request::ls_refs("repo"));
+    assert!(answer.status == 200 && answer.text().contains("refs/heads/main"), "{answer:?} {}", server.errors());
+}
+
+/// Sends bytes, and returns everything that comes back up to the end of the connection.
+fn exchange(server: &Server, bytes: &[u8]) -> String {
+    let mut stream = server.connect();
+    let _ = stream.write_all(bytes);
+    let mut text = Vec::new();
+    let _ = stream.read_to_end(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Sends bytes, and nothing after them.
+fn send_only(server: &Server, bytes: &[u8]) {
+    let mut stream = server.connect();
+    let _ = stream.write_all(bytes);
+    let _ = stream.shutdown(Shutdown::Write);
+    let _ = stream.read_to_end(&mut Vec::new());
+}
+
+/// Returns the statuses of all answers in a text.
+fn statuses(text: &str) -> Vec<u16> {
+    text.split("HTTP/1.1 ").skip(1).map(|part| part[..3].parse().unwrap()).collect()
+}
+
+/// Begins a fetch whose body does not come, and so remains in progress.
+fn hanging(server: &Server, version: &str) -> TcpStream {
+    let request = Request::post("repo", "git-upload-pack", "00").with("Git-Protocol", version);
+    let mut stream = server.connect();
+    stream.write_all(&request.with("Content-Length", "1000").bytes()).unwrap();
+    stream
+}
+
+/// Waits until a client has been served or refused.
+fn end_of(mut stream: TcpStream) -> Duration {
+    let start = Instant::now();
+    let _ = stream.read_to_end(&mut Vec::new());
+    start.elapsed()
+}
+
+#[test]
+fn whoever_sends_slowly_is_left() {
+    let (_repo, server) = served(|options| options.set("idleSeconds", 1));
+    let mut streams: Vec<_> = (0..50).map(|_| server.connect()).collect();
+    // A header that never ends, one byte after the other.
+    for byte in b"GET /repo/info/refs HTTP/1.1\r\nX: y" {
+        streams.iter_mut().for_each(|stream| drop(stream.write_all(&[*byte])));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_alive(&server);
+    let bodies = ["version=0", "version=2"].map(|version| hanging(&server, version));
+    assert_alive(&server);
+    for stream in streams.into_iter().chain(bodies) {
+        assert!(end_of(stream) < at_most(Duration::from_secs(10)));
+    }
+    assert_alive(&server);
+    let late = Answer::read(hanging(&server, "version=2"), false);
+    assert_eq!(late.status, 408);
+}
+
+#[test]
+fn connections_beyond_the_limit_wait_for_their_turn() {
+    let (_repo, server) = served(|options| options.set("maxConnections", 4).set("idleSeconds", 2));
+    let idle: Vec<_> = (0..40).map(|_| server.connect()).collect();
+    let mut asking = server.connect();
+    asking.write_all(&Request::ls_refs("repo").bytes()).unwrap();
+    asking.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert!(asking.read(&mut [0; 1]).is_err(), "there is no room for it yet");
+    drop(idle);
+    asking.set_read_timeout(Some(at_most(Duration::from_secs(60)))).unwrap();
+    assert_eq!(Answer::read(asking, false).status, 200);
+}
+
+#[test]
+fn requests_beyond_a_limit_are_told_to_come_again() {
+    let limits = ["maxRequests", "maxRequestsPerClient", "maxRequestsPerRepository"];
+    for limit in limits {
+        let (_repo, server) = served(|options| options.set(limit, 3));
+        let held: Vec<_> = (0..3).map(|_| hanging(&server, "version=2")).collect();
+        std::thread::sleep(Duration::from_millis(300));
+        for _ in 0..30 {
+            let answer = server.ask(&Request::ls_refs("repo"));
+            assert_eq!((answer.status, answer.header("Retry-After")), (503, Some("1")), "{limit}");
+        }
+        let other = server.ask_as(Some("ann"), &Request::ls_refs("repo")).status;
+        assert_eq!(other, if limit == "maxRequestsPerClient" { 200 } else { 503 }, "{limit}");
+        drop(held);
+        assert_alive_soon(&server);
+    }
+}
+
+/// The end of a connection is noticed a little later than it is made.
+fn assert_alive_soon(server: &Server) {
+    let end = Instant::now() + at_most(Duration::from_secs(10));
+    while server.ask(&Request::ls_refs("repo")).status != 200 {
+        assert!(Instant::now() < end, "{}", server.errors());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn fetches_and_pushes_beyond_a_limit_wait_and_then_give_up() {
+    let options = |options: Options| options.set("maxFetches", 1).set("maxPushes", 1).set("queueSeconds", 1);
+    let (_repo, server) = served(options);
+    let held = hanging(&server, "version=0");
+    std::thread::sleep(Duration::from_millis(300));
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let fetch = || server.ask(&Request::post("repo", "git-upload-pack", "0000"));
+        let waiting: Vec<_> = (0..10).map(|_| scope.spawn(fetch)).collect();
+        // What needs no git is answered meanwhile, and pushes have a queue of their own.
+        assert_alive(&server);
+        assert_eq!(server.ask(&Request::post("repo", "git-receive-pack", "0000")).status, 200);
+        for answer in waiting.into_iter().map(|thread| thread.join().unwrap()) {
+            assert_eq!((answer.status, answer.header("Retry-After")), (503, Some("1")));
+        }
+    });
+    assert!(start.elapsed() >= Duration::from_millis(900) && start.elapsed() < at_most(Duration::from_secs(10)));
+    drop(held);
+    let waits = server.ask(&Request::post("repo", "git-upload-pack", "0000"));
+    assert_eq!(waits.status, 200);
+}
+
+#[test]
+fn whoever_asks_too_often_is_told_when_to_come_again() {
+    let (_repo, server) = served(|options| options.set("rate", 1).set("burst", 5));
+    let answers: Vec<_> = (0..50).map(|_| server.ask(&Request::ls_refs("repo"))).collect();
+    let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();
+    assert!((40..=45).contains(&refused.len()), "{}", refused.len());
+    assert!(refused.iter().all(|answer| answer.header("Retry-After").is_some()));
+    assert_eq!(server.ask_as(Some("ann"), &Request::ls_refs("repo")).status, 200);
+}
+
+#[test]
+fn headers_are_bounded() {
+    let (_repo, server) = served(|options| options);
+    let discovery = || Request::discovery("repo", "git-upload-pack");
+    let huge = discovery().with("X-Huge", &"x".repeat(1 << 20));
+    let many = (0..1000).fold(discovery(), |request, at| request.with(&format!("X-{at}"), "x"));
+    let long = Request::get(&format!("/repo/{}/info/refs?service=git-upload-pack", "a".repeat(1 << 20)));
+    for (request, wanted) in [(huge, [431, 0]), (many, [431, 0]), (long, [414, 431])] {
+        let status = server.ask(&request).status;
+        assert!(wanted.contains(&status), "{status}");
+    }
+    assert_eq!(server.ask(&discovery().with("X-Large", &"x".repeat(30 << 10))).status, 200);
+    assert_alive(&server);
+}
+
+#[test]
+fn requests_on_one_connection_are_answered_in_their_order() {
+    let (_repo, server) = served(|options| options);
+    let keep = |request: Request| request.with("Connection", "keep-alive").bytes();
+    let missing = keep(Request::discovery("none", "git-upload-pack"));
+    let bytes = [keep(Request::ls_refs("repo")), missing, Request::discovery("repo", "git-upload-pack").bytes()];
+    assert_eq!(statuses(&exchange(&server, &bytes.concat())), [200, 404, 200]);
+    // A body that is not read must not be taken for the next request.
+    let refused = keep(Request::post("none", "git-upload-pack", Request::ls_refs("repo").bytes()));
+    let text = exchange(&server, &[refused, Request::ls_refs("repo").bytes()].concat());
+    assert!(!text.contains("refs/heads/main") || statuses(&text) == [404, 200], "{text}");
+    assert_eq!(statuses(&text)[0], 404);
+}
+
+#[test]
+fn a_request_cannot_be_hidden_in_another() {
+    let (_repo, server) = served(|options| options.set("idleSeconds", 1));
+    let hidden = "GET /repo/info/refs?service=git-upload-pack HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let start = "POST /repo/git-upload-pack HTTP/1.1\r\nHost: x\r\nGit-Protocol: version=2\r\n";
+    let length = hidden.len() + 5;
+    let framings = [
+        format!("Content-Length: 5\r\nContent-Length: {length}"),
+        format!("Content-Length: {length}, 5"),
+        format!("Content-Length: +{length}"),
+        "Content-Length: -1".to_owned(),
+        "Content-Length: 99999999999999999999999".to_owned(),
+        format!("Content-Length : {length}"),
+        format!("Transfer-Encoding: chunked\r\nContent-Length: {length}"),
+        format!("Content-Length: {length}\r\nTransfer-Encoding: chunked"),
+        format!("Transfer-Encoding: xchunked\r\nContent-Length: {length}"),
+        "Transfer-Encoding: chunked, identity".to_owned(),
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity".to_owned(),
+        "Transfer-Encoding\r\n : chunked".to_owned(),
+    ];
+    let framed = framings.map(|framing| format!("{start}{framing}\r\n\r\n0\r\n\r\n{hidden}"));
+    let sizes = ["5;\0\r\n", "fffffffffffffffff\r\n", "-5\r\n", "0x5\r\n", "5 5\r\n", " 5\r\n", "5\n"];
+    let chunks = sizes.map(|size| format!("{start}Transfer-Encoding: chunked\r\n\r\n{size}hello{hidden}"));
+    std::thread::scope(|scope| {
+        for request in framed.iter().chain(&chunks) {
+            let server = &server;
+            scope.spawn(move || {
+                let text = exchange(server, request.as_bytes());
+                assert!(statuses(&text).len() <= 1, "{request}: {text}");
+            });
+        }
+    });
+    assert_alive(&server);
+}
+
+#[test]
+fn a_body_that_grows_is_cut() {
+    let (_repo, server) = served(|options| options.set("maxRequestBytes", "1m"));
+    let line = format!("ref-prefix {}\n", "x".repeat(1000));
+    let bomb = gzip(&[packets(&["command=ls-refs\n", "0001"]), packets(&[&line[..]; 32_000])].concat());
+    assert!(bomb.len() < 1 << 20, "{}", bomb.len());
+    let request = |version| {
+        let request = Request::post("repo", "git-upload-pack", bomb.clone()).with("Content-Encoding", "gzip");
+        server.ask(&request.with("Git-Protocol", version))
+    };
+    assert_eq!(request("version=2").status, 413);
+    assert!(request("version=0").body.len() < 1000);
+    let plain = packets(&[&line[..]; 2000]);
+    let plain = [packets(&["command=ls-refs\n", "0001"]), plain].concat();
+    let request = Request::post("repo", "git-upload-pack", plain).with("Git-Protocol", "version=2");
+    assert!([413, 0].contains(&server.ask(&request).status));
+    assert_alive(&server);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kilobytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(kilobytes < 200 << 10, "{peak}");
+}
+
+#[test]
+fn nonsense_in_http_2_ends_the_connection_alone() {
+    let (_repo, server) = served(|options| options);
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let settings = b"\0\0\0\x04\0\0\0\0\0";
+    // A header that goes on for megabytes: HEADERS without its end, and CONTINUATION again and again.
+    let mut flood = b"\0\0\x01\x01\0\0\0\0\x01\x82".to_vec();
+    (0..3000).for_each(|_| flood.extend_from_slice(&[&b"\0\x04\0\x09\0\0\0\0\x01"[..], &[0x40; 1024]].concat()));
+    // Streams that are opened and reset at once.
+    let reset = (0..20_000_u32).flat_map(|at| {
+        let id = (2 * at + 1).to_be_bytes();
+        [&b"\0\0\x03\x01\x05"[..], &id, b"\x82\x84\x86\0\0\x04\x03\0", &id, b"\0\0\0\x08"].concat()
+    });
+    for rest in [vec![0xff; 100_000], b"GET / HTTP/1.1\r\n\r\n".to_vec(), flood, reset.collect()] {
+        send_only(&server, &[&preface[..], settings, &rest].concat());
+        assert_alive(&server);
+    }
+    for garbage in [&b"\0\0\0"[..], b"\x16\x03\x01\x02\0\x01", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", &preface[..7]]
+    {
+        send_only(&server, garbage);
+        assert_alive(&server);
+    }
+}
+
+#[test]
+fn encoded_paths_lead_nowhere() {
+    let (repo, server) = served(|options| options);
+    std::fs::create_dir(repo.scratch().join("a")).unwrap();
+    for path in [
+        "a/../repo",
+        "a/%2e%2e/repo",
+        "a/.%2E/repo",
+        "a%2f..%2frepo",
+        "%2frepo",
+        "repo%00",
+        "repo%00.git",
+        "./repo",
+        "%2e/repo",
+        "a//../repo",
+        "repo/",
+        "/repo",
+        "%252e%252e/repo",
+        "repo%2",
+        "repo%zz",
+        "~root/repo",
+        "repo/.",
+        "repo/objects/..",
+        "..%c0%af",
+        "repo\\",
+    ] {
+        let status = server.ask(&Request::discovery(path, "git-upload-pack")).status;
+        assert!([404, 400].contains(&status), "{path}: {status}");
+    }
+    for target in
+        ["*", "http://localhost/../repo/info/refs", "repo/info/refs", "/repo/info/refs#x", "/repo\t/info/refs"]
+    {
+        let status = server.ask(&Request::get(target)).status;
+        assert!([400, 403, 404, 0].contains(&status), "{target}: {status}");
+    }
+    assert_alive(&server);
+}
