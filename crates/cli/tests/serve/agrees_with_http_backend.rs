@@ -235,7 +235,8 @@ impl Cases {
         self.same(v2(list.clone()).with("Content-Encoding", "identity"));
         for bad in [&list[..list.len() / 2], b"no gzip at all", b""] {
             self.add(None, v2(bad).with("Content-Encoding", "gzip"), Other(400, BAD_GZIP));
-            self.same(Request::post("plain.git", "git-upload-pack", bad).with("Content-Encoding", "gzip"));
+            let old = Request::post("plain.git", "git-upload-pack", bad).with("Content-Encoding", "gzip");
+            self.add(None, old, Other(400, BAD_GZIP));
         }
     }
 

@@ -51,6 +51,15 @@ fn hanging(server: &Server, version: &str) -> TcpStream {
     stream
 }
 
+/// Begins a fetch for which git waits, because only its wants come.
+fn hanging_in_git(server: &Server, repo: &Repo) -> TcpStream {
+    let want = format!("want {}\n", repo.rev_parse("refs/heads/main"));
+    let request = Request::post("repo", "git-upload-pack", packets(&[&want, "0000"]));
+    let mut stream = server.connect();
+    stream.write_all(&request.with("Content-Length", "1000").bytes()).unwrap();
+    stream
+}
+
 /// Waits until a client has been served or refused.
 fn end_of(mut stream: TcpStream) -> Duration {
     let start = Instant::now();
@@ -121,8 +130,8 @@ fn assert_alive_soon(server: &Server) {
 #[test]
 fn fetches_and_pushes_beyond_a_limit_wait_and_then_give_up() {
     let options = |options: Options| options.set("maxFetches", 1).set("maxPushes", 1).set("queueSeconds", 1);
-    let (_repo, server) = served(options);
-    let held = hanging(&server, "version=0");
+    let (repo, server) = served(options);
+    let held = hanging_in_git(&server, &repo);
     std::thread::sleep(Duration::from_millis(300));
     let start = Instant::now();
     std::thread::scope(|scope| {
