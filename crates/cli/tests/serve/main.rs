@@ -10,4 +10,5 @@ mod reads_equal_gits;
 mod real_clients;
 mod signals;
 mod support;
+mod wants_are_checked_as_by_git;
 mod who_may;
