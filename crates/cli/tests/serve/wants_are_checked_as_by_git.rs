@@ -8,7 +8,8 @@ use refdb_types::{HashKind, ObjectId};
 /// A repository with objects of every relation to its visible refs, and the objects by name.
 fn repository(format: RefFormat, settings: &[(&str, &str)]) -> (Repo, Vec<(&'static str, ObjectId)>) {
     let repo = Repo::bare(format, HashKind::Sha1);
-    let [root, tip, hidden, alone, crowd] = repo.commits(5)[..] else { unreachable!("five were made") };
+    // Each is the parent of the next, so that what is hidden cannot be reached from what is visible.
+    let [root, tip, crowd, hidden, alone] = repo.commits(5)[..] else { unreachable!("five were made") };
     let tag = repo.tag_object(root, "v1");
     repo.create_refs([("refs/heads/main", tip), ("refs/tags/v1", tag), ("refs/hidden/a", hidden)]);
     repo.create_refs((0..400).map(|at| (format!("refs/crowd/{at}"), crowd)));
