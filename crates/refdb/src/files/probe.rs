@@ -14,7 +14,9 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
 use std::{
     cmp::Ordering,
+    collections::BTreeMap,
     ffi::OsStr,
+    ops::Bound::{Included, Unbounded},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
@@ -48,7 +50,7 @@ pub(super) fn probe(
     probes: &mut dyn Iterator<Item = Probe<'_>>,
     answers: &mut dyn Answers,
 ) -> Result<()> {
-    let mut prober = Prober { store, rivals, buffer: Vec::new(), answers: Vec::new() };
+    let mut prober = Prober { store, rivals, buffer: Vec::new(), answers: Vec::new(), searched: Searched::default() };
     let mut probes = probes.peekable();
     let mut first = 0;
     while probes.peek().is_some() {
@@ -76,6 +78,32 @@ struct Prober<'s> {
     rivals: Rivals,
     buffer: Vec<u8>,
     answers: Vec<Answer>,
+    searched: Searched,
+}
+
+/// The folders that were searched for a ref, and the first ref in each. An answer for a folder also tells what is in the
+/// folders below it, as far as the search has come. Without this, the folders of many names, each below the one before,
+/// would be searched once for each of the names.
+///
+/// A folder's name ends with `/`. No folder is searched that lies in one that was searched, as far as that search has
+/// come, so that the last folder before a name is the only one that can tell about it.
+#[derive(Default)]
+struct Searched(BTreeMap<BString, Option<BString>>);
+
+impl Searched {
+    /// Returns the first ref in a folder if earlier searches tell it.
+    fn first_in(&self, folder: &BStr) -> Option<Option<&BStr>> {
+        let (outer, first) = self.0.range::<BStr, _>((Unbounded, Included(folder))).next_back()?;
+        if !folder.starts_with(outer) {
+            return None;
+        }
+        match first {
+            Some(first) if first.starts_with(folder) => Some(Some(first.as_bstr())),
+            // The search has not come as far as this folder.
+            Some(first) if first.as_bstr() < folder => None,
+            _ => Some(None),
+        }
+    }
 }
 
 impl Prober<'_> {
@@ -140,12 +168,23 @@ impl Prober<'_> {
         };
         let below = match path {
             Some(path) if is_folder && probe.below && may_hold_refs(probe.name) => {
-                first_below(self.store, path, probe.name)?
+                self.first_below(path, probe.name)?
             }
             _ => None,
         };
         self.answers.push(Answer { loose, below });
         Ok(())
+    }
+
+    /// Returns the first ref below a name whose path is a folder.
+    fn first_below(&mut self, path: &Path, name: &BStr) -> Result<Option<BString>> {
+        let folder: BString = [name.as_bytes(), b"/"].concat().into();
+        if let Some(known) = self.searched.first_in(folder.as_bstr()) {
+            return Ok(known.map(ToOwned::to_owned));
+        }
+        let first = first_below(self.store, path, name)?;
+        self.searched.0.insert(folder, first.clone());
+        Ok(first)
     }
 
     fn look_at_packed(&mut self, chunk: &[Probe<'_>], first: usize, answers: &mut dyn Answers) -> Result<()> {
@@ -240,4 +279,56 @@ pub(super) fn first_below(store: &Store, folder: &Path, name: &BStr) -> Result<O
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{files::FilesOptions, memory::AnyObject};
+    use refdb_types::HashKind;
+    use refdb_vfs::Fs;
+    use std::{fs, path::Path, sync::Arc};
+
+    /// Asks for the first ref below each of the names, which are in order. Returns the answers and how many folders
+    /// were searched.
+    fn below(dir: &Path, names: &[String]) -> (Vec<Option<BString>>, usize) {
+        let store = Store::new(FilesOptions::new(Fs::real(), dir.into(), HashKind::Sha1, Arc::new(AnyObject)));
+        let searched = Searched::default();
+        let mut prober =
+            Prober { store: &store, rivals: Rivals::LockedOut, buffer: Vec::new(), answers: Vec::new(), searched };
+        let found = names.iter().map(|name| prober.first_below(&dir.join(name), name.as_str().into()).unwrap());
+        (found.collect(), prober.searched.0.len())
+    }
+
+    #[test]
+    fn names_below_each_other_are_searched_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let names: Vec<String> = (1..=200).map(|depth| format!("refs{}", "/x".repeat(depth))).collect();
+        fs::create_dir_all(dir.path().join(names.last().unwrap())).unwrap();
+        assert_eq!(below(dir.path(), &names), (vec![None; 200], 1));
+        fs::write(dir.path().join(&names[150]).join("y"), "").unwrap();
+        let first = BString::from(format!("{}/y", names[150]));
+        let found: Vec<_> = (0..200).map(|at| (at <= 150).then(|| first.clone())).collect();
+        // The search from the outermost name ends at the ref, so a second one looks at the folders behind it.
+        let (answers, searches) = below(dir.path(), &names);
+        assert_eq!(answers, found);
+        assert!(searches <= 2, "{searches}");
+    }
+
+    #[test]
+    fn what_an_earlier_search_tells_is_what_a_search_finds() {
+        // Bits of a number decide which of these files exist.
+        let files = ["a-b/x", "a/-", "a/a-b/a/x", "a/a/-", "a/a/a-b/x", "a/a/a/z", "a/a/z", "a/z", "b/a/a/x", "b/z"];
+        let mut names: Vec<String> =
+            ["a", "a-b", "a/a", "a/a-b", "a/a-b/a", "a/a/a", "a/a/a-b", "b", "b/a", "b/a/a"].map(Into::into).to_vec();
+        names.sort();
+        for bits in (0..1 << files.len()).step_by(7) {
+            let dir = tempfile::tempdir().unwrap();
+            names.iter().for_each(|name| fs::create_dir_all(dir.path().join(name)).unwrap());
+            let exists = |at: &usize| bits & (1 << at) != 0;
+            (0..files.len()).filter(exists).for_each(|at| fs::write(dir.path().join(files[at]), "").unwrap());
+            let alone = |name: &String| below(dir.path(), std::slice::from_ref(name)).0.remove(0);
+            assert_eq!(below(dir.path(), &names).0, names.iter().map(alone).collect::<Vec<_>>(), "{bits:b}");
+        }
+    }
 }
