@@ -24,9 +24,10 @@ struct Message<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    /// Parses the content of a commit or tag.
+    /// Parses the content of a commit or tag. As in git, it ends at a NUL: behind one there are neither headers nor a
+    /// message.
     pub fn new(data: &'a [u8]) -> Self {
-        Parsed { data }
+        Parsed { data: &data[..data.find_byte(0).unwrap_or(data.len())] }
     }
 
     /// Returns the values of all headers called `name`.
@@ -133,9 +134,7 @@ impl<'a> Parsed<'a> {
     }
 
     fn message(&self) -> Message<'a> {
-        // In git, a NUL ends the object, so that a NUL among the headers leaves no message.
-        let data = &self.data[..self.data.find_byte(0).unwrap_or(self.data.len())];
-        let start = data.find(b"\n\n").map_or(&data[data.len()..], |blank| &data[blank + 2..]);
+        let start = self.data.find(b"\n\n").map_or(&self.data[self.data.len()..], |blank| &self.data[blank + 2..]);
         let whole = start.trim_start_with(|byte| byte == '\n');
         let signature = &whole[signature_start(whole)..];
         let unsigned = &whole[..whole.len() - signature.len()];

@@ -5,7 +5,7 @@ use refdb_testkit::{RefFormat, Repo, Rng, rounds};
 use refdb_types::{HashKind, ObjectId};
 
 /// The pieces that random messages are made of.
-const PARTS: [&[u8]; 27] = [
+const PARTS: [&[u8]; 28] = [
     b"\n",
     b"\n",
     b"\n\n",
@@ -31,6 +31,7 @@ const PARTS: [&[u8]; 27] = [
     b"na\xc3\xafve",
     b"\xfe\xffUTF-16",
     b"\x0b",
+    b"\x0c",
     b"..",
     b"-",
 ];
@@ -125,4 +126,71 @@ fn branch_lists_a_subject_with_crlf_as_git_does() {
     }
     same(repo.dir(), &["branch", "-v"], b"");
     same(repo.dir(), &["tag", "-n3", "-l"], b"");
+}
+
+#[test]
+fn a_form_feed_is_no_white_space_in_trailers() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let tree = repo.git_with_input(["mktree"], "");
+    let trailers = [
+        "A: b\x0c\nC: d\n",
+        "A: b\n\x0cx\nC: d\n",
+        "A:\x0cb\n",
+        "A: b\x0b\nC:\x0b d\n",
+        "A: b\n\x0c\nC: d\n",
+        "A: b\n \x0c cont\nC: d\n",
+        "A: b\r\n\x0c\r\n",
+        "\x0cA: b\nC: d\n",
+        "A\x0c: b\nC: d\n",
+    ];
+    for (at, trailers) in trailers.iter().enumerate() {
+        let object = format!("tree {tree}\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\ns\n\nb\n\n{trailers}");
+        let id = repo.git_with_input(["hash-object", "-t", "commit", "-w", "--stdin"], object);
+        repo.git(["update-ref", &format!("refs/x/{at}"), &id]);
+    }
+    for field in ["trailers", "trailers:unfold", "trailers:only", "trailers:key=A", "trailers:separator=|,valueonly"] {
+        same(repo.dir(), &["for-each-ref", &format!("--format=%(refname) [%({field})]")], b"");
+    }
+}
+
+#[test]
+fn behind_a_nul_there_are_no_headers() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let tree = repo.git_with_input(["mktree"], "");
+    let whole = format!("tree {tree}\nauthor A <a@b> 1700000000 +0000\ncommitter C <c@d> 1700000001 +0100\n\ns\n\nb\n");
+    let tag = format!("object {tree}\ntype tree\ntag t\ntagger T <a@b> 1700000002 +0000\n\ns\n\nb\n");
+    // Git reads neither the id of the tree nor that of a parent in its own way if there is a NUL in it.
+    for (kind, whole, start) in [("commit", whole, "author "), ("tag", tag, "tagger ")] {
+        let start = whole.find(start).unwrap();
+        for at in start..whole.len() {
+            let object = [&whole.as_bytes()[..at], b"\0", &whole.as_bytes()[at..]].concat();
+            let id = repo.git_with_input(["hash-object", "-t", kind, "-w", "--literally", "--stdin"], object);
+            let id = ObjectId::from_hex(HashKind::Sha1, id.as_bytes()).unwrap();
+            repo.create_refs([(format!("refs/{kind}/{at:03}"), id)]);
+        }
+    }
+    for field in [
+        "author",
+        "authorname",
+        "authoremail",
+        "authoremail:localpart",
+        "authordate:raw",
+        "committer",
+        "committername",
+        "committerdate",
+        "tagger",
+        "taggeremail:trim",
+        "taggerdate:unix",
+        "creator",
+        "creatordate:raw",
+        "tree",
+        "numparent",
+        "object",
+        "tag",
+        "subject",
+        "contents",
+    ] {
+        same(repo.dir(), &["for-each-ref", &format!("--format=%(refname) [%({field})]")], b"");
+        same(repo.dir(), &["for-each-ref", &format!("--sort={field}"), "--format=%(refname)"], b"");
+    }
 }

@@ -1,6 +1,6 @@
 //! Finds the trailers of a message: git-interpret-trailers(1), "DESCRIPTION".
 
-use super::Trailer;
+use super::{Trailer, is_space, trimmed, trimmed_end};
 use bstr::{BString, ByteSlice};
 use refdb::config::Config;
 
@@ -80,7 +80,7 @@ impl TrailerRules {
 
     /// Returns what is between a key and its value, which is nothing if the key itself ends with a separator.
     pub(super) fn between(&self, key: &[u8]) -> Vec<u8> {
-        let ends = key.trim_ascii_end().last().is_some_and(|byte| self.separators.contains(byte));
+        let ends = trimmed_end(key).last().is_some_and(|byte| self.separators.contains(byte));
         match self.separators.first() {
             Some(first) if !ends => vec![*first, b' '],
             _ => Vec::new(),
@@ -149,7 +149,7 @@ impl Seen {
             self.others += std::mem::take(&mut self.folded);
             return;
         }
-        let begins_blank = line.first().is_some_and(|byte| byte.is_ascii_whitespace());
+        let begins_blank = line.first().is_some_and(is_space);
         if ADDED_BY_GIT.iter().any(|begin| line.starts_with(begin)) {
             self.trailers += 1;
             self.folded = 0;
@@ -195,7 +195,7 @@ fn end_of_text(message: &[u8], rules: &TrailerRules) -> usize {
 }
 
 fn is_blank(line: &[u8]) -> bool {
-    line.trim_ascii().is_empty()
+    line.iter().all(is_space)
 }
 
 /// Returns the trailers of a paragraph, and the lines between them.
@@ -204,7 +204,7 @@ pub fn trailers(block: &[u8], rules: &TrailerRules) -> Vec<Trailer> {
     for line in block.lines_with_terminator() {
         match lines.last_mut() {
             // Only a trailer can be folded.
-            Some((last, true)) if line.first().is_some_and(|byte| byte.is_ascii_whitespace()) => {
+            Some((last, true)) if line.first().is_some_and(is_space) => {
                 last.extend_from_slice(line);
             }
             _ => lines.push((line.into(), rules.separator(line).is_some())),
@@ -218,10 +218,10 @@ pub fn trailers(block: &[u8], rules: &TrailerRules) -> Vec<Trailer> {
 fn parse(line: &[u8], rules: &TrailerRules) -> Trailer {
     match rules.separator(line) {
         Some(at) => {
-            let key = line[..at].trim_ascii();
+            let key = trimmed(&line[..at]);
             let name = key.trim_end_with(|char| !char.is_ascii_alphanumeric());
             let shown = rules.of_key(name).and_then(|known| known.key.clone());
-            Trailer { key: Some(shown.unwrap_or_else(|| key.into())), value: line[at + 1..].trim_ascii().into() }
+            Trailer { key: Some(shown.unwrap_or_else(|| key.into())), value: trimmed(&line[at + 1..]).into() }
         }
         None => Trailer { key: None, value: line.strip_suffix(b"\n").unwrap_or(line).into() },
     }
