@@ -123,7 +123,8 @@ pub fn parse(hash: HashKind, line: &[u8]) -> Option<LogEntry> {
             name: name.trim_end().into(),
             email: email.into(),
             time_seconds,
-            offset_decimal: i16::try_from(offset_decimal).unwrap_or(i16::MAX),
+            // A zone beyond the range becomes the farthest on its side of UTC.
+            offset_decimal: offset_decimal.clamp(i16::MIN.into(), i16::MAX.into()) as i16,
         },
         message: message.into(),
     })
@@ -133,6 +134,17 @@ pub fn parse(hash: HashKind, line: &[u8]) -> Option<LogEntry> {
 mod tests {
     use super::*;
     use bstr::BString;
+
+    #[test]
+    fn a_time_zone_beyond_the_range_keeps_its_sign() {
+        for (zone, expected) in
+            [("-12345", -12345), ("+32768", i16::MAX), ("-32769", i16::MIN), ("-99999999999999999999", i16::MIN)]
+        {
+            let line = format!("{} {} a <a@b> 1700000000 {zone}\tm", id(1), id(2));
+            let entry = parse(HashKind::Sha1, line.as_bytes()).unwrap();
+            assert_eq!(entry.committer.offset_decimal, expected, "{zone}");
+        }
+    }
 
     fn id(byte: u8) -> ObjectId {
         ObjectId::from_bytes(HashKind::Sha1, &[byte; 20]).unwrap()
