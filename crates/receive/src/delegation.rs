@@ -103,8 +103,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Examines a repository by looking up a few of its files. A variable that is set to the empty string is treated as
-    /// unset.
+    /// Examines a repository by looking up a few of its files. As in git, the variables of quarantines and object folders
+    /// count even if they are empty; the others do not.
     ///
     /// # Errors
     ///
@@ -112,6 +112,7 @@ impl Facts {
     /// readable.
     pub fn of(fs: &Fs, repository: &Repository, environment: &Environment) -> refdb::Result<Self> {
         let (git_dir, common_dir) = (repository.git_dir(), repository.common_dir());
+        let is_there = |name: &str| environment.get(name).is_some();
         let is_set = |name: &str| environment.get(name).is_some_and(|value| !value.is_empty());
         let has = |path: &str| Ok::<_, refdb_vfs::Error>(fs.find(&common_dir.join(path))?.is_some());
         let busy = ["rebase-merge", "rebase-apply", "BISECT_LOG"];
@@ -131,8 +132,8 @@ impl Facts {
             namespace: is_set("GIT_NAMESPACE"),
             worktrees: worktrees || git_dir != common_dir,
             in_progress,
-            quarantine: is_set("GIT_QUARANTINE_PATH"),
-            object_variables: is_set("GIT_OBJECT_DIRECTORY") || is_set("GIT_ALTERNATE_OBJECT_DIRECTORIES"),
+            quarantine: is_there("GIT_QUARANTINE_PATH"),
+            object_variables: is_there("GIT_OBJECT_DIRECTORY") || is_there("GIT_ALTERNATE_OBJECT_DIRECTORIES"),
             work_tree: is_set("GIT_WORK_TREE"),
             ref_variables: is_set("GIT_REFERENCE_BACKEND"),
         })

@@ -198,7 +198,16 @@ fn variables_that_lead_elsewhere_leave_the_push_to_git() {
     let client = Client::new(refdb_types::HashKind::Sha1);
     for format in refdb_testkit::RefFormat::ALL {
         let backend = format!("GIT_REFERENCE_BACKEND={}", format.name());
-        for variable in ["GIT_NAMESPACE=part", "GIT_WORK_TREE=/", "GIT_QUARANTINE_PATH=/tmp", &backend] {
+        for variable in [
+            "GIT_NAMESPACE=part",
+            "GIT_NAMESPACE=",
+            "GIT_WORK_TREE=/",
+            "GIT_QUARANTINE_PATH=/tmp",
+            "GIT_QUARANTINE_PATH=",
+            "GIT_OBJECT_DIRECTORY=",
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES=",
+            &backend,
+        ] {
             let make = || Repo::bare(format, refdb_types::HashKind::Sha1);
             let servers = Servers { git: make(), refdb: make() };
             let said = [
