@@ -23,8 +23,9 @@ pub struct Settings {
     /// `receive.unpackLimit`, or `transfer.unpackLimit` if that is unset. A pack with fewer objects is unpacked into
     /// loose objects; others are kept as packs.
     pub unpack_limit: u32,
-    /// `receive.maxInputSize`, the largest accepted pack in bytes; 0 means no limit.
-    pub max_input_bytes: u64,
+    /// `receive.maxInputSize`, the largest accepted pack in bytes; 0 means no limit. As in git, a negative number lets no
+    /// pack through.
+    pub max_input_bytes: i64,
     /// `receive.keepAlive`: the seconds of silence after which a keepalive packet is sent; 0 sends none.
     pub keep_alive_seconds: u32,
     /// `receive.autogc`.
@@ -131,7 +132,7 @@ impl Settings {
             b"transfer.fsckobjects" => preferred.transfer_fsck = Some(value.boolean()?),
             b"receive.unpacklimit" => preferred.receive_limit = Some(value.int()?),
             b"transfer.unpacklimit" => preferred.transfer_limit = Some(value.int()?),
-            b"receive.maxinputsize" => self.max_input_bytes = u64::try_from(value.long()?).unwrap_or(0),
+            b"receive.maxinputsize" => self.max_input_bytes = value.long()?,
             b"receive.keepalive" => self.keep_alive_seconds = u32::try_from(value.int()?).unwrap_or(0),
             b"receive.autogc" => self.auto_gc = value.boolean()?,
             b"receive.updateserverinfo" => self.update_server_info = value.boolean()?,

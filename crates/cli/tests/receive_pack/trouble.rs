@@ -96,10 +96,12 @@ fn a_pack_that_is_no_good_changes_nothing() {
         );
         assert_untouched(&server, "missing objects");
         // More than the server accepts.
-        server.config("receive.maxInputSize", "50");
-        let said = String::from_utf8_lossy(&send(&server, &bytes).stdout).into_owned();
-        assert!(said.contains("abnormal exit\n"), "{said}");
-        assert_untouched(&server, "too much");
+        for limit in ["50", "-1", "-1g"] {
+            server.config("receive.maxInputSize", limit);
+            let said = String::from_utf8_lossy(&send(&server, &bytes).stdout).into_owned();
+            assert!(said.contains("abnormal exit\n"), "{limit}: {said}");
+            assert_untouched(&server, "too much");
+        }
     }
 }
 

@@ -116,6 +116,6 @@ impl Session<'_, '_> {
 
     pub(super) fn max_input(&self) -> Option<String> {
         let bytes = self.settings.max_input_bytes;
-        (bytes > 0).then(|| format!("--max-input-size={bytes}"))
+        (bytes != 0).then(|| format!("--max-input-size={bytes}"))
     }
 }
