@@ -3,13 +3,15 @@
 
 use bstr::{BStr, BString, ByteSlice};
 use refdb::config::Config;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the configuration says about branches and remotes.
 #[derive(Debug, Default)]
 pub struct Remotes {
     branches: BTreeMap<BString, Branch>,
     remotes: BTreeMap<BString, Remote>,
+    /// Remotes that are described by files of their own, together with what the configuration says of them.
+    from_files: BTreeMap<BString, Remote>,
     push_remote: Option<BString>,
     push_default: PushDefault,
 }
@@ -33,14 +35,15 @@ struct Branch {
     merge: Option<BString>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Remote {
+    has_url: bool,
     fetch: Vec<Refspec>,
     push: Vec<Refspec>,
     mirror: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Refspec {
     from: BString,
     to: BString,
@@ -89,6 +92,7 @@ impl Remotes {
                     match variable {
                         b"fetch" => remote.fetch.push(Refspec::parse(text().as_bstr())),
                         b"push" => remote.push.push(Refspec::parse(text().as_bstr())),
+                        b"url" => remote.has_url = !text().is_empty(),
                         _ => {}
                     }
                 }
@@ -98,12 +102,45 @@ impl Remotes {
         remotes
     }
 
+    /// Reads `remotes/NAME` or `branches/NAME` (gitrepository-layout(5)) for each remote that a branch may use and that
+    /// has no URL in the configuration. `read` returns the content of such a file. Returns the paths of the files that
+    /// describe remotes.
+    pub fn add_files(&mut self, default_branch: &BStr, read: &dyn Fn(&str, &BStr) -> Option<Vec<u8>>) -> Vec<BString> {
+        let branches = self.branches.values().flat_map(|branch| [&branch.remote, &branch.push_remote]);
+        let mut used: BTreeSet<BString> = branches.chain([&self.push_remote]).flatten().cloned().collect();
+        used.insert(self.default_remote().to_owned());
+        let mut found = Vec::new();
+        for name in used {
+            let mut remote = self.remotes.get(&name).cloned().unwrap_or_default();
+            if remote.has_url || name.contains(&b'/') || matches!(name.as_bytes(), b"" | b"." | b"..") {
+                continue;
+            }
+            for folder in ["remotes", "branches"] {
+                let Some(text) = read(folder, name.as_bstr()) else { continue };
+                match folder {
+                    "remotes" => remote.add_lines(&text),
+                    _ => remote.add_branch(name.as_bstr(), &text, default_branch),
+                }
+                found.push([folder.as_bytes(), b"/", &name].concat().into());
+                if remote.has_url {
+                    break;
+                }
+            }
+            self.from_files.insert(name, remote);
+        }
+        found
+    }
+
+    fn remote(&self, name: &BStr) -> Option<&Remote> {
+        self.from_files.get(name).or_else(|| self.remotes.get(name))
+    }
+
     /// Returns the ref that a branch is merged with. `expand` finds the full name of a branch of this repository.
     pub fn upstream(&self, name: &BStr, expand: &mut dyn FnMut(&BStr) -> BString) -> Counterpart {
         let mut found = || {
             let branch = self.branches.get(name.strip_prefix(b"refs/heads/")?.as_bstr())?;
             let (remote, merge) = (branch.remote.as_ref()?, branch.merge.as_ref()?);
-            let tracking = match self.remotes.get(remote).and_then(|remote| map(&remote.fetch, merge.as_bstr())) {
+            let tracking = match self.remote(remote.as_bstr()).and_then(|remote| map(&remote.fetch, merge.as_bstr())) {
                 Some(tracking) => tracking,
                 None if remote == "." => expand(merge.as_bstr()),
                 None => return None,
@@ -119,7 +156,7 @@ impl Remotes {
         let branch = self.branches.get(short.as_bstr());
         let own = branch.and_then(|branch| branch.push_remote.as_ref());
         let configured = own.or(self.push_remote.as_ref()).or_else(|| branch?.remote.as_ref());
-        let remote = self.remotes.get(configured.map_or(self.default_remote(), |name| name.as_bstr()));
+        let remote = self.remote(configured.map_or(self.default_remote(), |name| name.as_bstr()));
         let pushed = remote.and_then(|remote| map(&remote.push, name));
         Counterpart {
             tracking: self.push_tracking(name, remote, pushed.as_ref().map(|to| to.as_bstr()), expand),
@@ -157,6 +194,36 @@ impl Remotes {
                 self.upstream(name, expand).tracking.filter(|upstream| tracking(name).as_ref() == Some(upstream))
             }
         }
+    }
+}
+
+impl Remote {
+    /// Adds what a file below `remotes/` says.
+    fn add_lines(&mut self, text: &[u8]) {
+        for line in text.lines() {
+            let value = |key: &str| line.strip_prefix(key.as_bytes()).map(|value| value.trim_ascii().as_bstr());
+            if let Some(url) = value("URL:") {
+                self.has_url |= !url.is_empty();
+            } else if let Some(spec) = value("Pull:") {
+                self.fetch.push(Refspec::parse(spec));
+            } else if let Some(spec) = value("Push:") {
+                self.push.push(Refspec::parse(spec));
+            }
+        }
+    }
+
+    /// Adds what a file below `branches/` says: `URL#BRANCH` or `URL`.
+    fn add_branch(&mut self, name: &BStr, text: &[u8], default_branch: &BStr) {
+        let line = text.lines().next().unwrap_or_default().trim_ascii();
+        if line.is_empty() {
+            return;
+        }
+        let there = line.split_once_str("#").map_or(default_branch.as_bytes(), |(_, there)| there);
+        let there: BString = [b"refs/heads/", there].concat().into();
+        let here: BString = [b"refs/heads/", name.as_bytes()].concat().into();
+        self.fetch.push(Refspec { from: there.clone(), to: here });
+        self.push.push(Refspec { from: "HEAD".into(), to: there });
+        self.has_url = true;
     }
 }
 

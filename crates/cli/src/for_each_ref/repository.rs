@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    failure::{Result, fatal},
+    failure::{Result, fatal, message, say},
     listing::follow,
     names::{self, ShortNames},
     revision::strict_names,
@@ -125,6 +125,32 @@ impl<'a> RepositoryWorld<'a> {
     }
 }
 
+/// Reads the configuration of remotes, and the files that describe some of them in very old repositories.
+fn remotes(session: &Session) -> Remotes {
+    let config = session.store.config();
+    let mut remotes = Remotes::new(config);
+    let default_branch = config.last("init.defaultbranch").and_then(|value| value.raw).unwrap_or(BStr::new("master"));
+    let read = |folder: &str, name: &BStr| {
+        std::fs::read(session.paths.common_dir.join(folder).join(name.to_path_lossy())).ok()
+    };
+    for file in remotes.add_files(default_branch, &read) {
+        let name = file.split_once_str("/").map_or(&file[..], |(_, name)| name).as_bstr();
+        let message = message![
+            "reading remote from \"",
+            file,
+            "\", which is nominated for removal.\n\nIf you still use the \"remotes/\" directory it is recommended to\n\
+             migrate to config-based remotes:\n\n\tgit remote rename ",
+            name,
+            " ",
+            name,
+            "\n\nIf you cannot, please let us know why you still need to use it by\nsending an e-mail to \
+             <git@vger.kernel.org>."
+        ];
+        say("warning: ", &message);
+    }
+    remotes
+}
+
 /// Returns the folder of a working tree from the path of its `.git`: absolute and without `..`, even if it does not
 /// exist any more.
 fn without_git(path: &Path) -> PathBuf {
@@ -165,7 +191,7 @@ impl World for RepositoryWorld<'_> {
     }
 
     fn counterpart(&mut self, side: Direction, name: &BStr) -> Counterpart {
-        let remotes = self.remotes.get_or_init(|| Remotes::new(self.session.store.config()));
+        let remotes = self.remotes.get_or_init(|| remotes(self.session));
         let expand = &mut |short: &BStr| names::expand(self.snapshot, short);
         match side {
             Direction::Upstream => remotes.upstream(name, expand),

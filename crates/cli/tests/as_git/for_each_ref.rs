@@ -1,6 +1,6 @@
 //! Compares `refdb for-each-ref` with git's.
 
-use crate::common::{refdb, same};
+use crate::common::{git, refdb, same};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 
@@ -484,5 +484,68 @@ fn the_only_remote_is_where_a_branch_without_one_is_pushed_to() {
         let format = format!("--format=%(refname) {fields}");
         words.extend(["for-each-ref", &format, "refs/heads"]);
         same(repo.dir(), &words, b"");
+    }
+}
+
+#[test]
+fn remotes_that_files_describe_are_read() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs([("refs/heads/a", id), ("refs/remotes/old/a", id)]);
+    let fields =
+        "%(upstream) %(upstream:remotename) %(upstream:remoteref) %(push) %(push:remotename) %(push:remoteref)";
+    let format = format!("--format=%(refname) {fields}");
+    for folder in ["remotes", "branches"] {
+        std::fs::create_dir_all(repo.git_dir().join(folder)).unwrap();
+    }
+    let all = "Pull: refs/heads/*:refs/remotes/old/*\n";
+    for (remotes, branches) in [
+        (Some(format!("URL: /x\n{all}")), None),
+        (Some(all.to_owned()), None),
+        (Some(format!("URL: /x\n{all}")), Some("/y")),
+        (Some(all.to_owned()), Some("/y#a")),
+        (
+            Some(
+                "URL:/x\r\nPush:\t refs/heads/a:refs/heads/t  \n Pull: x:y\nPull:refs/heads/t:refs/remotes/old/a\n"
+                    .into(),
+            ),
+            None,
+        ),
+        (Some(String::new()), None),
+        (None, Some("/y\n")),
+        (None, Some("/y#a\n")),
+        (None, Some("\n")),
+        (None, None),
+    ] {
+        for name in ["old", "origin"] {
+            for (folder, text) in [("remotes", remotes.as_deref()), ("branches", branches)] {
+                let path = repo.git_dir().join(folder).join(name);
+                match text {
+                    Some(text) => std::fs::write(path, text).unwrap(),
+                    None => drop(std::fs::remove_file(path)),
+                }
+            }
+        }
+        for settings in [
+            &["branch.a.remote=old", "branch.a.merge=refs/heads/a"][..],
+            &["branch.a.remote=old", "branch.a.merge=refs/heads/master"],
+            &["branch.a.remote=old", "branch.a.merge=refs/heads/a", "init.defaultBranch=a"],
+            &["branch.a.remote=old", "branch.a.merge=refs/heads/a", "remote.old.fetch=refs/heads/a:refs/x/a"],
+            &["branch.a.remote=old", "branch.a.merge=refs/heads/a", "remote.old.url=/z"],
+            &["branch.a.pushRemote=old", "push.default=current"],
+            &["remote.pushDefault=old", "push.default=current"],
+            &["push.default=current"],
+        ] {
+            let mut words: Vec<_> = settings.iter().flat_map(|setting| ["-c", setting]).collect();
+            words.extend(["for-each-ref", &format, "refs/heads"]);
+            let said = [git(repo.dir(), &words, b""), refdb(repo.dir(), &words, b"")];
+            let what = format!("{words:?}: {remotes:?}, {branches:?}");
+            let text = |bytes| String::from_utf8(bytes).unwrap();
+            let [of_git, own] = said.map(|output| (text(output.stdout), text(output.stderr)));
+            assert_eq!(own.0, of_git.0, "{what}");
+            // Git warns only of the files that it needs for these refs, and gives a hint about `init.defaultBranch`.
+            let warning = of_git.1.split("hint: ").next().unwrap();
+            assert!(own.1.contains(warning), "{what}: {}", own.1);
+        }
     }
 }
