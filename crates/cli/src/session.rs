@@ -8,7 +8,7 @@ use crate::{
     output::Output,
     revision::Revisions,
 };
-use refdb::{Environment, Store, StoreBuilder, config::Config, files::FilesBackend};
+use refdb::{Environment, Store, StoreBuilder, config::Abbreviation, files::FilesBackend};
 use refdb_types::ObjectId;
 use refdb_vfs::Fs;
 use std::{cell::Cell, os::unix::ffi::OsStrExt, path::PathBuf};
@@ -19,35 +19,10 @@ pub struct Session {
     pub store: Store,
     /// The folders of the repository.
     pub paths: Paths,
-    digits: Digits,
+    /// `core.abbrev`, or what is printed if an id is to be abbreviated and a value of the setting is bad.
+    abbreviation: std::result::Result<Abbreviation, String>,
     /// Whether [`Session::warn_of_hooks`] has been called.
     has_warned_of_hooks: Cell<bool>,
-}
-
-/// The number of digits to which object ids are abbreviated if the command line does not say: `core.abbrev`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Digits {
-    /// As many as suit the number of objects.
-    Auto,
-    /// All digits.
-    All,
-    /// At least this many.
-    AtLeast(usize),
-}
-
-impl Digits {
-    /// Reads `core.abbrev`. A bad value, at which git stops, is ignored, because refs do not depend on the setting.
-    fn of(config: &Config) -> Self {
-        let Some(value) = config.last("core.abbrev") else { return Digits::Auto };
-        match value.text().map(|text| text.to_ascii_lowercase()).as_deref() {
-            Ok(b"auto") => Digits::Auto,
-            Ok(b"no" | b"off" | b"false") => Digits::All,
-            _ => match value.int().map(usize::try_from) {
-                Ok(Ok(count)) if count >= 4 => Digits::AtLeast(count),
-                _ => Digits::Auto,
-            },
-        }
-    }
 }
 
 impl Session {
@@ -91,16 +66,23 @@ impl Session {
         for warning in repository.warnings().iter().chain(&store.settings().warnings) {
             say("warning: ", warning.as_bytes());
         }
-        let digits = Digits::of(store.config());
-        Ok(Session { store, paths, digits, has_warned_of_hooks: Cell::new(false) })
+        for complaint in store.config().complaints() {
+            say("error: ", complaint.as_bytes());
+        }
+        let mut abbreviation = Ok(Abbreviation::Auto);
+        for value in store.config().all("core.abbrev") {
+            abbreviation = abbreviation.and_then(|_| value.abbreviation().map_err(|error| error.report()));
+        }
+        Ok(Session { store, paths, abbreviation, has_warned_of_hooks: Cell::new(false) })
     }
 
     /// Returns how many digits distinguish `id` from all other objects: at least `least`, or at least the configured
     /// number.
     pub fn abbreviate(&self, id: &ObjectId, least: Option<usize>) -> Result<usize> {
-        match (least, self.digits) {
-            (None, Digits::All) => Ok(id.kind().len_hex()),
-            (None, Digits::AtLeast(count)) => Ok(self.store.objects().abbreviate(id, Some(count))?),
+        let abbreviation = self.abbreviation.as_ref().map_err(|report| Failure::Lines(report.clone()))?;
+        match (least, *abbreviation) {
+            (None, Abbreviation::No) => Ok(id.kind().len_hex()),
+            (None, Abbreviation::AtLeast(count)) => Ok(self.store.objects().abbreviate(id, Some(count))?),
             (least, _) => Ok(self.store.objects().abbreviate(id, least)?),
         }
     }

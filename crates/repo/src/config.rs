@@ -30,7 +30,7 @@ pub use parse::BadKey;
 pub(crate) use parse::{BadLine, Parser};
 pub use settings::{Fsync, ReftableSettings, Settings, SharedRepository};
 pub(crate) use value::expand_path;
-pub use value::{Value, parse_boolean};
+pub use value::{Abbreviation, Value, parse_boolean};
 
 use bstr::{BStr, ByteSlice};
 use std::path::PathBuf;
@@ -44,6 +44,7 @@ pub struct Config {
     origins: Vec<Origin>,
     pub(crate) files: Vec<PathBuf>,
     depends_on_branch: bool,
+    complaints: Vec<&'static str>,
 }
 
 #[derive(Debug)]
@@ -109,6 +110,11 @@ impl Config {
             .iter()
             .filter(move |entry| &self.text[entry.key_start..entry.key_end] == key.as_bytes())
             .map(|entry| self.value(entry))
+    }
+
+    /// Returns what git prints with the prefix `error: ` while it reads the configuration, and then goes on.
+    pub fn complaints(&self) -> &[&'static str] {
+        &self.complaints
     }
 
     fn value(&self, entry: &Entry) -> Value<'_> {

@@ -225,3 +225,59 @@ fn a_lock_in_the_way_is_named_by_its_whole_path() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains(&format!("Unable to create '{}': File exists.", lock.display())), "{text}");
 }
+
+/// Git tells of such a condition each time it reads the configuration, and goes on as if the condition held.
+#[test]
+fn a_relative_condition_outside_files_stops_no_command() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    repo.create_refs([("refs/heads/main", repo.commit())]);
+    let file = repo.scratch().join("included");
+    std::fs::write(&file, "[core]\n\tabbrev = 12\n").unwrap();
+    for (condition, path) in [
+        ("gitdir:./x", file.to_str().unwrap()),
+        ("gitdir:./", file.to_str().unwrap()),
+        ("gitdir/i:./x", file.to_str().unwrap()),
+        ("gitdir:./x", "/nonexistent"),
+        ("gitdir:x", "relative"),
+        ("gitdir:/**", "relative"),
+        ("onbranch:main", "relative"),
+    ] {
+        let setting = format!("includeIf.{condition}.path={path}");
+        for words in [&["for-each-ref", "--format=%(objectname:short)"][..], &["update-ref", "refs/heads/x", "main"]] {
+            let words = [&["-c", &setting], words].concat();
+            let said = [git(repo.dir(), &words, b""), refdb(repo.dir(), &words, b"")].map(|output| {
+                let mut lines: Vec<_> = output.stderr.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+                lines.dedup();
+                (output.status.code(), output.stdout, lines)
+            });
+            assert_eq!(said[1], said[0], "{words:?}");
+        }
+    }
+}
+
+#[test]
+fn a_bad_abbreviation_stops_commands_that_show_short_ids() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    repo.create_refs([("refs/heads/main", repo.commit())]);
+    let words = ["for-each-ref", "--format=%(objectname:short) %(parent:short)"];
+    for value in ["x", "3", "0", "-1", "", "4", "5k", "100", "no", "No", "auto", "true", "yes", "1x", "99999999999"] {
+        same(repo.dir(), &[&["-c", &format!("core.abbrev={value}")], &words[..]].concat(), b"");
+        same(repo.dir(), &[&["-c", &format!("core.abbrev={value}"), "-c", "core.abbrev=9"], &words[..]].concat(), b"");
+        repo.config("core.abbrev", "7");
+        let config = repo.git_dir().join("config");
+        let text = std::fs::read_to_string(&config).unwrap();
+        std::fs::write(&config, text.replace("abbrev = 7", &format!("abbrev = {value}"))).unwrap();
+        same(repo.dir(), &words, b"");
+        std::fs::write(&config, text.replace("abbrev = 7", "")).unwrap();
+    }
+    same(repo.dir(), &[&["-c", "core.abbrev"], &words[..]].concat(), b"");
+}
+
+#[test]
+fn the_file_of_a_bad_number_is_named_as_git_names_it() {
+    for repo in [Repo::bare(RefFormat::Files, HashKind::Sha1), Repo::with_worktree(RefFormat::Files, HashKind::Sha1)] {
+        repo.create_refs([("refs/heads/main", repo.commit())]);
+        repo.config("core.filesRefLockTimeout", "x");
+        same(repo.dir(), &["update-ref", "refs/heads/x", "refs/heads/main"], b"");
+    }
+}

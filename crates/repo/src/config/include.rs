@@ -44,6 +44,14 @@ impl From<'_> {
     }
 }
 
+/// A pattern that begins with `./` does not come from a file, whose folder would replace the dot.
+pub(super) struct NoFolder;
+
+impl NoFolder {
+    /// What git prints before it goes on.
+    pub(super) const TEXT: &str = "relative config include conditionals must come from files";
+}
+
 /// Returns whether the pattern of a `gitdir:` condition matches the repository's folder.
 pub(super) fn git_dir_matches(
     pattern: &BStr,
@@ -51,7 +59,7 @@ pub(super) fn git_dir_matches(
     mode: Mode,
     local: &Local<'_>,
     environment: &Environment,
-) -> Result<bool, ConfigError> {
+) -> Result<bool, NoFolder> {
     let Some(pattern) = Pattern::parse(pattern, from, environment)? else { return Ok(false) };
     let git_dir = environment.resolve(local.git_dir);
     let Some(rest) = pattern.behind_literal(real(&git_dir).as_os_str().as_bytes(), mode).map(BString::from) else {
@@ -74,11 +82,9 @@ struct Pattern {
 impl Pattern {
     /// Parses a pattern. Returns `None` if it begins with the home of an unknown user, in which case it matches
     /// nothing.
-    fn parse(pattern: &BStr, from: &From<'_>, environment: &Environment) -> Result<Option<Pattern>, ConfigError> {
+    fn parse(pattern: &BStr, from: &From<'_>, environment: &Environment) -> Result<Option<Pattern>, NoFolder> {
         if let Some(rest) = pattern.strip_prefix(b"./") {
-            let Some((path, _)) = from.file else {
-                return Err(from.error("relative config include conditionals must come from files".into()));
-            };
+            let Some((path, _)) = from.file else { return Err(NoFolder) };
             let path = environment.resolve(path);
             let file = real(&path);
             let folder = file.parent().unwrap_or(Path::new("/")).as_os_str().as_bytes();

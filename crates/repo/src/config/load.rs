@@ -2,7 +2,7 @@
 
 use super::{
     BadLine, Config, ConfigError, Level, Origin, Outer, Parser, command_line, expand_path,
-    include::{From, Local, beside, git_dir_matches, is_remote_url, matches, with_all_below},
+    include::{From, Local, NoFolder, beside, git_dir_matches, is_remote_url, matches, with_all_below},
 };
 use crate::environment::Environment;
 use bstr::{BStr, BString, ByteSlice};
@@ -161,9 +161,9 @@ impl<'a> Loader<'a> {
     fn holds(&mut self, condition: &BStr, from: &From<'_>) -> Result<bool, ConfigError> {
         let after = |keyword: &str| condition.strip_prefix(keyword.as_bytes()).map(BStr::new);
         if let Some(pattern) = after("gitdir:") {
-            self.git_dir_matches(pattern, from, Mode::empty())
+            Ok(self.git_dir_matches(pattern, from, Mode::empty()))
         } else if let Some(pattern) = after("gitdir/i:") {
-            self.git_dir_matches(pattern, from, Mode::IGNORE_CASE)
+            Ok(self.git_dir_matches(pattern, from, Mode::IGNORE_CASE))
         } else if let Some(pattern) = after("onbranch:") {
             self.config.depends_on_branch = true;
             let branch = self.local.and_then(|local| (local.branch)());
@@ -176,8 +176,13 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn git_dir_matches(&self, pattern: &BStr, from: &From<'_>, mode: Mode) -> Result<bool, ConfigError> {
-        self.local.map_or(Ok(false), |local| git_dir_matches(pattern, from, mode, local, self.environment))
+    fn git_dir_matches(&mut self, pattern: &BStr, from: &From<'_>, mode: Mode) -> bool {
+        let Some(local) = self.local else { return false };
+        git_dir_matches(pattern, from, mode, local, self.environment).unwrap_or_else(|NoFolder| {
+            // As in git, the file is included.
+            self.config.complaints.push(NoFolder::TEXT);
+            true
+        })
     }
 
     fn any_remote_url_matches(&mut self, pattern: &BStr) -> Result<bool, ConfigError> {

@@ -18,6 +18,20 @@ pub struct Value<'a> {
     pub line: u32,
 }
 
+/// The number of digits to which object ids are abbreviated if the command line does not say: `core.abbrev`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Abbreviation {
+    /// As many as suit the number of objects.
+    Auto,
+    /// All digits.
+    No,
+    /// At least this many.
+    AtLeast(usize),
+}
+
+/// The fewest digits to which git abbreviates an id.
+const ABBREVIATION_MIN: usize = 4;
+
 impl<'a> Value<'a> {
     /// Returns the value as a string.
     ///
@@ -26,6 +40,29 @@ impl<'a> Value<'a> {
     /// Fails if the variable has no value.
     pub fn text(&self) -> Result<&'a BStr, ConfigError> {
         self.raw.ok_or_else(|| ConfigError::missing_value(self.key, self.origin, self.line))
+    }
+
+    /// Returns the value of `core.abbrev`.
+    ///
+    /// # Errors
+    ///
+    /// Fails at values at which git stops.
+    pub fn abbreviation(&self) -> Result<Abbreviation, ConfigError> {
+        let text = self.text()?;
+        if text.eq_ignore_ascii_case(b"auto") {
+            return Ok(Abbreviation::Auto);
+        }
+        if ["no", "off", "false", ""].iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes())) {
+            return Ok(Abbreviation::No);
+        }
+        let digits = self.int()?;
+        match usize::try_from(digits) {
+            Ok(digits) if digits >= ABBREVIATION_MIN => Ok(Abbreviation::AtLeast(digits)),
+            _ => Err(ConfigError::BadVariable {
+                detail: format!("abbrev length out of range: {digits}"),
+                place: Place::variable(self.key, self.origin, self.line),
+            }),
+        }
     }
 
     /// Returns the value as a boolean.
@@ -55,7 +92,10 @@ impl<'a> Value<'a> {
         parse(self.raw.unwrap_or_default()).map_err(|error| ConfigError::BadNumber {
             value: self.raw.unwrap_or_default().into(),
             key: self.key.into(),
-            origin: self.origin.file.as_ref().map_or(String::new(), |file| format!(" in file {}", file.display())),
+            origin: self.origin.file.as_ref().map_or(String::new(), |file| {
+                // In a bare repository, git calls the file `config`.
+                format!(" in file {}", file.strip_prefix(".").unwrap_or(file).display())
+            }),
             out_of_range: error == NotANumber::OutOfRange,
         })
     }
