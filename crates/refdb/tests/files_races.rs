@@ -84,6 +84,27 @@ fn a_child_that_was_committed_before_our_packed_refs_wins_and_ours_is_taken_back
 }
 
 #[test]
+fn our_packed_refs_is_taken_back_if_rivals_cannot_be_looked_for() {
+    for with_packed in [false, true] {
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        let id = repo.commit();
+        repo.create_refs([("refs/heads/main", id)]);
+        if with_packed {
+            repo.git(["pack-refs", "--all"]);
+        }
+        let packed = std::fs::read(repo.git_dir().join("packed-refs")).ok();
+        // A link that leads to itself cannot be read.
+        let link = repo.git_dir().join("refs/heads/deep/b07");
+        let store = racing(&repo, LONG, move || std::os::unix::fs::symlink("b07", link).unwrap());
+        let error = transact(&store, &bulk(id)).unwrap_err();
+        assert!(!matches!(error, Error::Rejected(_)), "{error}");
+        assert_eq!(std::fs::read(repo.git_dir().join("packed-refs")).ok(), packed);
+        std::fs::remove_file(repo.git_dir().join("refs/heads/deep/b07")).unwrap();
+        assert_eq!(listing(&repo), [format!("refs/heads/main {id}")]);
+    }
+}
+
+#[test]
 fn a_child_in_flight_is_waited_for_and_wins_if_it_commits() {
     for commits in [false, true] {
         let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);

@@ -233,7 +233,7 @@ impl FilesLocked {
     }
 
     /// Replaces packed-refs, and makes sure that no rival has committed a ref whose name conflicts with a new one. If
-    /// one has, puts the old packed-refs back, removes the new reflogs `logs` and fails.
+    /// one has, or if that cannot be found out, puts the old packed-refs back, removes the new reflogs `logs` and fails.
     fn publish_packed(&mut self, claimed: &[(usize, Step<'_>)], logs: &[PathBuf]) -> Result<()> {
         let Some(new) = self.staged.take() else { return Ok(()) };
         assert!(self.locks.holds_packed(), "packed-refs is replaced under its lock");
@@ -243,7 +243,20 @@ impl FilesLocked {
         if names.is_empty() {
             return Ok(());
         }
-        let Some(rival) = bulk::find_rival(&self.store, &self.locks, &names)? else { return Ok(()) };
+        let error = match bulk::find_rival(&self.store, &self.locks, &names) {
+            Ok(None) => return Ok(()),
+            Ok(Some(rival)) => {
+                let why = RejectionReason::Conflict { with: rival.theirs, is_new: false, prevents_lock: true };
+                Rejection::of_claim(rival.ours.as_bstr(), why).into()
+            }
+            Err(error) => error,
+        };
+        self.take_back_packed(logs)?;
+        Err(error)
+    }
+
+    /// Puts the old packed-refs back, and removes these reflogs.
+    fn take_back_packed(&self, logs: &[PathBuf]) -> Result<()> {
         let fs = &self.store.options.fs;
         if let Some(before) = &self.before {
             match write::restore(&self.store, before)? {
@@ -255,8 +268,7 @@ impl FilesLocked {
             // If that fails, a reflog without a ref is left, which does no harm.
             let _ = fs.remove_file(log);
         }
-        let why = RejectionReason::Conflict { with: rival.theirs, is_new: false, prevents_lock: true };
-        Err(Rejection::of_claim(rival.ours.as_bstr(), why).into())
+        Ok(())
     }
 
     /// Reads the reflogs that refs take over from others (a rename), before those are removed.
