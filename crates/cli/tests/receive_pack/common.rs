@@ -1,4 +1,4 @@
-use refdb_testkit::{Git, RefFormat, Repo};
+use refdb_testkit::{Git, RefFormat, Repo, files_below};
 use refdb_types::{HashKind, ObjectId};
 use std::{
     os::unix::fs::PermissionsExt,
@@ -68,11 +68,16 @@ fn is_quarantine(path: &Path) -> bool {
     path.file_name().unwrap().to_str().unwrap().starts_with("tmp_objdir")
 }
 
-/// Requires that a push has left nothing: no ref, no object and no quarantine.
+/// Requires that a push has left nothing: no ref, no object, no reflog, no lock and no quarantine.
 pub(crate) fn assert_untouched(server: &Repo, what: &str) {
     assert_eq!(server.refs(), [], "{what}");
     assert_eq!(server.git(["cat-file", "--batch-all-objects", "--batch-check"]), "", "{what}");
     assert_eq!(quarantines(server), [] as [PathBuf; 0], "{what}");
+    let mut left = files_below(server.git_dir());
+    // Git's maintenance, which a push may start, has a lock among the objects.
+    let is_lock = |file: &str| file.ends_with(".lock") && !file.starts_with("objects/");
+    left.retain(|file| is_lock(file) || file.starts_with("logs/refs/") || file.contains("/tmp_"));
+    assert_eq!(left, [] as [String; 0], "{what}");
 }
 
 /// Writes a git that refuses receive-pack and runs every other command, and returns its path.

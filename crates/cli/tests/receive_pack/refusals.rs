@@ -147,6 +147,7 @@ impl Scene {
             },
         );
         assert_eq!(refdb.1, git.1, "{what}: calls of hooks; git said\n{}\nwe said\n{}", git.0, refdb.0);
+        self.servers.assert_same(&what);
         git.1
     }
 }
