@@ -470,3 +470,24 @@ fn namespaces_become_prefixes() {
     assert_eq!(namespace("a//b/").unwrap(), "refs/namespaces/a/refs/namespaces/b/");
     assert!(matches!(namespace("a..b"), Err(RepositoryError::BadNamespace(_))));
 }
+
+#[test]
+fn an_empty_or_cut_off_commondir_is_read_as_git_reads_it() {
+    let place = Place::new();
+    let file = place.path("bare.git/commondir");
+    // Git's message about an empty file ends in the text of an earlier error.
+    fs::write(&file, "").unwrap();
+    let variables = &[("GIT_DIR", ".")];
+    for answer in [place.gits_answer("bare.git", variables), place.our_answer("bare.git", variables)] {
+        let said = answer.unwrap_err();
+        assert!(said.starts_with("fatal: failed to read ") && said.contains("commondir: "), "{said}");
+    }
+    for content in ["\n", "\r\n", "\0", "\0\0\0", ".\0x", ".\n\n", " ", "x\n", "../main/.git\0", "../main/.git\n"] {
+        fs::write(&file, content).unwrap();
+        let folders =
+            |answer: Result<String, String>| answer.map(|text| text.lines().take(2).collect::<Vec<_>>().join(" "));
+        let git = folders(place.gits_answer("bare.git", variables));
+        assert_eq!(folders(place.our_answer("bare.git", variables)), git, "{content:?}");
+        assert_eq!(git.is_ok(), ![" ", "x\n"].contains(&content), "{content:?}");
+    }
+}

@@ -221,7 +221,14 @@ impl Finder<'_> {
         let common_dir = match self.environment.get("GIT_COMMON_DIR") {
             Some(named) => self.environment.resolve(named.as_ref()),
             None => match self.fs.read_small(&folder.join("commondir"), true, &mut buffer) {
-                Ok(()) => real(folder.join(os(buffer.trim_end_with(|c| c == '\n' || c == '\r')))),
+                Ok(()) if buffer.is_empty() => {
+                    return Err(RepositoryError::CommonDirEmpty(self.absolute(folder).join("commondir")));
+                }
+                // As in git, a NUL ends the path.
+                Ok(()) => {
+                    let path = buffer[..buffer.find_byte(0).unwrap_or(buffer.len())].trim_end_with(is_end_of_line);
+                    real(folder.join(os(path)))
+                }
                 Err(error) if error.is_not_found() => folder.to_owned(),
                 Err(error) => return Err(error.into()),
             },
@@ -391,4 +398,8 @@ fn or_dot(folder: &Path) -> &Path {
 /// Resolves the symbolic links in a path, or returns it unchanged if that fails.
 fn real(path: PathBuf) -> PathBuf {
     path.canonicalize().unwrap_or(path)
+}
+
+fn is_end_of_line(char: char) -> bool {
+    matches!(char, '\n' | '\r')
 }

@@ -34,6 +34,9 @@ pub enum RepositoryError {
     /// A `.git` file names no path.
     #[error("no path in gitfile: {}", .0.display())]
     GitFileEmpty(PathBuf),
+    /// The `commondir` file of a worktree is empty, for instance after a loss of power.
+    #[error("failed to read {}: the file is empty", .0.display())]
+    CommonDirEmpty(PathBuf),
     /// A `.git` file is far too large to contain a path.
     #[error("too large to be a .git file: '{}'", .0.display())]
     GitFileTooLarge(PathBuf),
