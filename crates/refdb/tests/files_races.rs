@@ -494,3 +494,33 @@ fn a_read_only_folder_and_a_bad_name_are_refused_with_their_reason() {
     assert!(transact(&backend(&repo), &newline).is_err());
     assert_eq!(listing(&repo), Vec::<std::path::PathBuf>::new());
 }
+
+/// Lets no reflog be removed.
+struct KeepLogs;
+
+impl IoHook for KeepLogs {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        match op {
+            Op::Remove(path) if path.to_string_lossy().contains("/logs/") => {
+                Verdict::Fail(std::io::Error::from_raw_os_error(13))
+            }
+            _ => Verdict::Proceed,
+        }
+    }
+}
+
+/// The ref is deleted by then, so that a failure would be false.
+#[test]
+fn a_reflog_that_may_not_be_removed_fails_no_deletion() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    repo.config("core.logAllRefUpdates", "always");
+    let id = repo.commit();
+    for name in ["refs/heads/a", "refs/heads/b", "refs/heads/main"] {
+        repo.git(["update-ref", name, &id.to_string()]);
+    }
+    let store = FilesBackend::new(options(Fs::with_hook(Arc::new(KeepLogs)), repo.git_dir(), HashKind::Sha1));
+    transact(&store, &[delete("refs/heads/a"), delete("refs/heads/b")]).unwrap();
+    assert_eq!(listing(&repo), [format!("refs/heads/main {id}")]);
+    let logs = repo.git(["reflog", "list"]);
+    assert!(logs.contains("refs/heads/a") && logs.contains("refs/heads/b"), "the reflogs stay: {logs}");
+}

@@ -20,7 +20,7 @@ use super::{
     strategy::{WritePlan, WriteStrategy},
 };
 use crate::{
-    Locked, Rejection, RejectionReason, Result, Snapshot, Step, TargetView,
+    Error, Locked, Rejection, RejectionReason, Result, Snapshot, Step, TargetView,
     backend::{Claims, NewValue, Standing, Steps},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -377,7 +377,11 @@ impl FilesLocked {
         for folder in changed {
             self.sync_dir(&folder)?;
         }
-        deleted.iter().try_for_each(|name| reflog::remove(&self.store, name))
+        deleted.iter().try_for_each(|name| match reflog::remove(&self.store, name) {
+            // The ref is gone, so a reflog that may not be removed stays, as in git.
+            Err(Error::Io(error)) if error.is_forbidden() => Ok(()),
+            removed => removed,
+        })
     }
 }
 
