@@ -145,7 +145,7 @@ impl Served {
     fn open(folder: &Path, views: &Views, environment: &Environment) -> io::Result<Self> {
         let fs = Fs::real().at(folder).map_err(io::Error::other)?;
         let view = views.open(folder, &ViewSettings::new()).map_err(io::Error::other)?;
-        let facts = Mutex::new(Arc::new(Facts::read(&fs, environment, folder, None)?));
+        let facts = Mutex::new(Arc::new(Facts::read(&fs, environment, folder, &view, None)?));
         let environment = environment.clone();
         let folder = folder.to_owned();
         Ok(Served { folder, view, fs, environment, facts, last_use: AtomicU64::new(0) })
@@ -171,7 +171,7 @@ impl Served {
         if known.folder_id == folder_id && known.seen.is_current(&self.fs)? {
             return Ok(known);
         }
-        let fresh = Arc::new(Facts::read(&self.fs, &self.environment, &self.folder, Some(&known))?);
+        let fresh = Arc::new(Facts::read(&self.fs, &self.environment, &self.folder, &self.view, Some(&known))?);
         *self.locked_facts() = Arc::clone(&fresh);
         Ok(fresh)
     }
@@ -185,14 +185,20 @@ impl Served {
 const ATTEMPTS_MAX: usize = 10;
 
 impl Facts {
-    fn read(fs: &Fs, environment: &Environment, folder: &Path, before: Option<&Facts>) -> io::Result<Self> {
+    fn read(
+        fs: &Fs,
+        environment: &Environment,
+        folder: &Path,
+        view: &View,
+        before: Option<&Facts>,
+    ) -> io::Result<Self> {
         let mut files = before.map(|before| before.seen.files()).unwrap_or_default();
         for _ in 0..ATTEMPTS_MAX {
             let seen = Seen::of(fs, files)?;
             let folder_id = fs.stat(folder).map_err(io::Error::other)?.file_id();
             let repository = Repository::entered(fs, environment, folder).map_err(io::Error::other)?;
             let is_in_files = repository.ref_format() == RefFormat::Files;
-            let branch = || if is_in_files { repository.branch_in_files(fs) } else { None };
+            let branch = || if is_in_files { repository.branch_in_files(fs) } else { branch_in_table(view) };
             let config = repository.config(fs, environment, &branch).map_err(io::Error::other)?;
             if !seen.is_of(config.files()) || !seen.is_unchanged(fs)? {
                 files = config.files().to_vec();
@@ -225,6 +231,12 @@ impl Facts {
             file.is_ok_and(|file| file.len() > 0)
         })
     }
+}
+
+/// Returns the branch, without `refs/heads/`, to which HEAD leads in a repository with reftables.
+fn branch_in_table(view: &View) -> Option<BString> {
+    let head = view.resolve("HEAD".into()).ok().filter(|head| !head.links.is_empty())?;
+    head.name.strip_prefix(b"refs/heads/").map(BString::from)
 }
 
 fn text(config: &Config) -> Arc<[u8]> {

@@ -381,7 +381,8 @@ fn every_request_is_answered_as_by_http_backend() {
         let backend = Backend::new(&roots[1], &server.home);
         let cases = all_cases(&commits[0]);
         assert!(cases.len() > 200, "{}", cases.len());
-        // Pushes change the repositories, so the cases stay in their order.
+        // Pushes change the repositories, so the cases stay in their order. Few depend on the format of refs.
+        let cases: Vec<_> = cases.into_iter().step_by(if format == RefFormat::Files { 1 } else { 3 }).collect();
         let different = compare(&server, &backend, &cases);
         assert!(different.is_empty(), "{} of {}:\n{}", different.len(), cases.len(), different.join("\n"));
     }

@@ -308,3 +308,42 @@ fn encoded_paths_lead_nowhere() {
     }
     assert_alive(&server);
 }
+
+/// Returns the number of processes that the server has started and that are still there.
+fn children(server: &Server) -> usize {
+    let folder = std::fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
+    let lists = folder.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());
+    lists.map(|list| list.split_whitespace().count()).sum()
+}
+
+#[test]
+fn git_ends_when_its_client_leaves() {
+    let (_repo, server) = served(|options| options);
+    let held: Vec<_> = (0..10).map(|_| hanging(&server, "version=0")).collect();
+    let end = Instant::now() + at_most(Duration::from_secs(10));
+    while children(&server) < held.len() {
+        assert!(Instant::now() < end, "git is started for each fetch");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(held);
+    while children(&server) > 0 {
+        assert!(Instant::now() < end, "git has no client left");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_body_is_invited_only_if_it_is_wanted() {
+    let (_repo, server) = served(|options| options);
+    let missing = Request::post("none", "git-upload-pack", "0000").with("Expect", "100-continue");
+    assert_eq!(statuses(&exchange(&server, &missing.bytes())), [404]);
+    let wanted = Request::post("repo", "git-upload-pack", "0000").with("Expect", "100-continue").bytes();
+    let (head, body) = wanted.split_at(wanted.len() - 4);
+    let mut stream = server.connect();
+    stream.write_all(head).unwrap();
+    let mut invitation = [0; 25];
+    stream.read_exact(&mut invitation).unwrap();
+    assert_eq!(invitation, *b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(body).unwrap();
+    assert_eq!(Answer::read(stream, false).status, 200);
+}

@@ -69,6 +69,22 @@ fn a_setting_applies_to_the_next_request_wherever_it_stands() {
 }
 
 #[test]
+fn a_setting_for_one_branch_applies_when_head_leads_to_it() {
+    for format in RefFormat::ALL {
+        let repo = exported(format, HashKind::Sha1);
+        let server = Options::root(repo.scratch()).start();
+        fs::write(repo.git_dir().join("more"), HIDING).unwrap();
+        repo.config("includeIf.onbranch:other.path", "more");
+        for _ in 0..5 {
+            assert!(shows(&server, "refs/heads/old"));
+            repo.git(["symbolic-ref", "HEAD", "refs/heads/other"]);
+            assert!(!shows(&server, "refs/heads/old"));
+            repo.git(["symbolic-ref", "HEAD", "refs/heads/main"]);
+        }
+    }
+}
+
+#[test]
 fn settings_in_the_servers_environment_are_heeded_as_by_git() {
     let repo = exported(RefFormat::Files, HashKind::Sha1);
     let file = repo.scratch().join("settings");

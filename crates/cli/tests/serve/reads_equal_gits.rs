@@ -2,13 +2,14 @@
 
 use crate::support::{Options, Request, Server, export, masked, packets, upload_pack};
 use bstr::{BString, ByteSlice};
-use refdb_testkit::{RefFormat, Repo, Rng, rounds};
+use refdb_testkit::{Git, RefFormat, Repo, Rng, rounds};
 use refdb_types::{HashKind, ObjectId};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A served repository, and the path of its configuration before a test adds to it.
 struct Served {
     repo: Repo,
+    git: PathBuf,
     server: Server,
     config: Vec<u8>,
     commits: Vec<ObjectId>,
@@ -16,10 +17,15 @@ struct Served {
 
 impl Served {
     fn new(repo: Repo, commits: Vec<ObjectId>) -> Self {
+        Self::with(Git::find().program(), repo, commits)
+    }
+
+    /// Serves a repository with a certain git.
+    fn with(git: &Path, repo: Repo, commits: Vec<ObjectId>) -> Self {
         export(repo.git_dir());
-        let server = Options::root(repo.scratch()).start();
+        let server = Options::root(repo.scratch()).variable("REFDB_GIT", git).start();
         let config = std::fs::read(repo.git_dir().join("config")).unwrap();
-        Served { repo, server, config, commits }
+        Served { repo, git: git.to_owned(), server, config, commits }
     }
 
     /// Replaces the settings that a test has added.
@@ -39,7 +45,7 @@ impl Served {
             Some(body) => Request::post("repo", "git-upload-pack", body),
         };
         let answer = self.server.ask(&request.with("Git-Protocol", version));
-        let mut git = without_broken(&upload_pack(self.repo.git_dir(), &self.server.home, version, body));
+        let mut git = without_broken(&upload_pack(&self.git, self.repo.git_dir(), &self.server.home, version, body));
         if body.is_none() && version != "version=2" {
             git = [&b"001e# service=git-upload-pack\n0000"[..], &git].concat();
         }
@@ -223,7 +229,7 @@ fn any_settings_with_refs_of_every_kind() {
     for (at, (format, hash)) in Repo::KINDS.into_iter().enumerate() {
         let served = varied(format, hash);
         let mut rng = Rng::new(at as u64);
-        for _ in 0..rounds(12, 300) {
+        for _ in 0..rounds(8, 300) {
             random_round(&served, &mut rng);
         }
     }
@@ -272,7 +278,7 @@ fn clone(from: &Repo, options: &[&str]) -> Repo {
     let clone = Repo::bare(from.format(), from.hash());
     std::fs::remove_dir_all(clone.git_dir()).unwrap();
     let url = format!("file://{}", from.git_dir().display());
-    let mut command = refdb_testkit::Git::find().command(clone.scratch());
+    let mut command = Git::find().command(clone.scratch());
     command.args(["clone", "--quiet", "--bare", &format!("--ref-format={}", from.format().name())]).args(options);
     assert!(command.arg(url).arg(clone.git_dir()).status().unwrap().success());
     clone
@@ -306,4 +312,69 @@ fn refs_of_worktrees_and_root_refs_are_not_shown() {
         served.assert_same_list(&["symrefs\n"], "a worktree");
         assert!(Path::new(served.repo.scratch()).join("other").is_dir());
     }
+}
+
+#[test]
+fn an_old_git_that_offers_nothing_without_refs() {
+    let old = Path::new("/usr/bin/git");
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        let repo = Repo::bare(RefFormat::Files, hash);
+        let commits = repo.commits(2);
+        let served = Served::with(old, repo, commits);
+        let assert_same = |what: &str| {
+            served.assert_same_discovery(what);
+            served.assert_same_list(&["symrefs\n", "peel\n", "unborn\n"], what);
+        };
+        assert_same("empty");
+        served.repo.create_refs([("refs/heads/other", served.commits[0])]);
+        assert_same("HEAD is unborn");
+        served.repo.create_refs([("refs/heads/main", served.commits[1])]);
+        assert_same("HEAD is born");
+        served.set(&["transfer.hideRefs=HEAD"]);
+        assert_same("HEAD is hidden");
+        served.set(&["transfer.hideRefs=refs", "transfer.hideRefs=HEAD", "uploadpack.allowFilter=true"]);
+        assert_same("all is hidden");
+    }
+}
+
+#[test]
+fn tags_are_peeled_wherever_their_objects_come_from() {
+    for format in RefFormat::ALL {
+        let served = Served::new(Repo::bare(format, HashKind::Sha1), Vec::new());
+        let assert_same = |what: &str| {
+            served.assert_same("version=0", None, what);
+            served.assert_same_list(&["peel\n"], what);
+        };
+        assert_same("empty");
+        let repo = &served.repo;
+        let commits = repo.commits(3);
+        for (at, commit) in commits.into_iter().enumerate() {
+            let name = format!("v{at}");
+            repo.create_refs([(format!("refs/tags/{name}"), repo.tag_object(commit, &name))]);
+            assert_same("a loose object");
+            repo.git(["repack", "-adq"]);
+            assert_same("a packed object");
+        }
+        let lender = Repo::bare(format, HashKind::Sha1);
+        let tag = lender.tag_object(lender.commit(), "lent");
+        std::fs::create_dir_all(repo.git_dir().join("objects/info")).unwrap();
+        let alternates = repo.git_dir().join("objects/info/alternates");
+        std::fs::write(alternates, format!("{}\n", lender.git_dir().join("objects").display())).unwrap();
+        repo.create_refs([("refs/tags/lent", tag)]);
+        assert_same("a borrowed object");
+    }
+}
+
+#[test]
+fn a_repository_that_becomes_shallow_says_so_at_once() {
+    let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+    let commits = repo.commits(3);
+    repo.create_refs([("refs/heads/main", commits[2])]);
+    let served = Served::new(repo, commits);
+    served.assert_same_discovery("complete");
+    let shallow = served.repo.git_dir().join("shallow");
+    std::fs::write(&shallow, format!("{}\n", served.commits[1])).unwrap();
+    served.assert_same_discovery("shallow");
+    std::fs::remove_file(shallow).unwrap();
+    served.assert_same_discovery("complete again");
 }

@@ -33,6 +33,14 @@ type Key = (bool, HashKind, Arc<[u8]>);
 /// The number of configurations that are remembered.
 const KNOWN_MAX: usize = 256;
 
+/// Options of git with which it walks no ref, HEAD alone, and all. An old git (2.39, for example) offers nothing in
+/// versions 0 and 1 if it shows no ref.
+const HIDING: [&[&str]; 3] =
+    [&["-c", "transfer.hideRefs=refs", "-c", "transfer.hideRefs=HEAD"], &["-c", "transfer.hideRefs=refs"], &[]];
+
+/// What stands for a ref where git shows none.
+const NO_REF: &str = "capabilities^{}";
+
 impl Capabilities {
     /// Returns the capabilities of version 2, as packets that end with a flush.
     pub(crate) async fn version_2(&self, git: &Git, folder: &Path, facts: &Facts) -> io::Result<Vec<u8>> {
@@ -56,9 +64,10 @@ impl Capabilities {
         each_line(&offered, |line| {
             text = text.take().or_else(|| line.split_once_str("\0").map(|(_, text)| text.to_vec()));
         })?;
-        let text = text.ok_or_else(|| io::Error::other("git upload-pack has offered nothing"))?;
         let session = facts.settings.session_id.then(|| self.session_id());
-        Ok(Offer { version_1: version == Version::V1, text: Offered::Before(text, session), hash: facts.hash })
+        let text = text.map_or(Offered::Written, |text| Offered::Before(text, session));
+        let without_refs = offered.contains_str(NO_REF);
+        Ok(Offer { version_1: version == Version::V1, text, without_refs, hash: facts.hash })
     }
 
     /// Forgets everything, because git may be another one.
@@ -71,12 +80,19 @@ impl Capabilities {
         if let Some(offered) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(Arc::clone(offered));
         }
-        let place = Place::new(folder);
-        // No ref is to be walked. HEAD is not below refs/.
-        let hiding = ["-c", "transfer.hideRefs=refs", "-c", "transfer.hideRefs=HEAD"];
+        let place = Place::new(folder).with("GIT_PROTOCOL", if is_v2 { "version=2" } else { "version=0" });
         let words = ["upload-pack", "--http-backend-info-refs", "."];
-        let version = if is_v2 { "version=2" } else { "version=0" };
-        let offered: Arc<[u8]> = git.output(&place.with("GIT_PROTOCOL", version), &hiding, &words).await?.into();
+        let mut offered: Arc<[u8]> = Arc::default();
+        for options in HIDING {
+            offered = git.output(&place, options, &words).await?.into();
+            if offered[..] != *b"0000" {
+                break;
+            }
+        }
+        if offered[..] == *b"0000" {
+            // The repository is empty, which can change.
+            return Ok(offered);
+        }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= KNOWN_MAX {
             known.clear();
@@ -114,6 +130,8 @@ fn each_line(packets: &[u8], mut line: impl FnMut(&[u8])) -> io::Result<()> {
 pub(crate) struct Offer {
     version_1: bool,
     text: Offered,
+    /// Whether the capabilities are told where there is no ref.
+    without_refs: bool,
     hash: HashKind,
 }
 
@@ -157,8 +175,8 @@ impl Offer {
 
     /// Writes a line for the capabilities alone if there was no ref.
     pub(super) fn end(&mut self, out: &mut Vec<u8>) {
-        if !matches!(self.text, Offered::Written) {
-            self.line(&ObjectId::null(self.hash), "capabilities^{}".into(), b"", out);
+        if self.without_refs && !matches!(self.text, Offered::Written) {
+            self.line(&ObjectId::null(self.hash), NO_REF.into(), b"", out);
         }
     }
 }

@@ -104,8 +104,8 @@ fn masked_line(length: &[u8], line: &[u8]) -> Vec<u8> {
 }
 
 /// Returns what `git upload-pack` says about a repository: its offer, or its answer to the body of a request.
-pub(crate) fn upload_pack(git_dir: &Path, home: &Path, version: &str, body: Option<&[u8]>) -> Vec<u8> {
-    let mut command = Command::new(Git::find().program());
+pub(crate) fn upload_pack(git: &Path, git_dir: &Path, home: &Path, version: &str, body: Option<&[u8]>) -> Vec<u8> {
+    let mut command = Command::new(git);
     environment(&mut command, home);
     command.arg("upload-pack").env("GIT_PROTOCOL", version);
     command.arg(if body.is_some() { "--stateless-rpc" } else { "--http-backend-info-refs" }).arg(git_dir);
