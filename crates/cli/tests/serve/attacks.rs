@@ -309,17 +309,24 @@ fn encoded_paths_lead_nowhere() {
     assert_alive(&server);
 }
 
-/// Returns the number of processes that the server has started and that are still there.
+/// Returns the number of programs that the server has started and that still run. One that has ended counts no more,
+/// even if the server has yet to ask how.
 fn children(server: &Server) -> usize {
     let folder = std::fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
     let lists = folder.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());
-    lists.map(|list| list.split_whitespace().count()).sum()
+    let ids: Vec<String> =
+        lists.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let runs = |id: &&String| {
+        let state = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+    };
+    ids.iter().filter(runs).count()
 }
 
 #[test]
 fn git_ends_when_its_client_leaves() {
-    let (_repo, server) = served(|options| options);
-    let held: Vec<_> = (0..10).map(|_| hanging(&server, "version=0")).collect();
+    let (repo, server) = served(|options| options);
+    let held: Vec<_> = (0..10).map(|_| hanging_in_git(&server, &repo)).collect();
     let end = Instant::now() + at_most(Duration::from_secs(10));
     while children(&server) < held.len() {
         assert!(Instant::now() < end, "git is started for each fetch");

@@ -229,7 +229,7 @@ fn any_settings_with_refs_of_every_kind() {
     for (at, (format, hash)) in Repo::KINDS.into_iter().enumerate() {
         let served = varied(format, hash);
         let mut rng = Rng::new(at as u64);
-        for _ in 0..rounds(8, 300) {
+        for _ in 0..rounds(6, 300) {
             random_round(&served, &mut rng);
         }
     }

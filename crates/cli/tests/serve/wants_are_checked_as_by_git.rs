@@ -1,76 +1,166 @@
-//! Fetches of versions 0 and 1, for which the server checks the wants so that git need not walk all refs: what is given
-//! and what is refused is the same as by git alone.
+//! What a fetch of versions 0 and 1 may want, and what it gets, must be as with `git upload-pack`, which checks wants by
+//! a walk over all refs that the server spares it.
 
-use crate::support::{Options, Request, export, packets, upload_pack};
-use refdb_testkit::{RefFormat, Repo};
+use crate::support::{Options, Request, Server, export, masked, packets, upload_pack};
+use refdb_testkit::{Git, RefFormat, Repo, Rng, rounds};
 use refdb_types::{HashKind, ObjectId};
+use std::path::{Path, PathBuf};
 
-/// A repository with objects of every relation to its visible refs, and the objects by name.
-fn repository(format: RefFormat, settings: &[(&str, &str)]) -> (Repo, Vec<(&'static str, ObjectId)>) {
-    let repo = Repo::bare(format, HashKind::Sha1);
-    // Each is the parent of the next, so that what is hidden cannot be reached from what is visible.
-    let [root, tip, crowd, hidden, alone] = repo.commits(5)[..] else { unreachable!("five were made") };
-    let tag = repo.tag_object(root, "v1");
-    repo.create_refs([("refs/heads/main", tip), ("refs/tags/v1", tag), ("refs/hidden/a", hidden)]);
-    repo.create_refs((0..400).map(|at| (format!("refs/crowd/{at}"), crowd)));
-    repo.git(["symbolic-ref", "HEAD", "refs/heads/main"]);
-    settings.iter().for_each(|(key, value)| repo.config(key, value));
-    export(repo.git_dir());
-    let unknown = ObjectId::from_bytes(HashKind::Sha1, &[0x11; 20]).unwrap();
-    let named = [
-        ("the tip", tip),
-        ("below the tip", root),
-        ("a tag", tag),
-        ("hidden", hidden),
-        ("without a ref", alone),
-        ("of very many refs", crowd),
-        ("unknown", unknown),
-    ];
-    (repo, named.to_vec())
+/// A repository that is served, and objects to ask for.
+struct Served {
+    repo: Repo,
+    git: PathBuf,
+    server: Server,
+    config: Vec<u8>,
+    objects: Vec<(&'static str, ObjectId)>,
 }
 
-/// The rest of a request after its first want. `{tip}` is the id of the tip.
-const RESTS: [&[&str]; 7] = [
-    &["0000", "done\n"],
-    &["0000", "have {tip}\n", "done\n"],
-    &["0000", "have {tip}\n", "0000"],
-    &["deepen 1\n", "0000", "done\n"],
-    &["deepen-not refs/hidden/a\n", "0000", "done\n"],
-    &["filter blob:none\n", "0000", "done\n"],
-    &["want {tip}\n", "0000", "done\n"],
-];
+impl Served {
+    fn new(format: RefFormat) -> Self {
+        Self::with(Git::find().program(), format)
+    }
 
-const SETTINGS: [&[(&str, &str)]; 6] = [
-    &[("transfer.hideRefs", "refs/hidden")],
-    &[("transfer.hideRefs", "refs/hidden"), ("uploadpack.allowTipSHA1InWant", "true")],
-    &[("transfer.hideRefs", "refs/hidden"), ("uploadpack.allowReachableSHA1InWant", "true")],
-    &[("transfer.hideRefs", "refs/hidden"), ("uploadpack.allowAnySHA1InWant", "true")],
-    &[("uploadpack.hideRefs", "refs"), ("uploadpack.hideRefs", "HEAD"), ("uploadpack.allowFilter", "true")],
-    &[("uploadpack.packObjectsHook", "exec"), ("transfer.hideRefs", "refs/hidden")],
+    /// Serves a repository with a certain git.
+    fn with(git: &Path, format: RefFormat) -> Self {
+        let repo = Repo::bare(format, HashKind::Sha1);
+        // Each is the parent of the next.
+        let commits = repo.commits(7);
+        let (blob, hidden_blob) = (repo.blob("a blob"), repo.blob("hidden"));
+        let tag = repo.tag_object(commits[2], "v1");
+        let outer = repo.tag_object(tag, "v2");
+        let loose = repo.tag_object(commits[0], "none");
+        repo.create_refs([("refs/heads/main", commits[3]), ("refs/heads/hidden/x", commits[5])]);
+        repo.create_refs([("refs/tags/v1", tag), ("refs/tags/v2", outer), ("refs/blobs/a", blob)]);
+        repo.create_refs([("refs/secret/blob", hidden_blob), ("refs/secret/main", commits[3])]);
+        repo.create_refs((0..400).map(|at| (format!("refs/crowd/{at}"), commits[6])));
+        repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/main"]);
+        repo.git(["symbolic-ref", "refs/heads/peek", "refs/heads/hidden/x"]);
+        // The tip of HEAD alone.
+        repo.git(["update-ref", "--no-deref", "HEAD", &commits[1].to_string()]);
+        let missing = ObjectId::from_hex(HashKind::Sha1, &[b'1'; 40]).unwrap();
+        let tree = repo.rev_parse("refs/heads/main^{tree}");
+        let objects = vec![
+            ("tip", commits[3]),
+            ("ancestor", commits[0]),
+            ("of HEAD", commits[1]),
+            ("only peeled", commits[2]),
+            ("ancestor of a hidden tip", commits[4]),
+            ("hidden tip", commits[5]),
+            ("tip of very many refs", commits[6]),
+            ("tag", tag),
+            ("tag of a tag", outer),
+            ("tag without a ref", loose),
+            ("blob", blob),
+            ("hidden blob", hidden_blob),
+            ("tree", tree),
+            ("missing", missing),
+            ("zeros", ObjectId::null(HashKind::Sha1)),
+        ];
+        export(repo.git_dir());
+        let server = Options::root(repo.scratch()).variable("REFDB_GIT", git).start();
+        let config = std::fs::read(repo.git_dir().join("config")).unwrap();
+        Served { repo, git: git.to_owned(), server, config, objects }
+    }
+
+    fn set(&self, settings: &[&str]) {
+        let mut text = self.config.clone();
+        for setting in settings {
+            let (key, value) = setting.split_once('=').unwrap();
+            let (section, name) = key.split_once('.').unwrap();
+            text.extend_from_slice(format!("[{section}]\n\t{name} = {value}\n").as_bytes());
+        }
+        std::fs::write(self.repo.git_dir().join("config"), text).unwrap();
+    }
+
+    fn assert_same(&self, lines: &[String], what: &str) {
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let body = packets(&lines);
+        let ours = self.server.ask(&Request::post("repo", "git-upload-pack", &body[..]));
+        let gits = upload_pack(&self.git, self.repo.git_dir(), &self.server.home, "version=0", Some(&body));
+        assert_eq!(masked(&ours.body), masked(&gits), "{what}: {lines:?} {}", self.server.errors());
+        assert_eq!(ours.status, 200, "{what}: {lines:?}");
+    }
+
+    fn want(&self, ids: &[ObjectId], more: &[&str]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (at, id) in ids.iter().enumerate() {
+            let offer = if at == 0 { " no-progress include-tag ofs-delta side-band-64k filter" } else { "" };
+            lines.push(format!("want {id}{offer}\n"));
+        }
+        lines.extend(more.iter().map(|line| line.to_string()));
+        lines
+    }
+}
+
+const SETTINGS: [&[&str]; 11] = [
+    &[],
+    &["transfer.hideRefs=refs/heads/hidden", "transfer.hideRefs=refs/secret", "transfer.hideRefs=refs/crowd"],
+    &["uploadpack.packObjectsHook=exec", "transfer.hideRefs=refs/heads/hidden"],
+    &["uploadpack.hideRefs=refs", "uploadpack.hideRefs=HEAD"],
+    &["uploadpack.hideRefs=refs/secret", "uploadpack.hideRefs=refs/heads", "uploadpack.hideRefs=!refs/heads/link"],
+    &["transfer.hideRefs=HEAD"],
+    &["transfer.hideRefs=refs", "uploadpack.allowTipSHA1InWant=true"],
+    &[
+        "transfer.hideRefs=refs/heads/hidden",
+        "transfer.hideRefs=refs/crowd",
+        "uploadpack.allowReachableSHA1InWant=true",
+    ],
+    &["transfer.hideRefs=refs/heads/hidden", "transfer.hideRefs=refs/crowd", "uploadpack.allowAnySHA1InWant=true"],
+    &["transfer.hideRefs=refs/heads/hidden", "transfer.hideRefs=refs/crowd", "uploadpack.allowFilter=true"],
+    &["uploadpack.hideRefs=refs/tags"],
 ];
 
 #[test]
-fn what_is_given_and_what_is_refused_is_as_by_git() {
-    for format in [RefFormat::Files, RefFormat::Reftable] {
-        // The formats differ in how refs are found, and not in what settings mean.
-        for settings in SETTINGS.into_iter().take(if format == RefFormat::Files { SETTINGS.len() } else { 1 }) {
-            let (repo, named) = repository(format, settings);
-            let server = Options::root(repo.scratch()).start();
-            let tip = named[0].1;
-            for (name, id) in &named {
-                for rest in RESTS {
-                    let rest = rest.iter().map(|line| line.replace("{tip}", &tip.to_string()));
-                    let first = format!("want {id} include-tag no-progress ofs-delta\n");
-                    let lines: Vec<String> = [first].into_iter().chain(rest).collect();
-                    let lines: Vec<&str> = lines.iter().map(|line| &line[..]).collect();
-                    let body = packets(&lines);
-                    let gits = upload_pack(repo.git_dir(), &server.home, "", Some(&body));
-                    let ours = server.ask(&Request::post("repo", "git-upload-pack", body));
-                    assert_eq!(ours.status, 200);
-                    let same = String::from_utf8_lossy(&ours.body) == String::from_utf8_lossy(&gits);
-                    assert!(same, "{format:?} {settings:?} {name} {lines:?}: {:?} {:?}", ours.text(), gits.len());
-                }
+fn each_object_is_given_or_refused_as_by_git() {
+    let old = Path::new("/usr/bin/git");
+    // Neither the format of refs nor the age of git changes what settings mean.
+    for (served, count) in [
+        (Served::new(RefFormat::Files), SETTINGS.len()),
+        (Served::new(RefFormat::Reftable), 3),
+        (Served::with(old, RefFormat::Files), 3),
+    ] {
+        for settings in &SETTINGS[..count] {
+            served.set(settings);
+            for (what, id) in &served.objects {
+                served.assert_same(&served.want(&[*id], &["0000", "done\n"]), &format!("{what} {settings:?}"));
             }
+        }
+    }
+}
+
+#[test]
+fn haves_depths_and_filters_mean_the_same() {
+    let served = Served::new(RefFormat::Reftable);
+    let mut rng = Rng::new(7);
+    for _ in 0..rounds(40, 1000) {
+        let settings = rng.pick(&SETTINGS);
+        served.set(settings);
+        let ids: Vec<_> = (0..1 + rng.below(3)).map(|_| rng.pick(&served.objects).1).collect();
+        let have = format!("have {}\n", rng.pick(&served.objects).1);
+        let depths = ["deepen 1\n", "deepen 3\n", "deepen-not refs/heads/main\n", "deepen-not refs/tags/v1\n"];
+        let more = match rng.below(6) {
+            0 => vec![*rng.pick(&depths), "0000", "done\n"],
+            1 => vec!["filter blob:none\n", "0000", "done\n"],
+            2 => vec!["0000", &have, "done\n"],
+            3 => vec!["0000", &have, "0000"],
+            4 => vec!["deepen-since 1\n", "0000", &have, "done\n"],
+            _ => vec!["0000", "done\n"],
+        };
+        served.assert_same(&served.want(&ids, &more), &format!("{settings:?}"));
+    }
+}
+
+#[test]
+fn a_tip_is_known_as_soon_as_a_ref_holds_it_and_no_longer() {
+    for format in RefFormat::ALL {
+        let served = Served::new(format);
+        served.set(&["uploadpack.allowReachableSHA1InWant=false"]);
+        let loose = served.objects.iter().find(|(what, _)| *what == "tag without a ref").unwrap().1;
+        for _ in 0..3 {
+            served.assert_same(&served.want(&[loose], &["0000", "done\n"]), "before");
+            served.repo.create_refs([("refs/tags/later", loose)]);
+            served.assert_same(&served.want(&[loose], &["0000", "done\n"]), "with a ref");
+            served.repo.git(["update-ref", "-d", "refs/tags/later"]);
         }
     }
 }

@@ -66,8 +66,11 @@ fn parse(output: &[u8], is_head: bool) -> Answer {
     answer
 }
 
+/// The first byte of packets with parts of a pack. Where it is cut depends on how fast git makes it.
+const PACK_BAND: u8 = 1;
+
 /// Returns an answer with `agent` and `session-id` masked, which are git's or refdb's own. The length of a packet with
-/// one of them is masked, too. What is not made of packets is left as it is.
+/// one of them is masked, too, and parts of a pack are joined. What is not made of packets is left as it is.
 pub(crate) fn masked(body: &[u8]) -> BString {
     let mut text = BString::default();
     let mut rest = body;
@@ -81,7 +84,10 @@ pub(crate) fn masked(body: &[u8]) -> BString {
             continue;
         }
         let Some((line, after)) = after.split_at_checked(length - 4) else { break };
-        text.extend_from_slice(&masked_line(&rest[..4], line));
+        match line.strip_prefix(&[PACK_BAND]) {
+            Some(part) => text.extend_from_slice(part),
+            None => text.extend_from_slice(&masked_line(&rest[..4], line)),
+        }
         rest = after;
     }
     text.extend_from_slice(rest);
