@@ -26,9 +26,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     loop {
         let record = if nul { records.fields(field_count) } else { records.line() };
         let Ok(Some(record)) = record else { return };
-        let request = read_verb(&record).and_then(|(verb, arguments)| {
-            arguments.request(verb, deref, refdb_types::HashKind::Sha1, &mut OnlyHead)
-        });
+        let request = read_verb(&record)
+            .and_then(|(verb, arguments)| arguments.request(verb, deref, refdb_types::HashKind::Sha1, &mut OnlyHead));
         match request {
             // A name that was accepted is a name that git accepts.
             Ok(request) => assert!(request.name().is_none_or(|name| refdb_types::RefName::new(name.to_vec()).is_ok())),

@@ -1,6 +1,8 @@
 //! Requests and answers over HTTP, as `git http-backend` makes them: git-http-backend(1), gitprotocol-http(5).
 
 mod answer;
+mod begin;
+mod failure;
 mod inflow;
 mod route;
 mod service;

@@ -29,6 +29,18 @@ mod upload;
 
 pub use options::{Options, command};
 
+/// The parsers of what clients send, for fuzz targets.
+#[doc(hidden)]
+pub mod parsers {
+    pub use crate::{
+        roots::decode,
+        upload::{
+            ls_refs::{LsRefs, Progress, RequestReader},
+            wants::{Wants, WantsReader},
+        },
+    };
+}
+
 use std::process::ExitCode;
 
 /// Runs the server until a signal ends it. Returns the exit code of the process: 0 after SIGTERM or SIGINT, 1 if the

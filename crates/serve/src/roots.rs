@@ -109,7 +109,7 @@ impl Root {
 
 /// Decodes the path of a URL, without the slash at its start. Returns `None` for a path that a server should not have
 /// to interpret: one with a component that is empty, `.` or `..`, or with an encoded slash or NUL.
-fn decode(path: &str) -> Option<Vec<u8>> {
+pub fn decode(path: &str) -> Option<Vec<u8>> {
     let path = path.strip_prefix('/')?;
     let mut decoded = Vec::with_capacity(path.len());
     for component in path.split('/') {

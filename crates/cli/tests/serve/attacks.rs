@@ -51,13 +51,36 @@ fn hanging(server: &Server, version: &str) -> TcpStream {
     stream
 }
 
-/// Begins a fetch for which git waits, because only its wants come.
+/// Begins a fetch for which git waits, because so much of it has come that git was started, and the end does not come.
 fn hanging_in_git(server: &Server, repo: &Repo) -> TcpStream {
-    let want = format!("want {}\n", repo.rev_parse("refs/heads/main"));
-    let request = Request::post("repo", "git-upload-pack", packets(&[&want, "0000"]));
+    let id = repo.rev_parse("refs/heads/main");
+    let mut body = packets(&[&format!("want {id}\n"), "0000"]);
+    // One packet is 50 bytes.
+    (0..6000).for_each(|_| body.extend_from_slice(&packets(&[&format!("have {id}\n")])));
+    let length = (body.len() + 1000).to_string();
     let mut stream = server.connect();
-    stream.write_all(&request.with("Content-Length", "1000").bytes()).unwrap();
+    let request = Request::post("repo", "git-upload-pack", body).with("Content-Length", &length);
+    stream.write_all(&request.bytes()).unwrap();
     stream
+}
+
+#[test]
+fn whoever_sends_slowly_keeps_no_git_from_others() {
+    let (repo, server) = served(|options| options.set("maxFetches", 1).set("queueSeconds", 5));
+    let want = format!("want {}\n", repo.rev_parse("refs/heads/main"));
+    let begin = packets(&[&want, "0000"]);
+    let held: Vec<_> = (0..20)
+        .map(|_| {
+            let request = Request::post("repo", "git-upload-pack", begin.clone()).with("Content-Length", "1000");
+            let mut stream = server.connect();
+            stream.write_all(&request.bytes()).unwrap();
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let whole = packets(&[&want, "0000", "done\n"]);
+    assert_eq!(server.ask(&Request::post("repo", "git-upload-pack", whole)).status, 200);
+    drop(held);
 }
 
 /// Waits until a client has been served or refused.

@@ -2,11 +2,13 @@
 
 use super::{
     answer::{Body, Source, answer, at_disk, of_type},
+    begin::{read_more, read_request, read_wants},
+    failure::{Failure, refuse},
     inflow::Inflow,
     route::Route,
 };
 use crate::{
-    gate::{Access, Authorizer, Decision, Gate, Grant, Refused, Turn},
+    gate::{Access, Authorizer, Decision, Gate, Grant, Turn},
     program::{Git, Place, Service},
     record::{Record, Records},
     repository::{Facts, Repositories, Served},
@@ -14,10 +16,10 @@ use crate::{
     settings::Settings,
     upload::{
         capabilities::Capabilities,
-        ls_refs::{Progress, RequestReader},
+        ls_refs::Progress,
         rows::{Rows, Style},
         version::Version,
-        wants::{CHECKED, Wants, WantsReader, are_visible_tips},
+        wants::{CHECKED, Wants, are_visible_tips},
     },
 };
 use hyper::{
@@ -26,13 +28,7 @@ use hyper::{
     header::{self, HeaderValue},
 };
 use refdb_receive::wire::pkt;
-use std::{
-    ffi::OsString,
-    io,
-    os::unix::ffi::OsStringExt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{ffi::OsString, io, os::unix::ffi::OsStringExt, sync::Arc, time::Instant};
 
 /// Everything that requests share. A reload makes another one.
 #[derive(Debug)]
@@ -67,36 +63,6 @@ struct Client {
 const USER: &str = "x-remote-user";
 const ADDRESS: &str = "x-remote-addr";
 const SECRET: &str = "x-refdb-secret";
-
-/// A request that is not served.
-#[derive(Debug)]
-enum Failure {
-    BadRequest(&'static str),
-    /// The body of the request cannot be read.
-    Unreadable(io::Error),
-    NotFound(String),
-    Forbidden(&'static str),
-    Method(&'static str),
-    UnsupportedType {
-        wanted: String,
-        got: String,
-    },
-    Refused(Refused),
-    /// The server, or the repository, is broken.
-    Internal(io::Error),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Failure::Internal(error)
-    }
-}
-
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
-        Failure::Refused(refused)
-    }
-}
 
 /// A request that was let in.
 struct Job {
@@ -270,6 +236,9 @@ impl Server {
                 }
             }
         }
+        if is_fetch {
+            read_more(&mut begin, &mut inflow).await.map_err(Failure::Unreadable)?;
+        }
         let waits = Instant::now();
         turns.push(if is_fetch { self.gate.fetch().await? } else { self.gate.push().await? });
         record.queued(waits.elapsed());
@@ -306,39 +275,6 @@ impl Job {
             place = place.with("GIT_NAMESPACE", &namespace[..]);
         }
         place.hiding(&self.grant.hidden).with_all(&self.grant.variables)
-    }
-}
-
-/// How much of a request is interpreted: room for more prefixes or wants than any git sends. A longer one is left to
-/// git.
-const REQUEST_BYTES_MAX: usize = 8 << 20;
-
-/// How much of a request is read at once. Nearly all requests are shorter.
-const READ_BYTES: usize = 8 << 10;
-
-/// Reads a request of version 2 until it is known to be one for git, or complete. Returns what was read.
-async fn read_request(facts: &Facts, inflow: &mut Inflow) -> io::Result<(Progress, Vec<u8>)> {
-    let mut reader = RequestReader::new(facts.hash);
-    let mut buffer = vec![0; READ_BYTES];
-    loop {
-        let count = inflow.read(&mut buffer).await?;
-        let progress = reader.add(&buffer[..count]);
-        if progress != Progress::Incomplete || count == 0 || reader.len() > REQUEST_BYTES_MAX {
-            return Ok((progress, reader.into_bytes()));
-        }
-    }
-}
-
-/// Reads a fetch of version 0 or 1 until its wants are known. Returns what was read.
-async fn read_wants(facts: &Facts, inflow: &mut Inflow) -> io::Result<(Wants, Vec<u8>)> {
-    let mut reader = WantsReader::new(facts.hash);
-    let mut buffer = vec![0; READ_BYTES];
-    loop {
-        let count = inflow.read(&mut buffer).await?;
-        let wants = reader.add(&buffer[..count]);
-        if wants != Wants::Incomplete || count == 0 || reader.len() > REQUEST_BYTES_MAX {
-            return Ok((wants, reader.into_bytes()));
-        }
     }
 }
 
@@ -381,59 +317,4 @@ fn single<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h HeaderVal
 /// Compares a secret in a time that does not depend on where the first difference is.
 fn is_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
-}
-
-/// Returns the answer to a request that is not served. Why is for the access log: the client learns no more than from
-/// git.
-fn refuse(failure: Failure, mut record: Record) -> Response<Body> {
-    let retry = |mut response: Response<Body>, after: Duration| {
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
-        response
-    };
-    let plain = |status, record| answer(status, Body::bytes(Vec::new(), record));
-    match failure {
-        Failure::BadRequest(why) => {
-            record.failed(&why);
-            plain(StatusCode::BAD_REQUEST, record)
-        }
-        Failure::Unreadable(error) => {
-            record.failed(&error);
-            let status = match error.kind() {
-                io::ErrorKind::TimedOut => StatusCode::REQUEST_TIMEOUT,
-                io::ErrorKind::FileTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-                _ => StatusCode::BAD_REQUEST,
-            };
-            plain(status, record)
-        }
-        Failure::NotFound(why) => {
-            record.failed(&why);
-            plain(StatusCode::NOT_FOUND, record)
-        }
-        Failure::Forbidden(why) => {
-            record.failed(&why);
-            plain(StatusCode::FORBIDDEN, record)
-        }
-        Failure::Method(methods) => {
-            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, record);
-            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
-            response
-        }
-        Failure::UnsupportedType { wanted, got } => {
-            let text = format!("Expected POST with Content-Type '{wanted}', but received '{got}' instead.\n");
-            answer(StatusCode::UNSUPPORTED_MEDIA_TYPE, Body::bytes(text, record))
-        }
-        Failure::Refused(Refused::TooFast(wait)) => {
-            record.failed(&"too many requests of this client");
-            retry(plain(StatusCode::TOO_MANY_REQUESTS, record), wait + Duration::from_secs(1))
-        }
-        Failure::Refused(Refused::Busy) => {
-            record.failed(&"too many requests in progress");
-            retry(plain(StatusCode::SERVICE_UNAVAILABLE, record), Duration::from_secs(1))
-        }
-        Failure::Internal(error) => {
-            record.failed(&error);
-            eprintln!("error: {error}");
-            plain(StatusCode::INTERNAL_SERVER_ERROR, record)
-        }
-    }
 }

@@ -6,17 +6,20 @@ use refdb_receive::wire::pkt::{Decoded, Packet, decode};
 
 /// The arguments of `ls-refs`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct LsRefs {
-    pub(crate) peel: bool,
-    pub(crate) symrefs: bool,
-    pub(crate) unborn: bool,
+pub struct LsRefs {
+    /// Tags are followed by the objects that they lead to.
+    pub peel: bool,
+    /// Symbolic refs are followed by their targets.
+    pub symrefs: bool,
+    /// HEAD is listed even if its branch does not exist yet.
+    pub unborn: bool,
     /// The prefixes of the wanted names; empty for all refs.
-    pub(crate) prefixes: Vec<BString>,
+    pub prefixes: Vec<BString>,
 }
 
 /// What the bytes of a request are so far.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) enum Progress {
+pub enum Progress {
     /// The request goes on.
     Incomplete,
     /// The request is complete.
@@ -30,7 +33,7 @@ const PREFIXES_MAX: usize = 65_536;
 
 /// Reads a request piece by piece.
 #[derive(Debug)]
-pub(crate) struct RequestReader {
+pub struct RequestReader {
     hash: HashKind,
     bytes: Vec<u8>,
     /// How many bytes were interpreted.
@@ -50,13 +53,14 @@ enum Stage {
 }
 
 impl RequestReader {
-    pub(crate) fn new(hash: HashKind) -> Self {
+    /// Returns a reader for a repository with this hash function.
+    pub fn new(hash: HashKind) -> Self {
         let (stage, found) = (Stage::Command, LsRefs::default());
         RequestReader { hash, bytes: Vec::new(), at: 0, stage, found, names_hash: false, prefixes: 0 }
     }
 
     /// Adds bytes of the client, and says what the request is.
-    pub(crate) fn add(&mut self, bytes: &[u8]) -> Progress {
+    pub fn add(&mut self, bytes: &[u8]) -> Progress {
         self.bytes.extend_from_slice(bytes);
         loop {
             let (packet, length) = match decode(&self.bytes[self.at..]) {
@@ -88,13 +92,13 @@ impl RequestReader {
         }
     }
 
-    /// Returns the number of bytes that were added.
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+    /// Returns all bytes that were added.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Returns all bytes that were added.
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
+    pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 

@@ -16,7 +16,7 @@ pub(crate) const CHECKED: [&str; 3] =
 
 /// Reads the first part of a request, up to its first flush, piece by piece.
 #[derive(Debug)]
-pub(crate) struct WantsReader {
+pub struct WantsReader {
     hash: HashKind,
     bytes: Vec<u8>,
     at: usize,
@@ -25,7 +25,8 @@ pub(crate) struct WantsReader {
 
 /// What the bytes of a request are so far.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) enum Wants {
+pub enum Wants {
+    /// The request goes on.
     Incomplete,
     /// The request wants these objects.
     Complete(Vec<ObjectId>),
@@ -34,12 +35,13 @@ pub(crate) enum Wants {
 }
 
 impl WantsReader {
-    pub(crate) fn new(hash: HashKind) -> Self {
+    /// Returns a reader for a repository with this hash function.
+    pub fn new(hash: HashKind) -> Self {
         WantsReader { hash, bytes: Vec::new(), at: 0, wants: Vec::new() }
     }
 
     /// Adds bytes of the client, and says what the request is.
-    pub(crate) fn add(&mut self, bytes: &[u8]) -> Wants {
+    pub fn add(&mut self, bytes: &[u8]) -> Wants {
         self.bytes.extend_from_slice(bytes);
         loop {
             match decode(&self.bytes[self.at..]) {
@@ -59,13 +61,13 @@ impl WantsReader {
         }
     }
 
-    /// Returns the number of bytes that were added.
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+    /// Returns all bytes that were added.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Returns all bytes that were added.
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
+    pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 }

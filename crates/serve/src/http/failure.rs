@@ -1,0 +1,94 @@
+//! Requests that are not served, and the answers to them.
+
+use super::answer::{Body, answer};
+use crate::{gate::Refused, record::Record};
+use hyper::{
+    Response, StatusCode,
+    header::{self, HeaderValue},
+};
+use std::{io, time::Duration};
+
+/// A request that is not served.
+#[derive(Debug)]
+pub(super) enum Failure {
+    BadRequest(&'static str),
+    /// The body of the request cannot be read.
+    Unreadable(io::Error),
+    NotFound(String),
+    Forbidden(&'static str),
+    Method(&'static str),
+    UnsupportedType {
+        wanted: String,
+        got: String,
+    },
+    Refused(Refused),
+    /// The server, or the repository, is broken.
+    Internal(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Internal(error)
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Failure::Refused(refused)
+    }
+}
+
+/// Returns the answer to a request that is not served. Why is for the access log: the client learns no more than from
+/// git.
+pub(super) fn refuse(failure: Failure, mut record: Record) -> Response<Body> {
+    let retry = |mut response: Response<Body>, after: Duration| {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
+        response
+    };
+    let plain = |status, record| answer(status, Body::bytes(Vec::new(), record));
+    match failure {
+        Failure::BadRequest(why) => {
+            record.failed(&why);
+            plain(StatusCode::BAD_REQUEST, record)
+        }
+        Failure::Unreadable(error) => {
+            record.failed(&error);
+            let status = match error.kind() {
+                io::ErrorKind::TimedOut => StatusCode::REQUEST_TIMEOUT,
+                io::ErrorKind::FileTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+                _ => StatusCode::BAD_REQUEST,
+            };
+            plain(status, record)
+        }
+        Failure::NotFound(why) => {
+            record.failed(&why);
+            plain(StatusCode::NOT_FOUND, record)
+        }
+        Failure::Forbidden(why) => {
+            record.failed(&why);
+            plain(StatusCode::FORBIDDEN, record)
+        }
+        Failure::Method(methods) => {
+            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, record);
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+            response
+        }
+        Failure::UnsupportedType { wanted, got } => {
+            let text = format!("Expected POST with Content-Type '{wanted}', but received '{got}' instead.\n");
+            answer(StatusCode::UNSUPPORTED_MEDIA_TYPE, Body::bytes(text, record))
+        }
+        Failure::Refused(Refused::TooFast(wait)) => {
+            record.failed(&"too many requests of this client");
+            retry(plain(StatusCode::TOO_MANY_REQUESTS, record), wait + Duration::from_secs(1))
+        }
+        Failure::Refused(Refused::Busy) => {
+            record.failed(&"too many requests in progress");
+            retry(plain(StatusCode::SERVICE_UNAVAILABLE, record), Duration::from_secs(1))
+        }
+        Failure::Internal(error) => {
+            record.failed(&error);
+            eprintln!("error: {error}");
+            plain(StatusCode::INTERNAL_SERVER_ERROR, record)
+        }
+    }
+}
