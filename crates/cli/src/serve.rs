@@ -7,7 +7,10 @@ pub static COMMAND: Command = Command {
     program: "refdb",
     name: "serve",
     about: "Serve repositories over HTTP to fetch from and push to",
-    synopsis: &["[--root [<prefix>=]<dir>]... [--http <address>:<port>] [--http-socket <path>] [<option>...]"],
+    synopsis: &[
+        "[--root [<prefix>=]<dir>]... [--http <address>:<port>] [--http-socket <path>] [<option>...]",
+        "status --metrics <address>:<port>",
+    ],
     options: &[],
 };
 

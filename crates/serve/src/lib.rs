@@ -27,7 +27,7 @@ mod roots;
 mod settings;
 mod upload;
 
-pub use options::{Options, command};
+pub use options::{Options, Wanted, command};
 
 /// The parsers of what clients send, for fuzz targets.
 #[doc(hidden)]
@@ -43,10 +43,14 @@ pub mod parsers {
 
 use std::process::ExitCode;
 
-/// Runs the server until a signal ends it. Returns the exit code of the process: 0 after SIGTERM or SIGINT, 1 if the
-/// server cannot start, and 129 if the command line is wrong.
-pub fn run(options: &Options) -> ExitCode {
-    match listen::serve(options) {
+/// Does what the command line asks for: serves until a signal ends the process, or shows the state of a running server.
+/// Returns the exit code of the process: 0 if all went well, as after SIGTERM or SIGINT, and 1 if not.
+pub fn run(wanted: &Wanted) -> ExitCode {
+    let done = match wanted {
+        Wanted::Serve(options) => listen::serve(options).map_err(|error| error.to_string()),
+        Wanted::Status(address) => listen::show_status(*address).map_err(|error| error.to_string()),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("fatal: {error}");

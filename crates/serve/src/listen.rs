@@ -41,6 +41,8 @@ pub(crate) enum StartError {
     User(String, nix::Error),
 }
 
+pub(crate) use status::show as show_status;
+
 /// Serves until SIGTERM or SIGINT.
 pub(crate) fn serve(options: &Options) -> Result<(), StartError> {
     let settings = Settings::read(options)?;

@@ -7,6 +7,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// What the command line asks for.
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    /// `refdb serve`: to serve.
+    Serve(Options),
+    /// `refdb serve status`: to show the state of the server that answers at this address.
+    Status(SocketAddr),
+}
+
 /// The command line of `refdb serve`, parsed.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -59,9 +68,19 @@ pub fn command() -> Command {
                 .value_name("NAME")
                 .help("Become this user, who owns the repositories. Required if the server is started by root."),
         ])
+        .subcommand(
+            Command::new("status").about("Show the state of a running server").arg(
+                Arg::new("metrics")
+                    .long("metrics")
+                    .value_name("ADDRESS:PORT")
+                    .value_parser(address())
+                    .required(true)
+                    .help("The address that the server was given by --metrics or serve.metrics"),
+            ),
+        )
 }
 
-impl Options {
+impl Wanted {
     /// Parses the words of the command line, the program's name first.
     ///
     /// # Errors
@@ -69,13 +88,22 @@ impl Options {
     /// Fails if a word is wrong, with the text to show. `--help` is such an error, too.
     pub fn parse(command: Command, words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut found = command.try_get_matches_from(words)?;
+        match found.remove_subcommand() {
+            Some((_, mut status)) => Ok(Wanted::Status(status.remove_one("metrics").unwrap_or(ADDRESS))),
+            None => Ok(Wanted::Serve(Options::of(found))),
+        }
+    }
+}
+
+impl Options {
+    fn of(mut found: ArgMatches) -> Self {
         let roots = found.remove_many::<OsString>("root").unwrap_or_default().map(root).collect();
         let mut http = found.remove_one("http");
         let http_socket = found.remove_one("http-socket");
         if http.is_none() && http_socket.is_none() {
             http = Some(ADDRESS);
         }
-        Ok(Options {
+        Options {
             roots,
             http,
             http_socket,
@@ -83,7 +111,7 @@ impl Options {
             config: found.remove_one("config"),
             export_all: flag(&found, "export-all"),
             user: found.remove_one("user"),
-        })
+        }
     }
 }
 
@@ -111,7 +139,10 @@ mod tests {
         command().debug_assert();
         let parse = |words: &[&str]| {
             let words = ["refdb-serve"].iter().chain(words).map(OsString::from);
-            Options::parse(command(), words).unwrap()
+            match Wanted::parse(command(), words).unwrap() {
+                Wanted::Serve(options) => options,
+                Wanted::Status(_) => panic!("it is to serve"),
+            }
         };
         let options = parse(&["--root", "/srv/git", "--root", "team=/srv/team", "--root", "/a=b/c"]);
         let roots = [("", "/srv/git"), ("team", "/srv/team"), ("", "/a=b/c")];

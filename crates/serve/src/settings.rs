@@ -211,7 +211,10 @@ mod tests {
         let temp = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(temp.path(), text).unwrap();
         let words = ["refdb-serve", "--config"].map(OsString::from).into_iter().chain([temp.path().into()]);
-        Settings::read(&Options::parse(crate::command(), words).unwrap())
+        match crate::Wanted::parse(crate::command(), words).unwrap() {
+            crate::Wanted::Serve(options) => Settings::read(&options),
+            crate::Wanted::Status(_) => panic!("it is to serve"),
+        }
     }
 
     #[test]

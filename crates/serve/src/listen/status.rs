@@ -9,9 +9,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use std::{
     convert::Infallible,
-    io::{self, Write},
-    net::{SocketAddr, TcpListener},
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
     sync::Arc,
+    time::Duration,
 };
 use tokio::task::JoinHandle;
 
@@ -27,6 +28,9 @@ impl Drop for Status {
 
 /// The type of Prometheus' text format.
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// How long a server may take to tell its state.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Begins to listen, and prints the address.
 pub(super) fn listen(address: SocketAddr, server: Arc<ArcSwap<Server>>) -> io::Result<Status> {
@@ -47,6 +51,20 @@ pub(super) fn listen(address: SocketAddr, server: Arc<ArcSwap<Server>>) -> io::R
             tokio::spawn(builder.serve_connection(TokioIo::new(stream), service));
         }
     })))
+}
+
+/// Asks a running server for its state, and prints it.
+pub(crate) fn show(address: SocketAddr) -> io::Result<()> {
+    let failed = |error: io::Error| io::Error::new(error.kind(), format!("no server answers on {address}: {error}"));
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(failed)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(b"GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).map_err(failed)?;
+    match answer.split_once("\r\n\r\n") {
+        Some((head, body)) if head.starts_with("HTTP/1.1 200 ") => io::stdout().write_all(body.as_bytes()),
+        _ => Err(failed(io::Error::other("it is another program"))),
+    }
 }
 
 fn answer(server: &Server, path: &str) -> Response<Full<Bytes>> {
