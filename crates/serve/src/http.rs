@@ -3,9 +3,7 @@
 mod answer;
 mod begin;
 mod failure;
-mod inflow;
 mod route;
 mod service;
 
-pub(crate) use inflow::Inflow;
 pub(crate) use service::{Peer, Server};

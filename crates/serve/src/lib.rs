@@ -9,6 +9,7 @@
 //! repository/          a served repository: its view, and what its configuration says, as fresh as the files
 //! upload/              upload-pack without objects: capabilities, `ls-refs`, the advertisement of versions 0 and 1
 //! program              git's programs, whose input and output are the bodies of a request and its answer
+//! inflow               the body of a request
 //! gate                 whether a request may be served: its user, the authorizer, rates and numbers of requests
 //! http/                requests and answers, as `git http-backend` makes them
 //! listen               sockets, connections, signals
@@ -18,6 +19,7 @@
 
 mod gate;
 mod http;
+mod inflow;
 mod listen;
 mod options;
 mod program;

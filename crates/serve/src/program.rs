@@ -1,6 +1,6 @@
 //! The programs that do what the server leaves to them: git, and `refdb receive-pack`.
 
-use crate::http::Inflow;
+use crate::inflow::Inflow;
 use bstr::BString;
 use std::{
     ffi::{OsStr, OsString},

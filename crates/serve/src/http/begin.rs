@@ -1,6 +1,6 @@
 //! The part of a request that is read before git is started.
 
-use super::inflow::Inflow;
+use crate::inflow::Inflow;
 use crate::{
     repository::Facts,
     upload::{

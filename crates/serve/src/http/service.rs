@@ -4,11 +4,11 @@ use super::{
     answer::{Body, Source, answer, at_disk, of_type},
     begin::{read_more, read_request, read_wants},
     failure::{Failure, refuse},
-    inflow::Inflow,
     route::Route,
 };
 use crate::{
     gate::{Access, Authorizer, Decision, Gate, Grant, Turn},
+    inflow::Inflow,
     program::{Git, Place, Service},
     record::{Record, Records},
     repository::{Facts, Repositories, Served},

@@ -18,7 +18,7 @@ pub(crate) struct Inflow(Pin<Box<dyn AsyncRead + Send>>);
 impl Inflow {
     /// Returns the body of a request. Reading fails if the client sends nothing for this long, or if there are more
     /// bytes than `bytes_max` after inflating.
-    pub(super) fn new(headers: &HeaderMap, body: Incoming, idle: Duration, bytes_max: Option<u64>) -> Self {
+    pub(crate) fn new(headers: &HeaderMap, body: Incoming, idle: Duration, bytes_max: Option<u64>) -> Self {
         let mut timed = TimeoutReader::new(Pieces { body, piece: Bytes::new() });
         timed.set_timeout(Some(idle));
         let timed = Box::pin(timed);
