@@ -3,7 +3,7 @@
 use crate::settings::Settings;
 use bstr::ByteSlice;
 use percent_encoding::percent_decode;
-use refdb::{Environment, Repository};
+use refdb::{Environment, Repository, RepositoryError};
 use refdb_vfs::Fs;
 use std::{
     ffi::OsStr,
@@ -39,6 +39,8 @@ pub(crate) enum NotFound {
     NotExported,
     /// A link leads out of the roots.
     Outside,
+    /// Nobody can tell, because the machine has failed, for instance for want of descriptors.
+    Unknown(String),
 }
 
 /// The file that exports a repository, as for `git daemon`.
@@ -84,8 +86,10 @@ impl Roots {
 
     fn find_below(&self, root: &Root, below: &[u8]) -> Result<PathBuf, NotFound> {
         let given = root.dir.join(OsStr::from_bytes(below));
-        let served = Repository::served_folder(&self.fs, &self.environment, &given)
-            .map_err(|error| NotFound::NoRepository(error.to_string()))?;
+        let served = Repository::served_folder(&self.fs, &self.environment, &given).map_err(|error| match error {
+            RepositoryError::Io(error) if !is_absence(&error) => NotFound::Unknown(error.to_string()),
+            error => NotFound::NoRepository(error.to_string()),
+        })?;
         let folder = served.folder.canonicalize().map_err(|error| NotFound::NoRepository(error.to_string()))?;
         if !folder.starts_with(&root.dir) && !self.allowed_targets.iter().any(|target| folder.starts_with(target)) {
             return Err(NotFound::Outside);
@@ -105,6 +109,13 @@ impl Root {
         }
         path.strip_prefix(&self.prefix[..])?.strip_prefix(b"/")
     }
+}
+
+/// Returns whether an error means that there is nothing for this user.
+fn is_absence(error: &refdb_vfs::Error) -> bool {
+    use io::ErrorKind::{InvalidFilename, IsADirectory, NotADirectory, PermissionDenied};
+    let kind = error.source.kind();
+    error.is_not_found() || [PermissionDenied, NotADirectory, IsADirectory, InvalidFilename].contains(&kind)
 }
 
 /// Decodes the path of a URL, without the slash at its start. Returns `None` for a path that a server should not have

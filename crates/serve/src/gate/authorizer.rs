@@ -18,6 +18,7 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
     process::Command,
+    sync::Semaphore,
     time::timeout,
 };
 
@@ -77,8 +78,14 @@ struct Answer {
 pub(crate) struct Authorizer {
     path: PathBuf,
     deadline: Duration,
+    /// How many questions may be asked at the same time.
+    turns: Semaphore,
     known: Mutex<HashMap<Question, (Decision, Instant)>>,
 }
+
+/// The number of questions that are asked at the same time. Others wait, within the time in which they have to be
+/// answered.
+const ASKED_MAX: usize = 64;
 
 /// The number of answers that are remembered.
 const KNOWN_MAX: usize = 16_384;
@@ -88,7 +95,7 @@ const ANSWER_BYTES_MAX: u64 = 256 << 10;
 
 impl Authorizer {
     pub(crate) fn new(path: PathBuf, deadline: Duration) -> Self {
-        Authorizer { path, deadline, known: Mutex::default() }
+        Authorizer { path, deadline, turns: Semaphore::new(ASKED_MAX), known: Mutex::default() }
     }
 
     /// Returns whether a client may. A failure or a late answer denies.
@@ -144,6 +151,7 @@ impl Authorizer {
     }
 
     async fn answer(&self, question: &Question) -> io::Result<Vec<u8>> {
+        let _turn = self.turns.acquire().await.map_err(io::Error::other)?;
         let mut line = serde_json::to_vec(question)?;
         line.push(b'\n');
         if is_socket(&self.path) {
@@ -182,6 +190,9 @@ async fn read(from: impl AsyncRead + Unpin) -> io::Result<Vec<u8>> {
 /// Returns the decision in an answer, and how long it may be remembered.
 fn decide(text: &[u8]) -> io::Result<(Decision, Duration)> {
     let answer: Answer = serde_json::from_slice(text)?;
+    if let Some(name) = answer.environment.iter().find_map(|(name, value)| bad_variable(name, value).then_some(name)) {
+        return Err(io::Error::other(format!("it must not set the variable '{name}'")));
+    }
     let decision = match &answer.verdict[..] {
         "allow" => Decision::Allowed(Grant {
             namespace: answer.namespace.filter(|namespace| !namespace.is_empty()),
@@ -193,6 +204,13 @@ fn decide(text: &[u8]) -> io::Result<(Decision, Duration)> {
         other => return Err(io::Error::other(format!("it has answered '{other}'"))),
     };
     Ok((decision, Duration::from_secs(answer.cache_seconds.into())))
+}
+
+/// Returns whether a variable cannot be set, or would make git see other refs or another configuration than the server.
+fn bad_variable(name: &str, value: &str) -> bool {
+    const OF_GIT: [&str; 4] = ["GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"];
+    let is_of_git = name.starts_with("GIT_") && !name.starts_with("GIT_TRACE") && !OF_GIT.contains(&name);
+    name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') || is_of_git
 }
 
 #[cfg(test)]
@@ -220,6 +238,9 @@ mod tests {
             "echo '{\"verdict\":\"yes\"}'",
             "echo '{\"verdict\":\"allow\",\"hide_ref\":[]}'",
             "echo '{}'",
+            "echo '{\"verdict\":\"allow\",\"environment\":{\"GIT_CONFIG_COUNT\":\"1\"}}'",
+            "echo '{\"verdict\":\"allow\",\"environment\":{\"A=B\":\"1\"}}'",
+            "echo '{\"verdict\":\"allow\",\"environment\":{\"A\":\"1\\u0000\"}}'",
             "sleep 10",
             "yes | head -c 10000000",
             "kill -9 $$",

@@ -105,8 +105,8 @@ impl Server {
             return Ok(Client { user: None, address: peer.address.clone() });
         }
         let text = |name| -> Result<Option<String>, Failure> {
-            let value = single(headers, name)?.map(HeaderValue::to_str).transpose();
-            let value = value.map_err(|_| Failure::BadRequest("a header of the proxy is no text"))?;
+            let value = single(headers, name)?.map(|value| str::from_utf8(value.as_bytes())).transpose();
+            let value = value.map_err(|_| Failure::BadRequest("a header of the proxy is not UTF-8"))?;
             Ok(value.filter(|value| !value.is_empty()).map(str::to_owned))
         };
         let address = text(ADDRESS)?.unwrap_or_else(|| peer.address.clone());
@@ -157,7 +157,10 @@ impl Server {
 
     /// Finds a repository, and what its configuration says now.
     fn find(&self, path: &str) -> Result<(Arc<Served>, Arc<Facts>), Failure> {
-        let not_found = |why: NotFound| Failure::NotFound(format!("{why:?}"));
+        let not_found = |why: NotFound| match why {
+            NotFound::Unknown(why) => Failure::Internal(io::Error::other(why)),
+            why => Failure::NotFound(format!("{why:?}")),
+        };
         let folder = self.roots.find(path).map_err(not_found)?;
         let served = match self.repositories.known(&folder) {
             Some(served) => served,

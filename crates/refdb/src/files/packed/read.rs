@@ -208,7 +208,11 @@ impl Packed {
                 pages.read_records_into(from, PART_LEN, &mut bytes)?;
                 bytes
             }
-            bytes => bytes.read(from..bytes.len())?.into_owned(),
+            bytes => {
+                // Each of many readers has a part, so that a part must not be all of the file here either.
+                let end = self.first_from((from + PART_LEN).min(bytes.len()))?;
+                bytes.read(from..end)?.into_owned()
+            }
         };
         let next = from + bytes.len();
         debug_assert!(next > from || from >= self.end(), "part by part, all of it is read: {from}");

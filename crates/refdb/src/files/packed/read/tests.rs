@@ -285,3 +285,22 @@ fn no_mutation_of_a_file_makes_the_reader_panic() {
         }
     }
 }
+
+/// A part of a file in memory was all the rest of the file, so that each of many slow clients cost its size.
+#[test]
+fn a_part_of_a_file_in_memory_is_a_part() {
+    // Not sorted, so that it is sorted in memory.
+    let text: String = (0..10_000).rev().map(|at| format!("%1 refs/heads/{at:05}\n")).collect();
+    let whole = packed(&text).unwrap();
+    let (mut from, mut records) = (whole.start(), 0);
+    while from < whole.end() {
+        let (part, next) = whole.part(from, Vec::new()).unwrap();
+        assert!(part.end() <= PART_LEN + 100 && next > from);
+        let mut at = part.start();
+        while at < part.end() {
+            (at, records) = (part.record(at).unwrap().next, records + 1);
+        }
+        from = next;
+    }
+    assert_eq!(records, 10_000);
+}
