@@ -53,7 +53,7 @@ pub(crate) struct Facts {
     pub(crate) hash: HashKind,
     pub(crate) objects: Arc<Objects>,
     pub(crate) settings: UploadSettings,
-    /// All settings in order, each `key=value` and NUL: equal texts make git offer the same capabilities.
+    /// All settings in order, each `key`, NUL, `=value` and NUL: equal texts make git offer the same capabilities.
     pub(crate) config_text: Arc<[u8]>,
     common_dir: PathBuf,
 }
@@ -99,8 +99,8 @@ impl Repositories {
         let served = Arc::new(Served::open(folder, &self.views, &self.environment)?);
         self.use_now(&served);
         let mut known = self.locked();
-        if known.len() >= self.len_max {
-            forget_half(&mut known);
+        if known.len() >= self.len_max && !known.contains_key(folder) {
+            forget_some(&mut known);
         }
         Ok(Arc::clone(known.entry(folder.to_owned()).or_insert(served)))
     }
@@ -131,14 +131,15 @@ fn with_settings_of_process(environment: Environment) -> Environment {
     variables.fold(environment, |environment, (name, value)| environment.with(name, value))
 }
 
-/// Removes the half of the repositories that was not used for longest. Requests in progress keep theirs.
-fn forget_half(known: &mut HashMap<PathBuf, Arc<Served>>) {
+/// Removes the repositories that were not used for longest, an eighth of all. Requests in progress keep theirs.
+fn forget_some(known: &mut HashMap<PathBuf, Arc<Served>>) {
     let mut uses: Vec<u64> = known.values().map(|served| served.last_use.load(Relaxed)).collect();
-    let middle = uses.len() / 2;
-    if let Some((_, middle, _)) = (middle < uses.len()).then(|| uses.select_nth_unstable(middle)) {
-        let middle = *middle;
-        known.retain(|_, served| served.last_use.load(Relaxed) > middle);
+    if uses.is_empty() {
+        return;
     }
+    let (_, last, _) = uses.select_nth_unstable(known.len() / 8);
+    let last = *last;
+    known.retain(|_, served| served.last_use.load(Relaxed) > last);
 }
 
 impl Served {
@@ -243,6 +244,8 @@ fn text(config: &Config) -> Arc<[u8]> {
     let mut text = Vec::new();
     for Value { key, raw, .. } in config.iter() {
         text.extend_from_slice(key);
+        // A key may contain any other byte.
+        text.push(0);
         if let Some(value) = raw {
             text.push(b'=');
             text.extend_from_slice(value);

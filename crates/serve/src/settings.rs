@@ -151,7 +151,9 @@ impl Settings {
             b"serve.authorize" => self.authorize = Some(path(value)?),
             b"serve.authorizetimeout" => self.authorize_timeout = Duration::from_millis(count(value)?),
             b"serve.accesslog" => self.access_log = Some(path(value)?),
-            b"serve.proxysecret" => self.proxy_secret = Some(value.text()?.to_vec()),
+            b"serve.proxysecret" => {
+                self.proxy_secret = Some(value.text()?.to_vec()).filter(|secret| !secret.is_empty())
+            }
             b"serve.git" => self.git = path(value)?.into(),
             b"serve.maxconnections" => limits.connections = size(value)?,
             b"serve.maxrequests" => limits.requests = size(value)?,

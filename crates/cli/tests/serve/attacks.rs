@@ -91,6 +91,16 @@ fn end_of(mut stream: TcpStream) -> Duration {
 }
 
 #[test]
+fn whoever_says_nothing_is_left() {
+    let (_repo, server) = served(|options| options.set("idleSeconds", 1));
+    let mut streams: Vec<_> = (0..20).map(|_| server.connect()).collect();
+    // One byte does not tell which version of HTTP it is.
+    streams.iter_mut().take(10).for_each(|stream| stream.write_all(b"P").unwrap());
+    assert!(streams.into_iter().all(|stream| end_of(stream) < at_most(Duration::from_secs(10))));
+    assert_alive(&server);
+}
+
+#[test]
 fn whoever_sends_slowly_is_left() {
     let (_repo, server) = served(|options| options.set("idleSeconds", 1));
     let mut streams: Vec<_> = (0..50).map(|_| server.connect()).collect();

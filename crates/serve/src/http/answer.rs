@@ -67,6 +67,11 @@ impl HttpBody for Body {
                 let is_remote = body.is_remote;
                 let piece = at_disk(is_remote, || rows.next_piece());
                 body.record.refs(rows.refs);
+                if piece.as_ref().is_ok_and(Vec::is_empty) && !rows.has_ended() {
+                    // Other requests have their turn before the next refs are looked at.
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 piece.map(Bytes::from)
             }
             Source::Program(running) => match poll_output(running, context) {

@@ -98,9 +98,10 @@ impl Server {
 
     /// Returns who has sent the request. Headers of a proxy are believed only if a proxy is there.
     fn client(&self, peer: &Peer, headers: &HeaderMap) -> Result<Client, Failure> {
-        let knows_secret = self.settings.proxy_secret.as_ref().is_some_and(
-            |secret| matches!(single(headers, SECRET), Ok(Some(given)) if is_equal(given.as_bytes(), secret)),
-        );
+        let knows_secret = match &self.settings.proxy_secret {
+            Some(secret) => single(headers, SECRET)?.is_some_and(|given| is_equal(given.as_bytes(), secret)),
+            None => false,
+        };
         if !peer.is_proxy && !knows_secret {
             return Ok(Client { user: None, address: peer.address.clone() });
         }
@@ -147,7 +148,7 @@ impl Server {
         let version = protocol.as_ref().map_or(Version::V0, |list| Version::of(list.as_bytes()));
         let job = Job { service, client, grant, served, facts, version, protocol };
         if is_advertisement {
-            return Ok(self.advertise(job, record).await?);
+            return self.advertise(job, record, turns).await;
         }
         let idle = self.settings.limits.idle;
         let limit = (service == Service::UploadPack).then_some(self.settings.limits.request_bytes);
@@ -184,7 +185,7 @@ impl Server {
     }
 
     /// Answers with the refs, or in version 2 with what can be asked.
-    async fn advertise(&self, job: Job, record: &mut Record) -> io::Result<Outcome> {
+    async fn advertise(&self, job: Job, record: &mut Record, turns: &mut Vec<Turn>) -> Result<Outcome, Failure> {
         record.operation("discovery", job.version.number());
         let mut begin = Vec::new();
         if job.version != Version::V2 {
@@ -194,6 +195,8 @@ impl Server {
         let Job { served, facts, .. } = &job;
         let is_ours = job.service == Service::UploadPack && job.grant.namespace.is_none() && !facts.has_grafts();
         let source = if !is_ours {
+            let is_fetch = job.service == Service::UploadPack;
+            turns.push(if is_fetch { self.gate.fetch().await? } else { self.gate.push().await? });
             let running = self.git.advertise(job.service, &job.place())?;
             Source::Program(Box::new(running))
         } else if job.version == Version::V2 {

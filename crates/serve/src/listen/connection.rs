@@ -11,6 +11,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
 };
+use prometheus_client::metrics::gauge::Gauge;
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -66,9 +67,8 @@ impl Connections {
         self.tasks.spawn(async move {
             let gauge = server.load().records.connections.clone();
             gauge.inc();
+            let _counted = (Counted(gauge), permit);
             serve(stream, peer, server, is_ending).await;
-            gauge.dec();
-            drop(permit);
         });
     }
 
@@ -97,6 +97,22 @@ fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
     builder
 }
 
+/// Waits until a connection has been without a first request for too long; for ever if there was one.
+async fn too_late(mut begun: watch::Receiver<bool>, idle: Duration) {
+    if timeout(idle, begun.wait_for(|begun| *begun)).await.is_ok() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Counts a connection until this is dropped.
+struct Counted(Gauge);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
 async fn serve<S>(stream: S, peer: Arc<Peer>, server: Arc<ArcSwap<Server>>, mut is_ending: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Send + Sync + 'static,
@@ -114,10 +130,12 @@ where
     });
     let builder = builder(&limits);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(Box::pin(timed)), service));
-    // A client that disconnects, or does not speak HTTP, needs no answer.
+    // A client that disconnects, or does not speak HTTP, needs no answer. hyper's limit on the time of a header begins
+    // with the first bytes, and there may be none.
     tokio::select! {
         _ = connection.as_mut() => return,
         _ = is_ending.wait_for(|is_ending| *is_ending) => {}
+        () = too_late(begun.clone(), limits.idle) => return,
     }
     // A connection that was just accepted has its first request on the way, which closing it would lose.
     tokio::select! {

@@ -45,6 +45,9 @@ pub(crate) struct Rows {
 /// The number of bytes at which a piece is complete.
 const PIECE_BYTES: usize = 64 << 10;
 
+/// The number of refs that are looked at for a piece, so that hidden ones keep no other request waiting.
+const PIECE_ROWS: usize = 10_000;
+
 /// The room that the last ref of a piece may take beyond that.
 const ROOM_BYTES: usize = 4 << 10;
 
@@ -66,7 +69,7 @@ impl Rows {
         self.has_ended
     }
 
-    /// Returns the next piece, which is empty only at the end.
+    /// Returns the next piece, which may be empty before the end, too, if very many refs are hidden.
     pub(crate) fn next_piece(&mut self) -> io::Result<Vec<u8>> {
         if self.has_ended {
             return Ok(Vec::new());
@@ -78,12 +81,15 @@ impl Rows {
         }
         let Rows { view, facts, hidden, style, listing, refs, .. } = self;
         let mut failed = None;
-        let mut is_full = false;
+        let (mut is_full, mut rows) = (false, 0);
         let objects = Arc::clone(&facts.objects);
         let mut writer = Writer { view, hidden, style, refs, objects: objects.lookups() };
         listing
             .each(&mut |row| match writer.row(row, &mut out) {
-                Ok(()) if out.len() < PIECE_BYTES => ControlFlow::Continue(()),
+                Ok(()) if out.len() < PIECE_BYTES && rows < PIECE_ROWS => {
+                    rows += 1;
+                    ControlFlow::Continue(())
+                }
                 Ok(()) => {
                     is_full = true;
                     ControlFlow::Break(())

@@ -14,6 +14,9 @@ use std::{collections::BTreeMap, io};
 pub(crate) const CHECKED: [&str; 3] =
     ["transfer.hideRefs=refs", "transfer.hideRefs=HEAD", "uploadpack.allowAnySHA1InWant=true"];
 
+/// The number of wants that are looked up. More are left to git.
+const WANTS_MAX: usize = 4096;
+
 /// Reads the first part of a request, up to its first flush, piece by piece.
 #[derive(Debug)]
 pub struct WantsReader {
@@ -50,7 +53,13 @@ impl WantsReader {
                         // The first want is followed by the client's capabilities.
                         let digits = want.split_once_str(" ").map_or(want, |(digits, _)| digits);
                         let Ok(id) = ObjectId::from_hex(self.hash, digits) else { return Wants::Unknown };
+                        if self.wants.len() == WANTS_MAX {
+                            return Wants::Unknown;
+                        }
                         self.wants.push(id);
+                    } else if line == b"deepen-relative" {
+                        // Git then looks from its refs for the commits at which the client's history ends.
+                        return Wants::Unknown;
                     }
                     self.at += length;
                 }
@@ -83,7 +92,7 @@ pub(crate) fn are_visible_tips(
     hidden: &HiddenRefs,
     wants: &[ObjectId],
 ) -> io::Result<bool> {
-    let head = if hidden.covers("HEAD".into()) { None } else { head(served)? };
+    let head = if hidden.covers("HEAD".into()) { None } else { head(served) };
     let others: Vec<ObjectId> = wants.iter().copied().filter(|want| Some(*want) != head).collect();
     let names = match others.is_empty() {
         true => BTreeMap::new(),
@@ -100,10 +109,9 @@ pub(crate) fn are_visible_tips(
     Ok(true)
 }
 
-/// Returns the object that HEAD leads to.
-fn head(served: &Served) -> io::Result<Option<ObjectId>> {
-    let head = served.view().resolve("HEAD".into()).map_err(io::Error::other)?;
-    Ok(head.found.and_then(|found| found.target.id()))
+/// Returns the object that HEAD leads to. As in lists, a HEAD that cannot be read leads nowhere.
+fn head(served: &Served) -> Option<ObjectId> {
+    served.view().resolve("HEAD".into()).ok()?.found?.target.id()
 }
 
 #[cfg(test)]
@@ -134,7 +142,9 @@ mod tests {
         let ids = [&one, &two].map(|hex| ObjectId::from_hex(HashKind::Sha1, hex.as_bytes()).unwrap());
         assert_eq!(read(&[&lines[..], &["0000"]].concat()), Wants::Complete(ids.to_vec()));
         assert_eq!(read(&["0000"]), Wants::Complete(Vec::new()));
-        for bad in ["want 12", "want ", "0001"] {
+        let many = vec![lines[1]; WANTS_MAX + 1];
+        assert_eq!(read(&many), Wants::Unknown);
+        for bad in ["want 12", "want ", "0001", "deepen-relative"] {
             assert_eq!(read(&[bad, "0000"]), Wants::Unknown, "{bad}");
         }
     }
