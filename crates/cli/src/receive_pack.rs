@@ -12,7 +12,7 @@ use crate::{
 };
 use bstr::ByteSlice;
 use refdb::{Environment, Misuse, Repository, Store};
-use refdb_receive::{Call, Facts, Screen, ServeError, Settings, delegation_reason, serve};
+use refdb_receive::{Call, Facts, Screen, ServeError, Settings, delegation_reason, serve, wire::Version};
 use refdb_vfs::Fs;
 use std::{
     ffi::{OsStr, OsString},
@@ -163,13 +163,10 @@ fn parse<'w>(words: &'w [OsString], environment: &Environment) -> Option<(Call, 
     folder.map(|folder| (call, folder))
 }
 
-/// Returns whether the highest version in `GIT_PROTOCOL`, a list of `KEY=VALUE` separated by colons, is 1. Version 2
-/// does not define pushes, so it is answered like version 0.
+/// Returns whether the client asks for version 1. Version 2 does not define pushes, so it is answered like version 0.
 fn wants_version_1(environment: &Environment) -> bool {
     let protocol = environment.get("GIT_PROTOCOL").unwrap_or_default();
-    let versions = protocol.as_bytes().split(|byte| *byte == b':').filter_map(|item| item.strip_prefix(b"version="));
-    versions.filter_map(|version| version.to_str().ok()?.parse::<u32>().ok()).filter(|version| *version <= 2).max()
-        == Some(1)
+    Version::of(OsStr::as_bytes(&protocol)) == Version::V1
 }
 
 /// Returns a session id that is unique on this machine.

@@ -15,6 +15,7 @@ pub mod report;
 mod request;
 #[cfg(test)]
 mod tests;
+mod version;
 
 pub use advertise::Advertisement;
 pub use command::{Command, Commands};
@@ -23,3 +24,4 @@ pub use limits::Limits;
 pub use offer::{Capabilities, Offer, ReportFormat};
 pub use pack_header::{PackHeader, PackHeaderError};
 pub use request::{Request, RequestReader};
+pub use version::Version;

@@ -5,7 +5,7 @@ mod counts;
 
 pub(crate) use authorizer::{Access, Authorizer, Decision, Grant};
 
-use crate::settings::Limits;
+use crate::{program::Service, settings::Limits};
 use counts::{Counted, Counts};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter, clock::Clock};
 use std::{sync::Arc, time::Duration};
@@ -77,18 +77,12 @@ impl Gate {
         Ok(Turn::Counted { _counted: counted })
     }
 
-    /// Waits until another `git upload-pack` may run.
-    pub(crate) async fn fetch(&self) -> Result<Turn, Refused> {
-        self.wait(&self.fetches).await
-    }
-
-    /// Waits until another push may be received.
-    pub(crate) async fn push(&self) -> Result<Turn, Refused> {
-        self.wait(&self.pushes).await
-    }
-
-    /// Waits in a queue, in which the first to come is the first to go.
-    async fn wait(&self, turns: &Arc<Semaphore>) -> Result<Turn, Refused> {
+    /// Waits until another program of this service may run. The first to come is the first to go.
+    pub(crate) async fn program(&self, service: Service) -> Result<Turn, Refused> {
+        let turns = match service {
+            Service::UploadPack => &self.fetches,
+            Service::ReceivePack => &self.pushes,
+        };
         match timeout(self.limits.queue, Arc::clone(turns).acquire_owned()).await {
             Ok(Ok(permit)) => Ok(Turn::Permit { _permit: permit }),
             _ => Err(Refused::Busy),
@@ -142,10 +136,10 @@ mod tests {
     #[tokio::test]
     async fn a_fetch_waits_and_then_gives_up() {
         let gate = Gate::new(Limits { fetches: 1, ..limits() });
-        let turn = gate.fetch().await.unwrap();
-        assert_eq!(gate.fetch().await.unwrap_err(), Refused::Busy);
-        assert!(gate.push().await.is_ok());
+        let turn = gate.program(Service::UploadPack).await.unwrap();
+        assert_eq!(gate.program(Service::UploadPack).await.unwrap_err(), Refused::Busy);
+        assert!(gate.program(Service::ReceivePack).await.is_ok());
         drop(turn);
-        assert!(gate.fetch().await.is_ok());
+        assert!(gate.program(Service::UploadPack).await.is_ok());
     }
 }

@@ -109,14 +109,10 @@ impl Options {
             http_socket,
             metrics: found.remove_one("metrics"),
             config: found.remove_one("config"),
-            export_all: flag(&found, "export-all"),
+            export_all: found.get_flag("export-all"),
             user: found.remove_one("user"),
         }
     }
-}
-
-fn flag(found: &ArgMatches, name: &str) -> bool {
-    found.get_flag(name)
 }
 
 /// Splits `PREFIX=DIR`. A word that names a folder as it stands has no prefix, even if `=` occurs in it.

@@ -4,5 +4,4 @@
 pub(crate) mod capabilities;
 pub(crate) mod ls_refs;
 pub(crate) mod rows;
-pub(crate) mod version;
 pub(crate) mod wants;

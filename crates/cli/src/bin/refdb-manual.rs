@@ -1,6 +1,6 @@
-//! Writes shell completions and man pages of refdb, refdb-lab and refdb-serve into a folder, from the tables by which the programs
-//! parse their command lines. Run this program with `cargo run -p refdb-cli --features manual --bin refdb-manual --
-//! DIR`.
+//! Writes shell completions and man pages of refdb, refdb-lab and refdb-serve into a folder, from the tables by which
+//! the programs parse their command lines. Run this program with `cargo run -p refdb-cli --features manual --bin
+//! refdb-manual -- DIR`.
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use clap_complete::Shell;

@@ -1,4 +1,4 @@
-//! The same requests to `refdb serve` and to `git http-backend`: status, headers and body must be equal.
+//! Sends each request to `refdb serve` and to `git http-backend`, whose status, headers and body must be equal.
 
 use crate::support::{Answer, Backend, Options, Request, Server, export, gzip, masked, packets};
 use refdb_testkit::{Git, RefFormat, Repo};

@@ -1,4 +1,4 @@
-//! Who may see and change what: users, the authorizer, secrets of proxies, links and exports.
+//! Tests what each user may see and change: the authorizer, secrets of proxies, links and exports decide.
 
 use crate::support::{Answer, Options, Request, Server, export, exported, packets};
 use bstr::ByteSlice;

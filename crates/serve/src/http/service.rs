@@ -18,7 +18,6 @@ use crate::{
         capabilities::Capabilities,
         ls_refs::Progress,
         rows::{Rows, Style},
-        version::Version,
         wants::{CHECKED, Wants, are_visible_tips},
     },
 };
@@ -27,7 +26,7 @@ use hyper::{
     body::Incoming,
     header::{self, HeaderValue},
 };
-use refdb_receive::wire::pkt;
+use refdb_receive::wire::{Version, pkt};
 use std::{ffi::OsString, io, os::unix::ffi::OsStringExt, sync::Arc, time::Instant};
 
 /// Everything that requests share. A reload makes another one.
@@ -52,7 +51,7 @@ pub(crate) struct Peer {
     pub(crate) is_proxy: bool,
 }
 
-/// Who has sent a request.
+/// The user and the address from which a request comes.
 #[derive(Debug)]
 struct Client {
     user: Option<String>,
@@ -195,8 +194,7 @@ impl Server {
         let Job { served, facts, .. } = &job;
         let is_ours = job.service == Service::UploadPack && job.grant.namespace.is_none() && !facts.has_grafts();
         let source = if !is_ours {
-            let is_fetch = job.service == Service::UploadPack;
-            turns.push(if is_fetch { self.gate.fetch().await? } else { self.gate.push().await? });
+            turns.push(self.gate.program(job.service).await?);
             let running = self.git.advertise(job.service, &job.place())?;
             Source::Program(Box::new(running))
         } else if job.version == Version::V2 {
@@ -246,7 +244,7 @@ impl Server {
             read_more(&mut begin, &mut inflow).await.map_err(Failure::Unreadable)?;
         }
         let waits = Instant::now();
-        turns.push(if is_fetch { self.gate.fetch().await? } else { self.gate.push().await? });
+        turns.push(self.gate.program(job.service).await?);
         record.queued(waits.elapsed());
         let mut running = self.git.answer(job.service, &place, begin, inflow)?;
         let begin = running.request_read().await?;

@@ -1,14 +1,16 @@
 //! What upload-pack offers to clients. Git itself is asked, once for each configuration, so that the answer is that of
 //! the installed git.
 
-use super::version::Version;
 use crate::{
     program::{Git, Place},
     repository::Facts,
 };
 use bstr::{BStr, ByteSlice};
 use refdb::{HashKind, ObjectId};
-use refdb_receive::wire::pkt::{self, Decoded, Packet};
+use refdb_receive::wire::{
+    Version,
+    pkt::{self, Decoded, Packet},
+};
 use refdb_refcache::Resolved;
 use std::{
     collections::HashMap,

@@ -3,7 +3,7 @@
 use super::{capabilities::Offer, ls_refs::LsRefs};
 use crate::repository::{Facts, Served};
 use bstr::{BStr, ByteSlice};
-use refdb::{ObjectError, ObjectId, Target, TargetView, backend::Peeled, objects::Lookups};
+use refdb::{ObjectId, Target, TargetView, backend::Peeled, objects::Lookups};
 use refdb_receive::{HiddenRefs, wire::pkt};
 use refdb_refcache::{ListOptions, Listing, Resolved, Row, Storage, View};
 use std::{io, ops::ControlFlow, sync::Arc};
@@ -112,9 +112,9 @@ impl Rows {
 
     /// Writes what comes before the refs of the listing: the version, and HEAD.
     fn begin(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-        let head = self.view.resolve("HEAD".into()).map_err(io::Error::other);
         // A HEAD that cannot be read is left out, as by git.
-        let head = head.unwrap_or(Resolved { links: Vec::new(), name: "HEAD".into(), found: None });
+        let head = self.view.resolve("HEAD".into());
+        let head = head.unwrap_or_else(|_| Resolved { links: Vec::new(), name: "HEAD".into(), found: None });
         if let Style::Advertisement(offer) = &mut self.style {
             offer.begin(&head, out);
         }
@@ -233,10 +233,6 @@ fn peel(objects: &mut Lookups<'_>, id: &ObjectId, peeled: Peeled) -> io::Result<
     match peeled {
         Peeled::To(id) => Ok(Some(id)),
         Peeled::NotTag => Ok(None),
-        Peeled::Unknown => objects.peel_tag(id).map_err(unreadable),
+        Peeled::Unknown => objects.peel_tag(id).map_err(io::Error::other),
     }
-}
-
-fn unreadable(error: ObjectError) -> io::Error {
-    io::Error::other(error)
 }

@@ -1,17 +1,18 @@
-//! Which version of the protocol a client asks for.
-
-/// A version of git's protocol.
+/// The version of git's protocol that a client asks for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Version {
+pub enum Version {
+    /// The refs come first, without a version line.
     V0,
+    /// As version 0, behind a version line.
     V1,
+    /// Commands, gitprotocol-v2(5). It does not define pushes, which servers answer as in version 0.
     V2,
 }
 
 impl Version {
     /// Returns the highest known version in a list of `KEY=VALUE` separated by colons, as the header `Git-Protocol` or
     /// the variable `GIT_PROTOCOL` has it. Unknown keys and versions are ignored.
-    pub(crate) fn of(list: &[u8]) -> Self {
+    pub fn of(list: &[u8]) -> Self {
         let versions = list.split(|byte| *byte == b':').filter_map(|item| match item.strip_prefix(b"version=")? {
             b"0" => Some(Version::V0),
             b"1" => Some(Version::V1),
@@ -21,7 +22,8 @@ impl Version {
         versions.max().unwrap_or(Version::V0)
     }
 
-    pub(crate) fn number(self) -> u8 {
+    /// Returns the number of the version.
+    pub fn number(self) -> u8 {
         self as u8
     }
 }
