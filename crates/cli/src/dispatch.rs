@@ -7,7 +7,7 @@ use crate::{
     lab,
     options::Command,
     output::Output,
-    pack_refs, receive_pack, reflog, refs, serve, show_ref, stat, symbolic_ref, tag, update_ref,
+    pack_refs, receive_pack, reflog, refs, serve, show_ref, stat, symbolic_ref, tag, update_ref, upload_pack,
 };
 use bstr::ByteSlice;
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
@@ -21,7 +21,7 @@ pub struct Invocation<'a> {
     pub words: &'a [OsString],
 }
 
-static ENTRIES: [Entry; 15] = [
+static ENTRIES: [Entry; 16] = [
     (&branch::COMMAND, branch::run),
     (&cache::COMMAND, cache::run),
     (&check_ref_format::COMMAND, check_ref_format::run),
@@ -37,6 +37,7 @@ static ENTRIES: [Entry; 15] = [
     (&symbolic_ref::COMMAND, symbolic_ref::run),
     (&tag::COMMAND, tag::run),
     (&update_ref::COMMAND, update_ref::run),
+    (&upload_pack::COMMAND, upload_pack::run),
 ];
 
 static GROUPS: [&Group; 2] = [&reflog::GROUP, &refs::GROUP];

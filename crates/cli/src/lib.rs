@@ -46,5 +46,6 @@ pub mod stat;
 pub mod symbolic_ref;
 pub mod tag;
 pub mod update_ref;
+pub mod upload_pack;
 
 pub use dispatch::{Invocation, commands, groups, run};

@@ -73,6 +73,11 @@ impl Listing {
         Ok(())
     }
 
+    /// Moves back to before the first ref. The refs shown again are those of the same state, whatever has changed since.
+    pub fn rewind(&mut self) {
+        (self.at, self.entered, self.is_ahead) = (0, false, false);
+    }
+
     /// A value that identifies the rows of this listing: two listings with equal options by the same
     /// [`Views`](crate::Views) have the same rows if they have the same proof. `None` if there are so many loose refs
     /// that the proof would be long.

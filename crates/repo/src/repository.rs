@@ -86,6 +86,21 @@ impl Repository {
         enter::folder(fs, environment, given)
     }
 
+    /// Returns the folder of the repository that a client of `git upload-pack` names, whoever owns it. With `is_strict`
+    /// the path is taken as it is, and otherwise as by [`Repository::served_folder`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if no repository is there.
+    pub fn folder_to_fetch_from(
+        fs: &Fs,
+        environment: &Environment,
+        given: &Path,
+        is_strict: bool,
+    ) -> Result<PathBuf, RepositoryError> {
+        enter::folder_of_anyone(fs, environment, given, is_strict)
+    }
+
     /// Opens the repository `folder` for a server that was given its path. Its owner is not checked.
     ///
     /// Its configuration is read as by `git receive-pack`, which enters the folder: a condition

@@ -6,4 +6,5 @@ mod failure;
 mod route;
 mod service;
 
+pub(crate) use answer::at_disk;
 pub(crate) use service::{Peer, Server};

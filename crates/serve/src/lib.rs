@@ -1,4 +1,4 @@
-//! `refdb serve`: a resident Git server over HTTP.
+//! `refdb serve`: a resident Git server over HTTP, and for processes that ssh and others start.
 //!
 //! A poll (discovery and `ls-refs`) is answered from the views of `refdb-refcache`, which prove each answer fresh. Real
 //! `git upload-pack` is started when a client fetches objects, and `refdb receive-pack` when it pushes.
@@ -12,6 +12,7 @@
 //! inflow               the body of a request
 //! gate                 whether a request may be served: its user, the authorizer, rates and numbers of requests
 //! http/                requests and answers, as `git http-backend` makes them
+//! shim/                the socket through which processes of sshd, git daemon and CGI pass their clients on
 //! listen               sockets, connections, signals
 //! record               counters, and the access log
 //! ```
@@ -27,6 +28,7 @@ mod record;
 mod repository;
 mod roots;
 mod settings;
+pub mod shim;
 mod upload;
 
 pub use options::{Options, Wanted, command};

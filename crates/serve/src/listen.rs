@@ -46,8 +46,9 @@ pub(crate) use status::show as show_status;
 /// Serves until SIGTERM or SIGINT.
 pub(crate) fn serve(options: &Options) -> Result<(), StartError> {
     let settings = Settings::read(options)?;
-    let listeners = sockets::bind(options)?;
+    let mut listeners = sockets::bind(options)?;
     become_user(options.user.as_deref())?;
+    sockets::bind_for_shims(options, &mut listeners)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(run(options, settings, listeners));
     // A thread that reads from a disk which does not answer must not keep the process.

@@ -22,6 +22,7 @@ pub struct Options {
     pub(crate) roots: Vec<(String, PathBuf)>,
     pub(crate) http: Option<SocketAddr>,
     pub(crate) http_socket: Option<PathBuf>,
+    pub(crate) socket: Option<PathBuf>,
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) config: Option<PathBuf>,
     pub(crate) export_all: bool,
@@ -46,12 +47,16 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(OsString))
                 .help("Serve the repositories below DIR. With a prefix, their paths begin with /PREFIX/."),
             Arg::new("http").long("http").value_name("ADDRESS:PORT").value_parser(address()).help(
-                "Listen here. Headers that name a user are ignored. If neither this nor --http-socket is given, a \
+                "Listen here. Headers that name a user are ignored. Without this and without a socket, a \
                  port of the loopback device is chosen and printed.",
             ),
             Arg::new("http-socket").long("http-socket").value_name("PATH").value_parser(path()).help(
                 "Listen on this Unix socket for a proxy that has logged the user in, and whose headers X-Remote-User \
                  and X-Remote-Addr are believed",
+            ),
+            Arg::new("socket").long("socket").value_name("PATH").value_parser(path()).help(
+                "Listen on this Unix socket for `refdb upload-pack`, as sshd and git daemon start it. Its folder must \
+                 belong to the server's user and be closed to others.",
             ),
             Arg::new("metrics")
                 .long("metrics")
@@ -100,13 +105,15 @@ impl Options {
         let roots = found.remove_many::<OsString>("root").unwrap_or_default().map(root).collect();
         let mut http = found.remove_one("http");
         let http_socket = found.remove_one("http-socket");
-        if http.is_none() && http_socket.is_none() {
+        let socket = found.remove_one("socket");
+        if http.is_none() && http_socket.is_none() && socket.is_none() {
             http = Some(ADDRESS);
         }
         Options {
             roots,
             http,
             http_socket,
+            socket,
             metrics: found.remove_one("metrics"),
             config: found.remove_one("config"),
             export_all: found.get_flag("export-all"),

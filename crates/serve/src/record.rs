@@ -25,6 +25,7 @@ pub(crate) struct Records {
     requests: Family<Labels, Counter>,
     seconds: Family<Operation, Histogram>,
     sent: Family<Operation, Counter>,
+    shims: Family<Shim, Counter>,
     pub(crate) in_progress: Gauge,
     pub(crate) connections: Gauge,
     log: Mutex<Option<Log>>,
@@ -50,6 +51,11 @@ struct Operation {
     operation: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Shim {
+    result: &'static str,
+}
+
 /// The upper ends of the ranges in which durations are counted, in seconds.
 const SECONDS: [f64; 10] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 1.0, 10.0, 100.0];
 
@@ -59,10 +65,12 @@ impl Records {
         let requests = Family::<Labels, Counter>::default();
         let seconds = Family::<Operation, Histogram>::new_with_constructor(|| Histogram::new(SECONDS));
         let sent = Family::<Operation, Counter>::default();
+        let shims = Family::<Shim, Counter>::default();
         let [in_progress, connections] = [(); 2].map(|()| Gauge::default());
         registry.register("requests", "Requests that were answered", requests.clone());
         registry.register_with_unit("request", "Time from a request to its end", Unit::Seconds, seconds.clone());
         registry.register_with_unit("sent", "Bodies of answers", Unit::Bytes, sent.clone());
+        registry.register("shims", "Connections to the socket for shims, by how they ended", shims.clone());
         registry.register("requests_in_progress", "Requests that are being answered", in_progress.clone());
         registry.register("connections", "Open connections", connections.clone());
         Arc::new(Records {
@@ -70,6 +78,7 @@ impl Records {
             requests,
             seconds,
             sent,
+            shims,
             in_progress,
             connections,
             log: Mutex::default(),
@@ -103,6 +112,11 @@ impl Records {
             start: Instant::now(),
             line: Line { id: self.ids.fetch_add(1, Relaxed), operation: "other", ..Line::default() },
         }
+    }
+
+    /// Counts a connection to the socket for shims.
+    pub(crate) fn shim(&self, result: &'static str) {
+        self.shims.get_or_create(&Shim { result }).inc();
     }
 
     /// Returns all counters in Prometheus' text format.

@@ -84,6 +84,12 @@ impl Roots {
         Err(why)
     }
 
+    /// Returns whether this folder, in which links are resolved, is one of those that may be served.
+    pub(crate) fn hold(&self, folder: &Path) -> bool {
+        let mut allowed = self.roots.iter().map(|root| &root.dir).chain(&self.allowed_targets);
+        allowed.any(|allowed| folder.starts_with(allowed))
+    }
+
     fn find_below(&self, root: &Root, below: &[u8]) -> Result<PathBuf, NotFound> {
         let given = root.dir.join(OsStr::from_bytes(below));
         let served = Repository::served_folder(&self.fs, &self.environment, &given).map_err(|error| match error {

@@ -9,6 +9,7 @@ mod is_as_fresh_as_the_files;
 mod operation;
 mod reads_equal_gits;
 mod real_clients;
+mod shims;
 mod signals;
 mod support;
 mod wants_are_checked_as_by_git;

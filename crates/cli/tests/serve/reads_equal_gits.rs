@@ -1,6 +1,6 @@
 //! Lists of refs must equal those of `git upload-pack` byte for byte, but for the agent and the session id.
 
-use crate::support::{Options, Request, Server, export, masked, packets, upload_pack};
+use crate::support::{Options, Request, Server, export, feed, masked, packets, plain_upload_pack, upload_pack};
 use bstr::{BString, ByteSlice};
 use refdb_testkit::{Git, RefFormat, Repo, Rng, rounds};
 use refdb_types::{HashKind, ObjectId};
@@ -46,6 +46,7 @@ impl Served {
         };
         let answer = self.server.ask(&request.with("Git-Protocol", version));
         let mut git = without_broken(&upload_pack(&self.git, self.repo.git_dir(), &self.server.home, version, body));
+        self.assert_same_by_shim(version, body, &git, what);
         if body.is_none() && version != "version=2" {
             git = [&b"001e# service=git-upload-pack\n0000"[..], &git].concat();
         }
@@ -55,6 +56,31 @@ impl Served {
         if ours != gits {
             panic!("{what}: {}", first_difference(&ours, &gits));
         }
+    }
+
+    /// Asks through the socket for shims, too. Git itself cannot be run then, unless the repository is left to it.
+    fn assert_same_by_shim(&self, version: &str, body: Option<&[u8]>, git: &[u8], what: &str) {
+        let is_left = ["shallow", "info/grafts"].iter().any(|name| self.repo.git_dir().join(name).exists());
+        let program = if is_left { &self.git } else { Path::new("/nonexistent") };
+        let shim = || {
+            let mut shim = self.server.shim();
+            shim.env("REFDB_GIT", program).env("GIT_PROTOCOL", version);
+            shim
+        };
+        let mut part = shim();
+        part.arg(if body.is_some() { "--stateless-rpc" } else { "--http-backend-info-refs" });
+        let said = feed(part.arg(self.repo.git_dir()), body.unwrap_or_default());
+        let (ours, git) = (masked(&said.output), masked(git));
+        assert!(ours == git, "{version} {what}: {}\n{}", first_difference(&ours, &git), said.errors);
+
+        // All at once, as over ssh. A flush ends it.
+        let input = [body.unwrap_or_default(), body.unwrap_or_default(), b"0000"].concat();
+        let said = feed(shim().arg(self.repo.git_dir()), &input);
+        let mut plain = plain_upload_pack(&self.git, &self.server.home);
+        let gits = feed(plain.env("GIT_PROTOCOL", version).arg(self.repo.git_dir()), &input);
+        let (ours, git) = (masked(&said.output), masked(&without_broken(&gits.output)));
+        assert!(ours == git, "whole {version} {what}: {}\n{}", first_difference(&ours, &git), said.errors);
+        assert_eq!((said.code, &said.errors), (gits.code, &gits.errors), "{version} {what}");
     }
 
     fn assert_same_discovery(&self, what: &str) {

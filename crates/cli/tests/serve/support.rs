@@ -3,10 +3,12 @@
 mod client;
 mod oracle;
 mod server;
+mod shim;
 
 pub(crate) use client::{Answer, Request, gzip};
 pub(crate) use oracle::{Backend, masked, upload_pack};
 pub(crate) use server::{Options, Server};
+pub(crate) use shim::{Said, feed, plain_upload_pack};
 
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;

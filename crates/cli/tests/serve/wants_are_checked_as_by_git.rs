@@ -1,7 +1,7 @@
 //! What a fetch of versions 0 and 1 may want, and what it gets, must be as with `git upload-pack`, which checks wants by
 //! a walk over all refs that the server spares it.
 
-use crate::support::{Options, Request, Server, export, masked, packets, upload_pack};
+use crate::support::{Options, Request, Server, export, feed, masked, packets, plain_upload_pack, upload_pack};
 use refdb_testkit::{Git, RefFormat, Repo, Rng, rounds};
 use refdb_types::{HashKind, ObjectId};
 use std::path::{Path, PathBuf};
@@ -79,6 +79,24 @@ impl Served {
         let gits = upload_pack(&self.git, self.repo.git_dir(), &self.server.home, "version=0", Some(&body));
         assert_eq!(masked(&ours.body), masked(&gits), "{what}: {lines:?} {}", self.server.errors());
         assert_eq!(ours.status, 200, "{what}: {lines:?}");
+        self.assert_same_by_shim(&body, &gits, what);
+    }
+
+    /// Asks through the socket for shims: in a connection for this request alone, and in one for everything, in which
+    /// git gives no object that it has not advertised.
+    fn assert_same_by_shim(&self, body: &[u8], gits: &[u8], what: &str) {
+        let shim = || {
+            let mut shim = self.server.shim();
+            shim.env("REFDB_GIT", &self.git);
+            shim
+        };
+        let said = feed(shim().arg("--stateless-rpc").arg(self.repo.git_dir()), body);
+        assert_eq!(masked(&said.output), masked(gits), "by a shim: {what}: {}", said.errors);
+        let mut plain = plain_upload_pack(&self.git, &self.server.home);
+        let gits = feed(plain.arg(self.repo.git_dir()), body);
+        let said = feed(shim().arg(self.repo.git_dir()), body);
+        assert_eq!(masked(&said.output), masked(&gits.output), "whole: {what}: {}", said.errors);
+        assert_eq!((said.code, &said.errors), (gits.code, &gits.errors), "whole: {what}");
     }
 
     fn want(&self, ids: &[ObjectId], more: &[&str]) -> Vec<String> {

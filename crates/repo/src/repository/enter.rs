@@ -1,4 +1,5 @@
-//! Resolves the repository that a server's client names, by git's rules for `git receive-pack <git-dir>`.
+//! Resolves the repository that a server's client names, by git's rules for `git receive-pack <git-dir>` and
+//! `git upload-pack <git-dir>`.
 
 use super::{RepositoryError, Served, discover, ownership};
 use crate::{
@@ -15,35 +16,67 @@ use std::{
 /// The endings that may be missing from the path, in the order in which git tries them.
 const SUFFIXES: [&str; 4] = ["/.git", "", ".git/.git", ".git"];
 
+/// A repository that was found by its path.
+struct Found {
+    folder: PathBuf,
+    /// The file that names the folder, if the path is that of one.
+    gitfile: Option<PathBuf>,
+}
+
+/// Resolves a path for a service that checks the owner.
 pub(super) fn folder(fs: &Fs, environment: &Environment, given: &Path) -> Result<Served, RepositoryError> {
+    let path = expand(environment, given).ok_or_else(|| RepositoryError::NotServed(given.to_owned()))?;
+    let Found { folder, gitfile } = find(fs, environment, given, &path, &SUFFIXES)?;
+    let mut parts = vec![fs.stat_link(&folder)?];
+    if let Some(gitfile) = gitfile {
+        parts.push(fs.stat_link(&gitfile)?);
+    }
+    let outer = || Outer::read(fs, environment);
+    let shown = || folder.canonicalize().unwrap_or_else(|_| folder.clone());
+    let warnings = ownership::check(fs, environment, &parts, &outer, &shown)?;
+    Ok(Served { folder, warnings })
+}
+
+/// Resolves a path for a service that anyone's repository may use.
+pub(super) fn folder_of_anyone(
+    fs: &Fs,
+    environment: &Environment,
+    given: &Path,
+    is_strict: bool,
+) -> Result<PathBuf, RepositoryError> {
+    if is_strict {
+        return Ok(find(fs, environment, given, given, &[""])?.folder);
+    }
+    let path = expand(environment, given).ok_or_else(|| RepositoryError::NotServed(given.to_owned()))?;
+    Ok(find(fs, environment, given, &path, &SUFFIXES)?.folder)
+}
+
+/// Finds the repository at `path` with one of the endings, the first of them that names one.
+fn find(
+    fs: &Fs,
+    environment: &Environment,
+    given: &Path,
+    path: &Path,
+    suffixes: &[&str],
+) -> Result<Found, RepositoryError> {
     let not_there = || RepositoryError::NotServed(given.to_owned());
-    let path = expand(environment, given).ok_or_else(not_there)?;
-    let path = environment.resolve(&path);
+    let path = environment.resolve(path);
     let bytes = path.as_os_str().as_bytes();
     let bytes = if bytes.len() > 1 { bytes.trim_end_with(|c| c == '/') } else { bytes };
-    for suffix in SUFFIXES {
+    for suffix in suffixes {
         let path = [bytes, suffix.as_bytes()].concat();
         let path = os(&path);
         let Ok(stat) = fs.stat(path) else { continue };
-        let folder = if stat.is_file() {
+        if stat.is_file() {
             let folder = discover::gitfile_target(fs, path)?;
             if !discover::is_repository(fs, environment, &folder)? {
                 return Err(not_there());
             }
-            folder
-        } else if discover::is_repository(fs, environment, path)? {
-            path.to_owned()
-        } else {
-            continue;
-        };
-        let mut parts = vec![fs.stat_link(&folder)?];
-        if stat.is_file() {
-            parts.push(fs.stat_link(path)?);
+            return Ok(Found { folder, gitfile: Some(path.to_owned()) });
         }
-        let outer = || Outer::read(fs, environment);
-        let shown = || folder.canonicalize().unwrap_or_else(|_| folder.clone());
-        let warnings = ownership::check(fs, environment, &parts, &outer, &shown)?;
-        return Ok(Served { folder, warnings });
+        if discover::is_repository(fs, environment, path)? {
+            return Ok(Found { folder: path.to_owned(), gitfile: None });
+        }
     }
     Err(not_there())
 }

@@ -121,7 +121,7 @@ fn poll_output(running: &mut Running, context: &mut Context<'_>) -> Poll<io::Res
 }
 
 /// Reads from a disk. If that may take long, other requests of this thread go on elsewhere.
-pub(super) fn at_disk<T>(may_take_long: bool, read: impl FnOnce() -> T) -> T {
+pub(crate) fn at_disk<T>(may_take_long: bool, read: impl FnOnce() -> T) -> T {
     if may_take_long { tokio::task::block_in_place(read) } else { read() }
 }
 

@@ -18,7 +18,7 @@ use crate::{
         capabilities::Capabilities,
         ls_refs::Progress,
         rows::{Rows, Style},
-        wants::{CHECKED, Wants, are_visible_tips},
+        wants::{CHECKED, Tips, Wants, not_visible_tips},
     },
 };
 use hyper::{
@@ -262,7 +262,10 @@ impl Job {
     fn has_tips(&self, wants: &Wants) -> io::Result<bool> {
         let Wants::Complete(wants) = wants else { return Ok(false) };
         let hidden = self.facts.settings.hiding(&self.grant.hidden);
-        at_disk(self.served.is_remote(), || are_visible_tips(&self.served, &self.facts, &hidden, wants))
+        let others = at_disk(self.served.is_remote(), || {
+            not_visible_tips(&self.served, &self.facts, &hidden, wants, Tips::OrTagged)
+        })?;
+        Ok(others.is_empty())
     }
 
     /// Returns where a program runs, with the variables that `git http-backend` sets or passes on.

@@ -1,9 +1,10 @@
 //! Connections: each is served by a task of its own, until it is idle while the server ends.
 
-use super::sockets::Stream;
+use super::sockets::{Stream, client_at, proxy};
 use crate::{
     http::{Peer, Server},
     settings::Limits,
+    shim,
 };
 use arc_swap::ArcSwap;
 use hyper::{Request, body::Incoming, service::service_fn};
@@ -48,27 +49,24 @@ impl Connections {
 
     /// Serves the requests of a connection.
     pub(super) fn attend(&self, stream: Stream, permit: OwnedSemaphorePermit) {
-        let peer = Arc::new(stream.peer());
+        let (server, is_ending) = (Arc::clone(&self.server), self.is_ending.subscribe());
         match stream {
-            Stream::Tcp(stream, _) => {
+            Stream::Tcp(stream, from) => {
                 // Each piece is complete when it is written. A socket without the option is a slower one.
                 let _ = stream.set_nodelay(true);
-                self.spawn(stream, peer, permit);
+                self.spawn(serve(stream, client_at(from), server, is_ending), permit);
             }
-            Stream::Unix(stream) => self.spawn(stream, peer, permit),
+            Stream::Unix(stream) => self.spawn(serve(stream, proxy(), server, is_ending), permit),
+            Stream::Shim(stream) => self.spawn(shim::attend(stream, server, is_ending), permit),
         }
     }
 
-    fn spawn<S>(&self, stream: S, peer: Arc<Peer>, permit: OwnedSemaphorePermit)
-    where
-        S: AsyncRead + AsyncWrite + Send + Sync + 'static,
-    {
-        let (server, is_ending) = (Arc::clone(&self.server), self.is_ending.subscribe());
+    fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static, permit: OwnedSemaphorePermit) {
+        let gauge = self.server.load().records.connections.clone();
         self.tasks.spawn(async move {
-            let gauge = server.load().records.connections.clone();
             gauge.inc();
             let _counted = (Counted(gauge), permit);
-            serve(stream, peer, server, is_ending).await;
+            connection.await;
         });
     }
 
@@ -113,11 +111,11 @@ impl Drop for Counted {
     }
 }
 
-async fn serve<S>(stream: S, peer: Arc<Peer>, server: Arc<ArcSwap<Server>>, mut is_ending: watch::Receiver<bool>)
+async fn serve<S>(stream: S, peer: Peer, server: Arc<ArcSwap<Server>>, mut is_ending: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Send + Sync + 'static,
 {
-    let limits = server.load().settings.limits.clone();
+    let (limits, peer) = (server.load().settings.limits.clone(), Arc::new(peer));
     let mut timed = TimeoutStream::new(stream);
     // A client that reads nothing is left. Waiting for a request has a limit of its own.
     timed.set_write_timeout(Some(limits.idle));

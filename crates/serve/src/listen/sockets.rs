@@ -7,7 +7,7 @@ use std::{
     io::{self, Write},
     net::{SocketAddr, TcpListener},
     os::unix::{
-        fs::FileTypeExt,
+        fs::{FileTypeExt, MetadataExt},
         net::{UnixListener, UnixStream},
     },
     path::Path,
@@ -20,6 +20,8 @@ use std::{
 pub(super) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
+    /// The socket for shims.
+    Shims(UnixListener),
 }
 
 /// A connection.
@@ -27,25 +29,28 @@ pub(super) enum Listener {
 pub(super) enum Stream {
     Tcp(tokio::net::TcpStream, SocketAddr),
     Unix(tokio::net::UnixStream),
+    /// A connection of a shim, over which no HTTP is spoken.
+    Shim(tokio::net::UnixStream),
 }
 
-impl Stream {
-    /// Only a proxy can connect to the Unix socket, whose permissions the host sets.
-    pub(super) fn peer(&self) -> Peer {
-        match self {
-            Stream::Tcp(_, address) => Peer { address: address.ip().to_canonical().to_string(), is_proxy: false },
-            Stream::Unix(_) => Peer { address: String::new(), is_proxy: true },
-        }
-    }
+/// Returns the other end of a TCP connection.
+pub(super) fn client_at(address: SocketAddr) -> Peer {
+    Peer { address: address.ip().to_canonical().to_string(), is_proxy: false }
+}
+
+/// Returns the other end of a connection to the Unix socket for HTTP. Only a proxy can be there, because the host sets
+/// the permissions of the socket.
+pub(super) fn proxy() -> Peer {
+    Peer { address: String::new(), is_proxy: true }
 }
 
 /// How many connections may wait to be accepted; the kernel's `net.core.somaxconn` may be less.
 const BACKLOG: i32 = 16_384;
 
-/// Binds the sockets and prints their addresses. Sockets that systemd passes take the place of those of the command
-/// line, so that they outlive the server.
+/// Binds the sockets for HTTP and prints their addresses. Sockets that systemd passes take the place of those of the
+/// command line, so that they outlive the server.
 pub(super) fn bind(options: &Options) -> io::Result<Vec<Listener>> {
-    let mut listeners = passed()?;
+    let mut listeners = passed(options)?;
     if listeners.is_empty() {
         if let Some(address) = options.http {
             let socket = TcpListener::bind(address).map_err(|error| cannot_listen(&address.to_string(), &error))?;
@@ -59,14 +64,14 @@ pub(super) fn bind(options: &Options) -> io::Result<Vec<Listener>> {
         // The standard library's backlog of 128 makes clients that connect at the same time try again after a second.
         match listener {
             Listener::Tcp(socket) => rustix::net::listen(socket, BACKLOG)?,
-            Listener::Unix(socket) => rustix::net::listen(socket, BACKLOG)?,
+            Listener::Unix(socket) | Listener::Shims(socket) => rustix::net::listen(socket, BACKLOG)?,
         }
     }
     let mut out = io::stdout().lock();
     for listener in &listeners {
         match listener {
             Listener::Tcp(socket) => writeln!(out, "listening on http://{}/", socket.local_addr()?)?,
-            Listener::Unix(socket) => match socket.local_addr()?.as_pathname() {
+            Listener::Unix(socket) | Listener::Shims(socket) => match socket.local_addr()?.as_pathname() {
                 Some(path) => writeln!(out, "listening on {}", path.display())?,
                 None => writeln!(out, "listening on a socket without a name")?,
             },
@@ -76,14 +81,45 @@ pub(super) fn bind(options: &Options) -> io::Result<Vec<Listener>> {
     Ok(listeners)
 }
 
-fn passed() -> io::Result<Vec<Listener>> {
+/// Binds the socket for shims, once the server runs as the user to whom its folder must belong. Does nothing if systemd
+/// has passed that socket.
+pub(super) fn bind_for_shims(options: &Options, listeners: &mut Vec<Listener>) -> io::Result<()> {
+    let Some(path) = &options.socket else { return Ok(()) };
+    check_folder(path)?;
+    if listeners.iter().any(|listener| matches!(listener, Listener::Shims(_))) {
+        return Ok(());
+    }
+    let socket = bind_unix(path)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    writeln!(io::stdout().lock(), "listening on {} for upload-pack", path.display())?;
+    listeners.push(Listener::Shims(socket));
+    Ok(())
+}
+
+/// Fails if others than the server's user can reach a socket at this path, or put another one there.
+fn check_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let found = std::fs::metadata(folder)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot look at {}: {error}", folder.display())))?;
+    if found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    let text = format!("the folder {} must belong to the server's user and have the mode 0700", folder.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
+fn passed(options: &Options) -> io::Result<Vec<Listener>> {
     let mut passed = ListenFd::from_env();
     let mut listeners = Vec::new();
     for at in 0..passed.len() {
         if let Ok(Some(socket)) = passed.take_tcp_listener(at) {
             listeners.push(Listener::Tcp(socket));
         } else if let Some(socket) = passed.take_unix_listener(at)? {
-            listeners.push(Listener::Unix(socket));
+            let is_for_shims = match (socket.local_addr()?.as_pathname(), &options.socket) {
+                (Some(passed), Some(wanted)) => passed == wanted,
+                _ => false,
+            };
+            listeners.push(if is_for_shims { Listener::Shims(socket) } else { Listener::Unix(socket) });
         }
     }
     Ok(listeners)
@@ -111,6 +147,7 @@ pub(super) struct Acceptor(Vec<Socket>);
 enum Socket {
     Tcp(tokio::net::TcpListener),
     Unix(tokio::net::UnixListener),
+    Shims(tokio::net::UnixListener),
 }
 
 /// How long to wait if no descriptor is left for another connection.
@@ -126,6 +163,10 @@ impl Acceptor {
             Listener::Unix(socket) => {
                 socket.set_nonblocking(true)?;
                 tokio::net::UnixListener::from_std(socket).map(Socket::Unix)
+            }
+            Listener::Shims(socket) => {
+                socket.set_nonblocking(true)?;
+                tokio::net::UnixListener::from_std(socket).map(Socket::Shims)
             }
         };
         Ok(Acceptor(listeners.into_iter().map(socket).collect::<io::Result<_>>()?))
@@ -150,6 +191,7 @@ impl Acceptor {
             let polled = match socket {
                 Socket::Tcp(socket) => socket.poll_accept(context).map_ok(|(stream, from)| Stream::Tcp(stream, from)),
                 Socket::Unix(socket) => socket.poll_accept(context).map_ok(|(stream, _)| Stream::Unix(stream)),
+                Socket::Shims(socket) => socket.poll_accept(context).map_ok(|(stream, _)| Stream::Shim(stream)),
             };
             if polled.is_ready() {
                 // The next look begins with another socket, so that a busy one does not starve it.

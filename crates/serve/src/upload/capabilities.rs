@@ -147,6 +147,14 @@ enum Offered {
 }
 
 impl Offer {
+    /// Leaves out what git offers only where each request has a connection of its own.
+    pub(crate) fn is_for_whole_connection(&mut self) {
+        if let Offered::Before(text, _) = &mut self.text {
+            let words = text.split(|byte| *byte == b' ').filter(|word| *word != b"no-done");
+            *text = bstr::join(" ", words);
+        }
+    }
+
     /// Writes what comes before the first ref. `head` decides about the capability `symref`.
     pub(super) fn begin(&mut self, head: &Resolved, out: &mut Vec<u8>) {
         if self.version_1 {

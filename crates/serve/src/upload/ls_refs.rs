@@ -74,7 +74,10 @@ impl RequestReader {
                     (self.stage, self.at) = (Stage::Arguments, self.at + length);
                     continue;
                 }
-                Packet::Flush if self.stage != Stage::Command => return self.complete(),
+                Packet::Flush if self.stage != Stage::Command => {
+                    self.at += length;
+                    return self.complete();
+                }
                 Packet::Flush | Packet::Special(_) => return Progress::ForGit,
             };
             let is_known = match self.stage {
@@ -100,6 +103,11 @@ impl RequestReader {
     /// Returns all bytes that were added.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
+    }
+
+    /// Returns the bytes behind a complete request, with which the next one begins.
+    pub fn into_rest(mut self) -> Vec<u8> {
+        self.bytes.split_off(self.at)
     }
 
     fn complete(&mut self) -> Progress {

@@ -6,7 +6,7 @@ use bstr::{BStr, ByteSlice};
 use refdb::{ObjectId, Target, TargetView, backend::Peeled, objects::Lookups};
 use refdb_receive::{HiddenRefs, wire::pkt};
 use refdb_refcache::{ListOptions, Listing, Resolved, Row, Storage, View};
-use std::{io, ops::ControlFlow, sync::Arc};
+use std::{collections::HashSet, io, ops::ControlFlow, sync::Arc};
 
 /// How the refs are written.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub(crate) struct Rows {
     listing: Listing,
     has_begun: bool,
     has_ended: bool,
+    /// What HEAD led to when it was written.
+    head: Option<ObjectId>,
     /// The number of refs that were written.
     pub(crate) refs: u64,
 }
@@ -61,12 +63,33 @@ impl Rows {
         let options = ListOptions::new().prefixes(prefixes).exclude(hidden.folders());
         let listing = served.view().list(&options).map_err(io::Error::other)?;
         let view = Arc::clone(served.view());
-        Ok(Rows { view, facts, hidden, style, listing, has_begun: false, has_ended: false, refs: 0 })
+        Ok(Rows { view, facts, hidden, style, listing, has_begun: false, has_ended: false, head: None, refs: 0 })
     }
 
     /// Returns whether everything was written.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
+    }
+
+    /// Returns whether each of these objects is what a ref of the answer held, though the ref may have changed since.
+    pub(crate) fn have_shown(&mut self, ids: &[ObjectId]) -> io::Result<bool> {
+        let Rows { view, hidden, listing, head, .. } = self;
+        let mut missing: HashSet<ObjectId> = ids.iter().copied().filter(|id| Some(*id) != *head).collect();
+        listing.rewind();
+        let look = &mut |row: &Row<'_>| {
+            let is_hidden = || hidden.covers(row.name);
+            match row.target {
+                TargetView::Direct(id) if missing.contains(&id) && !is_hidden() => _ = missing.remove(&id),
+                TargetView::Symbolic(_) if !is_hidden() => {
+                    let resolved = view.resolve(row.name).ok().and_then(|resolved| resolved.found);
+                    resolved.and_then(|found| found.target.id()).map(|id| missing.remove(&id));
+                }
+                _ => {}
+            }
+            if missing.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        listing.each(look).map_err(io::Error::other)?;
+        Ok(missing.is_empty())
     }
 
     /// Returns the next piece, which may be empty before the end, too, if very many refs are hidden.
@@ -133,6 +156,7 @@ impl Rows {
             _ => {}
         }
         let objects = Arc::clone(&self.facts.objects);
+        self.head = id;
         let Rows { view, hidden, style, refs, .. } = self;
         let mut writer = Writer { view, hidden, style, refs, objects: objects.lookups() };
         writer.write("HEAD".into(), id, symbolic, Peeled::Unknown, out)

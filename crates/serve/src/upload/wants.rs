@@ -2,7 +2,7 @@
 //! the index of a view can tell, and git need not.
 
 use crate::repository::{Facts, Served};
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use refdb::{HashKind, ObjectId};
 use refdb_receive::{
     HiddenRefs,
@@ -11,7 +11,7 @@ use refdb_receive::{
 use std::{collections::BTreeMap, io};
 
 /// Settings with which git walks no ref and checks no want, because that was done.
-pub(crate) const CHECKED: [&str; 3] =
+pub const CHECKED: [&str; 3] =
     ["transfer.hideRefs=refs", "transfer.hideRefs=HEAD", "uploadpack.allowAnySHA1InWant=true"];
 
 /// The number of wants that are looked up. More are left to git.
@@ -84,34 +84,47 @@ impl WantsReader {
 /// How many refs of an object are looked at to find a visible one. Usual objects have one or two.
 const REFS_MAX: usize = 256;
 
-/// Returns whether each of these objects exists and is what a visible ref holds. If very many refs hold an object, the
-/// answer may be no although it is so; then git walks the refs itself.
-pub(crate) fn are_visible_tips(
+/// Which objects count as tips.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tips {
+    /// What refs hold.
+    Themselves,
+    /// Also what a tag leads to that a ref holds. Where each request has a connection of its own, git lets a client
+    /// have all that can be reached from a ref.
+    OrTagged,
+}
+
+/// Returns those of the wants that are not known to exist and to be tips of visible refs. If very many refs hold an
+/// object, it may be among them although it is a tip; then git walks the refs itself.
+pub(crate) fn not_visible_tips(
     served: &Served,
     facts: &Facts,
     hidden: &HiddenRefs,
     wants: &[ObjectId],
-) -> io::Result<bool> {
-    let head = if hidden.covers("HEAD".into()) { None } else { head(served) };
+    tips: Tips,
+) -> io::Result<Vec<ObjectId>> {
+    let head = if hidden.covers("HEAD".into()) { None } else { tip(served, "HEAD".into()) };
     let others: Vec<ObjectId> = wants.iter().copied().filter(|want| Some(*want) != head).collect();
     let names = match others.is_empty() {
         true => BTreeMap::new(),
         false => served.view().few_pointing_at_each(&others, REFS_MAX).map_err(io::Error::other)?,
     };
+    let mut others = Vec::new();
     for want in wants {
-        // A ref to a tag points at the tagged object too, which git would accept, since it can be reached from the tag.
-        let is_shown = |names: &Vec<BString>| names.iter().any(|name| !hidden.covers(name.as_bstr()));
-        let is_visible = Some(*want) == head || names.get(want).is_some_and(is_shown);
+        // The index of a view leads from a tagged object to the refs of its tags, too.
+        let holds = |name: &BString| tips == Tips::OrTagged || tip(served, name.as_bstr()) == Some(*want);
+        let is_shown = |name: &BString| !hidden.covers(name.as_bstr()) && holds(name);
+        let is_visible = Some(*want) == head || names.get(want).is_some_and(|names| names.iter().any(is_shown));
         if !is_visible || !facts.objects.exists(want).map_err(io::Error::other)? {
-            return Ok(false);
+            others.push(*want);
         }
     }
-    Ok(true)
+    Ok(others)
 }
 
-/// Returns the object that HEAD leads to. As in lists, a HEAD that cannot be read leads nowhere.
-fn head(served: &Served) -> Option<ObjectId> {
-    served.view().resolve("HEAD".into()).ok()?.found?.target.id()
+/// Returns the object that a ref leads to. As in lists, a ref that cannot be read leads nowhere.
+fn tip(served: &Served, name: &BStr) -> Option<ObjectId> {
+    served.view().resolve(name).ok()?.found?.target.id()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::{
     ffi::OsString,
     io::{BufRead, BufReader},
     net::{Ipv4Addr, SocketAddr, TcpStream},
-    os::unix::net::UnixStream,
+    os::unix::{fs::DirBuilderExt, net::UnixStream},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
@@ -49,12 +49,13 @@ impl Options {
 
     pub(crate) fn start(self) -> Server {
         let temp = tempfile::Builder::new().prefix("refdb-serve-").tempdir().unwrap();
-        let (socket, home) = (temp.path().join("socket"), temp.path().join("home"));
+        let [socket, shims, home] = ["socket", "private/shims", "home"].map(|name| temp.path().join(name));
+        std::fs::DirBuilder::new().mode(0o700).create(temp.path().join("private")).unwrap();
         std::fs::create_dir(&home).unwrap();
         std::fs::write(temp.path().join("config"), format!("[serve]\n{}", self.config)).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_refdb-serve"));
         let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        command.args(["--http", &loopback.to_string(), "--http-socket"]).arg(&socket);
+        command.args(["--http", &loopback.to_string(), "--http-socket"]).arg(&socket).arg("--socket").arg(&shims);
         command.arg("--config").arg(temp.path().join("config")).args(self.words);
         if user() == "root" {
             command.args(["--user", "root"]);
@@ -70,8 +71,8 @@ impl Options {
         let address = line.trim_end().strip_prefix("listening on http://").and_then(|text| text.strip_suffix('/'));
         let said = || std::fs::read_to_string(temp.path().join("errors")).unwrap();
         let address = address.unwrap_or_else(|| panic!("{line:?}: {}", said())).parse().unwrap();
-        output.read_line(&mut line).unwrap();
-        Server { child, _output: output, address, socket, home, temp }
+        (0..2).for_each(|_| _ = output.read_line(&mut line).unwrap());
+        Server { child, _output: output, address, socket, shims, home, temp }
     }
 }
 
@@ -94,6 +95,8 @@ pub(crate) struct Server {
     _output: BufReader<ChildStdout>,
     pub(crate) address: SocketAddr,
     pub(crate) socket: PathBuf,
+    /// The socket for shims.
+    pub(crate) shims: PathBuf,
     /// The home folder of its user, with the user's configuration.
     pub(crate) home: PathBuf,
     temp: TempDir,

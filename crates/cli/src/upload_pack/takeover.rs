@@ -1,0 +1,116 @@
+//! Runs git where the server has stopped.
+
+use super::COMMAND;
+use crate::{Invocation, failure::Result, real_git};
+use refdb::Environment;
+use refdb_receive::wire::pkt::LENGTH_BYTES;
+use refdb_serve::shim::{CHECKED, HandOver};
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    os::{fd::AsFd, unix::process::ExitStatusExt},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    thread,
+};
+
+/// Runs git with the input that the server has read, followed by what is still to come. If the client knows git's
+/// advertisement already, it does not get it again.
+///
+/// The packs pass through this process then, without being copied where the kernel can splice.
+pub(super) fn run(environment: &Environment, invocation: &Invocation<'_>, rest: HandOver) -> Result<u8> {
+    let mut git = real_git::handed_over(environment, COMMAND.name)?;
+    if rest.is_checked {
+        CHECKED.iter().for_each(|setting| _ = git.args(["-c", setting]));
+    }
+    git.arg(COMMAND.name).args(invocation.words).stdin(Stdio::piped());
+    if rest.is_advertised {
+        git.stdout(Stdio::piped());
+    }
+    let status = pass(git, rest).map_err(|error| {
+        real_git::not_run(&real_git::program(environment), COMMAND.name, "the rest of this fetch", &error)
+    })?;
+    Ok(exit_code(status))
+}
+
+fn pass(mut git: Command, rest: HandOver) -> io::Result<ExitStatus> {
+    let mut child = git.spawn()?;
+    if let Some(pipe) = child.stdin.take() {
+        let input = own(io::stdin())?;
+        // The thread may wait for the client when git has ended; it ends with the process.
+        thread::spawn(move || feed(pipe, &rest.input, input));
+    }
+    if let Err(error) = pass_answer(&mut child) {
+        // Either the client has left, and git is to notice that, or git has ended and says why.
+        let is_clients = error.kind() == io::ErrorKind::BrokenPipe;
+        if !is_clients {
+            eprintln!("error: cannot pass on what git sends: {error}");
+        }
+    }
+    child.wait()
+}
+
+/// Passes git's answer on to the client, without the advertisement in front of it.
+fn pass_answer(child: &mut Child) -> io::Result<()> {
+    let Some(mut answer) = child.stdout.take() else { return Ok(()) };
+    if skip_to_flush(&mut answer)? {
+        io::copy(&mut answer, &mut own(io::stdout())?)?;
+    }
+    Ok(())
+}
+
+fn feed(mut pipe: ChildStdin, begin: &[u8], mut input: File) -> io::Result<()> {
+    pipe.write_all(begin)?;
+    io::copy(&mut input, &mut pipe)?;
+    Ok(())
+}
+
+/// Returns a descriptor without a buffer of its own.
+fn own(stream: impl AsFd) -> io::Result<File> {
+    Ok(stream.as_fd().try_clone_to_owned()?.into())
+}
+
+/// Reads packets up to a flush. Returns `false` if there is none.
+fn skip_to_flush(answer: &mut impl Read) -> io::Result<bool> {
+    loop {
+        let mut digits = [0; LENGTH_BYTES];
+        match answer.read_exact(&mut digits) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            read => read?,
+        }
+        let length = str::from_utf8(&digits).ok().and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let Some(length) = length else { return Err(io::Error::other("git's advertisement is no list of packets")) };
+        if length == 0 {
+            return Ok(true);
+        }
+        let data = length.saturating_sub(LENGTH_BYTES as u64);
+        io::copy(&mut answer.take(data), &mut io::sink())?;
+    }
+}
+
+/// Returns the exit code with which a shell would show how git has ended.
+fn exit_code(status: ExitStatus) -> u8 {
+    let signal = status.signal().map(|signal| 128 + signal);
+    signal.or(status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(128)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_advertisement_ends_with_a_flush() {
+        for (text, rest) in [
+            ("000aabcdef0000rest", Some("rest")),
+            ("0000", Some("")),
+            ("0001" /* a delimiter */, None),
+            ("0008abcd0004" /* an empty line */, None),
+            ("", None),
+            ("00", None),
+        ] {
+            let mut bytes = text.as_bytes();
+            let is_there = skip_to_flush(&mut bytes).unwrap();
+            assert_eq!(is_there.then_some(bytes), rest.map(str::as_bytes), "{text}");
+        }
+        assert!(skip_to_flush(&mut &b"zzzz"[..]).is_err());
+    }
+}

@@ -1,0 +1,251 @@
+//! What a shim and the server say to each other.
+//!
+//! ```text
+//! shim   -> server   a request, with three descriptors: the repository's folder, the client's input and its output
+//! server -> shim     Declined, which is the end, or Accepted
+//! shim   -> server   GO. The server reads and writes nothing for the client before
+//! server -> shim     Ended, or Continue: git is to take over
+//! ```
+//!
+//! A message is a list of fields behind its length in bytes. Each field stands behind its own length. Lengths are four
+//! bytes, the lowest first.
+
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+};
+
+/// The first field of a request. Programs of versions that do not understand each other differ in it.
+const MAGIC: &[u8] = b"refdb shim 1";
+
+/// The byte by which a shim confirms that it leaves the client to the server.
+pub(super) const GO: u8 = b'g';
+
+/// The greatest length of a request, without the bytes of the length itself.
+pub(super) const REQUEST_BYTES_MAX: usize = 64 << 10;
+
+/// The greatest length of a reply, without the bytes of the length itself. It has room for the greatest request of a
+/// client that the server interprets.
+pub(super) const REPLY_BYTES_MAX: usize = 16 << 20;
+
+/// The number of bytes of a length.
+pub(super) const LENGTH_BYTES: usize = 4;
+
+/// What a shim asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// Which part of the protocol is wanted.
+    pub mode: Mode,
+    /// The value of `GIT_PROTOCOL`.
+    pub protocol: Vec<u8>,
+    /// `--timeout`: the seconds that a client may send or read nothing; 0 for no limit.
+    pub timeout_seconds: u32,
+    /// The user for the access log, if the shim knows one.
+    pub user: String,
+    /// The client's address for the access log, if the shim knows one.
+    pub address: String,
+    /// The repository's folder, absolute and without links.
+    pub folder: PathBuf,
+    /// The variables on which git's answer depends; see [`variables`](super::variables).
+    pub variables: Vec<(OsString, OsString)>,
+}
+
+/// Which part of the protocol a shim is to speak.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// All of it, as over ssh.
+    Whole,
+    /// `--http-backend-info-refs`: the list of refs, or the capabilities of version 2.
+    Advertisement,
+    /// `--stateless-rpc`: the answer to one request.
+    Answer,
+}
+
+/// What the server says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Reply {
+    /// The shim has to do the work itself.
+    Declined(String),
+    Accepted,
+    /// The shim is to end with this exit code, after it has shown the error, if there is one.
+    Ended {
+        code: u8,
+        error: String,
+    },
+    Continue(HandOver),
+}
+
+/// What git needs to take over from the server.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HandOver {
+    /// Whether the client already has git's advertisement, so that git's own is to be dropped.
+    pub is_advertised: bool,
+    /// Whether the client may have what it wants, so that git need not check it.
+    pub is_checked: bool,
+    /// What the server has read from the client.
+    pub input: Vec<u8>,
+}
+
+/// Why bytes are no message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    #[error("the other program has another version")]
+    Version,
+    #[error("a message is longer than it may be")]
+    TooLong,
+    #[error("a message is malformed")]
+    Malformed,
+}
+
+impl Mode {
+    const ALL: [(Mode, &'static [u8]); 3] =
+        [(Mode::Whole, b"whole"), (Mode::Advertisement, b"advertisement"), (Mode::Answer, b"answer")];
+
+    fn name(self) -> &'static [u8] {
+        Mode::ALL.iter().find(|(mode, _)| *mode == self).map_or(b"", |(_, name)| name)
+    }
+}
+
+impl Request {
+    /// Returns the message.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let timeout = self.timeout_seconds.to_string();
+        let mut fields: Vec<&[u8]> = vec![MAGIC, self.mode.name(), &self.protocol, timeout.as_bytes()];
+        fields.extend([self.user.as_bytes(), self.address.as_bytes(), self.folder.as_os_str().as_bytes()]);
+        fields.extend(self.variables.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]));
+        encode(&fields)
+    }
+
+    /// Reads a message, without the length in front of it.
+    pub(crate) fn decode(body: &[u8]) -> Result<Self, Fault> {
+        let fields = decode(body)?;
+        if fields.first() != Some(&MAGIC) {
+            return Err(Fault::Version);
+        }
+        let (fixed, variables) = fields.split_first_chunk::<7>().ok_or(Fault::Malformed)?;
+        let [_, mode, protocol, timeout, user, address, folder] = *fixed;
+        let (pairs, []) = variables.as_chunks::<2>() else { return Err(Fault::Malformed) };
+        let (mode, _) = Mode::ALL.into_iter().find(|(_, name)| *name == mode).ok_or(Fault::Malformed)?;
+        let variable = |[name, value]: &[&[u8]; 2]| (os(name), os(value));
+        Ok(Request {
+            mode,
+            protocol: protocol.to_vec(),
+            timeout_seconds: text(timeout)?.parse().map_err(|_| Fault::Malformed)?,
+            user: text(user)?,
+            address: text(address)?,
+            folder: os(folder).into(),
+            variables: pairs.iter().map(variable).collect(),
+        })
+    }
+}
+
+impl Reply {
+    /// Returns the message.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let flag = |is_set: bool| -> &[u8] { if is_set { b"1" } else { b"0" } };
+        match self {
+            Reply::Declined(why) => encode(&[b"declined", why.as_bytes()]),
+            Reply::Accepted => encode(&[b"accepted"]),
+            Reply::Ended { code, error } => encode(&[b"ended", &[*code], error.as_bytes()]),
+            Reply::Continue(HandOver { is_advertised, is_checked, input }) => {
+                encode(&[b"continue", flag(*is_advertised), flag(*is_checked), input])
+            }
+        }
+    }
+
+    /// Reads a message, without the length in front of it.
+    pub(super) fn decode(body: &[u8]) -> Result<Self, Fault> {
+        Ok(match decode(body)?[..] {
+            [b"declined", why] => Reply::Declined(text(why)?),
+            [b"accepted"] => Reply::Accepted,
+            [b"ended", &[code], error] => Reply::Ended { code, error: text(error)? },
+            [b"continue", is_advertised @ (b"0" | b"1"), is_checked @ (b"0" | b"1"), input] => {
+                let (is_advertised, is_checked) = (is_advertised == b"1", is_checked == b"1");
+                Reply::Continue(HandOver { is_advertised, is_checked, input: input.to_vec() })
+            }
+            _ => return Err(Fault::Malformed),
+        })
+    }
+}
+
+/// Returns the length of the message that follows.
+pub(super) fn length(bytes: [u8; LENGTH_BYTES], at_most: usize) -> Result<usize, Fault> {
+    let length = u32::from_le_bytes(bytes) as usize;
+    if length > at_most { Err(Fault::TooLong) } else { Ok(length) }
+}
+
+fn encode(fields: &[&[u8]]) -> Vec<u8> {
+    let length = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
+    let body = fields.iter().map(|field| LENGTH_BYTES + field.len()).sum();
+    let mut message = Vec::with_capacity(LENGTH_BYTES + body);
+    message.extend(length(body));
+    for field in fields {
+        message.extend(length(field.len()));
+        message.extend_from_slice(field);
+    }
+    message
+}
+
+fn decode(mut body: &[u8]) -> Result<Vec<&[u8]>, Fault> {
+    let mut fields = Vec::new();
+    while !body.is_empty() {
+        let (length, rest) = body.split_first_chunk::<LENGTH_BYTES>().ok_or(Fault::Malformed)?;
+        let length = u32::from_le_bytes(*length) as usize;
+        let (field, rest) = rest.split_at_checked(length).ok_or(Fault::Malformed)?;
+        fields.push(field);
+        body = rest;
+    }
+    Ok(fields)
+}
+
+fn text(field: &[u8]) -> Result<String, Fault> {
+    String::from_utf8(field.to_vec()).map_err(|_| Fault::Malformed)
+}
+
+fn os(field: &[u8]) -> OsString {
+    OsStr::from_bytes(field).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStringExt;
+
+    fn request() -> Request {
+        Request {
+            mode: Mode::Answer,
+            protocol: b"version=2\xff".to_vec(),
+            timeout_seconds: 7,
+            user: "eve".into(),
+            address: "::1".into(),
+            folder: OsString::from_vec(b"/srv/\xfe.git".to_vec()).into(),
+            variables: vec![("HOME".into(), OsString::from_vec(b"/\xff".to_vec())), ("GIT_X".into(), "".into())],
+        }
+    }
+
+    #[test]
+    fn messages_come_back_as_they_were_and_cut_ones_are_refused() {
+        let message = request().encode();
+        let (length_bytes, body) = message.split_first_chunk().unwrap();
+        assert_eq!(length(*length_bytes, REQUEST_BYTES_MAX), Ok(body.len()));
+        assert_eq!(length(*length_bytes, body.len() - 1), Err(Fault::TooLong));
+        assert_eq!(Request::decode(body), Ok(request()));
+        (0..body.len()).for_each(|cut| assert_ne!(Request::decode(&body[..cut]), Ok(request()), "{cut}"));
+        assert_eq!(Request::decode(&encode(&[b"refdb shim 2"])), Err(Fault::Version));
+        assert_eq!(Request::decode(&encode(&[MAGIC])), Err(Fault::Malformed));
+
+        let input = vec![7; 100];
+        for reply in [
+            Reply::Declined("why".into()),
+            Reply::Accepted,
+            Reply::Ended { code: 128, error: "fatal: x".into() },
+            Reply::Continue(HandOver { is_advertised: true, is_checked: false, input }),
+        ] {
+            assert_eq!(Reply::decode(&reply.encode()[LENGTH_BYTES..]), Ok(reply));
+        }
+        for bad in [&encode(&[b"ended", b"12", b""])[LENGTH_BYTES..], b"", b"\xff\xff\xff\xff", b"\x01"] {
+            assert_eq!(Reply::decode(bad), Err(Fault::Malformed));
+        }
+    }
+}

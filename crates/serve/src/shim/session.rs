@@ -1,0 +1,247 @@
+//! What the server does for the client of a shim: the advertisement, lists of refs, and the first look at a fetch.
+
+use super::{
+    message::{HandOver, Mode, Reply, Request},
+    passed::End,
+};
+use crate::{
+    http::{Server, at_disk},
+    record::Record,
+    repository::{Facts, Served},
+    roots::shown,
+    upload::{
+        ls_refs::{Progress, RequestReader},
+        rows::{Rows, Style},
+        wants::{Tips, Wants, WantsReader, not_visible_tips},
+    },
+};
+use arc_swap::ArcSwap;
+use refdb::ObjectId;
+use refdb_receive::wire::Version;
+use std::{io, sync::Arc, time::Duration};
+use tokio::{sync::watch, time::timeout};
+
+/// The client of a shim, while the server works for it.
+pub(super) struct Session {
+    pub(super) server: Arc<ArcSwap<Server>>,
+    pub(super) served: Arc<Served>,
+    pub(super) request: Request,
+    pub(super) input: End,
+    pub(super) output: End,
+    /// Whether the server ends, so that git has to go on.
+    pub(super) is_ending: watch::Receiver<bool>,
+}
+
+/// Why the work for a client ends early.
+#[derive(Debug)]
+enum Stop {
+    /// The client reads no more.
+    Left,
+    /// `--timeout` has passed.
+    Idle,
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Stop::Left,
+            _ => Stop::Failed(error),
+        }
+    }
+}
+
+/// How much of a request is interpreted, as over HTTP. A longer one is left to git.
+const REQUEST_BYTES_MAX: usize = 8 << 20;
+
+/// How much of a request is read at once.
+const READ_BYTES: usize = 8 << 10;
+
+/// The exit codes of a git that a signal has ended: SIGPIPE, and SIGALRM by `--timeout`.
+const LEFT: u8 = 141;
+const IDLE: u8 = 142;
+
+/// git's exit code after `fatal:`.
+const FATAL: u8 = 128;
+
+const DONE: Reply = Reply::Ended { code: 0, error: String::new() };
+
+impl Session {
+    /// Works for the client until everything is done, or git is needed.
+    pub(super) async fn run(mut self) -> Reply {
+        match self.work().await {
+            Ok(reply) => reply,
+            Err(Stop::Left) => Reply::Ended { code: LEFT, error: String::new() },
+            Err(Stop::Idle) => Reply::Ended { code: IDLE, error: String::new() },
+            Err(Stop::Failed(error)) => {
+                eprintln!("error: {}: {error}", self.served.folder().display());
+                Reply::Ended { code: FATAL, error: format!("fatal: {error}") }
+            }
+        }
+    }
+
+    async fn work(&mut self) -> Result<Reply, Stop> {
+        let version = Version::of(&self.request.protocol);
+        let advertised = match self.request.mode {
+            Mode::Answer => None,
+            Mode::Advertisement | Mode::Whole => self.advertise(version).await?,
+        };
+        match (self.request.mode, version) {
+            (Mode::Advertisement, _) => Ok(DONE),
+            (_, Version::V2) => self.answer_lists().await,
+            _ => self.look_at_fetch(advertised).await,
+        }
+    }
+
+    /// Sends the refs, or the capabilities of version 2. Returns the refs that were sent.
+    async fn advertise(&mut self, version: Version) -> Result<Option<Rows>, Stop> {
+        let mut record = self.record("discovery", version);
+        let (server, facts) = (self.server.load_full(), self.facts()?);
+        let folder = self.served.folder();
+        if version == Version::V2 {
+            let capabilities = server.capabilities.version_2(&server.git, folder, &facts).await?;
+            self.send(&capabilities, &mut record).await?;
+            return Ok(None);
+        }
+        let mut offer = server.capabilities.offer(version, &server.git, folder, &facts).await?;
+        if self.request.mode == Mode::Whole {
+            offer.is_for_whole_connection();
+        }
+        let mut rows = self.rows(&facts, Style::Advertisement(offer))?;
+        self.send_rows(&mut rows, &mut record).await?;
+        Ok(Some(rows))
+    }
+
+    /// Answers requests of version 2 as long as they are for refs.
+    async fn answer_lists(&mut self) -> Result<Reply, Stop> {
+        let mut rest = Vec::new();
+        loop {
+            let facts = self.facts()?;
+            let mut reader = RequestReader::new(facts.hash);
+            let mut progress = reader.add(&rest);
+            while progress == Progress::Incomplete && reader.bytes().len() <= REQUEST_BYTES_MAX {
+                match self.read().await? {
+                    Some(bytes) if !bytes.is_empty() => progress = reader.add(&bytes),
+                    Some(_) if reader.bytes().is_empty() => return Ok(DONE),
+                    _ => break,
+                }
+            }
+            let Progress::Complete(wanted) = progress else {
+                // A lone flush is how clients say that they want nothing else.
+                let is_end = reader.bytes() == b"0000";
+                return Ok(if is_end { DONE } else { self.hand_over(reader.into_bytes(), false) });
+            };
+            if facts.has_grafts() {
+                return Ok(self.hand_over(reader.into_bytes(), false));
+            }
+            let mut record = self.record("ls-refs", Version::V2);
+            let mut rows = self.rows(&facts, Style::LsRefs(wanted))?;
+            self.send_rows(&mut rows, &mut record).await?;
+            if self.request.mode == Mode::Answer {
+                return Ok(DONE);
+            }
+            rest = reader.into_rest();
+        }
+    }
+
+    /// Reads the wants of a fetch of version 0 or 1, and checks them if they are refs of this list.
+    async fn look_at_fetch(&mut self, advertised: Option<Rows>) -> Result<Reply, Stop> {
+        let facts = self.facts()?;
+        let (mut reader, mut wants) = (WantsReader::new(facts.hash), Wants::Incomplete);
+        while wants == Wants::Incomplete && reader.bytes().len() <= REQUEST_BYTES_MAX {
+            match self.read().await? {
+                Some(bytes) if !bytes.is_empty() => wants = reader.add(&bytes),
+                _ => break,
+            }
+        }
+        let is_checked = match &wants {
+            Wants::Complete(wants) if wants.is_empty() && reader.bytes() == b"0000" => return Ok(DONE),
+            // The setting with which git does not check would reach a hook.
+            Wants::Complete(wants) if !facts.settings.has_pack_hook => self.may_have(&facts, wants, advertised)?,
+            _ => false,
+        };
+        Ok(self.hand_over(reader.into_bytes(), is_checked))
+    }
+
+    /// Returns whether git would let the client have all of these objects.
+    fn may_have(&self, facts: &Facts, wants: &[ObjectId], advertised: Option<Rows>) -> io::Result<bool> {
+        at_disk(self.served.is_remote(), || {
+            // Over a connection of its own, git lets a client have what it has advertised, and nothing else.
+            let tips = if advertised.is_some() { Tips::Themselves } else { Tips::OrTagged };
+            let others = not_visible_tips(&self.served, facts, &facts.settings.hidden, wants, tips)?;
+            match advertised {
+                // A ref may have moved since.
+                Some(mut rows) if !others.is_empty() => rows.have_shown(&others),
+                _ => Ok(others.is_empty()),
+            }
+        })
+    }
+
+    fn hand_over(&self, input: Vec<u8>, is_checked: bool) -> Reply {
+        let is_advertised = self.request.mode == Mode::Whole;
+        Reply::Continue(HandOver { is_advertised, is_checked, input })
+    }
+
+    fn facts(&self) -> io::Result<Arc<Facts>> {
+        at_disk(self.served.is_remote(), || self.served.facts())
+    }
+
+    fn rows(&self, facts: &Arc<Facts>, style: Style) -> io::Result<Rows> {
+        let hidden = facts.settings.hidden.clone();
+        at_disk(self.served.is_remote(), || Rows::new(&self.served, Arc::clone(facts), hidden, style))
+    }
+
+    fn record(&self, operation: &'static str, version: Version) -> Record {
+        let mut record = self.server.load().records.begin();
+        let user = Some(&self.request.user[..]).filter(|user| !user.is_empty());
+        record.client(user, &self.request.address);
+        record.repository(&shown(self.served.folder()));
+        record.operation(operation, version.number());
+        record.status(500);
+        record
+    }
+
+    async fn send_rows(&self, rows: &mut Rows, record: &mut Record) -> Result<(), Stop> {
+        while !rows.has_ended() {
+            let piece = at_disk(self.served.is_remote(), || rows.next_piece())?;
+            record.refs(rows.refs);
+            if piece.is_empty() {
+                // Other requests have their turn before the next refs are looked at.
+                tokio::task::yield_now().await;
+            }
+            self.send(&piece, record).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&self, bytes: &[u8], record: &mut Record) -> Result<(), Stop> {
+        self.within_time(self.output.write_all(bytes)).await?;
+        record.sent(bytes.len());
+        record.status(200);
+        Ok(())
+    }
+
+    /// Reads some bytes, none at the end. Returns `None` if the server ends.
+    async fn read(&mut self) -> Result<Option<Vec<u8>>, Stop> {
+        let mut buffer = vec![0; READ_BYTES];
+        let mut is_ending = self.is_ending.clone();
+        tokio::select! {
+            biased;
+            _ = is_ending.wait_for(|is_ending| *is_ending) => Ok(None),
+            count = self.within_time(self.input.read(&mut buffer)) => {
+                buffer.truncate(count?);
+                Ok(Some(buffer))
+            }
+        }
+    }
+
+    async fn within_time<T>(&self, step: impl Future<Output = io::Result<T>>) -> Result<T, Stop> {
+        match self.request.timeout_seconds {
+            0 => Ok(step.await?),
+            seconds => {
+                let done = timeout(Duration::from_secs(seconds.into()), step).await;
+                Ok(done.map_err(|_| Stop::Idle)??)
+            }
+        }
+    }
+}
