@@ -1,6 +1,7 @@
 //! Every way in which a command can end early, with git's messages and exit codes.
 
 use bstr::BString;
+pub use refdb::messages::{say, system_text};
 use refdb_vfs::LockError;
 use std::io::Write;
 
@@ -81,28 +82,6 @@ impl Failure {
     }
 }
 
-/// Prints a message on standard error in a single write. Control characters become `?`, as in git, so that a refname
-/// cannot control somebody's terminal.
-pub fn say(prefix: &str, message: &[u8]) {
-    let mut line = Vec::with_capacity(prefix.len() + message.len() + 1);
-    line.extend_from_slice(prefix.as_bytes());
-    let shown =
-        message.iter().map(|&byte| if byte.is_ascii_control() && !b"\t\n".contains(&byte) { b'?' } else { byte });
-    line.extend(shown);
-    line.push(b'\n');
-    // If standard error is closed, nobody can be told.
-    let _ = std::io::stderr().write_all(&line);
-}
-
-/// Returns the system's message without the number that Rust adds.
-pub fn system_text(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(" (os error") {
-        Some((text, _)) => text.to_owned(),
-        None => text,
-    }
-}
-
 /// Makes a message of parts that are text or bytes: `message!["cannot lock ref '", name, "'"]`.
 macro_rules! message {
     ($($part:expr),+ $(,)?) => {{
@@ -141,6 +120,17 @@ impl Failure {
         match Failure::from(error) {
             Failure::Fatal(text) if is_lost => Failure::Lost(text),
             other => other,
+        }
+    }
+}
+
+impl From<refdb_receive::Failure> for Failure {
+    fn from(failure: refdb_receive::Failure) -> Self {
+        match failure {
+            refdb_receive::Failure::Fatal(message) => Failure::Fatal(message),
+            refdb_receive::Failure::Store(error) => error.into(),
+            refdb_receive::Failure::BrokenPipe => Failure::BrokenPipe,
+            refdb_receive::Failure::Interrupted => Failure::Interrupted,
         }
     }
 }

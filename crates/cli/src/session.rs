@@ -8,9 +8,8 @@ use crate::{
     output::Output,
     revision::Revisions,
 };
-use refdb::{Environment, Store, StoreBuilder, config::Abbreviation, files::FilesBackend};
+use refdb::{Store, StoreBuilder, config::Abbreviation, files::FilesBackend};
 use refdb_types::ObjectId;
-use refdb_vfs::Fs;
 use std::{cell::Cell, os::unix::ffi::OsStrExt, path::PathBuf};
 
 /// An open repository.
@@ -51,12 +50,6 @@ impl Session {
     /// Finds and opens the repository that the global options and the environment name.
     pub fn open(globals: &Globals) -> Result<Self> {
         Self::of(Store::builder_in(globals.environment()))
-    }
-
-    /// Opens the repository for a server, with refs that are synced unless `core.fsync` says otherwise.
-    pub fn open_served(environment: Environment) -> Result<Self> {
-        // Locks are signed, so that a killed push does not block others until someone removes its locks.
-        Self::of(Store::builder_in(environment).fs(Fs::real().signing_locks()).sync_unless_configured())
     }
 
     fn of(builder: StoreBuilder) -> Result<Self> {

@@ -17,6 +17,7 @@
 mod delegation;
 mod hidden;
 mod proc_receive;
+mod reception;
 mod screen;
 mod serve;
 mod settings;
@@ -30,6 +31,8 @@ pub use refdb;
 pub use delegation::{DelegationReason, Facts, delegation_reason};
 pub use hidden::HiddenRefs;
 pub use proc_receive::ProcReceive;
+#[doc(hidden)]
+pub use reception::{Client, Failure, Reception};
 pub use screen::{Screen, Screened};
 pub use serve::{Call, RefusedPush, ServeError, serve, turn_away};
 pub use settings::{Deny, Settings};

@@ -56,6 +56,8 @@ pub use refdb_repo::{
     Repository, RepositoryError, Settings, Worktree, Zone, approximate, committer, config, expiry, hooks, objects,
     with_ref_format,
 };
+#[doc(hidden)]
+pub use refdb_repo::{messages, real_git};
 pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};
 /// File access as it appears in signatures of this crate: `Fs` and its errors.
 pub use refdb_vfs as vfs;

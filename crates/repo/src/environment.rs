@@ -5,12 +5,14 @@ use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
+    process::Command,
 };
 
 /// The environment variables and the folder that decide which repository is meant and how it is configured.
 ///
 /// A command-line program uses [`Environment::process`]. A server starts from [`Environment::empty`], because its own
-/// variables mean nothing for the repositories that it serves.
+/// variables mean nothing for the repositories that it serves, or from [`Environment::exactly`] if it does the work of a
+/// program that would have an environment of its own.
 #[derive(Clone, Debug)]
 pub struct Environment {
     inherit: Inherit,
@@ -24,6 +26,8 @@ enum Inherit {
     All,
     AllButGit,
     Nothing,
+    /// None, and programs get none either.
+    Replaced,
 }
 
 impl Inherit {
@@ -31,7 +35,7 @@ impl Inherit {
         match self {
             Inherit::All => true,
             Inherit::AllButGit => !name.starts_with(b"GIT_"),
-            Inherit::Nothing => false,
+            Inherit::Nothing | Inherit::Replaced => false,
         }
     }
 }
@@ -48,18 +52,16 @@ impl Environment {
         Environment { inherit: Inherit::AllButGit, variables: Vec::new(), directory: directory.into() }
     }
 
-    /// Returns the variables of this process that must not reach a hook.
-    pub(crate) fn hidden(&self) -> Vec<OsString> {
-        let names = || std::env::vars_os().map(|(name, _)| name);
-        match self.inherit {
-            Inherit::All | Inherit::Nothing => Vec::new(),
-            Inherit::AllButGit => names().filter(|name| !self.inherit.has(name.as_bytes())).collect(),
-        }
-    }
-
     /// Returns an environment without any variables. Paths are relative to `directory`.
     pub fn empty(directory: impl Into<PathBuf>) -> Self {
         Environment { inherit: Inherit::Nothing, variables: Vec::new(), directory: directory.into() }
+    }
+
+    /// Returns an environment with these variables, of which the last of a name counts, and no others. Hooks and other
+    /// programs get these and no others, too. Paths are relative to `directory`, which is absolute.
+    pub fn exactly(variables: impl IntoIterator<Item = (OsString, OsString)>, directory: impl Into<PathBuf>) -> Self {
+        let variables = variables.into_iter().collect();
+        Environment { inherit: Inherit::Replaced, variables, directory: directory.into() }
     }
 
     /// Sets a variable, as `--git-dir`, `--work-tree` and `--namespace` do.
@@ -100,14 +102,50 @@ impl Environment {
         }
     }
 
-    /// Returns the variables that were set on top of the process's own, which hooks and other child processes need too.
-    pub fn overrides(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
-        self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    /// Returns what hooks and other programs have to change in the variables that they inherit from this process, so
+    /// that they run in this environment: a value to set, or `None` for a variable that they must not have. Later
+    /// changes outrank earlier ones.
+    pub fn changes(&self) -> Vec<(OsString, Option<OsString>)> {
+        let is_kept = |name: &OsStr| match self.inherit {
+            Inherit::Replaced => self.variables.iter().any(|(known, _)| known == name),
+            Inherit::AllButGit => self.inherit.has(name.as_bytes()),
+            // Variables that are not read here, such as `PATH`, are still those of the process.
+            Inherit::All | Inherit::Nothing => true,
+        };
+        let mut changes = Vec::new();
+        if matches!(self.inherit, Inherit::AllButGit | Inherit::Replaced) {
+            let names = std::env::vars_os().map(|(name, _)| name);
+            changes.extend(names.filter(|name| !is_kept(name)).map(|name| (name, None)));
+        }
+        // A `PATH` that does not change must not be among them: for a program that is looked for in another one, the
+        // standard library copies the page tables of this process.
+        let is_new = |name: &OsStr, value: &OsStr| std::env::var_os(name).as_deref() != Some(value);
+        let last = |at: usize, name: &OsStr| self.variables[at + 1..].iter().all(|(later, _)| later != name);
+        let set = self.variables.iter().enumerate().filter(|(at, (name, _))| last(*at, name)).map(|(_, set)| set);
+        changes.extend(set.filter(|(name, value)| is_new(name, value)).map(|(n, v)| (n.clone(), Some(v.clone()))));
+        changes
+    }
+
+    /// Lets a program run with these variables. The folder in which it runs is up to the caller.
+    pub fn give_to(&self, command: &mut Command) {
+        for (name, value) in self.changes() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+    }
+
+    /// Returns this environment in another folder.
+    #[must_use]
+    pub fn in_directory(self, directory: impl Into<PathBuf>) -> Self {
+        Environment { directory: directory.into(), ..self }
     }
 
     /// Resolves a path against the folder of this environment. The result is relative if the folder is.
     pub fn resolve(&self, path: &Path) -> PathBuf {
-        match (self.directory.as_os_str().is_empty(), path.as_os_str().is_empty()) {
+        let is_here = path.as_os_str().is_empty() || path.as_os_str() == ".";
+        match (self.directory.as_os_str().is_empty(), is_here) {
             (true, _) => path.to_owned(),
             (false, true) => self.directory.clone(),
             (false, false) => self.directory.join(path),
@@ -143,4 +181,30 @@ fn quote(text: &[u8], out: &mut Vec<u8>) {
 
 pub(crate) fn os(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_an_exact_environment_get_its_variables_and_no_others() {
+        let path = std::env::var_os("PATH").expect("cargo sets it");
+        let given = [("A", "1"), ("B", "2"), ("A", "3")].map(|(name, value)| (name.into(), value.into()));
+        let environment = Environment::exactly(given.into_iter().chain([("PATH".into(), path)]), "/");
+        assert_eq!(environment.get("A"), Some("3".into()));
+        assert_eq!(environment.get("CARGO_MANIFEST_DIR"), None);
+        let changes = environment.changes();
+        assert!(
+            changes.contains(&("A".into(), Some("3".into()))) && !changes.contains(&("A".into(), Some("1".into())))
+        );
+        assert!(changes.contains(&("CARGO_MANIFEST_DIR".into(), None)));
+        assert!(changes.iter().all(|(name, _)| name != "PATH"), "it is the process's own");
+        let mut command = Command::new("/usr/bin/env");
+        environment.give_to(&mut command);
+        let text = String::from_utf8(command.output().expect("it is there").stdout).expect("it is text");
+        let mut names: Vec<_> = text.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["A", "B", "PATH"]);
+    }
 }

@@ -125,8 +125,7 @@ impl RepositoryHooks {
     /// repository cannot be found from the folder in which the hook runs. Paths are made absolute, because that
     /// folder differs from the current one.
     fn variables(&self) -> Vec<(OsString, Option<OsString>)> {
-        let mut variables: Vec<_> = self.environment.hidden().into_iter().map(|name| (name, None)).collect();
-        variables.extend(self.environment.overrides().map(|(name, value)| (name.to_owned(), Some(value.to_owned()))));
+        let mut variables = self.environment.changes();
         if self.is_bare || self.environment.get("GIT_DIR").is_some() {
             let git_dir = absolute(&self.environment, &self.git_dir);
             variables.push(("GIT_DIR".into(), Some(git_dir.into_os_string())));

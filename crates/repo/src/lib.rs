@@ -9,8 +9,12 @@ mod environment;
 pub mod hooks;
 mod ident;
 mod log_policy;
+#[doc(hidden)]
+pub mod messages;
 pub mod objects;
 mod passwd;
+#[doc(hidden)]
+pub mod real_git;
 mod repository;
 
 pub use bstr;

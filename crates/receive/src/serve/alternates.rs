@@ -158,6 +158,7 @@ fn listing_command(store: &Store, git: &OsStr, repository: &Path) -> Command {
     if !folder.as_os_str().is_empty() {
         command.current_dir(folder);
     }
+    store.environment().give_to(&mut command);
     for name in REPOSITORY_VARIABLES {
         command.env_remove(name);
     }

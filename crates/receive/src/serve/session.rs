@@ -11,10 +11,10 @@ use super::{
 };
 use crate::{
     RefusedPush, Settings,
-    wire::{Limits, Offer, ReportFormat, Request, RequestReader, pkt, report},
+    wire::{Limits, Offer, ReportFormat, Request, RequestReader, Version, pkt, report},
 };
 use bstr::{BStr, BString};
-use refdb::{Objects, Store};
+use refdb::{Environment, Objects, Store, real_git};
 use refdb_vfs::{Fs, interrupt};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -22,9 +22,9 @@ use rustix::{
 };
 use std::{
     cell::Cell,
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     io,
-    os::fd::BorrowedFd,
+    os::{fd::BorrowedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
 };
 
@@ -70,6 +70,25 @@ impl Call {
             limits: Limits::default(),
         }
     }
+
+    /// Returns the options of `git receive-pack DIRECTORY` for refdb's own servers: `REFDB_GIT` may name git, and
+    /// `GIT_PROTOCOL` is what the client has asked for.
+    pub fn in_environment(environment: &Environment) -> Self {
+        let agent = concat!("refdb/", env!("CARGO_PKG_VERSION"));
+        let protocol = environment.get("GIT_PROTOCOL").unwrap_or_default();
+        Call {
+            // Version 2 does not define pushes, so it is answered like version 0.
+            version_1: Version::of(protocol.as_bytes()) == Version::V1,
+            session_id: session_id().into(),
+            ..Call::new(real_git::program(environment), agent.into())
+        }
+    }
+}
+
+/// Returns a session id that is unique on this machine.
+fn session_id() -> String {
+    let now = refdb_vfs::now_nanos();
+    format!("{}.{:09}-P{:08x}", now / 1_000_000_000, now % 1_000_000_000, std::process::id())
 }
 
 /// The outcome of a command.
@@ -426,14 +445,8 @@ impl Session<'_, '_> {
     pub(super) fn git(&self, command: &str) -> Program {
         let folder = self.store.repository().git_dir();
         let directory = if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.to_owned();
-        let mut variables = vec![("GIT_DIR".into(), Some(OsString::from("."))), ("GIT_PREFIX".into(), None)];
-        variables.extend(
-            self.store
-                .environment()
-                .overrides()
-                .filter(|(name, _)| *name != "GIT_DIR")
-                .map(|(name, value): (&OsStr, &OsStr)| (name.to_owned(), Some(value.to_owned()))),
-        );
+        let mut variables = self.store.environment().changes();
+        variables.extend([("GIT_DIR".into(), Some(OsString::from("."))), ("GIT_PREFIX".into(), None)]);
         if let Some(quarantine) = &self.quarantine {
             variables.extend(quarantine.variables());
         }
@@ -480,6 +493,26 @@ impl Drop for Keep {
         if let Some(file) = &self.file {
             // Failing to remove the file only keeps its pack from being repacked.
             let _ = self.fs.remove_file(file);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_version_of_the_protocol_counts_and_2_is_answered_as_0() {
+        for (protocol, wanted) in [
+            ("", false),
+            ("version=0", false),
+            ("version=1", true),
+            ("x:version=1:version=0", true),
+            ("version=1:version=2", false),
+            ("version=9:version=1", true),
+        ] {
+            let environment = Environment::empty("/").with("GIT_PROTOCOL", protocol);
+            assert_eq!(Call::in_environment(&environment).version_1, wanted, "{protocol}");
         }
     }
 }

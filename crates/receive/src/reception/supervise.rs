@@ -1,8 +1,8 @@
 //! A `git receive-pack` that does a whole push, within the limits on the resources that git may take for a push.
 
-use super::relay::Relay;
-use crate::failure::{Failure, Result, fatal, system_text};
-use refdb_receive::{Watch, WorkLimits};
+use super::{Client, FATAL, Failure, relay::Relay};
+use crate::{Watch, WorkLimits, watch::end};
+use refdb::messages::system_text;
 use refdb_vfs::interrupt;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -25,23 +25,30 @@ pub(super) struct Supervised {
 impl Supervised {
     /// Starts git, whose answer is relayed to the client. `is_stateless` means that git sends no advertisement, because
     /// another call has sent it.
-    pub(super) fn start(mut git: Command, limits: WorkLimits, is_stateless: bool) -> io::Result<Self> {
-        git.stdout(Stdio::piped());
-        Self::of(git, limits, is_stateless)
+    pub(super) fn start(
+        mut git: Command,
+        limits: WorkLimits,
+        is_stateless: bool,
+        client: Client<'_>,
+    ) -> io::Result<Self> {
+        let to_client = client.output.try_clone_to_owned()?;
+        let mut supervised = Self::of(git.stdout(Stdio::piped()), limits)?;
+        let answer = supervised.git.stdout.take();
+        supervised.relay = answer.map(|answer| Relay::start(answer, to_client.into(), is_stateless));
+        Ok(supervised)
     }
 
     /// Starts git, which answers a client that has not asked for a side band. Such a client cannot be told of limits,
     /// so that git sends its answer itself, in one order with what it writes to standard error.
-    pub(super) fn start_directly(git: Command, limits: WorkLimits) -> io::Result<Self> {
-        Self::of(git, limits, true)
+    pub(super) fn start_directly(mut git: Command, limits: WorkLimits, client: Client<'_>) -> io::Result<Self> {
+        Self::of(git.stdout(client.output.try_clone_to_owned()?), limits)
     }
 
-    fn of(mut git: Command, limits: WorkLimits, is_stateless: bool) -> io::Result<Self> {
-        let mut git = git.spawn()?;
+    fn of(git: &mut Command, limits: WorkLimits) -> io::Result<Self> {
+        let git = git.spawn()?;
         let pid = i32::try_from(git.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("the system gave a process an impossible number"))?;
-        let relay = git.stdout.take().map(|stdout| Relay::start(stdout, is_stateless));
-        Ok(Supervised { git, pid, watch: Watch::new(limits), relay })
+        Ok(Supervised { git, pid, watch: Watch::new(limits), relay: None })
     }
 
     /// Returns git's standard input if it is a pipe and was not taken before.
@@ -64,7 +71,7 @@ impl Supervised {
     }
 
     /// Waits for git's end and returns its exit code. A signal that ends refdb ends git too.
-    pub(super) fn wait(mut self) -> Result<u8> {
+    pub(super) fn wait(mut self) -> Result<u8, Failure> {
         let ended = match self.until_end() {
             Ok(()) => self.git.wait(),
             Err(error) => Err(error),
@@ -76,8 +83,8 @@ impl Supervised {
         }
         match ended {
             _ if interrupt::received().is_some() => Err(Failure::Interrupted),
-            Ok(status) => Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(128)),
-            Err(error) => fatal!["cannot wait for git: ", system_text(&error)],
+            Ok(status) => Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FATAL)),
+            Err(error) => Err(Failure::Fatal(format!("cannot wait for git: {}", system_text(&error)).into())),
         }
     }
 
@@ -104,7 +111,7 @@ impl Supervised {
 
     /// Ends git, which has received nothing, so that refdb can answer the client.
     pub(super) fn stop(mut self) {
-        refdb_receive::end(self.pid);
+        end(self.pid);
         // Git has ended, or cannot be waited for.
         let _ = self.git.wait();
         if let Some(relay) = self.relay.take() {

@@ -2,6 +2,7 @@
 //! message when a limit has ended a program.
 
 use std::{
+    fs::File,
     io::{self, BufRead, BufReader, Read, Write},
     process::ChildStdout,
     sync::{Arc, Mutex, PoisonError},
@@ -19,15 +20,15 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Copies the output of git until git closes its end or the client disconnects. `is_advertised` says whether the
-    /// list of refs was sent before, so that the output does not begin with it.
-    pub(super) fn start(git: ChildStdout, is_advertised: bool) -> Relay {
+    /// Copies the output of git to the client until git closes its end or the client disconnects. `is_advertised` says
+    /// whether the list of refs was sent before, so that the output does not begin with it.
+    pub(super) fn start(git: ChildStdout, mut client: File, is_advertised: bool) -> Relay {
         let message = Arc::<Mutex<Vec<u8>>>::default();
         let ours = Arc::clone(&message);
         let pass = move || {
             // An error means that the client has disconnected. Dropping the reader closes the pipe, so that git
             // notices.
-            let _ = pass_on(&mut BufReader::new(git), &mut io::stdout(), is_advertised, &ours);
+            let _ = pass_on(&mut BufReader::new(git), &mut client, is_advertised, &ours);
         };
         Relay { message, thread: thread::spawn(pass) }
     }

@@ -1,0 +1,209 @@
+//! A push as a whole: the repository is opened, [`serve`](fn@serve) receives what refdb can, and git the rest.
+//!
+//! A push is delegated before anything is sent to the client, unless only the client's request shows that git is
+//! needed, as for a shallow clone or a signed push: then `replay` passes the request on. `screened` passes on a request
+//! only if git can store its refs.
+
+mod relay;
+mod replay;
+mod screened;
+mod supervise;
+
+use crate::{Call, Facts, Screen, ServeError, Settings, delegation_reason, serve};
+use bstr::BString;
+use refdb::{Environment, Misuse, Store, messages::say, messages::system_text, real_git};
+use refdb_vfs::{Fs, interrupt};
+use std::{
+    ffi::OsString,
+    io,
+    os::{fd::BorrowedFd, unix::ffi::OsStrExt},
+    path::Path,
+    process::{Command, Stdio},
+};
+use supervise::Supervised;
+
+/// The connection to a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Client<'c> {
+    /// Where the client's bytes are read from.
+    pub input: BorrowedFd<'c>,
+    /// Where the client is answered.
+    pub output: BorrowedFd<'c>,
+}
+
+/// Why a push has failed in a way of which the client may know nothing.
+#[derive(Debug)]
+pub enum Failure {
+    /// A message for whoever runs the server.
+    Fatal(BString),
+    /// The engine could not read or change the repository.
+    Store(refdb::Error),
+    /// The client reads no more.
+    BrokenPipe,
+    /// A signal has ended the push.
+    Interrupted,
+}
+
+impl From<refdb::Error> for Failure {
+    fn from(error: refdb::Error) -> Self {
+        Failure::Store(error)
+    }
+}
+
+/// The exit code that git uses after `fatal:`.
+const FATAL: u8 = 128;
+
+/// The repository that receives a push, opened and examined.
+#[derive(Debug)]
+pub struct Reception {
+    store: Store,
+    settings: Settings,
+    call: Call,
+    environment: Environment,
+    is_delegated: bool,
+}
+
+impl Reception {
+    /// Opens the repository in the folder of `environment`, as `git receive-pack .` does there. Warnings about its
+    /// configuration go to standard error.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no repository, or if it or its configuration cannot be used.
+    pub fn open(environment: Environment, call: Call) -> Result<Self, Failure> {
+        let named = environment.clone().with("GIT_DIR", ".");
+        // Locks are signed, so that a killed push does not block others until someone removes its locks.
+        let store = Store::builder_in(named).fs(Fs::real().signing_locks()).sync_unless_configured().open()?;
+        let repository = store.repository();
+        for warning in repository.warnings().iter().chain(&store.settings().warnings) {
+            say("warning: ", warning.as_bytes());
+        }
+        for complaint in store.config().complaints() {
+            say("error: ", complaint.as_bytes());
+        }
+        let settings = Settings::of(store.config()).map_err(refdb::Error::from)?;
+        let facts = Facts::of(store.fs(), repository, &environment)?;
+        let is_delegated = delegation_reason(&settings, &facts).is_some();
+        Ok(Reception { store, settings, call, environment, is_delegated })
+    }
+
+    /// Returns the git that is to do everything with the client, or `None` if [`run`](Self::run) has to do it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if git must not do it, because it would bypass a global ref database, or leads back to refdb.
+    pub fn left_to_git(&self) -> Result<Option<Command>, Failure> {
+        if !self.is_delegated {
+            return Ok(None);
+        }
+        self.check_git_may()?;
+        if self.screen().is_some() || self.settings.work_limits.any() {
+            return Ok(None);
+        }
+        self.git().map(Some)
+    }
+
+    /// Receives a push from the client, or sends the list of refs, and returns the exit code of git. A push that is
+    /// delegated to git is supervised.
+    ///
+    /// Says when refs may have changed, and how long it blocks: [`serve`](fn@serve).
+    ///
+    /// # Errors
+    ///
+    /// Fails if the client disconnects too early or violates the protocol, or if the repository cannot be read or
+    /// written.
+    pub fn run(&self, client: Client<'_>) -> Result<u8, Failure> {
+        if self.is_delegated {
+            self.check_git_may()?;
+            return self.delegate(client);
+        }
+        match serve(&self.store, &self.settings, &self.call, client.input, client.output) {
+            Err(ServeError::Delegated(words)) => {
+                self.check_git_may()?;
+                self.replay(&words, client)
+            }
+            result => exit_code(result),
+        }
+    }
+
+    fn screen(&self) -> Option<Screen> {
+        if self.call.only_advertise { None } else { Screen::of(&self.store, &self.settings, &self.call) }
+    }
+
+    /// Fails if git would bypass the global ref database, so that a push must not be delegated.
+    fn check_git_may(&self) -> Result<(), Failure> {
+        match self.store.context().forbidden {
+            Some(why @ Misuse::Global { .. }) => Err(refdb::Error::from(why.clone()).into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs git, to which the push is delegated before anything is sent to the client.
+    fn delegate(&self, client: Client<'_>) -> Result<u8, Failure> {
+        let mut git = self.git()?;
+        let screen = self.screen();
+        git.stdin(match screen {
+            None => Stdio::from(client.input.try_clone_to_owned().map_err(|error| self.not_run(&error))?),
+            Some(_) => Stdio::piped(),
+        });
+        let git = Supervised::start(git, self.settings.work_limits, self.call.stateless, client);
+        let git = git.map_err(|error| self.not_run(&error))?;
+        match screen {
+            None => git.wait(),
+            Some(screen) => self.pass_on(git, screen, client),
+        }
+    }
+
+    /// Prepares git for this call.
+    fn git(&self) -> Result<Command, Failure> {
+        if real_git::is_circular(&self.environment) {
+            let program = real_git::program(&self.environment);
+            let leads_back = b" receive-pack' leads back to refdb: set REFDB_GIT to the path of the real git";
+            return Err(Failure::Fatal([b"'", program.as_bytes(), leads_back].concat().into()));
+        }
+        let mut git = real_git::command(&self.environment);
+        git.arg("receive-pack").args(words_of(&self.call));
+        self.enter(&mut git);
+        Ok(git)
+    }
+
+    /// Lets a program run in the repository's folder.
+    fn enter(&self, program: &mut Command) {
+        let folder = self.environment.resolve(Path::new(""));
+        if !folder.as_os_str().is_empty() {
+            program.current_dir(folder);
+        }
+    }
+
+    /// Returns the failure for a git that could not be run.
+    pub fn not_run(&self, error: &io::Error) -> Failure {
+        let program = real_git::program(&self.environment);
+        let left = b" receive-pack', to which this push is left: ";
+        let text = system_text(error);
+        Failure::Fatal([b"cannot run '", program.as_bytes(), left, text.as_bytes()].concat().into())
+    }
+}
+
+/// Returns the exit code of a push that refdb has answered itself.
+fn exit_code(result: Result<(), ServeError>) -> Result<u8, Failure> {
+    match result {
+        Ok(()) => Ok(0),
+        Err(ServeError::Store(error)) => Err(error.into()),
+        Err(_) if interrupt::received().is_some() => Err(Failure::Interrupted),
+        Err(ServeError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::BrokenPipe),
+        Err(error) => Err(Failure::Fatal(error.to_string().into())),
+    }
+}
+
+/// Returns the words of git's command line for a call in the current folder.
+fn words_of(call: &Call) -> Vec<OsString> {
+    let options = [
+        (call.quiet, "--quiet"),
+        (call.skip_connectivity, "--skip-connectivity-check"),
+        (call.stateless, "--stateless-rpc"),
+        (call.only_advertise, "--http-backend-info-refs"),
+        (call.reject_thin_pack, "--reject-thin-pack-for-testing"),
+    ];
+    let given = options.into_iter().filter(|(is_given, _)| *is_given).map(|(_, word)| word);
+    given.chain(["."]).map(OsString::from).collect()
+}

@@ -1,0 +1,25 @@
+//! Messages on standard error, in git's form.
+
+use std::io::Write;
+
+/// Prints a message on standard error in a single write. Control characters become `?`, as in git, so that a refname
+/// cannot control somebody's terminal.
+pub fn say(prefix: &str, message: &[u8]) {
+    let mut line = Vec::with_capacity(prefix.len() + message.len() + 1);
+    line.extend_from_slice(prefix.as_bytes());
+    let shown =
+        message.iter().map(|&byte| if byte.is_ascii_control() && !b"\t\n".contains(&byte) { b'?' } else { byte });
+    line.extend(shown);
+    line.push(b'\n');
+    // If standard error is closed, nobody can be told.
+    let _ = std::io::stderr().write_all(&line);
+}
+
+/// Returns the system's message without the number that Rust adds.
+pub fn system_text(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((text, _)) => text.to_owned(),
+        None => text,
+    }
+}
