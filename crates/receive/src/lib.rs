@@ -34,6 +34,8 @@ pub use proc_receive::ProcReceive;
 #[doc(hidden)]
 pub use reception::{Client, Failure, Reception};
 pub use screen::{Screen, Screened};
+#[doc(hidden)]
+pub use serve::Maintenance;
 pub use serve::{Call, RefusedPush, ServeError, serve, turn_away};
 pub use settings::{Deny, Settings};
 pub use watch::{Excess, Watch, WorkLimits, end};

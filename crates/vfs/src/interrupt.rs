@@ -18,25 +18,35 @@ static RECEIVED: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 /// The signals that get a handler.
 const CAUGHT: [i32; 7] = [SIGABRT, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGXFSZ];
 
-/// Catches SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU from now on, and makes an abort, with which a lack of memory
-/// ends the process, remove its locks. This is meant for programs; the host of a library has its own handlers.
-///
-/// SIGXFSZ does nothing from now on: a write beyond the limit of a file's size fails instead. Programs that the process
-/// starts have the default action of SIGXFSZ.
+/// Catches SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU from now on, and does what [`catch_faults`] does. This is meant
+/// for programs; the host of a library has its own handlers.
 ///
 /// A signal sets a flag. Code that waits or works for long calls [`check`] now and then, and fails. Destructors release
 /// the locks on the way out, and then the program ends itself by the signal with [`end_by_signal`].
 pub fn catch_signals() -> io::Result<()> {
     while_blocked(&CAUGHT, || {
-        abort::install()?;
         let flag = RECEIVED.get_or_init(Arc::default);
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU] {
             signal_hook::flag::register_usize(signal, Arc::clone(flag), signal as usize)?;
         }
-        // Nobody reads this flag. A signal that is ignored would be ignored by children, too.
-        signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
-        Ok(())
+        handle_faults()
     })?
+}
+
+/// Makes an abort, with which a lack of memory ends the process, remove its locks. This is meant for programs that
+/// handle signals which are no faults themselves.
+///
+/// SIGXFSZ does nothing from now on: a write beyond the limit of a file's size fails instead. Programs that the process
+/// starts have the default action of SIGXFSZ.
+pub fn catch_faults() -> io::Result<()> {
+    while_blocked(&CAUGHT, handle_faults)?
+}
+
+fn handle_faults() -> io::Result<()> {
+    abort::install()?;
+    // Nobody reads this flag. A signal that is ignored would be ignored by children, too.
+    signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+    Ok(())
 }
 
 /// Runs `work` while these signals are blocked in this thread. Those that arrive meanwhile are delivered afterwards.
@@ -85,6 +95,12 @@ impl Drop for Mask {
         let failure = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
         debug_assert_eq!(failure, 0, "a mask that the system gave is one that it takes");
     }
+}
+
+/// Makes [`check`] fail from now on, as if this signal had been caught. This is for a program with handlers of its own,
+/// when its work is to end.
+pub fn pretend(signal: i32) {
+    RECEIVED.get_or_init(Arc::default).store(signal as usize, Ordering::Relaxed);
 }
 
 /// The signal that was caught, if any.

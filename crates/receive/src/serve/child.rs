@@ -107,11 +107,16 @@ impl Program {
         self.arguments.extend(words.into_iter().map(|word| word.as_ref().to_owned()));
     }
 
-    fn command(&self, by_shell: bool) -> Command {
+    /// Returns the command by which the program is started, with our own standard streams.
+    pub(super) fn command(&self) -> Command {
+        self.command_by(false)
+    }
+
+    fn command_by(&self, by_shell: bool) -> Command {
         let mut command = if by_shell { Command::new(SHELL) } else { Command::new(&self.path) };
         command.args(by_shell.then_some(&self.path)).args(&self.arguments);
-        // The directory is set only if necessary: with it, the standard library starts the child by fork, which copies
-        // the page tables, and otherwise by a cheaper call that shares our memory until exec.
+        // The directory is set only if necessary: where the C library cannot set it, the standard library starts the
+        // child by fork, which copies the page tables, and otherwise by a call that shares our memory until exec.
         if self.directory != Path::new(".") {
             command.current_dir(&self.directory);
         }
@@ -237,7 +242,7 @@ impl Program {
         output: Output,
         channel: &Channel<'_>,
     ) -> io::Result<(Pid, Pipes<'a>)> {
-        let mut command = self.command(by_shell);
+        let mut command = self.command_by(by_shell);
         command.stdin(match input {
             Input::Nothing => Stdio::null(),
             Input::Client(client) => client.try_clone_to_owned()?.into(),

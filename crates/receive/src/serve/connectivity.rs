@@ -70,12 +70,11 @@ impl Session<'_, '_> {
         }
         let mut lines = Vec::with_capacity(new.len() * (self.store.hash().len_hex() + 1));
         add_lines(&distinct, "", &mut lines);
-        if !self.is_history_changed()? {
-            match self.walk(&distinct)? {
-                Walked::Connected => return Ok(()),
-                Walked::Open(tips) if self.is_connected_to(&lines, &tips)? => return Ok(()),
-                Walked::Open(_) => {}
-            }
+        let walked = if self.is_history_changed()? { Walked::Open(Vec::new()) } else { self.walk(&distinct)? };
+        let Walked::Open(tips) = walked else { return Ok(()) };
+        self.make_lacking_quarantine()?;
+        if self.is_connected_to(&lines, &tips)? {
+            return Ok(());
         }
         let (at_fault, reason) = match self.is_connected(&lines, Output::ToUser)? {
             Answer::Connected => return Ok(()),

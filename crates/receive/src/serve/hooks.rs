@@ -18,6 +18,9 @@ impl Session<'_, '_> {
         self.warn_of_hooks();
         let programs = self.store.hooks().programs(event).map_err(refdb::Error::from)?;
         self.advise_of_ignored(event);
+        if programs.is_empty() {
+            return Ok(Vec::new());
+        }
         let surroundings = self.git("");
         let folder = std::path::absolute(&surroundings.directory)?.components().collect::<PathBuf>();
         let programs = programs.into_iter().map(|program| program.called_from(&folder));

@@ -61,6 +61,11 @@ impl Quarantine {
         self.folder.path()
     }
 
+    /// Removes the quarantines of pushes that were killed, for a push that needs none itself.
+    pub(super) fn clear_abandoned(fs: &Fs, objects: &Path) -> Result<()> {
+        clear_abandoned(fs, &fs.folder(objects)?)
+    }
+
     /// Returns the environment variables that make git's programs use the quarantine.
     pub(super) fn variables(&self) -> Vec<(OsString, Option<OsString>)> {
         let folder = self.folder().as_os_str().to_owned();

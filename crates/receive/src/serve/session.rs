@@ -23,9 +23,11 @@ use rustix::{
 use std::{
     cell::Cell,
     ffi::OsString,
-    io,
+    fmt, io,
     os::{fd::BorrowedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
+    process,
+    sync::Arc,
 };
 
 /// The options of `git receive-pack`, and the names by which it calls git and itself.
@@ -52,6 +54,17 @@ pub struct Call {
     pub session_id: BString,
     /// The bounds on the memory that a client's request may take.
     pub limits: Limits,
+    /// Runs git's maintenance in place of the push, if it runs in the background anyway.
+    #[doc(hidden)]
+    pub maintenance: Option<Arc<dyn Maintenance>>,
+}
+
+/// Runs git's maintenance for many pushes.
+#[doc(hidden)]
+pub trait Maintenance: fmt::Debug + Send + Sync {
+    /// Notes that a push to the repository in this folder has ended, after which the first of these commands that
+    /// succeeds must begin some time. Nobody waits for them or sees what they write.
+    fn is_due(&self, folder: &Path, commands: Vec<process::Command>);
 }
 
 impl Call {
@@ -68,6 +81,7 @@ impl Call {
             agent,
             session_id: BString::default(),
             limits: Limits::default(),
+            maintenance: None,
         }
     }
 
@@ -125,6 +139,8 @@ pub(super) struct Session<'s, 'c> {
     pub(super) channel: Channel<'c>,
     pub(super) objects_dir: PathBuf,
     pub(super) quarantine: Option<Quarantine>,
+    /// Whether the quarantine of an empty pack was not made yet.
+    pub(super) lacks_quarantine: bool,
     /// The number of objects in the pack according to its header.
     pub(super) pack_objects: u32,
     pub(super) request: Request,
@@ -246,6 +262,7 @@ impl<'s, 'c> Session<'s, 'c> {
             channel,
             objects_dir: std::path::absolute(objects_dir)?,
             quarantine: None,
+            lacks_quarantine: false,
             pack_objects: 0,
             request: Request::default(),
             outcomes: Vec::new(),
@@ -419,6 +436,9 @@ impl Session<'_, '_> {
             // nothing, so its output can be dropped.
             if !detach {
                 self.maintain(&["--no-detach"], Output::ToUser)?;
+            } else if let Some(maintenance) = &self.call.maintenance {
+                let commands = [&["--detach"][..], &[]].map(|words| self.maintenance(words).command());
+                maintenance.is_due(&self.maintenance(&[]).directory, commands.into());
             } else if !self.maintain(&["--detach"], Output::Nowhere)? {
                 self.maintain(&[], Output::ToUser)?;
             }
@@ -432,9 +452,14 @@ impl Session<'_, '_> {
 
     /// Runs git's maintenance. Returns whether it succeeded or goes on in the background.
     fn maintain(&mut self, words: &[&str], output: Output) -> Result<bool, ServeError> {
+        let git = self.maintenance(words);
+        Ok(git.run(Input::Nothing, output, Alive::Always, &mut self.channel)?.success())
+    }
+
+    fn maintenance(&self, words: &[&str]) -> Program {
         let mut git = self.git("maintenance");
         git.words(["run", "--auto", "--quiet"].iter().chain(words));
-        Ok(git.run(Input::Nothing, output, Alive::Always, &mut self.channel)?.success())
+        git
     }
 
     fn flag(&self, key: &str) -> Option<bool> {

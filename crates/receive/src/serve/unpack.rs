@@ -34,15 +34,22 @@ impl Session<'_, '_> {
             Ok(header) => header,
             Err(error) => return Ok(Unpacked::failed(error.to_string())),
         };
-        match Quarantine::make(&self.fs, &self.objects_dir) {
-            Ok(quarantine) => self.quarantine = Some(quarantine),
+        let is_empty = header == (PackHeader { version: 2, objects: 0 }) && self.settings.unpack_limit > 0;
+        let has_hook = || self.store.hooks().programs("pre-receive").is_ok_and(|programs| !programs.is_empty());
+        self.lacks_quarantine = is_empty && !has_hook();
+        let made = match self.lacks_quarantine {
+            true => Quarantine::clear_abandoned(&self.fs, &self.objects_dir).map(|()| None),
+            false => Quarantine::make(&self.fs, &self.objects_dir).map(Some),
+        };
+        match made {
+            Ok(quarantine) => self.quarantine = quarantine,
             Err(error) => {
                 self.channel.error(error.to_string().as_bytes())?;
                 return Ok(Unpacked::failed("unable to create temporary object directory"));
             }
         }
         self.pack_objects = header.objects;
-        if header == (PackHeader { version: 2, objects: 0 }) && self.settings.unpack_limit > 0 {
+        if is_empty {
             self.end_of_empty_pack()
         } else if header.objects < self.settings.unpack_limit {
             self.unpack_objects(&header)
@@ -61,6 +68,15 @@ impl Session<'_, '_> {
         }
         self.channel.error(b"the pack is cut off, or its checksum is wrong")?;
         Ok(Unpacked::failed("unpack-objects abnormal exit"))
+    }
+
+    /// Makes the quarantine of an empty pack, for a program that is about to run. Most such pushes need no program, and
+    /// the folder would cost them more than all else but the refs.
+    pub(super) fn make_lacking_quarantine(&mut self) -> Result<(), ServeError> {
+        if std::mem::take(&mut self.lacks_quarantine) {
+            self.quarantine = Some(Quarantine::make(&self.fs, &self.objects_dir)?);
+        }
+        Ok(())
     }
 
     fn unpack_objects(&mut self, header: &PackHeader) -> Result<Unpacked, ServeError> {
