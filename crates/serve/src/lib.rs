@@ -1,7 +1,7 @@
 //! `refdb serve`: a resident Git server over HTTP, and for processes that ssh and others start.
 //!
 //! A poll (discovery and `ls-refs`) is answered from the views of `refdb-refcache`, which prove each answer fresh. Real
-//! `git upload-pack` is started when a client fetches objects, and `refdb receive-pack` when it pushes.
+//! `git upload-pack` is started when a client fetches objects; a push is received by `refdb-receive`.
 //!
 //! ```text
 //! options, settings    the command line; the file of `serve.*` settings
@@ -9,6 +9,7 @@
 //! repository/          a served repository: its view, and what its configuration says, as fresh as the files
 //! upload/              upload-pack without objects: capabilities, `ls-refs`, the advertisement of versions 0 and 1
 //! program              git's programs, whose input and output are the bodies of a request and its answer
+//! push, upkeep         pushes, which threads of the server receive; git's maintenance after them
 //! inflow               the body of a request
 //! gate                 whether a request may be served: its user, the authorizer, rates and numbers of requests
 //! http/                requests and answers, as `git http-backend` makes them
@@ -24,11 +25,13 @@ mod inflow;
 mod listen;
 mod options;
 mod program;
+mod push;
 mod record;
 mod repository;
 mod roots;
 mod settings;
 pub mod shim;
+mod upkeep;
 mod upload;
 
 pub use options::{Options, Wanted, command};

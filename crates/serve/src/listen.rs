@@ -9,6 +9,7 @@ use crate::{
     http::Server,
     options::Options,
     program::Git,
+    push::Pushes,
     record::Records,
     repository::Repositories,
     roots::Roots,
@@ -19,11 +20,13 @@ use arc_swap::ArcSwap;
 use connection::Connections;
 use nix::unistd::{Gid, Uid, User, geteuid, initgroups, setgid, setuid};
 use refdb::Environment;
+use refdb_vfs::interrupt;
 use sockets::{Acceptor, Listener};
 use std::{ffi::CString, io, sync::Arc, time::Duration};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
 };
 
 /// Why the server cannot start.
@@ -49,7 +52,11 @@ pub(crate) fn serve(options: &Options) -> Result<(), StartError> {
     let mut listeners = sockets::bind(options)?;
     become_user(options.user.as_deref())?;
     sockets::bind_for_shims(options, &mut listeners)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    interrupt::catch_faults()?;
+    // Pushes are received in threads of the runtime, where they have as much room as in a program's main thread.
+    const STACK_BYTES: usize = 8 << 20;
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.enable_all().thread_stack_size(STACK_BYTES).build()?;
     let ended = runtime.block_on(run(options, settings, listeners));
     // A thread that reads from a disk which does not answer must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -77,6 +84,7 @@ struct Kept {
     repositories: Arc<Repositories>,
     capabilities: Arc<Capabilities>,
     records: Arc<Records>,
+    pushes: Pushes,
 }
 
 impl Kept {
@@ -87,7 +95,7 @@ impl Kept {
             roots: Roots::new(&settings)?,
             gate: Gate::new(settings.limits.clone()),
             authorizer,
-            git: Git::new(settings.git.clone()),
+            git: Git::new(settings.git.clone(), self.pushes.clone()),
             repositories: Arc::clone(&self.repositories),
             capabilities: Arc::clone(&self.capabilities),
             records: Arc::clone(&self.records),
@@ -102,6 +110,7 @@ async fn run(options: &Options, settings: Settings, listeners: Vec<Listener>) ->
         repositories: Arc::new(Repositories::new(&limits, Environment::without_git(std::env::current_dir()?))),
         capabilities: Arc::default(),
         records: Records::new(),
+        pushes: Pushes::new(tokio::runtime::Handle::current()),
     };
     let server = Arc::new(ArcSwap::from_pointee(kept.server(settings)?));
     let mut acceptor = Acceptor::new(listeners)?;
@@ -119,8 +128,14 @@ async fn run(options: &Options, settings: Settings, listeners: Vec<Listener>) ->
         }
     }
     drop(acceptor);
-    if !connections.drain(limits.drain).await {
+    let all_have_ended = async {
+        connections.drain().await;
+        // Those whose clients have left.
+        kept.pushes.ended().await;
+    };
+    if timeout(limits.drain, all_have_ended).await.is_err() {
         eprintln!("warning: requests were cut off after serve.drainSeconds");
+        kept.pushes.stop().await;
     }
     drop(status);
     Ok(())

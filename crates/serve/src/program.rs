@@ -1,25 +1,34 @@
-//! The programs that do what the server leaves to them: git, and `refdb receive-pack`.
+//! What does the work that needs objects: git's programs, and threads that receive pushes.
 
-use crate::inflow::Inflow;
+use crate::{
+    gate::Turn,
+    inflow::Inflow,
+    push::{Push, Pushes, Wish, input_pipe, output_pipe},
+};
 use bstr::BString;
+use bytes::{Bytes, BytesMut};
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     io,
-    os::unix::ffi::OsStringExt,
+    os::{fd::OwnedFd, unix::ffi::OsStringExt},
     path::{Path, PathBuf},
+    pin::pin,
     process::Stdio,
+    task::{Context, Poll},
 };
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    process::{Child, ChildStdout, Command},
+    io::{AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::unix::pipe,
+    process::{Child, Command},
     task::JoinHandle,
 };
+use tokio_util::io::poll_read_buf;
 
-/// Where the programs are.
+/// Starts git, and receives pushes.
 #[derive(Clone, Debug)]
 pub(crate) struct Git {
     git: OsString,
-    refdb: PathBuf,
+    pushes: Pushes,
 }
 
 /// The repository in which a program runs, and variables for it and its hooks.
@@ -47,8 +56,9 @@ impl Service {
     }
 }
 
-/// Variables of the server's own environment that would make git use another repository than the one that is served.
-const REDIRECTING: [&str; 12] = [
+/// Variables of the server's own environment that would make git use another repository than the one that is served, or
+/// speak for a client of the server.
+const REMOVED: [&str; 13] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_COMMON_DIR",
@@ -57,6 +67,7 @@ const REDIRECTING: [&str; 12] = [
     "GIT_INDEX_FILE",
     "GIT_NAMESPACE",
     "GIT_PREFIX",
+    "GIT_PROTOCOL",
     "GIT_SHALLOW_FILE",
     "GIT_GRAFT_FILE",
     "GIT_REFERENCE_BACKEND",
@@ -99,31 +110,29 @@ impl Place {
 }
 
 impl Git {
-    /// Returns the git of this name, and the refdb that was installed with this program.
-    pub(crate) fn new(git: OsString) -> Self {
-        let beside = std::env::current_exe().ok().map(|own| own.with_file_name("refdb")).filter(|path| path.is_file());
-        Git { git, refdb: beside.unwrap_or_else(|| "refdb".into()) }
+    /// Returns the git of this name. Pushes that are received are counted by `pushes`.
+    pub(crate) fn new(git: OsString, pushes: Pushes) -> Self {
+        Git { git, pushes }
     }
 
-    /// Starts a program in a repository.
-    fn command(&self, program: &OsStr, place: &Place) -> Command {
-        let mut command = Command::new(program);
+    /// Prepares git to run in a repository.
+    fn command(&self, place: &Place) -> Command {
+        let mut command = Command::new(&self.git);
         // Changing the folder of a child would make the system copy the server's page tables, so git does it itself.
         command.arg("-C").arg(&place.folder);
         place.settings.iter().for_each(|setting| {
             command.arg("-c").arg(setting);
         });
-        REDIRECTING.iter().for_each(|name| {
+        REMOVED.iter().for_each(|name| {
             command.env_remove(name);
         });
-        command.env_remove("GIT_PROTOCOL").env("REFDB_GIT", &self.git);
-        command.envs(place.variables.iter().map(|(name, value)| (name, value)));
+        command.env("REFDB_GIT", &self.git).envs(place.variables.iter().map(|(name, value)| (name, value)));
         command
     }
 
     /// Runs git to its end, and returns what it writes.
     pub(crate) async fn output(&self, place: &Place, options: &[&str], words: &[&str]) -> io::Result<Vec<u8>> {
-        let mut command = self.command(&self.git, place);
+        let mut command = self.command(place);
         let output = command.args(options).args(words).stdin(Stdio::null()).kill_on_drop(true).output().await?;
         if output.status.success() {
             return Ok(output.stdout);
@@ -133,8 +142,15 @@ impl Git {
     }
 
     /// Starts a service that sends the list of refs.
-    pub(crate) fn advertise(&self, service: Service, place: &Place) -> io::Result<Running> {
-        self.start(service, &["--http-backend-info-refs"], place, None)
+    pub(crate) fn advertise(&self, service: Service, place: &Place, turn: Turn) -> io::Result<Running> {
+        match service {
+            Service::UploadPack => self.start(&["--http-backend-info-refs"], place, None, turn),
+            Service::ReceivePack => {
+                let nothing = std::fs::File::open("/dev/null")?;
+                let output = self.receive(Wish::Advertisement, place, nothing.into(), turn)?;
+                Ok(Running::new(output, None, None))
+            }
+        }
     }
 
     /// Starts a service that answers a request. `begin` is the part of the request that was read before `rest`.
@@ -144,61 +160,102 @@ impl Git {
         place: &Place,
         begin: Vec<u8>,
         rest: Box<Inflow>,
+        turn: Turn,
     ) -> io::Result<Running> {
-        self.start(service, &["--stateless-rpc"], place, Some((begin, rest)))
+        match service {
+            Service::UploadPack => self.start(&["--stateless-rpc"], place, Some((begin, rest)), turn),
+            Service::ReceivePack => {
+                let (input, client) = input_pipe()?;
+                let output = self.receive(Wish::Answer, place, input, turn)?;
+                Ok(Running::new(output, Some(tokio::spawn(feed(client, begin, rest))), None))
+            }
+        }
     }
 
+    /// Starts `git upload-pack`.
     fn start(
         &self,
-        service: Service,
         words: &[&str],
         place: &Place,
         input: Option<(Vec<u8>, Box<Inflow>)>,
+        turn: Turn,
     ) -> io::Result<Running> {
-        let mut command = match service {
-            Service::UploadPack => self.command(&self.git, place),
-            Service::ReceivePack => self.command(self.refdb.as_os_str(), place),
-        };
-        command.arg(service.name()).args(words).arg(".").stdout(Stdio::piped());
-        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-        // A push that has begun to change refs is completed when the client leaves, as by git.
-        command.kill_on_drop(service == Service::UploadPack);
+        let mut command = self.command(place);
+        command.arg("upload-pack").args(words).arg(".").stdout(Stdio::piped());
+        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() }).kill_on_drop(true);
         let mut child = command.spawn()?;
         let output = child.stdout.take().ok_or_else(|| io::Error::other("a program has no output"))?;
-        let feeder = child.stdin.take().zip(input).map(|(mut stdin, (begin, mut rest))| {
-            tokio::spawn(async move {
-                // A program that reads no more has what it needs, or has failed and says so.
-                stdin.write_all(&begin).await?;
-                let mut buffer = vec![0; PIECE_BYTES];
-                loop {
-                    match rest.read(&mut buffer).await? {
-                        0 => return Ok(()),
-                        count => stdin.write_all(&buffer[..count]).await?,
-                    }
-                }
-            })
-        });
-        Ok(Running { output, _child: child, feeder })
+        let output = pipe::Receiver::from_owned_fd(output.into_owned_fd()?)?;
+        let feeder = child.stdin.take().zip(input).map(|(stdin, (begin, rest))| tokio::spawn(feed(stdin, begin, rest)));
+        Ok(Running::new(output, feeder, Some((child, turn))))
+    }
+
+    /// Starts to receive a push. Its thread holds the turn, because a push that has begun to change refs is completed
+    /// when the client leaves, as by git.
+    fn receive(&self, wish: Wish, place: &Place, input: OwnedFd, turn: Turn) -> io::Result<pipe::Receiver> {
+        let (answer, output) = output_pipe()?;
+        let Place { folder, variables, settings } = place.clone();
+        let own = std::env::vars_os().filter(|(name, _)| !REMOVED.iter().any(|removed| name == removed));
+        let variables = own.chain([("REFDB_GIT".into(), self.git.clone())]).chain(variables).collect();
+        self.pushes.start(Push { folder, variables, settings, wish, input, output, turn });
+        Ok(answer)
+    }
+}
+
+/// Passes on a request until it ends, or the other side reads no more: it has what it needs, or has failed and says so.
+async fn feed(mut to: impl AsyncWrite + Unpin, begin: Vec<u8>, mut rest: Box<Inflow>) -> io::Result<()> {
+    to.write_all(&begin).await?;
+    let mut buffer = vec![0; FIRST_BYTES];
+    loop {
+        let count = rest.read(&mut buffer).await?;
+        if count == 0 {
+            return Ok(());
+        }
+        to.write_all(&buffer[..count]).await?;
+        if count == buffer.len() {
+            buffer.resize(PIECE_BYTES, 0);
+        }
     }
 }
 
 /// The number of bytes that are read from a program or a client at once.
-pub(crate) const PIECE_BYTES: usize = 64 << 10;
+const PIECE_BYTES: usize = 64 << 10;
 
-/// A service that answers a request. Dropping it closes the pipes to the program.
+/// The same at first, because most pushes and what they are answered with are short, and memory for whole pieces takes
+/// longer than they do.
+const FIRST_BYTES: usize = 2 << 10;
+
+/// A service that answers a request. Dropping it closes the pipes to the service.
 #[derive(Debug)]
 pub(crate) struct Running {
-    pub(crate) output: ChildStdout,
-    /// Dropping it ends `git upload-pack`.
-    _child: Child,
+    output: pipe::Receiver,
+    /// Room for what comes out next.
+    piece: BytesMut,
+    piece_bytes: usize,
     feeder: Option<JoinHandle<io::Result<()>>>,
+    /// `git upload-pack`, which dropping it ends, and its turn.
+    _program: Option<(Child, Turn)>,
 }
 
 /// How much of an answer is held back until the request has been read. Programs say little before that.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
 impl Running {
-    /// Waits until the program has the whole request, and returns what it has answered meanwhile. Proxies, nginx among
+    fn new(output: pipe::Receiver, feeder: Option<JoinHandle<io::Result<()>>>, program: Option<(Child, Turn)>) -> Self {
+        Running { output, piece: BytesMut::new(), piece_bytes: FIRST_BYTES, feeder, _program: program }
+    }
+
+    /// Reads some of the answer; nothing at its end.
+    pub(crate) fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        self.piece.reserve(self.piece_bytes);
+        let read = poll_read_buf(pin!(&mut self.output), context, &mut self.piece);
+        if matches!(read, Poll::Ready(Ok(count)) if count >= self.piece_bytes) {
+            self.piece_bytes = PIECE_BYTES;
+        }
+        read.map_ok(|_| self.piece.split().freeze())
+    }
+
+    /// Waits until the service has the whole request, and returns what it has answered meanwhile. Proxies, nginx among
     /// them, stop to pass on a request whose answer has begun.
     pub(crate) async fn request_read(&mut self) -> io::Result<Vec<u8>> {
         let mut held = Vec::new();

@@ -1,12 +1,7 @@
 //! Answers: their headers, and bodies that are made while the client reads them.
 
-use crate::{
-    gate::Turn,
-    program::{PIECE_BYTES, Running},
-    record::Record,
-    upload::rows::Rows,
-};
-use bytes::{Bytes, BytesMut};
+use crate::{gate::Turn, program::Running, record::Record, upload::rows::Rows};
+use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::{
     Response, StatusCode,
@@ -14,10 +9,9 @@ use hyper::{
 };
 use std::{
     io,
-    pin::{Pin, pin},
+    pin::Pin,
     task::{Context, Poll},
 };
-use tokio::io::{AsyncRead, ReadBuf};
 
 /// The body of an answer, and what is released when it was sent or the client has left.
 pub(crate) struct Body {
@@ -74,7 +68,7 @@ impl HttpBody for Body {
                 }
                 piece.map(Bytes::from)
             }
-            Source::Program(running) => match poll_output(running, context) {
+            Source::Program(running) => match running.poll_piece(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(piece) => piece,
             },
@@ -105,19 +99,6 @@ impl HttpBody for Body {
             _ => SizeHint::default(),
         }
     }
-}
-
-fn poll_output(running: &mut Running, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
-    let mut piece = BytesMut::zeroed(PIECE_BYTES);
-    let mut buffer = ReadBuf::new(&mut piece);
-    match pin!(&mut running.output).poll_read(context, &mut buffer) {
-        Poll::Pending => return Poll::Pending,
-        Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-        Poll::Ready(Ok(())) => {}
-    }
-    let count = buffer.filled().len();
-    piece.truncate(count);
-    Poll::Ready(Ok(piece.freeze()))
 }
 
 /// Reads from a disk. If that may take long, other requests of this thread go on elsewhere.

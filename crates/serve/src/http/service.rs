@@ -147,12 +147,12 @@ impl Server {
         let version = protocol.as_ref().map_or(Version::V0, |list| Version::of(list.as_bytes()));
         let job = Job { service, client, grant, served, facts, version, protocol };
         if is_advertisement {
-            return self.advertise(job, record, turns).await;
+            return self.advertise(job, record).await;
         }
         let idle = self.settings.limits.idle;
         let limit = (service == Service::UploadPack).then_some(self.settings.limits.request_bytes);
         let inflow = Box::new(Inflow::new(&parts.headers, body, idle, limit));
-        self.answer(job, inflow, record, turns).await
+        self.answer(job, inflow, record).await
     }
 
     /// Finds a repository, and what its configuration says now.
@@ -184,7 +184,7 @@ impl Server {
     }
 
     /// Answers with the refs, or in version 2 with what can be asked.
-    async fn advertise(&self, job: Job, record: &mut Record, turns: &mut Vec<Turn>) -> Result<Outcome, Failure> {
+    async fn advertise(&self, job: Job, record: &mut Record) -> Result<Outcome, Failure> {
         record.operation("discovery", job.version.number());
         let mut begin = Vec::new();
         if job.version != Version::V2 {
@@ -194,8 +194,8 @@ impl Server {
         let Job { served, facts, .. } = &job;
         let is_ours = job.service == Service::UploadPack && job.grant.namespace.is_none() && !facts.has_grafts();
         let source = if !is_ours {
-            turns.push(self.gate.program(job.service).await?);
-            let running = self.git.advertise(job.service, &job.place())?;
+            let turn = self.gate.program(job.service).await?;
+            let running = self.git.advertise(job.service, &job.place(), turn)?;
             Source::Program(Box::new(running))
         } else if job.version == Version::V2 {
             begin = self.capabilities.version_2(&self.git, served.folder(), facts).await?;
@@ -209,13 +209,7 @@ impl Server {
     }
 
     /// Answers a request of a service: a list of refs itself, and everything else by git or refdb.
-    async fn answer(
-        &self,
-        job: Job,
-        mut inflow: Box<Inflow>,
-        record: &mut Record,
-        turns: &mut Vec<Turn>,
-    ) -> Result<Outcome, Failure> {
+    async fn answer(&self, job: Job, mut inflow: Box<Inflow>, record: &mut Record) -> Result<Outcome, Failure> {
         let is_fetch = job.service == Service::UploadPack;
         record.operation(if is_fetch { "fetch" } else { "push" }, job.version.number());
         let content_type = format!("application/x-git-{}-result", job.service.name());
@@ -244,9 +238,9 @@ impl Server {
             read_more(&mut begin, &mut inflow).await.map_err(Failure::Unreadable)?;
         }
         let waits = Instant::now();
-        turns.push(self.gate.program(job.service).await?);
+        let turn = self.gate.program(job.service).await?;
         record.queued(waits.elapsed());
-        let mut running = self.git.answer(job.service, &place, begin, inflow)?;
+        let mut running = self.git.answer(job.service, &place, begin, inflow, turn)?;
         let begin = running.request_read().await?;
         Ok(Outcome { content_type, begin, source: Source::Program(Box::new(running)), is_remote })
     }

@@ -70,11 +70,11 @@ impl Connections {
         });
     }
 
-    /// Lets requests in progress end, for this time at most. Returns whether they did.
-    pub(super) async fn drain(self, at_most: Duration) -> bool {
+    /// Waits until the requests in progress have ended. No connection gets another one.
+    pub(super) async fn drain(self) {
         self.is_ending.send_replace(true);
         self.tasks.close();
-        timeout(at_most, self.tasks.wait()).await.is_ok()
+        self.tasks.wait().await;
     }
 }
 

@@ -1,0 +1,142 @@
+//! Pushes, which threads of the server receive as `git receive-pack` would.
+
+use crate::{gate::Turn, upkeep::Upkeep};
+use refdb::{Environment, Repository, messages::say};
+use refdb_receive::{Call, Client, Failure, Maintenance, Reception};
+use refdb_vfs::{Fs, interrupt};
+use rustix::process::Signal;
+use std::{
+    ffi::OsString,
+    io::{self, PipeReader, PipeWriter, Write},
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{runtime::Handle, time::timeout};
+use tokio_util::task::TaskTracker;
+
+/// What a client of `receive-pack` wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wish {
+    /// The list of refs.
+    Advertisement,
+    /// The answer to a request that follows the list.
+    Answer,
+}
+
+/// A push that a thread is to receive.
+pub(crate) struct Push {
+    pub(crate) folder: PathBuf,
+    /// The variables that hooks and programs see, and no others.
+    pub(crate) variables: Vec<(OsString, OsString)>,
+    /// Settings `key=value` that outrank the repository's.
+    pub(crate) settings: Vec<OsString>,
+    pub(crate) wish: Wish,
+    pub(crate) input: OwnedFd,
+    pub(crate) output: PipeWriter,
+    /// The right to receive a push, which another one gets when this one has ended.
+    pub(crate) turn: Turn,
+}
+
+/// The pushes that are being received, and the maintenance that follows them.
+#[derive(Clone, Debug)]
+pub(crate) struct Pushes {
+    runtime: Handle,
+    tracker: TaskTracker,
+    upkeep: Upkeep,
+}
+
+/// How long pushes that were told to end may take for it.
+const STOP: Duration = Duration::from_secs(2);
+
+impl Pushes {
+    /// Begins without a push. This runtime has the threads.
+    pub(crate) fn new(runtime: Handle) -> Self {
+        Pushes { tracker: TaskTracker::new(), upkeep: Upkeep::new(runtime.clone()), runtime }
+    }
+
+    /// Receives a push in a thread that does nothing else meanwhile. A panic ends this push alone.
+    pub(crate) fn start(&self, push: Push) {
+        let upkeep = Arc::new(self.upkeep.clone());
+        self.tracker.spawn_blocking_on(move || push.receive(upkeep), &self.runtime);
+    }
+
+    /// Waits until no push is being received, and the maintenance that is due was begun.
+    pub(crate) async fn ended(&self) {
+        self.tracker.close();
+        self.tracker.wait().await;
+        self.upkeep.ended().await;
+    }
+
+    /// Ends the pushes as SIGTERM ends `receive-pack`, and waits a while for that: locks are released, and the programs
+    /// of pushes are told to end.
+    pub(crate) async fn stop(&self) {
+        interrupt::pretend(Signal::TERM.as_raw());
+        // A push that takes longer than that ends like one of a server that is killed.
+        let _ = timeout(STOP, self.ended()).await;
+    }
+}
+
+impl Push {
+    fn receive(self, maintenance: Arc<dyn Maintenance>) {
+        let Push { folder, variables, settings, wish, input, output, turn } = self;
+        let environment = Environment::exactly(variables, folder);
+        let environment = settings.iter().fold(environment, |environment, setting| {
+            environment.with_config(std::os::unix::ffi::OsStrExt::as_bytes(setting.as_os_str()).into())
+        });
+        if let Err(failure) = receive(environment, wish, maintenance, input, output) {
+            tell(failure);
+        }
+        drop(turn);
+    }
+}
+
+/// Does what `git receive-pack .` does in the folder of this environment.
+fn receive(
+    environment: Environment,
+    wish: Wish,
+    maintenance: Arc<dyn Maintenance>,
+    input: OwnedFd,
+    output: PipeWriter,
+) -> Result<(), Failure> {
+    let served = Repository::served_folder(&Fs::real(), &environment, Path::new("."));
+    let served = served.map_err(refdb::Error::from)?;
+    served.warnings.iter().for_each(|warning| say("warning: ", warning.as_bytes()));
+    let mut call = Call::in_environment(&environment);
+    (call.only_advertise, call.stateless) = (wish == Wish::Advertisement, wish == Wish::Answer);
+    call.maintenance = Some(maintenance);
+    let reception = Reception::open(environment.in_directory(served.folder), call)?;
+    match reception.left_to_git()? {
+        Some(mut git) => {
+            let git = git.stdin(input).stdout(output).status();
+            git.map(drop).map_err(|error| reception.not_run(&error))
+        }
+        None => reception.run(Client { input: input.as_fd(), output: output.as_fd() }).map(drop),
+    }
+}
+
+/// Writes to the server's standard error what `receive-pack` would.
+fn tell(failure: Failure) {
+    let lines = match failure {
+        Failure::Fatal(message) => return say("fatal: ", &message),
+        Failure::Store(refdb::Error::Config(error)) => error.report(),
+        Failure::Store(refdb::Error::Repository(error)) => error.report(),
+        Failure::Store(error) => return say("fatal: ", error.to_string().as_bytes()),
+        Failure::BrokenPipe | Failure::Interrupted => return,
+    };
+    // If standard error is closed, nobody can be told.
+    let _ = io::stderr().write_all(lines.as_bytes());
+}
+
+/// Returns the two ends of a pipe, of which the server's never blocks.
+pub(crate) fn input_pipe() -> io::Result<(OwnedFd, tokio::net::unix::pipe::Sender)> {
+    let (reader, writer) = io::pipe()?;
+    Ok((reader.into(), tokio::net::unix::pipe::Sender::from_owned_fd(writer.into())?))
+}
+
+/// Returns the two ends of a pipe, of which the server's never blocks.
+pub(crate) fn output_pipe() -> io::Result<(tokio::net::unix::pipe::Receiver, PipeWriter)> {
+    let (reader, writer): (PipeReader, PipeWriter) = io::pipe()?;
+    Ok((tokio::net::unix::pipe::Receiver::from_owned_fd(reader.into())?, writer))
+}

@@ -1,0 +1,195 @@
+//! Git's maintenance after pushes.
+//!
+//! `git receive-pack` runs `git maintenance run --auto` after each push. It nearly always finds nothing to do, but to
+//! find that out takes more processor time than the rest of a small push, and grows with the number of refs. One run
+//! that begins after several pushes does what is due after each of them. So here it waits until no more pushes come,
+//! though not for long, and takes a small part of the time.
+
+use refdb_receive::Maintenance;
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    runtime::Handle,
+    sync::Semaphore,
+    time::{Instant, timeout_at},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// How long no push must have come before a run begins.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// How long pushes may delay a run.
+const DELAY_MAX: Duration = Duration::from_secs(10);
+
+/// A repository is maintained for at most one part in so many of the time.
+const SHARE: u32 = 10;
+
+/// How many repositories are maintained at a time, not counting what git does in the background.
+const RUNS_MAX: usize = 8;
+
+/// How often it is looked whether git is done in the background.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Runs git's maintenance where pushes came. Clones share what is due.
+#[derive(Clone, Debug)]
+pub(crate) struct Upkeep(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    runtime: Handle,
+    runs: Semaphore,
+    /// The repositories that have a task.
+    due: Mutex<HashMap<PathBuf, Due>>,
+    tasks: TaskTracker,
+    is_ending: CancellationToken,
+}
+
+/// What is due in a repository.
+#[derive(Debug)]
+struct Due {
+    /// The commands of the last push; `None` if they were run.
+    commands: Option<Vec<Command>>,
+    first_push: Instant,
+    last_push: Instant,
+}
+
+impl Due {
+    fn of(commands: Vec<Command>) -> Self {
+        let now = Instant::now();
+        Due { commands: Some(commands), first_push: now, last_push: now }
+    }
+
+    /// Returns when a run should begin.
+    fn at(&self) -> Instant {
+        (self.last_push + QUIET).min(self.first_push + DELAY_MAX)
+    }
+}
+
+impl Upkeep {
+    /// Begins to run tasks in this runtime.
+    pub(crate) fn new(runtime: Handle) -> Self {
+        let (runs, tasks) = (Semaphore::new(RUNS_MAX), TaskTracker::new());
+        let is_ending = CancellationToken::new();
+        Upkeep(Arc::new(Shared { runtime, runs, due: Mutex::default(), tasks, is_ending }))
+    }
+
+    /// Runs at once what is due, and waits for it.
+    pub(crate) async fn ended(&self) {
+        self.0.is_ending.cancel();
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+}
+
+impl Maintenance for Upkeep {
+    fn is_due(&self, folder: &Path, commands: Vec<Command>) {
+        let mut due = self.0.due();
+        match due.get_mut(folder) {
+            Some(Due { commands: waiting @ Some(_), last_push, .. }) => {
+                (*waiting, *last_push) = (Some(commands), Instant::now());
+            }
+            Some(done) => *done = Due::of(commands),
+            None => {
+                due.insert(folder.to_owned(), Due::of(commands));
+                self.0.tasks.spawn_on(Arc::clone(&self.0).maintain(folder.to_owned()), &self.0.runtime);
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Maintains a repository until nothing is due in it.
+    async fn maintain(self: Arc<Self>, folder: PathBuf) {
+        while let Some(at) = self.next(&folder) {
+            self.pause(at).await;
+            let Some(commands) = self.take(&folder) else { continue };
+            let began = Instant::now();
+            if let Ok(_turn) = self.runs.acquire().await {
+                run(commands).await;
+            }
+            let lock = folder.join("objects/maintenance.lock");
+            while lock.exists() && !self.is_ending.is_cancelled() {
+                self.pause(Instant::now() + LOOK).await;
+            }
+            self.pause(Instant::now() + began.elapsed() * (SHARE - 1)).await;
+        }
+    }
+
+    /// Returns when to look again. If nothing is due, the task ends.
+    fn next(&self, folder: &Path) -> Option<Instant> {
+        let mut due = self.due();
+        let at = due.get(folder).filter(|due| due.commands.is_some()).map(Due::at);
+        if at.is_none() {
+            due.remove(folder);
+        }
+        at
+    }
+
+    /// Returns what is to be run now.
+    fn take(&self, folder: &Path) -> Option<Vec<Command>> {
+        let mut due = self.due();
+        let due = due.get_mut(folder)?;
+        if due.at() <= Instant::now() || self.is_ending.is_cancelled() { due.commands.take() } else { None }
+    }
+
+    /// Waits until then, or until the server ends.
+    async fn pause(&self, until: Instant) {
+        // An error means that the time has come.
+        let _ = timeout_at(until, self.is_ending.cancelled()).await;
+    }
+
+    fn due(&self) -> MutexGuard<'_, HashMap<PathBuf, Due>> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs the first command that succeeds. Whether any does is of no consequence for a push, as in git.
+async fn run(commands: Vec<Command>) {
+    for mut command in commands {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if tokio::process::Command::from(command).status().await.is_ok_and(|status| status.success()) {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn appends(file: &Path) -> Vec<Command> {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo ran >>\"$0\""]).arg(file);
+        vec![Command::new("false"), command, Command::new("/nonexistent/program")]
+    }
+
+    #[tokio::test]
+    async fn one_run_follows_many_pushes_and_what_is_due_at_the_end_is_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("runs");
+        let runs = || std::fs::read_to_string(&file).unwrap_or_default();
+        let upkeep = Upkeep::new(Handle::current());
+        for _ in 0..50 {
+            upkeep.is_due(dir.path(), appends(&file));
+        }
+        assert_eq!(runs(), "");
+        tokio::time::sleep(QUIET * 2).await;
+        assert_eq!(runs(), "ran\n");
+        upkeep.is_due(dir.path(), appends(&file));
+        upkeep.ended().await;
+        assert_eq!(runs(), "ran\nran\n");
+        assert!(upkeep.0.due().is_empty());
+    }
+
+    #[tokio::test]
+    async fn pushes_that_do_not_end_delay_a_run_no_longer_than_they_may() {
+        let due = Due { first_push: Instant::now() - DELAY_MAX, ..Due::of(Vec::new()) };
+        assert!(due.at() <= Instant::now());
+        assert!(Due::of(Vec::new()).at() > Instant::now());
+    }
+}
