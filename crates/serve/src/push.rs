@@ -59,7 +59,11 @@ impl Pushes {
     /// Receives a push in a thread that does nothing else meanwhile. A panic ends this push alone.
     pub(crate) fn start(&self, push: Push) {
         let upkeep = Arc::new(self.upkeep.clone());
-        self.tracker.spawn_blocking_on(move || push.receive(upkeep), &self.runtime);
+        self.spawn(move || push.receive(upkeep));
+    }
+
+    fn spawn(&self, receive: impl FnOnce() + Send + 'static) {
+        self.tracker.spawn_blocking_on(receive, &self.runtime);
     }
 
     /// Waits until no push is being received, and the maintenance that is due was begun.
@@ -139,4 +143,28 @@ pub(crate) fn input_pipe() -> io::Result<(OwnedFd, tokio::net::unix::pipe::Sende
 pub(crate) fn output_pipe() -> io::Result<(tokio::net::unix::pipe::Receiver, PipeWriter)> {
     let (reader, writer): (PipeReader, PipeWriter) = io::pipe()?;
     Ok((tokio::net::unix::pipe::Receiver::from_owned_fd(reader.into())?, writer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{gate::Gate, program::Service, settings::Limits};
+    use tokio::io::AsyncReadExt;
+
+    #[tokio::test]
+    async fn a_panic_ends_only_its_own_push_and_gives_the_turn_back() {
+        let gate = Gate::new(Limits { pushes: 1, ..Limits::default() });
+        let pushes = Pushes::new(Handle::current());
+        // More than may be received at a time.
+        for _ in 0..5 {
+            let turn = gate.program(Service::ReceivePack).await.unwrap();
+            let (mut answer, output) = output_pipe().unwrap();
+            pushes.spawn(move || {
+                let _held = (turn, output);
+                panic!("as a test of what a panic does");
+            });
+            assert_eq!(answer.read(&mut [0; 1]).await.unwrap(), 0, "the answer ends");
+        }
+        pushes.ended().await;
+    }
 }

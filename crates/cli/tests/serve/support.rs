@@ -7,7 +7,7 @@ mod shim;
 
 pub(crate) use client::{Answer, Request, gzip};
 pub(crate) use oracle::{Backend, masked, upload_pack};
-pub(crate) use server::{Options, Server};
+pub(crate) use server::{Options, Server, environment};
 pub(crate) use shim::{Said, feed, plain_upload_pack};
 
 use refdb_testkit::{RefFormat, Repo};
