@@ -5,7 +5,7 @@ mod counts;
 
 pub(crate) use authorizer::{Access, Authorizer, Decision, Grant};
 
-use crate::{program::Service, settings::Limits};
+use crate::{service::Service, settings::Limits};
 use counts::{Counted, Counts};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter, clock::Clock};
 use std::{sync::Arc, time::Duration};

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! options, settings    the command line; the file of `serve.*` settings
-//! roots                which repository a path names
+//! roots, service       which repository a path names; the services of git's protocol
 //! repository/          a served repository: its view, and what its configuration says, as fresh as the files
 //! upload/              upload-pack without objects: capabilities, `ls-refs`, the advertisement of versions 0 and 1
 //! program              git's programs, whose input and output are the bodies of a request and its answer
@@ -29,6 +29,7 @@ mod push;
 mod record;
 mod repository;
 mod roots;
+mod service;
 mod settings;
 pub mod shim;
 mod upkeep;

@@ -4,6 +4,7 @@ use crate::{
     gate::Turn,
     inflow::Inflow,
     push::{Push, Pushes, Wish, input_pipe, output_pipe},
+    service::Service,
 };
 use bstr::BString;
 use bytes::{Bytes, BytesMut};
@@ -38,22 +39,6 @@ pub(crate) struct Place {
     variables: Vec<(OsString, OsString)>,
     /// Settings `key=value` that outrank the repository's.
     settings: Vec<OsString>,
-}
-
-/// A service of git's protocol.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Service {
-    UploadPack,
-    ReceivePack,
-}
-
-impl Service {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Service::UploadPack => "upload-pack",
-            Service::ReceivePack => "receive-pack",
-        }
-    }
 }
 
 /// Variables of the server's own environment that would make git use another repository than the one that is served, or

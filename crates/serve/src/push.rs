@@ -148,7 +148,7 @@ pub(crate) fn output_pipe() -> io::Result<(tokio::net::unix::pipe::Receiver, Pip
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{gate::Gate, program::Service, settings::Limits};
+    use crate::{gate::Gate, service::Service, settings::Limits};
     use tokio::io::AsyncReadExt;
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! What a request asks for, by its method, path and query alone.
 
-use crate::program::Service;
+use crate::service::Service;
 use hyper::Method;
 use percent_encoding::percent_decode_str;
 

@@ -9,10 +9,11 @@ use super::{
 use crate::{
     gate::{Access, Authorizer, Decision, Gate, Grant, Turn},
     inflow::Inflow,
-    program::{Git, Place, Service},
+    program::{Git, Place},
     record::{Record, Records},
     repository::{Facts, Repositories, Served},
     roots::{NotFound, Roots, shown},
+    service::Service,
     settings::Settings,
     upload::{
         capabilities::Capabilities,

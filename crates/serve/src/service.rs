@@ -1,0 +1,17 @@
+//! The services of git's protocol.
+
+/// A service of git's protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Service {
+    UploadPack,
+    ReceivePack,
+}
+
+impl Service {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Service::UploadPack => "upload-pack",
+            Service::ReceivePack => "receive-pack",
+        }
+    }
+}
