@@ -114,6 +114,17 @@ final class JarsTest {
     }
   }
 
+  @Test
+  void theClientOfTheSharedCacheHasNamesOfItsOwnAndIsInTheBill() throws IOException {
+    Map<String, byte[]> whole = jars().getFirst();
+    assertTrue(whole.containsKey("org/refdb/gerrit/cache/shaded/redis/clients/jedis/Connection.class"));
+    boolean isNamed =
+        components(whole, "refdb-gerrit.cdx.json").asList().stream()
+            .anyMatch(part -> part.getAsJsonObject().get("name").getAsString().equals("jedis"));
+    assertTrue(isNamed);
+    assertTrue(text(whole, "THIRD-PARTY-NOTICES.txt").contains("Copyright (c) 2021-2025, Redis, inc."));
+  }
+
   private static List<String> classesBut(Map<String, byte[]> jar, String... folders) {
     return jar.keySet().stream()
         .filter(file -> file.endsWith(".class") && Stream.of(folders).noneMatch(file::startsWith))
