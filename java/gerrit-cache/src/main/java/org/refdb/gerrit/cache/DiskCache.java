@@ -46,7 +46,7 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
     if (holder != null && mayServe(key, holder, NO_CALL_UNDER_WAY)) {
       return holder.value;
     }
-    holder = disk.read(key);
+    holder = disk.find(key);
     if (holder == null) {
       return null;
     }

@@ -6,11 +6,13 @@ import com.google.gerrit.server.cache.PersistentCacheDef;
 import com.google.gerrit.server.cache.serialize.CacheSerializer;
 import com.google.gerrit.server.util.time.TimeUtil;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.LockSupport;
 import org.refdb.engine.Cache;
 import org.refdb.engine.Planted;
+import org.refdb.gerrit.cache.shared.SharedTier;
 import org.refdb.gerrit.cache.store.Store;
 
 /**
@@ -34,6 +36,7 @@ final class DiskTier<K, V> {
   private final CacheSerializer<V> values;
   private final Ages ages;
   private final boolean durable;
+  private final SharedValues<K, V> shared;
   private final Cache.Reader<Holder<V>> decoder = this::decode;
   private final ChangeClock clock = new ChangeClock();
   private final LongAdder hits = new LongAdder();
@@ -47,14 +50,16 @@ final class DiskTier<K, V> {
    *
    * @param stores the store of the bytes
    * @param durable whether changes are on disk before a call returns (login sessions, tokens)
+   * @param shared the values of other servers; null if the cache is not shared
    */
-  DiskTier(PersistentCacheDef<K, V> def, StoreHandle stores, Ages ages, boolean durable) {
+  DiskTier(PersistentCacheDef<K, V> def, StoreHandle stores, Ages ages, boolean durable, SharedValues<K, V> shared) {
     this.name = def.name();
     this.stores = stores;
     this.keys = KeyCodec.of(def);
     this.values = Planted.ON ? PlantedCaches.serializer(def) : def.valueSerializer();
     this.ages = ages;
     this.durable = durable;
+    this.shared = shared;
   }
 
   long now() {
@@ -97,6 +102,31 @@ final class DiskTier<K, V> {
     (isMiss ? misses : hits).increment();
     readLatency.record(System.nanoTime() - start);
     return found;
+  }
+
+  /**
+   * Asks the other servers' tier for values that are not stored here, and stores those that it has. Returns one answer
+   * for each key.
+   */
+  List<SharedValues.Asked<K, V>> askOthers(List<K> absent) {
+    if (shared == null) {
+      return absent.stream().map(SharedValues.Asked::<K, V>nothing).toList();
+    }
+    List<SharedValues.Asked<K, V>> answers = shared.ask(absent, clock.now());
+    for (SharedValues.Asked<K, V> answer : answers) {
+      Holder<V> found = answer.found();
+      if (found != null) {
+        Entry entry = new Entry(answer.keyBytes(), answer.valueBytes(), found.createdMillis);
+        finish(answer.key(), entry, found.tick(), Store.Placed.NO_ROOM);
+      }
+    }
+    return answers;
+  }
+
+  /** Returns the value that is stored here or on other servers; null if there is none. */
+  Holder<V> find(K key) {
+    Holder<V> stored = read(key);
+    return stored != null ? stored : askOthers(List.of(key)).getFirst().found();
   }
 
   private Holder<V> decode(byte[] value, long createdMillis) {
@@ -142,12 +172,23 @@ final class DiskTier<K, V> {
     }
   }
 
-  /** Stores a loaded value, unless its key was changed since the load began. */
-  void keepLoaded(K key, Holder<V> loaded) {
+  /**
+   * Stores a loaded value, here and for other servers, unless its key was changed since the load began.
+   *
+   * @param place where other servers find it; null if they do not
+   */
+  void keepLoaded(K key, Holder<V> loaded, SharedTier.Place place) {
     long start = System.nanoTime();
     Entry entry = encode(key, loaded.value, loaded.createdMillis);
     if (entry != null) {
       finish(key, entry, loaded.tick(), Store.Placed.NO_ROOM);
+      if (place != null) {
+        synchronized (clock.lockOf(key)) { // so that a change of the key comes before this or after it
+          if (clock.lastChange(key) <= loaded.tick()) {
+            shared.tier().offer(place, entry.key, loaded.value, entry.value, loaded.createdMillis);
+          }
+        }
+      }
     }
     writeLatency.record(System.nanoTime() - start);
   }
@@ -163,6 +204,8 @@ final class DiskTier<K, V> {
       placed = entry == null ? null : place(entry);
       if (placed == null) { // the new value cannot be stored, but at least the older one must go
         remove(key);
+      } else if (shared != null) {
+        shared.tier().put(entry.key, value, entry.value, created);
       }
       tick = clock.advance(key);
     }
@@ -234,12 +277,23 @@ final class DiskTier<K, V> {
       stores.get().put(keys.encode(key), new byte[0], 0, false);
       return;
     }
-    quietly("Cannot invalidate an entry of cache %s", () -> stores.get().invalidate(keys.encode(key), false));
+    quietly("Cannot invalidate an entry of cache %s", () -> {
+      byte[] keyBytes = keys.encode(key);
+      if (shared != null) {
+        shared.tier().changed(keyBytes);
+      }
+      stores.get().invalidate(keyBytes, false);
+    });
   }
 
   /** Removes every value. */
   void invalidateAll() {
-    clock.changeAll(() -> quietly("Cannot empty cache %s", () -> stores.get().clear(durable)));
+    clock.changeAll(() -> {
+      if (shared != null) {
+        shared.tier().flush();
+      }
+      quietly("Cannot empty cache %s", () -> stores.get().clear(durable));
+    });
     invalidated.increment();
   }
 
@@ -250,6 +304,11 @@ final class DiskTier<K, V> {
 
   Store.Stats storeStats() {
     return stores.get().stats();
+  }
+
+  /** Returns the values of other servers; null if the cache is not shared. */
+  SharedValues<K, V> shared() {
+    return shared;
   }
 
   StoreHandle stores() {

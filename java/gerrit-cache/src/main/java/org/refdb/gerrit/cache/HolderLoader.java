@@ -11,10 +11,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import org.refdb.engine.Planted;
+import org.refdb.gerrit.cache.shared.SharedTier;
 
 /**
- * Loads values for the memory tier: from disk, or else with the loader of the cache, whose values are then stored on
- * disk.
+ * Loads values for the memory tier: from disk, or else from the tier that servers share, or else with the loader of the
+ * cache, whose values are then stored on disk and offered to the other servers.
  */
 final class HolderLoader<K, V> extends CacheLoader<K, Holder<V>> {
   private final DiskTier<K, V> disk;
@@ -31,13 +32,17 @@ final class HolderLoader<K, V> extends CacheLoader<K, Holder<V>> {
   }
 
   /**
-   * Loads a value from disk, or else with {@code loader}. Returns null if the loader does, which the memory tier
+   * Loads a value from disk or from other servers, or else with {@code loader}. Returns null if the loader does, which the memory tier
    * rejects.
    */
   static <K, V> Holder<V> load(DiskTier<K, V> disk, K key, Callable<? extends V> loader) throws Exception {
     long tick = disk.now();
     Holder<V> stored = disk.read(key);
-    return stored != null ? stored : keep(disk, key, loader.call(), tick);
+    if (stored != null) {
+      return stored;
+    }
+    SharedValues.Asked<K, V> asked = disk.askOthers(List.of(key)).getFirst();
+    return asked.found() != null ? asked.found() : keep(disk, key, loader.call(), tick, asked.place());
   }
 
   @Override
@@ -53,6 +58,15 @@ final class HolderLoader<K, V> extends CacheLoader<K, Holder<V>> {
         result.put(key, stored);
       }
     }
+    Map<K, SharedTier.Place> places = new HashMap<>();
+    for (SharedValues.Asked<K, V> asked : disk.askOthers(absent)) {
+      if (asked.found() != null) {
+        result.put(asked.key(), asked.found());
+      } else {
+        places.put(asked.key(), asked.place());
+      }
+    }
+    absent.removeIf(result::containsKey);
     if (absent.isEmpty()) {
       return result;
     }
@@ -65,7 +79,7 @@ final class HolderLoader<K, V> extends CacheLoader<K, Holder<V>> {
     if (loaded == null) {
       return null; // the memory tier then throws what Guava throws
     }
-    loaded.forEach((key, value) -> result.put(key, keep(disk, key, value, tick)));
+    loaded.forEach((key, value) -> result.put(key, keep(disk, key, value, tick, places.get(key))));
     return result;
   }
 
@@ -85,15 +99,15 @@ final class HolderLoader<K, V> extends CacheLoader<K, Holder<V>> {
     }
     ListenableFuture<V> reloaded = source.reload(key, old.value);
     // The old value stays on disk until the new one replaces it, so a failed reload loses nothing.
-    return Futures.transform(reloaded, value -> keep(disk, key, value, tick), MoreExecutors.directExecutor());
+    return Futures.transform(reloaded, value -> keep(disk, key, value, tick, null), MoreExecutors.directExecutor());
   }
 
-  private static <K, V> Holder<V> keep(DiskTier<K, V> disk, K key, V value, long tick) {
+  private static <K, V> Holder<V> keep(DiskTier<K, V> disk, K key, V value, long tick, SharedTier.Place place) {
     if (value == null || key == null) {
       return null;
     }
     Holder<V> holder = new Holder<>(value, TimeUtil.nowMs(), tick);
-    disk.keepLoaded(key, holder);
+    disk.keepLoaded(key, holder, place);
     return holder;
   }
 }

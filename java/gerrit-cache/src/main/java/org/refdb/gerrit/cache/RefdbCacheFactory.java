@@ -32,6 +32,8 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import org.eclipse.jgit.lib.Config;
 import org.refdb.gerrit.cache.h2.Takeover;
+import org.refdb.gerrit.cache.shared.SharedCaches;
+import org.refdb.gerrit.cache.shared.SharedTier;
 import org.refdb.gerrit.cache.store.EncryptionKeys;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
@@ -48,6 +50,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
   private final OpenTime openTime;
   private final List<DiskTier<?, ?>> tiers = new CopyOnWriteArrayList<>();
   private final ExecutorService warmer = warmer();
+  private final SharedCaches shared;
 
   /** When the files of a cache are opened. */
   enum OpenTime {
@@ -72,6 +75,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     this.stores = stores;
     this.cacheMap = cacheMap;
     this.openTime = openTime;
+    this.shared = openTime == OpenTime.AT_ONCE ? SharedCaches.of(config, site.site_path) : null;
   }
 
   /**
@@ -112,6 +116,22 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     }
     logger.atInfo().log("Enabling disk cache %s", directory.toAbsolutePath());
     return directory;
+  }
+
+  /** Gives a cache that has no files, but is shared, the tiers of one that has files. */
+  @Override
+  public <K, V> Cache<K, V> build(PersistentCacheDef<K, V> def) {
+    return isInMemoryAndShared(def) ? buildImpl(def, 0) : super.build(def);
+  }
+
+  @Override
+  public <K, V> LoadingCache<K, V> build(PersistentCacheDef<K, V> def, CacheLoader<K, V> loader) {
+    return isInMemoryAndShared(def) ? buildImpl(def, loader, 0) : super.build(def, loader);
+  }
+
+  private boolean isInMemoryAndShared(PersistentCacheDef<?, ?> def) {
+    boolean hasFiles = diskEnabled && config.getLong("cache", def.configKey(), "diskLimit", def.diskLimit()) > 0;
+    return !hasFiles && shared != null && shared.allows(def);
   }
 
   @Override
@@ -172,8 +192,10 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     if (openTime == OpenTime.AT_ONCE) {
       handle.get();
     }
-    DiskTier<K, V> tier =
-        new DiskTier<>(def, handle, new DiskTier.Ages(expireAfter, refreshAfter), DURABLE.contains(def.name()));
+    DiskTier.Ages ages = new DiskTier.Ages(expireAfter, refreshAfter);
+    SharedTier sharedTier = shared == null ? null : shared.tier(def);
+    SharedValues<K, V> others = sharedTier == null ? null : new SharedValues<>(def, sharedTier, ages);
+    DiskTier<K, V> tier = new DiskTier<>(def, handle, ages, DURABLE.contains(def.name()), others);
     tiers.add(tier);
     if (openTime == OpenTime.AT_ONCE) {
       warmer.execute(tier::warmUp);
@@ -198,6 +220,11 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     return seconds > 0 ? Duration.ofSeconds(seconds) : otherwise;
   }
 
+  /** Returns what the caches share with those of other servers; null if nothing. */
+  SharedCaches shared() {
+    return shared;
+  }
+
   /** Returns the disk tiers of all caches, for the metrics. */
   List<DiskTier<?, ?>> tiers() {
     return tiers;
@@ -209,6 +236,9 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
   @Override
   public void stop() {
     warmer.shutdownNow();
+    if (shared != null) {
+      shared.close();
+    }
     stores.stop();
   }
 

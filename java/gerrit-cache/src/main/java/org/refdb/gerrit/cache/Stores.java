@@ -105,6 +105,9 @@ final class Stores {
   }
 
   private Store openOrNone(StoreOpener.Spec spec) {
+    if (!spec.hasFiles()) {
+      return NoStore.INSTANCE;
+    }
     try {
       if (readOnly.get()) {
         return new ReadOnlyStore(opener.openToRead(spec), () -> true);

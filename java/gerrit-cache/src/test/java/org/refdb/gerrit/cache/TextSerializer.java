@@ -13,6 +13,9 @@ enum TextSerializer implements CacheSerializer<String> {
 
   final AtomicInteger deserialized = new AtomicInteger();
 
+  /** Whether nothing can be read at present. */
+  static volatile boolean broken;
+
   @Override
   public byte[] serialize(String text) {
     if (text.equals(BROKEN)) {
@@ -25,7 +28,7 @@ enum TextSerializer implements CacheSerializer<String> {
   public String deserialize(byte[] bytes) {
     deserialized.incrementAndGet();
     String text = new String(bytes, UTF_8);
-    if (text.equals(BROKEN)) {
+    if (broken || text.equals(BROKEN)) {
       throw new IllegalArgumentException("cannot be read");
     }
     return text;

@@ -12,13 +12,18 @@ public interface StoreOpener {
    * @param directory the folder of all caches
    * @param name the name of the cache, {@code PLUGIN.NAME} for that of a plugin
    * @param version the version of the serialisation of the cache; values of other versions are never returned
-   * @param limitBytes the maximum size of the files, greater than 0
+   * @param limitBytes the maximum size of the files; 0 if there are none, because the cache is in memory and shared
    * @param expireAfter the age from which values need not be kept; null for no limit
    * @param keys the keys with which the content is encrypted
    * @param textKeys whether the bytes of the keys are text, which is recorded for a return to H2
    */
   record Spec(
       Path directory, String name, int version, long limitBytes, Duration expireAfter, EncryptionKeys keys, boolean textKeys) {
+    /** Returns whether the cache has files. */
+    public boolean hasFiles() {
+      return limitBytes > 0;
+    }
+
     @Override
     public String toString() {
       return "cache " + name + " of version " + version + " in " + directory;

@@ -1,0 +1,27 @@
+package org.refdb.gerrit.cache.shared;
+
+import java.util.concurrent.atomic.AtomicLong;
+
+/** Bounds the bytes of answers that have come and not been taken yet. */
+final class AnswerMemory {
+  private static final long BYTES_MAX = 64 << 20;
+
+  private final AtomicLong used = new AtomicLong();
+
+  /** Returns whether there is room for so many bytes, and takes it. */
+  boolean take(long bytes) {
+    if (used.addAndGet(bytes) <= BYTES_MAX) {
+      return true;
+    }
+    used.addAndGet(-bytes);
+    return false;
+  }
+
+  void give(long bytes) {
+    used.addAndGet(-bytes);
+  }
+
+  long used() {
+    return used.get();
+  }
+}

@@ -1,0 +1,93 @@
+package org.refdb.gerrit.cache.shared;
+
+import com.google.common.flogger.FluentLogger;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Keeps requests from a server that fails or is late: while the breaker is open, none of them waits at all. Only probes
+ * of a background thread close it, and not before it has been open for a while, which doubles each time it opens again.
+ */
+final class Breaker implements Lane.Failures {
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+
+  /** Four late answers in a row open it, and so does one late answer of two in the long run. */
+  private static final double LATE_MAX = 3;
+  private static final double FORGOTTEN = 0.85;
+  private static final int GOOD_PROBES = 3;
+  private static final long OPEN_NANOS_MIN = TimeUnit.SECONDS.toNanos(1);
+  private static final long OPEN_NANOS_MAX = TimeUnit.SECONDS.toNanos(60);
+
+  private volatile boolean isOpen = true;
+  private double late;
+  private int goodProbes;
+  private long openNanos = OPEN_NANOS_MIN;
+  private long changedNanos;
+  private long opened;
+
+  /** Creates a breaker that is open, because nothing is known of the server; the first good probes close it. */
+  Breaker() {
+    changedNanos = System.nanoTime() - OPEN_NANOS_MIN;
+  }
+
+  boolean isOpen() {
+    return isOpen;
+  }
+
+  /** Returns how often it has opened since the start. */
+  synchronized long opened() {
+    return opened;
+  }
+
+  /** Notes an answer that came in time. */
+  void inTime() {
+    if (late > 0) { // seldom; whether this is seen at once does not matter
+      forget();
+    }
+  }
+
+  private synchronized void forget() {
+    late = late < 0.1 ? 0 : late * FORGOTTEN;
+  }
+
+  /** Notes that a request left without an answer. */
+  synchronized void late() {
+    late = late * FORGOTTEN + 1;
+    if (late > LATE_MAX) {
+      open("its answers are late");
+    }
+  }
+
+  @Override
+  public synchronized void failed(Throwable cause) {
+    open(cause.getMessage());
+  }
+
+  private void open(String why) {
+    goodProbes = 0;
+    if (isOpen) {
+      return;
+    }
+    long now = System.nanoTime();
+    openNanos = now - changedNanos > OPEN_NANOS_MAX ? OPEN_NANOS_MIN : Math.min(openNanos * 2, OPEN_NANOS_MAX);
+    changedNanos = now;
+    opened++;
+    isOpen = true;
+    logger.atWarning().log("The shared cache is left alone for at least %d s: %s", TimeUnit.NANOSECONDS.toSeconds(openNanos), why);
+  }
+
+  /** Notes the result of a probe. */
+  synchronized void probed(boolean isGood) {
+    if (!isGood) {
+      goodProbes = 0;
+      late();
+      return;
+    }
+    late = 0;
+    goodProbes++;
+    if (isOpen && goodProbes >= GOOD_PROBES && System.nanoTime() - changedNanos >= openNanos) {
+      isOpen = false;
+      changedNanos = System.nanoTime();
+      logger.atInfo().log("The shared cache is in use");
+    }
+  }
+}

@@ -1,0 +1,68 @@
+package org.refdb.gerrit.cache.shared;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.net.Socket;
+import java.net.SocketException;
+
+/** A connected socket, plain or with TLS, whose input passes a {@link FrameCheck}. */
+final class CheckedSocket extends Socket {
+  private final Socket socket;
+  private final InputStream input;
+
+  CheckedSocket(Socket socket, long frameBytesMax) throws IOException {
+    this.socket = socket;
+    this.input = new FrameCheck(socket.getInputStream(), frameBytesMax);
+  }
+
+  @Override
+  public InputStream getInputStream() {
+    return input;
+  }
+
+  @Override
+  public OutputStream getOutputStream() throws IOException {
+    return socket.getOutputStream();
+  }
+
+  @Override
+  public void setSoTimeout(int millis) throws SocketException {
+    socket.setSoTimeout(millis);
+  }
+
+  @Override
+  public int getSoTimeout() throws SocketException {
+    return socket.getSoTimeout();
+  }
+
+  @Override
+  public boolean isBound() {
+    return socket.isBound();
+  }
+
+  @Override
+  public boolean isConnected() {
+    return socket.isConnected();
+  }
+
+  @Override
+  public boolean isClosed() {
+    return socket.isClosed();
+  }
+
+  @Override
+  public boolean isInputShutdown() {
+    return socket.isInputShutdown();
+  }
+
+  @Override
+  public boolean isOutputShutdown() {
+    return socket.isOutputShutdown();
+  }
+
+  @Override
+  public void close() throws IOException {
+    socket.close();
+  }
+}

@@ -1,0 +1,132 @@
+package org.refdb.gerrit.cache.shared;
+
+import com.google.common.flogger.FluentLogger;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import redis.clients.jedis.CommandArguments;
+import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.Protocol;
+import redis.clients.jedis.exceptions.JedisConnectionException;
+import redis.clients.jedis.exceptions.JedisDataException;
+import redis.clients.jedis.exceptions.JedisRedirectionException;
+
+/** Sends commands to the servers. No method but {@link #refresh} and {@link #close} blocks. */
+final class Client implements AutoCloseable {
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+  private static final int READERS = 2;
+
+  private final Connector connector;
+  private final Route route;
+  private final Lane.Failures failures;
+  private final AnswerMemory memory = new AnswerMemory();
+  private final Map<HostAndPort, Server> servers = new ConcurrentHashMap<>();
+
+  Client(ServerAddress address, Connector connector, Lane.Failures failures) {
+    this.connector = connector;
+    this.failures = failures;
+    this.route =
+        switch (address.kind()) {
+          case SERVER -> new FixedRoute(address.hosts());
+          case SENTINEL -> new SentinelRoute(connector, address.hosts(), address.master());
+          case CLUSTER -> new ClusterRoute(connector, address.hosts());
+        };
+  }
+
+  /** The lanes to one server. What is stored has a lane of its own, so that no request waits behind a large value. */
+  private final class Server implements AutoCloseable {
+    private final Lane[] readers = new Lane[READERS];
+    private final Lane writer;
+    private final AtomicInteger turn = new AtomicInteger();
+
+    Server(HostAndPort host) {
+      for (int i = 0; i < READERS; i++) {
+        readers[i] = lane("refdb-shared-get-" + i, host);
+      }
+      writer = lane("refdb-shared-put", host);
+    }
+
+    private Lane lane(String name, HostAndPort host) {
+      return new Lane(name, () -> connector.connect(host), cause -> failed(host, cause));
+    }
+
+    Lane reader() {
+      return readers[Math.floorMod(turn.getAndIncrement(), READERS)];
+    }
+
+    @Override
+    public void close() {
+      for (Lane reader : readers) {
+        reader.close();
+      }
+      writer.close();
+    }
+  }
+
+  private void failed(HostAndPort host, Throwable cause) {
+    logger.atWarning().atMostEvery(1, TimeUnit.MINUTES).log("The shared cache on %s fails: %s", host, cause.getMessage());
+    route.failed(host);
+    failures.failed(cause);
+  }
+
+  /** Notes the words with which a server refused a command, which may mean that another has the key. */
+  void refused(byte[] key, JedisDataException words) {
+    String text = String.valueOf(words.getMessage());
+    HostAndPort host = route.serverOf(key);
+    if (host != null && (words instanceof JedisRedirectionException || text.startsWith("READONLY"))) {
+      route.failed(host);
+    }
+  }
+
+  /** Asks for values, in as many writes as there are servers. Each call that cannot be sent has failed. */
+  Call[] get(byte[][] keys) {
+    Map<HostAndPort, Lane> lanes = new ConcurrentHashMap<>();
+    Call[] calls = new Call[keys.length];
+    for (int i = 0; i < keys.length; i++) {
+      HostAndPort host = route.serverOf(keys[i]);
+      Server server = host == null ? null : servers.get(host);
+      calls[i] = new Call(new CommandArguments(Protocol.Command.GET).key(keys[i]), memory);
+      send(calls[i], server == null ? null : lanes.computeIfAbsent(host, any -> server.reader()));
+    }
+    return calls;
+  }
+
+  /** Sends a command that changes something, or that nobody waits for. */
+  Call send(CommandArguments command, byte[] key) {
+    HostAndPort host = route.serverOf(key);
+    Server server = host == null ? null : servers.get(host);
+    Call call = new Call(command, memory);
+    send(call, server == null ? null : server.writer);
+    return call;
+  }
+
+  private static void send(Call call, Lane lane) {
+    if (lane == null || !lane.offer(call)) {
+      call.fail(new JedisConnectionException("there is no connection"));
+    }
+  }
+
+  /** Returns the bytes of answers that nobody has taken yet. */
+  long answerBytes() {
+    return memory.used();
+  }
+
+  /** Follows the route: connects to new servers, and leaves those that have no keys any more. */
+  void refresh() {
+    route.refresh();
+    Set<HostAndPort> wanted = route.servers();
+    Set<HostAndPort> unwanted = new HashSet<>(servers.keySet());
+    unwanted.removeAll(wanted);
+    wanted.forEach(host -> servers.computeIfAbsent(host, Server::new));
+    unwanted.forEach(host -> servers.remove(host).close());
+  }
+
+  @Override
+  public void close() {
+    servers.values().forEach(Server::close);
+    servers.clear();
+  }
+}

@@ -1,0 +1,71 @@
+package org.refdb.gerrit.cache.shared;
+
+import java.util.EnumMap;
+import java.util.Locale;
+import java.util.Map;
+import java.util.concurrent.atomic.LongAdder;
+
+/** What happened to the look-ups and offers of one cache, counted since the start. */
+public final class Counts {
+  /** Something that is counted. */
+  public enum Event {
+    /** Look-ups that found a value. */
+    HITS,
+    /** Look-ups to which the server answered that it has no value. */
+    MISSES,
+    /** Look-ups that left before the answer. */
+    LATE,
+    /** Look-ups that did not ask, because the server fails, is late, or has not told its generation. */
+    NOT_ASKED,
+    /** Look-ups that did not ask, because their thread has waited enough. */
+    OUT_OF_BUDGET,
+    /** Look-ups that the server refused, or whose connection failed. */
+    FAILED,
+    /** Values that were refused because they are damaged, forged, moved or cut. */
+    REFUSED_BAD,
+    /** Values that were refused because a key that is not known here sealed them. */
+    REFUSED_KEY,
+    /** Values that were refused because they do not deserialise. */
+    REFUSED_CONTENT,
+    /** Values that were stored on the server. */
+    STORED,
+    /** Values that were not offered, because they are larger than the limit. */
+    TOO_LARGE,
+    /** Values that were not offered, because they are the result of a timeout or an error. */
+    NEGATIVE,
+    /** Values that were dropped, because too many were waiting or the server fails. */
+    DROPPED,
+    /** Values that the server did not take. */
+    NOT_STORED,
+    /** Bytes of the entries that were received. */
+    BYTES_RECEIVED,
+    /** Bytes of the entries that were stored. */
+    BYTES_STORED;
+
+    /** Returns the name in metrics and in JSON. */
+    public String label() {
+      return name().toLowerCase(Locale.ROOT);
+    }
+  }
+
+  private final Map<Event, LongAdder> counts = new EnumMap<>(Event.class);
+
+  Counts() {
+    for (Event event : Event.values()) {
+      counts.put(event, new LongAdder());
+    }
+  }
+
+  void add(Event event, long number) {
+    counts.get(event).add(number);
+  }
+
+  void one(Event event) {
+    add(event, 1);
+  }
+
+  /** Returns how often something happened, or how many bytes there were. */
+  public long of(Event event) {
+    return counts.get(event).sum();
+  }
+}

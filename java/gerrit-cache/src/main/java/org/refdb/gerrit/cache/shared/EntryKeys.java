@@ -1,0 +1,80 @@
+package org.refdb.gerrit.cache.shared;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import java.nio.ByteBuffer;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.Base64;
+import java.util.List;
+
+/**
+ * Names the entries of one cache on the server: {@code refdb:NAMESPACE:CACHE:HASH}. The hash is of everything on which
+ * the meaning of the bytes depends, so that two servers which do not mean the same never read from each other.
+ */
+final class EntryKeys {
+  private static final int HASH_BYTES = 24;
+
+  private final byte[] prefix;
+  private final MessageDigest context;
+
+  /**
+   * Creates the names of one cache.
+   *
+   * @param context what must be equal for two servers to share: the versions of the cache, of Gerrit and of our format,
+   *     the serialisers, and the settings that values depend on
+   */
+  EntryKeys(String namespace, String cache, List<String> context) {
+    this.prefix = prefix(namespace, cache).getBytes(UTF_8);
+    this.context = sha256();
+    this.context.update(framed(prefix));
+    for (String part : context) {
+      this.context.update(framed(part.getBytes(UTF_8)));
+    }
+  }
+
+  /** Returns what the names of a site begin with. An ACL of the server is given for it. */
+  static String prefix(String namespace) {
+    return "refdb:" + namespace + ":";
+  }
+
+  private static String prefix(String namespace, String cache) {
+    return prefix(namespace) + cache + ":";
+  }
+
+  /** Returns the name under which the generation of a cache, or with "" of all caches, is stored. */
+  static byte[] generation(String namespace, String cache) {
+    return (prefix(namespace) + "generation:" + cache).getBytes(UTF_8);
+  }
+
+  /** Returns the name of an entry in a generation. */
+  byte[] of(String generation, byte[] key) {
+    MessageDigest digest = copy();
+    digest.update(framed(generation.getBytes(UTF_8)));
+    digest.update(key);
+    byte[] hash = ByteBuffer.allocate(HASH_BYTES).put(digest.digest(), 0, HASH_BYTES).array();
+    byte[] text = Base64.getUrlEncoder().withoutPadding().encode(hash);
+    return ByteBuffer.allocate(prefix.length + text.length).put(prefix).put(text).array();
+  }
+
+  /** A part with its length before it, so that no two lists of parts have the same bytes. */
+  private static byte[] framed(byte[] part) {
+    return ByteBuffer.allocate(Integer.BYTES + part.length).putInt(part.length).put(part).array();
+  }
+
+  private MessageDigest copy() {
+    try {
+      return (MessageDigest) context.clone();
+    } catch (CloneNotSupportedException e) {
+      throw new IllegalStateException("every Java can clone its SHA-256", e);
+    }
+  }
+
+  static MessageDigest sha256() {
+    try {
+      return MessageDigest.getInstance("SHA-256");
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException("every Java has SHA-256", e);
+    }
+  }
+}

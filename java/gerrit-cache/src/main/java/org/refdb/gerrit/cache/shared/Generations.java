@@ -1,0 +1,138 @@
+package org.refdb.gerrit.cache.shared;
+
+import static java.nio.charset.StandardCharsets.US_ASCII;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import redis.clients.jedis.CommandArguments;
+import redis.clients.jedis.Protocol;
+import redis.clients.jedis.exceptions.JedisDataException;
+
+/**
+ * The generation of each cache, which is part of the names of its entries: a flush raises it, and no older entry is found
+ * any more. The number is kept on the server, where all nodes read it each second.
+ *
+ * <p>A generation is a time in milliseconds, so that one that the server has lost is not used a second time. Nodes never
+ * go back: to a server that has less than they have seen, because it was restarted or is a replica that came too late,
+ * they write what they have seen.
+ */
+final class Generations {
+  /** Without news for this long, no value is served: a flush by another node may have been missed. */
+  private static final long VALID_NANOS = TimeUnit.MILLISECONDS.toNanos(4_500);
+  private static final long ANSWER_NANOS_MAX = TimeUnit.SECONDS.toNanos(1);
+  private static final int DIGITS_MAX = 18;
+
+  /** The name under which the generation of all caches together is kept. */
+  static final String ALL = "";
+
+  private final String namespace;
+  private final Map<String, Long> seen = new ConcurrentHashMap<>();
+  private volatile long validUntilNanos = System.nanoTime();
+  private volatile long completeNanos = System.nanoTime();
+
+  Generations(String namespace) {
+    this.namespace = namespace;
+    add(ALL);
+  }
+
+  /** Adds a cache. Its generation is known after the next poll. */
+  void add(String cache) {
+    seen.putIfAbsent(cache, 0L);
+  }
+
+  /** Returns the current generation of a cache as text; null if it is not known, or not known to be the newest. */
+  String of(String cache) {
+    long all = seen.get(ALL);
+    long own = seen.get(cache);
+    boolean isKnown = all != 0 && own != 0 && System.nanoTime() - validUntilNanos < 0;
+    return isKnown ? all + "." + own : null;
+  }
+
+  /** Raises the generation of a cache, or of {@link #ALL}. It holds here at once, and elsewhere after {@link #poll}. */
+  void raise(String cache) {
+    seen.compute(cache, (any, was) -> newer(was == null ? 0 : was));
+  }
+
+  private static long newer(long than) {
+    return Math.max(System.currentTimeMillis(), than + 1);
+  }
+
+  /**
+   * Reads all generations, and writes those that are newer here. Returns how long the server took, in nanoseconds.
+   *
+   * @throws TimeoutException if the server does not answer
+   * @throws RuntimeException if there is no connection, or the server refuses a command
+   */
+  long poll(Client client) throws TimeoutException {
+    long start = System.nanoTime();
+    List<String> caches = new ArrayList<>(seen.keySet());
+    byte[][] names = caches.stream().map(cache -> EntryKeys.generation(namespace, cache)).toArray(byte[][]::new);
+    Call[] calls = client.get(names);
+    long[] numbers = new long[names.length];
+    for (int i = 0; i < calls.length; i++) {
+      numbers[i] = number(answer(client, calls[i], names[i], start));
+    }
+    long took = System.nanoTime() - start;
+    boolean hasAll = true;
+    for (int i = 0; i < names.length; i++) {
+      hasAll &= take(client, caches.get(i), names[i], numbers[i]);
+    }
+    validUntilNanos = start + VALID_NANOS;
+    if (hasAll) {
+      completeNanos = start;
+    }
+    return took;
+  }
+
+  private static Object answer(Client client, Call call, byte[] name, long start) throws TimeoutException {
+    try {
+      return call.await(ANSWER_NANOS_MAX - (System.nanoTime() - start));
+    } catch (JedisDataException e) {
+      client.refused(name, e);
+      throw e;
+    } finally {
+      call.close();
+    }
+  }
+
+  /** Returns whether the server has had all generations of this node since a time of {@link System#nanoTime}. */
+  boolean isCompleteSince(long nanos) {
+    return completeNanos - nanos >= 0;
+  }
+
+  /** Takes over what the server has; what it lacks is written. Returns whether it lacked nothing. */
+  private boolean take(Client client, String cache, byte[] name, long onServer) throws TimeoutException {
+    long here = seen.merge(cache, onServer, Math::max);
+    if (here == 0) {
+      here = seen.merge(cache, System.currentTimeMillis(), Math::max);
+    }
+    if (here == onServer) {
+      return true;
+    }
+    CommandArguments set = new CommandArguments(Protocol.Command.SET).key(name).add(Long.toString(here).getBytes(US_ASCII));
+    if (onServer == 0) {
+      set.add("NX".getBytes(US_ASCII)); // another node may be as new as this one
+    }
+    answer(client, client.send(set, name), name, System.nanoTime());
+    return false;
+  }
+
+  /** Parses a generation. What is none counts as none, so that it is replaced. */
+  private static long number(Object answer) {
+    if (!(answer instanceof byte[] text) || text.length == 0 || text.length > DIGITS_MAX) {
+      return 0;
+    }
+    long number = 0;
+    for (byte digit : text) {
+      if (digit < '0' || digit > '9') {
+        return 0;
+      }
+      number = number * 10 + digit - '0';
+    }
+    return number;
+  }
+}

@@ -1,0 +1,47 @@
+package org.refdb.gerrit.cache.shared;
+
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.ObjectInputFilter;
+import java.io.ObjectInputStream;
+import java.io.ObjectStreamClass;
+
+/** Reads a serialised object if nothing in it is of another class than expected, before Gerrit deserialises it. */
+final class JavaFilter {
+  private JavaFilter() {}
+
+  /** Returns whether the bytes are one object of a class, which refers to no object of other classes. */
+  static boolean accepts(byte[] bytes, Class<?> type) {
+    try (TypedStream stream = new TypedStream(new ByteArrayInputStream(bytes), type)) {
+      return type.isInstance(stream.readObject());
+    } catch (IOException | ClassNotFoundException | RuntimeException e) {
+      return false;
+    }
+  }
+
+  private static final class TypedStream extends ObjectInputStream {
+    private final Class<?> type;
+
+    TypedStream(InputStream source, Class<?> type) throws IOException {
+      super(source);
+      this.type = type;
+      setObjectInputFilter(this::check);
+    }
+
+    private ObjectInputFilter.Status check(ObjectInputFilter.FilterInfo info) {
+      Class<?> found = info.serialClass();
+      boolean isAllowed = found == null || found == type;
+      return isAllowed ? ObjectInputFilter.Status.ALLOWED : ObjectInputFilter.Status.REJECTED;
+    }
+
+    /** No class but the expected one is even loaded. */
+    @Override
+    protected Class<?> resolveClass(ObjectStreamClass described) throws ClassNotFoundException {
+      if (!described.getName().equals(type.getName())) {
+        throw new ClassNotFoundException(described.getName());
+      }
+      return type;
+    }
+  }
+}

@@ -1,0 +1,148 @@
+package org.refdb.gerrit.cache.shared;
+
+import static java.nio.charset.StandardCharsets.US_ASCII;
+
+import com.google.common.flogger.FluentLogger;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import redis.clients.jedis.CommandArguments;
+import redis.clients.jedis.Protocol;
+import redis.clients.jedis.exceptions.JedisConnectionException;
+import redis.clients.jedis.exceptions.JedisDataException;
+
+/** Stores values on the server from a thread of its own. The queue drops the oldest, so offering never waits. */
+final class Offers implements AutoCloseable {
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+  private static final long ANSWER_NANOS_MAX = TimeUnit.SECONDS.toNanos(1);
+
+  private final Client client;
+  private final Breaker breaker;
+  private final EntryFormat format;
+  private final SharedSettings settings;
+  private final Deque<Offer> queue = new ArrayDeque<>();
+  private final Thread thread = new Thread(this::run, "refdb-shared-offers");
+  private long queuedBytes;
+  private boolean isClosed;
+
+  /**
+   * A change of one entry.
+   *
+   * @param value the value to store; null to delete the entry
+   */
+  record Offer(Counts counts, byte[] name, byte[] key, byte[] value, long createdMillis) {
+    long bytes() {
+      return EntryFormat.size(name.length + key.length, value == null ? 0 : value.length);
+    }
+  }
+
+  Offers(Client client, Breaker breaker, EntryFormat format, SharedSettings settings) {
+    this.client = client;
+    this.breaker = breaker;
+    this.format = format;
+    this.settings = settings;
+    thread.setDaemon(true);
+  }
+
+  void start() {
+    thread.start();
+  }
+
+  synchronized void add(Offer offer) {
+    queue.add(offer);
+    queuedBytes += offer.bytes();
+    while (queue.size() > settings.queueEntriesMax() || queuedBytes > settings.queueBytesMax()) {
+      take().counts.one(Counts.Event.DROPPED);
+    }
+    notifyAll();
+  }
+
+  private Offer take() {
+    Offer oldest = queue.remove();
+    queuedBytes -= oldest.bytes();
+    return oldest;
+  }
+
+  private void run() {
+    try {
+      while (true) {
+        send(next());
+      }
+    } catch (InterruptedException e) {
+      // By close().
+    }
+  }
+
+  private synchronized Offer next() throws InterruptedException {
+    while (queue.isEmpty()) {
+      if (isClosed) {
+        throw new InterruptedException();
+      }
+      wait();
+    }
+    return take();
+  }
+
+  synchronized SharedCaches.Waiting waiting(long answerBytes) {
+    return new SharedCaches.Waiting(queue.size(), queuedBytes, answerBytes);
+  }
+
+  private void send(Offer offer) throws InterruptedException {
+    if (breaker.isOpen()) {
+      offer.counts.one(Counts.Event.DROPPED);
+      return;
+    }
+    try {
+      byte[] entry = offer.value == null ? null : format.encode(offer.name, offer.key, offer.value, offer.createdMillis);
+      store(offer, entry);
+      if (entry != null) {
+        offer.counts.one(Counts.Event.STORED);
+        offer.counts.add(Counts.Event.BYTES_STORED, entry.length);
+      }
+    } catch (JedisDataException e) {
+      client.refused(offer.name, e);
+      notStored(offer, e);
+    } catch (JedisConnectionException | TimeoutException e) {
+      notStored(offer, e);
+      if (Thread.interrupted()) {
+        throw new InterruptedException();
+      }
+    } catch (RuntimeException e) {
+      logger.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log("Cannot offer a value to the shared cache");
+      notStored(offer, e);
+    }
+  }
+
+  private void store(Offer offer, byte[] entry) throws TimeoutException {
+    try (Call call = client.send(command(offer, entry), offer.name)) {
+      call.await(ANSWER_NANOS_MAX);
+    }
+  }
+
+  private static void notStored(Offer offer, Exception cause) {
+    logger.atFine().log("The shared cache does not take a value: %s", cause.getMessage());
+    offer.counts.one(Counts.Event.NOT_STORED);
+  }
+
+  private CommandArguments command(Offer offer, byte[] entry) {
+    if (entry == null) {
+      return new CommandArguments(Protocol.Command.DEL).key(offer.name);
+    }
+    return new CommandArguments(Protocol.Command.SET)
+        .key(offer.name)
+        .add(entry)
+        .add("PX".getBytes(US_ASCII))
+        .add(Long.toString(settings.ttl().toMillis()).getBytes(US_ASCII));
+  }
+
+  @Override
+  public void close() {
+    synchronized (this) {
+      isClosed = true;
+      queue.clear();
+      queuedBytes = 0;
+    }
+    thread.interrupt();
+  }
+}

@@ -1,0 +1,38 @@
+package org.refdb.gerrit.cache.shared;
+
+/**
+ * How long a request waits for an answer: the deadline of the settings, or a multiple of the time within which the
+ * server gives 99 of 100 answers, where that is less.
+ */
+final class Patience {
+  private static final double TIMES = 4;
+  private static final double SHARE = 0.99;
+
+  /** A pause of the collector or the scheduler takes this long without a fault of the server. */
+  private static final long NANOS_MIN = 500_000;
+
+  /** By which share of itself the estimate moves when an answer is above it. */
+  private static final double STEP = 0.1;
+
+  private final long deadlineNanos;
+  private volatile double estimateNanos;
+
+  Patience(long deadlineNanos) {
+    this.deadlineNanos = deadlineNanos;
+    this.estimateNanos = deadlineNanos;
+  }
+
+  long nanos() {
+    return Math.min(deadlineNanos, Math.max(NANOS_MIN, (long) (estimateNanos * TIMES)));
+  }
+
+  /**
+   * Notes how long an answer took. The estimate moves up 99 times as far as down, so that it rests where one answer of
+   * 100 is above it. Two threads that note at once may lose one note, which does no harm.
+   */
+  void answered(long nanos) {
+    double was = estimateNanos;
+    double moved = nanos > was ? was * (1 + STEP * SHARE) : was * (1 - STEP * (1 - SHARE));
+    estimateNanos = Math.min(moved, deadlineNanos);
+  }
+}

@@ -1,0 +1,191 @@
+package org.refdb.gerrit.cache.shared;
+
+import com.google.common.flogger.FluentLogger;
+import com.google.gerrit.server.cache.PersistentCacheDef;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.eclipse.jgit.lib.Config;
+
+/** What the caches of a server share with those of other servers: the connections, and when they may be used. */
+public final class SharedCaches implements AutoCloseable {
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+  private static final long POLL_MILLIS = 1_000;
+  private static final long PROBE_MILLIS = 200;
+  private static final long FLUSH_SECONDS_MAX = 5;
+
+  private final SharedSettings settings;
+  private final Sharing sharing;
+  private final Client client;
+  private final Breaker breaker = new Breaker();
+  private final Budget budget;
+  private final Patience patience;
+  private final Generations generations;
+  private final EntryFormat format;
+  private final Offers offers;
+  private final Thread keeper = new Thread(this::keep, "refdb-shared-keeper");
+  private boolean isClosed;
+
+  private SharedCaches(SharedSettings settings, Sharing sharing) throws IOException {
+    this.settings = settings;
+    this.sharing = sharing;
+    this.client = new Client(settings.address(), new Connector(settings), breaker);
+    this.budget = new Budget(settings.budget().toNanos(), System::nanoTime);
+    this.patience = new Patience(settings.deadline().toNanos());
+    this.generations = new Generations(settings.namespace());
+    this.format = new EntryFormat(settings.keys());
+    this.offers = new Offers(client, breaker, format, settings);
+    keeper.setDaemon(true);
+    keeper.start();
+    offers.start();
+  }
+
+  /** Returns the shared caches of a site; null if it has none, or their settings are wrong, which is logged. */
+  public static SharedCaches of(Config config, Path site) {
+    try {
+      SharedSettings settings = SharedSettings.of(config, site);
+      if (settings == null) {
+        return null;
+      }
+      if (!settings.isEncrypted()) {
+        logger.atWarning().log("Whoever reaches the shared cache can read and forge its values: set cache.refdbSharedKey");
+      }
+      return new SharedCaches(settings, new Sharing(config, site, settings));
+    } catch (IllegalArgumentException | IOException e) {
+      logger.atSevere().log("There is no shared cache: %s", e.getMessage());
+      return null;
+    }
+  }
+
+  /** Returns whether a cache is shared. */
+  public boolean allows(PersistentCacheDef<?, ?> def) {
+    return sharing.allows(def);
+  }
+
+  /** Returns the shared tier of a cache; null if the cache is not shared. */
+  public SharedTier tier(PersistentCacheDef<?, ?> def) {
+    if (!sharing.allows(def)) {
+      return null;
+    }
+    generations.add(def.name());
+    wake();
+    EntryKeys names = new EntryKeys(settings.namespace(), def.name(), sharing.context(def));
+    Class<?> javaType = Sharing.isJava(def.valueSerializer()) ? def.valueType().getRawType() : null;
+    return new SharedTier(this, def.name(), names, Verdicts.of(def) == Verdict.SHARE, javaType);
+  }
+
+  /** Reads the generations at intervals, which also tells whether the server is well. */
+  private void keep() {
+    while (pause(breaker.isOpen() ? PROBE_MILLIS : POLL_MILLIS)) {
+      try {
+        client.refresh();
+        breaker.probed(generations.poll(client) <= settings.deadline().toNanos());
+      } catch (TimeoutException e) {
+        breaker.probed(false);
+      } catch (RuntimeException e) {
+        breaker.failed(e);
+      }
+    }
+  }
+
+  private synchronized boolean pause(long millis) {
+    try {
+      if (!isClosed) {
+        wait(millis);
+      }
+    } catch (InterruptedException e) {
+      return false;
+    }
+    return !isClosed;
+  }
+
+  private synchronized void wake() {
+    notifyAll();
+  }
+
+  void raise(String cache) {
+    generations.raise(cache);
+    wake();
+  }
+
+  /**
+   * Voids the shared values of a cache, or of all, and waits until the server knows.
+   *
+   * @param cache the name of a cache; null for all
+   * @throws IOException if the server does not answer; this server uses no older value nevertheless, and goes on telling
+   */
+  public void flush(String cache) throws IOException, InterruptedException {
+    long start = System.nanoTime();
+    raise(cache == null ? Generations.ALL : cache);
+    while (!generations.isCompleteSince(start)) {
+      if (System.nanoTime() - start > TimeUnit.SECONDS.toNanos(FLUSH_SECONDS_MAX)) {
+        throw new IOException("the server of the shared cache does not answer; other nodes do not know of the flush yet");
+      }
+      Thread.sleep(20);
+      wake();
+    }
+  }
+
+  /** Returns whether requests ask the server now: it answers in time, and has told the generations. */
+  public boolean isInUse() {
+    return !breaker.isOpen() && generations.of(Generations.ALL) != null;
+  }
+
+  /**
+   * What waits in memory at the moment.
+   *
+   * @param entries values that are to be stored on the server
+   * @param bytes their bytes
+   * @param answerBytes bytes of answers that nobody has taken yet
+   */
+  public record Waiting(int entries, long bytes, long answerBytes) {}
+
+  /** Returns what waits in memory. */
+  public Waiting waiting() {
+    return offers.waiting(client.answerBytes());
+  }
+
+  SharedSettings settings() {
+    return settings;
+  }
+
+  Client client() {
+    return client;
+  }
+
+  Breaker breaker() {
+    return breaker;
+  }
+
+  Budget budget() {
+    return budget;
+  }
+
+  Patience patience() {
+    return patience;
+  }
+
+  Generations generations() {
+    return generations;
+  }
+
+  EntryFormat format() {
+    return format;
+  }
+
+  Offers offers() {
+    return offers;
+  }
+
+  @Override
+  public void close() {
+    synchronized (this) {
+      isClosed = true;
+      notifyAll();
+    }
+    keeper.interrupt();
+    offers.close();
+    client.close();
+  }
+}

@@ -1,0 +1,224 @@
+package org.refdb.gerrit.cache.shared;
+
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.refdb.gerrit.cache.shared.Counts.Event;
+import redis.clients.jedis.exceptions.JedisDataException;
+
+/**
+ * The shared tier of one cache, in bytes. Asking waits for a bounded time, nothing else waits at all, and no method
+ * throws because of the server.
+ */
+public final class SharedTier {
+  /** So many keys are as long in coming as one: a page's keys are asked for at once, and take longer than a single one. */
+  private static final int KEYS_PER_DEADLINE = 16;
+
+  /** A wait below this is no use, as an answer takes longer. */
+  private static final long WAIT_NANOS_MIN = TimeUnit.MICROSECONDS.toNanos(50);
+
+  /** Single invalidations are rare in caches that may be shared; so many keys are remembered. */
+  private static final int CHANGED_MAX = 10_000;
+
+  private final SharedCaches caches;
+  private final String cache;
+  private final EntryKeys names;
+  private final boolean isDetermined;
+  private final Class<?> javaType;
+  private final Counts counts = new Counts();
+
+  /** The keys that were invalidated here, of which the server may still have an older value. */
+  private final Set<ByteBuffer> changed = ConcurrentHashMap.newKeySet();
+
+  /**
+   * Where the value of a key is to be stored once it is loaded. It belongs to the generation before the load, so a value
+   * that was loaded before a flush is never found after it.
+   */
+  public static final class Place {
+    private final byte[] name;
+
+    private Place(byte[] name) {
+      this.name = name;
+    }
+  }
+
+  /**
+   * What came of a look-up.
+   *
+   * @param place where the value is, or is to be stored; null if it is not to be stored
+   * @param value the value; null if none was found
+   * @param createdMillis when it was created, in milliseconds since 1970
+   */
+  public record Answer(Place place, byte[] value, long createdMillis) {
+    private static final Answer NONE = new Answer(null, null, 0);
+
+    private static Answer missing(byte[] name) {
+      return new Answer(new Place(name), null, 0);
+    }
+  }
+
+  /**
+   * Creates the tier of a cache.
+   *
+   * @param isDetermined whether a key determines its value, so that values that are put are shared too
+   * @param javaType the only class that a value may have, if Java deserialises values; else null
+   */
+  SharedTier(SharedCaches caches, String cache, EntryKeys names, boolean isDetermined, Class<?> javaType) {
+    this.caches = caches;
+    this.cache = cache;
+    this.names = names;
+    this.isDetermined = isDetermined;
+    this.javaType = javaType;
+  }
+
+  /** Returns what has happened so far. */
+  public Counts counts() {
+    return counts;
+  }
+
+  /** Asks for the values of some keys, all at once. Returns an answer for each. */
+  public Answer[] ask(byte[][] keys) {
+    Answer[] answers = new Answer[keys.length];
+    Arrays.fill(answers, Answer.NONE);
+    String generation = caches.breaker().isOpen() ? null : caches.generations().of(cache);
+    if (generation == null || Thread.currentThread().isInterrupted()) {
+      counts.add(Event.NOT_ASKED, keys.length);
+      return answers;
+    }
+    int[] asked = new int[keys.length];
+    int count = 0;
+    for (int i = 0; i < keys.length; i++) {
+      if (!changed.contains(ByteBuffer.wrap(keys[i]))) {
+        answers[i] = Answer.missing(names.of(generation, keys[i]));
+        asked[count++] = i;
+      }
+    }
+    askFor(keys, answers, Arrays.copyOf(asked, count));
+    return answers;
+  }
+
+  private void askFor(byte[][] keys, Answer[] answers, int[] asked) {
+    Budget budget = caches.budget();
+    long wait = Math.min(caches.patience().nanos() * (1 + asked.length / KEYS_PER_DEADLINE), budget.left());
+    if (wait < WAIT_NANOS_MIN) {
+      counts.add(Event.OUT_OF_BUDGET, asked.length);
+      return;
+    }
+    long start = System.nanoTime();
+    byte[][] entryNames = Arrays.stream(asked).mapToObj(i -> answers[i].place.name).toArray(byte[][]::new);
+    Call[] calls = caches.client().get(entryNames);
+    boolean isLate = false;
+    for (int i = 0; i < calls.length; i++) {
+      try {
+        Object entry = calls[i].await(wait - (System.nanoTime() - start));
+        if (i == 0) {
+          caches.patience().answered(System.nanoTime() - start);
+        }
+        answers[asked[i]] = opened(answers[asked[i]], keys[asked[i]], entry);
+      } catch (TimeoutException e) {
+        isLate = true;
+        counts.one(Event.LATE);
+      } catch (RuntimeException e) { // no connection, or the server's own words
+        counts.one(Event.FAILED);
+        failed(entryNames[i], e);
+      } finally {
+        calls[i].close();
+      }
+    }
+    budget.waited(System.nanoTime() - start);
+    if (isLate) {
+      caches.breaker().late();
+    } else {
+      caches.breaker().inTime();
+    }
+  }
+
+  private void failed(byte[] name, RuntimeException cause) {
+    if (cause instanceof JedisDataException words) {
+      caches.client().refused(name, words);
+    }
+    caches.breaker().failed(cause);
+  }
+
+  private Answer opened(Answer missing, byte[] key, Object entry) {
+    if (!(entry instanceof byte[] bytes)) {
+      counts.one(Event.MISSES);
+      return missing;
+    }
+    counts.add(Event.BYTES_RECEIVED, bytes.length);
+    try {
+      EntryFormat.Value value = caches.format().decode(missing.place.name, key, bytes);
+      counts.one(Event.HITS);
+      return new Answer(missing.place, value.bytes(), value.createdMillis());
+    } catch (EntryFormat.BadEntryException e) {
+      counts.one(e.isOfUnknownKey ? Event.REFUSED_KEY : Event.REFUSED_BAD);
+      if (!e.isOfUnknownKey) { // such an entry may be good for the nodes that have the key
+        delete(missing.place.name);
+      }
+      return missing;
+    }
+  }
+
+  /** Returns whether a value that was found may be deserialised. */
+  public boolean accepts(byte[] value) {
+    return javaType == null || JavaFilter.accepts(value, javaType);
+  }
+
+  /** Deletes a value that was found but does not deserialise. */
+  public void refuse(Answer answer) {
+    counts.one(Event.REFUSED_CONTENT);
+    delete(answer.place.name);
+  }
+
+  private void delete(byte[] name) {
+    caches.offers().add(new Offers.Offer(counts, name, new byte[0], null, 0));
+  }
+
+  /** Offers a loaded value to the other servers. The caller excludes {@link #changed} of the key meanwhile. */
+  public void offer(Place place, byte[] key, Object value, byte[] valueBytes, long createdMillis) {
+    if (place == null || changed.contains(ByteBuffer.wrap(key))) {
+      return;
+    }
+    if (Verdicts.isNegative(value)) {
+      counts.one(Event.NEGATIVE);
+    } else if (EntryFormat.size(key.length, valueBytes.length) > caches.settings().valueBytesMax()) {
+      counts.one(Event.TOO_LARGE);
+    } else {
+      caches.offers().add(new Offers.Offer(counts, place.name, key, valueBytes, createdMillis));
+    }
+  }
+
+  /** Offers a value that was put. If the key does not determine it, the older one is not asked for any more instead. */
+  public void put(byte[] key, Object value, byte[] valueBytes, long createdMillis) {
+    if (!isDetermined) {
+      changed(key);
+      return;
+    }
+    String generation = caches.generations().of(cache);
+    if (generation != null) {
+      offer(new Place(names.of(generation, key)), key, value, valueBytes, createdMillis);
+    }
+  }
+
+  /** Notes that the value of a key is void: this server asks for it no more, and the shared one is deleted. */
+  public void changed(byte[] key) {
+    if (changed.size() >= CHANGED_MAX) {
+      flush();
+      return;
+    }
+    changed.add(ByteBuffer.wrap(key));
+    String generation = caches.generations().of(cache);
+    if (generation != null) {
+      delete(names.of(generation, key));
+    }
+  }
+
+  /** Voids all values of the cache, here at once and on the other servers within five seconds. */
+  public void flush() {
+    caches.raise(cache);
+    changed.clear();
+  }
+}

@@ -1,0 +1,77 @@
+package org.refdb.gerrit.cache;
+
+import com.google.common.cache.LoadingCache;
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
+import java.util.function.Function;
+import org.eclipse.jgit.lib.Config;
+import org.refdb.gerrit.cache.shared.Counts;
+import org.refdb.gerrit.cache.shared.SharedCaches;
+
+/** A server of a fleet: its caches in memory and in stores of its own, and what it shares. */
+final class SharedNode implements AutoCloseable {
+  private final TestGerrit gerrit;
+  final HeapOpener opener = new HeapOpener();
+  final AtomicInteger loads = new AtomicInteger();
+  final LoadingCache<String, String> cache;
+
+  SharedNode(Path site, Config config, TestDef def, Function<String, String> loader) {
+    gerrit = new TestGerrit(site, config, TestGerrit.serverOn(opener), TestGerrit.strings("strings"));
+    cache =
+        gerrit
+            .factory()
+            .build(
+                def,
+                CacheContractTest.loader(
+                    key -> {
+                      loads.incrementAndGet();
+                      return loader.apply(key);
+                    }));
+  }
+
+  /** The settings of a node whose cache {@code fleet} the administrator shares. */
+  static Config config(String address) {
+    Config config = TestGerrit.config();
+    config.setString("gerrit", null, "serverId", "site");
+    config.setString("cache", null, "refdbShared", address);
+    config.setBoolean("cache", "fleet", "shared", true);
+    // Machines that run tests are slow; what a deadline does is tested with others.
+    config.setString("cache", null, "refdbSharedDeadline", "500 ms");
+    config.setString("cache", null, "refdbSharedBudget", "5 s");
+    return config;
+  }
+
+  SharedCaches shared() {
+    return ((RefdbCacheFactory) gerrit.factory()).shared();
+  }
+
+  SharedNode awaitInUse() {
+    await(() -> shared().isInUse(), "the shared cache is not in use");
+    return this;
+  }
+
+  long count(Counts.Event event) {
+    return ((DiskCache<String, String>) cache).disk().shared().tier().counts().of(event);
+  }
+
+  void awaitStored(long entries) {
+    await(() -> count(Counts.Event.STORED) >= entries, "no value was stored");
+  }
+
+  static void await(BooleanSupplier condition, String otherwise) {
+    long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+    while (!condition.getAsBoolean()) {
+      if (System.nanoTime() > end) {
+        throw new AssertionError(otherwise);
+      }
+      Thread.yield();
+    }
+  }
+
+  @Override
+  public void close() {
+    gerrit.close();
+  }
+}

@@ -1,0 +1,213 @@
+package org.refdb.gerrit.cache;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.eclipse.jgit.lib.Config;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.refdb.gerrit.cache.shared.Counts.Event;
+import org.refdb.gerrit.cache.shared.FaultyProxy;
+import org.refdb.gerrit.cache.shared.RedisServer;
+
+/** Whatever happens to the server of the shared cache, requests get the right values, soon, and no exception. */
+class SharedTroubleTest {
+  /** The most that a thread may wait for the shared cache in a tenth of a second, by its budget, and the scheduler. */
+  private static final long WAIT_MILLIS_MAX = 20 + 40;
+
+  @TempDir Path site;
+  private RedisServer redis;
+  private final AtomicInteger next = new AtomicInteger();
+
+  @BeforeEach
+  void start() throws IOException {
+    redis = new RedisServer(site);
+  }
+
+  @AfterEach
+  void stop() throws IOException {
+    redis.close();
+  }
+
+  private SharedNode node(String address) {
+    Config config = SharedNode.config(address);
+    config.setString("cache", null, "refdbSharedDeadline", "20 ms");
+    config.setString("cache", null, "refdbSharedBudget", "20 ms");
+    return new SharedNode(site, config, TestDef.named("fleet"), key -> "value of " + key).awaitInUse();
+  }
+
+  /** Makes gets of new keys for a while. Returns how long they took above nothing, and asserts that they are right. */
+  private long millisOfGets(SharedNode node, int gets) throws Exception {
+    long start = System.nanoTime();
+    for (int i = 0; i < gets; i++) {
+      String key = "key " + next.incrementAndGet();
+      assertEquals("value of " + key, node.cache.get(key));
+    }
+    return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start);
+  }
+
+  @Test
+  void aStoppedServerCostsItsBudgetAtMostAndThenNothing() throws Exception {
+    try (SharedNode node = node(redis.address())) {
+      millisOfGets(node, 50);
+      redis.pause();
+      try {
+        long first = millisOfGets(node, 50);
+        assertTrue(first <= WAIT_MILLIS_MAX, first + " ms");
+        SharedNode.await(() -> !node.shared().isInUse(), "it is still asked");
+        long asked = node.count(Event.LATE) + node.count(Event.FAILED);
+        long later = millisOfGets(node, 500);
+        assertTrue(later <= WAIT_MILLIS_MAX, later + " ms");
+        assertEquals(asked, node.count(Event.LATE) + node.count(Event.FAILED), "requests ask it no more");
+      } finally {
+        redis.resume();
+      }
+      node.awaitInUse();
+      long hits = node.count(Event.STORED);
+      node.cache.get("after");
+      node.awaitStored(hits + 1);
+    }
+  }
+
+  @Test
+  void aKilledServerComesBackEmptyAndIsFilledAnew() throws Exception {
+    try (SharedNode first = node(redis.address());
+        SharedNode second = node(redis.address())) {
+      first.cache.get("a");
+      first.awaitStored(1);
+      redis.kill();
+      long millis = millisOfGets(second, 50);
+      assertTrue(millis <= WAIT_MILLIS_MAX, millis + " ms");
+      redis.start();
+      first.awaitInUse();
+      second.awaitInUse();
+      int before = second.loads.get();
+      second.cache.get("a");
+      assertEquals(before + 1, second.loads.get());
+      SharedNode.await(
+          () -> {
+            second.cache.getUnchecked("key " + next.incrementAndGet());
+            return !redis.names("site", "fleet").isEmpty();
+          },
+          "nothing is stored");
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource(FaultyProxy.Fault.class)
+  void aBadWayToTheServerCostsLittleAndBringsNoWrongValue(FaultyProxy.Fault fault) throws Exception {
+    try (FaultyProxy proxy = new FaultyProxy(redis.port());
+        SharedNode other = node(redis.address());
+        SharedNode node = node(proxy.address())) {
+      for (int i = 0; i < 100; i++) {
+        other.cache.get("key " + i);
+      }
+      other.awaitStored(100);
+      millisOfGets(node, 10);
+      proxy.set(fault);
+      long millis = 0;
+      for (int round = 0; round < 10; round++) {
+        millis = Math.max(millis, millisOfGets(node, 10));
+      }
+      assertTrue(millis <= WAIT_MILLIS_MAX, millis + " ms");
+      proxy.set(FaultyProxy.Fault.NONE);
+      node.awaitInUse();
+      assertTrue(node.count(Event.HITS) > 0 || fault != FaultyProxy.Fault.NONE);
+    }
+  }
+
+  @Test
+  void aFullServerRefusesWithoutAnError() throws Exception {
+    try (SharedNode node = node(redis.address())) {
+      redis.call("CONFIG", "SET", "maxmemory-policy", "noeviction");
+      redis.call("CONFIG", "SET", "maxmemory", "1");
+      assertEquals("value of a", node.cache.get("a"));
+      SharedNode.await(() -> node.count(Event.NOT_STORED) == 1, "it is stored");
+    }
+  }
+
+  @Test
+  void aUserWithoutRightsIsAMiss() throws Exception {
+    redis.call("ACL", "SETUSER", "gerrit", "on", ">secret", "~refdb:site:*", "+get", "+set", "+del", "+ping");
+    redis.call("ACL", "SETUSER", "default", "resetpass", "nopass");
+    Config config = SharedNode.config(redis.address());
+    config.setString("cache", null, "refdbSharedUser", "gerrit");
+    config.setString("cache", null, "refdbSharedPassword", "secret");
+    TestDef fleet = TestDef.named("fleet");
+    try (SharedNode node = new SharedNode(site, config, fleet, key -> "value of " + key).awaitInUse()) {
+      node.cache.get("a");
+      node.awaitStored(1); // the commands of the guide suffice
+      node.cache.invalidate("a");
+      SharedNode.await(() -> redis.names("site", "fleet").isEmpty(), "the user may not delete");
+      node.shared().flush(null);
+      redis.call("ACL", "SETUSER", "gerrit", "-get");
+      assertEquals("value of b", node.cache.get("b"));
+      SharedNode.await(() -> !node.shared().isInUse(), "it is in use without rights");
+    }
+  }
+
+  /** Many threads at once: none waits for longer than its budget, and what waits in memory is bounded. */
+  @Test
+  void aServerThatNeverAnswersTakesNeitherTimeNorMemoryOfManyThreads() throws Exception {
+    Config config = SharedNode.config(redis.address());
+    config.setString("cache", null, "refdbSharedDeadline", "2 ms");
+    config.setString("cache", null, "refdbSharedBudget", "20 ms");
+    config.setInt("cache", null, "refdbSharedQueueEntries", 100);
+    String value = "x".repeat(10_000);
+    try (SharedNode node = new SharedNode(site, config, TestDef.named("fleet").withWeight(1), key -> value);
+        ExecutorService pool = Executors.newFixedThreadPool(64)) {
+      SharedNode.await(() -> node.shared().isInUse(), "not in use");
+      redis.pause();
+      try {
+        List<Future<?>> threads = new ArrayList<>();
+        for (int t = 0; t < 64; t++) {
+          threads.add(pool.submit(() -> {
+            for (int i = 0; i < 200; i++) {
+              assertEquals(value, node.cache.get("key " + next.incrementAndGet()));
+            }
+            return null;
+          }));
+        }
+        for (Future<?> thread : threads) {
+          thread.get(60, TimeUnit.SECONDS);
+        }
+        assertTrue(node.shared().waiting().entries() <= 100, "" + node.shared().waiting());
+        assertEquals(0, node.shared().waiting().answerBytes());
+      } finally {
+        redis.resume();
+      }
+      assertEquals(0, node.count(Event.HITS));
+    }
+  }
+
+  /** Exactly the caches of the table reach the server, and nothing of the others. */
+  @Test
+  void onlyTheNamedCacheReachesTheServer() throws Exception {
+    try (SharedNode node = node(redis.address())) {
+      node.cache.get("a");
+      node.awaitStored(1);
+      assertEquals(1, redis.names("site", "fleet").size());
+      List<?> all = (List<?>) redis.call("KEYS", "*");
+      for (Object name : all) {
+        String text = new String((byte[]) name, UTF_8);
+        assertTrue(text.startsWith("refdb:site:fleet:") || text.startsWith("refdb:site:generation:"), text);
+      }
+      assertFalse(all.isEmpty());
+    }
+  }
+}
