@@ -3,10 +3,13 @@ package org.refdb.gerrit.cache;
 import com.google.common.cache.Cache;
 import com.google.inject.Inject;
 import com.google.inject.Singleton;
+import java.io.IOException;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
+import org.refdb.gerrit.cache.shared.SharedCaches;
+import org.refdb.gerrit.cache.shared.SharedStatus;
 
 /** The persistent caches for administrators, to whom the plugin offers them over SSH and REST. */
 @Singleton
@@ -30,6 +33,29 @@ public final class CacheAdmin {
   /** Returns the cache of this name. */
   public Optional<CacheTools> named(String name) {
     return all().stream().filter(tools -> tools.name().equals(name)).findFirst();
+  }
+
+  /** Returns the state of the cache that servers share, for which its server is asked; empty if there is none. */
+  public Optional<SharedStatus> sharedStatus() {
+    return Optional.ofNullable(factory.shared()).map(SharedCaches::status);
+  }
+
+  /**
+   * Voids the values that servers share, on all of them, and waits until the server of the shared cache knows. What a
+   * server has stored locally stays; Gerrit's own flush empties that.
+   *
+   * @param cache the name of a shared cache; null for all
+   * @throws IOException if there is no such cache, or the server does not answer within five seconds
+   */
+  public void flushShared(String cache) throws IOException, InterruptedException {
+    SharedCaches shared = factory.shared();
+    if (shared == null) {
+      throw new IOException("there is no shared cache: cache.refdbShared is not set, or error_log says why");
+    }
+    if (cache != null && named(cache).filter(CacheTools::isShared).isEmpty()) {
+      throw new IOException(cache + " is not shared");
+    }
+    shared.flush(cache);
   }
 
   /**

@@ -32,6 +32,7 @@ final class CacheBindings extends LifecycleModule {
     listener().to(RefdbCacheFactory.class);
     if (openTime == RefdbCacheFactory.OpenTime.AT_ONCE) {
       bind(TierMetrics.class).asEagerSingleton();
+      bind(SharedMetrics.class).asEagerSingleton();
       bind(CacheAdmin.class);
     }
   }

@@ -2,6 +2,7 @@ package org.refdb.gerrit.cache;
 
 import java.util.Locale;
 import java.util.Map;
+import java.util.stream.Collectors;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /**
@@ -25,6 +26,7 @@ import org.refdb.gerrit.cache.store.StoreOpener;
  * @param refused values that were not stored because the disk was too slow, or because they are too large
  * @param corrupt records that failed their checksum and were treated as misses
  * @param diskErrors writes that failed
+ * @param shared what happened in the tier that servers share, by the names of the metrics; null if it is not shared
  */
 public record CacheStat(
     String name,
@@ -44,9 +46,10 @@ public record CacheStat(
     long evicted,
     long refused,
     long corrupt,
-    long diskErrors) {
+    long diskErrors,
+    Map<String, Long> shared) {
 
-  static CacheStat of(StoreOpener.Spec spec, Map<String, Long> figures) {
+  static CacheStat of(StoreOpener.Spec spec, Map<String, Long> figures, Map<String, Long> shared) {
     Figures of = name -> figures.getOrDefault(name, 0L);
     long sampled = of.get("sampled");
     return new CacheStat(
@@ -67,7 +70,8 @@ public record CacheStat(
         of.get("evicted"),
         of.get("refused"),
         of.get("corrupt"),
-        of.get("disk_errors"));
+        of.get("disk_errors"),
+        shared);
   }
 
   private interface Figures {
@@ -80,8 +84,18 @@ public record CacheStat(
 
   /** Returns the statistics as a few lines of text. */
   public String text() {
+    return shared == null ? localText() : localText() + "\n  shared: " + sharedText();
+  }
+
+  private String sharedText() {
+    return shared.entrySet().stream()
+        .map(count -> count.getKey().replace('_', ' ') + " " + count.getValue())
+        .collect(Collectors.joining(", "));
+  }
+
+  private String localText() {
     if (inMemoryOnly) {
-      return name + ": in memory only, see error_log";
+      return name + (limitBytes > 0 || shared == null ? ": in memory only, see error_log" : ": in memory only");
     }
     return """
         %s, version %d%s: %d entries, %d bytes of %d on disk, limit %d

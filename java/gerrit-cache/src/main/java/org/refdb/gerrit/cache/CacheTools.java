@@ -8,9 +8,12 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HexFormat;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.PriorityQueue;
 import org.refdb.engine.Cache;
+import org.refdb.gerrit.cache.shared.Counts;
 import org.refdb.gerrit.cache.store.Store;
 
 /** Operations of administrators on the files of a persistent cache while the server uses them. */
@@ -57,7 +60,23 @@ public final class CacheTools {
 
   /** Returns the statistics of the cache. */
   public CacheStat stat() {
-    return CacheStat.of(tier.stores().spec(), upkeep().figures());
+    return CacheStat.of(tier.stores().spec(), upkeep().figures(), shared());
+  }
+
+  private Map<String, Long> shared() {
+    if (tier.shared() == null) {
+      return null;
+    }
+    Map<String, Long> counts = new LinkedHashMap<>();
+    for (Counts.Event event : Counts.Event.values()) {
+      counts.put(event.label(), tier.shared().tier().counts().of(event));
+    }
+    return counts;
+  }
+
+  /** Returns whether the values of the cache are shared with other servers. */
+  public boolean isShared() {
+    return tier.shared() != null;
   }
 
   /** Reads and verifies every record. */

@@ -43,8 +43,12 @@ final class SharedNode implements AutoCloseable {
     return config;
   }
 
+  RefdbCacheFactory factory() {
+    return (RefdbCacheFactory) gerrit.factory();
+  }
+
   SharedCaches shared() {
-    return ((RefdbCacheFactory) gerrit.factory()).shared();
+    return factory().shared();
   }
 
   SharedNode awaitInUse() {

@@ -141,6 +141,11 @@ public final class SharedCaches implements AutoCloseable {
    */
   public record Waiting(int entries, long bytes, long answerBytes) {}
 
+  /** Returns the state for an administrator. This asks the server, for at most two seconds. */
+  public SharedStatus status() {
+    return SharedStatus.of(this);
+  }
+
   /** Returns what waits in memory. */
   public Waiting waiting() {
     return offers.waiting(client.answerBytes());

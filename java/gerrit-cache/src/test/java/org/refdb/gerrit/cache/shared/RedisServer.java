@@ -37,12 +37,18 @@ public final class RedisServer implements AutoCloseable {
     }
   }
 
-  /** Starts it again, empty. */
+  /** Starts it again, empty. The options, which may name a configuration file first, are for the program. */
   public void start() throws IOException {
-    List<String> command =
-        new ArrayList<>(
-            List.of(program(), "--port", "" + port, "--bind", LOOPBACK, "--save", "", "--appendonly", "no"));
-    command.addAll(options);
+    List<String> command = new ArrayList<>(List.of(program()));
+    boolean hasFile = !options.isEmpty() && !options.getFirst().startsWith("--");
+    if (hasFile) {
+      command.add(options.getFirst());
+    }
+    command.addAll(List.of("--port", "" + port, "--bind", LOOPBACK));
+    command.addAll(options.subList(hasFile ? 1 : 0, options.size()));
+    if (!options.contains("--sentinel")) {
+      command.addAll(List.of("--save", "", "--appendonly", "no"));
+    }
     process =
         new ProcessBuilder(command)
             .directory(folder.toFile())
@@ -71,7 +77,11 @@ public final class RedisServer implements AutoCloseable {
   }
 
   public String address() {
-    return "redis://" + LOOPBACK + ":" + port;
+    return "redis://" + host();
+  }
+
+  public String host() {
+    return LOOPBACK + ":" + port;
   }
 
   /** Sends a command on a connection of its own. */

@@ -24,7 +24,7 @@ abstract class CacheCommand extends SshCommand {
     }
   }
 
-  private CacheAdmin admin() throws UnloggedFailure {
+  final CacheAdmin admin() throws UnloggedFailure {
     if (admin == null) {
       throw die("the persistent caches are not refdb's; see the administrator's guide");
     }
@@ -40,8 +40,12 @@ abstract class CacheCommand extends SshCommand {
     @Argument(index = 0, metaVar = "CACHE", usage = "the cache's name; all without it")
     private String name;
 
+    final boolean isAll() {
+      return name == null;
+    }
+
     final List<CacheTools> caches() throws UnloggedFailure {
-      return name == null ? super.admin().all() : List.of(super.named(name));
+      return name == null ? admin().all() : List.of(super.named(name));
     }
   }
 

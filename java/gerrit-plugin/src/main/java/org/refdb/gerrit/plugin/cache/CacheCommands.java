@@ -10,6 +10,7 @@ public final class CacheCommands {
           ShowCacheStat.Command.class,
           VerifyCache.Command.class,
           CompactCache.Command.class,
+          FlushShared.Command.class,
           TopEntries.Command.class,
           ExportCache.Command.class,
           ImportCache.Command.class);

@@ -11,9 +11,11 @@ import com.google.gerrit.server.config.ConfigResource;
 import com.google.gerrit.sshd.CommandMetaData;
 import com.google.inject.Inject;
 import java.util.List;
+import java.util.Optional;
 import org.refdb.gerrit.cache.CacheAdmin;
 import org.refdb.gerrit.cache.CacheStat;
 import org.refdb.gerrit.cache.CacheTools;
+import org.refdb.gerrit.cache.shared.SharedStatus;
 
 /** Figures of one persistent cache, or of all. */
 final class ShowCacheStat {
@@ -27,6 +29,9 @@ final class ShowCacheStat {
   static final class Command extends CacheCommand.OneOrAll {
     @Override
     void execute() throws UnloggedFailure {
+      if (isAll()) {
+        admin().sharedStatus().ifPresent(status -> stdout.println(status.text()));
+      }
       for (CacheTools cache : caches()) {
         stdout.println(cache.stat().text());
       }
@@ -47,6 +52,23 @@ final class ShowCacheStat {
         throw new ResourceNotFoundException("the persistent caches are not refdb's");
       }
       return Response.ok(admin.all().stream().map(CacheTools::stat).toList());
+    }
+  }
+
+  /** {@code GET /config/server/refdb~shared-cache}: the state of the cache that servers share. */
+  @RequiresAnyCapability(
+      value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},
+      scope = CapabilityScope.CORE)
+  static final class SharedEndpoint implements RestReadView<ConfigResource> {
+    @Inject(optional = true)
+    private CacheAdmin admin;
+
+    @Override
+    public Response<SharedStatus> apply(ConfigResource resource) throws ResourceNotFoundException {
+      return Response.ok(
+          Optional.ofNullable(admin)
+              .flatMap(CacheAdmin::sharedStatus)
+              .orElseThrow(() -> new ResourceNotFoundException("there is no shared cache")));
     }
   }
 

@@ -1,0 +1,152 @@
+package org.refdb.gerrit.cache;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.net.InetAddress;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
+import org.eclipse.jgit.lib.Config;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.refdb.gerrit.cache.shared.RedisServer;
+import org.refdb.gerrit.cache.shared.SharedStatus;
+
+/** The ways to a server: several addresses, sentinels, a cluster, and TLS. */
+class SharedRoutesTest {
+  @TempDir Path site;
+
+  private SharedNode node(Config config) {
+    return new SharedNode(site, config, TestDef.named("fleet"), key -> "value of " + key).awaitInUse();
+  }
+
+  private void assertShares(Config config) throws Exception {
+    try (SharedNode first = node(config);
+        SharedNode second = node(config)) {
+      for (int i = 0; i < 20; i++) {
+        first.cache.get("key " + i);
+      }
+      first.awaitStored(20);
+      for (int i = 0; i < 20; i++) {
+        assertEquals("value of key " + i, second.cache.get("key " + i));
+      }
+      assertEquals(0, second.loads.get());
+    }
+  }
+
+  @Test
+  void theNextAddressIsTakenIfTheFirstDoesNotAnswer() throws Exception {
+    try (RedisServer gone = new RedisServer(site);
+        RedisServer redis = new RedisServer(site)) {
+      gone.kill();
+      assertShares(SharedNode.config(gone.address() + "," + redis.host()));
+    }
+  }
+
+  @Test
+  void aClusterIsAskedWhereTheSlotsAre() throws Exception {
+    String bus = "" + freePort();
+    try (RedisServer one = cluster("" + freePort());
+        RedisServer two = cluster(bus)) {
+      one.call("CLUSTER", "ADDSLOTSRANGE", "0", "8000");
+      two.call("CLUSTER", "ADDSLOTSRANGE", "8001", "16383");
+      one.call("CLUSTER", "MEET", InetAddress.getLoopbackAddress().getHostAddress(), "" + two.port(), bus);
+      SharedNode.await(() -> isWhole(one) && isWhole(two), "the cluster is not whole");
+      assertShares(SharedNode.config(one.address().replace("redis:", "redis-cluster:")));
+      assertFalse(one.names("site", "fleet").isEmpty());
+      assertFalse(two.names("site", "fleet").isEmpty());
+    }
+  }
+
+  private RedisServer cluster(String bus) throws Exception {
+    Path folder = Files.createTempDirectory(site, "node");
+    return new RedisServer(folder, "--cluster-enabled", "yes", "--cluster-port", bus);
+  }
+
+  private static int freePort() throws Exception {
+    try (java.net.ServerSocket socket = new java.net.ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      return socket.getLocalPort();
+    }
+  }
+
+  private static boolean isWhole(RedisServer node) {
+    String info = new String((byte[]) node.call("CLUSTER", "INFO"), UTF_8);
+    return info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:2");
+  }
+
+  @Test
+  void theSentinelsSayWhichServerItIs() throws Exception {
+    Path file = Files.writeString(site.resolve("sentinel.conf"), "");
+    try (RedisServer redis = new RedisServer(site);
+        RedisServer sentinel = new RedisServer(site, file.toString(), "--sentinel")) {
+      sentinel.call("SENTINEL", "MONITOR", "main", InetAddress.getLoopbackAddress().getHostAddress(), "" + redis.port(), "1");
+      assertShares(SharedNode.config("redis-sentinel://" + sentinel.host() + "/main"));
+      assertFalse(redis.names("site", "fleet").isEmpty());
+    }
+  }
+
+  @Test
+  void aServerIsTrustedOnlyIfItsCertificateIs() throws Exception {
+    String loopback = InetAddress.getLoopbackAddress().getHostAddress();
+    run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=cache",
+        "-addext", "subjectAltName=IP:" + loopback, "-keyout", "key.pem", "-out", "cert.pem");
+    run(Path.of(System.getProperty("java.home"), "bin", "keytool").toString(), "-importcert", "-noprompt", "-alias", "cache",
+        "-file", "cert.pem", "-keystore", "trust.p12", "-storetype", "PKCS12", "-storepass", "changeit");
+    int tlsPort = freePort();
+    try (RedisServer redis =
+        new RedisServer(site, "--tls-port", "" + tlsPort, "--tls-cert-file", site.resolve("cert.pem").toString(),
+            "--tls-key-file", site.resolve("key.pem").toString(), "--tls-auth-clients", "no")) {
+      Config config = SharedNode.config("rediss://" + loopback + ":" + tlsPort);
+      config.setString("cache", null, "refdbSharedTrustStore", site.resolve("trust.p12").toString());
+      config.setString("cache", null, "refdbSharedTrustStorePassword", "changeit");
+      assertShares(config);
+      assertFalse(redis.names("site", "fleet").isEmpty());
+      config.unset("cache", null, "refdbSharedTrustStore"); // Java's own, which does not know the certificate
+      SharedNode stranger = new SharedNode(site, config, TestDef.named("fleet"), key -> "value of " + key);
+      try (stranger) {
+        TimeUnit.MILLISECONDS.sleep(1000);
+        assertFalse(stranger.shared().isInUse());
+        assertEquals("value of a", stranger.cache.get("a"));
+      }
+    }
+  }
+
+  private void run(String... command) throws Exception {
+    Path log = site.resolve("log");
+    Process process =
+        new ProcessBuilder(command).directory(site.toFile()).redirectErrorStream(true).redirectOutput(log.toFile()).start();
+    assertEquals(0, process.waitFor(), () -> log.toString());
+  }
+
+  @Test
+  void theAdministratorSeesTheStateOfTheServer() throws Exception {
+    try (RedisServer redis = new RedisServer(site, "--maxmemory-policy", "allkeys-lfu");
+        SharedNode node = node(SharedNode.config(redis.address()))) {
+      SharedStatus status = node.shared().status();
+      assertTrue(status.inUse());
+      assertFalse(status.encrypted());
+      assertEquals("allkeys-lfu", status.evictionPolicy());
+      assertTrue(status.text().contains("NOT ENCRYPTED"), status.text());
+      redis.call("ACL", "SETUSER", "default", "-info");
+      assertEquals("unknown", node.shared().status().evictionPolicy());
+      node.cache.get("a");
+      node.awaitStored(1);
+      CacheStat stat = CacheAdmin.of(node.cache).orElseThrow().stat();
+      assertEquals(1, stat.shared().get("stored"));
+      assertTrue(stat.text().contains("shared: hits 0"), stat.text());
+    }
+  }
+
+  @Test
+  void wrongSettingsLeaveTheCachesAsTheyAre() {
+    Config config = SharedNode.config("redis://user:secret@host:1");
+    try (SharedNode node = new SharedNode(site, config, TestDef.named("fleet"), key -> "value")) {
+      assertNull(node.shared());
+      assertEquals("value", node.cache.getUnchecked("a"));
+    }
+  }
+}
