@@ -6,9 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.InputStream;
+import java.io.OutputStream;
 import java.net.InetAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.KeyStore;
+import java.security.cert.CertificateFactory;
 import java.util.concurrent.TimeUnit;
 import org.eclipse.jgit.lib.Config;
 import org.junit.jupiter.api.Test;
@@ -94,8 +98,7 @@ class SharedRoutesTest {
     String loopback = InetAddress.getLoopbackAddress().getHostAddress();
     run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=cache",
         "-addext", "subjectAltName=IP:" + loopback, "-keyout", "key.pem", "-out", "cert.pem");
-    run(Path.of(System.getProperty("java.home"), "bin", "keytool").toString(), "-importcert", "-noprompt", "-alias", "cache",
-        "-file", "cert.pem", "-keystore", "trust.p12", "-storetype", "PKCS12", "-storepass", "changeit");
+    trust(site.resolve("cert.pem"), site.resolve("trust.p12"));
     int tlsPort = freePort();
     try (RedisServer redis =
         new RedisServer(site, "--tls-port", "" + tlsPort, "--tls-cert-file", site.resolve("cert.pem").toString(),
@@ -112,6 +115,16 @@ class SharedRoutesTest {
         assertFalse(stranger.shared().isInUse());
         assertEquals("value of a", stranger.cache.get("a"));
       }
+    }
+  }
+
+  private static void trust(Path certificate, Path store) throws Exception {
+    KeyStore trusted = KeyStore.getInstance("PKCS12");
+    trusted.load(null, null);
+    try (InputStream in = Files.newInputStream(certificate);
+        OutputStream out = Files.newOutputStream(store)) {
+      trusted.setCertificateEntry("cache", CertificateFactory.getInstance("X.509").generateCertificate(in));
+      trusted.store(out, "changeit".toCharArray());
     }
   }
 

@@ -35,4 +35,9 @@ final class Patience {
     double moved = nanos > was ? was * (1 + STEP * SHARE) : was * (1 - STEP * (1 - SHARE));
     estimateNanos = Math.min(moved, deadlineNanos);
   }
+
+  /** Notes that an answer did not come in time: the next ones have the whole deadline. */
+  void late() {
+    estimateNanos = deadlineNanos;
+  }
 }

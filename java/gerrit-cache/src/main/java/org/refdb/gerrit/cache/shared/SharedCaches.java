@@ -12,7 +12,7 @@ import org.eclipse.jgit.lib.Config;
 public final class SharedCaches implements AutoCloseable {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
   private static final long POLL_MILLIS = 1_000;
-  private static final long PROBE_MILLIS = 200;
+  private static final long PROBE_MILLIS = 100;
   private static final long FLUSH_SECONDS_MAX = 5;
 
   private final SharedSettings settings;

@@ -20,6 +20,9 @@ public final class SharedTier {
   /** A wait below this is no use, as an answer takes longer. */
   private static final long WAIT_NANOS_MIN = TimeUnit.MICROSECONDS.toNanos(50);
 
+  /** A thread that wakes so much later than it wanted to shows that this process was paused, by its collector perhaps. */
+  private static final long STALL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
+
   /** Single invalidations are rare in caches that may be shared; so many keys are remembered. */
   private static final int CHANGED_MAX = 10_000;
 
@@ -102,7 +105,9 @@ public final class SharedTier {
 
   private void askFor(byte[][] keys, Answer[] answers, int[] asked) {
     Budget budget = caches.budget();
-    long wait = Math.min(caches.patience().nanos() * (1 + asked.length / KEYS_PER_DEADLINE), budget.left());
+    long allowed = caches.patience().nanos() * (1 + asked.length / KEYS_PER_DEADLINE);
+    long left = budget.left();
+    long wait = Math.min(allowed, left);
     if (wait < WAIT_NANOS_MIN) {
       counts.add(Event.OUT_OF_BUDGET, asked.length);
       return;
@@ -120,7 +125,7 @@ public final class SharedTier {
         answers[asked[i]] = opened(answers[asked[i]], keys[asked[i]], entry);
       } catch (TimeoutException e) {
         isLate = true;
-        counts.one(Event.LATE);
+        counts.one(left < allowed ? Event.OUT_OF_BUDGET : Event.LATE);
       } catch (RuntimeException e) { // no connection, or the server's own words
         counts.one(Event.FAILED);
         failed(entryNames[i], e);
@@ -128,11 +133,13 @@ public final class SharedTier {
         calls[i].close();
       }
     }
-    budget.waited(System.nanoTime() - start);
-    if (isLate) {
-      caches.breaker().late();
-    } else {
+    long waited = System.nanoTime() - start;
+    budget.waited(waited);
+    if (!isLate) {
       caches.breaker().inTime();
+    } else if (left >= allowed && waited < wait + STALL_NANOS) {
+      caches.patience().late();
+      caches.breaker().late();
     }
   }
 

@@ -14,6 +14,8 @@ import java.security.MessageDigest;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import org.eclipse.jgit.lib.Config;
 
 /** Decides which caches of a site are shared, and what must be equal on two servers that share one. */
@@ -26,6 +28,9 @@ final class Sharing {
   private final Config config;
   private final Path site;
   private final boolean isSealed;
+
+  /** The caches of which the log has the decision. */
+  private final Set<String> told = ConcurrentHashMap.newKeySet();
 
   Sharing(Config config, Path site, SharedSettings settings) {
     this.config = config;
@@ -40,12 +45,14 @@ final class Sharing {
     boolean isRefused = !config.getBoolean("cache", def.configKey(), "shared", true);
     String obstacle = obstacle(def, verdict);
     boolean isWanted = !isRefused && (isNamed || verdict == Verdict.SHARE);
-    if (isWanted && obstacle != null) {
-      logger.atWarning().log("Cache %s is not shared: %s", def.name(), obstacle);
+    if (told.add(def.name())) {
+      if (isWanted && obstacle != null) {
+        logger.atWarning().log("Cache %s is not shared: %s", def.name(), obstacle);
+      } else {
+        logger.atInfo().log("Cache %s is %s (%s)", def.name(), isWanted ? "shared" : "not shared", verdict);
+      }
     }
-    boolean isAllowed = isWanted && obstacle == null;
-    logger.atInfo().log("Cache %s is %s (%s)", def.name(), isAllowed ? "shared" : "not shared", verdict);
-    return isAllowed;
+    return isWanted && obstacle == null;
   }
 
   /** Returns why a cache cannot be shared, even if the administrator names it; else null. */

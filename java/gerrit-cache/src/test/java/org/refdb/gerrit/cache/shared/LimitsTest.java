@@ -70,6 +70,11 @@ class LimitsTest {
       patience.answered(200_000);
     }
     assertTrue(patience.nanos() < MILLI && patience.nanos() >= MILLI / 2, "" + patience.nanos());
+    patience.late();
+    assertEquals(2 * MILLI, patience.nanos());
+    for (int i = 0; i < 5_000; i++) {
+      patience.answered(200_000);
+    }
     for (int i = 0; i < 100; i++) {
       patience.answered(1_500_000);
     }

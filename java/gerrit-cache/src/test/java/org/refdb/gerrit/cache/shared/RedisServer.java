@@ -69,7 +69,7 @@ public final class RedisServer implements AutoCloseable {
   }
 
   private static String program() {
-    return System.getProperty("refdb.test.redis", "redis-server");
+    return System.getenv().getOrDefault("REFDB_TEST_REDIS", "redis-server");
   }
 
   public int port() {
