@@ -25,11 +25,18 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
   private final Class<? super K> keyClass;
   private final Cache<K, Holder<V>> memory;
   private final DiskTier<K, V> disk;
+  private final boolean hasMemory;
 
-  DiskCache(Class<? super K> keyClass, Cache<K, Holder<V>> memory, DiskTier<K, V> disk) {
+  /**
+   * Creates a cache.
+   *
+   * @param hasMemory whether the memory tier keeps anything; if not, it only lets concurrent calls share a load
+   */
+  DiskCache(Class<? super K> keyClass, Cache<K, Holder<V>> memory, DiskTier<K, V> disk, boolean hasMemory) {
     this.keyClass = keyClass;
     this.memory = memory;
     this.disk = disk;
+    this.hasMemory = hasMemory;
   }
 
   @Override
@@ -170,12 +177,23 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
     boolean young = ages.expireAfter() == null || !ages.isExpired(holder.createdMillis, TimeUtil.nowMs());
     // The time of the last flush is compared for each call, because Caffeine 2.9 in Gerrit may leave an entry in
     // memory when others put concurrently.
-    boolean current =
-        holder.tick() >= disk.lastChangeOfAll() && (holder.isServed() || holder.settle(disk.lastChange(key)));
+    boolean current = holder.tick() >= disk.lastChangeOfAll() && isUnchanged(key, holder);
     if (!young || !current) {
       memory.asMap().remove(key, holder);
     }
     return young && (current || holder.tick() >= start);
+  }
+
+  /**
+   * Returns whether the key of a holder was not changed since its value was read. An invalidation removes from memory a
+   * holder that was served; but it cannot remove one from the calls that wait for a load, one of which may have served
+   * it before the invalidation.
+   */
+  private boolean isUnchanged(K key, Holder<V> holder) {
+    if (!hasMemory) {
+      return disk.lastChange(key) <= holder.tick();
+    }
+    return holder.isServed() || holder.settle(disk.lastChange(key));
   }
 
   private void refreshIfDue(LoadingCache<K, Holder<V>> loading, K key, Holder<V> holder) {

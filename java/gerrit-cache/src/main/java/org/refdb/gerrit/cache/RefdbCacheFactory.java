@@ -140,7 +140,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     if (disk == null) {
       return memCacheFactory.build(def);
     }
-    return new DiskCache<>(def.keyType().getRawType(), memCacheFactory.build(new HolderDef<>(def)), disk);
+    return new DiskCache<>(def.keyType().getRawType(), memCacheFactory.build(new HolderDef<>(def)), disk, hasMemory(def));
   }
 
   @Override
@@ -150,7 +150,8 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     if (disk == null) {
       return memCacheFactory.build(def, loader);
     }
-    return new DiskCache<>(def.keyType().getRawType(), memory(def, new HolderLoader<>(disk, loader)), disk);
+    LoadingCache<K, Holder<V>> memory = memory(def, new HolderLoader<>(disk, loader));
+    return new DiskCache<>(def.keyType().getRawType(), memory, disk, hasMemory(def));
   }
 
   /**
@@ -160,10 +161,14 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
    */
   private <K, V> LoadingCache<K, Holder<V>> memory(PersistentCacheDef<K, V> def, HolderLoader<K, V> loader) {
     HolderDef<K, V> holderDef = new HolderDef<>(def);
-    if (config.getLong("cache", def.configKey(), "memoryLimit", def.maximumWeight()) <= 0) {
+    if (!hasMemory(def)) {
       return CacheBuilder.newBuilder().maximumSize(0).concurrencyLevel(64).recordStats().build(loader);
     }
     return memCacheFactory.build(holderDef, loader);
+  }
+
+  private boolean hasMemory(PersistentCacheDef<?, ?> def) {
+    return config.getLong("cache", def.configKey(), "memoryLimit", def.maximumWeight()) > 0;
   }
 
   /**

@@ -11,6 +11,7 @@ import com.google.common.util.concurrent.ListenableFuture;
 import com.google.common.util.concurrent.SettableFuture;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
@@ -195,21 +196,29 @@ class InvalidationTest {
   /** Values name the state of the truth they were made from; after an invalidation none from before may be seen. */
   @Test
   void manyThreadsNeverSeeAValueFromBeforeAnInvalidation() throws Exception {
-    int keys = 8;
-    AtomicInteger[] truth = new AtomicInteger[keys];
-    for (int i = 0; i < keys; i++) {
-      truth[i] = new AtomicInteger();
-    }
+    stress(TestDef.named("stress").withWeight(4), 20_000); // evictions make readers go to disk
+  }
+
+  /**
+   * Regression: without a memory tier, a call could join a load whose value another caller had found current before the
+   * change.
+   */
+  @Test
+  void norDoThreadsWithoutAMemoryTierThatShareALoad() throws Exception {
+    stress(TestDef.named("stress").withWeight(0), 100_000);
+  }
+
+  private void stress(TestDef def, int calls) throws Exception {
+    AtomicInteger[] truth = new AtomicInteger[8];
+    Arrays.setAll(truth, i -> new AtomicInteger());
     LoadingCache<String, String> cache =
         gerrit
             .factory()
-            .build(
-                TestDef.named("stress").withWeight(4), // evictions make readers go to disk
-                CacheContractTest.loader(key -> String.valueOf(truth[Integer.parseInt(key)].get())));
+            .build(def, CacheContractTest.loader(key -> String.valueOf(truth[Integer.parseInt(key)].get())));
     try (ExecutorService pool = Executors.newFixedThreadPool(4)) {
       Future<?>[] threads = new Future<?>[4];
       for (int t = 0; t < threads.length; t++) {
-        threads[t] = pool.submit(() -> stress(cache, truth));
+        threads[t] = pool.submit(() -> stress(cache, truth, calls));
       }
       for (Future<?> thread : threads) {
         thread.get();
@@ -217,9 +226,10 @@ class InvalidationTest {
     }
   }
 
-  private static Void stress(LoadingCache<String, String> cache, AtomicInteger[] truth) throws Exception {
+  /** Changes the truth and invalidates in turn, and asserts that each value is as new as was announced. */
+  static Void stress(LoadingCache<String, String> cache, AtomicInteger[] truth, int calls) throws Exception {
     ThreadLocalRandom random = ThreadLocalRandom.current();
-    for (int i = 0; i < 20_000; i++) {
+    for (int i = 0; i < calls; i++) {
       int at = random.nextInt(truth.length);
       String key = String.valueOf(at);
       switch (random.nextInt(20)) {
