@@ -8,9 +8,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.eclipse.jgit.lib.Config;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -54,7 +60,7 @@ class SharedCacheTest {
 
   private static String key(int seed) {
     byte[] key = new byte[32];
-    java.util.Arrays.fill(key, (byte) seed);
+    Arrays.fill(key, (byte) seed);
     return Base64.getEncoder().encodeToString(key);
   }
 
@@ -214,7 +220,7 @@ class SharedCacheTest {
         entries[i] = (byte[]) redis.call("GET", names.get(i));
       }
       set(names.get(0), entries[1]); // moved
-      set(names.get(1), java.util.Arrays.copyOf(entries[1], entries[1].length - 1)); // cut
+      set(names.get(1), Arrays.copyOf(entries[1], entries[1].length - 1)); // cut
       entries[2][entries[2].length - 20] ^= 1; // forged
       set(names.get(2), entries[2]);
       set(names.get(3), new byte[0]);
@@ -299,6 +305,28 @@ class SharedCacheTest {
       assertTrue(millis > 3_500_000 && millis <= 3_600_000, "" + millis);
       first.cache.get("twelve chars");
       SharedNode.await(() -> first.count(Event.TOO_LARGE) == 1, "it is offered");
+    }
+  }
+
+  /** With no room in memory and no files, each get asks the server: what was invalidated must not come from there. */
+  @Test
+  void noValueFromBeforeAnInvalidationOrAFlushComesBack() throws Exception {
+    AtomicInteger[] truth = new AtomicInteger[8];
+    Arrays.setAll(truth, i -> new AtomicInteger());
+    Config config = SharedNode.config(redis.address());
+    config.setInt("cache", "fleet", "memoryLimit", 0);
+    TestDef inMemory = FLEET.withDiskLimit(-1);
+    try (SharedNode node =
+            new SharedNode(site, config, inMemory, key -> "" + truth[Integer.parseInt(key)].get()).awaitInUse();
+        ExecutorService pool = Executors.newFixedThreadPool(4)) {
+      List<Future<?>> threads = new ArrayList<>();
+      for (int t = 0; t < 4; t++) {
+        threads.add(pool.submit(() -> InvalidationTest.stress(node.cache, truth, 5_000)));
+      }
+      for (Future<?> thread : threads) {
+        thread.get();
+      }
+      assertTrue(node.count(Event.HITS) > 10, node.count(Event.HITS) + " hits");
     }
   }
 

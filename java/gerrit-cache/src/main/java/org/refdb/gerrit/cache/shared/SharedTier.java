@@ -2,10 +2,12 @@ package org.refdb.gerrit.cache.shared;
 
 import java.nio.ByteBuffer;
 import java.util.Arrays;
-import java.util.Set;
+import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.IntStream;
 import org.refdb.gerrit.cache.shared.Counts.Event;
 import redis.clients.jedis.exceptions.JedisDataException;
 
@@ -33,8 +35,9 @@ public final class SharedTier {
   private final Class<?> javaType;
   private final Counts counts = new Counts();
 
-  /** The keys that were invalidated here, of which the server may still have an older value. */
-  private final Set<ByteBuffer> changed = ConcurrentHashMap.newKeySet();
+  /** The keys that were invalidated here, of which the server may still have an older value, and when that was. */
+  private final Map<ByteBuffer, Long> changed = new ConcurrentHashMap<>();
+  private final AtomicLong changes = new AtomicLong();
 
   /**
    * Where the value of a key is to be stored once it is loaded. It belongs to the generation before the load, so a value
@@ -86,21 +89,22 @@ public final class SharedTier {
   public Answer[] ask(byte[][] keys) {
     Answer[] answers = new Answer[keys.length];
     Arrays.fill(answers, Answer.NONE);
+    // Before the generation is read: a flush forgets the changes before it once it has raised the generation.
+    int[] asked = IntStream.range(0, keys.length).filter(i -> !isChanged(keys[i])).toArray();
     String generation = caches.breaker().isOpen() ? null : caches.generations().of(cache);
     if (generation == null || Thread.currentThread().isInterrupted()) {
       counts.add(Event.NOT_ASKED, keys.length);
       return answers;
     }
-    int[] asked = new int[keys.length];
-    int count = 0;
-    for (int i = 0; i < keys.length; i++) {
-      if (!changed.contains(ByteBuffer.wrap(keys[i]))) {
-        answers[i] = Answer.missing(names.of(generation, keys[i]));
-        asked[count++] = i;
-      }
+    for (int i : asked) {
+      answers[i] = Answer.missing(names.of(generation, keys[i]));
     }
-    askFor(keys, answers, Arrays.copyOf(asked, count));
+    askFor(keys, answers, asked);
     return answers;
+  }
+
+  private boolean isChanged(byte[] key) {
+    return !changed.isEmpty() && changed.containsKey(ByteBuffer.wrap(key));
   }
 
   private void askFor(byte[][] keys, Answer[] answers, int[] asked) {
@@ -186,7 +190,7 @@ public final class SharedTier {
 
   /** Offers a loaded value to the other servers. The caller excludes {@link #changed} of the key meanwhile. */
   public void offer(Place place, byte[] key, Object value, byte[] valueBytes, long createdMillis) {
-    if (place == null || changed.contains(ByteBuffer.wrap(key))) {
+    if (place == null || isChanged(key)) {
       return;
     }
     if (Verdicts.isNegative(value)) {
@@ -216,7 +220,7 @@ public final class SharedTier {
       flush();
       return;
     }
-    changed.add(ByteBuffer.wrap(key));
+    changed.put(ByteBuffer.wrap(key), changes.incrementAndGet());
     String generation = caches.generations().of(cache);
     if (generation != null) {
       delete(names.of(generation, key));
@@ -225,7 +229,8 @@ public final class SharedTier {
 
   /** Voids all values of the cache, here at once and on the other servers within five seconds. */
   public void flush() {
+    long before = changes.get();
     caches.raise(cache);
-    changed.clear();
+    changed.values().removeIf(change -> change <= before); // what was loaded before them is of an older generation
   }
 }
