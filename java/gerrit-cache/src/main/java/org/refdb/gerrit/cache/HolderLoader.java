@@ -32,8 +32,8 @@ final class HolderLoader<K, V> extends CacheLoader<K, Holder<V>> {
   }
 
   /**
-   * Loads a value from disk or from other servers, or else with {@code loader}. Returns null if the loader does, which the memory tier
-   * rejects.
+   * Loads a value from disk or from other servers, or else with {@code loader}. Returns null if the loader does, which
+   * the memory tier rejects.
    */
   static <K, V> Holder<V> load(DiskTier<K, V> disk, K key, Callable<? extends V> loader) throws Exception {
     long tick = disk.now();

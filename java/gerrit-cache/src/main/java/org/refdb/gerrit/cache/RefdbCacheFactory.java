@@ -140,7 +140,8 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     if (disk == null) {
       return memCacheFactory.build(def);
     }
-    return new DiskCache<>(def.keyType().getRawType(), memCacheFactory.build(new HolderDef<>(def)), disk, hasMemory(def));
+    Cache<K, Holder<V>> memory = memCacheFactory.build(new HolderDef<>(def));
+    return new DiskCache<>(def.keyType().getRawType(), memory, disk, hasMemory(def));
   }
 
   @Override

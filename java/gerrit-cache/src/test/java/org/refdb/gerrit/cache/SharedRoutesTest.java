@@ -87,7 +87,8 @@ class SharedRoutesTest {
     Path file = Files.writeString(site.resolve("sentinel.conf"), "");
     try (RedisServer redis = new RedisServer(site);
         RedisServer sentinel = new RedisServer(site, file.toString(), "--sentinel")) {
-      sentinel.call("SENTINEL", "MONITOR", "main", InetAddress.getLoopbackAddress().getHostAddress(), "" + redis.port(), "1");
+      String loopback = InetAddress.getLoopbackAddress().getHostAddress();
+      sentinel.call("SENTINEL", "MONITOR", "main", loopback, "" + redis.port(), "1");
       assertShares(SharedNode.config("redis-sentinel://" + sentinel.host() + "/main"));
       assertFalse(redis.names("site", "fleet").isEmpty());
     }
@@ -131,7 +132,11 @@ class SharedRoutesTest {
   private void run(String... command) throws Exception {
     Path log = site.resolve("log");
     Process process =
-        new ProcessBuilder(command).directory(site.toFile()).redirectErrorStream(true).redirectOutput(log.toFile()).start();
+        new ProcessBuilder(command)
+            .directory(site.toFile())
+            .redirectErrorStream(true)
+            .redirectOutput(log.toFile())
+            .start();
     assertEquals(0, process.waitFor(), () -> log.toString());
   }
 

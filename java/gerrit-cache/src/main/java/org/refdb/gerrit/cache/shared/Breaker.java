@@ -72,7 +72,8 @@ final class Breaker implements Lane.Failures {
     changedNanos = now;
     opened++;
     isOpen = true;
-    logger.atWarning().log("The shared cache is left alone for at least %d s: %s", TimeUnit.NANOSECONDS.toSeconds(openNanos), why);
+    long seconds = TimeUnit.NANOSECONDS.toSeconds(openNanos);
+    logger.atWarning().log("The shared cache is left alone for at least %d s: %s", seconds, why);
   }
 
   /** Notes the result of a probe. */

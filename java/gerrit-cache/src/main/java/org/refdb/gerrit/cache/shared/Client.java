@@ -67,7 +67,8 @@ final class Client implements AutoCloseable {
   }
 
   private void failed(HostAndPort host, Throwable cause) {
-    logger.atWarning().atMostEvery(1, TimeUnit.MINUTES).log("The shared cache on %s fails: %s", host, cause.getMessage());
+    String why = cause.getMessage();
+    logger.atWarning().atMostEvery(1, TimeUnit.MINUTES).log("The shared cache on %s fails: %s", host, why);
     route.failed(host);
     failures.failed(cause);
   }

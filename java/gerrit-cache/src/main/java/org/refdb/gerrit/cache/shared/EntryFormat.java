@@ -25,7 +25,7 @@ import javax.crypto.spec.SecretKeySpec;
  * </pre>
  *
  * <p>The name is authenticated with a sealed entry, so an entry that was moved is no entry. Each name has an AES key of
- * its own, derived from the key of the settings: so few entries are sealed with one key that random nonces never repeat.
+ * its own, derived from the key of the settings, and so few entries are sealed with it that random nonces never repeat.
  */
 final class EntryFormat {
   /** The version of this format, which is part of the names. */

@@ -13,12 +13,12 @@ import redis.clients.jedis.Protocol;
 import redis.clients.jedis.exceptions.JedisDataException;
 
 /**
- * The generation of each cache, which is part of the names of its entries: a flush raises it, and no older entry is found
- * any more. The number is kept on the server, where all nodes read it each second.
+ * The generation of each cache, which is part of the names of its entries: a flush raises it, and no older entry is
+ * found any more. The number is kept on the server, where all nodes read it each second.
  *
- * <p>A generation is a time in milliseconds, so that one that the server has lost is not used a second time. Nodes never
- * go back: to a server that has less than they have seen, because it was restarted or is a replica that came too late,
- * they write what they have seen.
+ * <p>A generation is a time in milliseconds, so that one that the server has lost is not used a second time. Nodes
+ * never go back: to a server that has less than they have seen, because it was restarted or is a replica that came too
+ * late, they write what they have seen.
  */
 final class Generations {
   /** Without news for this long, no value is served: a flush by another node may have been missed. */
@@ -113,7 +113,8 @@ final class Generations {
     if (here == onServer) {
       return true;
     }
-    CommandArguments set = new CommandArguments(Protocol.Command.SET).key(name).add(Long.toString(here).getBytes(US_ASCII));
+    byte[] number = Long.toString(here).getBytes(US_ASCII);
+    CommandArguments set = new CommandArguments(Protocol.Command.SET).key(name).add(number);
     if (onServer == 0) {
       set.add("NX".getBytes(US_ASCII)); // another node may be as new as this one
     }

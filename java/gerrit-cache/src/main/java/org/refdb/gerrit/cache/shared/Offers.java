@@ -94,7 +94,8 @@ final class Offers implements AutoCloseable {
       return;
     }
     try {
-      byte[] entry = offer.value == null ? null : format.encode(offer.name, offer.key, offer.value, offer.createdMillis);
+      byte[] entry =
+          offer.value == null ? null : format.encode(offer.name, offer.key, offer.value, offer.createdMillis);
       store(offer, entry);
       if (entry != null) {
         offer.counts.one(Counts.Event.STORED);

@@ -41,8 +41,8 @@ final class SentinelRoute implements Route {
 
   /**
    * Asks one sentinel, the one that answered last. The next call asks the next if it does not answer, so that silent
-   * sentinels do not add up. A server that was replaced behind a cut in the network goes on answering, so they are asked
-   * without a failure as well.
+   * sentinels do not add up. A server that was replaced behind a cut in the network goes on answering, so they are
+   * asked without a failure as well.
    */
   @Override
   public void refresh() {

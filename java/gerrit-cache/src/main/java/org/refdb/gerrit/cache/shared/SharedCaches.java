@@ -49,7 +49,7 @@ public final class SharedCaches implements AutoCloseable {
         return null;
       }
       if (!settings.isEncrypted()) {
-        logger.atWarning().log("Whoever reaches the shared cache can read and forge its values: set cache.refdbSharedKey");
+        logger.atWarning().log("Whoever reaches the shared cache can forge its values: set cache.refdbSharedKey");
       }
       return new SharedCaches(settings, new Sharing(config, site, settings));
     } catch (IllegalArgumentException | IOException e) {
@@ -113,14 +113,14 @@ public final class SharedCaches implements AutoCloseable {
    * Voids the shared values of a cache, or of all, and waits until the server knows.
    *
    * @param cache the name of a cache; null for all
-   * @throws IOException if the server does not answer; this server uses no older value nevertheless, and goes on telling
+   * @throws IOException if the server does not answer; this server uses no older value all the same, and tells it later
    */
   public void flush(String cache) throws IOException, InterruptedException {
     long start = System.nanoTime();
     raise(cache == null ? Generations.ALL : cache);
     while (!generations.isCompleteSince(start)) {
       if (System.nanoTime() - start > TimeUnit.SECONDS.toNanos(FLUSH_SECONDS_MAX)) {
-        throw new IOException("the server of the shared cache does not answer; other nodes do not know of the flush yet");
+        throw new IOException("the shared cache does not answer; other nodes do not know of the flush yet");
       }
       Thread.sleep(20);
       wake();

@@ -101,7 +101,7 @@ record SharedSettings(
     String namespace = given != null ? given : config.getString("gerrit", null, "serverId");
     if (namespace == null || !namespace.matches("[A-Za-z0-9._-]{1,64}")) {
       throw new IllegalArgumentException(
-          "cache." + PREFIX + "Namespace (by default gerrit.serverId) must be 1 to 64 letters, digits, '.', '_' or '-'");
+          "cache." + PREFIX + "Namespace (default: gerrit.serverId) must be 1 to 64 of A-Z a-z 0-9 . _ and -");
     }
     return namespace;
   }

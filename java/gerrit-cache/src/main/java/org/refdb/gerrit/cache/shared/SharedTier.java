@@ -16,13 +16,13 @@ import redis.clients.jedis.exceptions.JedisDataException;
  * throws because of the server.
  */
 public final class SharedTier {
-  /** So many keys are as long in coming as one: a page's keys are asked for at once, and take longer than a single one. */
+  /** A page's keys are asked for at once, and take longer than one: for each so many there is another deadline. */
   private static final int KEYS_PER_DEADLINE = 16;
 
   /** A wait below this is no use, as an answer takes longer. */
   private static final long WAIT_NANOS_MIN = TimeUnit.MICROSECONDS.toNanos(50);
 
-  /** A thread that wakes so much later than it wanted to shows that this process was paused, by its collector perhaps. */
+  /** A thread that wakes so much later than it wanted to shows that this process was paused, as by its collector. */
   private static final long STALL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
 
   /** Single invalidations are rare in caches that may be shared; so many keys are remembered. */
@@ -40,8 +40,8 @@ public final class SharedTier {
   private final AtomicLong changes = new AtomicLong();
 
   /**
-   * Where the value of a key is to be stored once it is loaded. It belongs to the generation before the load, so a value
-   * that was loaded before a flush is never found after it.
+   * Where the value of a key is to be stored once it is loaded. It belongs to the generation before the load, so a
+   * value that was loaded before a flush is never found after it.
    */
   public static final class Place {
     private final byte[] name;

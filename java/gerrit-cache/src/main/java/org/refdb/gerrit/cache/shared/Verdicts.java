@@ -11,8 +11,8 @@ import java.util.Set;
 import java.util.stream.Stream;
 
 /**
- * The verdict on each persistent cache of Gerrit. Each was found by reading what its key names and what its loader reads;
- * docs/operating/caches.md has the reasons. It holds for the versions and types that were read.
+ * The verdict on each persistent cache of Gerrit. Each was found by reading what its key names and what its loader
+ * reads; docs/operating/caches.md has the reasons. It holds for the versions and types that were read.
  */
 final class Verdicts {
   private static final Map<String, Row> TABLE = new HashMap<>();

@@ -38,7 +38,8 @@ class FrameCheckTest {
   @ParameterizedTest
   @ValueSource(
       strings = {
-        "$2147483647\r\n", "$10001\r\n", "*2147483647\r\n", "*3000\r\n", "$99999999999999999999\r\n", "$1x\r\n", "%1\r\n",
+        "$2147483647\r\n", "$10001\r\n", "*2147483647\r\n", "*3000\r\n", "$99999999999999999999\r\n", "$1x\r\n",
+        "%1\r\n",
         "$5\n", "$5\n$99999999\r\n", "+a\rb\r\n", "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"
       })
   void whatWouldTakeMemoryOrMisleadTheParserDoesNot(String answer) {

@@ -101,7 +101,8 @@ class LimitsTest {
   @ParameterizedTest
   @ValueSource(
       strings = {
-        "redis://a", "a:1", "ftp://a:1", "redis://user:secret@a:1", "redis-sentinel://a:1", "redis://a:1/main", "redis://a:x",
+        "redis://a", "a:1", "ftp://a:1", "redis://user:secret@a:1", "redis-sentinel://a:1", "redis://a:1/main",
+        "redis://a:x",
         "redis://:1", "redis://a:70000", "x-redis://a:1"
       })
   void otherAddressesAreRefusedAndNotQuoted(String address) {
