@@ -5,8 +5,7 @@ use crate::{
     failure::{Failure, message, system_text},
 };
 use refdb::Environment;
-use refdb::real_git::is_circular;
-pub use refdb::real_git::{command, program};
+pub use refdb::real_git::{command, is_circular, program};
 use std::{
     ffi::{OsStr, OsString},
     os::unix::{ffi::OsStrExt, process::CommandExt},

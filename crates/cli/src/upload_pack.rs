@@ -54,7 +54,8 @@ struct Call<'w> {
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let environment = invocation.globals.environment();
-    let socket = environment.get(SOCKET).filter(|socket| !socket.is_empty());
+    // A git that leads back here is not asked by way of the server again and again.
+    let socket = environment.get(SOCKET).filter(|socket| !socket.is_empty() && !real_git::is_circular(&environment));
     let (Some(socket), Some(call)) = (socket, parse(invocation.words)) else {
         return Err(leave(&environment, invocation));
     };
@@ -116,7 +117,7 @@ fn parse(words: &[OsString]) -> Option<Call<'_>> {
 /// Returns `None` if only git can tell what is meant.
 fn request(environment: &Environment, call: &Call<'_>) -> Option<(Request, File)> {
     // Options before the command's name set variables that the server cannot compare with its own.
-    if environment.overrides().next().is_some() {
+    if !environment.changes().is_empty() {
         return None;
     }
     let given = Path::new(OsStr::from_bytes(call.folder));

@@ -18,7 +18,7 @@ use std::{
 ///
 /// The packs pass through this process then, without being copied where the kernel can splice.
 pub(super) fn run(environment: &Environment, invocation: &Invocation<'_>, rest: HandOver) -> Result<u8> {
-    let mut git = real_git::handed_over(environment, COMMAND.name)?;
+    let mut git = real_git::command(environment);
     if rest.is_checked {
         CHECKED.iter().for_each(|setting| _ = git.args(["-c", setting]));
     }
