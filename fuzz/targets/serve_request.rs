@@ -1,8 +1,9 @@
-//! A client's request to upload-pack: `ls-refs` of version 2, the wants of versions 0 and 1, and the path of its URL.
+//! A client's request to upload-pack: `ls-refs` of version 2, the wants of versions 0 and 1, and the path of its URL; and
+//! the request of a shim.
 //! The first byte chooses the hash function, the second the size of the pieces in which the rest arrives.
 #![no_main]
 
-use refdb_serve::parsers::{LsRefs, Progress, RequestReader, Wants, WantsReader, decode};
+use refdb_serve::parsers::{LsRefs, Progress, RequestReader, Wants, WantsReader, decode, shim_request};
 use refdb_types::HashKind;
 
 fn list(hash: HashKind, bytes: &[u8], piece: usize) -> Progress {
@@ -35,6 +36,10 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     assert_eq!(whole, wants(hash, input, piece));
     if let Wants::Complete(ids) = whole {
         assert!(ids.iter().all(|id| id.kind() == hash) && ids.len() <= input.len() / 40);
+    }
+    if let Some(again) = shim_request(input) {
+        // Behind its length. Numbers may have been written in another way.
+        assert_eq!(shim_request(&again[4..]), Some(again));
     }
     if let Some(path) = str::from_utf8(input).ok().and_then(decode) {
         assert!(path.split(|byte| *byte == b'/').all(|part| !matches!(part, b"" | b"." | b"..")) && !path.contains(&0));

@@ -14,11 +14,14 @@ use bstr::{BStr, ByteSlice};
 use refdb::{Environment, Repository};
 use refdb_serve::shim::{Answered, Mode, NotAsked, Request, ask, variables};
 use refdb_vfs::Fs;
+use rustix::fs::FileType;
 use std::{
     ffi::{OsStr, OsString},
-    fs::File,
     io::{self, Write},
-    os::{fd::AsFd, unix::ffi::OsStrExt},
+    os::{
+        fd::AsFd,
+        unix::{ffi::OsStrExt, fs::MetadataExt},
+    },
     path::Path,
 };
 
@@ -59,10 +62,13 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let (Some(socket), Some(call)) = (socket, parse(invocation.words)) else {
         return Err(leave(&environment, invocation));
     };
-    // Git says what is wrong with a folder.
-    let Some((request, folder)) = request(&environment, &call) else { return Err(leave(&environment, invocation)) };
     let (input, output) = (io::stdin(), io::stdout());
-    match ask(Path::new(&socket), &request, [folder.as_fd(), input.as_fd(), output.as_fd()]) {
+    let can_wait = (call.mode == Mode::Advertisement || can_wait_for(&input)) && can_wait_for(&output);
+    // Git says what is wrong with a folder.
+    let Some(request) = request(&environment, &call).filter(|_| can_wait) else {
+        return Err(leave(&environment, invocation));
+    };
+    match ask(Path::new(&socket), &request, [input.as_fd(), output.as_fd()]) {
         Err(not_asked) => {
             tell_host(&not_asked, &request);
             Err(leave(&environment, invocation))
@@ -113,9 +119,14 @@ fn parse(words: &[OsString]) -> Option<Call<'_>> {
     Some(Call { mode, is_strict, timeout_seconds: timeout, folder: folder? })
 }
 
-/// Returns what to ask of the server, and the folder of the repository, which was opened with this process's rights.
-/// Returns `None` if only git can tell what is meant.
-fn request(environment: &Environment, call: &Call<'_>) -> Option<(Request, File)> {
+/// Returns whether a server can wait for this end of the client's connection, as for pipes and sockets.
+fn can_wait_for(end: impl AsFd) -> bool {
+    let kind = rustix::fs::fstat(end).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    matches!(kind, Ok(FileType::Fifo | FileType::Socket))
+}
+
+/// Returns what to ask of the server. Returns `None` if only git can tell what is meant.
+fn request(environment: &Environment, call: &Call<'_>) -> Option<Request> {
     // Options before the command's name set variables that the server cannot compare with its own.
     if !environment.changes().is_empty() {
         return None;
@@ -123,19 +134,20 @@ fn request(environment: &Environment, call: &Call<'_>) -> Option<(Request, File)
     let given = Path::new(OsStr::from_bytes(call.folder));
     let found = Repository::folder_to_fetch_from(&Fs::real(), environment, given, call.is_strict).ok()?;
     let folder = found.canonicalize().ok()?;
-    let opened = File::open(&folder).ok()?;
+    // With the rights of this process, which are the server's.
+    let id = folder.metadata().ok()?;
     let text = |name: &str| environment.get(name).map(|value| value.to_string_lossy().into_owned());
     let ssh = text("SSH_CONNECTION").and_then(|ends| ends.split(' ').next().map(str::to_owned));
-    let request = Request {
+    Some(Request {
         mode: call.mode,
         protocol: environment.get("GIT_PROTOCOL").unwrap_or_default().as_bytes().to_vec(),
         timeout_seconds: call.timeout_seconds,
         user: text("GL_USER").or_else(|| text("REMOTE_USER")).unwrap_or_default(),
         address: text("REMOTE_ADDR").or(ssh).unwrap_or_default(),
         folder,
+        folder_id: (id.dev(), id.ino()),
         variables: variables(),
-    };
-    Some((request, opened))
+    })
 }
 
 /// Writes a line to the system's log, because a client does not notice that the server has not served it.

@@ -40,6 +40,11 @@ pub use options::{Options, Wanted, command};
 /// The parsers of what clients send, for fuzz targets.
 #[doc(hidden)]
 pub mod parsers {
+    /// Returns a request of a shim encoded again, and `None` if it is none.
+    pub fn shim_request(body: &[u8]) -> Option<Vec<u8>> {
+        crate::shim::Request::decode(body).ok().map(|request| request.encode())
+    }
+
     pub use crate::{
         roots::decode,
         upload::{

@@ -15,8 +15,6 @@ use std::{
 
 /// Runs git with the input that the server has read, followed by what is still to come. If the client knows git's
 /// advertisement already, it does not get it again.
-///
-/// The packs pass through this process then, without being copied where the kernel can splice.
 pub(super) fn run(environment: &Environment, invocation: &Invocation<'_>, rest: HandOver) -> Result<u8> {
     let mut git = real_git::command(environment);
     if rest.is_checked {
@@ -53,15 +51,31 @@ fn pass(mut git: Command, rest: HandOver) -> io::Result<ExitStatus> {
 fn pass_answer(child: &mut Child) -> io::Result<()> {
     let Some(mut answer) = child.stdout.take() else { return Ok(()) };
     if skip_to_flush(&mut answer)? {
-        io::copy(&mut answer, &mut own(io::stdout())?)?;
+        pass_on(&mut answer, &mut own(io::stdout())?)?;
     }
     Ok(())
 }
 
 fn feed(mut pipe: ChildStdin, begin: &[u8], mut input: File) -> io::Result<()> {
     pipe.write_all(begin)?;
-    io::copy(&mut input, &mut pipe)?;
-    Ok(())
+    pass_on(&mut input, &mut pipe)
+}
+
+/// How much is passed on at once: what a pipe holds.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Copies everything. The standard library would let the kernel splice, which keeps a pipe locked while it waits for
+/// the bytes of a socket, so that git could not read what came before.
+fn pass_on(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let mut buffer = vec![0; PIECE_BYTES];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => to.write_all(&buffer[..count])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Returns a descriptor without a buffer of its own.
@@ -83,7 +97,7 @@ fn skip_to_flush(answer: &mut impl Read) -> io::Result<bool> {
             return Ok(true);
         }
         let data = length.saturating_sub(LENGTH_BYTES as u64);
-        io::copy(&mut answer.take(data), &mut io::sink())?;
+        pass_on(&mut answer.take(data), &mut io::sink())?;
     }
 }
 

@@ -11,6 +11,7 @@ mod pushes;
 mod reads_equal_gits;
 mod real_clients;
 mod shims;
+mod shims_in_hosts;
 mod signals;
 mod support;
 mod wants_are_checked_as_by_git;

@@ -48,13 +48,13 @@ pub enum NotAsked {
     Declined(String),
 }
 
-/// Asks the server at a socket to serve a client. `descriptors` are those of the repository's folder, and of the
-/// client's input and output. Blocks until the server has finished or gives the client back.
+/// Asks the server at a socket to serve a client, whose input and output are pipes or sockets. Blocks until the server
+/// has finished or gives the client back.
 ///
 /// # Errors
 ///
 /// Fails if the server has not begun, and will not.
-pub fn ask(server: &Path, request: &Request, descriptors: [BorrowedFd<'_>; 3]) -> Result<Answered, NotAsked> {
+pub fn ask(server: &Path, request: &Request, client: [BorrowedFd<'_>; 2]) -> Result<Answered, NotAsked> {
     let message = request.encode();
     if message.len() > REQUEST_BYTES_MAX {
         return Err(NotAsked::Declined("the environment is too large".into()));
@@ -64,14 +64,14 @@ pub fn ask(server: &Path, request: &Request, descriptors: [BorrowedFd<'_>; 3]) -
     if peer.uid != rustix::process::geteuid() {
         return Err(NotAsked::Foreign);
     }
-    send(&mut stream, &message, descriptors).map_err(NotAsked::Absent)?;
+    stream.write_all(&message).map_err(NotAsked::Absent)?;
     match receive(&mut stream).map_err(NotAsked::Absent)? {
         Reply::Accepted => {}
         Reply::Declined(why) => return Err(NotAsked::Declined(why)),
         reply => return Err(NotAsked::Declined(format!("it says {reply:?} too early"))),
     }
-    // A server that does not get this byte does nothing.
-    stream.write_all(&[GO]).map_err(NotAsked::Absent)?;
+    // A server that does not get this does nothing.
+    send_go(&stream, client).map_err(NotAsked::Absent)?;
     Ok(await_end(&mut stream).unwrap_or_else(Answered::Lost))
 }
 
@@ -85,14 +85,14 @@ fn reach(server: &Path) -> io::Result<UnixStream> {
     Ok(socket.into())
 }
 
-fn send(stream: &mut UnixStream, message: &[u8], descriptors: [BorrowedFd<'_>; 3]) -> io::Result<()> {
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+fn send_go(stream: &UnixStream, client: [BorrowedFd<'_>; 2]) -> io::Result<()> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut ancillary = SendAncillaryBuffer::new(&mut room);
-    if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+    if !ancillary.push(SendAncillaryMessage::ScmRights(&client)) {
         return Err(io::Error::other("there is no room for descriptors"));
     }
-    let sent = sendmsg(&*stream, &[IoSlice::new(message)], &mut ancillary, SendFlags::NOSIGNAL)?;
-    stream.write_all(message.get(sent..).unwrap_or_default())
+    sendmsg(stream, &[IoSlice::new(&[GO])], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 fn await_end(stream: &mut UnixStream) -> io::Result<Answered> {

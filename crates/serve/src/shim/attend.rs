@@ -1,24 +1,20 @@
 //! One connection of a shim, from its request to its end.
 
 use super::{
-    message::{Mode, Reply, Request},
-    passed::{Direction, End, await_go, receive, tell},
+    message::{HandOver, Reply, Request},
+    passed::{receive, receive_client, tell},
     session::Session,
     variables::{difference, variables},
 };
 use crate::{
     gate::Turn,
     http::{Server, at_disk},
+    repository::Served,
     roots::shown,
 };
 use arc_swap::ArcSwap;
-use rustix::{fs::fstat, process::geteuid};
-use std::{
-    io,
-    os::{fd::OwnedFd, unix::fs::MetadataExt},
-    sync::Arc,
-    time::Duration,
-};
+use rustix::process::geteuid;
+use std::{io, os::unix::fs::MetadataExt, sync::Arc, time::Duration};
 use tokio::{io::AsyncReadExt, net::UnixStream, sync::watch, time::timeout};
 
 /// How long a shim may take for its request, and to say that it leaves its client to the server.
@@ -47,66 +43,56 @@ async fn serve(
         tell(stream, &Reply::Declined("it belongs to another user".into())).await?;
         return Ok("foreign");
     }
-    let (request, descriptors) = timeout(REQUEST_TIME, receive(stream)).await??;
-    let (session, turns) = match begin(server, request, descriptors, is_ending) {
-        Ok(begun) => begun,
+    let request = timeout(REQUEST_TIME, receive(stream)).await??;
+    let (served, turns) = match find(&server.load(), &request) {
+        Ok(found) => found,
         Err(why) => {
             tell(stream, &Reply::Declined(why)).await?;
             return Ok("declined");
         }
     };
     tell(stream, &Reply::Accepted).await?;
-    timeout(REQUEST_TIME, await_go(stream)).await??;
-    let reply = tokio::select! {
-        reply = session.run() => reply,
-        _ = stream.read_u8() => return Ok("left"),
+    let client = timeout(REQUEST_TIME, receive_client(stream)).await??;
+    let reply = match Session::new(server, served, request, client, is_ending) {
+        Ok(session) => tokio::select! {
+            reply = session.run() => reply,
+            _ = stream.read_u8() => return Ok("left"),
+        },
+        // Nothing was read or written yet.
+        Err(error) => {
+            eprintln!("warning: the client of a shim is left to git: {error}");
+            Reply::Continue(HandOver::default())
+        }
     };
     drop(turns);
     tell(stream, &reply).await?;
     Ok(if matches!(reply, Reply::Continue(_)) { "continued by git" } else { "served" })
 }
 
-/// Begins the work for a client without touching its connection. Fails with the reason why the shim has to do it.
-fn begin(
-    server: Arc<ArcSwap<Server>>,
-    request: Request,
-    [folder, input, output]: [OwnedFd; 3],
-    is_ending: watch::Receiver<bool>,
-) -> Result<(Session, Vec<Turn>), String> {
+/// Finds the repository of a request. Fails with the reason why the shim has to do the work.
+fn find(server: &Server, request: &Request) -> Result<(Arc<Served>, Vec<Turn>), String> {
+    let folder = request.folder.display();
     if let Some(name) = difference(&request.variables, &variables()) {
         return Err(format!("the variable {} is not the server's", name.display()));
     }
-    let now = server.load_full();
-    if !now.roots.hold(&request.folder) {
-        return Err(format!("{} is not below a folder that is served", request.folder.display()));
+    if !server.roots.hold(&request.folder) {
+        return Err(format!("{folder} is not below a folder that is served"));
     }
-    if !is_folder_itself(&request, &folder).map_err(|error| error.to_string())? {
-        return Err(format!("{} is another folder for the server", request.folder.display()));
-    }
-    let turns = turns(&now, &request)?;
-    let served = at_disk(true, || match now.repositories.known(&request.folder) {
-        Some(served) => Ok(served),
-        None => now.repositories.open(&request.folder),
-    });
-    let served = served.map_err(|error| error.to_string())?;
-    if at_disk(served.is_remote(), || served.facts()).map_err(|error| error.to_string())?.has_grafts() {
-        return Err("the repository is shallow or has grafts".into());
-    }
-    let passed = |end: io::Result<End>| end.map_err(|error| format!("the client's connection: {error}"));
-    let input = passed(if request.mode == Mode::Advertisement {
-        // Nothing is read, and the input may be anything.
-        End::new(output.try_clone().map_err(|error| error.to_string())?, Direction::Out)
-    } else {
-        End::new(input, Direction::In)
-    })?;
-    let output = passed(End::new(output, Direction::Out))?;
-    Ok((Session { server, served, request, input, output, is_ending }, turns))
-}
-
-/// Returns whether the server finds the shim's folder by its path. It may not, if it sees other mounts.
-fn is_folder_itself(request: &Request, folder: &OwnedFd) -> io::Result<bool> {
-    let (theirs, ours) = (fstat(folder)?, request.folder.metadata()?);
-    Ok((theirs.st_dev, theirs.st_ino) == (ours.dev(), ours.ino()) && ours.is_dir())
+    let turns = turns(server, request)?;
+    let text = |error: io::Error| error.to_string();
+    at_disk(true, || {
+        // The path may be another folder's for the server, if that sees other mounts.
+        let ours = request.folder.metadata().map_err(text)?;
+        if (ours.dev(), ours.ino()) != request.folder_id {
+            return Err(format!("{folder} is another folder for the server"));
+        }
+        let known = server.repositories.known(&request.folder);
+        let served = known.map_or_else(|| server.repositories.open(&request.folder), Ok).map_err(text)?;
+        if served.facts().map_err(text)?.has_grafts() {
+            return Err("the repository is shallow or has grafts".into());
+        }
+        Ok((served, turns))
+    })
 }
 
 fn turns(server: &Server, request: &Request) -> Result<Vec<Turn>, String> {

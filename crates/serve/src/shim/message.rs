@@ -1,11 +1,13 @@
 //! What a shim and the server say to each other.
 //!
 //! ```text
-//! shim   -> server   a request, with three descriptors: the repository's folder, the client's input and its output
+//! shim   -> server   a request
 //! server -> shim     Declined, which is the end, or Accepted
-//! shim   -> server   GO. The server reads and writes nothing for the client before
+//! shim   -> server   GO, with two descriptors: the client's input and its output
 //! server -> shim     Ended, or Continue: git is to take over
 //! ```
+//!
+//! The descriptors come last, because sshd waits for all who hold them, and a server that hangs must not be among those.
 //!
 //! A message is a list of fields behind its length in bytes. Each field stands behind its own length. Lengths are four
 //! bytes, the lowest first.
@@ -47,6 +49,8 @@ pub struct Request {
     pub address: String,
     /// The repository's folder, absolute and without links.
     pub folder: PathBuf,
+    /// The device and the inode of the folder, as the shim sees it.
+    pub folder_id: (u64, u64),
     /// The variables on which git's answer depends; see [`variables`](super::variables).
     pub variables: Vec<(OsString, OsString)>,
 }
@@ -110,9 +114,12 @@ impl Mode {
 impl Request {
     /// Returns the message.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let timeout = self.timeout_seconds.to_string();
+        let (device, inode) = self.folder_id;
+        let [timeout, device, inode] =
+            [self.timeout_seconds.into(), device, inode].map(|number: u64| number.to_string());
         let mut fields: Vec<&[u8]> = vec![MAGIC, self.mode.name(), &self.protocol, timeout.as_bytes()];
         fields.extend([self.user.as_bytes(), self.address.as_bytes(), self.folder.as_os_str().as_bytes()]);
+        fields.extend([device.as_bytes(), inode.as_bytes()]);
         fields.extend(self.variables.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]));
         encode(&fields)
     }
@@ -123,18 +130,19 @@ impl Request {
         if fields.first() != Some(&MAGIC) {
             return Err(Fault::Version);
         }
-        let (fixed, variables) = fields.split_first_chunk::<7>().ok_or(Fault::Malformed)?;
-        let [_, mode, protocol, timeout, user, address, folder] = *fixed;
+        let (fixed, variables) = fields.split_first_chunk::<9>().ok_or(Fault::Malformed)?;
+        let [_, mode, protocol, timeout, user, address, folder, device, inode] = *fixed;
         let (pairs, []) = variables.as_chunks::<2>() else { return Err(Fault::Malformed) };
         let (mode, _) = Mode::ALL.into_iter().find(|(_, name)| *name == mode).ok_or(Fault::Malformed)?;
         let variable = |[name, value]: &[&[u8]; 2]| (os(name), os(value));
         Ok(Request {
             mode,
             protocol: protocol.to_vec(),
-            timeout_seconds: text(timeout)?.parse().map_err(|_| Fault::Malformed)?,
+            timeout_seconds: number(timeout)?,
             user: text(user)?,
             address: text(address)?,
             folder: os(folder).into(),
+            folder_id: (number(device)?, number(inode)?),
             variables: pairs.iter().map(variable).collect(),
         })
     }
@@ -203,6 +211,10 @@ fn text(field: &[u8]) -> Result<String, Fault> {
     String::from_utf8(field.to_vec()).map_err(|_| Fault::Malformed)
 }
 
+fn number<T: std::str::FromStr>(field: &[u8]) -> Result<T, Fault> {
+    text(field)?.parse().map_err(|_| Fault::Malformed)
+}
+
 fn os(field: &[u8]) -> OsString {
     OsStr::from_bytes(field).to_owned()
 }
@@ -220,6 +232,7 @@ mod tests {
             user: "eve".into(),
             address: "::1".into(),
             folder: OsString::from_vec(b"/srv/\xfe.git".to_vec()).into(),
+            folder_id: (7, u64::MAX),
             variables: vec![("HOME".into(), OsString::from_vec(b"/\xff".to_vec())), ("GIT_X".into(), "".into())],
         }
     }

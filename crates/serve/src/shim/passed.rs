@@ -15,30 +15,53 @@ use tokio::{
     net::UnixStream,
 };
 
-/// The number of descriptors that a request has.
-const DESCRIPTORS: usize = 3;
-
-/// The number of descriptors for which there is room. With more the kernel says that it has dropped some.
+/// The number of descriptors for which there is room: more than there must be. With still more the kernel says that it
+/// has dropped some.
 const DESCRIPTORS_MAX: usize = 8;
 
-/// Receives a request and the descriptors that come with it: those of the folder, the input and the output. Other
-/// descriptors are closed.
-pub(super) async fn receive(stream: &mut UnixStream) -> io::Result<(Request, [OwnedFd; DESCRIPTORS])> {
+/// Receives a request. Descriptors that come with it are closed by the kernel.
+pub(super) async fn receive(stream: &mut UnixStream) -> io::Result<Request> {
     let mut prefix = [0; LENGTH_BYTES];
-    let (count, descriptors) = loop {
-        stream.readable().await?;
-        match stream.try_io(Interest::READABLE, || receive_some(stream.as_fd(), &mut prefix)) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            received => break received?,
-        }
-    };
-    let bad = |_: Vec<OwnedFd>| io::Error::other("a request of a shim has not the descriptors that it must have");
-    let descriptors: [OwnedFd; DESCRIPTORS] = descriptors.try_into().map_err(bad)?;
-    // Descriptors that come with other bytes are closed by the kernel.
-    stream.read_exact(&mut prefix[count..]).await?;
+    stream.read_exact(&mut prefix).await?;
     let mut body = vec![0; length(prefix, REQUEST_BYTES_MAX).map_err(io::Error::other)?];
     stream.read_exact(&mut body).await?;
-    Ok((Request::decode(&body).map_err(io::Error::other)?, descriptors))
+    Request::decode(&body).map_err(io::Error::other)
+}
+
+/// Waits until the shim leaves its client to the server. Returns the client's input and output.
+pub(super) async fn receive_client(stream: &UnixStream) -> io::Result<[OwnedFd; 2]> {
+    loop {
+        stream.readable().await?;
+        match stream.try_io(Interest::READABLE, || receive_descriptors(stream.as_fd())) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            received => {
+                let bad = |_: Vec<OwnedFd>| io::Error::other("a shim passes other descriptors than it must");
+                return received?.try_into().map_err(bad);
+            }
+        }
+    }
+}
+
+/// Receives [`GO`] and all descriptors that come with it.
+fn receive_descriptors(socket: impl AsFd) -> io::Result<Vec<OwnedFd>> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut room);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let mut byte = [0];
+    let received = recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
+    let mut descriptors = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(passed) = message {
+            descriptors.extend(passed);
+        }
+    }
+    if received.bytes == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    if byte != [GO] || received.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(io::Error::other("a shim says what it must not say"));
+    }
+    Ok(descriptors)
 }
 
 #[expect(deprecated, reason = "the other function is unsafe, for types that close or change their descriptor")]
@@ -46,38 +69,9 @@ fn watched(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedF
     AsyncFd::with_interest(descriptor, interest)
 }
 
-/// Receives the first bytes of a message, and all descriptors that come with them.
-fn receive_some(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut room);
-    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let received = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, flags)?;
-    let mut descriptors = Vec::new();
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(passed) = message {
-            descriptors.extend(passed);
-        }
-    }
-    if received.flags.contains(ReturnFlags::CTRUNC) {
-        return Err(io::Error::other("a request of a shim has too many descriptors"));
-    }
-    if received.bytes == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok((received.bytes, descriptors))
-}
-
 /// Tells the shim something.
 pub(super) async fn tell(stream: &mut UnixStream, reply: &Reply) -> io::Result<()> {
     stream.write_all(&reply.encode()).await
-}
-
-/// Waits until the shim leaves its client to the server.
-pub(super) async fn await_go(stream: &mut UnixStream) -> io::Result<()> {
-    match stream.read_u8().await? {
-        GO => Ok(()),
-        _ => Err(io::Error::other("a shim says what it must not say")),
-    }
 }
 
 /// An end of the client's connection.

@@ -2,7 +2,7 @@
 
 use super::{
     message::{HandOver, Mode, Reply, Request},
-    passed::End,
+    passed::{Direction, End},
 };
 use crate::{
     http::{Server, at_disk},
@@ -18,18 +18,19 @@ use crate::{
 use arc_swap::ArcSwap;
 use refdb::ObjectId;
 use refdb_receive::wire::Version;
-use std::{io, sync::Arc, time::Duration};
+use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::timeout};
 
 /// The client of a shim, while the server works for it.
 pub(super) struct Session {
-    pub(super) server: Arc<ArcSwap<Server>>,
-    pub(super) served: Arc<Served>,
-    pub(super) request: Request,
-    pub(super) input: End,
-    pub(super) output: End,
+    server: Arc<ArcSwap<Server>>,
+    served: Arc<Served>,
+    request: Request,
+    /// `None` if nothing is to be read.
+    input: Option<End>,
+    output: End,
     /// Whether the server ends, so that git has to go on.
-    pub(super) is_ending: watch::Receiver<bool>,
+    is_ending: watch::Receiver<bool>,
 }
 
 /// Why the work for a client ends early.
@@ -67,6 +68,19 @@ const FATAL: u8 = 128;
 const DONE: Reply = Reply::Ended { code: 0, error: String::new() };
 
 impl Session {
+    /// Takes over a client: its input and its output. Fails if they cannot be waited for.
+    pub(super) fn new(
+        server: Arc<ArcSwap<Server>>,
+        served: Arc<Served>,
+        request: Request,
+        [input, output]: [OwnedFd; 2],
+        is_ending: watch::Receiver<bool>,
+    ) -> io::Result<Self> {
+        let reads = request.mode != Mode::Advertisement;
+        let input = reads.then(|| End::new(input, Direction::In)).transpose()?;
+        Ok(Session { server, served, request, input, output: End::new(output, Direction::Out)?, is_ending })
+    }
+
     /// Works for the client until everything is done, or git is needed.
     pub(super) async fn run(mut self) -> Reply {
         match self.work().await {
@@ -223,12 +237,13 @@ impl Session {
 
     /// Reads some bytes, none at the end. Returns `None` if the server ends.
     async fn read(&mut self) -> Result<Option<Vec<u8>>, Stop> {
+        let Some(input) = &self.input else { return Ok(Some(Vec::new())) };
         let mut buffer = vec![0; READ_BYTES];
         let mut is_ending = self.is_ending.clone();
         tokio::select! {
             biased;
             _ = is_ending.wait_for(|is_ending| *is_ending) => Ok(None),
-            count = self.within_time(self.input.read(&mut buffer)) => {
+            count = self.within_time(input.read(&mut buffer)) => {
                 buffer.truncate(count?);
                 Ok(Some(buffer))
             }
