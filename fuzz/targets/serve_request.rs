@@ -1,5 +1,5 @@
-//! A client's request to upload-pack: `ls-refs` of version 2, the wants of versions 0 and 1, and the path of its URL; and
-//! the request of a shim.
+//! A client's request to upload-pack: `ls-refs` of version 2, the wants of versions 0 and 1, and the path of its URL;
+//! and the request of a shim.
 //! The first byte chooses the hash function, the second the size of the pieces in which the rest arrives.
 #![no_main]
 

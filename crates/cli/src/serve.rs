@@ -8,7 +8,7 @@ pub static COMMAND: Command = Command {
     name: "serve",
     about: "Serve repositories over HTTP to fetch from and push to",
     synopsis: &[
-        "[--root [<prefix>=]<dir>]... [--http <address>:<port>] [--http-socket <path>] [<option>...]",
+        "[--root [<prefix>=]<dir>]... [--http <address>:<port>] [--http-socket <path>] [--socket <path>] [<option>...]",
         "status --metrics <address>:<port>",
     ],
     options: &[],

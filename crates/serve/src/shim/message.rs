@@ -7,7 +7,8 @@
 //! server -> shim     Ended, or Continue: git is to take over
 //! ```
 //!
-//! The descriptors come last, because sshd waits for all who hold them, and a server that hangs must not be among those.
+//! The descriptors come last, because sshd waits for all who hold them, and a server that hangs must not be among
+//! those.
 //!
 //! A message is a list of fields behind its length in bytes. Each field stands behind its own length. Lengths are four
 //! bytes, the lowest first.
@@ -245,8 +246,9 @@ mod tests {
         assert_eq!(length(*length_bytes, body.len() - 1), Err(Fault::TooLong));
         assert_eq!(Request::decode(body), Ok(request()));
         (0..body.len()).for_each(|cut| assert_ne!(Request::decode(&body[..cut]), Ok(request()), "{cut}"));
-        assert_eq!(Request::decode(&encode(&[b"refdb shim 2"])), Err(Fault::Version));
-        assert_eq!(Request::decode(&encode(&[MAGIC])), Err(Fault::Malformed));
+        let decoded = |fields: &[&[u8]]| Request::decode(&encode(fields)[LENGTH_BYTES..]);
+        assert_eq!(decoded(&[b"refdb shim 2"]), Err(Fault::Version));
+        assert_eq!(decoded(&[MAGIC]), Err(Fault::Malformed));
 
         let input = vec![7; 100];
         for reply in [
