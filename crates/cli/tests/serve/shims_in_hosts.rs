@@ -75,6 +75,7 @@ fn assert_served(server: &Server, repo: &Repo, client: &dyn Fn(&[&str]) -> Outpu
         let tip = Git::find().command(&to).args(["rev-parse", "origin/main"]).output().unwrap().stdout;
         assert_eq!(String::from_utf8(tip).unwrap().trim(), repo.rev_parse("refs/heads/main").to_string());
     }
+    assert_eq!(server.errors(), "");
     server.signal("STOP");
     let start = Instant::now();
     let slow = succeed(&["-c", "protocol.version=0", "ls-remote"]);
@@ -82,7 +83,6 @@ fn assert_served(server: &Server, repo: &Repo, client: &dyn Fn(&[&str]) -> Outpu
     server.signal("CONT");
     assert_eq!(slow, list);
     assert!(waited >= Duration::from_secs(2), "git was asked, not the server: {waited:?}");
-    assert_eq!(server.errors(), "");
 }
 
 #[test]
