@@ -54,6 +54,7 @@ pub mod parsers {
     };
 }
 
+use refdb::messages::say;
 use std::process::ExitCode;
 
 /// Does what the command line asks for: serves until a signal ends the process, or shows the state of a running server.
@@ -66,7 +67,7 @@ pub fn run(wanted: &Wanted) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("fatal: {error}");
+            say("fatal: ", error.to_string().as_bytes());
             ExitCode::FAILURE
         }
     }

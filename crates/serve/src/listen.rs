@@ -19,7 +19,7 @@ use crate::{
 use arc_swap::ArcSwap;
 use connection::Connections;
 use nix::unistd::{Gid, Uid, User, geteuid, initgroups, setgid, setuid};
-use refdb::Environment;
+use refdb::{Environment, messages::say};
 use refdb_vfs::interrupt;
 use sockets::{Acceptor, Listener};
 use std::{ffi::CString, io, sync::Arc, time::Duration};
@@ -134,7 +134,7 @@ async fn run(options: &Options, settings: Settings, listeners: Vec<Listener>) ->
         kept.pushes.ended().await;
     };
     if timeout(limits.drain, all_have_ended).await.is_err() {
-        eprintln!("warning: requests were cut off after serve.drainSeconds");
+        say("warning: ", b"requests were cut off after serve.drainSeconds");
         kept.pushes.stop().await;
     }
     drop(status);
@@ -157,6 +157,6 @@ fn reload(options: &Options, kept: &Kept, server: &ArcSwap<Server>) {
             kept.capabilities.forget();
             server.store(Arc::new(new));
         }
-        Err(error) => eprintln!("error: the settings stay as they are: {error}"),
+        Err(error) => say("error: ", format!("the settings stay as they are: {error}").as_bytes()),
     }
 }

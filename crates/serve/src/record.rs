@@ -5,6 +5,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
+use refdb::messages::say;
 use serde::Serialize;
 use std::{
     fmt,
@@ -227,7 +228,7 @@ impl Drop for Record {
             None => io::stderr().write_all(&text),
         };
         if let Err(error) = written {
-            eprintln!("warning: cannot write to the access log {}: {error}", log.path.display());
+            say("warning: ", format!("cannot write to the access log {}: {error}", log.path.display()).as_bytes());
         }
     }
 }

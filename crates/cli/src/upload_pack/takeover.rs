@@ -2,13 +2,20 @@
 
 use super::COMMAND;
 use crate::{Invocation, failure::Result, real_git};
-use refdb::Environment;
+use refdb::{Environment, messages::say};
 use refdb_receive::wire::pkt::LENGTH_BYTES;
 use refdb_serve::shim::{CHECKED, HandOver};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+};
 use std::{
     fs::File,
     io::{self, Read, Write},
-    os::{fd::AsFd, unix::process::ExitStatusExt},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::process::ExitStatusExt,
+    },
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     thread,
 };
@@ -41,7 +48,7 @@ fn pass(mut git: Command, rest: HandOver) -> io::Result<ExitStatus> {
         // Either the client has left, and git is to notice that, or git has ended and says why.
         let is_clients = error.kind() == io::ErrorKind::BrokenPipe;
         if !is_clients {
-            eprintln!("error: cannot pass on what git sends: {error}");
+            say("error: ", format!("cannot pass on what git sends: {error}").as_bytes());
         }
     }
     child.wait()
@@ -65,16 +72,38 @@ fn feed(mut pipe: ChildStdin, begin: &[u8], mut input: File) -> io::Result<()> {
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Copies everything. The standard library would let the kernel splice, which keeps a pipe locked while it waits for
-/// the bytes of a socket, so that git could not read what came before.
-fn pass_on(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+/// the bytes of a socket, so that git could not read what came before. Like git, it waits for a client's end that does
+/// not block.
+fn pass_on(from: &mut (impl Read + AsFd), to: &mut (impl Write + AsFd)) -> io::Result<()> {
     let mut buffer = vec![0; PIECE_BYTES];
     loop {
-        match from.read(&mut buffer) {
+        let count = match from.read(&mut buffer) {
             Ok(0) => return Ok(()),
-            Ok(count) => to.write_all(&buffer[..count])?,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Ok(count) => count,
+            Err(error) => {
+                wait(error, from.as_fd(), PollFlags::IN)?;
+                continue;
+            }
+        };
+        let mut piece = &buffer[..count];
+        while !piece.is_empty() {
+            match to.write(piece) {
+                Ok(written) => piece = &piece[written..],
+                Err(error) => wait(error, to.as_fd(), PollFlags::OUT)?,
+            }
         }
+    }
+}
+
+/// Waits until a call that has failed may succeed. Returns the error if it is another one.
+fn wait(error: io::Error, end: BorrowedFd<'_>, until: PollFlags) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::Interrupted => Ok(()),
+        io::ErrorKind::WouldBlock => match poll(&mut [PollFd::new(&end, until)], None) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        },
+        _ => Err(error),
     }
 }
 
@@ -97,7 +126,7 @@ fn skip_to_flush(answer: &mut impl Read) -> io::Result<bool> {
             return Ok(true);
         }
         let data = length.saturating_sub(LENGTH_BYTES as u64);
-        pass_on(&mut answer.take(data), &mut io::sink())?;
+        io::copy(&mut answer.take(data), &mut io::sink())?;
     }
 }
 

@@ -265,6 +265,47 @@ fn idle_clients_are_left_after_the_time_of_the_command_line() {
 }
 
 #[test]
+fn a_client_of_version_2_may_pause_for_longer() {
+    let (repo, server) = served(|options| options);
+    let mut shim = server.shim();
+    shim.arg("--timeout=1").env("GIT_PROTOCOL", "version=2").env("REFDB_GIT", "/nonexistent");
+    let mut held = Held::start(shim.arg(repo.git_dir()));
+    held.read_list();
+    std::thread::sleep(Duration::from_millis(1500));
+    held.send(FLUSH);
+    assert_eq!(held.end().code, 0);
+}
+
+#[test]
+fn git_alone_heeds_a_namespace_that_the_server_has_too() {
+    let (repo, server) = served(|options| options.variable("GIT_NAMESPACE", "n"));
+    let said = feed(server.shim().env("GIT_NAMESPACE", "n").arg(repo.git_dir()), FLUSH);
+    let mut plain = plain_upload_pack(Git::find().program(), &server.home);
+    let gits = feed(plain.env("GIT_NAMESPACE", "n").arg(repo.git_dir()), FLUSH);
+    assert_eq!(masked(&said.output), masked(&gits.output));
+}
+
+#[test]
+fn a_client_whose_end_does_not_block_is_waited_for() {
+    let (repo, server) = served(|options| options);
+    let want = repo.rev_parse("refs/heads/main");
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    theirs.set_nonblocking(true).unwrap();
+    let end = || std::os::fd::OwnedFd::from(theirs.try_clone().unwrap());
+    let mut child = server.shim().arg(repo.git_dir()).stdin(end()).stdout(end()).spawn().unwrap();
+    let mut ours = ours;
+    for piece in packets(&[&format!("want {want}\n"), "0000", "done\n"]).chunks(20) {
+        ours.write_all(piece).unwrap();
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    drop(theirs);
+    let mut said = Vec::new();
+    ours.read_to_end(&mut said).unwrap();
+    assert!(said.windows(4).any(|bytes| bytes == b"PACK"));
+}
+
+#[test]
 fn the_clients_descriptors_stay_as_they_were() {
     let (repo, server) = served(|options| options);
     for _ in 0..2 {

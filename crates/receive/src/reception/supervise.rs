@@ -2,7 +2,7 @@
 
 use super::{Client, FATAL, Failure, relay::Relay};
 use crate::{Watch, WorkLimits, watch::end};
-use refdb::messages::system_text;
+use refdb::messages::{say, system_text};
 use refdb_vfs::interrupt;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -63,7 +63,7 @@ impl Supervised {
             && let Some((command, excess)) = self.watch.end_excess_below(self.pid)
         {
             let text = format!("git {command} {excess}");
-            eprintln!("error: {text}");
+            say("error: ", text.to_string().as_bytes());
             if let Some(relay) = &self.relay {
                 relay.tell(&text);
             }

@@ -5,6 +5,7 @@ use super::{ServeError, child::pid};
 use crate::watch::{self, Watch, WorkLimits};
 use bstr::{BStr, ByteSlice};
 use refdb::Store;
+use refdb::messages::say;
 use refdb_types::{HashKind, ObjectId};
 use refdb_vfs::interrupt;
 use rustix::{
@@ -102,7 +103,7 @@ fn hear(
             && let Some(excess) = watch.excess(pid)
         {
             // The client cannot be told, because it expects the refs first.
-            eprintln!("error: the program that lists the refs of an alternate {excess}");
+            say("error: ", format!("the program that lists the refs of an alternate {excess}").as_bytes());
             return Ok(Heard::Part);
         }
         // poll(2) reports a closed pipe or connection even if no events are requested.

@@ -3,6 +3,7 @@
 use super::channel::Channel;
 use crate::watch::{self, Excess, Watch, WorkLimits};
 use refdb::hooks::SHELL;
+use refdb::messages::say;
 use refdb_vfs::interrupt;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -218,7 +219,7 @@ impl Program {
     fn tell_excess(&self, excess: Excess, channel: &mut Channel<'_>) -> io::Result<()> {
         let text = format!("git {} {excess}", self.name.display());
         if channel.has_side_band() {
-            eprintln!("error: {text}");
+            say("error: ", text.to_string().as_bytes());
         }
         channel.error(text.as_bytes())
     }

@@ -6,6 +6,7 @@ use hyper::{
     Response, StatusCode,
     header::{self, HeaderValue},
 };
+use refdb::messages::say;
 use std::{io, time::Duration};
 
 /// A request that is not served.
@@ -87,7 +88,7 @@ pub(super) fn refuse(failure: Failure, mut record: Record) -> Response<Body> {
         }
         Failure::Internal(error) => {
             record.failed(&error);
-            eprintln!("error: {error}");
+            say("error: ", error.to_string().as_bytes());
             plain(StatusCode::INTERNAL_SERVER_ERROR, record)
         }
     }

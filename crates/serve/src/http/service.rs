@@ -27,6 +27,7 @@ use hyper::{
     body::Incoming,
     header::{self, HeaderValue},
 };
+use refdb::messages::say;
 use refdb_receive::wire::{Version, pkt};
 use std::{ffi::OsString, io, os::unix::ffi::OsStringExt, sync::Arc, time::Instant};
 
@@ -175,7 +176,7 @@ impl Server {
         let Some(authorizer) = &self.authorizer else { return Ok(Grant::default()) };
         let (decision, error) = authorizer.ask(client.user.as_deref(), &client.address, repository, access).await;
         if let Some(error) = error {
-            eprintln!("error: {error}");
+            say("error: ", error.to_string().as_bytes());
         }
         match decision {
             Decision::Allowed(grant) => Ok(grant),

@@ -2,6 +2,7 @@
 
 use crate::{http::Peer, options::Options};
 use listenfd::ListenFd;
+use refdb::messages::say;
 use std::{
     future::poll_fn,
     io::{self, Write},
@@ -179,7 +180,7 @@ impl Acceptor {
                 Ok(stream) => return stream,
                 Err(error) => {
                     // The client has gone, or there are too many descriptors: then others must end first.
-                    eprintln!("warning: cannot accept a connection: {error}");
+                    say("warning: ", format!("cannot accept a connection: {error}").as_bytes());
                     tokio::time::sleep(PAUSE).await;
                 }
             }

@@ -4,7 +4,7 @@ use super::{
     message::{HandOver, Reply, Request},
     passed::{receive, receive_client, tell},
     session::Session,
-    variables::{difference, variables},
+    variables::{difference, for_git_alone, variables},
 };
 use crate::{
     gate::Turn,
@@ -13,6 +13,7 @@ use crate::{
     roots::shown,
 };
 use arc_swap::ArcSwap;
+use refdb::messages::say;
 use rustix::process::geteuid;
 use std::{io, os::unix::fs::MetadataExt, sync::Arc, time::Duration};
 use tokio::{io::AsyncReadExt, net::UnixStream, sync::watch, time::timeout};
@@ -28,7 +29,7 @@ pub(crate) async fn attend(mut stream: UnixStream, server: Arc<ArcSwap<Server>>,
         Ok(answer) => records.shim(answer),
         Err(error) => {
             records.shim("failed");
-            eprintln!("warning: a connection to the socket for shims: {error}");
+            say("warning: ", format!("a connection to the socket for shims: {error}").as_bytes());
         }
     }
 }
@@ -60,7 +61,7 @@ async fn serve(
         },
         // Nothing was read or written yet.
         Err(error) => {
-            eprintln!("warning: the client of a shim is left to git: {error}");
+            say("warning: ", format!("the client of a shim is left to git: {error}").as_bytes());
             Reply::Continue(HandOver::default())
         }
     };
@@ -72,6 +73,9 @@ async fn serve(
 /// Finds the repository of a request. Fails with the reason why the shim has to do the work.
 fn find(server: &Server, request: &Request) -> Result<(Arc<Served>, Vec<Turn>), String> {
     let folder = request.folder.display();
+    if let Some(name) = for_git_alone(&request.variables) {
+        return Err(format!("the variable {} is for git alone", name.display()));
+    }
     if let Some(name) = difference(&request.variables, &variables()) {
         return Err(format!("the variable {} is not the server's", name.display()));
     }
@@ -83,7 +87,9 @@ fn find(server: &Server, request: &Request) -> Result<(Arc<Served>, Vec<Turn>), 
     at_disk(true, || {
         // The path may be another folder's for the server, if that sees other mounts.
         let ours = request.folder.metadata().map_err(text)?;
-        if (ours.dev(), ours.ino()) != request.folder_id {
+        // Another path could lead out of the roots.
+        let is_plain = request.folder.canonicalize().map_err(text)? == request.folder;
+        if !is_plain || (ours.dev(), ours.ino()) != request.folder_id {
             return Err(format!("{folder} is another folder for the server"));
         }
         let known = server.repositories.known(&request.folder);

@@ -42,7 +42,7 @@ pub struct Request {
     pub mode: Mode,
     /// The value of `GIT_PROTOCOL`.
     pub protocol: Vec<u8>,
-    /// `--timeout`: the seconds that a client may send or read nothing; 0 for no limit.
+    /// `--timeout`: the seconds that a client of version 0 or 1 may send or read nothing; 0 for no limit.
     pub timeout_seconds: u32,
     /// The user for the access log, if the shim knows one.
     pub user: String,

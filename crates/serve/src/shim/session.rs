@@ -16,7 +16,7 @@ use crate::{
     },
 };
 use arc_swap::ArcSwap;
-use refdb::ObjectId;
+use refdb::{ObjectId, messages::say};
 use refdb_receive::wire::Version;
 use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::timeout};
@@ -88,7 +88,7 @@ impl Session {
             Err(Stop::Left) => Reply::Ended { code: LEFT, error: String::new() },
             Err(Stop::Idle) => Reply::Ended { code: IDLE, error: String::new() },
             Err(Stop::Failed(error)) => {
-                eprintln!("error: {}: {error}", self.served.folder().display());
+                say("error: ", format!("{}: {error}", self.served.folder().display()).as_bytes());
                 Reply::Ended { code: FATAL, error: format!("fatal: {error}") }
             }
         }
@@ -251,7 +251,10 @@ impl Session {
     }
 
     async fn within_time<T>(&self, step: impl Future<Output = io::Result<T>>) -> Result<T, Stop> {
+        // Git heeds it in the old versions of the protocol only.
+        let is_v2 = Version::of(&self.request.protocol) == Version::V2;
         match self.request.timeout_seconds {
+            _ if is_v2 => Ok(step.await?),
             0 => Ok(step.await?),
             seconds => {
                 let done = timeout(Duration::from_secs(seconds.into()), step).await;

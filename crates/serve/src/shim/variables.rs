@@ -39,6 +39,13 @@ fn may_change_answers(name: &OsStr) -> bool {
     is_of_git || name == "HOME" || name == "XDG_CONFIG_HOME"
 }
 
+/// Returns the name of the first variable for which git alone can work: one that the server does not heed for itself
+/// or for the programs that it starts, even if it has the same one.
+pub(super) fn for_git_alone(variables: &[(OsString, OsString)]) -> Option<&OsStr> {
+    let is_heeded = |name: &OsStr| !name.as_bytes().starts_with(b"GIT_") || name.as_bytes().starts_with(b"GIT_CONFIG");
+    variables.iter().map(|(name, _)| &name[..]).find(|name| !is_heeded(name))
+}
+
 /// Returns the name of the first variable that differs.
 pub(super) fn difference<'v>(one: &'v [(OsString, OsString)], other: &'v [(OsString, OsString)]) -> Option<&'v OsStr> {
     let lacks = |list: &[(OsString, OsString)], pair: &(OsString, OsString)| !list.contains(pair);
@@ -58,6 +65,15 @@ mod tests {
         for name in ["GIT_PROTOCOL", "PATH", "GITLAB_X", "GL_USER"] {
             assert!(!may_change_answers(name.as_ref()), "{name}");
         }
+    }
+
+    #[test]
+    fn a_namespace_is_for_git_though_the_server_has_the_same() {
+        let list = |name: &str| vec![("HOME".into(), "/".into()), (OsString::from(name), "x".into())];
+        for name in ["GIT_NAMESPACE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_TRACE"] {
+            assert_eq!(for_git_alone(&list(name)), Some(name.as_ref()));
+        }
+        assert_eq!(for_git_alone(&list("GIT_CONFIG_GLOBAL")), None);
     }
 
     #[test]

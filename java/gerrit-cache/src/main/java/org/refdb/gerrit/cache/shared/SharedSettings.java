@@ -4,10 +4,10 @@ import com.google.gerrit.server.config.ConfigUtil;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Base64;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.eclipse.jgit.lib.Config;
+import org.refdb.gerrit.cache.store.EncryptionKeys;
 
 /**
  * The settings of the shared cache, which begin with {@code cache.refdbShared}.
@@ -43,7 +43,6 @@ record SharedSettings(
 
   private static final String SECTION = "cache";
   private static final String PREFIX = "refdbShared";
-  private static final int KEY_BYTES = 32;
   private static final int VALUE_BYTES_LIMIT = 64 << 20;
 
   /**
@@ -116,26 +115,11 @@ record SharedSettings(
       return List.of();
     }
     List<byte[]> keys = new ArrayList<>();
-    keys.add(key("Key", current));
+    keys.add(EncryptionKeys.decode("cache." + PREFIX + "Key", current));
     for (String key : old) {
-      keys.add(key("OldKey", key));
+      keys.add(EncryptionKeys.decode("cache." + PREFIX + "OldKey", key));
     }
     return List.copyOf(keys);
-  }
-
-  private static byte[] key(String name, String text) {
-    byte[] key;
-    try {
-      key = Base64.getDecoder().decode(text.strip());
-    } catch (IllegalArgumentException e) {
-      key = new byte[0]; // the decoder's message quotes from the key
-    }
-    if (key.length != KEY_BYTES) {
-      throw new IllegalArgumentException(
-          "cache." + PREFIX + name + " is not " + KEY_BYTES + " bytes in base64; make a key with: openssl rand -base64 "
-              + KEY_BYTES);
-    }
-    return key;
   }
 
   boolean isEncrypted() {

@@ -34,12 +34,17 @@ public final class EncryptionKeys {
   public static EncryptionKeys of(String cache, String key, List<String> oldKeys) {
     List<byte[]> old = new ArrayList<>();
     for (String oldKey : oldKeys) {
-      old.add(decode(cache, "oldEncryptionKey", oldKey));
+      old.add(decode("cache." + cache + ".oldEncryptionKey", oldKey));
     }
-    return key == null ? NONE : new EncryptionKeys(decode(cache, "encryptionKey", key), old);
+    return key == null ? NONE : new EncryptionKeys(decode("cache." + cache + ".encryptionKey", key), old);
   }
 
-  private static byte[] decode(String cache, String variable, String text) {
+  /**
+   * Returns the key that is the value of a setting.
+   *
+   * @throws IllegalArgumentException if it is not 32 bytes in base64; the message names the setting, not the key
+   */
+  public static byte[] decode(String setting, String text) {
     byte[] key;
     try {
       key = Base64.getDecoder().decode(text.strip());
@@ -48,8 +53,7 @@ public final class EncryptionKeys {
     }
     if (key.length != KEY_BYTES) {
       throw new IllegalArgumentException(
-          "cache." + cache + "." + variable + " is not " + KEY_BYTES
-              + " bytes in base64; make a key with: openssl rand -base64 " + KEY_BYTES);
+          setting + " is not " + KEY_BYTES + " bytes in base64; make a key with: openssl rand -base64 " + KEY_BYTES);
     }
     return key;
   }
