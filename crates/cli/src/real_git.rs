@@ -1,31 +1,32 @@
 //! Runs the git to which refdb delegates.
 
-use crate::{
-    Invocation,
-    failure::{Failure, message, system_text},
-};
+use crate::{Invocation, failure::Failure};
 use refdb::Environment;
 pub use refdb::real_git::{command, is_circular, program};
 use std::{
     ffi::{OsStr, OsString},
-    os::unix::{ffi::OsStrExt, process::CommandExt},
+    io,
+    os::unix::process::CommandExt,
 };
 
 /// Replaces this process by git with these words, and returns only if git cannot be started. In messages, `name` is
 /// the name of the command, and `what` describes what is left to git.
 pub fn exec(environment: &Environment, name: &str, words: &[OsString], what: &str) -> Failure {
-    let program = program(environment);
     if is_circular(environment) {
-        let leads_back = "leads back to refdb: set REFDB_GIT to the path of the real git";
-        return Failure::Fatal(message!["'", program.as_bytes(), " ", name, "' ", leads_back]);
+        return Failure::Fatal(refdb::real_git::leads_back(environment, name));
     }
-    not_run(&program, name, what, &command(environment).args(words).exec())
+    not_run(&program(environment), name, what, &command(environment).args(words).exec())
+}
+
+/// Replaces this process by git's command `name` with these words, as [`exec`] does.
+pub fn exec_command(environment: &Environment, name: &str, words: &[OsString], what: &str) -> Failure {
+    let words: Vec<OsString> = [name.into()].into_iter().chain(words.iter().cloned()).collect();
+    exec(environment, name, &words, what)
 }
 
 /// Returns the failure for a program that could not be run for `what`.
-pub fn not_run(program: &OsStr, name: &str, what: &str, error: &std::io::Error) -> Failure {
-    let program = program.as_bytes();
-    Failure::Fatal(message!["cannot run '", program, " ", name, "', to which ", what, " is left: ", system_text(error)])
+pub fn not_run(program: &OsStr, name: &str, what: &str, error: &io::Error) -> Failure {
+    Failure::Fatal(refdb::real_git::not_run(program, name, what, error))
 }
 
 /// Delegates a whole command line to git as the user wrote it. Returns only if git cannot be started.

@@ -45,8 +45,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let environment = invocation.globals.environment();
     // Git itself reports a usage error.
     let Some((call, folder)) = parse(invocation.words, &environment) else {
-        let words: Vec<OsString> = [COMMAND.name.into()].into_iter().chain(invocation.words.iter().cloned()).collect();
-        return Err(real_git::exec(&environment, COMMAND.name, &words, "this push"));
+        return Err(real_git::exec_command(&environment, COMMAND.name, invocation.words, "this push"));
     };
     let place = Repository::served_folder(&Fs::real(), &environment, Path::new(OsStr::from_bytes(folder)));
     let place = place.map_err(|error| Failure::Lines(error.report()))?;

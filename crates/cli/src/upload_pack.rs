@@ -89,8 +89,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
 
 /// Replaces this process by git, which does everything. Returns only if git cannot be started.
 fn leave(environment: &Environment, invocation: &Invocation<'_>) -> Failure {
-    let words: Vec<OsString> = [COMMAND.name.into()].into_iter().chain(invocation.words.iter().cloned()).collect();
-    real_git::exec(environment, COMMAND.name, &words, "this fetch")
+    real_git::exec_command(environment, COMMAND.name, invocation.words, "this fetch")
 }
 
 /// Parses the command line. Returns `None` if git would report a usage error.

@@ -34,8 +34,8 @@ pub use proc_receive::ProcReceive;
 #[doc(hidden)]
 pub use reception::{Client, Failure, Reception};
 pub use screen::{Screen, Screened};
-#[doc(hidden)]
-pub use serve::Maintenance;
 pub use serve::{Call, RefusedPush, ServeError, serve, turn_away};
+#[doc(hidden)]
+pub use serve::{Maintenance, session_id};
 pub use settings::{Deny, Settings};
 pub use watch::{Excess, Watch, WorkLimits, end};

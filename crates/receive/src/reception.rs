@@ -11,12 +11,12 @@ mod supervise;
 
 use crate::{Call, Facts, Screen, ServeError, Settings, delegation_reason, serve};
 use bstr::BString;
-use refdb::{Environment, Misuse, Store, messages::say, messages::system_text, real_git};
+use refdb::{Environment, Misuse, Store, messages::say, real_git};
 use refdb_vfs::{Fs, interrupt};
 use std::{
     ffi::OsString,
     io,
-    os::{fd::BorrowedFd, unix::ffi::OsStrExt},
+    os::fd::BorrowedFd,
     path::Path,
     process::{Command, Stdio},
 };
@@ -49,6 +49,9 @@ impl From<refdb::Error> for Failure {
         Failure::Store(error)
     }
 }
+
+/// The command of git to which pushes are delegated.
+const NAME: &str = "receive-pack";
 
 /// The exit code that git uses after `fatal:`.
 const FATAL: u8 = 128;
@@ -157,12 +160,10 @@ impl Reception {
     /// Prepares git for this call.
     fn git(&self) -> Result<Command, Failure> {
         if real_git::is_circular(&self.environment) {
-            let program = real_git::program(&self.environment);
-            let leads_back = b" receive-pack' leads back to refdb: set REFDB_GIT to the path of the real git";
-            return Err(Failure::Fatal([b"'", program.as_bytes(), leads_back].concat().into()));
+            return Err(Failure::Fatal(real_git::leads_back(&self.environment, NAME)));
         }
         let mut git = real_git::command(&self.environment);
-        git.arg("receive-pack").args(words_of(&self.call));
+        git.arg(NAME).args(words_of(&self.call));
         self.enter(&mut git);
         Ok(git)
     }
@@ -177,10 +178,7 @@ impl Reception {
 
     /// Returns the failure for a git that could not be run.
     pub fn not_run(&self, error: &io::Error) -> Failure {
-        let program = real_git::program(&self.environment);
-        let left = b" receive-pack', to which this push is left: ";
-        let text = system_text(error);
-        Failure::Fatal([b"cannot run '", program.as_bytes(), left, text.as_bytes()].concat().into())
+        Failure::Fatal(real_git::not_run(&real_git::program(&self.environment), NAME, "this push", error))
     }
 }
 

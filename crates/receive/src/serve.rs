@@ -36,7 +36,7 @@ mod update;
 pub use error::ServeError;
 pub use long_names::RefusedPush;
 pub(crate) use session::offer;
-pub use session::{Call, Maintenance, serve, turn_away};
+pub use session::{Call, Maintenance, serve, session_id, turn_away};
 
 #[cfg(test)]
 mod power_tests;

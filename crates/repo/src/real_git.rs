@@ -1,7 +1,13 @@
 //! The git to which refdb delegates what it does not do itself.
 
-use crate::Environment;
-use std::{ffi::OsString, process::Command};
+use crate::{Environment, messages::system_text};
+use bstr::BString;
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    os::unix::ffi::OsStrExt,
+    process::Command,
+};
 
 /// The variable that names the program, if the git in `PATH` is not the real one.
 const PROGRAM: &str = "REFDB_GIT";
@@ -28,6 +34,20 @@ pub fn command(environment: &Environment) -> Command {
 /// Returns whether delegation keeps leading back to refdb.
 pub fn is_circular(environment: &Environment) -> bool {
     depth(environment) >= DEPTH_MAX
+}
+
+/// Returns the message that says that delegation of the command `name` keeps leading back to refdb.
+pub fn leads_back(environment: &Environment, name: &str) -> BString {
+    let (program, name) = (program(environment), name.as_bytes());
+    let text = b"' leads back to refdb: set REFDB_GIT to the path of the real git";
+    [b"'", program.as_bytes(), b" ", name, text].concat().into()
+}
+
+/// Returns the message that says that the program git could not be run. `what` describes what is left to its command
+/// `name`.
+pub fn not_run(program: &OsStr, name: &str, what: &str, error: &io::Error) -> BString {
+    let tail = format!(" {name}', to which {what} is left: {}", system_text(error));
+    [b"cannot run '", program.as_bytes(), tail.as_bytes()].concat().into()
 }
 
 fn depth(environment: &Environment) -> u32 {

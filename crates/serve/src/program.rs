@@ -206,8 +206,8 @@ async fn feed(mut to: impl AsyncWrite + Unpin, begin: Vec<u8>, mut rest: Box<Inf
 /// The number of bytes that are read from a program or a client at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The same at first, because most pushes and what they are answered with are short, and memory for whole pieces takes
-/// longer than they do.
+/// The number of bytes of the first reads. Most pushes and their answers are short, and it takes longer to make room
+/// for whole pieces than to receive such a push.
 const FIRST_BYTES: usize = 2 << 10;
 
 /// A service that answers a request. Dropping it closes the pipes to the service.

@@ -63,7 +63,7 @@ impl Supervised {
             && let Some((command, excess)) = self.watch.end_excess_below(self.pid)
         {
             let text = format!("git {command} {excess}");
-            say("error: ", text.to_string().as_bytes());
+            say("error: ", text.as_bytes());
             if let Some(relay) = &self.relay {
                 relay.tell(&text);
             }

@@ -4,8 +4,7 @@
 use super::{ServeError, child::pid};
 use crate::watch::{self, Watch, WorkLimits};
 use bstr::{BStr, ByteSlice};
-use refdb::Store;
-use refdb::messages::say;
+use refdb::{Store, messages::say};
 use refdb_types::{HashKind, ObjectId};
 use refdb_vfs::interrupt;
 use rustix::{

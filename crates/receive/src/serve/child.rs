@@ -2,8 +2,7 @@
 
 use super::channel::Channel;
 use crate::watch::{self, Excess, Watch, WorkLimits};
-use refdb::hooks::SHELL;
-use refdb::messages::say;
+use refdb::{hooks::SHELL, messages::say};
 use refdb_vfs::interrupt;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -219,7 +218,7 @@ impl Program {
     fn tell_excess(&self, excess: Excess, channel: &mut Channel<'_>) -> io::Result<()> {
         let text = format!("git {} {excess}", self.name.display());
         if channel.has_side_band() {
-            say("error: ", text.to_string().as_bytes());
+            say("error: ", text.as_bytes());
         }
         channel.error(text.as_bytes())
     }

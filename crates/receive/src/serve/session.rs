@@ -27,7 +27,10 @@ use std::{
     os::{fd::BorrowedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
     process,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// The options of `git receive-pack`, and the names by which it calls git and itself.
@@ -99,10 +102,14 @@ impl Call {
     }
 }
 
-/// Returns a session id that is unique on this machine.
-fn session_id() -> String {
+/// Returns a session id that no other session of this machine has.
+#[doc(hidden)]
+pub fn session_id() -> String {
+    // Threads may ask at the same time.
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
     let now = refdb_vfs::now_nanos();
-    format!("{}.{:09}-P{:08x}", now / 1_000_000_000, now % 1_000_000_000, std::process::id())
+    let (process, number) = (process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    format!("{}.{:09}-P{process:08x}-{number}", now / 1_000_000_000, now % 1_000_000_000)
 }
 
 /// The outcome of a command.

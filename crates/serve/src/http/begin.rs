@@ -4,21 +4,15 @@ use crate::{
     inflow::Inflow,
     repository::Facts,
     upload::{
+        READ_BYTES, REQUEST_BYTES_MAX,
         ls_refs::{Progress, RequestReader},
         wants::{Wants, WantsReader},
     },
 };
 use std::io;
 
-/// How much of a request is interpreted: room for more prefixes or wants than any git sends. A longer one is left to
-/// git.
-const REQUEST_BYTES_MAX: usize = 8 << 20;
-
 /// How much of a fetch's request is read before git is started for it.
 const EARLY_BYTES_MAX: usize = 256 << 10;
-
-/// How much of a request is read at once. Nearly all requests are shorter.
-const READ_BYTES: usize = 8 << 10;
 
 /// Reads a request of version 2 until it is known to be one for git, or complete. Returns what was read.
 pub(super) async fn read_request(facts: &Facts, inflow: &mut Inflow) -> io::Result<(Progress, Vec<u8>)> {

@@ -112,11 +112,10 @@ impl End {
 
     /// Reads some bytes; 0 at the end.
     pub(super) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = |fd: &AsyncFd<OwnedFd>| match self.is_socket {
+        let mut read = |fd: &AsyncFd<OwnedFd>| match self.is_socket {
             true => Ok(recv(fd, &mut *buffer, RecvFlags::DONTWAIT)?.0),
             false => Ok(rustix::io::read(fd, &mut *buffer)?),
         };
-        let mut read = read;
         loop {
             let mut ready = self.descriptor.readable().await?;
             match ready.try_io(&mut read) {

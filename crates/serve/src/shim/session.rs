@@ -10,6 +10,7 @@ use crate::{
     repository::{Facts, Served},
     roots::shown,
     upload::{
+        READ_BYTES, REQUEST_BYTES_MAX,
         ls_refs::{Progress, RequestReader},
         rows::{Rows, Style},
         wants::{Tips, Wants, WantsReader, not_visible_tips},
@@ -29,6 +30,9 @@ pub(super) struct Session {
     /// `None` if nothing is to be read.
     input: Option<End>,
     output: End,
+    version: Version,
+    /// How long the client may send or read nothing; `None` for ever.
+    idle: Option<Duration>,
     /// Whether the server ends, so that git has to go on.
     is_ending: watch::Receiver<bool>,
 }
@@ -52,12 +56,6 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// How much of a request is interpreted, as over HTTP. A longer one is left to git.
-const REQUEST_BYTES_MAX: usize = 8 << 20;
-
-/// How much of a request is read at once.
-const READ_BYTES: usize = 8 << 10;
-
 /// The exit codes of a git that a signal has ended: SIGPIPE, and SIGALRM by `--timeout`.
 const LEFT: u8 = 141;
 const IDLE: u8 = 142;
@@ -78,7 +76,11 @@ impl Session {
     ) -> io::Result<Self> {
         let reads = request.mode != Mode::Advertisement;
         let input = reads.then(|| End::new(input, Direction::In)).transpose()?;
-        Ok(Session { server, served, request, input, output: End::new(output, Direction::Out)?, is_ending })
+        let (output, version) = (End::new(output, Direction::Out)?, Version::of(&request.protocol));
+        // Git heeds the limit in the old versions of the protocol only.
+        let is_limited = request.timeout_seconds > 0 && version != Version::V2;
+        let idle = is_limited.then(|| Duration::from_secs(request.timeout_seconds.into()));
+        Ok(Session { server, served, request, input, output, version, idle, is_ending })
     }
 
     /// Works for the client until everything is done, or git is needed.
@@ -95,12 +97,11 @@ impl Session {
     }
 
     async fn work(&mut self) -> Result<Reply, Stop> {
-        let version = Version::of(&self.request.protocol);
         let advertised = match self.request.mode {
             Mode::Answer => None,
-            Mode::Advertisement | Mode::Whole => self.advertise(version).await?,
+            Mode::Advertisement | Mode::Whole => self.advertise().await?,
         };
-        match (self.request.mode, version) {
+        match (self.request.mode, self.version) {
             (Mode::Advertisement, _) => Ok(DONE),
             (_, Version::V2) => self.answer_lists().await,
             _ => self.look_at_fetch(advertised).await,
@@ -108,16 +109,16 @@ impl Session {
     }
 
     /// Sends the refs, or the capabilities of version 2. Returns the refs that were sent.
-    async fn advertise(&mut self, version: Version) -> Result<Option<Rows>, Stop> {
-        let mut record = self.record("discovery", version);
+    async fn advertise(&mut self) -> Result<Option<Rows>, Stop> {
+        let mut record = self.record("discovery");
         let (server, facts) = (self.server.load_full(), self.facts()?);
         let folder = self.served.folder();
-        if version == Version::V2 {
+        if self.version == Version::V2 {
             let capabilities = server.capabilities.version_2(&server.git, folder, &facts).await?;
             self.send(&capabilities, &mut record).await?;
             return Ok(None);
         }
-        let mut offer = server.capabilities.offer(version, &server.git, folder, &facts).await?;
+        let mut offer = server.capabilities.offer(self.version, &server.git, folder, &facts).await?;
         if self.request.mode == Mode::Whole {
             offer.is_for_whole_connection();
         }
@@ -148,7 +149,7 @@ impl Session {
             if facts.has_grafts() {
                 return Ok(self.hand_over(reader.into_bytes(), false));
             }
-            let mut record = self.record("ls-refs", Version::V2);
+            let mut record = self.record("ls-refs");
             let mut rows = self.rows(&facts, Style::LsRefs(wanted))?;
             self.send_rows(&mut rows, &mut record).await?;
             if self.request.mode == Mode::Answer {
@@ -205,12 +206,12 @@ impl Session {
         at_disk(self.served.is_remote(), || Rows::new(&self.served, Arc::clone(facts), hidden, style))
     }
 
-    fn record(&self, operation: &'static str, version: Version) -> Record {
+    fn record(&self, operation: &'static str) -> Record {
         let mut record = self.server.load().records.begin();
         let user = Some(&self.request.user[..]).filter(|user| !user.is_empty());
         record.client(user, &self.request.address);
         record.repository(&shown(self.served.folder()));
-        record.operation(operation, version.number());
+        record.operation(operation, self.version.number());
         record.status(500);
         record
     }
@@ -251,15 +252,9 @@ impl Session {
     }
 
     async fn within_time<T>(&self, step: impl Future<Output = io::Result<T>>) -> Result<T, Stop> {
-        // Git heeds it in the old versions of the protocol only.
-        let is_v2 = Version::of(&self.request.protocol) == Version::V2;
-        match self.request.timeout_seconds {
-            _ if is_v2 => Ok(step.await?),
-            0 => Ok(step.await?),
-            seconds => {
-                let done = timeout(Duration::from_secs(seconds.into()), step).await;
-                Ok(done.map_err(|_| Stop::Idle)??)
-            }
+        match self.idle {
+            None => Ok(step.await?),
+            Some(idle) => Ok(timeout(idle, step).await.map_err(|_| Stop::Idle)??),
         }
     }
 }

@@ -7,26 +7,25 @@ use crate::{
 };
 use bstr::{BStr, ByteSlice};
 use refdb::{HashKind, ObjectId};
-use refdb_receive::wire::{
-    Version,
-    pkt::{self, Decoded, Packet},
+use refdb_receive::{
+    session_id,
+    wire::{
+        Version,
+        pkt::{self, Decoded, Packet},
+    },
 };
 use refdb_refcache::Resolved;
 use std::{
     collections::HashMap,
     io,
     path::Path,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// What git offered in each configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Capabilities {
     known: Mutex<HashMap<Key, Arc<[u8]>>>,
-    sessions: AtomicU64,
 }
 
 /// What git's offer depends on: whether it is that of version 2, the hash function, and the whole configuration.
@@ -50,7 +49,7 @@ impl Capabilities {
         let mut packets = Vec::with_capacity(offered.len() + 64);
         each_line(&offered, |line| {
             if line.starts_with(b"session-id=") {
-                pkt::line(&[b"session-id=", self.session_id().as_bytes(), b"\n"], &mut packets);
+                pkt::line(&[b"session-id=", session_id().as_bytes(), b"\n"], &mut packets);
             } else {
                 pkt::line(&[line, b"\n"], &mut packets);
             }
@@ -66,7 +65,7 @@ impl Capabilities {
         each_line(&offered, |line| {
             text = text.take().or_else(|| line.split_once_str("\0").map(|(_, text)| text.to_vec()));
         })?;
-        let session = facts.settings.session_id.then(|| self.session_id());
+        let session = facts.settings.session_id.then(session_id);
         let text = text.map_or(Offered::Written, |text| Offered::Before(text, session));
         let without_refs = offered.contains_str(NO_REF);
         Ok(Offer { version_1: version == Version::V1, text, without_refs, hash: facts.hash })
@@ -101,13 +100,6 @@ impl Capabilities {
         }
         known.insert(key, Arc::clone(&offered));
         Ok(offered)
-    }
-
-    /// Returns an id that no other session of this machine has.
-    fn session_id(&self) -> String {
-        let now = refdb_vfs::now_nanos();
-        let number = self.sessions.fetch_add(1, Relaxed);
-        format!("{}.{:09}-P{:08x}-{number}", now / 1_000_000_000, now % 1_000_000_000, std::process::id())
     }
 }
 
