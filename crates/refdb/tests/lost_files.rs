@@ -6,7 +6,13 @@ use bstr::ByteSlice;
 use refdb::{Cursor, Environment, Store, TargetView};
 use refdb_testkit::{RefFormat, Repo, run_with_fault};
 use refdb_types::HashKind;
-use std::{fmt::Write, fs, ops::ControlFlow, path::Path};
+use std::{
+    fmt::Write,
+    fs,
+    ops::ControlFlow,
+    path::Path,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 const FIRST: &str = "1111111111111111111111111111111111111111";
 const SECOND: &str = "2222222222222222222222222222222222222222";
@@ -52,6 +58,29 @@ fn take(cursor: &mut dyn Cursor, count: usize) -> Vec<(String, bool)> {
         refs.push((view.name.to_str().unwrap().to_owned(), id.to_string() == SECOND));
     }
     refs
+}
+
+/// Runs `reads` while another thread calls `replace` again and again, at most five times during each of the reads, of
+/// which `reads` counts the finished ones. A read begins again at most eight times, so it must succeed.
+fn while_replaced(mut replace: impl FnMut(), reads: impl FnOnce(&AtomicUsize) -> Result<(), String> + Send) {
+    let finished = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let reads = scope.spawn(|| reads(&finished));
+        let (mut read, mut replaced) = (0, 0);
+        while !reads.is_finished() {
+            let now = finished.load(Ordering::Relaxed);
+            if now != read {
+                (read, replaced) = (now, 0);
+            }
+            if replaced == 5 {
+                std::thread::yield_now();
+                continue;
+            }
+            replace();
+            replaced += 1;
+        }
+        assert_eq!(reads.join().unwrap(), Ok(()));
+    });
 }
 
 #[test]
@@ -108,22 +137,19 @@ fn a_ref_is_looked_up_in_the_packed_refs_that_replaced_those_that_are_lost() {
 #[ignore = "run by another test, in an environment of its own"]
 fn look_ups_in_files_that_are_lost() {
     let (repo, store) = repository();
-    let git_dir = repo.git_dir();
-    std::thread::scope(|scope| {
-        let looks = scope.spawn(|| {
+    while_replaced(
+        || pack(repo.git_dir(), FIRST, 0..COUNT),
+        |finished| {
             for at in (6..COUNT - 1).step_by(7).filter(|at| *at != 15_000) {
                 let found = store.snapshot().unwrap().get(name(at).as_str().into());
                 if !found.as_ref().is_ok_and(Option::is_some) {
                     return Err(format!("{at}: {found:?}"));
                 }
+                finished.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())
-        });
-        while !looks.is_finished() {
-            pack(git_dir, FIRST, 0..COUNT);
-        }
-        assert_eq!(looks.join().unwrap(), Ok(()));
-    });
+        },
+    );
 }
 
 /// Replaces the only table of a stack by one with the same refs and another name, as a compaction does.
@@ -152,13 +178,20 @@ fn look_ups_in_tables_that_are_lost() {
     repo.git(["pack-refs"]);
     let environment = Environment::empty(repo.git_dir()).with("GIT_DIR", repo.git_dir());
     let (store, git_dir) = (Store::builder_in(environment).open().unwrap(), repo.git_dir());
-    std::thread::scope(|scope| {
-        let looks = scope.spawn(|| {
+    let mut at = 0;
+    while_replaced(
+        || {
+            at += 1;
+            compact(git_dir, at);
+        },
+        |finished| {
+            let finish = || finished.fetch_add(1, Ordering::Relaxed);
             for name in &names {
                 let found = store.get(name.as_str().into());
                 if !found.as_ref().is_ok_and(Option::is_some) {
                     return Err(format!("{name}: {found:?}"));
                 }
+                finish();
                 // A list may fail behind its first refs, which have been shown.
                 let mut shown = 0;
                 let visited = store.visit("refs/", |row| {
@@ -168,19 +201,15 @@ fn look_ups_in_tables_that_are_lost() {
                 if shown == 0 || visited.as_ref().is_err_and(|error| !error.to_string().ends_with("try again")) {
                     return Err(format!("a list: {visited:?}"));
                 }
+                finish();
                 if let Err(error) = store.refs("refs/") {
                     return Err(format!("a list in parts: {error:?}"));
                 }
+                finish();
             }
             Ok(())
-        });
-        let mut at = 0;
-        while !looks.is_finished() {
-            at += 1;
-            compact(git_dir, at);
-        }
-        assert_eq!(looks.join().unwrap(), Ok(()));
-    });
+        },
+    );
 }
 
 #[test]
