@@ -8,7 +8,7 @@ use refdb_testkit::rounds;
 use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use shuttle::{
     Config, Runner,
-    scheduler::{PctScheduler, RandomScheduler, Scheduler},
+    scheduler::{PctScheduler, RandomScheduler, Schedule, Scheduler, Task, TaskId},
     thread,
 };
 use std::{
@@ -371,6 +371,64 @@ fn what_is_removed_while_it_is_copied_stays_removed() {
         assert_eq!(is_there(&cache), [], "in memory");
         cache.close().unwrap();
         assert_eq!(is_there(&open(dir)), [], "in the files");
+    });
+}
+
+/// Pauses the first thread once, until the others have done all their work: in each execution after one more of its
+/// steps, as long as there are more.
+struct OnePause {
+    most_steps: usize,
+    execution: usize,
+    steps: usize,
+}
+
+impl Scheduler for OnePause {
+    fn new_execution(&mut self) -> Option<Schedule> {
+        self.execution += 1;
+        self.steps = 0;
+        (self.execution <= self.most_steps).then(|| Schedule::new(0))
+    }
+
+    fn next_task(&mut self, runnable: &[&Task], _: Option<TaskId>, _: bool) -> Option<TaskId> {
+        let other = runnable.iter().find(|task| task.id() != TaskId::from(0));
+        let first = runnable.iter().find(|task| task.id() == TaskId::from(0));
+        if other.is_some() && first.is_some() {
+            self.steps += 1;
+        }
+        let next = if self.steps < self.execution { first.or(other) } else { other.or(first) };
+        next.map(|task| task.id())
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        0
+    }
+}
+
+/// A get that has read the place of a record from the index, and is delayed until the slot of the record's segment
+/// belongs to another segment, finds a record of another key at that place. It must look where its own record is now.
+#[test]
+fn a_get_finds_a_value_whose_segment_is_replaced_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let (count, base) = (AtomicU64::new(0), dir.path().to_owned());
+    Runner::new(OnePause { most_steps: 100, execution: 0, steps: 0 }, Config::new()).run(move || {
+        let dir = base.join(count.fetch_add(1, Ordering::Relaxed).to_string());
+        let cache = Arc::new(open(&dir));
+        overwritten(&cache);
+        let writer = cache.clone();
+        let writer = thread::spawn(move || {
+            for number in 0..6 {
+                writer.work().unwrap();
+                writer.put(b"overwritten", &value_of(number)).unwrap();
+                writer.put(b"overwritten too", &value_of(number)).unwrap();
+            }
+        });
+        for number in KEYS {
+            let found = cache.get(&key_of(number)).map(|found| found.value);
+            assert!(found == Some(value_of(number)), "{number} is there all the time");
+            assert!(cache.contains(&key_of(number)), "{number} is there all the time");
+        }
+        writer.join().unwrap();
+        cache.close().unwrap();
     });
 }
 

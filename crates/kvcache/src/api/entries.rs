@@ -37,7 +37,7 @@ impl Cache {
     pub fn for_each<E>(&self, mut entry: impl FnMut(&[u8], &[u8], &EntryInfo) -> Result<(), E>) -> Result<Verified, E> {
         let (mut scratch, mut verified) = (RecordBuffer::default(), Verified::default());
         for (place, hash) in self.places() {
-            match self.open_record(place, &mut scratch) {
+            match self.open_record(place, hash, &mut scratch) {
                 Some((mut record, key_at, value_at, value_end, info)) => {
                     verified.good += 1;
                     entry(&record[key_at..value_at], &record[value_at..value_end], &info)?;
@@ -52,11 +52,12 @@ impl Cache {
     fn open_record(
         &self,
         place: Place,
+        hash: u64,
         scratch: &mut RecordBuffer,
     ) -> Option<(Vec<u8>, usize, usize, usize, EntryInfo)> {
         let segment = self.store.view.at(place.slot())?;
         let bytes = segment.record(place, scratch)?;
-        let header = check_record(bytes, segment.seq, place.offset() as u64)?;
+        let header = check_record(bytes, segment.seq, place.offset() as u64).filter(|header| header.hash == hash)?;
         let mut record = bytes.to_vec();
         let (key_at, value_at) = self.sealer.open(&header, &mut record)?;
         let value_end = value_at + header.value_len as usize;
@@ -69,7 +70,7 @@ impl Cache {
     pub fn verify(&self) -> Verified {
         let (mut scratch, mut verified) = (RecordBuffer::default(), Verified::default());
         for (place, hash) in self.places() {
-            if self.is_whole(place, &mut scratch) {
+            if self.is_whole(place, hash, &mut scratch) {
                 verified.good += 1;
             } else if self.is_damaged(place, hash) {
                 verified.bad += 1;
@@ -78,10 +79,11 @@ impl Cache {
         verified
     }
 
-    fn is_whole(&self, place: Place, scratch: &mut RecordBuffer) -> bool {
+    fn is_whole(&self, place: Place, hash: u64, scratch: &mut RecordBuffer) -> bool {
         let segment = self.store.view.at(place.slot());
         let record = segment.as_ref().and_then(|segment| Some((segment.seq, segment.record(place, scratch)?)));
-        record.is_some_and(|(seq, bytes)| check_record(bytes, seq, place.offset() as u64).is_some())
+        let header = record.and_then(|(seq, bytes)| check_record(bytes, seq, place.offset() as u64));
+        header.is_some_and(|header| header.hash == hash)
     }
 
     /// Returns whether a record that cannot be read is damaged, and was not merely moved or removed since the walk

@@ -100,7 +100,7 @@ impl Cache {
             {
                 return Lookup::Larger(len);
             }
-            match slot.as_ref().map_or(Read::Gone, |segment| self.read(segment, place, key, scratch)) {
+            match slot.as_ref().map_or(Read::Gone, |segment| self.read(segment, place, hash, key, scratch)) {
                 Read::Value(_, created_ms) if ages.is_expired(created_ms) => return Lookup::Expired,
                 Read::Value(value, created_ms) => {
                     hit.touch();
@@ -116,10 +116,21 @@ impl Cache {
         Lookup::None
     }
 
-    fn read<'a>(&self, segment: &'a Segment, place: Place, key: &[u8], scratch: &'a mut Scratch) -> Read<'a> {
+    fn read<'a>(
+        &self,
+        segment: &'a Segment,
+        place: Place,
+        hash: u64,
+        key: &[u8],
+        scratch: &'a mut Scratch,
+    ) -> Read<'a> {
         let sealer = &self.sealer;
         let Some(bytes) = segment.record(place, &mut scratch.record) else { return Read::Gone };
         let Some(header) = check_record(bytes, segment.seq, place.offset() as u64) else { return Read::Damaged };
+        if header.hash != hash {
+            // Since the index was read, the slot was given to another segment, which has a record at the same offset.
+            return Read::Gone;
+        }
         let (key_len, value_len) = (header.key_len as usize, header.value_len as usize);
         if key_len != key.len() {
             return Read::OtherKey;
@@ -154,13 +165,15 @@ impl Cache {
     /// present.
     pub fn contains(&self, key: &[u8]) -> bool {
         let Store { view, ages, .. } = &*self.store;
-        let Some(place) = view.index.get(self.sealer.hash(key)) else { return false };
+        let hash = self.sealer.hash(key);
+        let Some(place) = view.index.get(hash) else { return false };
         ages.max_ms().is_none() || {
             let slot = view.slots[usize::from(place.slot())].load();
             let head =
                 |segment: &Arc<Segment>| with_scratch(|scratch| segment.record_header(place, &mut scratch.record));
-            // If the segment is gone, the record has been moved since the index was read, and counts as present.
-            slot.as_ref().and_then(head).is_none_or(|header| !ages.is_expired(header.created_ms))
+            // If the segment is gone, or another one has its slot, the record has been moved since the index was read,
+            // and counts as present.
+            slot.as_ref().and_then(head).is_none_or(|header| header.hash != hash || !ages.is_expired(header.created_ms))
         }
     }
 
@@ -191,5 +204,6 @@ enum Read<'a> {
     Value(&'a [u8], u64),
     OtherKey,
     Damaged,
+    /// The record is not there any more, because it was moved, or replaced, since the index was read.
     Gone,
 }
