@@ -50,7 +50,8 @@ final class JarsTest {
   @Test
   void bothJarsNameTheirPartsAndTheLicencesOfEach() throws IOException {
     for (Map<String, byte[]> jar : jars()) {
-      assertTrue(text(jar, "LICENSE").contains("Apache License"));
+      assertTrue(text(jar, "LICENSE-APACHE").contains("Apache License"));
+      assertTrue(text(jar, "LICENSE-MIT").contains("MIT License"));
       assertTrue(text(jar, "NOTICE").startsWith("refdb\n"));
       String notices = text(jar, "THIRD-PARTY-NOTICES.txt");
       JsonObject bill = JsonParser.parseString(text(jar, "refdb-gerrit.cdx.json")).getAsJsonObject();
