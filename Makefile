@@ -1,6 +1,6 @@
 # The commands a developer needs; CONTRIBUTING.md says what each proves. Every one installs what it lacks.
 
-.PHONY: demo gerrit test test-long check bench git-suite dist fuzz-smoke build
+.PHONY: demo gerrit test test-long check bench git-suite dist packages fuzz-smoke build
 
 demo:                ## show the main job beside git
 	scripts/demo
@@ -28,6 +28,9 @@ fuzz-smoke:          ## every fuzz target for a short time
 
 build:               ## the static release binary; prints where it is
 	scripts/build-release
+
+packages:            ## Debian packages in dist/packages/, of what lies in dist/
+	scripts/packages
 
 dist:                ## binary, completions, man pages and the jar for Gerrit in dist/
 	scripts/dist
