@@ -2,20 +2,24 @@ package org.refdb.gerrit.cache;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Locale;
 import org.eclipse.jgit.lib.Config;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.refdb.gerrit.cache.shared.Counts;
 import org.refdb.gerrit.cache.shared.RedisServer;
 import redis.clients.jedis.Connection;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.Protocol;
 
-/** Measures what the shared tier takes beside a bare client, and beside no shared tier. */
-public final class SharedFigures {
+/**
+ * Measures what the shared tier takes beside a bare client, and beside no shared tier. It is no test, and runs only
+ * when {@code bench/bench-shared-cache} asks for it by name.
+ */
+class SharedFigures {
   private static final int KEYS = 2_000;
   private static final int BLOCK = 2_000;
   private static final int ROUNDS = 15;
@@ -26,11 +30,11 @@ public final class SharedFigures {
     void run(int i) throws Exception;
   }
 
-  private SharedFigures() {}
+  @TempDir Path folder;
 
   /** Prints the figures. */
-  public static void main(String[] arguments) throws Exception {
-    Path folder = Files.createTempDirectory("shared-figures");
+  @Test
+  void figures() throws Exception {
     TestDef inMemory = TestDef.named("fleet").withDiskLimit(-1);
     try (RedisServer redis = new RedisServer(folder);
         SharedNode plain = node(folder, config(redis, false, 0), inMemory);
@@ -51,8 +55,10 @@ public final class SharedFigures {
               i -> plain.cache.get("key " + i % KEYS),
               i -> sealed.cache.get("key " + i % KEYS),
               i -> off.cache.get("key " + i % KEYS));
-      print("GET of a bare client", took[0]);
-      print("hit in the shared tier", took[1]);
+      double[] bareTook = print("GET of a bare client", took[0]);
+      double[] hitTook = print("hit in the shared tier", took[1]);
+      System.out.printf(
+          Locale.ROOT, "a hit beside a GET: p50 %.2f, p99 %.2f%n", hitTook[0] / bareTook[0], hitTook[1] / bareTook[1]);
       print("the same, encrypted", took[2]);
       print("no shared tier, a load that takes no time", took[3]);
       System.out.println("values computed again: " + (plain.loads.get() + sealed.loads.get() - 2 * KEYS));
@@ -116,10 +122,12 @@ public final class SharedFigures {
     return took;
   }
 
-  private static void print(String what, long[] nanos) {
+  /** Prints the median and the 99th percentile in microseconds, and returns them. */
+  private static double[] print(String what, long[] nanos) {
     Arrays.sort(nanos);
     double p50 = nanos[nanos.length / 2] / 1e3;
     double p99 = nanos[nanos.length * 99 / 100] / 1e3;
     System.out.println(String.format(Locale.ROOT, "%-50s p50 %7.2f us  p99 %7.2f us", what, p50, p99));
+    return new double[] {p50, p99};
   }
 }

@@ -13,6 +13,7 @@ final class Call implements AutoCloseable {
   private final CommandArguments command;
   private final AnswerMemory memory;
   private final CompletableFuture<Object> answer = new CompletableFuture<>();
+  private long answeredNanos;
 
   /**
    * Creates a call.
@@ -28,13 +29,20 @@ final class Call implements AutoCloseable {
     return command;
   }
 
+  /** Hands the answer to who waits for it. */
   void answer(Object value) {
+    answeredNanos = System.nanoTime();
     long bytes = bytes(value);
     if (!memory.take(bytes)) {
       fail(new JedisConnectionException("too many answers wait to be taken"));
     } else if (!answer.complete(value)) {
       memory.give(bytes); // the caller has left
     }
+  }
+
+  /** Returns when the answer came, as a time of {@link System#nanoTime}. Only after {@link #await} has returned it. */
+  long answeredNanos() {
+    return answeredNanos;
   }
 
   private static long bytes(Object value) {

@@ -6,14 +6,14 @@ import java.io.OutputStream;
 import java.net.Socket;
 import java.net.SocketException;
 
-/** A connected socket, plain or with TLS, whose input passes a {@link FrameCheck}. */
+/** A connected socket, plain or with TLS, whose input is a {@link FrameInput}. */
 final class CheckedSocket extends Socket {
   private final Socket socket;
   private final InputStream input;
 
-  CheckedSocket(Socket socket, long frameBytesMax) throws IOException {
-    this.socket = socket;
-    this.input = new FrameCheck(socket.getInputStream(), frameBytesMax);
+  CheckedSocket(FrameInput input) {
+    this.socket = input.socket();
+    this.input = input;
   }
 
   @Override

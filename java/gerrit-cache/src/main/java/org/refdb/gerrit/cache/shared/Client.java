@@ -1,7 +1,10 @@
 package org.refdb.gerrit.cache.shared;
 
 import com.google.common.flogger.FluentLogger;
+import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -14,10 +17,16 @@ import redis.clients.jedis.exceptions.JedisConnectionException;
 import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.exceptions.JedisRedirectionException;
 
-/** Sends commands to the servers. No method but {@link #refresh} and {@link #close} blocks. */
+/** Sends commands to the servers. No method but {@link #ask}, {@link #refresh} and {@link #close} blocks. */
 final class Client implements AutoCloseable {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
   private static final int READERS = 2;
+
+  /** So many short commands have room in the buffers of an idle socket, on any system. */
+  private static final int DIRECT_BYTES_MAX = 4096;
+
+  /** What a GET takes beside its key. */
+  private static final int GET_BYTES = 32;
 
   private final Connector connector;
   private final Route route;
@@ -57,6 +66,16 @@ final class Client implements AutoCloseable {
       return readers[Math.floorMod(turn.getAndIncrement(), READERS)];
     }
 
+    /** Makes the calls on a connection that nobody uses. Returns false if there is none. */
+    boolean exchange(List<Call> calls, long untilNanos) {
+      for (Lane reader : readers) {
+        if (reader.exchange(calls, untilNanos)) {
+          return true;
+        }
+      }
+      return false;
+    }
+
     @Override
     public void close() {
       for (Lane reader : readers) {
@@ -82,17 +101,54 @@ final class Client implements AutoCloseable {
     }
   }
 
+  /**
+   * Asks for values, as {@link #get} does; but if a connection is free, on the thread of the caller, until the answers
+   * have come or it is a certain time of {@link System#nanoTime}. So nobody else has to run before the caller goes on.
+   */
+  Call[] ask(byte[][] keys, long untilNanos) {
+    Call[] calls = calls(keys);
+    Server server = onlyServer(keys);
+    if (server == null || !server.exchange(List.of(calls), untilNanos)) {
+      send(calls, keys);
+    }
+    return calls;
+  }
+
+  /** Returns the server that has all the keys, if they are few; else null. */
+  private Server onlyServer(byte[][] keys) {
+    HostAndPort only = null;
+    int bytes = 0;
+    for (byte[] key : keys) {
+      bytes += key.length + GET_BYTES;
+      HostAndPort host = route.serverOf(key);
+      if (host == null || only != null && !only.equals(host) || bytes > DIRECT_BYTES_MAX) {
+        return null;
+      }
+      only = host;
+    }
+    return only == null ? null : servers.get(only);
+  }
+
   /** Asks for values, in as many writes as there are servers. Each call that cannot be sent has failed. */
   Call[] get(byte[][] keys) {
-    Map<HostAndPort, Lane> lanes = new ConcurrentHashMap<>();
-    Call[] calls = new Call[keys.length];
+    Call[] calls = calls(keys);
+    send(calls, keys);
+    return calls;
+  }
+
+  private Call[] calls(byte[][] keys) {
+    return Arrays.stream(keys)
+        .map(key -> new Call(new CommandArguments(Protocol.Command.GET).key(key), memory))
+        .toArray(Call[]::new);
+  }
+
+  private void send(Call[] calls, byte[][] keys) {
+    Map<HostAndPort, Lane> lanes = new HashMap<>();
     for (int i = 0; i < keys.length; i++) {
       HostAndPort host = route.serverOf(keys[i]);
       Server server = host == null ? null : servers.get(host);
-      calls[i] = new Call(new CommandArguments(Protocol.Command.GET).key(keys[i]), memory);
       send(calls[i], server == null ? null : lanes.computeIfAbsent(host, any -> server.reader()));
     }
-    return calls;
   }
 
   /** Sends a command that changes something, or that nobody waits for. */

@@ -17,6 +17,7 @@ import redis.clients.jedis.Connection;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
+import redis.clients.jedis.JedisSocketFactory;
 import redis.clients.jedis.exceptions.JedisConnectionException;
 
 /** Connects to servers: names, TCP, TLS and the log-in. All of it blocks, so only threads of our own do it. */
@@ -60,12 +61,26 @@ final class Connector {
     }
   }
 
+  /** A connection of Jedis that can be told to send now. */
+  static final class Sender extends Connection {
+    Sender(JedisSocketFactory sockets, JedisClientConfig config) {
+      super(sockets, config);
+    }
+
+    @Override
+    public void flush() {
+      super.flush();
+    }
+  }
+
   /**
    * A connection, and the socket below it, which can be closed while another thread is blocked in the connection.
    *
    * @param socket the TCP socket, below TLS
+   * @param input what the connection reads
+   * @param canWait whether a wait for an answer may end early: TLS might lose its place within a record
    */
-  record Link(Connection connection, Socket socket) implements AutoCloseable {
+  record Link(Sender connection, Socket socket, FrameInput input, boolean canWait) implements AutoCloseable {
     @Override
     public void close() {
       Connector.close(socket);
@@ -88,8 +103,16 @@ final class Connector {
 
   private Link connect(HostAndPort host, String user, String password) {
     Socket socket = new Socket();
+    FrameInput[] input = new FrameInput[1];
     try {
-      return new Link(new Connection(() -> open(socket, host), login(user, password)), socket);
+      Sender connection =
+          new Sender(
+              () -> {
+                input[0] = open(socket, host);
+                return new CheckedSocket(input[0]);
+              },
+              login(user, password));
+      return new Link(connection, socket, input[0], tls == null);
     } catch (RuntimeException e) {
       close(socket);
       throw e;
@@ -106,13 +129,16 @@ final class Connector {
         .build();
   }
 
-  private Socket open(Socket socket, HostAndPort host) {
+  private FrameInput open(Socket socket, HostAndPort host) {
+    if (socket.isConnected() || socket.isClosed()) { // Jedis would connect anew, and not on a thread of ours
+      throw new JedisConnectionException("the connection to " + host + " is closed");
+    }
     try {
       socket.setTcpNoDelay(true);
       socket.connect(new InetSocketAddress(host.getHost(), host.getPort()), CONNECT_MILLIS_MAX);
-      socket.setSoTimeout(ANSWER_MILLIS_MAX);
+      socket.setSoTimeout(ANSWER_MILLIS_MAX); // the handshake of TLS waits no longer either
       Socket used = tls == null ? socket : encrypted(socket, host);
-      return new CheckedSocket(used, settings.valueBytesMax() + FRAME_BYTES_EXTRA);
+      return new FrameInput(used, settings.valueBytesMax() + FRAME_BYTES_EXTRA, ANSWER_MILLIS_MAX);
     } catch (IOException e) {
       throw new JedisConnectionException("cannot connect to " + host + ": " + e.getMessage(), e);
     }

@@ -1,14 +1,12 @@
 package org.refdb.gerrit.cache.shared;
 
-import java.io.FilterInputStream;
 import java.io.IOException;
-import java.io.InputStream;
 
 /**
- * Passes answers of the server on to the client's parser, and refuses those for which the parser would allocate more
- * than a limit or recurse too deeply. The parser believes each announced length.
+ * Follows the answers of the server, finds where each ends, and refuses those for which the client's parser would
+ * allocate more than a limit or recurse too deeply. The parser believes each announced length.
  */
-final class FrameCheck extends FilterInputStream {
+final class FrameCheck {
   private static final int DEPTH_MAX = 6;
   private static final int LINE_MAX = 4096;
   private static final int DIGITS_MAX = 18;
@@ -29,24 +27,26 @@ final class FrameCheck extends FilterInputStream {
   private boolean isNegative;
   private boolean sawReturn;
 
-  FrameCheck(InputStream source, long frameBytesMax) {
-    super(source);
+  FrameCheck(long frameBytesMax) {
     this.frameBytesMax = frameBytesMax;
   }
 
-  @Override
-  public int read() throws IOException {
-    byte[] one = new byte[1];
-    return read(one, 0, 1) < 0 ? -1 : one[0] & 0xFF;
+  /** Returns whether all bytes so far are whole answers. */
+  boolean isAtEnd() {
+    return frameBytes == 0;
   }
 
-  @Override
-  public int read(byte[] into, int from, int length) throws IOException {
-    int got = in.read(into, from, length);
+  /**
+   * Takes bytes up to the end of an answer, or all if it does not end in them. Returns the index after the last byte
+   * that was taken.
+   *
+   * @throws IOException if the bytes are no answer, or one above the limit
+   */
+  int accept(byte[] bytes, int from, int to) throws IOException {
     int at = from;
-    while (at < from + got) {
+    while (at < to) {
       if (payloadLeft > 0) {
-        int part = (int) Math.min(payloadLeft, from + got - at);
+        int part = (int) Math.min(payloadLeft, to - at);
         count(part);
         payloadLeft -= part;
         at += part;
@@ -54,10 +54,13 @@ final class FrameCheck extends FilterInputStream {
           endElement();
         }
       } else {
-        accept(into[at++]);
+        accept(bytes[at++]);
+      }
+      if (isAtEnd()) {
+        break;
       }
     }
-    return got;
+    return at;
   }
 
   private void accept(byte next) throws IOException {

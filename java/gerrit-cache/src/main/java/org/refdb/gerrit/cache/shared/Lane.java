@@ -9,11 +9,11 @@ import java.util.function.Supplier;
 import redis.clients.jedis.CommandArguments;
 import redis.clients.jedis.Protocol;
 import redis.clients.jedis.exceptions.JedisConnectionException;
-import redis.clients.jedis.exceptions.JedisDataException;
 
 /**
- * A thread with a connection. It sends the calls that have come since its last turn in one write, reads the answers in
- * their order, and hands them out. A call whose caller has left is skipped, or its answer dropped, so nobody's deadline
+ * A connection, and a thread that opens it anew when it fails. The thread sends the calls that have come since its last
+ * turn in one write, reads the answers in their order, and hands them out. While it has nothing to do, a request sends
+ * and reads on its own thread. A call whose caller has left is skipped, or its answer dropped, so nobody's deadline
  * costs the connection.
  */
 final class Lane implements AutoCloseable {
@@ -27,7 +27,7 @@ final class Lane implements AutoCloseable {
   private final Supplier<Connector.Link> connector;
   private final Failures failures;
   private final Thread thread;
-  private volatile Connector.Link link;
+  private volatile Wire wire;
   private volatile boolean isClosed;
 
   /** Hears of connections that fail. */
@@ -45,20 +45,40 @@ final class Lane implements AutoCloseable {
 
   /** Takes a call. Returns false, without waiting, if there is no connection or too much waits for it. */
   boolean offer(Call call) {
-    return link != null && waiting.offer(call);
+    return wire != null && waiting.offer(call);
+  }
+
+  /**
+   * Sends a few calls and waits for their answers until a time of {@link System#nanoTime}, if nobody else uses the
+   * connection. Returns false if somebody does, or there is none; nothing was sent then.
+   */
+  boolean exchange(List<Call> calls, long untilNanos) {
+    Wire open = wire;
+    if (open == null || !waiting.isEmpty()) {
+      return false;
+    }
+    Wire.Exchange result = open.exchange(calls, untilNanos);
+    if (result == Wire.Exchange.LEFT) {
+      waiting.offer(ping()); // wakes the thread, which is awake anyway if there is no room
+    }
+    return result != Wire.Exchange.NOT_FREE;
+  }
+
+  private static Call ping() {
+    return new Call(new CommandArguments(Protocol.Command.PING), new AnswerMemory());
   }
 
   private void run() {
     long pause = PAUSE_MILLIS_MIN;
     while (!isClosed) {
-      try (Connector.Link opened = connector.get()) {
-        link = opened;
+      try (Wire opened = new Wire(connector.get())) {
+        wire = opened;
         while (!isClosed) {
           serve(opened);
           pause = PAUSE_MILLIS_MIN;
         }
       } catch (RuntimeException | Error e) { // even for want of memory: an answer must not end the thread
-        link = null;
+        wire = null;
         failWaiting();
         if (!isClosed) {
           failures.failed(e);
@@ -67,41 +87,30 @@ final class Lane implements AutoCloseable {
         }
       }
     }
-    link = null;
+    wire = null;
     failWaiting();
   }
 
-  private void serve(Connector.Link on) {
+  private void serve(Wire on) {
     List<Call> batch = new ArrayList<>();
+    List<Call> sent = new ArrayList<>();
     try {
       Call first = waiting.poll(IDLE_SECONDS, TimeUnit.SECONDS);
-      // Servers close connections that are idle for long.
-      batch.add(first != null ? first : new Call(new CommandArguments(Protocol.Command.PING), new AnswerMemory()));
-    } catch (InterruptedException e) {
-      return; // by close()
-    }
-    waiting.drainTo(batch, BATCH_MAX - 1);
-    batch.removeIf(Call::isAbandoned);
-    try {
-      exchange(on, batch);
+      batch.add(first != null ? first : ping()); // servers close connections that are idle for long
+      sent.addAll(on.take());
+      waiting.drainTo(batch, BATCH_MAX - 1);
+      batch.removeIf(Call::isAbandoned);
+      sent.addAll(batch);
+      on.send(batch);
+      on.receive(sent);
+      on.give();
+    } catch (InterruptedException e) { // by close()
+      batch.forEach(call -> call.fail(new JedisConnectionException("the connection is closed")));
     } catch (RuntimeException | Error e) {
       JedisConnectionException cause = new JedisConnectionException("the connection failed", e);
       batch.forEach(call -> call.fail(cause)); // those that have their answer keep it
+      sent.forEach(call -> call.fail(cause));
       throw e;
-    }
-  }
-
-  private static void exchange(Connector.Link on, List<Call> batch) {
-    for (Call call : batch) {
-      on.connection().sendCommand(call.command());
-    }
-    for (int i = 0; i < batch.size(); i++) {
-      Call call = batch.get(i);
-      try {
-        call.answer(i == 0 ? on.connection().getOne() : on.connection().getUnflushedObject());
-      } catch (JedisDataException e) { // the server's own words, after which the connection goes on
-        call.fail(e);
-      }
     }
   }
 
@@ -123,7 +132,7 @@ final class Lane implements AutoCloseable {
   public void close() {
     isClosed = true;
     thread.interrupt();
-    Connector.Link open = link;
+    Wire open = wire;
     if (open != null) {
       open.close(); // wakes the thread from a read, or from a write that the server does not take
     }

@@ -8,8 +8,11 @@ final class Patience {
   private static final double TIMES = 4;
   private static final double SHARE = 0.99;
 
-  /** A pause of the collector or the scheduler takes this long without a fault of the server. */
-  private static final long NANOS_MIN = 500_000;
+  /**
+   * A pause of the collector or the scheduler takes this long without a fault of the server; and a socket cannot wait
+   * for less.
+   */
+  private static final long NANOS_MIN = 1_000_000;
 
   /** By which share of itself the estimate moves when an answer is above it. */
   private static final double STEP = 0.1;

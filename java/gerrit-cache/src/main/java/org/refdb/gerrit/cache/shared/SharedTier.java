@@ -118,13 +118,13 @@ public final class SharedTier {
     }
     long start = System.nanoTime();
     byte[][] entryNames = Arrays.stream(asked).mapToObj(i -> answers[i].place.name).toArray(byte[][]::new);
-    Call[] calls = caches.client().get(entryNames);
+    Call[] calls = caches.client().ask(entryNames, start + wait);
     boolean isLate = false;
     for (int i = 0; i < calls.length; i++) {
       try {
         Object entry = calls[i].await(wait - (System.nanoTime() - start));
         if (i == 0) {
-          caches.patience().answered(System.nanoTime() - start);
+          caches.patience().answered(calls[i].answeredNanos() - start);
         }
         answers[asked[i]] = opened(answers[asked[i]], keys[asked[i]], entry);
       } catch (TimeoutException e) {

@@ -1,0 +1,127 @@
+package org.refdb.gerrit.cache.shared;
+
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.Socket;
+import java.net.SocketTimeoutException;
+import java.util.Arrays;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * The answers of a server, checked by {@link FrameCheck}. A reader gets the bytes of one answer at a time, and can wait
+ * until all of them are there, so that it never leaves the client's parser in the middle of an answer.
+ */
+final class FrameInput extends InputStream {
+  private static final int BUFFER_BYTES = 8192;
+
+  /** A socket counts whole milliseconds. So much less than one still counts as one. */
+  private static final long TOLERANCE_NANOS = TimeUnit.MICROSECONDS.toNanos(200);
+
+  private final Socket socket;
+  private final InputStream source;
+  private final FrameCheck check;
+  private final int timeoutMillis;
+  private byte[] buffer = new byte[BUFFER_BYTES];
+
+  /** What the parser has not read yet, what is checked of it, and what is there. */
+  private int start;
+  private int checked;
+  private int end;
+
+  /**
+   * Creates the input of a connected socket.
+   *
+   * @param timeoutMillis how long a read waits; a wait for an answer may be shorter
+   */
+  FrameInput(Socket socket, long frameBytesMax, int timeoutMillis) throws IOException {
+    this.socket = socket;
+    this.source = socket.getInputStream();
+    this.check = new FrameCheck(frameBytesMax);
+    this.timeoutMillis = timeoutMillis;
+    socket.setSoTimeout(timeoutMillis);
+  }
+
+  Socket socket() {
+    return socket;
+  }
+
+  /**
+   * Waits until the next answer is there as a whole, for no longer than a socket can tell from the given time. Returns
+   * whether it is there; if not, a later call or read goes on with what has come.
+   *
+   * @param untilNanos a time of {@link System#nanoTime}
+   * @throws IOException if the connection fails, or the server sends what is no answer
+   */
+  boolean awaitAnswer(long untilNanos) throws IOException {
+    checkNext();
+    while (start == checked || !check.isAtEnd()) {
+      long millis = TimeUnit.NANOSECONDS.toMillis(untilNanos - System.nanoTime() + TOLERANCE_NANOS);
+      if (millis < 1) {
+        return false;
+      }
+      try {
+        socket.setSoTimeout((int) Math.min(millis, timeoutMillis));
+        fill();
+      } catch (SocketTimeoutException e) {
+        return false;
+      } finally {
+        socket.setSoTimeout(timeoutMillis);
+      }
+      checkNext();
+    }
+    return true;
+  }
+
+  /** Checks what is there of the current answer, and of the next one only when the parser has all of this one. */
+  private void checkNext() throws IOException {
+    if (checked < end && (start == checked || !check.isAtEnd())) {
+      checked = check.accept(buffer, checked, end);
+    }
+  }
+
+  /** Reads what there is, and waits for it. The answers that are kept are no larger than their check allows. */
+  private void fill() throws IOException {
+    if (start == end) {
+      start = 0;
+      checked = 0;
+      end = 0;
+    } else if (end == buffer.length) {
+      buffer = Arrays.copyOfRange(buffer, start, start + buffer.length * (start == 0 ? 2 : 1));
+      checked -= start;
+      end -= start;
+      start = 0;
+    }
+    int got = source.read(buffer, end, buffer.length - end);
+    if (got < 0) {
+      throw new EOFException("the server closed the connection");
+    }
+    end += got;
+  }
+
+  @Override
+  public int read() throws IOException {
+    byte[] one = new byte[1];
+    read(one, 0, 1);
+    return one[0] & 0xFF;
+  }
+
+  @Override
+  public int read(byte[] into, int from, int length) throws IOException {
+    checkNext();
+    if (start == checked) {
+      fill();
+      checkNext();
+    }
+    int part = Math.min(length, checked - start);
+    System.arraycopy(buffer, start, into, from, part);
+    start += part;
+    if (start == end && buffer.length > BUFFER_BYTES) {
+      buffer = new byte[BUFFER_BYTES]; // a large answer does not keep its memory
+      start = 0;
+      checked = 0;
+      end = 0;
+    }
+    return part;
+  }
+}

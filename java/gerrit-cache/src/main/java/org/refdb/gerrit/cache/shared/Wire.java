@@ -1,0 +1,141 @@
+package org.refdb.gerrit.cache.shared;
+
+import java.io.IOException;
+import java.util.List;
+import redis.clients.jedis.exceptions.JedisConnectionException;
+import redis.clients.jedis.exceptions.JedisDataException;
+
+/**
+ * A connection, and who uses it: the thread of its {@link Lane}, or a request that found it free. A request takes it
+ * only while no answer is outstanding, and if it leaves before its own answers, it leaves the connection to the thread,
+ * which reads them before it reads any other.
+ */
+final class Wire implements AutoCloseable {
+  private final Connector.Link link;
+  private boolean isTaken;
+
+  /** Whether the thread waits for the connection, so that requests do not take it again and again. */
+  private boolean isWanted;
+  private List<Call> left = List.of();
+  private JedisConnectionException broken;
+
+  Wire(Connector.Link link) {
+    this.link = link;
+  }
+
+  /**
+   * Waits for the connection, on the thread of the lane. Returns the calls that a request has sent and left, the
+   * answers to which come first.
+   *
+   * @throws JedisConnectionException if a request found that the connection fails
+   */
+  synchronized List<Call> take() throws InterruptedException {
+    isWanted = true;
+    while (isTaken && left.isEmpty() && broken == null) {
+      wait();
+    }
+    isWanted = false;
+    if (broken != null) {
+      throw broken;
+    }
+    isTaken = true;
+    List<Call> unanswered = left;
+    left = List.of();
+    return unanswered;
+  }
+
+  /** Takes the connection if it is free. */
+  private synchronized boolean tryTake() {
+    if (isTaken || isWanted || broken != null) {
+      return false;
+    }
+    isTaken = true;
+    return true;
+  }
+
+  synchronized void give() {
+    isTaken = false;
+    notifyAll();
+  }
+
+  private synchronized void leave(List<Call> unanswered) {
+    left = unanswered;
+    notifyAll();
+  }
+
+  private synchronized void fail(JedisConnectionException cause) {
+    broken = cause;
+    notifyAll();
+  }
+
+  /** What came of an exchange on the thread of a request. */
+  enum Exchange {
+    /** Somebody else uses the connection; nothing was sent. */
+    NOT_FREE,
+    /** Each call has its answer. */
+    DONE,
+    /** The thread of the lane has to go on: with the answers that have not come, or with a new connection. */
+    LEFT
+  }
+
+  /**
+   * Sends calls and reads their answers on the thread of the caller, if nobody uses the connection. What is sent must
+   * be so little that it has room in the buffers of the socket, which are empty then, so that only the answers are
+   * waited for.
+   *
+   * @param untilNanos a time of {@link System#nanoTime} at which the caller leaves
+   */
+  Exchange exchange(List<Call> calls, long untilNanos) {
+    if (!link.canWait() || !tryTake()) {
+      return Exchange.NOT_FREE;
+    }
+    int answered = 0;
+    try {
+      send(calls);
+      link.connection().flush();
+      while (answered < calls.size() && link.input().awaitAnswer(untilNanos)) {
+        receive(calls.get(answered));
+        answered++;
+      }
+    } catch (IOException | RuntimeException | Error e) { // even for want of memory: the thread must learn of it
+      JedisConnectionException cause = new JedisConnectionException("the connection failed", e);
+      calls.forEach(call -> call.fail(cause)); // those that have their answer keep it
+      close();
+      fail(cause);
+      return Exchange.LEFT;
+    }
+    if (answered == calls.size()) {
+      give();
+      return Exchange.DONE;
+    }
+    leave(List.copyOf(calls.subList(answered, calls.size())));
+    return Exchange.LEFT;
+  }
+
+  /** Sends calls, some of which may wait in a buffer until {@link #receive(List)}. Only for who has taken it. */
+  void send(List<Call> calls) {
+    for (Call call : calls) {
+      link.connection().sendCommand(call.command());
+    }
+  }
+
+  /** Reads the answers to calls in the order in which they were sent. Only for who has taken it. */
+  void receive(List<Call> calls) {
+    link.connection().flush();
+    calls.forEach(this::receive);
+  }
+
+  private void receive(Call call) {
+    try {
+      call.answer(link.connection().getUnflushedObject());
+    } catch (JedisDataException e) { // the server's own words, after which the connection goes on
+      call.fail(e);
+    }
+  }
+
+  /** Wakes whoever is blocked in the connection, by a failure. */
+  @Override
+  public void close() {
+    link.close();
+  }
+}
