@@ -7,6 +7,7 @@ import com.google.gerrit.server.cache.serialize.CacheSerializer;
 import com.google.gerrit.server.util.time.TimeUtil;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.LockSupport;
@@ -113,14 +114,35 @@ final class DiskTier<K, V> {
       return absent.stream().map(SharedValues.Asked::<K, V>nothing).toList();
     }
     List<SharedValues.Asked<K, V>> answers = shared.ask(absent, clock.now());
-    for (SharedValues.Asked<K, V> answer : answers) {
-      Holder<V> found = answer.found();
-      if (found != null) {
-        Entry entry = new Entry(answer.keyBytes(), answer.valueBytes(), found.createdMillis);
-        finish(answer.key(), entry, found.tick(), Store.Placed.NO_ROOM);
-      }
-    }
+    answers.forEach(this::keepFound);
     return answers;
+  }
+
+  /**
+   * Asks the other servers' tier for one value as {@link #askOthers} does, and if it has none, waits while another
+   * server computes it, if the site wants that. The caller computes what is not found then, with {@link #compute}.
+   */
+  SharedValues.Asked<K, V> askOrAwaitOthers(K key) {
+    SharedValues.Asked<K, V> asked = askOthers(List.of(key)).getFirst();
+    if (shared == null || asked.found() != null) {
+      return asked;
+    }
+    SharedValues.Asked<K, V> answer = shared.awaitOther(asked, clock.now());
+    keepFound(answer);
+    return answer;
+  }
+
+  private void keepFound(SharedValues.Asked<K, V> answer) {
+    Holder<V> found = answer.found();
+    if (found != null) {
+      Entry entry = new Entry(answer.keyBytes(), answer.valueBytes(), found.createdMillis);
+      finish(answer.key(), entry, found.tick(), Store.Placed.NO_ROOM);
+    }
+  }
+
+  /** Runs the loader of the cache for a value that no server has. */
+  V compute(SharedTier.Place place, Callable<? extends V> loader) throws Exception {
+    return shared == null ? loader.call() : shared.tier().compute(place, loader);
   }
 
   /** Returns the value that is stored here or on other servers; null if there is none. */

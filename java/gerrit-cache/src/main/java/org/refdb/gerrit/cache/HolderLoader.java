@@ -41,8 +41,11 @@ final class HolderLoader<K, V> extends CacheLoader<K, Holder<V>> {
     if (stored != null) {
       return stored;
     }
-    SharedValues.Asked<K, V> asked = disk.askOthers(List.of(key)).getFirst();
-    return asked.found() != null ? asked.found() : keep(disk, key, loader.call(), tick, asked.place());
+    SharedValues.Asked<K, V> asked = disk.askOrAwaitOthers(key);
+    if (asked.found() != null) {
+      return asked.found();
+    }
+    return keep(disk, key, disk.compute(asked.place(), loader), tick, asked.place());
   }
 
   @Override

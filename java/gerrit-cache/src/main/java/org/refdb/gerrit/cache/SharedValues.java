@@ -69,6 +69,21 @@ final class SharedValues<K, V> {
     return found;
   }
 
+  /**
+   * Waits while another server computes a value that was not found, if the site wants that. Returns an answer like that
+   * of {@link #ask}.
+   *
+   * @param tick as for {@link #ask}
+   */
+  Asked<K, V> awaitOther(Asked<K, V> asked, long tick) {
+    if (asked.found() != null || asked.place() == null) {
+      return asked;
+    }
+    SharedTier.Answer answer = tier.awaitOther(new SharedTier.Answer(asked.place(), null, 0), asked.keyBytes());
+    Holder<V> found = answer.value() == null ? null : decode(answer, tick);
+    return new Asked<>(asked.key(), found, asked.keyBytes(), answer.value(), answer.place());
+  }
+
   /** Returns the value; null if it is too old, or is none that Gerrit can read. */
   private Holder<V> decode(SharedTier.Answer answer, long tick) {
     if (ages.isExpired(answer.createdMillis(), TimeUtil.nowMs())) {

@@ -60,6 +60,13 @@ final class SharedNode implements AutoCloseable {
     return ((DiskCache<String, String>) cache).disk().shared().tier().counts().of(event);
   }
 
+  /** Makes the node believe that its loads take so long. */
+  void teach(long millis) {
+    for (int i = 0; i < 16; i++) {
+      ((DiskCache<String, String>) cache).disk().shared().tier().loaded(TimeUnit.MILLISECONDS.toNanos(millis));
+    }
+  }
+
   void awaitStored(long entries) {
     await(() -> count(Counts.Event.STORED) >= entries, "no value was stored");
   }

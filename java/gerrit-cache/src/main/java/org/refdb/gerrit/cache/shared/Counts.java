@@ -13,6 +13,8 @@ public final class Counts {
     HITS,
     /** Look-ups to which the server answered that it has no value. */
     MISSES,
+    /** Look-ups that waited while another node computed the value. */
+    WAITED,
     /** Look-ups that left before the answer. */
     LATE,
     /** Look-ups that did not ask, because the server fails, is late, or has not told its generation. */

@@ -19,6 +19,7 @@ import org.refdb.gerrit.cache.store.EncryptionKeys;
  * @param namespace what the keys of this site begin with on the server
  * @param deadline how long a request waits for an answer
  * @param budget how long a thread waits for answers within any 100 ms
+ * @param hasLeases whether nodes wait for a value that another one computes
  * @param ttl how long the server keeps an entry
  * @param valueBytesMax the largest value that is shared
  * @param queueEntriesMax the most values that wait to be sent
@@ -34,6 +35,7 @@ record SharedSettings(
     String namespace,
     Duration deadline,
     Duration budget,
+    boolean hasLeases,
     Duration ttl,
     int valueBytesMax,
     int queueEntriesMax,
@@ -65,6 +67,7 @@ record SharedSettings(
         namespace(config),
         Duration.ofMillis(millis(config, "Deadline", Duration.ofMillis(2))),
         Duration.ofMillis(millis(config, "Budget", Duration.ofMillis(20))),
+        config.getBoolean(SECTION, null, PREFIX + "Lease", false),
         Duration.ofMillis(millis(config, "Ttl", Duration.ofDays(30))),
         (int) number(config, "MaxValue", 1 << 20, VALUE_BYTES_LIMIT),
         (int) number(config, "QueueEntries", 10_000, Integer.MAX_VALUE),

@@ -3,6 +3,7 @@ package org.refdb.gerrit.cache.shared;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -34,6 +35,7 @@ public final class SharedTier {
   private final boolean isDetermined;
   private final Class<?> javaType;
   private final Counts counts = new Counts();
+  private final Leases leases;
 
   /** The keys that were invalidated here, of which the server may still have an older value, and when that was. */
   private final Map<ByteBuffer, Long> changed = new ConcurrentHashMap<>();
@@ -46,8 +48,18 @@ public final class SharedTier {
   public static final class Place {
     private final byte[] name;
 
+    /** When the lease of the value ends, if this node has taken it; a time of {@link System#nanoTime}. */
+    long leaseEndsNanos;
+
     private Place(byte[] name) {
       this.name = name;
+    }
+
+    /** Returns the name of the lease, which no entry has. */
+    byte[] lease() {
+      byte[] lease = Arrays.copyOf(name, name.length + 1);
+      lease[name.length] = '+';
+      return lease;
     }
   }
 
@@ -78,6 +90,7 @@ public final class SharedTier {
     this.names = names;
     this.isDetermined = isDetermined;
     this.javaType = javaType;
+    this.leases = caches.settings().hasLeases() ? new Leases(caches, counts) : null;
   }
 
   /** Returns what has happened so far. */
@@ -101,6 +114,52 @@ public final class SharedTier {
     }
     askFor(keys, answers, asked);
     return answers;
+  }
+
+  /**
+   * Waits while another node computes a value, if the site wants that and loads take long, and for no longer than a load
+   * takes on average. Returns the value if it has come; else the caller computes it, with {@link #compute}.
+   *
+   * @param missing the answer that there is no value
+   */
+  public Answer awaitOther(Answer missing, byte[] key) {
+    return leases == null ? missing : leases.await(missing, () -> ask(new byte[][] {key})[0]);
+  }
+
+  /**
+   * Runs the loader of the cache, and lets no other node wait for a value that does not come.
+   *
+   * @param place where the value is to be stored; null if nowhere
+   */
+  public <V> V compute(Place place, Callable<? extends V> loader) throws Exception {
+    if (leases == null) {
+      return loader.call();
+    }
+    long start = System.nanoTime();
+    V value = null;
+    try {
+      value = loader.call();
+      loaded(System.nanoTime() - start);
+      return value;
+    } finally {
+      if (value == null) {
+        endLease(place);
+      }
+    }
+  }
+
+  /** Notes how long a load took, where nodes wait for each other. */
+  public void loaded(long nanos) {
+    if (leases != null) {
+      leases.loaded(nanos);
+    }
+  }
+
+  /** Ends the lease of a value that is not going to be stored, unless it may have ended and be another node's. */
+  private void endLease(Place place) {
+    if (place != null && place.leaseEndsNanos != 0 && System.nanoTime() - place.leaseEndsNanos < 0) {
+      delete(place.lease());
+    }
   }
 
   private boolean isChanged(byte[] key) {
@@ -190,13 +249,17 @@ public final class SharedTier {
 
   /** Offers a loaded value to the other servers. The caller excludes {@link #changed} of the key meanwhile. */
   public void offer(Place place, byte[] key, Object value, byte[] valueBytes, long createdMillis) {
-    if (place == null || isChanged(key)) {
+    if (place == null) {
       return;
     }
-    if (Verdicts.isNegative(value)) {
+    if (isChanged(key)) {
+      endLease(place);
+    } else if (Verdicts.isNegative(value)) {
       counts.one(Event.NEGATIVE);
+      endLease(place);
     } else if (EntryFormat.size(key.length, valueBytes.length) > caches.settings().valueBytesMax()) {
       counts.one(Event.TOO_LARGE);
+      endLease(place);
     } else {
       caches.offers().add(new Offers.Offer(counts, place.name, key, valueBytes, createdMillis));
     }

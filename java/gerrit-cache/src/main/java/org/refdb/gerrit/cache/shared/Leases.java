@@ -1,0 +1,141 @@
+package org.refdb.gerrit.cache.shared;
+
+import static java.nio.charset.StandardCharsets.US_ASCII;
+
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
+import redis.clients.jedis.CommandArguments;
+import redis.clients.jedis.Protocol;
+import redis.clients.jedis.exceptions.JedisDataException;
+
+/**
+ * Lets one node compute a value while the others wait for it, in a cache whose loads take long. A lease is an entry on
+ * the server, which ends by itself. It only saves work: a node that cannot tell who has it, or has waited for as long as
+ * a load takes on average, computes the value itself.
+ */
+final class Leases {
+  /** Where loads take less than this, two of them cost less than a wait. */
+  static final long MEAN_NANOS_MIN = TimeUnit.MILLISECONDS.toNanos(100);
+
+  /** A lease lasts for so many average loads, because every other load takes longer than one. */
+  private static final int LEASE_MEANS = 2;
+
+  /** How many of the last loads the average is of, and how many there must be. */
+  private static final int RECENT = 16;
+  private static final int LOADS_MIN = 4;
+
+  /** Waiting nodes look for the value so often within an average load, but within these limits. */
+  private static final int LOOKS = 20;
+  private static final long PAUSE_NANOS_MIN = TimeUnit.MILLISECONDS.toNanos(5);
+  private static final long PAUSE_NANOS_MAX = TimeUnit.MILLISECONDS.toNanos(100);
+
+  private final SharedCaches caches;
+  private final Counts counts;
+  private final long[] recent = new long[RECENT];
+  private long loads;
+
+  private enum Holder {
+    THIS,
+    ANOTHER,
+    UNKNOWN
+  }
+
+  Leases(SharedCaches caches, Counts counts) {
+    this.caches = caches;
+    this.counts = counts;
+  }
+
+  /** Notes how long a load took. */
+  synchronized void loaded(long nanos) {
+    recent[(int) (loads++ % RECENT)] = nanos;
+  }
+
+  /** Returns how long the last loads took on average, in nanoseconds; 0 if there were too few. */
+  synchronized long meanNanos() {
+    int known = (int) Math.min(loads, RECENT);
+    long sum = 0;
+    for (int i = 0; i < known; i++) {
+      sum += recent[i];
+    }
+    return known < LOADS_MIN ? 0 : sum / known;
+  }
+
+  /**
+   * Takes the lease of a value, or waits while another node has it, for no longer than a load takes on average. Returns
+   * the value if that node has stored it meanwhile; else the caller computes it.
+   *
+   * @param missing the answer that there is no value
+   * @param look asks for the value again
+   */
+  SharedTier.Answer await(SharedTier.Answer missing, Supplier<SharedTier.Answer> look) {
+    long mean = meanNanos();
+    if (mean < MEAN_NANOS_MIN) {
+      return missing;
+    }
+    long end = System.nanoTime() + mean;
+    long pause = Math.clamp(mean / LOOKS, PAUSE_NANOS_MIN, PAUSE_NANOS_MAX);
+    SharedTier.Answer answer = missing;
+    for (boolean hasWaited = false; answer.value() == null && answer.place() != null; hasWaited = true) {
+      Holder holder = take(answer.place(), mean * LEASE_MEANS);
+      if (holder == Holder.THIS && hasWaited) {
+        SharedTier.Answer last = look.get(); // stored between the last look and the end of the lease
+        return last.value() != null ? last : answer;
+      }
+      if (holder != Holder.ANOTHER) {
+        return answer;
+      }
+      if (!hasWaited) {
+        counts.one(Counts.Event.WAITED);
+      }
+      if (!pause(Math.min(pause, end - System.nanoTime()))) {
+        return answer;
+      }
+      answer = look.get();
+    }
+    return answer;
+  }
+
+  /** Returns false if it is time to go on without a value. */
+  private static boolean pause(long nanos) {
+    if (nanos <= 0) {
+      return false;
+    }
+    try {
+      TimeUnit.NANOSECONDS.sleep(nanos);
+      return true;
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      return false;
+    }
+  }
+
+  private Holder take(SharedTier.Place place, long nanos) {
+    long wait = Math.min(caches.patience().nanos(), caches.budget().left());
+    if (wait <= 0 || caches.breaker().isOpen()) {
+      return Holder.UNKNOWN;
+    }
+    CommandArguments set =
+        new CommandArguments(Protocol.Command.SET)
+            .key(place.lease())
+            .add("1".getBytes(US_ASCII))
+            .add("NX".getBytes(US_ASCII))
+            .add("PX".getBytes(US_ASCII))
+            .add(Long.toString(TimeUnit.NANOSECONDS.toMillis(nanos)).getBytes(US_ASCII));
+    long start = System.nanoTime();
+    try (Call call = caches.client().send(set, place.lease())) {
+      boolean isTaken = call.await(wait) != null;
+      if (isTaken) {
+        place.leaseEndsNanos = start + nanos;
+      }
+      return isTaken ? Holder.THIS : Holder.ANOTHER;
+    } catch (JedisDataException e) {
+      caches.client().refused(place.lease(), e);
+      return Holder.UNKNOWN;
+    } catch (TimeoutException | RuntimeException e) {
+      return Holder.UNKNOWN; // the look-ups tell the breaker
+    } finally {
+      caches.budget().waited(System.nanoTime() - start);
+    }
+  }
+}
