@@ -128,6 +128,14 @@ final class GerritSharedCacheTest {
 
     JsonObject status = rest.get("/config/server/refdb~shared-cache").getAsJsonObject();
     assertTrue(status.get("in_use").getAsBoolean(), status.toString());
+    rest.good("POST", "/config/server/refdb~warm-caches", "{\"from\": \"shared\", \"rate\": 10000}");
+    JsonObject copy = rest.get("/config/server/refdb~warm-caches").getAsJsonObject();
+    for (int i = 0; i < 100 && copy.get("state").getAsString().equals("RUNNING"); i++) {
+      Thread.sleep(100);
+      copy = rest.get("/config/server/refdb~warm-caches").getAsJsonObject();
+    }
+    assertEquals("DONE", copy.get("state").getAsString(), copy.toString());
+    assertTrue(copy.get("stored").getAsLong() + copy.get("present").getAsLong() > 0, copy.toString());
     rest.good("POST", "/config/server/caches/change_notes/refdb~flush-shared", "{}");
 
     String sent = Files.readString(scratch.resolve("monitor.log"));

@@ -15,6 +15,7 @@ import org.refdb.gerrit.cache.shared.SharedStatus;
 @Singleton
 public final class CacheAdmin {
   private final RefdbCacheFactory factory;
+  private Warming warming;
 
   @Inject
   CacheAdmin(RefdbCacheFactory factory) {
@@ -41,6 +42,45 @@ public final class CacheAdmin {
   }
 
   /**
+   * Begins to copy what servers share into the files of this server's caches, in the background. Returns the copy.
+   *
+   * @param cache the name of a shared cache with files; null for all
+   * @param rate the most entries a second, from 1 to {@value Warming#RATE_MAX}
+   * @throws IOException if there is nothing to copy from or to, or another copy goes on
+   */
+  public synchronized Warming warm(String cache, int rate) throws IOException {
+    SharedCaches shared = shared();
+    if (rate < 1 || rate > Warming.RATE_MAX) {
+      throw new IOException("the rate must be from 1 to " + Warming.RATE_MAX + " entries a second");
+    }
+    if (warming != null && warming.progress().state() == Warming.State.RUNNING) {
+      throw new IOException("a copy is going on: " + warming.progress().text());
+    }
+    List<DiskTier<?, ?>> tiers = factory.tiers().stream().filter(tier -> tier.canBeWarmed()).toList();
+    if (tiers.stream().noneMatch(tier -> cache == null || cache.equals(tier.name()))) {
+      throw new IOException((cache == null ? "no cache" : "no cache " + cache) + " is shared, has files, and has keys that Java does not deserialise");
+    }
+    if (!shared.isInUse()) {
+      throw new IOException("the shared cache is not in use, see error_log");
+    }
+    warming = new Warming(shared, tiers, cache, rate);
+    warming.start();
+    return warming;
+  }
+
+  /** Returns the last copy that {@link #warm} began; empty if there was none. */
+  public synchronized Optional<Warming> warming() {
+    return Optional.ofNullable(warming);
+  }
+
+  private SharedCaches shared() throws IOException {
+    if (factory.shared() == null) {
+      throw new IOException("there is no shared cache: cache.refdbShared is not set, or error_log says why");
+    }
+    return factory.shared();
+  }
+
+  /**
    * Voids the values that servers share, on all of them, and waits until the server of the shared cache knows. What a
    * server has stored locally stays; Gerrit's own flush empties that.
    *
@@ -48,10 +88,7 @@ public final class CacheAdmin {
    * @throws IOException if there is no such cache, or the server does not answer within five seconds
    */
   public void flushShared(String cache) throws IOException, InterruptedException {
-    SharedCaches shared = factory.shared();
-    if (shared == null) {
-      throw new IOException("there is no shared cache: cache.refdbShared is not set, or error_log says why");
-    }
+    SharedCaches shared = shared();
     if (cache != null && named(cache).filter(CacheTools::isShared).isEmpty()) {
       throw new IOException(cache + " is not shared");
     }

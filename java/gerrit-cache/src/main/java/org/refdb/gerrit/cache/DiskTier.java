@@ -5,6 +5,7 @@ import com.google.gerrit.server.cache.PersistentCache.DiskStats;
 import com.google.gerrit.server.cache.PersistentCacheDef;
 import com.google.gerrit.server.cache.serialize.CacheSerializer;
 import com.google.gerrit.server.util.time.TimeUtil;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Callable;
@@ -29,6 +30,9 @@ final class DiskTier<K, V> {
   /** Maximum time for which a value of a durable cache waits for room. */
   private static final Duration DURABLE_PUT_TIMEOUT = Duration.ofSeconds(30);
   private static final Duration REST = Duration.ofMillis(1);
+
+  /** The share of its limit up to which a store is filled with what nobody has asked for yet. */
+  private static final double WARM_SHARE = 0.8;
   private static final String CANNOT_STORE = "Cannot store an entry of cache %s";
 
   private final String name;
@@ -130,6 +134,43 @@ final class DiskTier<K, V> {
     SharedValues.Asked<K, V> answer = shared.awaitOther(asked, clock.now());
     keepFound(answer);
     return answer;
+  }
+
+  /**
+   * What came of a copy from the servers' shared tier.
+   *
+   * @param stored values that are stored here now
+   * @param present values that were here already
+   */
+  record Warmed(int stored, int present) {
+    static final Warmed NOTHING = new Warmed(0, 0);
+  }
+
+  /** Returns whether values of other servers can be copied into files of this cache. */
+  boolean canBeWarmed() {
+    return shared != null && shared.tier().canRead() && stores.spec().hasFiles();
+  }
+
+  /**
+   * Copies entries of the shared tier, of which only the names are known, into the store. What the store has is kept,
+   * and once it is nearly full nothing is copied, as that would evict what is in use.
+   *
+   * @throws IOException if the shared tier does not answer
+   */
+  Warmed warm(List<byte[]> names) throws IOException {
+    int stored = 0;
+    int present = 0;
+    if (stores.get().stats().liveBytes() < WARM_SHARE * stores.spec().limitBytes()) {
+      for (SharedValues.Asked<K, V> answer : shared.read(names, clock.now())) {
+        if (stores.get().get(answer.keyBytes(), (value, created) -> true) == null) {
+          keepFound(answer);
+          stored++;
+        } else {
+          present++;
+        }
+      }
+    }
+    return new Warmed(stored, present);
   }
 
   private void keepFound(SharedValues.Asked<K, V> answer) {

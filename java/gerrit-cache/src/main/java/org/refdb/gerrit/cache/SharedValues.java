@@ -4,7 +4,9 @@ import com.google.common.flogger.FluentLogger;
 import com.google.gerrit.server.cache.PersistentCacheDef;
 import com.google.gerrit.server.cache.serialize.CacheSerializer;
 import com.google.gerrit.server.util.time.TimeUtil;
+import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.refdb.gerrit.cache.shared.SharedTier;
@@ -82,6 +84,33 @@ final class SharedValues<K, V> {
     SharedTier.Answer answer = tier.awaitOther(new SharedTier.Answer(asked.place(), null, 0), asked.keyBytes());
     Holder<V> found = answer.value() == null ? null : decode(answer, tick);
     return new Asked<>(asked.key(), found, asked.keyBytes(), answer.value(), answer.place());
+  }
+
+  /**
+   * Reads values by the names of their entries. Returns those that Gerrit can read.
+   *
+   * @param tick as for {@link #ask}
+   */
+  List<Asked<K, V>> read(List<byte[]> names, long tick) throws IOException {
+    List<Asked<K, V>> found = new ArrayList<>();
+    for (SharedTier.Entry entry : tier.read(names)) {
+      K key = key(entry.key());
+      Holder<V> holder = key == null ? null : decode(entry.answer(), tick);
+      if (holder != null) {
+        found.add(new Asked<>(key, holder, entry.key(), entry.answer().value(), entry.answer().place()));
+      }
+    }
+    return found;
+  }
+
+  /** Returns the key; null if these bytes are not how this server encodes one. */
+  private K key(byte[] bytes) {
+    try {
+      K key = keys.decode(bytes);
+      return Arrays.equals(keys.encode(key), bytes) ? key : null;
+    } catch (RuntimeException e) {
+      return null;
+    }
   }
 
   /** Returns the value; null if it is too old, or is none that Gerrit can read. */

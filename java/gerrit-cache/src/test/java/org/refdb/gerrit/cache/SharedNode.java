@@ -9,6 +9,7 @@ import java.util.function.Function;
 import org.eclipse.jgit.lib.Config;
 import org.refdb.gerrit.cache.shared.Counts;
 import org.refdb.gerrit.cache.shared.SharedCaches;
+import org.refdb.gerrit.cache.store.Store;
 
 /** A server of a fleet: its caches in memory and in stores of its own, and what it shares. */
 final class SharedNode implements AutoCloseable {
@@ -58,6 +59,10 @@ final class SharedNode implements AutoCloseable {
 
   long count(Counts.Event event) {
     return ((DiskCache<String, String>) cache).disk().shared().tier().counts().of(event);
+  }
+
+  Store.Stats stats() {
+    return ((DiskCache<String, String>) cache).disk().storeStats();
   }
 
   /** Makes the node believe that its loads take so long. */

@@ -154,7 +154,22 @@ final class Client implements AutoCloseable {
   /** Sends a command that changes something, or that nobody waits for. */
   Call send(CommandArguments command, byte[] key) {
     HostAndPort host = route.serverOf(key);
-    Server server = host == null ? null : servers.get(host);
+    if (host != null) {
+      return sendTo(host, command);
+    }
+    Call call = new Call(command, memory);
+    send(call, null);
+    return call;
+  }
+
+  /** Returns all servers that have keys. */
+  Set<HostAndPort> hosts() {
+    return route.servers();
+  }
+
+  /** Sends a command to one server. */
+  Call sendTo(HostAndPort host, CommandArguments command) {
+    Server server = servers.get(host);
     Call call = new Call(command, memory);
     send(call, server == null ? null : server.writer);
     return call;

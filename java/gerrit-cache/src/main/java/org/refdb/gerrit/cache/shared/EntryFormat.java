@@ -69,8 +69,8 @@ final class EntryFormat {
     }
   }
 
-  /** A decoded value. */
-  record Value(byte[] bytes, long createdMillis) {}
+  /** A decoded value, and its key. */
+  record Value(byte[] key, byte[] bytes, long createdMillis) {}
 
   /** An entry that is not what was stored under its name. */
   static final class BadEntryException extends Exception {
@@ -132,17 +132,27 @@ final class EntryFormat {
    * @throws BadEntryException if it is not an entry for this key under this name, or was changed
    */
   Value decode(byte[] name, byte[] key, byte[] entry) throws BadEntryException {
+    Value value = decode(name, entry);
+    require(Arrays.equals(value.key, key), "for another key");
+    return value;
+  }
+
+  /**
+   * Decodes what the server returned for a name, whatever its key is. The caller must check that the key has this name.
+   *
+   * @throws BadEntryException if it is not an entry under this name, or was changed
+   */
+  Value decode(byte[] name, byte[] entry) throws BadEntryException {
     ByteBuffer body = keys.isEmpty() ? openPlain(name, entry) : unseal(name, entry);
     require(body.remaining() >= BODY_HEADER, "too short");
     long created = body.getLong();
     int keyLength = body.getInt();
-    require(keyLength == key.length && body.remaining() >= keyLength, "for another key");
-    byte[] found = new byte[keyLength];
-    body.get(found);
-    require(Arrays.equals(found, key), "for another key");
+    require(keyLength >= 0 && body.remaining() >= keyLength, "with a bad length");
+    byte[] key = new byte[keyLength];
+    body.get(key);
     byte[] value = new byte[body.remaining()];
     body.get(value);
-    return new Value(value, created);
+    return new Value(key, value, created);
   }
 
   private static ByteBuffer openPlain(byte[] name, byte[] entry) throws BadEntryException {

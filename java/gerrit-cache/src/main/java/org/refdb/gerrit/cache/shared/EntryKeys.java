@@ -15,6 +15,9 @@ import java.util.List;
 final class EntryKeys {
   private static final int HASH_BYTES = 24;
 
+  /** The characters of a hash. */
+  private static final int HASH_TEXT = HASH_BYTES / 3 * 4;
+
   private final byte[] prefix;
   private final MessageDigest context;
 
@@ -45,6 +48,15 @@ final class EntryKeys {
   /** Returns the name under which the generation of a cache, or with "" of all caches, is stored. */
   static byte[] generation(String namespace, String cache) {
     return (prefix(namespace) + "generation:" + cache).getBytes(UTF_8);
+  }
+
+  /** Returns the cache to whose entries a name belongs; null if it is not the name of an entry of this site. */
+  static String cacheOf(String namespace, byte[] name) {
+    String text = new String(name, UTF_8);
+    int hash = text.length() - HASH_TEXT;
+    String before = prefix(namespace);
+    boolean isEntry = hash > before.length() + 1 && text.startsWith(before) && text.charAt(hash - 1) == ':';
+    return isEntry ? text.substring(before.length(), hash - 1) : null;
   }
 
   /** Returns the name of an entry in a generation. */

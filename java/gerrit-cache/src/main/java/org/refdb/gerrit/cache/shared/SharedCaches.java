@@ -72,7 +72,8 @@ public final class SharedCaches implements AutoCloseable {
     wake();
     EntryKeys names = new EntryKeys(settings.namespace(), def.name(), sharing.context(def));
     Class<?> javaType = Sharing.isJava(def.valueSerializer()) ? def.valueType().getRawType() : null;
-    return new SharedTier(this, def.name(), names, Verdicts.of(def) == Verdict.SHARE, javaType);
+    boolean hasJavaKeys = Sharing.isJava(def.keySerializer());
+    return new SharedTier(this, def.name(), names, Verdicts.of(def) == Verdict.SHARE, javaType, hasJavaKeys);
   }
 
   /** Reads the generations at intervals, which also tells whether the server is well. */
@@ -144,6 +145,16 @@ public final class SharedCaches implements AutoCloseable {
   /** Returns the state for an administrator. This asks the server, for at most two seconds. */
   public SharedStatus status() {
     return SharedStatus.of(this);
+  }
+
+  /** Returns a walk over the names of the entries of a cache, or with null of all. */
+  public EntryScan scan(String cache) {
+    return new EntryScan(client, settings.namespace(), cache);
+  }
+
+  /** Returns the most bytes that a value may have. */
+  public int valueBytesMax() {
+    return settings.valueBytesMax();
   }
 
   /** Returns what waits in memory. */

@@ -1,7 +1,10 @@
 package org.refdb.gerrit.cache.shared;
 
+import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
@@ -11,6 +14,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.IntStream;
 import org.refdb.gerrit.cache.shared.Counts.Event;
 import redis.clients.jedis.exceptions.JedisDataException;
+import redis.clients.jedis.exceptions.JedisException;
 
 /**
  * The shared tier of one cache, in bytes. Asking waits for a bounded time, nothing else waits at all, and no method
@@ -26,6 +30,9 @@ public final class SharedTier {
   /** A thread that wakes so much later than it wanted to shows that this process was paused, as by its collector. */
   private static final long STALL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
 
+  /** How long {@link #read} waits. */
+  private static final long READ_NANOS_MAX = TimeUnit.SECONDS.toNanos(1);
+
   /** Single invalidations are rare in caches that may be shared; so many keys are remembered. */
   private static final int CHANGED_MAX = 10_000;
 
@@ -34,6 +41,7 @@ public final class SharedTier {
   private final EntryKeys names;
   private final boolean isDetermined;
   private final Class<?> javaType;
+  private final boolean hasJavaKeys;
   private final Counts counts = new Counts();
   private final Leases leases;
 
@@ -83,13 +91,21 @@ public final class SharedTier {
    *
    * @param isDetermined whether a key determines its value, so that values that are put are shared too
    * @param javaType the only class that a value may have, if Java deserialises values; else null
+   * @param hasJavaKeys whether Java deserialises keys, which are then never read from the server
    */
-  SharedTier(SharedCaches caches, String cache, EntryKeys names, boolean isDetermined, Class<?> javaType) {
+  SharedTier(
+      SharedCaches caches,
+      String cache,
+      EntryKeys names,
+      boolean isDetermined,
+      Class<?> javaType,
+      boolean hasJavaKeys) {
     this.caches = caches;
     this.cache = cache;
     this.names = names;
     this.isDetermined = isDetermined;
     this.javaType = javaType;
+    this.hasJavaKeys = hasJavaKeys;
     this.leases = caches.settings().hasLeases() ? new Leases(caches, counts) : null;
   }
 
@@ -211,6 +227,63 @@ public final class SharedTier {
       caches.client().refused(name, words);
     }
     caches.breaker().failed(cause);
+  }
+
+  /** Returns whether keys may be read from the server. */
+  public boolean canRead() {
+    return !hasJavaKeys;
+  }
+
+  /**
+   * An entry that was read by its name.
+   *
+   * @param key the key as bytes, whose name in the present generation it is
+   * @param answer the value
+   */
+  public record Entry(byte[] key, Answer answer) {}
+
+  /**
+   * Reads entries by their names, on a thread that may wait. Returns those of this cache in its present generation; what
+   * else is under the names is skipped.
+   *
+   * @throws IOException if the server does not answer within a second, or the generation is not known at the moment
+   */
+  public List<Entry> read(List<byte[]> entryNames) throws IOException {
+    String generation = caches.generations().of(cache);
+    if (generation == null || !canRead()) {
+      throw new IOException("the shared cache is not in use, or must not be read by its names");
+    }
+    List<Entry> entries = new ArrayList<>();
+    Call[] calls = caches.client().get(entryNames.toArray(byte[][]::new));
+    long end = System.nanoTime() + READ_NANOS_MAX;
+    try {
+      for (int i = 0; i < calls.length; i++) {
+        Entry entry = entry(generation, entryNames.get(i), calls[i].await(end - System.nanoTime()));
+        if (entry != null) {
+          entries.add(entry);
+        }
+      }
+    } catch (TimeoutException | JedisException e) {
+      throw new IOException("the shared cache does not answer: " + e.getMessage(), e);
+    } finally {
+      for (Call call : calls) {
+        call.close();
+      }
+    }
+    return entries;
+  }
+
+  private Entry entry(String generation, byte[] name, Object entry) {
+    try {
+      if (!(entry instanceof byte[] bytes)) {
+        return null; // gone meanwhile
+      }
+      EntryFormat.Value value = caches.format().decode(name, bytes);
+      boolean isOurs = Arrays.equals(names.of(generation, value.key()), name) && !isChanged(value.key());
+      return isOurs ? new Entry(value.key(), new Answer(new Place(name), value.bytes(), value.createdMillis())) : null;
+    } catch (EntryFormat.BadEntryException e) {
+      return null; // another node's format or key, or forged: who asks for it by its key counts it
+    }
   }
 
   private Answer opened(Answer missing, byte[] key, Object entry) {

@@ -11,6 +11,7 @@ public final class CacheCommands {
           VerifyCache.Command.class,
           CompactCache.Command.class,
           FlushShared.Command.class,
+          WarmCaches.Command.class,
           TopEntries.Command.class,
           ExportCache.Command.class,
           ImportCache.Command.class);

@@ -11,6 +11,8 @@ public final class CacheEndpointsModule extends RestApiModule {
   protected void configure() {
     get(CONFIG_KIND, "caches").to(ShowCacheStat.AllEndpoint.class);
     get(CONFIG_KIND, "shared-cache").to(ShowCacheStat.SharedEndpoint.class);
+    get(CONFIG_KIND, "warm-caches").to(WarmCaches.ShowEndpoint.class);
+    post(CONFIG_KIND, "warm-caches").to(WarmCaches.Endpoint.class);
     get(CACHE_KIND, "stat").to(ShowCacheStat.Endpoint.class);
     get(CACHE_KIND, "top").to(TopEntries.Endpoint.class);
     get(CACHE_KIND, "export").to(ExportCache.Endpoint.class);

@@ -1,0 +1,171 @@
+package org.refdb.gerrit.cache;
+
+import com.google.common.flogger.FluentLogger;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.refdb.gerrit.cache.shared.EntryScan;
+import org.refdb.gerrit.cache.shared.SharedCaches;
+
+/** Copies what servers share into the files of this server's caches, in a thread of its own, at a limited rate. */
+public final class Warming {
+  /** The most entries a second that can be asked for. */
+  public static final int RATE_MAX = 100_000;
+
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+  private static final int BATCH = 16;
+  private static final long BATCH_BYTES_MAX = 16 << 20;
+
+  /** So that the walk over the names of other caches and sites leaves the server time for others. */
+  private static final long SCAN_PAUSE_MILLIS = 5;
+
+  private final SharedCaches shared;
+  private final String cache;
+  private final int rate;
+  private final Map<String, DiskTier<?, ?>> tiers = new HashMap<>();
+  private final Thread thread = new Thread(this::run, "refdb-shared-warm");
+  private final long startNanos = System.nanoTime();
+  private volatile boolean isStopped;
+  private volatile Progress progress;
+
+  /** What has become of it. */
+  public enum State {
+    /** It goes on. */
+    RUNNING,
+    /** It came to the end of what the server has. */
+    DONE,
+    /** An administrator stopped it, or Gerrit ended. */
+    STOPPED,
+    /** The server failed. What was stored until then stays. */
+    FAILED
+  }
+
+  /**
+   * How far it is.
+   *
+   * @param cache the cache; null for all
+   * @param entriesPerSecond the limit of the rate
+   * @param looked names of entries that the server has told
+   * @param stored values that are stored here now
+   * @param present values that were here already
+   * @param unusable entries of other versions or generations, or that are damaged, or for whose cache there is no room
+   * @param seconds how long it has taken
+   * @param failure why it failed; null if it did not
+   */
+  public record Progress(
+      State state,
+      String cache,
+      int entriesPerSecond,
+      long looked,
+      long stored,
+      long present,
+      long unusable,
+      long seconds,
+      String failure) {
+    /** Returns one line of text. */
+    public String text() {
+      return "%s, %s: %d entries looked at in %d s, at most %d a second; %d stored, %d were here, %d not usable%s"
+          .formatted(
+              cache == null ? "all shared caches" : cache,
+              state.name().toLowerCase(Locale.ROOT),
+              looked,
+              seconds,
+              entriesPerSecond,
+              stored,
+              present,
+              unusable,
+              failure == null ? "" : ": " + failure);
+    }
+
+    private Progress plus(DiskTier.Warmed warmed, int looked, long seconds) {
+      return new Progress(
+          state,
+          cache,
+          entriesPerSecond,
+          this.looked + looked,
+          stored + warmed.stored(),
+          present + warmed.present(),
+          unusable + looked - warmed.stored() - warmed.present(),
+          seconds,
+          failure);
+    }
+
+    private Progress ended(State how, long atSeconds, String why) {
+      return new Progress(how, cache, entriesPerSecond, looked, stored, present, unusable, atSeconds, why);
+    }
+  }
+
+  /**
+   * Creates a copy that has not begun.
+   *
+   * @param cache the cache; null for all
+   * @param rate the most entries a second, from 1 to {@value #RATE_MAX}
+   */
+  Warming(SharedCaches shared, List<DiskTier<?, ?>> all, String cache, int rate) {
+    this.shared = shared;
+    this.cache = cache;
+    this.rate = rate;
+    all.stream().filter(DiskTier::canBeWarmed).forEach(tier -> tiers.put(tier.name(), tier));
+    progress = new Progress(State.RUNNING, cache, rate, 0, 0, 0, 0, 0, null);
+    thread.setDaemon(true);
+  }
+
+  void start() {
+    thread.start();
+  }
+
+  /** Returns how far it is. */
+  public Progress progress() {
+    return progress;
+  }
+
+  /** Ends it, within a few seconds, if it has not ended. What was stored stays. */
+  public void stop() {
+    isStopped = true;
+    thread.interrupt();
+  }
+
+  private void run() {
+    try {
+      EntryScan scan = shared.scan(cache);
+      for (List<EntryScan.Name> names = scan.next(); names != null && !isStopped; names = scan.next()) {
+        for (int from = 0; from < names.size() && !isStopped; from += batch()) {
+          copy(names.subList(from, Math.min(from + batch(), names.size())));
+        }
+        TimeUnit.MILLISECONDS.sleep(SCAN_PAUSE_MILLIS);
+      }
+      progress = progress.ended(isStopped ? State.STOPPED : State.DONE, seconds(), null);
+    } catch (InterruptedException e) {
+      progress = progress.ended(State.STOPPED, seconds(), null);
+    } catch (IOException | RuntimeException e) {
+      boolean isMeant = isStopped;
+      progress = progress.ended(isMeant ? State.STOPPED : State.FAILED, seconds(), isMeant ? null : e.getMessage());
+    }
+    logger.atInfo().log("Copied from the shared cache: %s", progress.text());
+  }
+
+  /** Values are in memory together, so there are fewer where they may be large. */
+  private int batch() {
+    return Math.clamp(BATCH_BYTES_MAX / shared.valueBytesMax(), 1, BATCH);
+  }
+
+  private void copy(List<EntryScan.Name> names) throws IOException, InterruptedException {
+    Map<String, List<byte[]>> ofCaches = new HashMap<>();
+    names.forEach(name -> ofCaches.computeIfAbsent(name.cache(), any -> new ArrayList<>()).add(name.bytes()));
+    for (Map.Entry<String, List<byte[]>> each : ofCaches.entrySet()) {
+      DiskTier<?, ?> tier = tiers.get(each.getKey());
+      DiskTier.Warmed warmed = tier == null ? DiskTier.Warmed.NOTHING : tier.warm(each.getValue());
+      progress = progress.plus(warmed, each.getValue().size(), seconds());
+    }
+    long due = startNanos + TimeUnit.SECONDS.toNanos(progress.looked()) / rate;
+    TimeUnit.NANOSECONDS.sleep(due - System.nanoTime());
+  }
+
+  private long seconds() {
+    return TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - startNanos);
+  }
+}

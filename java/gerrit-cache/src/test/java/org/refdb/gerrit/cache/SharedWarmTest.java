@@ -1,0 +1,193 @@
+package org.refdb.gerrit.cache;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.eclipse.jgit.lib.Config;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.refdb.gerrit.cache.shared.Counts.Event;
+import org.refdb.gerrit.cache.shared.RedisServer;
+
+/** A cold server copies what others have computed, at a limited rate, and nothing that it could not have computed. */
+class SharedWarmTest {
+  private static final int KEYS = 400;
+  private static final int FAST = 100_000;
+
+  @TempDir Path site;
+  private RedisServer redis;
+
+  @BeforeEach
+  void start() throws IOException {
+    redis = new RedisServer(site);
+  }
+
+  @AfterEach
+  void stop() throws IOException {
+    redis.close();
+  }
+
+  private SharedNode node() {
+    return node(SharedNode.config(redis.address()), TestDef.named("fleet"));
+  }
+
+  private SharedNode node(Config config, TestDef def) {
+    return new SharedNode(site, config, def, key -> "value of " + key).awaitInUse();
+  }
+
+  /** Lets another node compute and share all keys. */
+  private void fill() throws Exception {
+    try (SharedNode peer = node()) {
+      for (int i = 0; i < KEYS; i++) {
+        peer.cache.get("key " + i);
+      }
+      peer.awaitStored(KEYS);
+    }
+  }
+
+  private static Warming.Progress ended(Warming warming) {
+    SharedNode.await(() -> warming.progress().state() != Warming.State.RUNNING, "it does not end");
+    return warming.progress();
+  }
+
+  private static Warming warm(SharedNode node, String cache, int rate) throws IOException {
+    return new CacheAdmin(node.factory()).warm(cache, rate);
+  }
+
+  @Test
+  void aWarmedServerComputesAlmostNothingOfWhatItsPeerHas() throws Exception {
+    fill();
+    try (SharedNode cold = node()) {
+      Warming.Progress progress = ended(warm(cold, null, FAST));
+      assertEquals(Warming.State.DONE, progress.state(), progress.text());
+      assertEquals(KEYS, progress.stored(), progress.text());
+      redis.pause(); // from here on it has only what it has copied
+      try {
+        for (int i = 0; i < KEYS; i++) {
+          assertEquals("value of key " + i, cold.cache.get("key " + i));
+        }
+      } finally {
+        redis.resume();
+      }
+      assertTrue(cold.loads.get() <= KEYS / 20, cold.loads.get() + " values were computed");
+      assertEquals(KEYS, ended(warm(cold, "fleet", FAST)).present(), "a second copy finds all there");
+    }
+  }
+
+  @Test
+  void theRateIsALimitAndACopyCanBeStopped() throws Exception {
+    fill();
+    try (SharedNode cold = node()) {
+      long start = System.nanoTime();
+      Warming warming = warm(cold, null, 100);
+      SharedNode.await(() -> warming.progress().stored() >= 100, "it does not go on");
+      assertTrue(System.nanoTime() - start >= TimeUnit.MILLISECONDS.toNanos(800), "100 entries take a second");
+      assertTrue(warming.progress().stored() < KEYS);
+      assertThrows(IOException.class, () -> new CacheAdmin(cold.factory()).warm(null, 0));
+      warming.stop();
+      Warming.Progress progress = ended(warming);
+      assertEquals(Warming.State.STOPPED, progress.state());
+      assertTrue(progress.stored() < KEYS, progress.text());
+    }
+  }
+
+  @Test
+  void onlyOneCopyGoesOnAtATime() throws Exception {
+    fill();
+    try (SharedNode cold = node()) {
+      CacheAdmin admin = new CacheAdmin(cold.factory());
+      Warming first = admin.warm(null, 10);
+      assertThrows(IOException.class, () -> admin.warm(null, 10));
+      first.stop();
+      ended(first);
+      assertEquals(KEYS, ended(admin.warm(null, FAST)).looked());
+      assertTrue(admin.warming().isPresent());
+    }
+  }
+
+  @Test
+  void whatIsVoidForeignOrForgedIsNotCopied() throws Exception {
+    Config staging = SharedNode.config(redis.address());
+    staging.setString("cache", null, "refdbSharedNamespace", "staging");
+    try (SharedNode peer = node();
+        SharedNode newer = node(SharedNode.config(redis.address()), TestDef.named("fleet").withVersion(2));
+        SharedNode other = node(staging, TestDef.named("fleet"));
+        SharedNode cold = node()) {
+      peer.cache.getAll(List.of("void", "flushed"));
+      peer.awaitStored(2);
+      cold.shared().flush("fleet");
+      SharedNode.await(() -> generations() == 2, "the flush is not known");
+      TimeUnit.MILLISECONDS.sleep(1_500); // until all nodes have read it
+      peer.cache.getAll(List.of("a", "b", "changed"));
+      peer.awaitStored(5);
+      newer.cache.get("of another version");
+      other.cache.get("of another site");
+      newer.awaitStored(1);
+      other.awaitStored(1);
+      List<String> names = redis.names("site", "fleet");
+      assertEquals(6, names.size());
+      byte[] moved = (byte[]) redis.call("GET", names.get(0));
+      redis.call("SET", (names.get(0).substring(0, names.get(0).length() - 1) + "~").getBytes(UTF_8), moved);
+      cold.cache.invalidate("changed");
+      Warming.Progress progress = ended(warm(cold, "fleet", FAST));
+      assertEquals(2, progress.stored(), progress.text());
+      assertEquals(2, cold.opener.files.get("fleet 1").size());
+      for (String key : List.of("void", "flushed", "of another version", "of another site", "changed")) {
+        cold.cache.get(key);
+      }
+      assertEquals(5, cold.loads.get());
+      assertEquals(0, cold.count(Event.HITS));
+    }
+  }
+
+  private int generations() {
+    return redis.names("site", "generation").size();
+  }
+
+  @Test
+  void aUserWhoMayNotScanAndAServerThatFailsAreToldToTheAdministrator() throws Exception {
+    fill();
+    try (SharedNode cold = node()) {
+      redis.call("ACL", "SETUSER", "default", "-scan");
+      Warming.Progress progress = ended(warm(cold, null, FAST));
+      assertEquals(Warming.State.FAILED, progress.state());
+      assertTrue(progress.failure().contains("scan"), progress.failure());
+      redis.call("ACL", "SETUSER", "default", "+scan");
+      Warming slow = warm(cold, null, 200);
+      SharedNode.await(() -> slow.progress().stored() > 0, "it does not go on");
+      redis.kill();
+      assertEquals(Warming.State.FAILED, ended(slow).state());
+      assertFalse(ended(slow).text().isEmpty());
+      assertThrows(IOException.class, () -> warm(cold, "no such cache", FAST));
+    }
+  }
+
+  /** A store that is nearly full has no room for what nobody has asked for. */
+  @Test
+  void aFullCacheIsNotFilledFurther() throws Exception {
+    fill();
+    try (SharedNode cold = node(small(), TestDef.named("fleet"))) {
+      for (int i = 0; cold.stats().liveBytes() < 900_000; i++) {
+        cold.cache.put("own " + i, "x".repeat(10_000));
+      }
+      Warming.Progress progress = ended(warm(cold, null, FAST));
+      assertEquals(0, progress.stored(), progress.text());
+      assertEquals(Warming.State.DONE, progress.state());
+    }
+  }
+
+  private Config small() {
+    Config config = SharedNode.config(redis.address());
+    config.setLong("cache", "fleet", "diskLimit", 1 << 20);
+    return config;
+  }
+}
