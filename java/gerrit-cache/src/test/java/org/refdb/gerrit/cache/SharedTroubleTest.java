@@ -195,6 +195,23 @@ class SharedTroubleTest {
     }
   }
 
+  /** The answers after one that the server refuses counted for ever, until no answer had room in memory. */
+  @Test
+  void whatComesAfterARefusedAnswerTakesNoMemory() throws Exception {
+    try (SharedNode node = node(redis.address())) {
+      for (String cache : new String[] {"", "fleet"}) {
+        SharedNode.await(() -> redis.names("site", "generation").size() == 2, "the generations are not stored");
+        String name = "refdb:site:generation:" + cache;
+        redis.call("DEL", name);
+        redis.call("LPUSH", name, "no generation");
+        SharedNode.await(() -> !node.shared().isInUse(), "a wrong type is taken for a generation");
+        redis.call("DEL", name);
+        node.awaitInUse();
+        SharedNode.await(() -> node.shared().waiting().answerBytes() == 0, "answers are kept for nobody");
+      }
+    }
+  }
+
   /** Exactly the caches of the table reach the server, and nothing of the others. */
   @Test
   void onlyTheNamedCacheReachesTheServer() throws Exception {

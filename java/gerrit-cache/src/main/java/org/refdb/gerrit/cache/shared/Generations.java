@@ -73,8 +73,14 @@ final class Generations {
     byte[][] names = caches.stream().map(cache -> EntryKeys.generation(namespace, cache)).toArray(byte[][]::new);
     Call[] calls = client.get(names);
     long[] numbers = new long[names.length];
-    for (int i = 0; i < calls.length; i++) {
-      numbers[i] = number(answer(client, calls[i], names[i], start));
+    try {
+      for (int i = 0; i < calls.length; i++) {
+        numbers[i] = number(answer(client, calls[i], names[i], start));
+      }
+    } finally {
+      for (Call call : calls) { // also those after one that fails
+        call.close();
+      }
     }
     long took = System.nanoTime() - start;
     boolean hasAll = true;
@@ -94,8 +100,6 @@ final class Generations {
     } catch (JedisDataException e) {
       client.refused(name, e);
       throw e;
-    } finally {
-      call.close();
     }
   }
 
@@ -118,7 +122,9 @@ final class Generations {
     if (onServer == 0) {
       set.add("NX".getBytes(US_ASCII)); // another node may be as new as this one
     }
-    answer(client, client.send(set, name), name, System.nanoTime());
+    try (Call call = client.send(set, name)) {
+      answer(client, call, name, System.nanoTime());
+    }
     return false;
   }
 
