@@ -1,11 +1,15 @@
 package org.refdb.gerrit.cache.shared;
 
+import static java.nio.charset.StandardCharsets.US_ASCII;
+
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.util.List;
+import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
@@ -17,12 +21,21 @@ public final class FaultyProxy implements AutoCloseable {
     LATE,
     DAMAGED,
     CUT,
-    LOST
+    LOST,
+    LIES
   }
+
+  /** Answers to other questions, and what is no answer. */
+  private static final List<String> LIES =
+      List.of(
+          "$-1\r\n", "$5\r\nhello\r\n", ":7\r\n", "+OK\r\n", "-ERR no\r\n", "-MOVED 1 cache.invalid:1\r\n", "*0\r\n",
+          "*2\r\n$1\r\na\r\n:3\r\n", "*1\r\n*1\r\n*1\r\n", "$2147483647\r\n", "*1000000000\r\n", ">2\r\n+invalidate\r\n",
+          "%1\r\n+a\r\n+b\r\n", "_\r\n", "$3\r\nab", "$-2\r\n", "\r\n", "\0");
 
   private final ServerSocket listener;
   private final int serverPort;
   private final Set<Socket> sockets = ConcurrentHashMap.newKeySet();
+  private final Random random = new Random(1);
   private volatile Fault fault = Fault.NONE;
 
   public FaultyProxy(int serverPort) throws IOException {
@@ -93,6 +106,15 @@ public final class FaultyProxy implements AutoCloseable {
       }
       case LOST -> {
         return 0;
+      }
+      case LIES -> {
+        StringBuilder lies = new StringBuilder();
+        for (int i = random.nextInt(4); i >= 0; i--) {
+          lies.append(LIES.get(random.nextInt(LIES.size())));
+        }
+        byte[] bytes = lies.toString().getBytes(US_ASCII);
+        System.arraycopy(bytes, 0, answer, 0, bytes.length);
+        return bytes.length;
       }
       default -> {}
     }
