@@ -160,9 +160,10 @@ final class DiskTier<K, V> {
   Warmed warm(List<byte[]> names) throws IOException {
     int stored = 0;
     int present = 0;
-    if (stores.get().stats().liveBytes() < WARM_SHARE * stores.spec().limitBytes()) {
+    Store store = stores.held(); // not opened again while Gerrit ends
+    if (store != null && store.stats().liveBytes() < WARM_SHARE * stores.spec().limitBytes()) {
       for (SharedValues.Asked<K, V> answer : shared.read(names, clock.now())) {
-        if (stores.get().get(answer.keyBytes(), (value, created) -> true) == null) {
+        if (store.get(answer.keyBytes(), (value, created) -> true) == null) {
           keepFound(answer);
           stored++;
         } else {

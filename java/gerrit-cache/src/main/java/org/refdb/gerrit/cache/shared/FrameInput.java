@@ -18,6 +18,9 @@ final class FrameInput extends InputStream {
   /** A socket counts whole milliseconds. So much less than one still counts as one. */
   private static final long TOLERANCE_NANOS = TimeUnit.MICROSECONDS.toNanos(200);
 
+  /** What is larger is not collected, but read by who has no deadline, so that it is in memory only once. */
+  private static final int COLLECTED_BYTES_MAX = 1 << 20;
+
   private final Socket socket;
   private final InputStream source;
   private final FrameCheck check;
@@ -48,7 +51,7 @@ final class FrameInput extends InputStream {
 
   /**
    * Waits until the next answer is there as a whole, for no longer than a socket can tell from the given time. Returns
-   * whether it is there; if not, a later call or read goes on with what has come.
+   * whether it is there; if not, or if it is large, a later call or read goes on with what has come.
    *
    * @param untilNanos a time of {@link System#nanoTime}
    * @throws IOException if the connection fails, or the server sends what is no answer
@@ -57,7 +60,7 @@ final class FrameInput extends InputStream {
     checkNext();
     while (start == checked || !check.isAtEnd()) {
       long millis = TimeUnit.NANOSECONDS.toMillis(untilNanos - System.nanoTime() + TOLERANCE_NANOS);
-      if (millis < 1) {
+      if (millis < 1 || end - start >= COLLECTED_BYTES_MAX) {
         return false;
       }
       try {

@@ -138,6 +138,19 @@ class ClientTest {
     assertEquals(0, client.answerBytes());
   }
 
+  /** It is not collected on the thread that asks, but read piece by piece by the thread of the connection. */
+  @Test
+  void aLargeValueIsInMemoryOnce() throws Exception {
+    String large = "x".repeat(1_500_000);
+    redis.call("SET", "large", large);
+    redis.call("SET", "small", "value");
+    for (int i = 0; i < 10; i++) {
+      assertEquals(large, ask(client, "large", 5_000 * MILLI));
+      assertEquals("value", ask(client, "small", 5_000 * MILLI));
+    }
+    assertEquals(0, failures.get());
+  }
+
   @Test
   void aPausedServerCostsTheDeadline() throws Exception {
     redis.pause();
