@@ -22,6 +22,7 @@ pub mod orders;
 mod repo;
 mod rng;
 mod size;
+mod template;
 
 pub use again::{at_most, is_emulated, run_with_fault, this_program};
 pub use folder::files_below;

@@ -1,9 +1,8 @@
-use crate::{Git, git};
+use crate::{Git, git, template};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId};
 use std::{
     ffi::OsStr,
-    fmt::Write as _,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -75,11 +74,7 @@ impl Repo {
         let temp = tempfile::Builder::new().prefix("refdb-test-").tempdir().expect("a temporary folder can be made");
         let dir = temp.path().join("repo");
         let git_dir = if bare { dir.clone() } else { dir.join(".git") };
-        let mut command = Git::find().command(temp.path());
-        command.args(["init", "--quiet", "--template=", "--initial-branch=main"]);
-        command.arg(format!("--ref-format={}", format.name())).arg(format!("--object-format={}", hash.name()));
-        command.args(bare.then_some("--bare")).arg(&dir);
-        git::run_ok(command, b"");
+        template::init(&dir, format, hash, bare);
         Repo { temp, dir, git_dir, format, hash }
     }
 
@@ -170,32 +165,10 @@ impl Repo {
     /// Writes `count` commits, each the parent of the next, to which no ref points. Their ids are the same in every
     /// run.
     pub fn commits(&self, count: usize) -> Vec<ObjectId> {
-        let mut script = String::from("feature done\n");
-        for mark in 1..=count {
-            let _ = write!(script, "commit refs/made/by-testkit\nmark :{mark}\n");
-            let _ = writeln!(script, "committer C O Mitter <committer@example.com> {} +0000", 1_700_000_000 + mark);
-            let message = format!("commit {mark}\n");
-            let _ = write!(script, "data {}\n{message}", message.len());
-        }
-        for mark in 1..=count {
-            let _ = writeln!(script, "get-mark :{mark}");
-        }
-        // fast-import updates its branches even if told to drop them, so it runs in a repository of its own, and this
-        // one only sees the objects.
-        script.push_str("done\n");
-        let other = self.temp.path().join("fast-import");
-        let mut init = Git::find().command(self.temp.path());
-        init.args(["init", "--quiet", "--bare", "--template="]).arg(format!("--object-format={}", self.hash.name()));
-        init.arg(&other);
-        git::run_ok(init, b"");
-        let mut command = Git::find().command(&other);
-        command.env("GIT_OBJECT_DIRECTORY", self.git_dir.join("objects"));
-        command.args(["fast-import", "--quiet", "--done", "--force"]);
-        let marks = git::run_ok(command, script.as_bytes());
-        std::fs::remove_dir_all(&other).expect("a folder just made can be removed");
-        let oids: Vec<_> = marks.lines().map(|line| self.oid(line)).collect();
-        assert_eq!(oids.len(), count);
-        oids
+        let ids = template::commits(&self.git_dir.join("objects"), self.hash, count);
+        let ids: Vec<_> = ids.iter().map(|id| self.oid(id.as_bytes())).collect();
+        assert_eq!(ids.len(), count);
+        ids
     }
 
     /// Writes one commit, as [`Repo::commits`] does.

@@ -1,0 +1,130 @@
+//! What nearly every test needs from git, made once in each process and copied from memory for each repository. Starting
+//! git for it each time would be a third of all processes that tests start.
+
+use crate::{Git, RefFormat, git};
+use refdb_types::HashKind;
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    fs,
+    hash::Hash,
+    io,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// The content of a folder in memory. No file of it is a link.
+struct Tree {
+    /// Relative paths, each folder before what is in it.
+    folders: Vec<PathBuf>,
+    /// Relative paths with content and permissions.
+    files: Vec<(PathBuf, Vec<u8>, u32)>,
+}
+
+impl Tree {
+    fn read(top: &Path) -> io::Result<Self> {
+        let mut tree = Tree { folders: vec![PathBuf::new()], files: Vec::new() };
+        let mut next = 0;
+        while next < tree.folders.len() {
+            for entry in fs::read_dir(top.join(&tree.folders[next]))? {
+                let path = entry?.path();
+                let relative = path.strip_prefix(top).expect("it lies below").to_owned();
+                let metadata = fs::symlink_metadata(&path)?;
+                if metadata.is_dir() {
+                    tree.folders.push(relative);
+                } else {
+                    tree.files.push((relative, fs::read(&path)?, metadata.permissions().mode()));
+                }
+            }
+            next += 1;
+        }
+        Ok(tree)
+    }
+
+    /// Writes what `to` does not have yet.
+    fn write(&self, to: &Path) -> io::Result<()> {
+        for folder in &self.folders {
+            fs::create_dir_all(to.join(folder))?;
+        }
+        for (path, content, mode) in &self.files {
+            let file = fs::OpenOptions::new().write(true).create_new(true).mode(*mode).open(to.join(path));
+            match file {
+                Ok(mut file) => io::Write::write_all(&mut file, content)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Values that are made once in this process.
+struct Once<K, V>(Mutex<Option<HashMap<K, Arc<V>>>>);
+
+impl<K: Eq + Hash, V> Once<K, V> {
+    const fn new() -> Self {
+        Once(Mutex::new(None))
+    }
+
+    fn get(&self, key: K, make: impl FnOnce() -> V) -> Arc<V> {
+        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        values.get_or_insert_default().entry(key).or_insert_with(|| Arc::new(make())).clone()
+    }
+}
+
+/// Creates an empty repository as `git init` does.
+///
+/// # Panics
+///
+/// If that is not possible.
+pub(crate) fn init(dir: &Path, format: RefFormat, hash: HashKind, bare: bool) {
+    static EMPTY: Once<(RefFormat, HashKind, bool), Tree> = Once::new();
+    let empty = EMPTY.get((format, hash, bare), || {
+        let temp = tempfile::tempdir().expect("a temporary folder can be made");
+        let mut command = Git::find().command(temp.path());
+        command.args(["init", "--quiet", "--template=", "--initial-branch=main"]);
+        command.arg(format!("--ref-format={}", format.name())).arg(format!("--object-format={}", hash.name()));
+        command.args(bare.then_some("--bare")).arg("made");
+        git::run_ok(command, b"");
+        Tree::read(&temp.path().join("made")).expect("what git has made can be read")
+    });
+    empty.write(dir).unwrap_or_else(|error| panic!("cannot make '{}': {error}", dir.display()));
+}
+
+/// Writes `count` commits, each the parent of the next, below a folder of objects. Returns their ids as git prints them.
+///
+/// # Panics
+///
+/// If that is not possible.
+pub(crate) fn commits(objects: &Path, hash: HashKind, count: usize) -> Vec<String> {
+    static MADE: Once<(HashKind, usize), (Vec<String>, Tree)> = Once::new();
+    let made = MADE.get((hash, count), || {
+        let temp = tempfile::tempdir().expect("a temporary folder can be made");
+        init(temp.path(), RefFormat::Files, hash, true);
+        let mut command = Git::find().command(temp.path());
+        command.args(["fast-import", "--quiet", "--done", "--force"]);
+        let ids = git::run_ok(command, script(count).as_bytes());
+        let ids = String::from_utf8(ids).expect("ids are text").lines().map(Into::into).collect();
+        (ids, Tree::read(&temp.path().join("objects")).expect("what git has made can be read"))
+    });
+    let (ids, tree) = &*made;
+    tree.write(objects).unwrap_or_else(|error| panic!("cannot write to '{}': {error}", objects.display()));
+    ids.clone()
+}
+
+/// What `git fast-import` is told to make the commits and to print their ids.
+fn script(count: usize) -> String {
+    let mut script = String::from("feature done\n");
+    for mark in 1..=count {
+        let _ = write!(script, "commit refs/made/by-testkit\nmark :{mark}\n");
+        let _ = writeln!(script, "committer C O Mitter <committer@example.com> {} +0000", 1_700_000_000 + mark);
+        let message = format!("commit {mark}\n");
+        let _ = write!(script, "data {}\n{message}", message.len());
+    }
+    for mark in 1..=count {
+        let _ = writeln!(script, "get-mark :{mark}");
+    }
+    script.push_str("done\n");
+    script
+}
