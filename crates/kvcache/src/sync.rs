@@ -12,7 +12,7 @@ pub(crate) use {
     std::{
         sync::{
             Mutex, MutexGuard,
-            atomic::{AtomicBool, AtomicU64},
+            atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64},
         },
         thread::{sleep, yield_now},
         thread_local,
@@ -24,7 +24,7 @@ pub(crate) use {
     shuttle::{
         sync::{
             Mutex, MutexGuard,
-            atomic::{AtomicBool, AtomicU64},
+            atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64},
         },
         thread::{sleep, yield_now},
         thread_local,

@@ -4,7 +4,7 @@ use crate::{
     api::cache::Cache,
     error::Result,
     format::{place::Place, record::check_record},
-    log::scratch::RecordBuffer,
+    log::{index::known, scratch::RecordBuffer},
 };
 
 /// Facts about an entry, without its key and value.
@@ -57,7 +57,8 @@ impl Cache {
     ) -> Option<(Vec<u8>, usize, usize, usize, EntryInfo)> {
         let segment = self.store.view.at(place.slot())?;
         let bytes = segment.record(place, scratch)?;
-        let header = check_record(bytes, segment.seq, place.offset() as u64).filter(|header| header.hash == hash)?;
+        let header = check_record(bytes, segment.seq, place.offset() as u64);
+        let header = header.filter(|header| known(header.hash) == hash)?;
         let mut record = bytes.to_vec();
         let (key_at, value_at) = self.sealer.open(&header, &mut record)?;
         let value_end = value_at + header.value_len as usize;
@@ -83,7 +84,7 @@ impl Cache {
         let segment = self.store.view.at(place.slot());
         let record = segment.as_ref().and_then(|segment| Some((segment.seq, segment.record(place, scratch)?)));
         let header = record.and_then(|(seq, bytes)| check_record(bytes, seq, place.offset() as u64));
-        header.is_some_and(|header| header.hash == hash)
+        header.is_some_and(|header| known(header.hash) == hash)
     }
 
     /// Returns whether a record that cannot be read is damaged, and was not merely moved or removed since the walk

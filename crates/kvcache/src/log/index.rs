@@ -1,89 +1,37 @@
-//! The place of each key's record: an open-addressing hash table in memory, in shards that grow independently. Readers take no
-//! lock.
+//! The place of each key's record: a hash table in memory, in shards that grow independently. Readers take no lock.
+//!
+//! The index keeps 57 of the 64 bits of a hash: those that choose the shard, and the low 48. Two keys that agree in these bits replace
+//! each other, as keys with the same hash do. Among a hundred million entries one such pair is expected in 29 caches
+//! of that size.
+
+mod table;
 
 use crate::{
     format::place::{MAX_USES, Place},
-    sync::{AtomicU64, Ordering, Shared},
+    sync::Shared,
 };
 use arc_swap::Guard;
 use std::sync::Arc;
+use table::{At, Table, Tag, Vacancy};
 
 const SHARD_BITS: u32 = if cfg!(feature = "shuttle") { 1 } else { 9 };
 /// Number of shards; the hash of a key determines its shard.
 pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
-const SMALLEST_TABLE: usize = if cfg!(feature = "shuttle") { 2 } else { 8 };
-const SLOTS_A_PAGE: usize = 4096 / size_of::<Slot>();
 
-struct Slot {
-    /// 0 if the slot was never used.
-    hash: AtomicU64,
-    /// 0 if the key has no record.
-    place: AtomicU64,
+/// The part of a hash by which the index knows a key. [`Index::for_each`] shows this part only.
+pub(crate) fn known(hash: u64) -> u64 {
+    hash_of(shard_of(hash), Tag::of(hash))
 }
 
-/// The slots of one shard. The hash of a slot never changes once it is set, and its place changes atomically. A table
-/// that would become more than three quarters full is replaced by a copy with room; a reader that still holds the old
-/// table sees the state at the time of the replacement. Only the holder of the log's lock, which proves that with
-/// [`Fill`], makes changes other than counting uses.
-struct Table {
-    slots: Box<[Slot]>,
-}
-
-impl Table {
-    fn new(len: usize) -> Self {
-        let slot = || Slot { hash: AtomicU64::new(0), place: AtomicU64::new(0) };
-        debug_assert!(len.is_power_of_two(), "the low bits of a hash are a position");
-        let slots: Box<[Slot]> = (0..len).map(|_| slot()).collect();
-        // One slot of each page is written now. If fresh memory is read before it is written, the kernel maps it two
-        // times, and the second mapping interrupts every processor that runs a thread of this process. The
-        // initialisation above writes nothing, since the compiler knows that the memory is zero.
-        slots.iter().step_by(SLOTS_A_PAGE).for_each(|slot| slot.hash.store(0, Ordering::Relaxed));
-        Table { slots }
-    }
-
-    /// The slot of this hash, or the unused one where it would go. There is always an unused slot, because tables are never full.
-    fn find(&self, hash: u64) -> &Slot {
-        &self.slots[self.position(hash)]
-    }
-
-    fn position(&self, hash: u64) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut at = hash as usize & mask;
-        loop {
-            let here = self.slots[at].hash.load(Ordering::Acquire);
-            if here == hash || here == 0 {
-                return at;
-            }
-            at = (at + 1) & mask;
-        }
-    }
-
-    fn with_record(&self) -> impl Iterator<Item = &Slot> {
-        self.slots.iter().filter(|slot| slot.place.load(Ordering::Relaxed) != 0)
-    }
-
-    fn live(&self) -> usize {
-        self.with_record().count()
-    }
-
-    /// A copy with `len` slots, of which at least one stays unused. Slots of removed keys are not copied.
-    fn copy(&self, len: usize) -> Table {
-        debug_assert!(self.live() < len, "a table always has an unused slot");
-        let copy = Table::new(len);
-        for slot in self.with_record() {
-            let hash = slot.hash.load(Ordering::Relaxed);
-            let target = copy.find(hash);
-            target.hash.store(hash, Ordering::Relaxed);
-            target.place.store(slot.place.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-        copy
-    }
+fn hash_of(shard: usize, tag: Tag) -> u64 {
+    const _: () = assert!(SHARD_BITS + Tag::BITS <= 64, "the parts do not overlap");
+    (shard as u64) << (64 - SHARD_BITS) | tag.bits()
 }
 
 /// An entry that was found.
 pub(crate) struct Hit {
     table: Guard<Arc<Table>>,
-    at: usize,
+    at: At,
     pub(crate) place: Place,
 }
 
@@ -91,12 +39,9 @@ impl Hit {
     /// Counts one use of the record, unless the entry leads to another record by now.
     pub(crate) fn touch(&self) {
         let place = self.place;
-        debug_assert!(self.at < self.table.slots.len(), "the hit is in this table");
         if place.uses() < MAX_USES {
-            let used = place.with_uses(place.uses() + 1).word();
             // If another thread counted a use, or put a new record or table, this use need not be counted.
-            let entry = &self.table.slots[self.at].place;
-            let _ = entry.compare_exchange(place.word(), used, Ordering::Release, Ordering::Relaxed);
+            self.table.replace(self.at, place.word(), place.with_uses(place.uses() + 1).word());
         }
     }
 }
@@ -113,19 +58,14 @@ impl Default for Fill {
     }
 }
 
-/// A map from the hash of a key to the place of its record.
+/// A map from the hash of a key to the place of its record. Only the holder of the log's lock, which proves that with [`Fill`], makes
+/// changes other than counting uses.
 pub(crate) struct Index {
     shards: Box<[Shared<Table>]>,
 }
 
 fn shard_of(hash: u64) -> usize {
     (hash >> (64 - SHARD_BITS)) as usize
-}
-
-/// Number of slots of a table for this many entries, which fill it to at most three quarters. A power of two, so 21 to 43 bytes of
-/// memory an entry.
-fn table_len(entries: usize) -> usize {
-    (entries * 4 / 3 + 1).next_power_of_two().max(SMALLEST_TABLE)
 }
 
 impl Index {
@@ -150,68 +90,55 @@ impl Index {
     /// The entry of this hash.
     pub(crate) fn find(&self, hash: u64) -> Option<Hit> {
         let table = self.shards[shard_of(hash)].load();
-        let at = table.position(hash);
-        let slot = &table.slots[at];
-        if slot.hash.load(Ordering::Acquire) != hash {
-            // The slot was unused; a writer may be filling it for another key now.
-            return None;
-        }
-        let place = Place::from_word(slot.place.load(Ordering::Acquire))?;
+        let (at, word) = table.find(Tag::of(hash))?;
+        let place = Place::from_word(word)?;
         Some(Hit { table, at, place })
     }
 
     /// Sets the place of a hash and returns the previous one.
     pub(crate) fn set(&self, fill: &mut Fill, hash: u64, place: Place) -> Option<Place> {
-        debug_assert!(hash != 0, "hash 0 means an unused slot");
-        let shard = shard_of(hash);
-        let mut table = self.shards[shard].load();
-        if table.find(hash).hash.load(Ordering::Relaxed) == 0 {
-            let used = &mut fill.used[shard];
-            if (*used as usize + 1) * 4 > table.slots.len() * 3 {
-                let (copy, live) = rebuilt(&table);
-                *used = live;
-                self.shards[shard].store(Arc::new(copy));
-                table = self.shards[shard].load();
-            }
-            *used += 1;
-            debug_assert!(
-                (*used as usize) < table.slots.len(),
-                "a search ends at an unused slot, so a table is never full"
-            );
+        let (shard, tag) = (shard_of(hash), Tag::of(hash));
+        let table = self.shards[shard].load();
+        if let Some((at, _)) = table.find(tag) {
+            return Place::from_word(table.swap(at, place.word()));
         }
-        let slot = table.find(hash);
-        let old = slot.place.swap(place.word(), Ordering::AcqRel);
-        slot.hash.store(hash, Ordering::Release);
-        Place::from_word(old)
+        match table.vacancy(tag) {
+            Vacancy::Reused(at) => table.fill(at, tag, place),
+            Vacancy::Unused(at) if (fill.used[shard] as usize) < table.most_used() => {
+                fill.used[shard] += 1;
+                table.fill(at, tag, place);
+            }
+            Vacancy::Unused(_) => {
+                let (copy, live) = table.rebuilt();
+                let (Vacancy::Reused(at) | Vacancy::Unused(at)) = copy.vacancy(tag);
+                copy.fill(at, tag, place);
+                debug_assert!(live < copy.most_used(), "a copy has room");
+                fill.used[shard] = live as u32 + 1;
+                self.shards[shard].store(Arc::new(copy));
+            }
+        }
+        None
     }
 
     /// Removes a hash and returns its place.
     pub(crate) fn remove(&self, _fill: &mut Fill, hash: u64) -> Option<Place> {
         let table = self.shards[shard_of(hash)].load();
-        let slot = table.find(hash);
-        if slot.hash.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        Place::from_word(slot.place.swap(0, Ordering::AcqRel))
+        let (at, _) = table.find(Tag::of(hash))?;
+        Place::from_word(table.swap(at, 0))
     }
 
     /// Removes everything and returns the old tables, which the caller drops when no lock is held.
     pub(crate) fn clear(&self, fill: &mut Fill) -> impl Send + use<> {
         fill.used.fill(0);
-        let empty = || Arc::new(Table::new(SMALLEST_TABLE));
-        self.shards.iter().map(|shard| shard.swap(empty())).collect::<Vec<_>>()
+        self.shards.iter().map(|shard| shard.swap(Arc::new(Table::new(0)))).collect::<Vec<_>>()
     }
 
-    /// Calls `entry` for every entry, in no order. An entry that changes meanwhile is shown with its old or its new
-    /// place. One that is added meanwhile may be left out, or shown with hash 0.
+    /// Calls `entry` with the [`known`] part of the hash and the place of every entry, in no order. An entry that changes meanwhile is
+    /// shown with its old or its new place. One that is added meanwhile may be left out.
     pub(crate) fn for_each(&self, mut entry: impl FnMut(u64, Place)) {
-        for shard in &self.shards {
+        for (number, shard) in self.shards.iter().enumerate() {
             let table = shard.load_full();
-            for slot in &table.slots {
-                if let Some(place) = Place::from_word(slot.place.load(Ordering::Acquire)) {
-                    entry(slot.hash.load(Ordering::Acquire), place);
-                }
-            }
+            table.entries().for_each(|(tag, place)| entry(hash_of(number, tag), place));
         }
     }
 }
@@ -225,44 +152,40 @@ pub(crate) struct Shard {
 impl Shard {
     /// A shard with room for this many hashes.
     pub(crate) fn new(hashes: usize) -> Self {
-        Shard { table: Table::new(table_len(hashes)), used: 0 }
+        Shard { table: Table::new(hashes), used: 0 }
     }
 
     /// Sets the place of a hash and returns the previous one.
     pub(crate) fn set(&mut self, hash: u64, place: Place) -> Option<Place> {
-        let slot = self.table.find(hash);
-        if slot.hash.load(Ordering::Relaxed) == 0 {
-            slot.hash.store(hash, Ordering::Relaxed);
-            self.used += 1;
+        let tag = Tag::of(hash);
+        if let Some((at, _)) = self.table.find(tag) {
+            return Place::from_word(self.table.swap(at, place.word()));
         }
-        let old = slot.place.load(Ordering::Relaxed);
-        slot.place.store(place.word(), Ordering::Relaxed);
-        Place::from_word(old)
+        match self.table.vacancy(tag) {
+            Vacancy::Reused(at) => self.table.fill(at, tag, place),
+            Vacancy::Unused(at) => {
+                self.used += 1;
+                debug_assert!(self.used as usize <= self.table.most_used(), "the caller knows how many hashes come");
+                self.table.fill(at, tag, place);
+            }
+        }
+        None
     }
 
     /// Removes a hash and returns its place.
     pub(crate) fn remove(&mut self, hash: u64) -> Option<Place> {
-        let slot = self.table.find(hash);
-        let old = slot.place.load(Ordering::Relaxed);
-        slot.place.store(0, Ordering::Relaxed);
-        Place::from_word(old)
+        let (at, _) = self.table.find(Tag::of(hash))?;
+        Place::from_word(self.table.swap(at, 0))
     }
 
     /// Returns the shard with a table that is no larger than its live records need.
     pub(crate) fn trimmed(self) -> Self {
-        let live = self.table.live();
-        if table_len(live) == self.table.slots.len() {
+        if !self.table.is_too_large() {
             return self;
         }
-        Shard { table: self.table.copy(table_len(live)), used: live as u32 }
+        let (table, live) = self.table.rebuilt();
+        Shard { table, used: live as u32 }
     }
-}
-
-/// Copies the slots that have a record into a table with room for half as many again. Returns that table and the
-/// number of its slots in use.
-fn rebuilt(old: &Table) -> (Table, u32) {
-    let live = old.live();
-    (old.copy(table_len(live * 3 / 2 + 1)), live as u32)
 }
 
 #[cfg(test)]
@@ -291,7 +214,7 @@ mod tests {
         }
         let mut seen = HashMap::new();
         index.for_each(|hash, place| assert!(seen.insert(hash, place).is_none()));
-        assert_eq!(seen, model);
+        assert_eq!(seen, model.into_iter().map(|(hash, place)| (known(hash), place)).collect());
         drop(index.clear(&mut fill));
         index.for_each(|_, _| panic!("an entry is left"));
     }
@@ -310,5 +233,55 @@ mod tests {
         index.set(&mut fill, 7, new);
         late.touch();
         assert_eq!(index.get(7), Some(new));
+    }
+
+    #[test]
+    fn an_entry_takes_at_most_18_bytes_whatever_the_number_of_entries() {
+        let (index, mut fill) = empty();
+        let mut rng = Rng::new(2);
+        let bytes = |index: &Index| index.shards.iter().map(|shard| shard.load().bytes()).sum::<usize>();
+        let (mut least, mut most) = (f64::MAX, 0f64);
+        for entries in 1..=1_500_000 {
+            index.set(&mut fill, rng.bits(), Place::new(1, 64, 32));
+            if entries >= 700_000 && entries % 1_000 == 0 {
+                let each = bytes(&index) as f64 / f64::from(entries);
+                (least, most) = (least.min(each), most.max(each));
+            }
+        }
+        assert!(15.4 < least && most < 17.7, "{least} to {most}");
+    }
+
+    #[test]
+    fn new_entries_take_the_slots_of_removed_ones() {
+        let (index, mut fill) = empty();
+        let mut rng = Rng::new(3);
+        let mut hashes: Vec<u64> = (0..200_000).map(|_| rng.bits()).collect();
+        hashes.iter().for_each(|hash| drop(index.set(&mut fill, *hash, Place::new(1, 64, 32))));
+        let mut rebuilt = 0;
+        for _ in 0..1_000_000 {
+            let at = rng.below(hashes.len());
+            assert!(index.remove(&mut fill, hashes[at]).is_some());
+            hashes[at] = rng.bits();
+            let before = index.shards[shard_of(hashes[at])].load_full();
+            index.set(&mut fill, hashes[at], Place::new(1, 64, 32));
+            rebuilt += usize::from(!Arc::ptr_eq(&before, &index.shards[shard_of(hashes[at])].load()));
+        }
+        assert!(hashes.iter().all(|hash| index.get(*hash).is_some()));
+        assert!(rebuilt < 16 * SHARDS, "without that, each table would be rebuilt forty times: {rebuilt}");
+    }
+
+    #[test]
+    fn hashes_that_agree_in_57_bits_are_one_and_others_are_not() {
+        let (index, mut fill) = empty();
+        let (hash, place) = (0x1234_5678_9abc_def0u64, |slot| Place::new(slot, 64, 32));
+        index.set(&mut fill, hash, place(0));
+        let same = (48..55).map(|bit| hash ^ 1 << bit);
+        let others = (0..48).chain(55..64).map(|bit| hash ^ 1 << bit);
+        for (slot, other) in others.enumerate() {
+            assert_eq!(index.set(&mut fill, other, place(slot as u16 + 1)), None, "{other:x}");
+        }
+        for same in same {
+            assert_eq!((known(same), index.get(same)), (known(hash), Some(place(0))));
+        }
     }
 }

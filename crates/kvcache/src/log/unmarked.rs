@@ -1,3 +1,4 @@
+use crate::log::index::known;
 use std::collections::{BTreeMap, HashSet};
 
 /// Entries that were dropped from the index without a tombstone while the file of their segment still exists.
@@ -13,14 +14,14 @@ impl Unmarked {
     /// Notes an entry that was dropped from segment `seq`.
     pub(super) fn add(&mut self, seq: u64, hash: u64) {
         debug_assert!(hash != 0, "no key has this hash");
-        self.0.entry(seq).or_default().insert(hash);
+        self.0.entry(seq).or_default().insert(known(hash));
     }
 
     /// Returns whether the removal of this key needs a tombstone. The caller writes it, so the key is forgotten.
     pub(super) fn take(&mut self, hash: u64) -> bool {
         let mut found = false;
         for hashes in self.0.values_mut() {
-            found |= hashes.remove(&hash);
+            found |= hashes.remove(&known(hash));
         }
         found
     }

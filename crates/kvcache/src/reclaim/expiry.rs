@@ -1,7 +1,10 @@
 //! Removes entries that had expired before the clock was set back and no longer look expired.
 
 use super::steps::Reclaim;
-use crate::{error::Result, log::scratch::with_scratch};
+use crate::{
+    error::Result,
+    log::{index::known, scratch::with_scratch},
+};
 
 impl Reclaim {
     /// Removes the entries that have expired now, that had expired at `seen_ms`, or whose time of creation lies in the
@@ -14,9 +17,11 @@ impl Reclaim {
             let header = slot
                 .as_ref()
                 .and_then(|segment| with_scratch(|scratch| segment.record_header(place, &mut scratch.record)));
-            // An entry that cannot be read is of no use either.
-            if header.is_none_or(|header| ages.was_expired(header.created_ms, seen_ms)) {
-                expired.push((hash, place));
+            match header {
+                Some(header) if !ages.was_expired(header.created_ms, seen_ms) => {}
+                Some(header) if known(header.hash) == hash => expired.push((header.hash, place)),
+                // An entry that cannot be read is of no use either.
+                _ => expired.push((hash, place)),
             }
         });
         for (hash, place) in expired {

@@ -5,7 +5,10 @@
 
 use crate::{
     format::place::MAX_USES,
-    log::{index::Index, space::record_cost},
+    log::{
+        index::{Index, known},
+        space::record_cost,
+    },
     stats::Counters,
     sync::{Lock, Rank},
 };
@@ -32,7 +35,7 @@ struct SimulatedCaches {
     by_limit: [SimulatedCache; 3],
 }
 
-/// A cache of keys in the order of their puts, each with its size and the number of its gets.
+/// A cache of keys, of which it has the [`known`] part of the hash, in the order of their puts, each with its size and the number of its gets.
 #[derive(Default)]
 struct SimulatedCache {
     entries: HashMap<u64, (u64, u8)>,
@@ -40,9 +43,10 @@ struct SimulatedCache {
     bytes: u64,
 }
 
-/// Returns whether a hash is sampled, by bits on which neither its shard nor its first slot depends.
+/// Returns whether a hash is sampled, by bits that the index keeps: first the 16 on which neither its shard nor its bucket depends.
 fn is_sampled(hash: u64, shift: u64) -> bool {
-    (hash >> 32) & ((1 << shift) - 1) == 0
+    let bits = hash >> 32 & 0xffff | hash << 16;
+    bits & ((1 << shift) - 1) == 0
 }
 
 impl Simulations {
@@ -60,7 +64,7 @@ impl Simulations {
     /// a statistic.
     pub(crate) fn on_get(&self, hash: u64, counters: &Counters) {
         let Some(mut caches) = self.caches.try_lock() else { return };
-        let [half, same, twice] = caches.by_limit.each_mut().map(|cache| u64::from(cache.get(hash)));
+        let [half, same, twice] = caches.by_limit.each_mut().map(|cache| u64::from(cache.get(known(hash))));
         counters.sampled.add(1);
         counters.sampled_hits_half.add(half);
         counters.sampled_hits_same.add(same);
@@ -73,7 +77,7 @@ impl Simulations {
         let shift = self.shift.load(Ordering::Relaxed);
         let limit = caches.limit_bytes;
         for (cache, limit) in caches.by_limit.iter_mut().zip([limit / 2, limit, limit * 2]) {
-            cache.put(hash, cost, limit >> shift);
+            cache.put(known(hash), cost, limit >> shift);
         }
         if caches.by_limit.iter().any(|cache| cache.entries.len() > MOST_KEYS) {
             caches.by_limit.iter_mut().for_each(|cache| cache.retain(|hash| is_sampled(hash, shift + 1)));
@@ -84,7 +88,7 @@ impl Simulations {
     /// Simulates a removal.
     pub(crate) fn on_remove(&self, hash: u64) {
         if let Some(mut caches) = self.caches.try_lock() {
-            caches.by_limit.iter_mut().for_each(|cache| cache.remove(hash));
+            caches.by_limit.iter_mut().for_each(|cache| cache.remove(known(hash)));
         }
     }
 

@@ -1,0 +1,207 @@
+//! The hash table of one shard: buckets of nine slots, each bucket two cache lines. An entry goes into the bucket that its hash names,
+//! or, if that one is full, into the next bucket with room. A table can therefore be nine tenths full while a look-up still needs little
+//! more than one bucket.
+
+use crate::{
+    format::place::Place,
+    sync::{AtomicU16, AtomicU32, AtomicU64, Ordering},
+};
+
+/// Number of slots of a bucket.
+const SLOTS: usize = if cfg!(feature = "shuttle") { 2 } else { 9 };
+/// A table becomes at most this full, in hundredths. The fuller it is, the more buckets a look-up reads.
+const MOST_PERCENT: usize = 92;
+const _: () = assert!(SLOTS * MOST_PERCENT / 100 < SLOTS, "each table has an unused slot, at which a search ends");
+
+/// The part of a hash that a slot keeps: the low 48 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Tag {
+    /// Not 0, which means an unused slot.
+    low: u32,
+    high: u16,
+}
+
+impl Tag {
+    pub(super) const BITS: u32 = 48;
+
+    pub(super) fn of(hash: u64) -> Self {
+        Tag { low: (hash as u32).max(1), high: (hash >> 32) as u16 }
+    }
+
+    pub(super) fn bits(self) -> u64 {
+        u64::from(self.high) << 32 | u64::from(self.low)
+    }
+}
+
+/// Slots, each in three parts, so that 14 bytes need no padding.
+#[repr(C, align(128))]
+struct Bucket {
+    /// 0 if the slot was never used.
+    low: [AtomicU32; SLOTS],
+    high: [AtomicU16; SLOTS],
+    /// 0 if the key has no record; another key may then take the slot.
+    places: [AtomicU64; SLOTS],
+}
+
+const _: () = assert!(cfg!(feature = "shuttle") || size_of::<Bucket>() == 128, "a bucket is two cache lines");
+
+impl Bucket {
+    fn new() -> Self {
+        Bucket {
+            low: std::array::from_fn(|_| AtomicU32::new(0)),
+            high: std::array::from_fn(|_| AtomicU16::new(0)),
+            places: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    fn tag(&self, slot: usize) -> Tag {
+        Tag { low: self.low[slot].load(Ordering::Acquire), high: self.high[slot].load(Ordering::Acquire) }
+    }
+
+    /// The word of the place in a slot that had this tag; `None` if another entry takes the slot now.
+    fn place(&self, slot: usize, tag: Tag) -> Option<u64> {
+        let word = self.places[slot].load(Ordering::Acquire);
+        // The tag is written before the place, so whoever sees the place of another entry also sees its tag.
+        (self.tag(slot) == tag).then_some(word)
+    }
+
+    fn fill(&self, slot: usize, tag: Tag, place: Place) {
+        self.high[slot].store(tag.high, Ordering::Release);
+        self.low[slot].store(tag.low, Ordering::Release);
+        self.places[slot].store(place.word(), Ordering::Release);
+    }
+}
+
+/// The bucket and the slot of an entry.
+pub(super) type At = (usize, usize);
+
+/// Where an entry could be put that the table does not have.
+pub(super) enum Vacancy {
+    /// The slot of a removed entry.
+    Reused(At),
+    /// A slot that was never used.
+    Unused(At),
+}
+
+/// Number of buckets for this many entries and an eighth more.
+fn buckets_for(entries: usize) -> usize {
+    let entries = entries + entries / 8 + 1;
+    let buckets = (entries * 100).div_ceil(SLOTS * MOST_PERCENT);
+    debug_assert!(buckets <= u32::MAX as usize, "32 bits of a hash choose a bucket");
+    buckets
+}
+
+/// The entries of one shard. Entries never move within a table. A table that would become too full is replaced by a copy with room; a
+/// reader that still holds the old table sees the state at the time of the replacement.
+pub(super) struct Table {
+    buckets: Box<[Bucket]>,
+}
+
+impl Table {
+    /// A table with room for this many entries and an eighth more, so that it need not grow soon.
+    ///
+    /// It takes 15.5 bytes an entry when it is full, 17.4 directly after it has grown, and up to 128 bytes more than that.
+    pub(super) fn new(entries: usize) -> Self {
+        Table { buckets: (0..buckets_for(entries)).map(|_| Bucket::new()).collect() }
+    }
+
+    /// Bytes of memory that the slots take.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.buckets)
+    }
+
+    /// Number of slots that may be in use.
+    pub(super) fn most_used(&self) -> usize {
+        self.buckets.len() * SLOTS * MOST_PERCENT / 100
+    }
+
+    fn home(&self, tag: Tag) -> usize {
+        ((u64::from(tag.low) * self.buckets.len() as u64) >> 32) as usize
+    }
+
+    fn after(&self, bucket: usize) -> usize {
+        if bucket + 1 == self.buckets.len() { 0 } else { bucket + 1 }
+    }
+
+    /// The slot with this tag, and the word of its place, which is 0 if the entry was removed.
+    pub(super) fn find(&self, tag: Tag) -> Option<(At, u64)> {
+        let mut at = self.home(tag);
+        loop {
+            let bucket = &self.buckets[at];
+            for slot in 0..SLOTS {
+                let low = bucket.low[slot].load(Ordering::Acquire);
+                if low == tag.low && bucket.high[slot].load(Ordering::Acquire) == tag.high {
+                    return Some(((at, slot), bucket.place(slot, tag)?));
+                }
+                if low == 0 {
+                    return None;
+                }
+            }
+            at = self.after(at);
+        }
+    }
+
+    /// Where a tag goes that is not in the table. There is always an unused slot, because a table is never full.
+    pub(super) fn vacancy(&self, tag: Tag) -> Vacancy {
+        let (mut at, mut reused) = (self.home(tag), None);
+        loop {
+            let bucket = &self.buckets[at];
+            for slot in 0..SLOTS {
+                if bucket.low[slot].load(Ordering::Relaxed) == 0 {
+                    return reused.map_or(Vacancy::Unused((at, slot)), Vacancy::Reused);
+                }
+                if reused.is_none() && bucket.places[slot].load(Ordering::Relaxed) == 0 {
+                    reused = Some((at, slot));
+                }
+            }
+            at = self.after(at);
+        }
+    }
+
+    /// Fills the slot of a vacancy.
+    pub(super) fn fill(&self, (bucket, slot): At, tag: Tag, place: Place) {
+        self.buckets[bucket].fill(slot, tag, place);
+    }
+
+    /// Replaces the word of the place in a slot and returns the old one.
+    pub(super) fn swap(&self, (bucket, slot): At, word: u64) -> u64 {
+        self.buckets[bucket].places[slot].swap(word, Ordering::AcqRel)
+    }
+
+    /// Replaces the word of the place in a slot if it still is `from`.
+    pub(super) fn replace(&self, (bucket, slot): At, from: u64, to: u64) {
+        let _ = self.buckets[bucket].places[slot].compare_exchange(from, to, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// The entries with a record, bucket by bucket. One that comes meanwhile may be left out.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (Tag, Place)> {
+        let slots = self.buckets.iter().flat_map(|bucket| (0..SLOTS).map(move |slot| (bucket, slot)));
+        slots.filter_map(|(bucket, slot)| {
+            let tag = bucket.tag(slot);
+            Some((tag, Place::from_word(bucket.place(slot, tag)?)?))
+        })
+    }
+
+    /// Returns whether a table of the right size for the entries with a record would be smaller.
+    pub(super) fn is_too_large(&self) -> bool {
+        buckets_for(self.live()) < self.buckets.len()
+    }
+
+    fn live(&self) -> usize {
+        let places = self.buckets.iter().flat_map(|bucket| &bucket.places);
+        places.filter(|place| place.load(Ordering::Relaxed) != 0).count()
+    }
+
+    /// A copy of the entries with a record in a table of the right size for them, and their number.
+    pub(super) fn rebuilt(&self) -> (Table, usize) {
+        let live = self.live();
+        let copy = Table::new(live);
+        // The order of the buckets is that of the tags, so this writes the copy from its start to its end.
+        for (tag, place) in self.entries() {
+            let (Vacancy::Reused(at) | Vacancy::Unused(at)) = copy.vacancy(tag);
+            copy.fill(at, tag, place);
+        }
+        (copy, live)
+    }
+}
