@@ -5,4 +5,5 @@ pub(crate) mod identity;
 pub(crate) mod place;
 pub(crate) mod rate;
 pub(crate) mod record;
+pub(crate) mod saved;
 pub(crate) mod seal;

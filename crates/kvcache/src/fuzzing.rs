@@ -1,9 +1,10 @@
-//! Entry point of the fuzzers: the parser of segment files on arbitrary bytes.
+//! Entry points of the fuzzers: the parsers of segment files and of the saved index on arbitrary bytes.
 
 use crate::{
     format::{
         footer::{ENTRY_BYTES, Entries, TRAILER_BYTES, encode_footer},
-        record::{SegmentHeader, check_record},
+        record::{RECORD_HEADER_BYTES, SegmentHeader, check_record},
+        saved::Contents,
     },
     log::{
         recover::footer_from,
@@ -43,9 +44,45 @@ pub fn segment(bytes: &[u8]) {
     }
 }
 
+/// Reads `bytes` as a saved index.
+///
+/// # Panics
+///
+/// If an entry lies outside its segment, or if the beginning would be written differently from how it was read.
+pub fn index(bytes: &[u8]) {
+    let contents = Contents::decode(bytes.len() as u64, |into, at| {
+        into.copy_from_slice(bytes.get(at as usize..)?.get(..into.len())?);
+        Some(())
+    });
+    let Some(contents) = contents else { return };
+    assert_eq!(contents.encode(), bytes[..contents.offset_of(0) as usize]);
+    let ends: Vec<u64> = contents.segments.iter().map(|listed| listed.content.file_bytes).collect();
+    for (shard, part) in contents.shards.iter().enumerate() {
+        let start = contents.offset_of(shard) as usize;
+        let Some(checked) = part.check(&bytes[start..start + part.len()]) else { continue };
+        for (low, place) in checked.entries(&ends).flatten() {
+            assert!(low < 1 << 48 && place.len() >= RECORD_HEADER_BYTES);
+            assert!((place.offset() + place.len()) as u64 <= ends[usize::from(place.slot())]);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_seed_of_a_saved_index_is_of_this_format() {
+        let seed = include_bytes!("../../../fuzz/seeds/kvcache_index/two_entries");
+        assert!(
+            Contents::decode(seed.len() as u64, |into, at| {
+                into.copy_from_slice(&seed[at as usize..][..into.len()]);
+                Some(())
+            })
+            .is_some_and(|contents| contents.shards.iter().map(|part| part.entries).sum::<u32>() == 2)
+        );
+        index(seed);
+    }
 
     /// With seeds of another format, the fuzzer would begin with bytes that the first check refuses.
     #[test]

@@ -13,6 +13,7 @@ pub(crate) mod index;
 mod lease;
 pub(crate) mod recover;
 pub(crate) mod replay;
+pub(crate) mod saved;
 pub(crate) mod scan;
 pub(crate) mod scratch;
 pub(crate) mod segment;

@@ -18,6 +18,7 @@ use std::{
 
 const MIB: u64 = 1 << 20;
 const ENTRIES: u32 = 3_000;
+const SAVED_INDEX: &str = "0000000000000000.seg";
 
 fn value(i: u32) -> Vec<u8> {
     let mut value = format!("value of {i} ").into_bytes();
@@ -35,7 +36,9 @@ fn filled(dir: &Path) {
 
 fn segments(dir: &Path) -> Vec<PathBuf> {
     let files = std::fs::read_dir(dir).expect("it is there").map(|file| file.expect("it is there").path());
-    let mut segments: Vec<_> = files.filter(|path| path.extension().is_some_and(|ext| ext == "seg")).collect();
+    // Number 0 is the saved index.
+    let is_segment = |path: &PathBuf| path.extension().is_some_and(|ext| ext == "seg") && !path.ends_with(SAVED_INDEX);
+    let mut segments: Vec<_> = files.filter(is_segment).collect();
     segments.sort();
     segments
 }

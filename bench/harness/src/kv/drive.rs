@@ -2,7 +2,7 @@
 
 use super::{
     histogram::Histogram,
-    workload::{Draws, Shapes, Zipf, mix, value_len},
+    workload::{Draws, Shapes, Zipf, mix},
 };
 use refdb_kvcache::{Cache, Put};
 use std::{
@@ -81,7 +81,7 @@ impl<'a> Client<'a> {
         self.outcome.gets.add(start.elapsed().as_nanos() as u64);
         if found {
             self.outcome.hits += 1;
-            let right = self.value.len() == value_len(i) && self.value[..8] == i.to_le_bytes();
+            let right = self.value.len() == self.shapes.value_len(i) && self.value[..8] == i.to_le_bytes();
             self.outcome.wrong += u64::from(!right);
         }
         found

@@ -30,6 +30,12 @@ pub struct Settings {
     /// Only rows whose name contains this
     #[arg(long)]
     pub only: Option<String>,
+    /// Keys of 16 bytes and values of 8, to measure what an entry costs by itself
+    #[arg(long)]
+    pub small: bool,
+    /// The limit of the cache, in GiB
+    #[arg(long, default_value_t = 4)]
+    pub limit_gib: u64,
     /// Load only, then die as from a kill, and leave the files for --reopen
     #[arg(long)]
     pub die: bool,
@@ -38,7 +44,6 @@ pub struct Settings {
     pub reopen: bool,
 }
 
-const LIMIT_BYTES: u64 = 4 << 30;
 const PRESSURE_BYTES: u64 = 300_000_000;
 const HOT_KEYS: u64 = 2_000;
 
@@ -50,7 +55,7 @@ pub fn run(settings: &Settings, out: &mut dyn Write) -> Result<()> {
          wrong | RSS MB | disk MB | background % |"
     )?;
     writeln!(out, "|{}", "-|".repeat(18))?;
-    let bench = Bench { settings, shapes: Shapes::default(), round: 0 };
+    let bench = Bench { settings, shapes: Shapes::new(settings.small), round: 0 };
     bench.run(out)
 }
 
@@ -69,12 +74,12 @@ impl Bench<'_> {
         let base = self.settings.dir.join("base");
         let n = self.settings.entries;
         if self.settings.reopen {
-            let (cache, opened, processor) = opened(&base)?;
+            let (cache, opened, processor) = opened(&base, self.settings)?;
             let entries = cache.stats().entries;
             writeln!(out, "\nopen {entries} entries {opened:.1} ms ({processor} ms of all processors)\n")?;
             return Ok(());
         }
-        let cache = Cache::open(&base, Options::new(LIMIT_BYTES))?;
+        let cache = Cache::open(&base, Options::new(self.settings.limit_gib << 30))?;
         self.row(out, "load", &cache, &base, |bench| insert(&cache, &bench.shapes, 0, n, 8, |_, _| {}))?;
         cache.flush(Durability::Written)?;
         if self.settings.die {
@@ -209,7 +214,7 @@ impl Bench<'_> {
         cache.close()?;
         drop(cache);
         let closed = start.elapsed().as_secs_f64() * 1000.0;
-        let (cache, opened, processor) = opened(dir)?;
+        let (cache, opened, processor) = opened(dir, self.settings)?;
         anyhow::ensure!(cache.stats().entries == entries, "{entries} entries before, {:?} now", cache.stats());
         let start = Instant::now();
         cache.clear()?;
@@ -258,9 +263,9 @@ impl Bench<'_> {
 }
 
 /// Opens a cache; how many milliseconds that took, and how many of all processors.
-fn opened(dir: &Path) -> Result<(Cache, f64, u64)> {
+fn opened(dir: &Path, settings: &Settings) -> Result<(Cache, f64, u64)> {
     let (start, before) = (Instant::now(), processor_ms()?);
-    let cache = Cache::open(dir, Options::new(LIMIT_BYTES))?;
+    let cache = Cache::open(dir, Options::new(settings.limit_gib << 30))?;
     let opened = start.elapsed().as_secs_f64() * 1000.0;
     Ok((cache, opened, processor_ms()? - before))
 }
@@ -329,6 +334,8 @@ mod tests {
             entries: 3_000,
             seconds: 0.05,
             only: None,
+            small: false,
+            limit_gib: 4,
             die: false,
             reopen: false,
         };

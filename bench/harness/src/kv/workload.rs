@@ -3,6 +3,8 @@
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 const POOL_BYTES: usize = 256 << 10;
 const POOL_STARTS: u64 = 128 << 10;
+const SMALL_KEY_BYTES: usize = 16;
+const SMALL_VALUE_BYTES: usize = 8;
 const THETA: f64 = 0.99;
 
 /// SplitMix64's output function.
@@ -40,25 +42,37 @@ impl Draws {
 #[derive(Debug)]
 pub struct Shapes {
     pool: Vec<u8>,
+    small: bool,
 }
 
 impl Default for Shapes {
     fn default() -> Self {
-        let mut draws = Draws::new(42);
-        Shapes { pool: (0..POOL_BYTES / 8).flat_map(|_| draws.draw().to_le_bytes()).collect() }
+        Shapes::new(false)
     }
 }
 
 impl Shapes {
+    /// Gerrit's lengths, or keys of 16 bytes and values of 8.
+    pub fn new(small: bool) -> Self {
+        let mut draws = Draws::new(42);
+        Shapes { pool: (0..POOL_BYTES / 8).flat_map(|_| draws.draw().to_le_bytes()).collect(), small }
+    }
+
+    /// Length of value `i`.
+    pub fn value_len(&self, i: u64) -> usize {
+        if self.small { SMALL_VALUE_BYTES } else { value_len(i) }
+    }
+
     /// Puts key `i` into `out`.
     pub fn key(&self, i: u64, out: &mut Vec<u8>) {
         let h = mix(i);
-        self.fill(i, h, 40 + (h % 81) as usize, out);
+        let len = if self.small { SMALL_KEY_BYTES } else { 40 + (h % 81) as usize };
+        self.fill(i, h, len, out);
     }
 
     /// Puts value `i` into `out`.
     pub fn value(&self, i: u64, out: &mut Vec<u8>) {
-        self.fill(i, mix(!i), value_len(i), out);
+        self.fill(i, mix(!i), self.value_len(i), out);
     }
 
     fn fill(&self, i: u64, h: u64, len: usize, out: &mut Vec<u8>) {
@@ -69,7 +83,7 @@ impl Shapes {
     }
 }
 
-/// Length of value `i`.
+/// Length of value `i` in Gerrit's shapes.
 pub fn value_len(i: u64) -> usize {
     let h = mix(!i);
     if h % 100 < 2 {

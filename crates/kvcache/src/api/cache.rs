@@ -106,6 +106,10 @@ impl Cache {
         let _ = self.reclaim.merge_if_crowded();
         let written = self.reclaim.begin_anew_if_lost().and_then(|_| self.write_last());
         let _ = self.reclaim.report();
+        if written.is_ok() {
+            // Without it the next start takes longer, which is no reason to fail.
+            let _ = self.store.save_index();
+        }
         *self.lock_file.lock() = None;
         written
     }

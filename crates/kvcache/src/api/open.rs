@@ -5,7 +5,6 @@ use crate::{
     api::{cache::Cache, options::Options},
     error::{Error, Result},
     format::{
-        footer::Entries,
         identity::{self, Opened},
         place::MAX_SEGMENTS,
         seal::{Key, Sealer},
@@ -16,7 +15,8 @@ use crate::{
         handles::Handles,
         index::Fill,
         recover::{Found, Recovered, recover, recover_to_read, seal},
-        replay,
+        replay::{self, Replayed},
+        saved,
         segment::Segment,
         space::{BLOCK_BYTES, SEGMENT_EXTRA_BYTES, Space, blocks},
         store::Store,
@@ -80,11 +80,14 @@ impl Cache {
         let lock_file = take_lock(&fs, dir)?;
         let Opened { store, sealer, started_anew } =
             identity::read_or_create(&fs, dir, options.key.as_ref(), &options.old_keys)?;
-        let mut recovered = recover(&fs, dir, store)?;
+        let space = Space::new(options.limit_bytes);
+        let mut recovered = match saved::load(&fs, dir, store) {
+            Some(saved) if is_within(used_bytes(&saved.segments), saved.segments.len(), &space) => saved,
+            _ => recover(&fs, dir, store)?,
+        };
         let mut notices: Vec<Error> = started_anew.into_iter().collect();
         notices.append(&mut recovered.notices);
         delete_obsolete(&fs, dir, &recovered)?;
-        let space = Space::new(options.limit_bytes);
         let promised = Files::promised_in(&fs, dir);
         for found in recovered.segments.iter_mut().filter(|found| !found.sealed) {
             // Without a footer the next start reads the records again, which is no reason to fail on a full disk.
@@ -96,7 +99,7 @@ impl Cache {
         let (next_seq, floor, synced_seq) = (recovered.next_seq, recovered.floor, recovered.synced_seq);
         let handles = Handles::new(fs.clone());
         let mapped = maps.then_some(&fs);
-        let Replayed { view, fill, old } = replayed(recovered, &space, &handles, mapped, &mut notices)?;
+        let Restored { view, fill, old } = restored(recovered, &space, &handles, mapped, &mut notices)?;
         let start =
             Start { dir: dir.to_owned(), handles, store, space, fill, old, floor, next_seq, before_end, synced_seq };
         let log = Log::new(start, &view.slots);
@@ -135,7 +138,8 @@ impl Cache {
     }
 
     fn read_only(fs: Fs, dir: &Path, store: u64, sealer: Sealer) -> Result<Cache> {
-        let mut recovered = recover_to_read(&fs, dir, store)?;
+        let saved = saved::load(&fs, dir, store);
+        let mut recovered = saved.map_or_else(|| recover_to_read(&fs, dir, store), Ok)?;
         let disk_bytes: u64 = recovered.segments.iter().map(|found| found.file_bytes).sum();
         let mut space = Space::new(disk_bytes.max(Options::SMALLEST_LIMIT_BYTES));
         space.slots = space.slots.max((recovered.segments.len() + 1).min(MAX_SEGMENTS));
@@ -143,7 +147,7 @@ impl Cache {
         let (next_seq, floor) = (recovered.next_seq, recovered.floor);
         // No file is mapped: a mapping would keep the space of a deleted segment, and a file that shrinks would end this process.
         let handles = Handles::new(fs.clone());
-        let Replayed { view, fill, old } = replayed(recovered, &space, &handles, None, &mut notices)?;
+        let Restored { view, fill, old } = restored(recovered, &space, &handles, None, &mut notices)?;
         let start = Start {
             dir: dir.to_owned(),
             handles,
@@ -242,13 +246,22 @@ fn delete_obsolete(fs: &Fs, dir: &Path, recovered: &Recovered) -> Result<()> {
     Ok(())
 }
 
+/// Bytes of these segments and the folder.
+fn used_bytes(segments: &[Found]) -> u64 {
+    BLOCK_BYTES + segments.iter().map(|found| blocks(found.file_bytes)).sum::<u64>()
+}
+
+fn is_within(used_bytes: u64, segments: usize, space: &Space) -> bool {
+    used_bytes <= space.room_bytes && segments < MAX_SEGMENTS - 64
+}
+
 /// Deletes the oldest segments if all segments together exceed the limit, which may have been lowered. Entries are
 /// not weighed, because how often they were read is not known after a restart.
 fn evict_beyond(fs: &Fs, dir: &Path, segments: &mut Vec<Found>, space: &Space, promised: bool) -> Result<()> {
-    let mut used: u64 = BLOCK_BYTES + segments.iter().map(|found| blocks(found.file_bytes)).sum::<u64>();
+    let mut used = used_bytes(segments);
     let mut gone = 0;
     for found in segments.iter() {
-        if used <= space.room_bytes && segments.len() - gone < MAX_SEGMENTS - 64 {
+        if is_within(used, segments.len() - gone, space) {
             break;
         }
         fs.remove_file(&found.path)?;
@@ -265,20 +278,21 @@ fn evict_beyond(fs: &Fs, dir: &Path, segments: &mut Vec<Found>, space: &Space, p
     Ok(())
 }
 
-struct Replayed {
+struct Restored {
     view: View,
     fill: Fill,
     old: Vec<Old>,
 }
 
-/// Fills the index from the entries of the segments, oldest first, and maps the segments if a file system is given for that.
-fn replayed(
+/// Fills the index from the entries of the segments, oldest first, unless a saved index did, and maps the segments if a file system is
+/// given for that.
+fn restored(
     recovered: Recovered,
     space: &Space,
     handles: &Arc<Handles>,
     mapped: Option<&Fs>,
     notices: &mut Vec<Error>,
-) -> Result<Replayed> {
+) -> Result<Restored> {
     let slots_len = space.slots.max(recovered.segments.len() + 64).min(MAX_SEGMENTS);
     let slots: Slots = (0..slots_len).map(|_| SharedOption::empty()).collect();
     if recovered.segments.len() >= slots_len {
@@ -287,9 +301,9 @@ fn replayed(
     let mut segments = recovered.segments;
     debug_assert!(segments.is_sorted_by_key(|found| found.header.seq), "slots are in the order of the log");
     let records: Vec<_> = segments.iter_mut().map(|found| std::mem::take(&mut found.entries)).collect();
-    let (index, fill, live) = replay::replay(&records);
+    let Replayed { index, fill, live, marks } = recovered.replayed.unwrap_or_else(|| replay::replay(&records));
+    drop(records);
     let mut old = Vec::new();
-    let marks: Vec<u64> = records.iter().map(Entries::mark_bytes).collect();
     for (slot, ((found, live_bytes), mark_bytes)) in segments.into_iter().zip(live.bytes_of).zip(marks).enumerate() {
         let Found { path, header, file_bytes, newest_ms, .. } = found;
         let segment = Segment::sealed(path, header.seq, slot as u16, file_bytes, handles);
@@ -313,5 +327,5 @@ fn replayed(
     let view = View { index, slots, counters: Counters::default() };
     view.counters.entries.set(live.entries);
     view.counters.live_bytes.set(live.bytes);
-    Ok(Replayed { view, fill, old })
+    Ok(Restored { view, fill, old })
 }

@@ -79,6 +79,14 @@ impl Trailer {
         (ok && trailer.seq == seq).then_some(trailer)
     }
 
+    /// Decodes the last bytes of a file of this length; `None` if they are not the trailer of segment `seq`, or if records and footer do
+    /// not fit into the file.
+    pub(crate) fn decode_in(bytes: &[u8], seq: u64, file_bytes: u64) -> Option<Self> {
+        let trailer = Trailer::decode(bytes, seq)?;
+        let end = trailer.records_end.checked_add(trailer.footer_len() as u64)?;
+        (trailer.records_end >= SEGMENT_HEADER_BYTES as u64 && end <= file_bytes).then_some(trailer)
+    }
+
     /// Returns whether bytes that do not decode were once a trailer of segment `seq`, and are therefore damaged: a torn
     /// write leaves no part of a trailer.
     pub(crate) fn was_one(bytes: &[u8], seq: u64) -> bool {

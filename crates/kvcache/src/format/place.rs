@@ -46,6 +46,11 @@ impl Place {
         Place(word & ((1 << at) - 1) | u64::from(slot) << at)
     }
 
+    /// The same place in another slot.
+    pub(crate) fn in_other_slot(self, slot: u16) -> Self {
+        Place::in_slot(self.0, slot)
+    }
+
     /// The place of only the first `len` bytes of the record.
     pub(crate) fn with_len(self, len: usize) -> Self {
         Place::new(self.slot(), self.offset(), len)

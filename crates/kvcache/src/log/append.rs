@@ -224,6 +224,11 @@ impl Log {
         self.space
     }
 
+    /// The random number that identifies the cache.
+    pub(crate) fn identity(&self) -> u64 {
+        self.store
+    }
+
     pub(crate) fn disk_bytes(&self) -> u64 {
         self.disk_bytes
     }

@@ -12,7 +12,7 @@ use crate::{
 };
 use arc_swap::Guard;
 use std::sync::Arc;
-use table::{At, Table, Tag, Vacancy};
+use table::{At, Filling, Spare, Table, Tag, Vacancy};
 
 const SHARD_BITS: u32 = if cfg!(feature = "shuttle") { 1 } else { 9 };
 /// Number of shards; the hash of a key determines its shard.
@@ -50,12 +50,7 @@ impl Hit {
 /// change the index.
 pub(crate) struct Fill {
     used: Box<[u32]>,
-}
-
-impl Default for Fill {
-    fn default() -> Self {
-        Fill { used: vec![0; SHARDS].into() }
-    }
+    spare: Spare,
 }
 
 /// A map from the hash of a key to the place of its record. Only the holder of the log's lock, which proves that with [`Fill`], makes
@@ -74,7 +69,7 @@ impl Index {
         debug_assert_eq!(shards.len(), SHARDS);
         let used = shards.iter().map(|shard| shard.used).collect();
         let shards = shards.into_iter().map(|shard| Shared::new(Arc::new(shard.table))).collect();
-        (Index { shards }, Fill { used })
+        (Index { shards }, Fill { used, spare: Spare::default() })
     }
 
     /// The shard of a hash.
@@ -109,12 +104,16 @@ impl Index {
                 table.fill(at, tag, place);
             }
             Vacancy::Unused(_) => {
-                let (copy, live) = table.rebuilt();
+                let (copy, live) = table.rebuilt(&mut fill.spare);
                 let (Vacancy::Reused(at) | Vacancy::Unused(at)) = copy.vacancy(tag);
                 copy.fill(at, tag, place);
                 debug_assert!(live < copy.most_used(), "a copy has room");
                 fill.used[shard] = live as u32 + 1;
-                self.shards[shard].store(Arc::new(copy));
+                drop(table);
+                let old = self.shards[shard].swap(Arc::new(copy));
+                if let Some(old) = Arc::into_inner(old) {
+                    fill.spare.keep(old);
+                }
             }
         }
         None
@@ -133,13 +132,16 @@ impl Index {
         self.shards.iter().map(|shard| shard.swap(Arc::new(Table::new(0)))).collect::<Vec<_>>()
     }
 
+    /// Calls `entry` for every entry of a shard, as [`Index::for_each`] does, in an order in which a new table is filled quickly.
+    pub(crate) fn for_each_in(&self, shard: usize, mut entry: impl FnMut(u64, Place)) {
+        let table = self.shards[shard].load_full();
+        table.entries().for_each(|(tag, place)| entry(hash_of(shard, tag), place));
+    }
+
     /// Calls `entry` with the [`known`] part of the hash and the place of every entry, in no order. An entry that changes meanwhile is
     /// shown with its old or its new place. One that is added meanwhile may be left out.
     pub(crate) fn for_each(&self, mut entry: impl FnMut(u64, Place)) {
-        for (number, shard) in self.shards.iter().enumerate() {
-            let table = shard.load_full();
-            table.entries().for_each(|(tag, place)| entry(hash_of(number, tag), place));
-        }
+        (0..SHARDS).for_each(|shard| self.for_each_in(shard, &mut entry));
     }
 }
 
@@ -150,6 +152,16 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
+    /// A shard of this many entries, given by the low 48 bits of their hashes, which are all different; `None` with the first error.
+    pub(crate) fn of_entries(len: usize, entries: impl Iterator<Item = Option<(u64, Place)>>) -> Option<Self> {
+        let mut table = Filling::new(len, &mut Spare::default());
+        for entry in entries.take(len) {
+            let (low, place) = entry?;
+            table.add(Tag::of(low), place);
+        }
+        Some(Shard { table: table.finish(), used: len as u32 })
+    }
+
     /// A shard with room for this many hashes.
     pub(crate) fn new(hashes: usize) -> Self {
         Shard { table: Table::new(hashes), used: 0 }
@@ -183,7 +195,7 @@ impl Shard {
         if !self.table.is_too_large() {
             return self;
         }
-        let (table, live) = self.table.rebuilt();
+        let (table, live) = self.table.rebuilt(&mut Spare::default());
         Shard { table, used: live as u32 }
     }
 }
@@ -256,7 +268,9 @@ mod tests {
         let (index, mut fill) = empty();
         let mut rng = Rng::new(3);
         let mut hashes: Vec<u64> = (0..200_000).map(|_| rng.bits()).collect();
-        hashes.iter().for_each(|hash| drop(index.set(&mut fill, *hash, Place::new(1, 64, 32))));
+        for hash in &hashes {
+            index.set(&mut fill, *hash, Place::new(1, 64, 32));
+        }
         let mut rebuilt = 0;
         for _ in 0..1_000_000 {
             let at = rng.below(hashes.len());

@@ -8,6 +8,7 @@ use crate::{
         record::{Kind, SEGMENT_HEADER_BYTES, SegmentHeader},
     },
     log::{
+        replay::Replayed,
         scan::{Scanned, scan},
         segment::seq_of,
     },
@@ -17,6 +18,8 @@ use crate::{
 use refdb_vfs::{File, Fs};
 use std::{
     collections::BTreeSet,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -41,6 +44,24 @@ pub(crate) struct Found {
     was_sealed: bool,
     /// The records found when damaged ones are stepped over, if there were damaged ones.
     stepped: Option<Scanned>,
+}
+
+impl Found {
+    /// A segment with a footer, whose entries are known from elsewhere.
+    pub(super) fn sealed(path: PathBuf, header: SegmentHeader, trailer: &Trailer, file_bytes: u64) -> Self {
+        Found {
+            path,
+            header,
+            entries: Entries::default(),
+            records_end: trailer.records_end,
+            file_bytes,
+            newest_ms: trailer.newest_ms,
+            sealed: true,
+            is_whole: true,
+            was_sealed: false,
+            stepped: None,
+        }
+    }
 }
 
 impl Found {
@@ -82,7 +103,9 @@ pub(crate) struct Recovered {
     /// The damage that was found, and its consequences.
     pub(crate) notices: Vec<Error>,
     /// Whether the log has a gap. If another process writes, the gap may merely come from a change during the reading.
-    has_gap: bool,
+    pub(super) has_gap: bool,
+    /// What a replay of the segments would give, if a saved index has it. The segments have no entries then.
+    pub(crate) replayed: Option<Replayed>,
 }
 
 /// The footer at the end of a file, if it has one.
@@ -99,12 +122,8 @@ pub(crate) fn footer_from(
     let Some(trailer_at) = file_bytes.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
     let mut bytes = [0; TRAILER_BYTES];
     read_at(&mut bytes, trailer_at)?;
-    let Some(trailer) = Trailer::decode(&bytes, seq) else { return Ok(None) };
+    let Some(trailer) = Trailer::decode_in(&bytes, seq, file_bytes) else { return Ok(None) };
     let footer_len = trailer.footer_len() as u64;
-    let fits = trailer.records_end.checked_add(footer_len).is_some_and(|end| end <= file_bytes);
-    if trailer.records_end < SEGMENT_HEADER_BYTES as u64 || !fits {
-        return Ok(None);
-    }
     // The size is checked against the file, so that a wrong number does not cause a large allocation.
     let mut bytes = vec![0; trailer.footer_len() - TRAILER_BYTES];
     read_at(&mut bytes, file_bytes - footer_len)?;
@@ -127,19 +146,8 @@ fn load(fs: &Fs, path: &Path, seq: u64, store: u64) -> Result<Loaded> {
     };
     let path = path.to_owned();
     if let Some((trailer, entries)) = read_footer(&file, file_bytes, seq)? {
-        let Trailer { records_end, newest_ms, .. } = trailer;
-        return Ok(Loaded::Segment(Box::new(Found {
-            path,
-            header,
-            entries,
-            records_end,
-            file_bytes,
-            newest_ms,
-            sealed: true,
-            is_whole: true,
-            was_sealed: false,
-            stepped: None,
-        })));
+        let found = Found { entries, ..Found::sealed(path, header, &trailer, file_bytes) };
+        return Ok(Loaded::Segment(Box::new(found)));
     }
     let bytes = file.read_to_end()?;
     // Excludes the header, which is as long as a trailer and has the segment's number at the same offset.
@@ -170,27 +178,31 @@ fn load(fs: &Fs, path: &Path, seq: u64, store: u64) -> Result<Loaded> {
     Ok(Loaded::Segment(Box::new(found)))
 }
 
-/// Reads all of these files, on as many threads as are useful.
-fn load_all(fs: &Fs, names: &[(u64, PathBuf)], store: u64) -> Vec<Result<Loaded>> {
-    let load =
-        |names: &[(u64, PathBuf)]| -> Vec<_> { names.iter().map(|(seq, path)| load(fs, path, *seq, store)).collect() };
-    let threads = threads_for(names.len() / SEGMENTS_A_THREAD);
-    let parts = names.chunks(names.len().div_ceil(threads).max(1)).collect();
-    on_threads(parts, load).into_iter().flatten().collect()
+/// The numbers and paths of the segments in `dir`, in the order of their numbers. Number 0 is the saved index.
+pub(crate) fn names_in(fs: &Fs, dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    let names = fs.read_dir(dir)?;
+    let numbered = names.iter().filter_map(|(name, _)| Some((seq_of(name)?, dir.join(OsStr::from_bytes(name)))));
+    let mut numbered: Vec<_> = numbered.collect();
+    numbered.sort();
+    Ok(numbered)
 }
 
-/// Reads the log in `dir` without changing it.
+/// Applies `work` to parts of the list of files, on as many threads as are useful.
+pub(crate) fn on_files<T: Send>(names: &[(u64, PathBuf)], work: impl Fn(&(u64, PathBuf)) -> T + Sync) -> Vec<T> {
+    let threads = threads_for(names.len() / SEGMENTS_A_THREAD);
+    let parts = names.chunks(names.len().div_ceil(threads).max(1)).collect();
+    on_threads(parts, |names: &[_]| names.iter().map(&work).collect::<Vec<_>>()).into_iter().flatten().collect()
+}
+
+/// Reads the log in `dir` without changing it, and without its saved index, which becomes obsolete.
 pub(crate) fn recover(fs: &Fs, dir: &Path, store: u64) -> Result<Recovered> {
-    let mut names: Vec<(u64, PathBuf)> = Vec::new();
-    for (name, _) in fs.read_dir(dir)? {
-        if let Some(seq) = seq_of(&name) {
-            names.push((seq, dir.join(String::from_utf8_lossy(&name).as_ref())));
-        }
-    }
-    names.sort();
+    let mut names = names_in(fs, dir)?;
     let mut log =
         FoundLog { after_all: names.last().map_or(1, |(seq, _)| seq.saturating_add(1)), ..FoundLog::default() };
-    for (loaded, (seq, path)) in load_all(fs, &names, store).into_iter().zip(names) {
+    let is_saved_index = |(seq, _): &(u64, PathBuf)| *seq == 0;
+    log.obsolete.extend(names.extract_if(.., |name| is_saved_index(name)).map(|(_, path)| path));
+    let loaded = on_files(&names, |(seq, path)| load(fs, path, *seq, store));
+    for (loaded, (seq, path)) in loaded.into_iter().zip(names) {
         match loaded {
             Ok(Loaded::Segment(segment)) => log.segments.push(*segment),
             Ok(Loaded::Foreign) => log.obsolete.push(path),
@@ -254,7 +266,7 @@ impl FoundLog {
             // The numbers continue after all existing ones, so that no deleted segment which comes back is taken for a part of the
             // new log.
             let (segments, floor, next_seq) = (Vec::new(), after_all, after_all);
-            return Recovered { segments, obsolete, floor, next_seq, synced_seq: 0, notices, has_gap };
+            return Recovered { segments, obsolete, floor, next_seq, synced_seq: 0, notices, has_gap, replayed: None };
         }
         obsolete.extend(segments.split_off(usable).into_iter().map(|segment| segment.path));
         // The numbers continue without a hole, because a hole would look like a gap.
@@ -262,7 +274,7 @@ impl FoundLog {
         let synced_seq = synced_seq.min(next_seq - 1);
         debug_assert!(segments.is_sorted_by(|a, b| a.header.seq < b.header.seq), "in the order of the log");
         debug_assert!(segments.iter().all(|found| (floor..next_seq).contains(&found.header.seq)), "none is void");
-        Recovered { segments, obsolete, floor, next_seq, synced_seq, notices, has_gap }
+        Recovered { segments, obsolete, floor, next_seq, synced_seq, notices, has_gap, replayed: None }
     }
 }
 

@@ -25,32 +25,66 @@ pub(crate) struct Live {
     pub(crate) bytes_of: Vec<u64>,
 }
 
-/// Returns an index of the records of these segments, which are given in the order of the log and have the slots from 0
-/// in that order.
-pub(crate) fn replay(segments: &[Entries]) -> (Index, Fill, Live) {
+impl Live {
+    /// Counts a record that becomes live.
+    pub(super) fn add(&mut self, place: Place) {
+        self.entries += 1;
+        self.bytes += place.len() as u64;
+        self.bytes_of[usize::from(place.slot())] += record_cost(place.len());
+    }
+
+    fn sub(&mut self, place: Place) {
+        self.entries -= 1;
+        self.bytes -= place.len() as u64;
+        self.bytes_of[usize::from(place.slot())] -= record_cost(place.len());
+    }
+
+    fn merge(&mut self, part: Live) {
+        self.entries += part.entries;
+        self.bytes += part.bytes;
+        self.bytes_of.iter_mut().zip(part.bytes_of).for_each(|(sum, bytes)| *sum += bytes);
+    }
+}
+
+/// What a log that was replayed has.
+pub(crate) struct Replayed {
+    pub(crate) index: Index,
+    pub(crate) fill: Fill,
+    pub(crate) live: Live,
+    /// For each segment, the bytes that its marks take of its file.
+    pub(crate) marks: Vec<u64>,
+}
+
+impl Replayed {
+    /// Combines shards that were filled in parts, in their order.
+    pub(super) fn of_parts(parts: Vec<(Vec<Shard>, Live)>, marks: Vec<u64>) -> Self {
+        let mut live = Live { bytes_of: vec![0; marks.len()], ..Live::default() };
+        let mut shards = Vec::with_capacity(SHARDS);
+        for (part_shards, part) in parts {
+            shards.extend(part_shards);
+            live.merge(part);
+        }
+        debug_assert_eq!(shards.len(), SHARDS, "each shard was filled by one thread");
+        debug_assert_eq!(live.bytes_of.iter().sum::<u64>(), live.bytes + live.entries * record_cost(0), "{live:?}");
+        let (index, fill) = Index::of_shards(shards);
+        Replayed { index, fill, live, marks }
+    }
+}
+
+/// Replays the records of these segments, which are given in the order of the log and have the slots from 0 in that order.
+pub(crate) fn replay(segments: &[Entries]) -> Replayed {
     let records = segments.iter().map(Entries::len).sum::<usize>();
     replay_on(segments, threads_for(records / RECORDS_A_THREAD))
 }
 
-fn replay_on(segments: &[Entries], threads: usize) -> (Index, Fill, Live) {
+fn replay_on(segments: &[Entries], threads: usize) -> Replayed {
     let runs = on_threads(shares(segments.len(), threads), |share| Sorted::new(segments, share));
     let filled = on_threads(shares(SHARDS, threads), |shards| fill(&runs, shards, segments.len()));
-    let mut live = Live { bytes_of: vec![0; segments.len()], ..Live::default() };
-    let mut shards = Vec::with_capacity(SHARDS);
-    for (part_shards, part) in filled {
-        shards.extend(part_shards);
-        live.entries += part.entries;
-        live.bytes += part.bytes;
-        live.bytes_of.iter_mut().zip(part.bytes_of).for_each(|(sum, bytes)| *sum += bytes);
-    }
-    debug_assert_eq!(shards.len(), SHARDS, "each shard was filled by one thread");
-    debug_assert_eq!(live.bytes_of.iter().sum::<u64>(), live.bytes + live.entries * record_cost(0), "{live:?}");
-    let (index, fill) = Index::of_shards(shards);
-    (index, fill, live)
+    Replayed::of_parts(filled, segments.iter().map(Entries::mark_bytes).collect())
 }
 
 /// Divides `0..len` into equal parts.
-fn shares(len: usize, parts: usize) -> Vec<Range<usize>> {
+pub(super) fn shares(len: usize, parts: usize) -> Vec<Range<usize>> {
     (0..parts).map(|part| len * part / parts..len * (part + 1) / parts).collect()
 }
 
@@ -98,20 +132,14 @@ fn fill(runs: &[Sorted], shards: Range<usize>, segments: usize) -> (Vec<Shard>, 
             let (kind, place) = (Kind::from_byte(place.uses()), place.with_uses(0));
             let before = match kind {
                 Some(Kind::Put) => {
-                    let bytes = place.len() as u64;
-                    live.entries += 1;
-                    live.bytes += bytes;
-                    live.bytes_of[usize::from(place.slot())] += record_cost(place.len());
+                    live.add(place);
                     shard.set(*hash, place)
                 }
                 Some(Kind::Remove) => shard.remove(*hash),
                 Some(Kind::Dropped) | None => None,
             };
             if let Some(before) = before {
-                let bytes = before.len() as u64;
-                live.entries -= 1;
-                live.bytes -= bytes;
-                live.bytes_of[usize::from(before.slot())] -= record_cost(before.len());
+                live.sub(before);
             }
         }
         shard.trimmed()
@@ -135,10 +163,10 @@ mod tests {
             Entry { hash, kind, offset: 64 + at * 64, len: 32 + 16 * rng.below(3), rate: Rate::from_bits(hash as u16) }
         };
         let segments: Vec<Entries> = (0..8).map(|_| (0..1_000).map(&mut record).collect()).collect();
-        let (one, _, live) = replay_on(&segments, 1);
+        let Replayed { index: one, live, .. } = replay_on(&segments, 1);
         assert!(live.entries > 1_000 && live.bytes + 16 * live.entries == live.bytes_of.iter().sum::<u64>());
         for threads in 2..=4 {
-            let (many, mut fill, same) = replay_on(&segments, threads);
+            let Replayed { index: many, mut fill, live: same, .. } = replay_on(&segments, threads);
             assert_eq!(same, live);
             let mut seen = 0;
             many.for_each(|hash, place| {

@@ -7,6 +7,7 @@ use crate::{
     log::{
         append::{Full, Log, LogPosition, Next},
         files::{Files, Turn},
+        saved,
         segment::Segment,
         space::Space,
         tickets::Tickets,
@@ -69,6 +70,17 @@ impl Store {
         self.view.counters.disk_errors.add(1);
         self.files.health.failed(&error);
         Error::File(error)
+    }
+
+    /// Saves the index for the next start if the limit has room for that. It is of no use once the files change.
+    pub(crate) fn save_index(&self) -> Result<()> {
+        let (sealed, store, room) = {
+            let log = self.log();
+            let Some(sealed) = log.at_rest() else { return Ok(()) };
+            (sealed, log.identity(), self.space.room_bytes.saturating_sub(log.disk_bytes()))
+        };
+        self.files.check_ours()?;
+        saved::save(&self.files.fs, &self.files.dir, &self.view.index, &sealed, store, room)
     }
 
     /// Writes everything that the log has now.

@@ -26,6 +26,10 @@ impl Unmarked {
         found
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.values().all(HashSet::is_empty)
+    }
+
     /// Forgets a segment whose file was deleted.
     pub(super) fn forget(&mut self, seq: u64) {
         self.0.remove(&seq);

@@ -61,6 +61,21 @@ impl Log {
         meta.stays
     }
 
+    /// The segments with their slots, in the order of the log, if the files have everything and replaying them would give the index as it
+    /// is: no removal and no deletion is outstanding.
+    pub(crate) fn at_rest(&self) -> Option<Vec<(u16, Meta)>> {
+        let Active { segment, entries, .. } = &self.active;
+        let is_at_rest = self.queue.is_empty()
+            && entries.is_empty()
+            && self.pending_removals.is_empty()
+            && self.emptied_bytes == 0
+            && self.unmarked.is_empty();
+        let all = self.meta.iter().enumerate().filter_map(|(slot, meta)| Some((slot as u16, (*meta)?)));
+        let mut sealed: Vec<_> = all.filter(|(slot, _)| *slot != segment.slot).collect();
+        sealed.sort_by_key(|(_, meta)| meta.seq);
+        (is_at_rest && sealed.iter().all(|(_, meta)| meta.sealed)).then_some(sealed)
+    }
+
     /// Notes that a segment is to be deleted as soon as the copies of its records are on stable storage. Does nothing
     /// if a clear has noted that already.
     pub(crate) fn mark_emptied(&mut self, slot: u16) {

@@ -7,6 +7,8 @@ use crate::{
     sync::{AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 
+/// Number of buckets of a chunk, 64 KiB.
+const CHUNK: usize = 512;
 /// Number of slots of a bucket.
 const SLOTS: usize = if cfg!(feature = "shuttle") { 2 } else { 9 };
 /// A table becomes at most this full, in hundredths. The fuller it is, the more buckets a look-up reads.
@@ -54,6 +56,11 @@ impl Bucket {
         }
     }
 
+    fn reset(&mut self) {
+        self.low.iter_mut().for_each(|low| *low.get_mut() = 0);
+        self.places.iter_mut().for_each(|place| *place.get_mut() = 0);
+    }
+
     fn tag(&self, slot: usize) -> Tag {
         Tag { low: self.low[slot].load(Ordering::Acquire), high: self.high[slot].load(Ordering::Acquire) }
     }
@@ -94,7 +101,37 @@ fn buckets_for(entries: usize) -> usize {
 /// The entries of one shard. Entries never move within a table. A table that would become too full is replaced by a copy with room; a
 /// reader that still holds the old table sees the state at the time of the replacement.
 pub(super) struct Table {
-    buckets: Box<[Bucket]>,
+    /// Chunks of [`CHUNK`] buckets, of which the last may be shorter.
+    chunks: Box<[Chunk]>,
+    /// Number of buckets.
+    len: usize,
+}
+
+type Chunk = Box<[Bucket]>;
+
+/// Chunks of tables that were replaced, for the next table. Tables grow by an eighth, so the memory of one is never large enough for the
+/// next one; an allocator would keep hundreds of megabytes of them in pieces that fit nothing.
+#[derive(Default)]
+pub(super) struct Spare(Vec<Chunk>);
+
+impl Spare {
+    /// Keeps the chunks of a table that no reader has any more.
+    pub(super) fn keep(&mut self, table: Table) {
+        // Another table may need a little more than this one did.
+        self.0.truncate(table.chunks.len());
+        self.0.extend(table.chunks.into_iter().filter(|chunk| chunk.len() == CHUNK));
+    }
+
+    fn chunk(&mut self, len: usize) -> Chunk {
+        // A shorter chunk is the last of its table.
+        match if len == CHUNK { self.0.pop() } else { None } {
+            Some(mut chunk) => {
+                chunk.iter_mut().for_each(Bucket::reset);
+                chunk
+            }
+            None => (0..len).map(|_| Bucket::new()).collect(),
+        }
+    }
 }
 
 impl Table {
@@ -102,33 +139,47 @@ impl Table {
     ///
     /// It takes 15.5 bytes an entry when it is full, 17.4 directly after it has grown, and up to 128 bytes more than that.
     pub(super) fn new(entries: usize) -> Self {
-        Table { buckets: (0..buckets_for(entries)).map(|_| Bucket::new()).collect() }
+        Table::reusing(entries, &mut Spare::default())
+    }
+
+    fn reusing(entries: usize, spare: &mut Spare) -> Self {
+        let len = buckets_for(entries);
+        let chunks = (0..len).step_by(CHUNK).map(|start| spare.chunk(CHUNK.min(len - start))).collect();
+        Table { chunks, len }
+    }
+
+    fn bucket(&self, at: usize) -> &Bucket {
+        &self.chunks[at / CHUNK][at % CHUNK]
+    }
+
+    fn buckets(&self) -> impl Iterator<Item = &Bucket> {
+        self.chunks.iter().flatten()
     }
 
     /// Bytes of memory that the slots take.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.buckets)
+        self.len * size_of::<Bucket>()
     }
 
     /// Number of slots that may be in use.
     pub(super) fn most_used(&self) -> usize {
-        self.buckets.len() * SLOTS * MOST_PERCENT / 100
+        self.len * SLOTS * MOST_PERCENT / 100
     }
 
     fn home(&self, tag: Tag) -> usize {
-        ((u64::from(tag.low) * self.buckets.len() as u64) >> 32) as usize
+        ((u64::from(tag.low) * self.len as u64) >> 32) as usize
     }
 
     fn after(&self, bucket: usize) -> usize {
-        if bucket + 1 == self.buckets.len() { 0 } else { bucket + 1 }
+        if bucket + 1 == self.len { 0 } else { bucket + 1 }
     }
 
     /// The slot with this tag, and the word of its place, which is 0 if the entry was removed.
     pub(super) fn find(&self, tag: Tag) -> Option<(At, u64)> {
         let mut at = self.home(tag);
         loop {
-            let bucket = &self.buckets[at];
+            let bucket = self.bucket(at);
             for slot in 0..SLOTS {
                 let low = bucket.low[slot].load(Ordering::Acquire);
                 if low == tag.low && bucket.high[slot].load(Ordering::Acquire) == tag.high {
@@ -146,7 +197,7 @@ impl Table {
     pub(super) fn vacancy(&self, tag: Tag) -> Vacancy {
         let (mut at, mut reused) = (self.home(tag), None);
         loop {
-            let bucket = &self.buckets[at];
+            let bucket = self.bucket(at);
             for slot in 0..SLOTS {
                 if bucket.low[slot].load(Ordering::Relaxed) == 0 {
                     return reused.map_or(Vacancy::Unused((at, slot)), Vacancy::Reused);
@@ -161,22 +212,22 @@ impl Table {
 
     /// Fills the slot of a vacancy.
     pub(super) fn fill(&self, (bucket, slot): At, tag: Tag, place: Place) {
-        self.buckets[bucket].fill(slot, tag, place);
+        self.bucket(bucket).fill(slot, tag, place);
     }
 
     /// Replaces the word of the place in a slot and returns the old one.
     pub(super) fn swap(&self, (bucket, slot): At, word: u64) -> u64 {
-        self.buckets[bucket].places[slot].swap(word, Ordering::AcqRel)
+        self.bucket(bucket).places[slot].swap(word, Ordering::AcqRel)
     }
 
     /// Replaces the word of the place in a slot if it still is `from`.
     pub(super) fn replace(&self, (bucket, slot): At, from: u64, to: u64) {
-        let _ = self.buckets[bucket].places[slot].compare_exchange(from, to, Ordering::Release, Ordering::Relaxed);
+        let _ = self.bucket(bucket).places[slot].compare_exchange(from, to, Ordering::Release, Ordering::Relaxed);
     }
 
     /// The entries with a record, bucket by bucket. One that comes meanwhile may be left out.
     pub(super) fn entries(&self) -> impl Iterator<Item = (Tag, Place)> {
-        let slots = self.buckets.iter().flat_map(|bucket| (0..SLOTS).map(move |slot| (bucket, slot)));
+        let slots = self.buckets().flat_map(|bucket| (0..SLOTS).map(move |slot| (bucket, slot)));
         slots.filter_map(|(bucket, slot)| {
             let tag = bucket.tag(slot);
             Some((tag, Place::from_word(bucket.place(slot, tag)?)?))
@@ -185,23 +236,49 @@ impl Table {
 
     /// Returns whether a table of the right size for the entries with a record would be smaller.
     pub(super) fn is_too_large(&self) -> bool {
-        buckets_for(self.live()) < self.buckets.len()
+        buckets_for(self.live()) < self.len
     }
 
     fn live(&self) -> usize {
-        let places = self.buckets.iter().flat_map(|bucket| &bucket.places);
+        let places = self.buckets().flat_map(|bucket| &bucket.places);
         places.filter(|place| place.load(Ordering::Relaxed) != 0).count()
     }
 
     /// A copy of the entries with a record in a table of the right size for them, and their number.
-    pub(super) fn rebuilt(&self) -> (Table, usize) {
+    pub(super) fn rebuilt(&self, spare: &mut Spare) -> (Table, usize) {
         let live = self.live();
-        let copy = Table::new(live);
-        // The order of the buckets is that of the tags, so this writes the copy from its start to its end.
-        for (tag, place) in self.entries() {
-            let (Vacancy::Reused(at) | Vacancy::Unused(at)) = copy.vacancy(tag);
-            copy.fill(at, tag, place);
+        let mut copy = Filling::new(live, spare);
+        self.entries().for_each(|(tag, place)| copy.add(tag, place));
+        (copy.finish(), live)
+    }
+}
+
+/// A new table while it gets entries that are all different. If these come in the order of another table, memory is written from its
+/// start to its end.
+pub(super) struct Filling {
+    table: Table,
+    /// Number of used slots of each bucket.
+    used: Vec<u8>,
+}
+
+impl Filling {
+    /// A table for this many entries.
+    pub(super) fn new(entries: usize, spare: &mut Spare) -> Self {
+        let table = Table::reusing(entries, spare);
+        Filling { used: vec![0; table.len], table }
+    }
+
+    /// Adds one of the entries.
+    pub(super) fn add(&mut self, tag: Tag, place: Place) {
+        let mut at = self.table.home(tag);
+        while usize::from(self.used[at]) == SLOTS {
+            at = self.table.after(at);
         }
-        (copy, live)
+        self.table.fill((at, usize::from(self.used[at])), tag, place);
+        self.used[at] += 1;
+    }
+
+    pub(super) fn finish(self) -> Table {
+        self.table
     }
 }

@@ -1,0 +1,172 @@
+//! Saves the index when a cache is closed, and loads it when it is opened again.
+//!
+//! Segments never change once they have a footer, and a replay depends on nothing else. So a saved index is right, whatever happened
+//! since, if the folder has exactly the segments for which it was saved, and only then is it used.
+
+use crate::{
+    error::Result,
+    format::{
+        footer::{TRAILER_BYTES, Trailer},
+        record::{SEGMENT_HEADER_BYTES, SegmentHeader},
+        saved::{Content, Contents, Listed, Part, contents_len, push},
+    },
+    log::{
+        append::Meta,
+        index::{Index, SHARDS, Shard},
+        recover::{Found, Recovered, names_in, on_files},
+        replay::{Live, Replayed, shares},
+        segment::file_name,
+        space::{SEGMENT_EXTRA_BYTES, blocks},
+    },
+    regular_file,
+    sync::{on_threads, threads_for},
+};
+use refdb_vfs::{File, Fs};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+/// Number of entries for which one more thread is worth its cost.
+const ENTRIES_A_THREAD: usize = 100_000;
+
+/// Number of bytes that are written at once, or more.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The path of the saved index. To programs that do not know it, this is a segment of another cache, which they delete.
+fn path_in(dir: &Path) -> PathBuf {
+    dir.join(file_name(0))
+}
+
+/// A sealed segment in the folder.
+struct Sealed {
+    content: Content,
+    found: Found,
+}
+
+/// Reads a segment's header and trailer; `None` if it is not a sealed segment of this cache.
+fn sealed(fs: &Fs, path: &Path, seq: u64, store: u64) -> Option<Sealed> {
+    let file = regular_file::open(fs, path).ok()?;
+    let file_bytes = file.stat().ok()?.len_bytes;
+    let (mut head, mut end) = ([0; SEGMENT_HEADER_BYTES], [0; TRAILER_BYTES]);
+    file.read_exact_at(&mut head, 0).ok()?;
+    file.read_exact_at(&mut end, file_bytes.checked_sub(TRAILER_BYTES as u64)?).ok()?;
+    let header = SegmentHeader::decode(&head).filter(|header| header.seq == seq && header.store == store)?;
+    let trailer = Trailer::decode_in(&end, seq, file_bytes)?;
+    let found = Found::sealed(path.to_owned(), header, &trailer, file_bytes);
+    Some(Sealed { content: Content::new(seq, file_bytes, &head, &end), found })
+}
+
+/// The segments of the folder, if all of them are sealed ones of this cache and none is void.
+fn all_sealed(fs: &Fs, names: &[(u64, PathBuf)], store: u64) -> Option<Vec<Sealed>> {
+    let all: Option<Vec<_>> = on_files(names, |(seq, path)| sealed(fs, path, *seq, store)).into_iter().collect();
+    let floor = all.iter().flatten().map(|sealed| sealed.found.header.floor).max().unwrap_or(0);
+    all.filter(|all| all.first().is_some_and(|first| first.content.seq >= floor))
+}
+
+/// Saves the index of a cache whose log consists of these segments. Nothing is saved if they are not the ones in the folder, or if the
+/// file would take more than `room_bytes`.
+pub(crate) fn save(fs: &Fs, dir: &Path, index: &Index, log: &[(u16, Meta)], store: u64, room_bytes: u64) -> Result<()> {
+    let Some(all) = all_sealed(fs, &names_in(fs, dir)?, store) else { return Ok(()) };
+    if !all.iter().map(|sealed| sealed.content.seq).eq(log.iter().map(|(_, meta)| meta.seq)) {
+        return Ok(());
+    }
+    let listed =
+        |(sealed, (_, meta)): (&Sealed, &(u16, Meta))| Listed { content: sealed.content, mark_bytes: meta.mark_bytes };
+    let segments: Vec<_> = all.iter().zip(log).map(listed).collect();
+    let mut contents = Contents { store, segments, shards: vec![Part::default(); SHARDS] };
+    for (shard, part) in contents.shards.iter_mut().enumerate() {
+        index.for_each_in(shard, |_, _| part.entries += 1);
+    }
+    if blocks(contents.file_len()) > room_bytes {
+        return Ok(());
+    }
+    let path = path_in(dir);
+    let file = fs.create_new(&path, 0o600)?;
+    write(&file, index, log, contents).inspect_err(|_| drop(fs.remove_file(&path)))
+}
+
+fn write(file: &File, index: &Index, log: &[(u16, Meta)], mut contents: Contents) -> Result<()> {
+    let mut positions = vec![None; usize::from(u16::MAX) + 1];
+    log.iter().enumerate().for_each(|(at, (slot, _))| positions[usize::from(*slot)] = Some(at as u16));
+    let mut bytes = Vec::new();
+    let mut at = contents_len(log.len(), SHARDS);
+    for (shard, part) in contents.shards.iter_mut().enumerate() {
+        let start = bytes.len();
+        index.for_each_in(shard, |hash, place| {
+            let position = positions[usize::from(place.slot())].expect("an entry's segment is in the log");
+            push(&mut bytes, hash, place.in_other_slot(position));
+        });
+        *part = Part::of(&bytes[start..]);
+        if bytes.len() >= PIECE_BYTES || shard + 1 == SHARDS {
+            file.write_all_at(&bytes, at)?;
+            at += bytes.len() as u64;
+            bytes.clear();
+        }
+    }
+    // Written last, so that the file of a process that is killed meanwhile has no head.
+    file.write_all_at(&contents.encode(), 0)?;
+    Ok(())
+}
+
+/// What [`recover`](super::recover::recover) and a replay would find, according to the saved index; `None` if there is none that can be
+/// believed.
+pub(crate) fn load(fs: &Fs, dir: &Path, store: u64) -> Option<Recovered> {
+    let mut names = names_in(fs, dir).ok()?;
+    names.first().filter(|(seq, _)| *seq == 0)?;
+    let (_, path) = names.remove(0);
+    let file = regular_file::open(fs, &path).ok()?;
+    let contents = Contents::decode(file.stat().ok()?.len_bytes, |bytes, at| file.read_exact_at(bytes, at).ok())?;
+    if contents.store != store || contents.shards.len() != SHARDS {
+        return None;
+    }
+    let all = all_sealed(fs, &names, store)?;
+    if !all.iter().map(|sealed| sealed.content).eq(contents.segments.iter().map(|listed| listed.content)) {
+        return None;
+    }
+    let segments: Vec<Found> = all.into_iter().map(|sealed| sealed.found).collect();
+    let replayed = read(&file, &contents, &segments)?;
+    let headers = || segments.iter().map(|found| found.header);
+    let next_seq = headers().next_back().map_or(1, |last| last.seq + 1);
+    Some(Recovered {
+        floor: headers().map(|header| header.floor).max().unwrap_or(0),
+        next_seq,
+        synced_seq: headers().map(|header| header.synced).max().unwrap_or(0).min(next_seq - 1),
+        notices: Vec::new(),
+        obsolete: vec![path],
+        has_gap: false,
+        segments,
+        replayed: Some(replayed),
+    })
+}
+
+/// Reads the entries of all shards, on as many threads as are useful.
+fn read(file: &File, contents: &Contents, segments: &[Found]) -> Option<Replayed> {
+    let ends: Vec<u64> = segments.iter().map(|found| found.records_end).collect();
+    let entries: usize = contents.shards.iter().map(|part| part.entries as usize).sum();
+    let threads = threads_for(entries / ENTRIES_A_THREAD);
+    let parts = on_threads(shares(SHARDS, threads), |shards| read_shards(file, contents, shards, &ends));
+    let parts: Vec<_> = parts.into_iter().collect::<Option<_>>()?;
+    let marks = contents.segments.iter().map(|listed| listed.mark_bytes).collect();
+    let replayed = Replayed::of_parts(parts, marks);
+    let bytes_of = replayed.live.bytes_of.iter().zip(&replayed.marks).zip(segments);
+    let mut fits =
+        bytes_of.map(|((live, marks), found)| live.saturating_add(*marks) <= found.file_bytes - SEGMENT_EXTRA_BYTES);
+    fits.all(|fits| fits).then_some(replayed)
+}
+
+fn read_shards(file: &File, contents: &Contents, shards: Range<usize>, ends: &[u64]) -> Option<(Vec<Shard>, Live)> {
+    let mut live = Live { bytes_of: vec![0; ends.len()], ..Live::default() };
+    let (mut filled, mut bytes) = (Vec::with_capacity(shards.len()), Vec::new());
+    let mut at = contents.offset_of(shards.start);
+    for number in shards {
+        let part = &contents.shards[number];
+        bytes.resize(part.len(), 0);
+        file.read_exact_at(&mut bytes, at).ok()?;
+        at += part.len() as u64;
+        let checked = part.check(&bytes)?;
+        let counted = checked.entries(ends).inspect(|entry| entry.iter().for_each(|(_, place)| live.add(*place)));
+        filled.push(Shard::of_entries(part.entries as usize, counted)?);
+    }
+    Some((filled, live))
+}

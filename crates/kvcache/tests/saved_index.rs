@@ -1,0 +1,212 @@
+//! A cache that was closed is opened from its saved index, but only if the folder is exactly as it was then.
+
+#![allow(clippy::unwrap_used, reason = "whatever fails here fails the test")]
+
+mod common;
+
+use common::open;
+use refdb_kvcache::{Cache, Options};
+use refdb_vfs::Fs;
+use std::path::{Path, PathBuf};
+
+const MIB: u64 = 1 << 20;
+const LIMIT_BYTES: u64 = 4 * MIB;
+const ENTRIES: u32 = 600;
+/// Lengths of a segment's header and trailer.
+const HEADER_BYTES: usize = 64;
+const TRAILER_BYTES: usize = 64;
+
+fn saved_index(dir: &Path) -> PathBuf {
+    dir.join("0000000000000000.seg")
+}
+
+fn segments(dir: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
+    let is_segment = |path: &PathBuf| path.extension().is_some_and(|ext| ext == "seg") && *path != saved_index(dir);
+    let mut segments: Vec<_> = files.filter(is_segment).collect();
+    segments.sort();
+    segments
+}
+
+/// A closed cache of several segments, each key of which has its own value.
+fn filled() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), LIMIT_BYTES);
+    for i in 0..ENTRIES {
+        cache.put(&i.to_le_bytes(), &[i as u8; 300]).unwrap();
+    }
+    cache.close().unwrap();
+    assert!(segments(dir.path()).len() > 3);
+    dir
+}
+
+fn copied(dir: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(dir).unwrap() {
+        let path = file.unwrap().path();
+        std::fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+    }
+    copy
+}
+
+/// Returns whether a cache would be opened from its saved index. A replay would notice that a record is damaged, because the footer is
+/// damaged too; the saved index leads to that record like to any other.
+fn is_believed(dir: &Path) -> bool {
+    let copy = copied(dir);
+    let segment = &segments(copy.path())[0];
+    let mut bytes = std::fs::read(segment).unwrap();
+    bytes[HEADER_BYTES + 40] ^= 1;
+    let footer_entry = bytes.len() - TRAILER_BYTES - 8;
+    bytes[footer_entry] ^= 1;
+    std::fs::write(segment, bytes).unwrap();
+    let entries = |dir: &Path| Cache::open_read_only(dir, None).unwrap().stats().entries;
+    let without = copied(dir);
+    let _ = std::fs::remove_file(saved_index(without.path()));
+    let (here, all) = (entries(copy.path()), entries(without.path()));
+    assert!(here == all || here + 1 == all, "{here} of {all}");
+    here == all
+}
+
+#[test]
+fn a_closed_cache_is_opened_from_its_saved_index_as_it_would_be_from_its_segments() {
+    let dir = filled();
+    for round in 0..3u32 {
+        assert!(is_believed(dir.path()), "round {round}");
+        let replayed = copied(dir.path());
+        std::fs::remove_file(saved_index(replayed.path())).unwrap();
+        let (saved, replayed) = (open(dir.path(), LIMIT_BYTES), open(replayed.path(), LIMIT_BYTES));
+        assert!(!saved_index(dir.path()).exists(), "an open cache has none");
+        let mut stats = [saved.stats(), replayed.stats()];
+        stats.iter_mut().for_each(|stats| (stats.sampled, stats.puts) = (0, 0));
+        assert_eq!(stats[0], stats[1]);
+        for i in 0..ENTRIES {
+            let key = i.to_le_bytes();
+            assert_eq!(saved.get(&key), replayed.get(&key));
+        }
+        // What happens in between is in the next one.
+        for i in (round..ENTRIES).step_by(7) {
+            saved.remove(&i.to_le_bytes()).unwrap();
+            saved.put(&(i / 2).to_le_bytes(), &[round as u8; 200]).unwrap();
+        }
+        saved.compact().unwrap();
+        saved.close().unwrap();
+    }
+}
+
+#[test]
+fn a_saved_index_of_other_segments_is_not_believed() {
+    let dir = filled();
+    let last = |dir: &Path| segments(dir).pop().unwrap();
+    let changes: [&dyn Fn(&Path); 6] = [
+        &|dir| std::fs::remove_file(last(dir)).unwrap(),
+        &|dir| std::fs::remove_file(&segments(dir)[0]).unwrap(),
+        &|dir| drop(std::fs::write(last(dir), [std::fs::read(last(dir)).unwrap(), vec![0; 16]].concat())),
+        // The segments of another cache.
+        &|dir| {
+            let other = filled();
+            std::fs::copy(other.path().join("format"), dir.join("format")).unwrap();
+            segments(other.path())
+                .iter()
+                .for_each(|path| drop(std::fs::copy(path, dir.join(path.file_name().unwrap()))));
+        },
+        // Another cache's saved index.
+        &|dir| std::fs::write(saved_index(dir), std::fs::read(saved_index(filled().path())).unwrap()).unwrap(),
+        &|dir| std::fs::write(saved_index(dir), "").unwrap(),
+    ];
+    for (at, change) in changes.iter().enumerate() {
+        let changed = copied(dir.path());
+        change(changed.path());
+        assert!(!is_believed(changed.path()), "change {at}");
+        drop(open(changed.path(), LIMIT_BYTES));
+        assert!(is_believed(changed.path()), "change {at}: it is saved anew");
+    }
+}
+
+/// An older program does not know the saved index. If it left it in the folder, or a backup brings it back, what was removed since must
+/// stay removed.
+#[test]
+fn a_saved_index_from_before_a_change_is_not_believed() {
+    for is_killed in [false, true] {
+        let dir = filled();
+        let old = std::fs::read(saved_index(dir.path())).unwrap();
+        let cache = Cache::open_idle(Fs::real(), dir.path(), Options::new(LIMIT_BYTES)).unwrap();
+        assert!(cache.remove(&5u32.to_le_bytes()).unwrap());
+        cache.flush(refdb_kvcache::Durability::Written).unwrap();
+        if is_killed {
+            cache.abandon()
+        } else {
+            cache.close().unwrap()
+        }
+        std::fs::write(saved_index(dir.path()), &old).unwrap();
+        let cache = open(dir.path(), LIMIT_BYTES);
+        assert_eq!((cache.get(&5u32.to_le_bytes()), cache.stats().entries), (None, u64::from(ENTRIES) - 1));
+    }
+}
+
+#[test]
+fn a_damaged_saved_index_costs_nothing_but_time() {
+    let dir = filled();
+    let bytes = std::fs::read(saved_index(dir.path())).unwrap();
+    let damages = (0..bytes.len()).step_by(97).map(|at| {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << (at % 8);
+        damaged
+    });
+    let cuts = (0..bytes.len()).step_by(997).map(|len| bytes[..len].to_vec());
+    for damaged in damages.chain(cuts) {
+        std::fs::write(saved_index(dir.path()), &damaged).unwrap();
+        let cache = Cache::open_read_only(dir.path(), None).unwrap();
+        assert_eq!((cache.stats().entries, cache.notices().len()), (u64::from(ENTRIES), 0));
+        assert!((0..ENTRIES).step_by(50).all(|i| cache.get(&i.to_le_bytes()).is_some()));
+    }
+    let cache = open(dir.path(), LIMIT_BYTES);
+    assert_eq!((cache.stats().entries, saved_index(dir.path()).exists()), (u64::from(ENTRIES), false));
+}
+
+#[test]
+fn nothing_is_saved_where_the_limit_leaves_no_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sizes = Vec::new();
+    for entries in [100u32, 60_000] {
+        let cache = open(dir.path(), MIB);
+        for i in 0..entries {
+            cache.put(&i.to_le_bytes(), b"v").unwrap();
+        }
+        cache.close().unwrap();
+        let files = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().metadata().unwrap().len());
+        let disk: u64 = files.map(|len| len.next_multiple_of(4096)).sum();
+        assert!(disk <= MIB, "{disk}");
+        sizes.push(saved_index(dir.path()).exists());
+    }
+    assert_eq!(sizes, [true, false]);
+}
+
+#[test]
+fn a_lower_limit_holds_although_there_is_a_saved_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), LIMIT_BYTES);
+    for i in 0..2_000u32 {
+        cache.put(&i.to_le_bytes(), &[1; 800]).unwrap();
+    }
+    cache.close().unwrap();
+    assert!(saved_index(dir.path()).exists());
+    let cache = open(dir.path(), MIB);
+    let stats = cache.stats();
+    assert!(stats.disk_bytes <= MIB && (500..2_000).contains(&stats.entries), "{stats:?}");
+    assert_eq!((0..2_000u32).filter(|i| cache.get(&i.to_le_bytes()).is_some()).count() as u64, stats.entries);
+}
+
+#[test]
+fn an_encrypted_cache_with_another_key_does_not_use_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = |key: u8| Options::new(LIMIT_BYTES).key(refdb_kvcache::Key::new([key; 32]));
+    let cache = Cache::open(dir.path(), options(1)).unwrap();
+    cache.put(b"key", b"value").unwrap();
+    drop(cache);
+    assert!(saved_index(dir.path()).exists());
+    let cache = Cache::open(dir.path(), options(1)).unwrap();
+    assert_eq!(cache.get(b"key").unwrap().value, b"value");
+    drop(cache);
+    let cache = Cache::open(dir.path(), options(2)).unwrap();
+    assert_eq!((cache.get(b"key"), cache.stats().entries), (None, 0));
+}
