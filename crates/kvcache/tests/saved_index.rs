@@ -6,8 +6,12 @@ mod common;
 
 use common::open;
 use refdb_kvcache::{Cache, Options};
-use refdb_vfs::Fs;
-use std::path::{Path, PathBuf};
+use refdb_vfs::{Fs, IoHook, Op, Verdict};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 const MIB: u64 = 1 << 20;
 const LIMIT_BYTES: u64 = 4 * MIB;
@@ -209,4 +213,36 @@ fn an_encrypted_cache_with_another_key_does_not_use_it() {
     drop(cache);
     let cache = Cache::open(dir.path(), options(2)).unwrap();
     assert_eq!((cache.get(b"key"), cache.stats().entries), (None, 0));
+}
+
+/// A disk on which no segment can be deleted.
+struct Undeletable;
+
+impl IoHook for Undeletable {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        match op {
+            Op::Remove(path) if path.extension().is_some_and(|ext| ext == "seg") => {
+                Verdict::Fail(std::io::ErrorKind::PermissionDenied.into())
+            }
+            _ => Verdict::Proceed,
+        }
+    }
+}
+
+/// A replay would bring the evicted entries back, and the index does not have them.
+#[test]
+fn nothing_is_saved_while_an_evicted_segment_is_still_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new(MIB).put_timeout(Duration::ZERO);
+    let cache = Cache::open_idle(Fs::with_hook(Arc::new(Undeletable)), dir.path(), options).unwrap();
+    for i in 0..2_000u32 {
+        // What finds no room is refused.
+        let _ = cache.put(&i.to_le_bytes(), &[1; 800]);
+        let _ = cache.work();
+    }
+    let _ = cache.close();
+    let entries = cache.stats().entries;
+    drop(cache);
+    assert!(entries < 1_200 && !segments(dir.path()).is_empty(), "something was evicted: {entries}");
+    assert!(!saved_index(dir.path()).exists());
 }

@@ -83,8 +83,9 @@ impl Cache {
         }
     }
 
-    /// Stops the background threads, writes what is in memory to the disk, and releases the lock of the folder. Reads still work
-    /// afterwards, and closing again does nothing. It blocks until the disk has taken everything.
+    /// Stops the background threads, writes what is in memory to the disk, saves the index for the next start if the limit has room for
+    /// its 14 bytes an entry, and releases the lock of the folder. Reads still work afterwards, and closing again does nothing. It blocks
+    /// until the operating system has taken everything.
     ///
     /// # Errors
     ///

@@ -237,6 +237,14 @@ mod tests {
         assert_eq!(entries(&contents, &bytes, 1, &[112, 144]).unwrap(), [(0xffff_ffff_ffff, Place::new(1, 64, 48))]);
     }
 
+    /// Programs from before the saved index delete segments of other caches, and read no more of a file than its header to know one.
+    #[test]
+    fn it_looks_like_a_segment_of_another_cache_than_any_with_its_name() {
+        let (contents, bytes) = file();
+        let header = SegmentHeader::decode(&bytes).unwrap();
+        assert!(header.seq != 0 && header.store != contents.store, "{header:?}");
+    }
+
     #[test]
     fn any_flipped_bit_and_any_other_length_is_seen() {
         let (contents, bytes) = file();

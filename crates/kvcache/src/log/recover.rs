@@ -106,6 +106,14 @@ pub(crate) struct Recovered {
     pub(super) has_gap: bool,
     /// What a replay of the segments would give, if a saved index has it. The segments have no entries then.
     pub(crate) replayed: Option<Replayed>,
+    /// The saved index, whose file is deleted without a sync, because it proves by itself whether it is right.
+    pub(crate) saved: Option<SavedIndex>,
+}
+
+/// The file of a saved index. As long as it is open, its deletion need not free its pages, which takes a while.
+pub(crate) struct SavedIndex {
+    pub(crate) path: PathBuf,
+    pub(crate) file: Option<File>,
 }
 
 /// The footer at the end of a file, if it has one.
@@ -199,8 +207,7 @@ pub(crate) fn recover(fs: &Fs, dir: &Path, store: u64) -> Result<Recovered> {
     let mut names = names_in(fs, dir)?;
     let mut log =
         FoundLog { after_all: names.last().map_or(1, |(seq, _)| seq.saturating_add(1)), ..FoundLog::default() };
-    let is_saved_index = |(seq, _): &(u64, PathBuf)| *seq == 0;
-    log.obsolete.extend(names.extract_if(.., |name| is_saved_index(name)).map(|(_, path)| path));
+    log.saved = names.extract_if(.., |(seq, _)| *seq == 0).next().map(|(_, path)| SavedIndex { path, file: None });
     let loaded = on_files(&names, |(seq, path)| load(fs, path, *seq, store));
     for (loaded, (seq, path)) in loaded.into_iter().zip(names) {
         match loaded {
@@ -235,6 +242,7 @@ struct FoundLog {
     obsolete: Vec<PathBuf>,
     /// Number, path, and whether there is a (damaged) header.
     without_header: Vec<(u64, PathBuf, bool)>,
+    saved: Option<SavedIndex>,
     /// The number after the largest in the folder.
     after_all: u64,
 }
@@ -242,7 +250,7 @@ struct FoundLog {
 impl FoundLog {
     /// Decides which segments are used.
     fn judge(self) -> Recovered {
-        let FoundLog { segments, mut obsolete, without_header, after_all } = self;
+        let FoundLog { segments, mut obsolete, without_header, saved, after_all } = self;
         let synced_seq = segments.iter().map(|segment| segment.header.synced).max().unwrap_or(0);
         let floor = segments.iter().map(|segment| segment.header.floor).max().unwrap_or(0);
         let (void, mut segments): (Vec<_>, Vec<_>) =
@@ -266,7 +274,17 @@ impl FoundLog {
             // The numbers continue after all existing ones, so that no deleted segment which comes back is taken for a part of the
             // new log.
             let (segments, floor, next_seq) = (Vec::new(), after_all, after_all);
-            return Recovered { segments, obsolete, floor, next_seq, synced_seq: 0, notices, has_gap, replayed: None };
+            return Recovered {
+                segments,
+                obsolete,
+                floor,
+                next_seq,
+                synced_seq: 0,
+                notices,
+                has_gap,
+                replayed: None,
+                saved,
+            };
         }
         obsolete.extend(segments.split_off(usable).into_iter().map(|segment| segment.path));
         // The numbers continue without a hole, because a hole would look like a gap.
@@ -274,7 +292,7 @@ impl FoundLog {
         let synced_seq = synced_seq.min(next_seq - 1);
         debug_assert!(segments.is_sorted_by(|a, b| a.header.seq < b.header.seq), "in the order of the log");
         debug_assert!(segments.iter().all(|found| (floor..next_seq).contains(&found.header.seq)), "none is void");
-        Recovered { segments, obsolete, floor, next_seq, synced_seq, notices, has_gap, replayed: None }
+        Recovered { segments, obsolete, floor, next_seq, synced_seq, notices, has_gap, replayed: None, saved }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     log::{
         append::Meta,
         index::{Index, SHARDS, Shard},
-        recover::{Found, Recovered, names_in, on_files},
+        recover::{Found, Recovered, SavedIndex, names_in, on_files},
         replay::{Live, Replayed, shares},
         segment::file_name,
         space::{SEGMENT_EXTRA_BYTES, blocks},
@@ -89,8 +89,9 @@ pub(crate) fn save(fs: &Fs, dir: &Path, index: &Index, log: &[(u16, Meta)], stor
 fn write(file: &File, index: &Index, log: &[(u16, Meta)], mut contents: Contents) -> Result<()> {
     let mut positions = vec![None; usize::from(u16::MAX) + 1];
     log.iter().enumerate().for_each(|(at, (slot, _))| positions[usize::from(*slot)] = Some(at as u16));
-    let mut bytes = Vec::new();
-    let mut at = contents_len(log.len(), SHARDS);
+    // Room for what stands before the entries, which is known only after them.
+    let mut bytes = vec![0; contents_len(log.len(), SHARDS) as usize];
+    let mut at = 0;
     for (shard, part) in contents.shards.iter_mut().enumerate() {
         let start = bytes.len();
         index.for_each_in(shard, |hash, place| {
@@ -105,7 +106,7 @@ fn write(file: &File, index: &Index, log: &[(u16, Meta)], mut contents: Contents
         }
     }
     // Written last, so that the file of a process that is killed meanwhile has no head.
-    file.write_all_at(&contents.encode(), 0)?;
+    file.overwrite(&contents.encode(), 0)?;
     Ok(())
 }
 
@@ -133,7 +134,8 @@ pub(crate) fn load(fs: &Fs, dir: &Path, store: u64) -> Option<Recovered> {
         next_seq,
         synced_seq: headers().map(|header| header.synced).max().unwrap_or(0).min(next_seq - 1),
         notices: Vec::new(),
-        obsolete: vec![path],
+        obsolete: Vec::new(),
+        saved: Some(SavedIndex { path, file: Some(file) }),
         has_gap: false,
         segments,
         replayed: Some(replayed),
