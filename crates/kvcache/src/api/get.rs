@@ -6,8 +6,12 @@ use crate::{
         place::Place,
         record::{RECORD_HEADER_BYTES, check_record},
     },
-    log::scratch::{Scratch, with_scratch},
-    log::{segment::Segment, store::Store},
+    log::{
+        index::known,
+        scratch::{Scratch, with_scratch},
+        segment::Segment,
+        store::Store,
+    },
     sync::yield_now,
 };
 use std::sync::Arc;
@@ -127,7 +131,7 @@ impl Cache {
         let sealer = &self.sealer;
         let Some(bytes) = segment.record(place, &mut scratch.record) else { return Read::Gone };
         let Some(header) = check_record(bytes, segment.seq, place.offset() as u64) else { return Read::Damaged };
-        if header.hash != hash {
+        if known(header.hash) != known(hash) {
             // Since the index was read, the slot was given to another segment, which has a record at the same offset.
             return Read::Gone;
         }
@@ -173,7 +177,9 @@ impl Cache {
                 |segment: &Arc<Segment>| with_scratch(|scratch| segment.record_header(place, &mut scratch.record));
             // If the segment is gone, or another one has its slot, the record has been moved since the index was read,
             // and counts as present.
-            slot.as_ref().and_then(head).is_none_or(|header| header.hash != hash || !ages.is_expired(header.created_ms))
+            slot.as_ref()
+                .and_then(head)
+                .is_none_or(|header| known(header.hash) != known(hash) || !ages.is_expired(header.created_ms))
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{
 };
 use arc_swap::Guard;
 use std::sync::Arc;
-use table::{At, Filling, Spare, Table, Tag, Vacancy};
+use table::{At, Filling, SlotFor, Spare, Table, Tag};
 
 const SHARD_BITS: u32 = if cfg!(feature = "shuttle") { 1 } else { 9 };
 /// Number of shards; the hash of a key determines its shard.
@@ -94,18 +94,16 @@ impl Index {
     pub(crate) fn set(&self, fill: &mut Fill, hash: u64, place: Place) -> Option<Place> {
         let (shard, tag) = (shard_of(hash), Tag::of(hash));
         let table = self.shards[shard].load();
-        if let Some((at, _)) = table.find(tag) {
-            return Place::from_word(table.swap(at, place.word()));
-        }
-        match table.vacancy(tag) {
-            Vacancy::Reused(at) => table.fill(at, tag, place),
-            Vacancy::Unused(at) if (fill.used[shard] as usize) < table.most_used() => {
+        match table.slot_for(tag) {
+            SlotFor::Entry(at) => return Place::from_word(table.swap(at, place.word())),
+            SlotFor::Reused(at) => table.fill(at, tag, place),
+            SlotFor::Unused(at) if (fill.used[shard] as usize) < table.most_used() => {
                 fill.used[shard] += 1;
                 table.fill(at, tag, place);
             }
-            Vacancy::Unused(_) => {
+            SlotFor::Unused(_) => {
                 let (copy, live) = table.rebuilt(&mut fill.spare);
-                let (Vacancy::Reused(at) | Vacancy::Unused(at)) = copy.vacancy(tag);
+                let (SlotFor::Entry(at) | SlotFor::Reused(at) | SlotFor::Unused(at)) = copy.slot_for(tag);
                 copy.fill(at, tag, place);
                 debug_assert!(live < copy.most_used(), "a copy has room");
                 fill.used[shard] = live as u32 + 1;
@@ -170,12 +168,10 @@ impl Shard {
     /// Sets the place of a hash and returns the previous one.
     pub(crate) fn set(&mut self, hash: u64, place: Place) -> Option<Place> {
         let tag = Tag::of(hash);
-        if let Some((at, _)) = self.table.find(tag) {
-            return Place::from_word(self.table.swap(at, place.word()));
-        }
-        match self.table.vacancy(tag) {
-            Vacancy::Reused(at) => self.table.fill(at, tag, place),
-            Vacancy::Unused(at) => {
+        match self.table.slot_for(tag) {
+            SlotFor::Entry(at) => return Place::from_word(self.table.swap(at, place.word())),
+            SlotFor::Reused(at) => self.table.fill(at, tag, place),
+            SlotFor::Unused(at) => {
                 self.used += 1;
                 debug_assert!(self.used as usize <= self.table.most_used(), "the caller knows how many hashes come");
                 self.table.fill(at, tag, place);

@@ -82,8 +82,10 @@ impl Bucket {
 /// The bucket and the slot of an entry.
 pub(super) type At = (usize, usize);
 
-/// Where an entry could be put that the table does not have.
-pub(super) enum Vacancy {
+/// Where an entry is put.
+pub(super) enum SlotFor {
+    /// The slot that has its tag already.
+    Entry(At),
     /// The slot of a removed entry.
     Reused(At),
     /// A slot that was never used.
@@ -193,14 +195,21 @@ impl Table {
         }
     }
 
-    /// Where a tag goes that is not in the table. There is always an unused slot, because a table is never full.
-    pub(super) fn vacancy(&self, tag: Tag) -> Vacancy {
+    /// Where an entry with this tag goes. There is always an unused slot, because a table is never full. Only the holder of [`Fill`]
+    /// calls this, so that no slot changes meanwhile.
+    ///
+    /// [`Fill`]: super::Fill
+    pub(super) fn slot_for(&self, tag: Tag) -> SlotFor {
         let (mut at, mut reused) = (self.home(tag), None);
         loop {
             let bucket = self.bucket(at);
             for slot in 0..SLOTS {
-                if bucket.low[slot].load(Ordering::Relaxed) == 0 {
-                    return reused.map_or(Vacancy::Unused((at, slot)), Vacancy::Reused);
+                let low = bucket.low[slot].load(Ordering::Relaxed);
+                if low == tag.low && bucket.high[slot].load(Ordering::Relaxed) == tag.high {
+                    return SlotFor::Entry((at, slot));
+                }
+                if low == 0 {
+                    return reused.map_or(SlotFor::Unused((at, slot)), SlotFor::Reused);
                 }
                 if reused.is_none() && bucket.places[slot].load(Ordering::Relaxed) == 0 {
                     reused = Some((at, slot));
@@ -210,7 +219,7 @@ impl Table {
         }
     }
 
-    /// Fills the slot of a vacancy.
+    /// Fills the slot that [`Table::slot_for`] chose for a tag that the table did not have.
     pub(super) fn fill(&self, (bucket, slot): At, tag: Tag, place: Place) {
         self.bucket(bucket).fill(slot, tag, place);
     }
