@@ -1,4 +1,4 @@
-//! Whether a request may be served now: rates, numbers of requests in progress, and the authorizer.
+//! Decides whether a request may be served now: request rates, limits on concurrent requests, and the authorizer.
 
 mod authorizer;
 mod counts;
@@ -14,7 +14,7 @@ use tokio::{
     time::timeout,
 };
 
-/// The limits on requests, and what is in progress.
+/// The limits on requests, with the counts of what is in progress.
 pub(crate) struct Gate {
     limits: Limits,
     requests: Arc<Semaphore>,
@@ -25,23 +25,23 @@ pub(crate) struct Gate {
     repositories: Counts,
 }
 
-/// The right to work on a request. Dropping it lets another one in.
+/// A request's place under one of the limits. Dropping it frees the place for another request.
 #[derive(Debug)]
 pub(crate) enum Turn {
     Permit { _permit: OwnedSemaphorePermit },
     Counted { _counted: Counted },
 }
 
-/// Why a request is not served now.
+/// Why a request is refused for now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
-    /// The client sends too many requests, and may send another one after this time.
+    /// The client exceeds its rate, and may send another request after this time.
     TooFast(Duration),
     /// Too many requests are in progress.
     Busy,
 }
 
-/// The number of clients whose rates are remembered before those that have recovered are forgotten.
+/// Maximum number of clients whose rates are stored. Beyond it, clients that may again send a full burst are dropped.
 const RATES_MAX: usize = 65_536;
 
 impl Gate {
@@ -58,7 +58,7 @@ impl Gate {
         }
     }
 
-    /// Lets in a request of this client, who is a user or an address.
+    /// Admits a request of `client`, which names a user or an address, or says why it is refused.
     pub(crate) fn enter(&self, client: &str) -> Result<Vec<Turn>, Refused> {
         if self.rates.len() > RATES_MAX {
             self.rates.retain_recent();
@@ -71,13 +71,13 @@ impl Gate {
         Ok(vec![Turn::Permit { _permit: permit }, Turn::Counted { _counted: counted }])
     }
 
-    /// Lets in a request for this repository.
+    /// Admits a request for this repository, unless too many are in progress there.
     pub(crate) fn enter_repository(&self, repository: &str) -> Result<Turn, Refused> {
         let counted = self.repositories.enter(repository).ok_or(Refused::Busy)?;
         Ok(Turn::Counted { _counted: counted })
     }
 
-    /// Waits until another program of this service may run. The first to come is the first to go.
+    /// Waits, first come first served, until another fetch or push may run. Gives up after `serve.queueSeconds`.
     pub(crate) async fn program(&self, service: Service) -> Result<Turn, Refused> {
         let turns = match service {
             Service::UploadPack => &self.fetches,
@@ -109,7 +109,7 @@ mod tests {
     fn a_client_that_is_too_fast_is_told_when_to_come_again() {
         let (rate, burst) = (NonZeroU32::new(1).unwrap(), NonZeroU32::new(3).unwrap());
         let gate = Gate::new(Limits { rate, burst, ..limits() });
-        // Ten times as many as are allowed.
+        // Ten times the burst.
         let refused = (0..30).filter(|_| gate.enter("a").is_err()).count();
         assert_eq!(refused, 27);
         assert!(matches!(gate.enter("a"), Err(Refused::TooFast(wait)) if wait <= Duration::from_secs(1)));

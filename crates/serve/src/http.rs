@@ -1,4 +1,4 @@
-//! Requests and answers over HTTP, as `git http-backend` makes them: git-http-backend(1), gitprotocol-http(5).
+//! Git's smart HTTP protocol, as `git http-backend` serves it; see git-http-backend(1) and gitprotocol-http(5).
 
 mod answer;
 mod begin;

@@ -1,4 +1,4 @@
-//! The body of a request: inflated, limited, and read within a time.
+//! Reads the body of a request, decompresses it, and enforces a size limit and an idle timeout.
 
 use async_compression::tokio::bufread::GzipDecoder;
 use bytes::{Buf, Bytes};
@@ -12,12 +12,12 @@ use std::{
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader, ReadBuf};
 use tokio_io_timeout::TimeoutReader;
 
-/// What a client sends, one piece after the other.
+/// The body of a request as a stream of decompressed bytes.
 pub(crate) struct Inflow(Pin<Box<dyn AsyncRead + Send>>);
 
 impl Inflow {
-    /// Returns the body of a request. Reading fails if the client sends nothing for this long, or if there are more
-    /// bytes than `bytes_max` after inflating.
+    /// Returns the body of a request. Reading fails if the client sends nothing for the time `idle`, or if the body has
+    /// more than `bytes_max` bytes after decompression.
     pub(crate) fn new(headers: &HeaderMap, body: Incoming, idle: Duration, bytes_max: Option<u64>) -> Self {
         let mut timed = TimeoutReader::new(Pieces { body, piece: Bytes::new() });
         timed.set_timeout(Some(idle));
@@ -32,13 +32,13 @@ impl Inflow {
         })
     }
 
-    /// Reads some bytes; 0 at the end.
+    /// Reads some bytes and returns their number, which is 0 at the end.
     pub(crate) async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer).await
     }
 }
 
-/// The data of a body.
+/// Reads the data frames of a body as one stream of bytes.
 struct Pieces {
     body: Incoming,
     piece: Bytes,
@@ -62,7 +62,7 @@ impl AsyncRead for Pieces {
     }
 }
 
-/// Fails once more bytes come than are allowed.
+/// A reader that fails once more bytes arrive than are allowed.
 struct Limited {
     inner: Pin<Box<dyn AsyncRead + Send>>,
     left: u64,

@@ -1,18 +1,20 @@
-//! `refdb serve`: a resident Git server over HTTP, and for processes that ssh and others start.
+//! `refdb serve`: a resident Git server that speaks HTTP, and takes over the clients of processes that sshd, git daemon
+//! and CGI programs start.
 //!
-//! A poll (discovery and `ls-refs`) is answered from the views of `refdb-refcache`, which prove each answer fresh. Real
-//! `git upload-pack` is started when a client fetches objects; a push is received by `refdb-receive`.
+//! A poll (discovery and `ls-refs`) is answered from the caches of refs of `refdb-refcache`, called views, which check
+//! before each answer that no ref has changed on disk. Real `git upload-pack` is started when a client fetches objects;
+//! `refdb-receive` receives pushes.
 //!
 //! ```text
 //! options, settings    the command line; the file of `serve.*` settings
-//! roots, service       which repository a path names; the services of git's protocol
-//! repository/          a served repository: its view, and what its configuration says, as fresh as the files
-//! upload/              upload-pack without objects: capabilities, `ls-refs`, the advertisement of versions 0 and 1
-//! program              git's programs, whose input and output are the bodies of a request and its answer
-//! push, upkeep         pushes, which threads of the server receive; git's maintenance after them
-//! inflow               the body of a request
-//! gate                 whether a request may be served: its user, the authorizer, rates and numbers of requests
-//! http/                requests and answers, as `git http-backend` makes them
+//! roots, service       finds the repository that a path names; the services of git's protocol
+//! repository/          a served repository: its view, and its configuration, read again when a file changes
+//! upload/              upload-pack without objects: capabilities, `ls-refs`, advertisements of versions 0 and 1, wants
+//! program              runs git's programs; their input and output are the bodies of a request and its response
+//! push, upkeep         receives pushes in threads of the server; runs git's maintenance after them
+//! inflow               reads the body of a request
+//! gate                 admits requests: the authorizer, rates, limits on concurrent requests
+//! http/                git's smart HTTP protocol, as `git http-backend` serves it
 //! shim/                the socket through which processes of sshd, git daemon and CGI pass their clients on
 //! listen               sockets, connections, signals
 //! record               counters, and the access log
@@ -40,7 +42,7 @@ pub use options::{Options, Wanted, command};
 /// The parsers of what clients send, for fuzz targets.
 #[doc(hidden)]
 pub mod parsers {
-    /// Returns a request of a shim encoded again, and `None` if it is none.
+    /// Decodes a request of a shim and encodes it again. Returns `None` if the bytes are not such a request.
     pub fn shim_request(body: &[u8]) -> Option<Vec<u8>> {
         crate::shim::Request::decode(body).ok().map(|request| request.encode())
     }
@@ -57,8 +59,9 @@ pub mod parsers {
 use refdb::messages::say;
 use std::process::ExitCode;
 
-/// Does what the command line asks for: serves until a signal ends the process, or shows the state of a running server.
-/// Returns the exit code of the process: 0 if all went well, as after SIGTERM or SIGINT, and 1 if not.
+/// Does what the command line asks for: serves until SIGTERM or SIGINT, or prints the state of a running server.
+/// Returns the exit code of the process: 0 on success, also after these signals, and 1 if the server cannot start or
+/// does not answer.
 pub fn run(wanted: &Wanted) -> ExitCode {
     let done = match wanted {
         Wanted::Serve(options) => listen::serve(options).map_err(|error| error.to_string()),

@@ -1,4 +1,4 @@
-//! Sockets, connections and signals.
+//! Runs the server: sockets, connections, signals, reload and shutdown.
 
 mod connection;
 mod sockets;
@@ -36,7 +36,7 @@ pub(crate) enum StartError {
     Settings(#[from] crate::settings::SettingsError),
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("name the user that owns the repositories with --user, because the server was started by root")]
+    #[error("the server was started by root: name the user that owns the repositories with --user")]
     IsRoot,
     #[error("there is no user '{0}'")]
     NoUser(String),
@@ -53,17 +53,18 @@ pub(crate) fn serve(options: &Options) -> Result<(), StartError> {
     become_user(options.user.as_deref())?;
     sockets::bind_for_shims(options, &mut listeners)?;
     interrupt::catch_faults()?;
-    // Pushes are received in threads of the runtime, where they have as much room as in a program's main thread.
+    // Pushes are received in threads of the runtime, which get a stack as large as the usual one of a main thread.
     const STACK_BYTES: usize = 8 << 20;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.enable_all().thread_stack_size(STACK_BYTES).build()?;
     let ended = runtime.block_on(run(options, settings, listeners));
-    // A thread that reads from a disk which does not answer must not keep the process.
+    // A thread that is blocked by a disk that does not respond must not keep the process alive.
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
 }
 
-/// Becomes the user that owns the repositories, whose hooks run in the server.
+/// Switches to the user that owns the repositories, because their hooks run with the rights of the server. Without a
+/// name, fails if the process runs as root.
 fn become_user(name: Option<&str>) -> Result<(), StartError> {
     let Some(name) = name else {
         return if geteuid().is_root() { Err(StartError::IsRoot) } else { Ok(()) };
@@ -79,7 +80,7 @@ fn become_user(name: Option<&str>) -> Result<(), StartError> {
     become_them(user.gid, user.uid).map_err(failed)
 }
 
-/// What a reload keeps.
+/// The state that survives a reload of the settings.
 struct Kept {
     repositories: Arc<Repositories>,
     capabilities: Arc<Capabilities>,
@@ -130,25 +131,25 @@ async fn run(options: &Options, settings: Settings, listeners: Vec<Listener>) ->
     drop(acceptor);
     let all_have_ended = async {
         connections.drain().await;
-        // Those whose clients have left.
+        // Pushes go on without a connection once their clients have disconnected.
         kept.pushes.ended().await;
     };
     if timeout(limits.drain, all_have_ended).await.is_err() {
-        say("warning: ", b"requests were cut off after serve.drainSeconds");
+        say("warning: ", b"requests were still in progress after serve.drainSeconds and were cut off");
         kept.pushes.stop().await;
     }
     drop(status);
     Ok(())
 }
 
-/// Waits for a connection once there may be another one.
+/// Waits until `serve.maxConnections` allows another connection, and then for that connection.
 async fn next(acceptor: &mut Acceptor, permits: &Arc<Semaphore>) -> Option<(sockets::Stream, OwnedSemaphorePermit)> {
     let permit = Arc::clone(permits).acquire_owned().await.ok()?;
     Some((acceptor.next().await, permit))
 }
 
-/// Reads the settings again, and opens the access log again. The limits on connections, memory and open files, and the
-/// sockets, stay as they are.
+/// Reads the settings and opens the access log again. The sockets, and the limits on connections, memory, open files,
+/// open repositories and the time for draining, stay as they were at start. If the settings are invalid, all stay.
 fn reload(options: &Options, kept: &Kept, server: &ArcSwap<Server>) {
     let read = Settings::read(options).map_err(io::Error::other);
     match read.and_then(|settings| kept.server(settings)) {
@@ -157,6 +158,6 @@ fn reload(options: &Options, kept: &Kept, server: &ArcSwap<Server>) {
             kept.capabilities.forget();
             server.store(Arc::new(new));
         }
-        Err(error) => say("error: ", format!("the settings stay as they are: {error}").as_bytes()),
+        Err(error) => say("error: ", format!("the new settings are not used: {error}").as_bytes()),
     }
 }

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `refdb serve`.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::{
@@ -12,7 +12,7 @@ use std::{
 pub enum Wanted {
     /// `refdb serve`: to serve.
     Serve(Options),
-    /// `refdb serve status`: to show the state of the server that answers at this address.
+    /// `refdb serve status`: to show the state of the server whose `--metrics` address this is.
     Status(SocketAddr),
 }
 
@@ -29,10 +29,10 @@ pub struct Options {
     pub(crate) user: Option<String>,
 }
 
-/// The address on which the server listens if no other is given: a port that the system chooses.
+/// The address on which the server listens by default: a loopback port that the system chooses.
 const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Returns the description of the command line.
+/// Returns the definition of the command line.
 pub fn command() -> Command {
     let path = || value_parser!(PathBuf);
     let address = || value_parser!(SocketAddr);
@@ -47,31 +47,31 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(OsString))
                 .help("Serve the repositories below DIR. With a prefix, their paths begin with /PREFIX/."),
             Arg::new("http").long("http").value_name("ADDRESS:PORT").value_parser(address()).help(
-                "Listen here. Headers that name a user are ignored. Without this and without a socket, a \
-                 port of the loopback device is chosen and printed.",
+                "Listen on this TCP address. Headers that name a user are ignored, except with serve.proxySecret. \
+                 If no address and no socket is given, the server chooses a loopback port and prints it.",
             ),
             Arg::new("http-socket").long("http-socket").value_name("PATH").value_parser(path()).help(
-                "Listen on this Unix socket for a proxy that has logged the user in, and whose headers X-Remote-User \
-                 and X-Remote-Addr are believed",
+                "Listen on this Unix socket for a proxy that authenticates users. The server trusts its headers \
+                 X-Remote-User and X-Remote-Addr.",
             ),
             Arg::new("socket").long("socket").value_name("PATH").value_parser(path()).help(
-                "Listen on this Unix socket for `refdb upload-pack`, as sshd and git daemon start it. Its folder must \
-                 belong to the server's user and be closed to others.",
+                "Listen on this Unix socket for `refdb upload-pack`, which sshd or git daemon starts. Its folder must \
+                 belong to the server's user and have the mode 0700.",
             ),
             Arg::new("metrics")
                 .long("metrics")
                 .value_name("ADDRESS:PORT")
                 .value_parser(address())
-                .help("Answer /metrics, /health and /status here"),
-            Arg::new("config").long("config").value_name("FILE").value_parser(path()).help("Read serve.* settings"),
+                .help("Serve /metrics, /health and /status on this address"),
+            Arg::new("config").long("config").value_name("FILE").value_parser(path()).help("Read the serve.* settings from FILE"),
             Arg::new("export-all")
                 .long("export-all")
                 .action(ArgAction::SetTrue)
-                .help("Serve repositories without a file git-daemon-export-ok, too"),
+                .help("Also serve repositories that have no file git-daemon-export-ok"),
             Arg::new("user")
                 .long("user")
                 .value_name("NAME")
-                .help("Become this user, who owns the repositories. Required if the server is started by root."),
+                .help("Run as this user, who must own the repositories. Required if root starts the server."),
         ])
         .subcommand(
             Command::new("status").about("Show the state of a running server").arg(
@@ -80,17 +80,17 @@ pub fn command() -> Command {
                     .value_name("ADDRESS:PORT")
                     .value_parser(address())
                     .required(true)
-                    .help("The address that the server was given by --metrics or serve.metrics"),
+                    .help("The address of --metrics or serve.metrics of that server"),
             ),
         )
 }
 
 impl Wanted {
-    /// Parses the words of the command line, the program's name first.
+    /// Parses the words of the command line, the first of which is the program's name.
     ///
     /// # Errors
     ///
-    /// Fails if a word is wrong, with the text to show. `--help` is such an error, too.
+    /// Fails if the command line is invalid, with the text to print. `--help` is reported in the same way.
     pub fn parse(command: Command, words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut found = command.try_get_matches_from(words)?;
         match found.remove_subcommand() {
@@ -122,7 +122,7 @@ impl Options {
     }
 }
 
-/// Splits `PREFIX=DIR`. A word that names a folder as it stands has no prefix, even if `=` occurs in it.
+/// Splits `PREFIX=DIR`. A word that contains `=` but is the path of an existing folder has no prefix.
 pub(crate) fn root(word: OsString) -> (String, PathBuf) {
     let split = word.to_str().and_then(|text| text.split_once('='));
     match split {
@@ -144,7 +144,7 @@ mod tests {
             let words = ["refdb-serve"].iter().chain(words).map(OsString::from);
             match Wanted::parse(command(), words).unwrap() {
                 Wanted::Serve(options) => options,
-                Wanted::Status(_) => panic!("it is to serve"),
+                Wanted::Status(_) => panic!("the command is to serve"),
             }
         };
         let options = parse(&["--root", "/srv/git", "--root", "team=/srv/team", "--root", "/a=b/c"]);

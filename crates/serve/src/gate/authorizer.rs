@@ -1,7 +1,7 @@
-//! Asks a program or a Unix socket of the host's who may do what.
+//! Asks the program or Unix socket that `serve.authorize` names whether a client may use a repository.
 //!
 //! The question is one line of JSON, `{"user":…,"address":…,"repository":…,"access":"read"|"write"}`, where `user` is
-//! null for an anonymous client. The answer is one JSON object; see [`Answer`].
+//! null for an anonymous client. The reply is one JSON object; see [`Answer`].
 
 use bstr::BString;
 use serde::{Deserialize, Serialize};
@@ -30,22 +30,23 @@ pub(crate) enum Access {
     Write,
 }
 
-/// Whether a client may.
+/// Whether a client may read from or write to a repository.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Decision {
     Allowed(Grant),
     Denied,
-    /// The client must not learn that there is such a repository.
+    /// Refuse the client as if the repository did not exist.
     Missing,
 }
 
-/// What the authorizer adds to an allowed request.
+/// What the authorizer attaches to a request that it allows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Grant {
+    /// The value of `GIT_NAMESPACE`, if the client is confined to a namespace.
     pub(crate) namespace: Option<String>,
-    /// Refs to hide, besides those of the configuration.
+    /// Values of `transfer.hideRefs` that are added to the configured ones.
     pub(crate) hidden: Vec<BString>,
-    /// Variables for git and its hooks.
+    /// Environment variables for git and for hooks.
     pub(crate) variables: Vec<(String, String)>,
 }
 
@@ -57,13 +58,13 @@ struct Question {
     access: Access,
 }
 
-/// The answer of the authorizer.
+/// The reply of the authorizer.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answer {
     /// `allow`, `deny`, or `missing` for "no such repository".
     verdict: String,
-    /// For how many seconds the same question need not be asked again.
+    /// The number of seconds for which this reply also answers the same question.
     #[serde(default)]
     cache_seconds: u32,
     namespace: Option<String>,
@@ -73,24 +74,24 @@ struct Answer {
     environment: HashMap<String, String>,
 }
 
-/// The authorizer, and answers that may be used again.
+/// The authorizer, with a cache of its replies.
 #[derive(Debug)]
 pub(crate) struct Authorizer {
     path: PathBuf,
     deadline: Duration,
-    /// How many questions may be asked at the same time.
+    /// Limits the questions that are asked at the same time.
     turns: Semaphore,
     known: Mutex<HashMap<Question, (Decision, Instant)>>,
 }
 
-/// The number of questions that are asked at the same time. Others wait, within the time in which they have to be
-/// answered.
+/// Maximum number of questions that are asked at the same time. Further questions wait; the wait counts towards
+/// `serve.authorizeTimeout`.
 const ASKED_MAX: usize = 64;
 
-/// The number of answers that are remembered.
+/// Maximum number of cached replies. A full cache drops the expired ones, and all of them if none has expired.
 const KNOWN_MAX: usize = 16_384;
 
-/// The greatest length of an answer in bytes.
+/// The greatest length of a reply in bytes.
 const ANSWER_BYTES_MAX: u64 = 256 << 10;
 
 impl Authorizer {
@@ -98,7 +99,8 @@ impl Authorizer {
         Authorizer { path, deadline, turns: Semaphore::new(ASKED_MAX), known: Mutex::default() }
     }
 
-    /// Returns whether a client may. A failure or a late answer denies.
+    /// Returns whether a client may access a repository. If the authorizer fails or replies too late, access is denied,
+    /// and the error is returned for the log.
     pub(crate) async fn ask(
         &self,
         user: Option<&str>,
@@ -117,7 +119,7 @@ impl Authorizer {
         }
         let answered = match timeout(self.deadline, self.answer(&question)).await {
             Ok(answered) => answered.and_then(|text| decide(&text)),
-            Err(_) => Err(io::Error::other("it took longer than serve.authorizeTimeout")),
+            Err(_) => Err(io::Error::other("no reply within serve.authorizeTimeout")),
         };
         match answered {
             Ok((decision, lasts)) => {
@@ -127,7 +129,7 @@ impl Authorizer {
                 (decision, None)
             }
             Err(error) => {
-                let error = io::Error::other(format!("the authorizer {} has failed: {error}", self.path.display()));
+                let error = io::Error::other(format!("the authorizer {} failed: {error}", self.path.display()));
                 (Decision::Denied, Some(error))
             }
         }
@@ -165,15 +167,15 @@ impl Authorizer {
         let mut child = command.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
             match stdin.write_all(&line).await {
-                // A program need not read the question.
+                // The program may reply without reading the question.
                 Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
                 _ => {}
             }
         }
-        let Some(stdout) = child.stdout.take() else { return Err(io::Error::other("it has no output")) };
+        let Some(stdout) = child.stdout.take() else { return Err(io::Error::other("its output cannot be read")) };
         let text = read(stdout).await?;
         let status = child.wait().await?;
-        if status.success() { Ok(text) } else { Err(io::Error::other(format!("it ended with {status}"))) }
+        if status.success() { Ok(text) } else { Err(io::Error::other(format!("the program ended with {status}"))) }
     }
 }
 
@@ -184,14 +186,14 @@ fn is_socket(path: &Path) -> bool {
 async fn read(from: impl AsyncRead + Unpin) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     from.take(ANSWER_BYTES_MAX + 1).read_to_end(&mut text).await?;
-    if text.len() as u64 > ANSWER_BYTES_MAX { Err(io::Error::other("its answer is too long")) } else { Ok(text) }
+    if text.len() as u64 > ANSWER_BYTES_MAX { Err(io::Error::other("its reply is too long")) } else { Ok(text) }
 }
 
-/// Returns the decision in an answer, and how long it may be remembered.
+/// Parses a reply into the decision and the time for which it may be cached.
 fn decide(text: &[u8]) -> io::Result<(Decision, Duration)> {
     let answer: Answer = serde_json::from_slice(text)?;
     if let Some(name) = answer.environment.iter().find_map(|(name, value)| bad_variable(name, value).then_some(name)) {
-        return Err(io::Error::other(format!("it must not set the variable '{name}'")));
+        return Err(io::Error::other(format!("its reply sets the variable '{name}', which is not allowed")));
     }
     let decision = match &answer.verdict[..] {
         "allow" => Decision::Allowed(Grant {
@@ -201,12 +203,13 @@ fn decide(text: &[u8]) -> io::Result<(Decision, Duration)> {
         }),
         "deny" => Decision::Denied,
         "missing" => Decision::Missing,
-        other => return Err(io::Error::other(format!("it has answered '{other}'"))),
+        other => return Err(io::Error::other(format!("its reply has the unknown verdict '{other}'"))),
     };
     Ok((decision, Duration::from_secs(answer.cache_seconds.into())))
 }
 
-/// Returns whether a variable cannot be set, or would make git see other refs or another configuration than the server.
+/// Returns whether a variable must be refused: it cannot be set, or it could make git use other refs or another
+/// configuration than the server.
 fn bad_variable(name: &str, value: &str) -> bool {
     const OF_GIT: [&str; 4] = ["GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"];
     let is_of_git = name.starts_with("GIT_") && !name.starts_with("GIT_TRACE") && !OF_GIT.contains(&name);

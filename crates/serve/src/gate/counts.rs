@@ -3,14 +3,14 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// How many requests of each name are in progress. Names without any take no memory.
+/// Counts the requests in progress for each name: a client or a repository. A name without requests has no entry.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
     counts: Arc<Mutex<HashMap<Arc<str>, usize>>>,
     max: usize,
 }
 
-/// A request that is counted until this is dropped.
+/// Keeps a request counted until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Counted {
     counts: Counts,
@@ -22,7 +22,7 @@ impl Counts {
         Counts { counts: Arc::default(), max }
     }
 
-    /// Counts a request. Returns `None` if as many as may be are in progress.
+    /// Counts a request. Returns `None` if the maximum number of requests of this name is in progress.
     pub(super) fn enter(&self, name: &str) -> Option<Counted> {
         let mut counts = self.locked();
         let name = match counts.get_key_value(name) {

@@ -1,4 +1,4 @@
-//! Answers: their headers, and bodies that are made while the client reads them.
+//! HTTP responses: their headers, and bodies that are produced while the client reads them.
 
 use crate::{gate::Turn, program::Running, record::Record, upload::rows::Rows};
 use bytes::Bytes;
@@ -13,16 +13,16 @@ use std::{
     task::{Context, Poll},
 };
 
-/// The body of an answer, and what is released when it was sent or the client has left.
+/// The body of a response, with the resources that are released once it has been sent or the client has disconnected.
 pub(crate) struct Body {
-    /// What comes before the source's bytes.
+    /// The bytes that precede those of `source`.
     pub(super) begin: Bytes,
     pub(super) source: Source,
-    /// Whether each look at the disk may take long.
+    /// Whether the repository is on a network file system, where a read may block for long.
     pub(super) is_remote: bool,
     pub(super) record: Record,
-    /// The turns that the request holds until its answer is complete.
-    #[expect(dead_code, reason = "dropping them is their use")]
+    /// The places under the limits, which the request occupies until its response is complete.
+    #[expect(dead_code, reason = "the places are freed when they are dropped")]
     pub(super) turns: Vec<Turn>,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum Source {
 }
 
 impl Body {
-    /// Returns a body that is known as a whole.
+    /// Returns a body that consists of these bytes.
     pub(super) fn bytes(bytes: impl Into<Bytes>, record: Record) -> Self {
         Body { begin: bytes.into(), source: Source::Nothing, is_remote: false, record, turns: Vec::new() }
     }
@@ -62,7 +62,7 @@ impl HttpBody for Body {
                 let piece = at_disk(is_remote, || rows.next_piece());
                 body.record.refs(rows.refs);
                 if piece.as_ref().is_ok_and(Vec::is_empty) && !rows.has_ended() {
-                    // Other requests have their turn before the next refs are looked at.
+                    // All refs of this piece were hidden. Let other requests run before the next piece is read.
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -101,12 +101,13 @@ impl HttpBody for Body {
     }
 }
 
-/// Reads from a disk. If that may take long, other requests of this thread go on elsewhere.
+/// Calls `read`, which reads from a disk. If that may take long, the runtime first moves the other tasks of this
+/// thread to another thread.
 pub(crate) fn at_disk<T>(may_take_long: bool, read: impl FnOnce() -> T) -> T {
     if may_take_long { tokio::task::block_in_place(read) } else { read() }
 }
 
-/// Returns an answer with this status and nothing else that may be cached.
+/// Returns a response with this status, and with headers that forbid caching.
 pub(super) fn answer(status: StatusCode, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -118,7 +119,7 @@ pub(super) fn answer(status: StatusCode, body: Body) -> Response<Body> {
     response
 }
 
-/// Adds the type of the content.
+/// Sets the header `Content-Type`.
 pub(super) fn of_type(mut response: Response<Body>, content: &str) -> Response<Body> {
     if let Ok(value) = HeaderValue::from_str(content) {
         response.headers_mut().insert(header::CONTENT_TYPE, value);

@@ -1,4 +1,4 @@
-//! The part of a request that is read before git is started.
+//! Reads the part of a request that the server examines before it starts git.
 
 use crate::{
     inflow::Inflow,
@@ -11,10 +11,11 @@ use crate::{
 };
 use std::io;
 
-/// How much of a fetch's request is read before git is started for it.
+/// The number of bytes of a fetch's request that are read before git is started.
 const EARLY_BYTES_MAX: usize = 256 << 10;
 
-/// Reads a request of version 2 until it is known to be one for git, or complete. Returns what was read.
+/// Reads a request of protocol version 2 until it is complete, turns out to be one for git, ends, or exceeds
+/// [`REQUEST_BYTES_MAX`]. Returns what is known of it, and the bytes that were read.
 pub(super) async fn read_request(facts: &Facts, inflow: &mut Inflow) -> io::Result<(Progress, Vec<u8>)> {
     let (mut reader, mut progress) = (RequestReader::new(facts.hash), Progress::Incomplete);
     read_while(inflow, |bytes| {
@@ -25,7 +26,8 @@ pub(super) async fn read_request(facts: &Facts, inflow: &mut Inflow) -> io::Resu
     Ok((progress, reader.into_bytes()))
 }
 
-/// Reads a fetch of version 0 or 1 until its wants are known. Returns what was read.
+/// Reads a fetch of protocol version 0 or 1 until its wants are known, or it ends or exceeds [`REQUEST_BYTES_MAX`].
+/// Returns the wants and the bytes that were read.
 pub(super) async fn read_wants(facts: &Facts, inflow: &mut Inflow) -> io::Result<(Wants, Vec<u8>)> {
     let (mut reader, mut wants) = (WantsReader::new(facts.hash), Wants::Incomplete);
     read_while(inflow, |bytes| {
@@ -36,7 +38,8 @@ pub(super) async fn read_wants(facts: &Facts, inflow: &mut Inflow) -> io::Result
     Ok((wants, reader.into_bytes()))
 }
 
-/// Reads a request to its end, if it is not very long, so that a client that sends slowly keeps no git from others.
+/// Reads the rest of a request, up to [`EARLY_BYTES_MAX`] bytes in all. A client that sends slowly therefore does not
+/// occupy one of the limited git processes meanwhile.
 pub(super) async fn read_more(begin: &mut Vec<u8>, inflow: &mut Inflow) -> io::Result<()> {
     if begin.len() >= EARLY_BYTES_MAX {
         return Ok(());
@@ -48,7 +51,7 @@ pub(super) async fn read_more(begin: &mut Vec<u8>, inflow: &mut Inflow) -> io::R
     .await
 }
 
-/// Passes what comes to `add` until that returns `false`, or the request ends.
+/// Passes the bytes that arrive to `add`, until `add` returns `false` or the request ends.
 async fn read_while(inflow: &mut Inflow, mut add: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
     let mut buffer = vec![0; READ_BYTES];
     loop {

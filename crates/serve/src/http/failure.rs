@@ -1,4 +1,4 @@
-//! Requests that are not served, and the answers to them.
+//! Error responses: why a request is not served, and what the client is told.
 
 use super::answer::{Body, answer};
 use crate::{gate::Refused, record::Record};
@@ -9,21 +9,22 @@ use hyper::{
 use refdb::messages::say;
 use std::{io, time::Duration};
 
-/// A request that is not served.
+/// Why a request is not served.
 #[derive(Debug)]
 pub(super) enum Failure {
     BadRequest(&'static str),
-    /// The body of the request cannot be read.
+    /// Reading the body of the request failed.
     Unreadable(io::Error),
     NotFound(String),
     Forbidden(&'static str),
+    /// The method is wrong. The value lists the right ones for the header `Allow`.
     Method(&'static str),
     UnsupportedType {
         wanted: String,
         got: String,
     },
     Refused(Refused),
-    /// The server, or the repository, is broken.
+    /// The server failed, or the repository cannot be read.
     Internal(io::Error),
 }
 
@@ -39,8 +40,8 @@ impl From<Refused> for Failure {
     }
 }
 
-/// Returns the answer to a request that is not served. Why is for the access log: the client learns no more than from
-/// git.
+/// Returns the response to a request that is not served. As with `git http-backend`, the client learns little more than
+/// the status; the reason goes to the access log.
 pub(super) fn refuse(failure: Failure, mut record: Record) -> Response<Body> {
     let retry = |mut response: Response<Body>, after: Duration| {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
@@ -79,7 +80,7 @@ pub(super) fn refuse(failure: Failure, mut record: Record) -> Response<Body> {
             answer(StatusCode::UNSUPPORTED_MEDIA_TYPE, Body::bytes(text, record))
         }
         Failure::Refused(Refused::TooFast(wait)) => {
-            record.failed(&"too many requests of this client");
+            record.failed(&"too many requests from this client");
             retry(plain(StatusCode::TOO_MANY_REQUESTS, record), wait + Duration::from_secs(1))
         }
         Failure::Refused(Refused::Busy) => {

@@ -1,4 +1,4 @@
-//! What a request asks for, by its method, path and query alone.
+//! Finds out what a request asks for from its method, path and query.
 
 use crate::service::Service;
 use hyper::Method;
@@ -7,27 +7,27 @@ use percent_encoding::percent_decode_str;
 /// What a request asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Route<'r> {
-    /// The list of refs, for a service.
+    /// `GET PATH/info/refs?service=...`: the list of refs, or the capabilities of version 2.
     Advertise { path: &'r str, service: Service },
-    /// The answer of a service to a request.
+    /// `POST PATH/git-upload-pack` or `PATH/git-receive-pack`: a request to that service.
     Answer { path: &'r str, service: Service },
-    /// Something that `git http-backend` serves and this server does not, or a service without a name. It is refused
-    /// for a repository that exists, and otherwise not found.
+    /// A request that `git http-backend` would serve and this server does not, or `info/refs` without a known service.
+    /// The response is 403 if the repository exists, and 404 otherwise.
     Disabled { path: &'r str },
-    /// The path ends with nothing that any server of git knows.
+    /// The path does not end like any request of git's HTTP protocols.
     Unknown,
-    /// The method is wrong. These are the right ones.
+    /// The method is wrong. The value lists the right ones.
     Method(&'static str),
 }
 
-/// The methods for what is read.
+/// The methods of requests that only read, for the header `Allow`.
 const READING: &str = "GET, HEAD";
 
-/// The method for services.
+/// The method of requests to a service, for the header `Allow`.
 const SERVING: &str = "POST";
 
 impl<'r> Route<'r> {
-    /// Finds the route of a request.
+    /// Returns the route of a request.
     pub(super) fn of(method: &Method, path: &'r str, query: Option<&str>) -> Self {
         let is_reading = *method == Method::GET || *method == Method::HEAD;
         for (ending, service) in [
@@ -58,7 +58,7 @@ impl<'r> Route<'r> {
 fn service_of(query: &str) -> Option<Service> {
     let decoded = |text| percent_decode_str(text).decode_utf8().ok();
     let mut items = query.split('&').filter_map(|item| item.split_once('='));
-    // As in git, the last one counts.
+    // As in git, the last of several values counts.
     let (_, name) = items.rfind(|(key, _)| decoded(key).is_some_and(|key| key == "service"))?;
     let name = decoded(name)?;
     [Service::UploadPack, Service::ReceivePack]
@@ -66,7 +66,7 @@ fn service_of(query: &str) -> Option<Service> {
         .find(|service| name.strip_prefix("git-") == Some(service.name()))
 }
 
-/// Returns the path of the repository if this is a path of the dumb protocol.
+/// Returns the repository's part of `path` if it is a path of the dumb HTTP protocol.
 fn dumb(path: &str) -> Option<&str> {
     if let Some(path) = path.strip_suffix("/HEAD") {
         return Some(path);

@@ -1,4 +1,4 @@
-//! Serves one request.
+//! Serves HTTP requests: checks them, finds the repository, and lets the server or git respond.
 
 use super::{
     answer::{Body, Source, answer, at_disk, of_type},
@@ -31,7 +31,7 @@ use refdb::messages::say;
 use refdb_receive::wire::{Version, pkt};
 use std::{ffi::OsString, io, os::unix::ffi::OsStringExt, sync::Arc, time::Instant};
 
-/// Everything that requests share. A reload makes another one.
+/// The state that all requests share. A reload replaces it.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) settings: Settings,
@@ -49,7 +49,7 @@ pub(crate) struct Server {
 pub(crate) struct Peer {
     /// The address of a TCP connection; empty on a Unix socket.
     pub(crate) address: String,
-    /// Whether only a trusted proxy can be there.
+    /// Whether this is the Unix socket for HTTP, which only a trusted proxy can reach.
     pub(crate) is_proxy: bool,
 }
 
@@ -60,12 +60,14 @@ struct Client {
     address: String,
 }
 
-/// The headers in which a proxy names the user and the client's address, and proves that it is the proxy.
+/// The header in which a proxy names the user.
 const USER: &str = "x-remote-user";
+/// The header in which a proxy names the client's address.
 const ADDRESS: &str = "x-remote-addr";
+/// The header in which a proxy on a TCP connection sends `serve.proxySecret`.
 const SECRET: &str = "x-refdb-secret";
 
-/// A request that was let in.
+/// A request that passed all checks, with what is needed to respond.
 struct Job {
     service: Service,
     client: Client,
@@ -76,7 +78,7 @@ struct Job {
     protocol: Option<HeaderValue>,
 }
 
-/// What a request is answered with.
+/// A successful response, before it has headers.
 struct Outcome {
     content_type: String,
     begin: Vec<u8>,
@@ -85,7 +87,7 @@ struct Outcome {
 }
 
 impl Server {
-    /// Answers a request. Whatever goes wrong is an answer, too.
+    /// Responds to a request. Every failure becomes an HTTP error.
     pub(crate) async fn handle(&self, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
         let (mut record, mut turns) = (self.records.begin(), Vec::new());
         match self.serve(peer, request, &mut record, &mut turns).await {
@@ -97,7 +99,7 @@ impl Server {
         }
     }
 
-    /// Returns who has sent the request. Headers of a proxy are believed only if a proxy is there.
+    /// Returns who sent the request. The headers of a proxy count only on the proxy's socket or with its secret.
     fn client(&self, peer: &Peer, headers: &HeaderMap) -> Result<Client, Failure> {
         let knows_secret = match &self.settings.proxy_secret {
             Some(secret) => single(headers, SECRET)?.is_some_and(|given| is_equal(given.as_bytes(), secret)),
@@ -157,7 +159,7 @@ impl Server {
         self.answer(job, inflow, record).await
     }
 
-    /// Finds a repository, and what its configuration says now.
+    /// Returns the repository that a path names, and its current configuration.
     fn find(&self, path: &str) -> Result<(Arc<Served>, Arc<Facts>), Failure> {
         let not_found = |why: NotFound| match why {
             NotFound::Unknown(why) => Failure::Internal(io::Error::other(why)),
@@ -180,12 +182,12 @@ impl Server {
         }
         match decision {
             Decision::Allowed(grant) => Ok(grant),
-            Decision::Denied => Err(Failure::Forbidden("the authorizer has denied it")),
+            Decision::Denied => Err(Failure::Forbidden("the authorizer denied it")),
             Decision::Missing => Err(Failure::NotFound("the authorizer hides it".into())),
         }
     }
 
-    /// Answers with the refs, or in version 2 with what can be asked.
+    /// Responds to discovery: with the refs, or in version 2 of a fetch with the capabilities.
     async fn advertise(&self, job: Job, record: &mut Record) -> Result<Outcome, Failure> {
         record.operation("discovery", job.version.number());
         let mut begin = Vec::new();
@@ -210,7 +212,8 @@ impl Server {
         Ok(Outcome { content_type, begin, source, is_remote: job.served.is_remote() })
     }
 
-    /// Answers a request of a service: a list of refs itself, and everything else by git or refdb.
+    /// Responds to a request to a service. The server itself answers `ls-refs`; `git upload-pack` serves fetches, and a
+    /// thread of the server receives pushes.
     async fn answer(&self, job: Job, mut inflow: Box<Inflow>, record: &mut Record) -> Result<Outcome, Failure> {
         let is_fetch = job.service == Service::UploadPack;
         record.operation(if is_fetch { "fetch" } else { "push" }, job.version.number());
@@ -228,7 +231,7 @@ impl Server {
                 }
                 begin = bytes;
             } else if !job.facts.settings.has_pack_hook {
-                // The settings reach no hook, because there is none.
+                // `CHECKED` may be set, because there is no hook that would see it.
                 let (wants, bytes) = read_wants(&job.facts, &mut inflow).await.map_err(Failure::Unreadable)?;
                 begin = bytes;
                 if job.has_tips(&wants)? {
@@ -254,7 +257,7 @@ impl Job {
         at_disk(self.served.is_remote(), || Rows::new(&self.served, Arc::clone(&self.facts), hidden, style))
     }
 
-    /// Returns whether these wants are known to be such as git accepts.
+    /// Returns whether git would certainly accept all of these wants. `false` proves nothing.
     fn has_tips(&self, wants: &Wants) -> io::Result<bool> {
         let Wants::Complete(wants) = wants else { return Ok(false) };
         let hidden = self.facts.settings.hiding(&self.grant.hidden);
@@ -264,7 +267,8 @@ impl Job {
         Ok(others.is_empty())
     }
 
-    /// Returns where a program runs, with the variables that `git http-backend` sets or passes on.
+    /// Returns the repository and the environment for git or a push, with the variables that `git http-backend` sets or
+    /// passes on.
     fn place(&self) -> Place {
         let address = &self.client.address[..];
         let mut place = Place::new(self.served.folder()).with("GIT_HTTP_EXPORT_ALL", "1").with("REMOTE_ADDR", address);
@@ -296,7 +300,7 @@ fn check_type(headers: &HeaderMap, wanted: &str) -> Result<(), Failure> {
     Err(Failure::UnsupportedType { wanted: wanted.to_owned(), got: String::from_utf8_lossy(got).into_owned() })
 }
 
-/// Names the committer of reflog entries, as `git http-backend` does.
+/// Sets the committer of reflog entries as `git http-backend` does, unless the server's own environment names one.
 fn with_committer(place: Place, client: &Client) -> Place {
     let user = client.user.as_deref().unwrap_or("anonymous");
     let address = if client.address.is_empty() { "(none)" } else { &client.address };
@@ -307,7 +311,7 @@ fn with_committer(place: Place, client: &Client) -> Place {
         .fold(place, |place, (name, value)| place.with(name, value))
 }
 
-/// Returns the value of a header that must not occur twice.
+/// Returns the value of a header, or fails if the header occurs more than once.
 fn single<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h HeaderValue>, Failure> {
     let mut values = headers.get_all(name).iter();
     let first = values.next();
@@ -317,7 +321,7 @@ fn single<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h HeaderVal
     Ok(first)
 }
 
-/// Compares a secret in a time that does not depend on where the first difference is.
+/// Compares secrets in a time that does not depend on where they differ, so that no prefix can be guessed by timing.
 fn is_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }

@@ -1,4 +1,4 @@
-//! Connections: each is served by a task of its own, until it is idle while the server ends.
+//! Serves each connection in a task of its own. While the server shuts down, a connection is closed once it is idle.
 
 use super::sockets::{Stream, client_at, proxy};
 use crate::{
@@ -22,16 +22,16 @@ use tokio::{
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::task::TaskTracker;
 
-/// The room for the header of a request.
+/// The greatest size of the header of a request, in bytes.
 const HEADER_BYTES_MAX: usize = 64 << 10;
 
-/// How many headers a request may have.
+/// Maximum number of header lines of a request.
 const HEADERS_MAX: usize = 100;
 
-/// How many requests a client may have in progress on one connection of HTTP/2.
+/// Maximum number of concurrent requests on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 100;
 
-/// How long the first request of a connection may take to arrive while the server ends.
+/// The time that a new connection has for its first request while the server shuts down.
 const FIRST_REQUEST: Duration = Duration::from_secs(2);
 
 /// The open connections.
@@ -52,7 +52,7 @@ impl Connections {
         let (server, is_ending) = (Arc::clone(&self.server), self.is_ending.subscribe());
         match stream {
             Stream::Tcp(stream, from) => {
-                // Each piece is complete when it is written. A socket without the option is a slower one.
+                // Each write is a complete piece, so delaying it gains nothing. Without the option the socket still works.
                 let _ = stream.set_nodelay(true);
                 self.spawn(serve(stream, client_at(from), server, is_ending), permit);
             }
@@ -70,7 +70,7 @@ impl Connections {
         });
     }
 
-    /// Waits until the requests in progress have ended. No connection gets another one.
+    /// Waits until all requests in progress have ended. No connection accepts another request.
     pub(super) async fn drain(self) {
         self.is_ending.send_replace(true);
         self.tasks.close();
@@ -95,14 +95,14 @@ fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Waits until a connection has been without a first request for too long; for ever if there was one.
+/// Returns if no first request arrives within the time `idle`. Once one has arrived, never returns.
 async fn too_late(mut begun: watch::Receiver<bool>, idle: Duration) {
     if timeout(idle, begun.wait_for(|begun| *begun)).await.is_ok() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Counts a connection until this is dropped.
+/// Keeps a connection counted until it is dropped.
 struct Counted(Gauge);
 
 impl Drop for Counted {
@@ -117,7 +117,7 @@ where
 {
     let (limits, peer) = (server.load().settings.limits.clone(), Arc::new(peer));
     let mut timed = TimeoutStream::new(stream);
-    // A client that reads nothing is left. Waiting for a request has a limit of its own.
+    // The connection is closed if the client reads nothing for this long. Waiting for a request has its own limit.
     timed.set_write_timeout(Some(limits.idle));
     let has_begun = Arc::new(watch::Sender::new(false));
     let mut begun = has_begun.subscribe();
@@ -128,14 +128,14 @@ where
     });
     let builder = builder(&limits);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(Box::pin(timed)), service));
-    // A client that disconnects, or does not speak HTTP, needs no answer. hyper's limit on the time of a header begins
-    // with the first bytes, and there may be none.
+    // A client that disconnects, or does not speak HTTP, gets no response. `too_late` is needed because hyper's timeout
+    // for a header starts only with its first byte.
     tokio::select! {
         _ = connection.as_mut() => return,
         _ = is_ending.wait_for(|is_ending| *is_ending) => {}
         () = too_late(begun.clone(), limits.idle) => return,
     }
-    // A connection that was just accepted has its first request on the way, which closing it would lose.
+    // The first request of a connection that was just accepted may be on its way; closing now would lose it.
     tokio::select! {
         _ = connection.as_mut() => return,
         _ = timeout(FIRST_REQUEST, begun.wait_for(|begun| *begun)) => {}

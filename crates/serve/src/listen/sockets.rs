@@ -1,4 +1,4 @@
-//! The sockets on which the server listens: those it was passed by systemd, or else those of the command line.
+//! The sockets on which the server listens: those that systemd passed, or else those of the command line.
 
 use crate::{http::Peer, options::Options};
 use listenfd::ListenFd;
@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// A socket that is bound.
+/// A bound socket.
 #[derive(Debug)]
 pub(super) enum Listener {
     Tcp(TcpListener),
@@ -25,31 +25,31 @@ pub(super) enum Listener {
     Shims(UnixListener),
 }
 
-/// A connection.
+/// An accepted connection.
 #[derive(Debug)]
 pub(super) enum Stream {
     Tcp(tokio::net::TcpStream, SocketAddr),
     Unix(tokio::net::UnixStream),
-    /// A connection of a shim, over which no HTTP is spoken.
+    /// A connection of a shim, which has a protocol of its own; see [`crate::shim`].
     Shim(tokio::net::UnixStream),
 }
 
-/// Returns the other end of a TCP connection.
+/// Returns the peer of a TCP connection.
 pub(super) fn client_at(address: SocketAddr) -> Peer {
     Peer { address: address.ip().to_canonical().to_string(), is_proxy: false }
 }
 
-/// Returns the other end of a connection to the Unix socket for HTTP. Only a proxy can be there, because the host sets
-/// the permissions of the socket.
+/// Returns the peer of a connection to the Unix socket for HTTP. It is trusted as a proxy, because the administrator
+/// decides by the permissions of the socket who can connect.
 pub(super) fn proxy() -> Peer {
     Peer { address: String::new(), is_proxy: true }
 }
 
-/// How many connections may wait to be accepted; the kernel's `net.core.somaxconn` may be less.
+/// Maximum number of connections that wait to be accepted. A lower `net.core.somaxconn` of the kernel takes precedence.
 const BACKLOG: i32 = 16_384;
 
-/// Binds the sockets for HTTP and prints their addresses. Sockets that systemd passes take the place of those of the
-/// command line, so that they outlive the server.
+/// Binds the sockets for HTTP and prints their addresses. If systemd has passed sockets, those are used instead of the
+/// ones of the command line.
 pub(super) fn bind(options: &Options) -> io::Result<Vec<Listener>> {
     let mut listeners = passed(options)?;
     if listeners.is_empty() {
@@ -62,7 +62,8 @@ pub(super) fn bind(options: &Options) -> io::Result<Vec<Listener>> {
         }
     }
     for listener in &listeners {
-        // The standard library's backlog of 128 makes clients that connect at the same time try again after a second.
+        // With the standard library's backlog of 128 for TCP, many clients that connect at once would have to try again
+        // after a second.
         match listener {
             Listener::Tcp(socket) => rustix::net::listen(socket, BACKLOG)?,
             Listener::Unix(socket) | Listener::Shims(socket) => rustix::net::listen(socket, BACKLOG)?,
@@ -82,8 +83,8 @@ pub(super) fn bind(options: &Options) -> io::Result<Vec<Listener>> {
     Ok(listeners)
 }
 
-/// Binds the socket for shims, once the server runs as the user to whom its folder must belong. Does nothing if systemd
-/// has passed that socket.
+/// Binds the socket for shims. Called once the server has switched to its user, who must own the socket's folder. If
+/// systemd has passed that socket, only the folder is checked.
 pub(super) fn bind_for_shims(options: &Options, listeners: &mut Vec<Listener>) -> io::Result<()> {
     let Some(path) = &options.socket else { return Ok(()) };
     check_folder(path)?;
@@ -97,7 +98,7 @@ pub(super) fn bind_for_shims(options: &Options, listeners: &mut Vec<Listener>) -
     Ok(())
 }
 
-/// Fails if others than the server's user can reach a socket at this path, or put another one there.
+/// Fails unless only the server's user can reach a socket at this path or put another one there.
 fn check_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let found = std::fs::metadata(folder)
@@ -109,6 +110,7 @@ fn check_folder(path: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
+/// Returns the sockets that systemd has passed.
 fn passed(options: &Options) -> io::Result<Vec<Listener>> {
     let mut passed = ListenFd::from_env();
     let mut listeners = Vec::new();
@@ -126,7 +128,7 @@ fn passed(options: &Options) -> io::Result<Vec<Listener>> {
     Ok(listeners)
 }
 
-/// Binds a Unix socket. A socket that a server has left there is replaced; one on which a server listens is not.
+/// Binds a Unix socket. Replaces a socket on which nobody listens any more, and fails if a server listens there.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
@@ -139,8 +141,8 @@ fn cannot_listen(place: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot listen on {place}: {error}"))
 }
 
-/// Sockets from which connections are taken, one at a time. Dropping them leaves what waits in the backlog of a passed
-/// socket to the next server.
+/// Accepts connections from all sockets, one at a time. After a drop, connections that wait in the backlog of a socket
+/// of systemd go to the next server.
 #[derive(Debug)]
 pub(super) struct Acceptor(Vec<Socket>);
 
@@ -151,7 +153,7 @@ enum Socket {
     Shims(tokio::net::UnixListener),
 }
 
-/// How long to wait if no descriptor is left for another connection.
+/// The pause after a failed accept, for example because no file descriptor is free.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Acceptor {
@@ -179,7 +181,7 @@ impl Acceptor {
             match poll_fn(|context| self.poll(context)).await {
                 Ok(stream) => return stream,
                 Err(error) => {
-                    // The client has gone, or there are too many descriptors: then others must end first.
+                    // The client has gone, or no descriptor is free until another connection ends.
                     say("warning: ", format!("cannot accept a connection: {error}").as_bytes());
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -195,7 +197,7 @@ impl Acceptor {
                 Socket::Shims(socket) => socket.poll_accept(context).map_ok(|(stream, _)| Stream::Shim(stream)),
             };
             if polled.is_ready() {
-                // The next look begins with another socket, so that a busy one does not starve it.
+                // The next poll begins with another socket, so that a busy socket does not starve the others.
                 self.0.rotate_left(1);
                 return polled;
             }

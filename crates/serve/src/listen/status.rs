@@ -1,4 +1,4 @@
-//! `/metrics`, `/health` and `/status`, on an address of their own.
+//! Serves `/metrics`, `/health` and `/status` on an address of their own, and prints the state of a running server.
 
 use crate::http::Server;
 use arc_swap::ArcSwap;
@@ -16,7 +16,7 @@ use std::{
 };
 use tokio::task::JoinHandle;
 
-/// The task that answers. Dropping this ends it.
+/// The task that serves these paths. It is aborted on drop.
 #[derive(Debug)]
 pub(super) struct Status(JoinHandle<()>);
 
@@ -26,13 +26,13 @@ impl Drop for Status {
     }
 }
 
-/// The type of Prometheus' text format.
+/// The content type of the OpenMetrics text format, which Prometheus reads.
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// How long a server may take to tell its state.
+/// The time that a server has to accept a connection, and to send each part of its state.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Begins to listen, and prints the address.
+/// Starts to listen and prints the address.
 pub(super) fn listen(address: SocketAddr, server: Arc<ArcSwap<Server>>) -> io::Result<Status> {
     let socket = TcpListener::bind(address)?;
     socket.set_nonblocking(true)?;
@@ -63,7 +63,7 @@ pub(crate) fn show(address: SocketAddr) -> io::Result<()> {
     stream.read_to_string(&mut answer).map_err(failed)?;
     match answer.split_once("\r\n\r\n") {
         Some((head, body)) if head.starts_with("HTTP/1.1 200 ") => io::stdout().write_all(body.as_bytes()),
-        _ => Err(failed(io::Error::other("it is another program"))),
+        _ => Err(failed(io::Error::other("it is not a refdb server"))),
     }
 }
 
