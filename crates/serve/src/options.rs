@@ -63,7 +63,11 @@ pub fn command() -> Command {
                 .value_name("ADDRESS:PORT")
                 .value_parser(address())
                 .help("Serve /metrics, /health and /status on this address"),
-            Arg::new("config").long("config").value_name("FILE").value_parser(path()).help("Read the serve.* settings from FILE"),
+            Arg::new("config")
+                .long("config")
+                .value_name("FILE")
+                .value_parser(path())
+                .help("Read the serve.* settings from FILE"),
             Arg::new("export-all")
                 .long("export-all")
                 .action(ArgAction::SetTrue)

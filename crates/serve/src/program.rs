@@ -1,4 +1,4 @@
-//! What does the work that needs objects: git's programs, and threads that receive pushes.
+//! Starts what serves requests that need objects: git's programs, and the reception of pushes in threads.
 
 use crate::{
     gate::Turn,
@@ -25,24 +25,24 @@ use tokio::{
 };
 use tokio_util::io::poll_read_buf;
 
-/// Starts git, and receives pushes.
+/// Starts git's programs and the reception of pushes.
 #[derive(Clone, Debug)]
 pub(crate) struct Git {
     git: OsString,
     pushes: Pushes,
 }
 
-/// The repository in which a program runs, and variables for it and its hooks.
+/// Where a program or a push runs: the repository, and the environment and settings for it and its hooks.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     folder: PathBuf,
     variables: Vec<(OsString, OsString)>,
-    /// Settings `key=value` that outrank the repository's.
+    /// Settings in the form `key=value` that take precedence over the repository's.
     settings: Vec<OsString>,
 }
 
-/// Variables of the server's own environment that would make git use another repository than the one that is served, or
-/// speak for a client of the server.
+/// Variables of the server's own environment that programs must not inherit: they would lead git to another repository,
+/// or, as `GIT_PROTOCOL`, look like a wish of the client.
 const REMOVED: [&str; 13] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -64,21 +64,21 @@ impl Place {
         Place { folder: folder.to_owned(), variables: Vec::new(), settings: Vec::new() }
     }
 
-    /// Sets a variable.
+    /// Sets an environment variable.
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.variables.push((name.into(), value.into()));
         self
     }
 
-    /// Sets variables that the authorizer has chosen.
+    /// Sets the environment variables that the authorizer chose.
     #[must_use]
     pub(crate) fn with_all(mut self, variables: &[(String, String)]) -> Self {
         self.variables.extend(variables.iter().map(|(name, value)| (name.into(), value.into())));
         self
     }
 
-    /// Hides refs, besides those that the configuration hides.
+    /// Hides refs in addition to those that the configuration hides.
     #[must_use]
     pub(crate) fn hiding(mut self, patterns: &[BString]) -> Self {
         let setting = |pattern: &BString| OsString::from_vec([b"transfer.hideRefs=", &pattern[..]].concat());
@@ -86,7 +86,7 @@ impl Place {
         self
     }
 
-    /// Adds settings `key=value`.
+    /// Adds settings in the form `key=value`.
     #[must_use]
     pub(crate) fn setting(mut self, settings: &[&str]) -> Self {
         self.settings.extend(settings.iter().map(OsString::from));
@@ -95,7 +95,7 @@ impl Place {
 }
 
 impl Git {
-    /// Returns the git of this name. Pushes that are received are counted by `pushes`.
+    /// Uses this program as git, and `pushes` to receive pushes.
     pub(crate) fn new(git: OsString, pushes: Pushes) -> Self {
         Git { git, pushes }
     }
@@ -103,7 +103,8 @@ impl Git {
     /// Prepares git to run in a repository.
     fn command(&self, place: &Place) -> Command {
         let mut command = Command::new(&self.git);
-        // Changing the folder of a child would make the system copy the server's page tables, so git does it itself.
+        // Git changes the directory itself: where the C library cannot do so, the standard library would fork, which
+        // copies the server's page tables.
         command.arg("-C").arg(&place.folder);
         place.settings.iter().for_each(|setting| {
             command.arg("-c").arg(setting);
@@ -115,7 +116,7 @@ impl Git {
         command
     }
 
-    /// Runs git to its end, and returns what it writes.
+    /// Runs git to its end and returns its standard output. Fails with its standard error if git fails.
     pub(crate) async fn output(&self, place: &Place, options: &[&str], words: &[&str]) -> io::Result<Vec<u8>> {
         let mut command = self.command(place);
         let output = command.args(options).args(words).stdin(Stdio::null()).kill_on_drop(true).output().await?;
@@ -126,7 +127,7 @@ impl Git {
         Err(io::Error::other(format!("git {}: {}", words.join(" "), why.trim())))
     }
 
-    /// Starts a service that sends the list of refs.
+    /// Starts the service with the option that makes it send its advertisement and end.
     pub(crate) fn advertise(&self, service: Service, place: &Place, turn: Turn) -> io::Result<Running> {
         match service {
             Service::UploadPack => self.start(&["--http-backend-info-refs"], place, None, turn),
@@ -138,7 +139,7 @@ impl Git {
         }
     }
 
-    /// Starts a service that answers a request. `begin` is the part of the request that was read before `rest`.
+    /// Starts the service for a request. `begin` is the part of the request that has been read, and precedes `rest`.
     pub(crate) fn answer(
         &self,
         service: Service,
@@ -175,8 +176,8 @@ impl Git {
         Ok(Running::new(output, feeder, Some((child, turn))))
     }
 
-    /// Starts to receive a push. Its thread holds the turn, because a push that has begun to change refs is completed
-    /// when the client leaves, as by git.
+    /// Starts to receive a push in a thread. The thread holds `turn`, not the response, because a push that has begun
+    /// to change refs is completed even if the client disconnects, as with git.
     fn receive(&self, wish: Wish, place: &Place, input: OwnedFd, turn: Turn) -> io::Result<pipe::Receiver> {
         let (answer, output) = output_pipe()?;
         let Place { folder, variables, settings } = place.clone();
@@ -187,7 +188,8 @@ impl Git {
     }
 }
 
-/// Passes on a request until it ends, or the other side reads no more: it has what it needs, or has failed and says so.
+/// Copies a request to a service. Fails if the client does, or if the service closes its input, because it needs no
+/// more or has failed; its output then says which.
 async fn feed(mut to: impl AsyncWrite + Unpin, begin: Vec<u8>, mut rest: Box<Inflow>) -> io::Result<()> {
     to.write_all(&begin).await?;
     let mut buffer = vec![0; FIRST_BYTES];
@@ -203,26 +205,27 @@ async fn feed(mut to: impl AsyncWrite + Unpin, begin: Vec<u8>, mut rest: Box<Inf
     }
 }
 
-/// The number of bytes that are read from a program or a client at once.
+/// Maximum number of bytes that are read from a program or a client at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The number of bytes of the first reads. Most pushes and their answers are short, and it takes longer to make room
-/// for whole pieces than to receive such a push.
+/// The size of the buffer for the first reads, in bytes. Most pushes and their reports are short, and allocating
+/// buffers of full size would take longer than receiving such a push.
 const FIRST_BYTES: usize = 2 << 10;
 
-/// A service that answers a request. Dropping it closes the pipes to the service.
+/// A running service. Dropping it closes the pipes to the service.
 #[derive(Debug)]
 pub(crate) struct Running {
     output: pipe::Receiver,
-    /// Room for what comes out next.
+    /// The buffer for the next piece of output.
     piece: BytesMut,
     piece_bytes: usize,
     feeder: Option<JoinHandle<io::Result<()>>>,
-    /// `git upload-pack`, which dropping it ends, and its turn.
+    /// The process of `git upload-pack`, which is killed on drop, and its place under the limit on fetches.
     _program: Option<(Child, Turn)>,
 }
 
-/// How much of an answer is held back until the request has been read. Programs say little before that.
+/// Maximum number of bytes of output that are held back until the request has been read. Services write little before
+/// that.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
 impl Running {
@@ -230,7 +233,7 @@ impl Running {
         Running { output, piece: BytesMut::new(), piece_bytes: FIRST_BYTES, feeder, _program: program }
     }
 
-    /// Reads some of the answer; nothing at its end.
+    /// Reads a piece of the output, which is empty at the end.
     pub(crate) fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         self.piece.reserve(self.piece_bytes);
         let read = poll_read_buf(pin!(&mut self.output), context, &mut self.piece);
@@ -240,8 +243,9 @@ impl Running {
         read.map_ok(|_| self.piece.split().freeze())
     }
 
-    /// Waits until the service has the whole request, and returns what it has answered meanwhile. Proxies, nginx among
-    /// them, stop to pass on a request whose answer has begun.
+    /// Waits until the service has read the request, or has written [`HELD_BYTES_MAX`] bytes or closed its output.
+    /// Returns the output so far, which is held back because nginx and other proxies stop passing on a request once its
+    /// response has begun.
     pub(crate) async fn request_read(&mut self) -> io::Result<Vec<u8>> {
         let mut held = Vec::new();
         let Some(feeder) = &mut self.feeder else { return Ok(held) };

@@ -1,4 +1,4 @@
-//! Pushes, which threads of the server receive as `git receive-pack` would.
+//! Receives pushes in threads of the server, as `refdb receive-pack` does in a process of its own.
 
 use crate::{gate::Turn, upkeep::Upkeep};
 use refdb::{Environment, Repository, messages::say};
@@ -16,26 +16,26 @@ use std::{
 use tokio::{runtime::Handle, time::timeout};
 use tokio_util::task::TaskTracker;
 
-/// What a client of `receive-pack` wants.
+/// The part of `receive-pack` that a request asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wish {
-    /// The list of refs.
+    /// The advertisement of the refs.
     Advertisement,
-    /// The answer to a request that follows the list.
+    /// The push itself, after an advertisement in an earlier request.
     Answer,
 }
 
-/// A push that a thread is to receive.
+/// The task of a thread that receives a push.
 pub(crate) struct Push {
     pub(crate) folder: PathBuf,
-    /// The variables that hooks and programs see, and no others.
+    /// The whole environment of hooks and programs.
     pub(crate) variables: Vec<(OsString, OsString)>,
-    /// Settings `key=value` that outrank the repository's.
+    /// Settings in the form `key=value` that take precedence over the repository's.
     pub(crate) settings: Vec<OsString>,
     pub(crate) wish: Wish,
     pub(crate) input: OwnedFd,
     pub(crate) output: PipeWriter,
-    /// The right to receive a push, which another one gets when this one has ended.
+    /// The place under the limit on pushes, which is freed when this push has ended.
     pub(crate) turn: Turn,
 }
 
@@ -47,16 +47,16 @@ pub(crate) struct Pushes {
     upkeep: Upkeep,
 }
 
-/// How long pushes that were told to end may take for it.
+/// The time that pushes have to end after they were told to.
 const STOP: Duration = Duration::from_secs(2);
 
 impl Pushes {
-    /// Begins without a push. This runtime has the threads.
+    /// Creates the set without any push. The threads are those of `runtime`.
     pub(crate) fn new(runtime: Handle) -> Self {
         Pushes { tracker: TaskTracker::new(), upkeep: Upkeep::new(runtime.clone()), runtime }
     }
 
-    /// Receives a push in a thread that does nothing else meanwhile. A panic ends this push alone.
+    /// Receives a push in a thread of its own. A panic ends only this push.
     pub(crate) fn start(&self, push: Push) {
         let upkeep = Arc::new(self.upkeep.clone());
         self.spawn(move || push.receive(upkeep));
@@ -66,18 +66,18 @@ impl Pushes {
         self.tracker.spawn_blocking_on(receive, &self.runtime);
     }
 
-    /// Waits until no push is being received, and the maintenance that is due was begun.
+    /// Waits until no push is being received, and then runs the maintenance that is due.
     pub(crate) async fn ended(&self) {
         self.tracker.close();
         self.tracker.wait().await;
         self.upkeep.ended().await;
     }
 
-    /// Ends the pushes as SIGTERM ends `receive-pack`, and waits a while for that: locks are released, and the programs
-    /// of pushes are told to end.
+    /// Ends the pushes as SIGTERM ends `refdb receive-pack`: they release their locks and tell their programs to end.
+    /// Waits at most [`STOP`] for that.
     pub(crate) async fn stop(&self) {
         interrupt::pretend(Signal::TERM.as_raw());
-        // A push that takes longer than that ends like one of a server that is killed.
+        // A push that takes longer ends as if the server were killed.
         let _ = timeout(STOP, self.ended()).await;
     }
 }
@@ -96,7 +96,7 @@ impl Push {
     }
 }
 
-/// Does what `git receive-pack .` does in the folder of this environment.
+/// Does what `refdb receive-pack .` does in the directory of `environment`.
 fn receive(
     environment: Environment,
     wish: Wish,
@@ -120,7 +120,7 @@ fn receive(
     }
 }
 
-/// Writes to the server's standard error what `receive-pack` would.
+/// Writes the message of a failure to the server's standard error, as `refdb receive-pack` does.
 fn tell(failure: Failure) {
     let lines = match failure {
         Failure::Fatal(message) => return say("fatal: ", &message),
@@ -133,13 +133,13 @@ fn tell(failure: Failure) {
     let _ = io::stderr().write_all(lines.as_bytes());
 }
 
-/// Returns the two ends of a pipe, of which the server's never blocks.
+/// Returns a pipe for the input of a push: the reading end, and the writing end, which never blocks.
 pub(crate) fn input_pipe() -> io::Result<(OwnedFd, tokio::net::unix::pipe::Sender)> {
     let (reader, writer) = io::pipe()?;
     Ok((reader.into(), tokio::net::unix::pipe::Sender::from_owned_fd(writer.into())?))
 }
 
-/// Returns the two ends of a pipe, of which the server's never blocks.
+/// Returns a pipe for the output of a push: the reading end, which never blocks, and the writing end.
 pub(crate) fn output_pipe() -> io::Result<(tokio::net::unix::pipe::Receiver, PipeWriter)> {
     let (reader, writer): (PipeReader, PipeWriter) = io::pipe()?;
     Ok((tokio::net::unix::pipe::Receiver::from_owned_fd(reader.into())?, writer))

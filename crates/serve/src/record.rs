@@ -1,4 +1,4 @@
-//! What the server tells its operator: counters for Prometheus, and a line for each request.
+//! Metrics for Prometheus, and the access log with a line for each request.
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The counters and the access log of a process.
+/// The metrics and the access log of the server.
 #[derive(Debug)]
 pub(crate) struct Records {
     registry: Registry,
@@ -57,7 +57,7 @@ struct Shim {
     result: &'static str,
 }
 
-/// The upper ends of the ranges in which durations are counted, in seconds.
+/// The upper bounds of the buckets of the histogram of durations, in seconds.
 const SECONDS: [f64; 10] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 1.0, 10.0, 100.0];
 
 impl Records {
@@ -68,11 +68,16 @@ impl Records {
         let sent = Family::<Operation, Counter>::default();
         let shims = Family::<Shim, Counter>::default();
         let [in_progress, connections] = [(); 2].map(|()| Gauge::default());
-        registry.register("requests", "Requests that were answered", requests.clone());
-        registry.register_with_unit("request", "Time from a request to its end", Unit::Seconds, seconds.clone());
-        registry.register_with_unit("sent", "Bodies of answers", Unit::Bytes, sent.clone());
+        registry.register("requests", "Requests that have ended", requests.clone());
+        registry.register_with_unit(
+            "request",
+            "Time from the start of a request to the end of its response",
+            Unit::Seconds,
+            seconds.clone(),
+        );
+        registry.register_with_unit("sent", "Bytes of response bodies", Unit::Bytes, sent.clone());
         registry.register("shims", "Connections to the socket for shims, by how they ended", shims.clone());
-        registry.register("requests_in_progress", "Requests that are being answered", in_progress.clone());
+        registry.register("requests_in_progress", "Requests in progress", in_progress.clone());
         registry.register("connections", "Open connections", connections.clone());
         Arc::new(Records {
             registry,
@@ -88,7 +93,7 @@ impl Records {
         })
     }
 
-    /// Opens the access log, again if it is open. `-` is standard error.
+    /// Opens the access log, or opens it again after a rotation. `-` is standard error, and `None` closes it.
     pub(crate) fn open_log(&self, path: Option<&Path>) -> io::Result<()> {
         let log = match path {
             None => None,
@@ -115,15 +120,15 @@ impl Records {
         }
     }
 
-    /// Counts a connection to the socket for shims.
+    /// Counts a connection to the socket for shims. `result` says how it ended.
     pub(crate) fn shim(&self, result: &'static str) {
         self.shims.get_or_create(&Shim { result }).inc();
     }
 
-    /// Returns all counters in Prometheus' text format.
+    /// Returns all metrics in the OpenMetrics text format.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
     }
@@ -138,7 +143,7 @@ impl Records {
     }
 }
 
-/// One request. When it is dropped, the request is counted and logged.
+/// The record of one request. On drop, the request is counted and logged.
 pub(crate) struct Record {
     records: Arc<Records>,
     start: Instant,
@@ -189,7 +194,7 @@ impl Record {
         self.line.status = status;
     }
 
-    /// The request has waited for its turn.
+    /// Records how long the request waited because of `serve.maxFetches` or `serve.maxPushes`.
     pub(crate) fn queued(&mut self, duration: Duration) {
         self.line.queued_ms = milliseconds(duration);
     }

@@ -1,4 +1,5 @@
-//! Served repositories: each with its view, and with settings that are as fresh as the files they come from.
+//! Served repositories: each with its view (the cache of its refs), and with its settings, which are read again when a
+//! configuration file changes.
 
 mod freshness;
 
@@ -23,18 +24,18 @@ use std::{
     },
 };
 
-/// The repositories that were used most recently.
+/// The open repositories: those that were used most recently.
 #[derive(Debug)]
 pub(crate) struct Repositories {
     views: Views,
     environment: Environment,
     known: Mutex<HashMap<PathBuf, Arc<Served>>>,
     len_max: usize,
-    /// Counts uses, to tell which repositories were used before others.
+    /// A counter of uses, which orders the repositories by their last use.
     clock: AtomicU64,
 }
 
-/// A repository that is served.
+/// An open repository.
 #[derive(Debug)]
 pub(crate) struct Served {
     folder: PathBuf,
@@ -45,7 +46,8 @@ pub(crate) struct Served {
     last_use: AtomicU64,
 }
 
-/// What the files of a repository say besides its refs. It does not change; a change of the files makes another.
+/// What the server knows about a repository besides its refs, as read from its files at one time. It is immutable, and
+/// replaced when a file changes.
 #[derive(Debug)]
 pub(crate) struct Facts {
     seen: Seen,
@@ -53,7 +55,8 @@ pub(crate) struct Facts {
     pub(crate) hash: HashKind,
     pub(crate) objects: Arc<Objects>,
     pub(crate) settings: UploadSettings,
-    /// All settings in order, each `key`, NUL, `=value` and NUL: equal texts make git offer the same capabilities.
+    /// All settings in order, each as the key, NUL, `=value` if there is one, and NUL. With equal texts, git offers the
+    /// same capabilities.
     pub(crate) config_text: Arc<[u8]>,
     common_dir: PathBuf,
 }
@@ -63,7 +66,7 @@ pub(crate) struct Facts {
 pub(crate) struct UploadSettings {
     /// `transfer.hideRefs` and `uploadpack.hideRefs`.
     pub(crate) hidden: HiddenRefs,
-    /// Whether `lsrefs.unborn` lets clients ask for the branch that HEAD leads to before it exists.
+    /// Whether `lsrefs.unborn` lets clients ask for the branch that HEAD names even if it does not exist yet.
     pub(crate) unborn: bool,
     /// `transfer.advertiseSID`.
     pub(crate) session_id: bool,
@@ -71,7 +74,7 @@ pub(crate) struct UploadSettings {
     pub(crate) has_pack_hook: bool,
     /// `http.uploadpack`.
     pub(crate) http_upload: Option<bool>,
-    /// `http.receivepack`. If it is unset, only clients with a user may push.
+    /// `http.receivepack`. If it is unset, only clients that a proxy has authenticated may push.
     pub(crate) http_receive: Option<bool>,
 }
 
@@ -87,14 +90,15 @@ impl Repositories {
         }
     }
 
-    /// Returns the repository in this folder if it is open. All requests share it.
+    /// Returns the repository in this folder if it is open, and marks it as used.
     pub(crate) fn known(&self, folder: &Path) -> Option<Arc<Served>> {
         let served = Arc::clone(self.locked().get(folder)?);
         self.use_now(&served);
         Some(served)
     }
 
-    /// Opens the repository in this folder.
+    /// Opens the repository in this folder. Beyond `serve.openRepositories`, closes those that were not used for
+    /// longest.
     pub(crate) fn open(&self, folder: &Path) -> io::Result<Arc<Served>> {
         let served = Arc::new(Served::open(folder, &self.views, &self.environment)?);
         self.use_now(&served);
@@ -109,12 +113,12 @@ impl Repositories {
         served.last_use.store(self.clock.fetch_add(1, Relaxed), Relaxed);
     }
 
-    /// Forgets everything, so that each repository is opened again.
+    /// Closes all repositories, so that the next request to each opens it again.
     pub(crate) fn forget(&self) {
         self.locked().clear();
     }
 
-    /// Returns the numbers of known repositories and of bytes in caches of refs.
+    /// Returns the number of open repositories, and what the caches of refs hold.
     pub(crate) fn holdings(&self) -> (usize, refdb_refcache::Holdings) {
         (self.locked().len(), self.views.holdings())
     }
@@ -124,14 +128,13 @@ impl Repositories {
     }
 }
 
-/// Adds the variables that name git's configuration or are part of it, because the programs that the server starts heed
-/// them, too.
+/// Adds the variables `GIT_CONFIG*` of this process, which the programs that the server starts inherit and obey.
 fn with_settings_of_process(environment: Environment) -> Environment {
     let variables = std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"GIT_CONFIG"));
     variables.fold(environment, |environment, (name, value)| environment.with(name, value))
 }
 
-/// Removes the repositories that were not used for longest, an eighth of all. Requests in progress keep theirs.
+/// Removes the eighth of the repositories that were not used for longest. Requests in progress keep using theirs.
 fn forget_some(known: &mut HashMap<PathBuf, Arc<Served>>) {
     let mut uses: Vec<u64> = known.values().map(|served| served.last_use.load(Relaxed)).collect();
     if uses.is_empty() {
@@ -160,12 +163,12 @@ impl Served {
         &self.view
     }
 
-    /// Returns whether the repository is on a network file system, so that each look at it may take long.
+    /// Returns whether the repository is on a network file system, where each read may block for long.
     pub(crate) fn is_remote(&self) -> bool {
         self.fs.asks_server()
     }
 
-    /// Returns the facts as the files are now. Reads the configuration again if one of its files has changed.
+    /// Returns the current facts. Reads the configuration again if one of its files may have changed.
     pub(crate) fn facts(&self) -> io::Result<Arc<Facts>> {
         let known = Arc::clone(&self.locked_facts());
         let folder_id = self.fs.stat(&self.folder).map_err(io::Error::other)?.file_id();
@@ -182,7 +185,7 @@ impl Served {
     }
 }
 
-/// How often the files may change while the configuration is being read.
+/// Maximum number of times that the configuration is read, because its files change meanwhile.
 const ATTEMPTS_MAX: usize = 10;
 
 impl Facts {
@@ -224,8 +227,7 @@ impl Facts {
         Err(io::Error::other("the configuration changes faster than it can be read"))
     }
 
-    /// Returns whether commits have other parents than they say, which only git considers: in a shallow clone, or with
-    /// grafts.
+    /// Returns whether a shallow boundary or grafts change the parents of commits. Only git takes these into account.
     pub(crate) fn has_grafts(&self) -> bool {
         ["shallow", "info/grafts"].iter().any(|name| {
             let file = std::fs::metadata(self.common_dir.join(name));
@@ -234,17 +236,18 @@ impl Facts {
     }
 }
 
-/// Returns the branch, without `refs/heads/`, to which HEAD leads in a repository with reftables.
+/// Returns the branch that HEAD names in a repository with reftables, without `refs/heads/`.
 fn branch_in_table(view: &View) -> Option<BString> {
     let head = view.resolve("HEAD".into()).ok().filter(|head| !head.links.is_empty())?;
     head.name.strip_prefix(b"refs/heads/").map(BString::from)
 }
 
+/// Returns the text of [`Facts::config_text`].
 fn text(config: &Config) -> Arc<[u8]> {
     let mut text = Vec::new();
     for Value { key, raw, .. } in config.iter() {
         text.extend_from_slice(key);
-        // A key may contain any other byte.
+        // A NUL separates the parts, because a key may contain any other byte.
         text.push(0);
         if let Some(value) = raw {
             text.push(b'=');
@@ -272,7 +275,7 @@ impl UploadSettings {
         Ok(settings)
     }
 
-    /// Adds refs to hide, as an authorizer demands.
+    /// Returns the refs to hide: those of the settings, and those that the authorizer adds.
     pub(crate) fn hiding(&self, more: &[BString]) -> HiddenRefs {
         let mut hidden = self.hidden.clone();
         more.iter().for_each(|pattern| hidden.add(pattern.as_bstr()));

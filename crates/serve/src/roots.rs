@@ -1,4 +1,4 @@
-//! Which repository the path of a request names.
+//! Finds the repository that the path of a request names.
 
 use crate::settings::Settings;
 use bstr::ByteSlice;
@@ -28,26 +28,26 @@ struct Root {
     dir: PathBuf,
 }
 
-/// Why a path names no repository that is served. Clients are told that there is none, whatever the reason.
+/// Why a path names no served repository. Clients get the response 404 for all reasons but the last.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum NotFound {
     /// The path has an empty component, `.`, `..` or an encoded `/` or NUL.
     BadPath,
-    /// No repository is there, or it belongs to someone else.
+    /// There is no repository, or it belongs to another user and `safe.directory` does not name it.
     NoRepository(String),
-    /// The repository has no file `git-daemon-export-ok`.
+    /// The repository has no file `git-daemon-export-ok`, and not all repositories are exported.
     NotExported,
     /// A link leads out of the roots.
     Outside,
-    /// Nobody can tell, because the machine has failed, for instance for want of descriptors.
+    /// The search failed, for example because no file descriptor is free. The response is 500.
     Unknown(String),
 }
 
-/// The file that exports a repository, as for `git daemon`.
+/// The file that marks a repository as exported, as for `git daemon`.
 const EXPORT_OK: &str = "git-daemon-export-ok";
 
 impl Roots {
-    /// Resolves the roots of these settings.
+    /// Resolves the links in the roots of these settings. Fails if a root does not exist.
     pub(crate) fn new(settings: &Settings) -> io::Result<Self> {
         let mut roots = Vec::new();
         for (prefix, dir) in &settings.roots {
@@ -56,7 +56,7 @@ impl Roots {
                 .map_err(|error| io::Error::new(error.kind(), format!("cannot serve {}: {error}", dir.display())))?;
             roots.push(Root { prefix: prefix.clone().into_bytes(), dir });
         }
-        // A prefix is looked for before the root without one.
+        // Roots with a prefix are tried first.
         roots.sort_by_key(|root| root.prefix.is_empty());
         let targets = settings.allowed_targets.iter().map(|target| target.canonicalize());
         let environment = Environment::process();
@@ -69,8 +69,8 @@ impl Roots {
         })
     }
 
-    /// Returns the folder of the repository that the path of a URL names, with all links resolved. Endings that are
-    /// missing are added by git's rules.
+    /// Returns the folder of the repository that the path of a URL names, with all links resolved. As in git, the path
+    /// may lack an ending such as `.git` or `/.git`.
     pub(crate) fn find(&self, url_path: &str) -> Result<PathBuf, NotFound> {
         let path = decode(url_path).ok_or(NotFound::BadPath)?;
         let mut why = NotFound::BadPath;
@@ -84,7 +84,7 @@ impl Roots {
         Err(why)
     }
 
-    /// Returns whether this folder, in which links are resolved, is one of those that may be served.
+    /// Returns whether this folder, a path without links, is a root or an allowed target, or lies below one.
     pub(crate) fn hold(&self, folder: &Path) -> bool {
         let mut allowed = self.roots.iter().map(|root| &root.dir).chain(&self.allowed_targets);
         allowed.any(|allowed| folder.starts_with(allowed))
@@ -117,15 +117,15 @@ impl Root {
     }
 }
 
-/// Returns whether an error means that there is nothing for this user.
+/// Returns whether an error means that no repository is there for the server's user.
 fn is_absence(error: &refdb_vfs::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, IsADirectory, NotADirectory, PermissionDenied};
     let kind = error.source.kind();
     error.is_not_found() || [PermissionDenied, NotADirectory, IsADirectory, InvalidFilename].contains(&kind)
 }
 
-/// Decodes the path of a URL, without the slash at its start. Returns `None` for a path that a server should not have
-/// to interpret: one with a component that is empty, `.` or `..`, or with an encoded slash or NUL.
+/// Decodes the percent-encoding of a URL's path, and returns it without the slash at its start. Returns `None` if the
+/// path does not start with a slash, has a component that is empty, `.` or `..`, or has an encoded slash or NUL.
 pub fn decode(path: &str) -> Option<Vec<u8>> {
     let path = path.strip_prefix('/')?;
     let mut decoded = Vec::with_capacity(path.len());
@@ -142,7 +142,7 @@ pub fn decode(path: &str) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// Returns the name by which logs and the authorizer know a repository: its folder.
+/// Returns the name of a repository in logs and questions to the authorizer, which is its folder.
 pub(crate) fn shown(folder: &Path) -> String {
     folder.to_string_lossy().into_owned()
 }

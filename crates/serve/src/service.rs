@@ -1,4 +1,4 @@
-//! The services of git's protocol.
+//! The services of git's protocol that clients can name.
 
 /// A service of git's protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -15,10 +15,10 @@ use std::{
     time::Duration,
 };
 
-/// Everything the server is told at start.
+/// The settings of the server, from the command line and the file of `--config`.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// `serve.root`, besides those of the command line.
+    /// `--root` and `serve.root`: the prefix, which may be empty, and the folder of each root.
     pub(crate) roots: Vec<(String, PathBuf)>,
     /// `serve.exportAll`, or `--export-all`.
     pub(crate) export_all: bool,
@@ -28,14 +28,14 @@ pub(crate) struct Settings {
     pub(crate) allowed_targets: Vec<PathBuf>,
     /// `serve.authorize`: the program or Unix socket that is asked about each request.
     pub(crate) authorize: Option<PathBuf>,
-    /// `serve.authorizeTimeout`, in milliseconds.
+    /// `serve.authorizeTimeout`, which is in milliseconds.
     pub(crate) authorize_timeout: Duration,
     /// `serve.accessLog`: the file to which a line is appended for each request; standard error if it is `-`.
     pub(crate) access_log: Option<PathBuf>,
-    /// `serve.proxySecret`: the value of the header X-Refdb-Secret by which a proxy proves on a TCP connection that
-    /// its headers may be believed.
+    /// `serve.proxySecret`: the value of the header X-Refdb-Secret with which a proxy on a TCP connection proves that
+    /// its headers can be trusted.
     pub(crate) proxy_secret: Option<Vec<u8>>,
-    /// `serve.git`: the program git.
+    /// `serve.git`: the name or path of the git program.
     pub(crate) git: OsString,
     pub(crate) limits: Limits,
 }
@@ -49,29 +49,29 @@ pub(crate) struct Limits {
     pub(crate) requests: usize,
     /// `serve.maxRequestsPerClient`: requests in progress of one user, or of one address without a user.
     pub(crate) requests_per_client: usize,
-    /// `serve.maxRequestsPerRepository`.
+    /// `serve.maxRequestsPerRepository`: requests in progress for one repository.
     pub(crate) requests_per_repository: usize,
-    /// `serve.maxFetches`: running `git upload-pack` programs.
+    /// `serve.maxFetches`: running `git upload-pack` programs, except those that are asked for their capabilities.
     pub(crate) fetches: usize,
-    /// `serve.maxPushes`: running `refdb receive-pack` programs.
+    /// `serve.maxPushes`: pushes, and discoveries of pushes, that are being served.
     pub(crate) pushes: usize,
-    /// `serve.queueSeconds`: how long a fetch or a push waits for its turn before it is answered with 503.
+    /// `serve.queueSeconds`: how long a fetch or push waits for a place before the server responds with 503.
     pub(crate) queue: Duration,
-    /// `serve.rate`: requests a second of one user, or of one address without a user. More are answered with 429.
+    /// `serve.rate`: requests a second of one user, or of one address without a user. The response to more is 429.
     pub(crate) rate: NonZeroU32,
-    /// `serve.burst`: requests that may come at once before the rate counts.
+    /// `serve.burst`: requests of one client that may arrive at once.
     pub(crate) burst: NonZeroU32,
-    /// `serve.idleSeconds`: how long a client may send or read nothing.
+    /// `serve.idleSeconds`: the time after which a connection is closed whose client sends or reads nothing.
     pub(crate) idle: Duration,
     /// `serve.drainSeconds`: how long requests may go on after SIGTERM.
     pub(crate) drain: Duration,
-    /// `serve.memory`: bytes of all caches of refs.
+    /// `serve.memory`: bytes of all caches of refs together.
     pub(crate) memory_bytes: usize,
-    /// `serve.openFiles`: files of refs that are kept open.
+    /// `serve.openFiles`: files with refs that are kept open.
     pub(crate) open_files: usize,
-    /// `serve.openRepositories`: repositories whose settings and views are kept.
+    /// `serve.openRepositories`: repositories that are kept open.
     pub(crate) repositories: usize,
-    /// `serve.maxRequestBytes`: the inflated size of a request that is not a push.
+    /// `serve.maxRequestBytes`: the size of a request that is not a push, after decompression.
     pub(crate) request_bytes: u64,
 }
 
@@ -102,7 +102,7 @@ fn number(value: u32) -> NonZeroU32 {
 }
 
 impl Settings {
-    /// Reads the settings, to which those of the command line are added.
+    /// Combines the command line with the settings in the file of `--config`, if one is given.
     pub(crate) fn read(options: &Options) -> Result<Self, SettingsError> {
         let mut settings = Settings {
             roots: options.roots.clone(),
@@ -131,7 +131,7 @@ impl Settings {
         for value in config.iter() {
             if value.key == "serve.metrics" {
                 let bad = |_| SettingsError::Address(value.raw.unwrap_or_default().to_string());
-                // An address of the command line outranks the file's.
+                // An address of the command line takes precedence.
                 let address = value.text()?.to_string().parse().map_err(bad)?;
                 self.metrics.get_or_insert(address);
             } else if !self.set(&value)? {
@@ -141,7 +141,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Takes one setting. Returns `false` if there is none of this name.
+    /// Applies one setting. Returns `false` if no setting has this name.
     fn set(&mut self, value: &Value<'_>) -> Result<bool, ConfigError> {
         let limits = &mut self.limits;
         match value.key.as_bytes() {
@@ -181,7 +181,7 @@ fn path(value: &Value<'_>) -> Result<PathBuf, ConfigError> {
     Ok(OsString::from_vec(value.text()?.to_vec()).into())
 }
 
-/// Returns a number of at least 1, because 0 would make the server useless.
+/// Returns the number of a setting, raised to 1 if it is less: with a limit of 0 the server would serve nothing.
 fn count(value: &Value<'_>) -> Result<u64, ConfigError> {
     Ok(u64::try_from(value.long()?).unwrap_or(0).max(1))
 }
@@ -199,9 +199,9 @@ pub(crate) enum SettingsError {
     Unreadable(refdb_vfs::Error),
     #[error(transparent)]
     Config(#[from] ConfigError),
-    #[error("'{0}' is no address with a port, which serve.metrics has to be")]
+    #[error("serve.metrics must be an address with a port, not '{0}'")]
     Address(String),
-    #[error("there is no setting '{key}', which {} has", file.display())]
+    #[error("unknown setting '{key}' in {}", file.display())]
     Unknown { key: String, file: PathBuf },
 }
 
@@ -215,7 +215,7 @@ mod tests {
         let words = ["refdb-serve", "--config"].map(OsString::from).into_iter().chain([temp.path().into()]);
         match crate::Wanted::parse(crate::command(), words).unwrap() {
             crate::Wanted::Serve(options) => Settings::read(&options),
-            crate::Wanted::Status(_) => panic!("it is to serve"),
+            crate::Wanted::Status(_) => panic!("the command is to serve"),
         }
     }
 

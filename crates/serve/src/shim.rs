@@ -1,20 +1,20 @@
-//! The Unix socket through which `refdb upload-pack`, the shim, lets the server do its work.
+//! The Unix socket through which `refdb upload-pack`, called the shim, passes its client to the server.
 //!
 //! sshd, `git daemon` and `git http-backend` start a process for each request. The shim is that process: it passes the
-//! descriptors of the client's connection to the server, which lists refs without starting anything. Once the client
-//! asks for objects, the server gives the connection back, and the shim runs git, so that git has the limits, the
-//! environment and the control group of whoever started the shim.
+//! file descriptors of the client's connection to the server, which lists the refs without starting a program. When the
+//! client asks for objects, the server hands the client back, and the shim runs git. Git therefore has the limits, the
+//! environment and the control group that sshd or the other program gave to the shim.
 //!
 //! ```text
-//! message      what shim and server say to each other
-//! variables    the variables that must be equal in both
+//! message      the messages between shim and server
+//! variables    the environment variables that must be equal in both
 //! ask          the shim's side
-//! passed       the server's side: messages with descriptors, reads and writes on what was passed
-//! session      what the server does for a client
-//! attend       one connection of a shim, from its request to its end
+//! passed       the server's side: receives messages with descriptors, reads from and writes to these descriptors
+//! session      serves the client of a shim
+//! attend       serves one connection of a shim, from its request to its end
 //! ```
 //!
-//! Only processes of the server's own user are heard, so that nobody gains rights through the socket.
+//! The server accepts only processes of its own user, so that nobody gains rights through the socket.
 
 mod ask;
 mod attend;

@@ -1,9 +1,9 @@
-//! Git's maintenance after pushes.
+//! Runs git's maintenance after pushes.
 //!
-//! `git receive-pack` runs `git maintenance run --auto` after each push. It nearly always finds nothing to do, but to
-//! find that out takes more processor time than the rest of a small push, and grows with the number of refs. One run
-//! that begins after several pushes does what is due after each of them. So here it waits until no more pushes come,
-//! though not for long, and takes a small part of the time.
+//! `git receive-pack` runs `git maintenance run --auto` after each push. It nearly always finds nothing to do, but
+//! finding that out takes more processor time than the rest of a small push, and the more the more refs there are. One
+//! run after several pushes does what is due after all of them. This module therefore delays the run until no push has
+//! arrived for [`QUIET`], but not longer than [`DELAY_MAX`], and bounds the share of time that runs take.
 
 use refdb_receive::Maintenance;
 use std::{
@@ -20,22 +20,22 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// How long no push must have come before a run begins.
+/// The time without a push after which a run begins.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// How long pushes may delay a run.
+/// Maximum time for which further pushes delay a run.
 const DELAY_MAX: Duration = Duration::from_secs(10);
 
-/// A repository is maintained for at most one part in so many of the time.
+/// The denominator of the share of time for which a repository is maintained: at most a tenth.
 const SHARE: u32 = 10;
 
-/// How many repositories are maintained at a time, not counting what git does in the background.
+/// Maximum number of repositories that are maintained at a time, not counting runs that git has put in the background.
 const RUNS_MAX: usize = 8;
 
-/// How often it is looked whether git is done in the background.
+/// The interval of checks whether git has finished in the background.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Runs git's maintenance where pushes came. Clones share what is due.
+/// Runs git's maintenance in the repositories that received pushes. Clones of this value share their state.
 #[derive(Clone, Debug)]
 pub(crate) struct Upkeep(Arc<Shared>);
 
@@ -43,16 +43,16 @@ pub(crate) struct Upkeep(Arc<Shared>);
 struct Shared {
     runtime: Handle,
     runs: Semaphore,
-    /// The repositories that have a task.
+    /// The repositories for which a task is running.
     due: Mutex<HashMap<PathBuf, Due>>,
     tasks: TaskTracker,
     is_ending: CancellationToken,
 }
 
-/// What is due in a repository.
+/// The maintenance that is due in a repository.
 #[derive(Debug)]
 struct Due {
-    /// The commands of the last push; `None` if they were run.
+    /// The commands of the last push. `None` once they have been taken to be run.
     commands: Option<Vec<Command>>,
     first_push: Instant,
     last_push: Instant,
@@ -71,14 +71,14 @@ impl Due {
 }
 
 impl Upkeep {
-    /// Begins to run tasks in this runtime.
+    /// Creates the state. Tasks run in this runtime.
     pub(crate) fn new(runtime: Handle) -> Self {
         let (runs, tasks) = (Semaphore::new(RUNS_MAX), TaskTracker::new());
         let is_ending = CancellationToken::new();
         Upkeep(Arc::new(Shared { runtime, runs, due: Mutex::default(), tasks, is_ending }))
     }
 
-    /// Runs at once what is due, and waits for it.
+    /// Runs what is due without further delay, and waits until it is done.
     pub(crate) async fn ended(&self) {
         self.0.is_ending.cancel();
         self.0.tasks.close();
@@ -120,7 +120,7 @@ impl Shared {
         }
     }
 
-    /// Returns when to look again. If nothing is due, the task ends.
+    /// Returns when the next run should begin. Returns `None` and forgets the repository if nothing is due.
     fn next(&self, folder: &Path) -> Option<Instant> {
         let mut due = self.due();
         let at = due.get(folder).filter(|due| due.commands.is_some()).map(Due::at);
@@ -130,16 +130,16 @@ impl Shared {
         at
     }
 
-    /// Returns what is to be run now.
+    /// Takes the commands if the run should begin now.
     fn take(&self, folder: &Path) -> Option<Vec<Command>> {
         let mut due = self.due();
         let due = due.get_mut(folder)?;
         if due.at() <= Instant::now() || self.is_ending.is_cancelled() { due.commands.take() } else { None }
     }
 
-    /// Waits until then, or until the server ends.
+    /// Waits until this time, or until the server shuts down.
     async fn pause(&self, until: Instant) {
-        // An error means that the time has come.
+        // An error only means that the time is over.
         let _ = timeout_at(until, self.is_ending.cancelled()).await;
     }
 
@@ -148,7 +148,7 @@ impl Shared {
     }
 }
 
-/// Runs the first command that succeeds. Whether any does is of no consequence for a push, as in git.
+/// Runs the commands one after another until one succeeds. As in git, a push does not depend on whether one does.
 async fn run(commands: Vec<Command>) {
     for mut command in commands {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -52,7 +52,8 @@ impl Connections {
         let (server, is_ending) = (Arc::clone(&self.server), self.is_ending.subscribe());
         match stream {
             Stream::Tcp(stream, from) => {
-                // Each write is a complete piece, so delaying it gains nothing. Without the option the socket still works.
+                // Each write is a complete piece, so delaying it gains nothing. The socket also works without the
+                // option.
                 let _ = stream.set_nodelay(true);
                 self.spawn(serve(stream, client_at(from), server, is_ending), permit);
             }

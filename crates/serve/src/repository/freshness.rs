@@ -1,4 +1,4 @@
-//! Whether the files on which a value depends are still the ones that it was read from.
+//! Finds out whether the files from which a value was read have changed since.
 
 use refdb_vfs::{Fs, Stat, now_nanos};
 use std::{
@@ -6,18 +6,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The files on which a value depends, and what they were just before it was read.
+/// The files from which a value was read, with their attributes just before that.
 #[derive(Debug)]
 pub(super) struct Seen {
     files: Vec<(PathBuf, Option<Stat>)>,
-    /// Whether a later look can prove that nothing has changed. It cannot if a file was changed so recently that
-    /// another change would leave the same attributes, or if the attributes are those that a client of a network file
-    /// system remembers.
+    /// Whether equal attributes prove that nothing has changed. They do not if a file was changed so recently that
+    /// another change could leave its attributes as they are.
     is_proof: bool,
 }
 
 impl Seen {
-    /// Looks at these files.
+    /// Reads the attributes of these files.
     pub(super) fn of(fs: &Fs, files: impl IntoIterator<Item = PathBuf>) -> io::Result<Self> {
         let now = now_nanos();
         let mut seen = Seen { files: Vec::new(), is_proof: true };
@@ -29,7 +28,8 @@ impl Seen {
         Ok(seen)
     }
 
-    /// Returns whether all files are what they were, and a change would have been noticed.
+    /// Returns whether it is certain that no file has changed. It never is on a network file system, whose client may
+    /// report old attributes.
     pub(super) fn is_current(&self, fs: &Fs) -> io::Result<bool> {
         if !self.is_proof || fs.asks_server() {
             return Ok(false);
@@ -37,7 +37,7 @@ impl Seen {
         self.is_unchanged(fs)
     }
 
-    /// Returns whether all files are what they were, as far as their attributes tell.
+    /// Returns whether the attributes of all files are unchanged.
     pub(super) fn is_unchanged(&self, fs: &Fs) -> io::Result<bool> {
         for (file, stat) in &self.files {
             if look(fs, file)? != *stat {
@@ -47,24 +47,24 @@ impl Seen {
         Ok(true)
     }
 
-    /// Returns the files that were looked at.
+    /// Returns the paths of the files.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         self.files.iter().map(|(file, _)| file.clone()).collect()
     }
 
-    /// Returns a value that proves nothing, because what was read depends on more than these files.
+    /// Makes [`is_current`](Self::is_current) always return `false`, for a value that depends on more than these files.
     pub(super) fn without_proof(self) -> Self {
         Seen { is_proof: false, ..self }
     }
 
-    /// Returns whether these are the files that were looked at.
+    /// Returns whether these are the paths of the files.
     pub(super) fn is_of(&self, files: &[PathBuf]) -> bool {
         self.files.iter().map(|(file, _)| file).eq(files)
     }
 }
 
-/// A file that cannot be reached counts as missing, as git treats the user's own files. Reading the configuration
-/// again reports the error where it is one.
+/// Returns the attributes of a file, or `None` if it is missing. A file that permissions make unreachable counts as
+/// missing, as for git if it is one of the user's own; otherwise reading the configuration reports the error.
 fn look(fs: &Fs, file: &Path) -> io::Result<Option<Stat>> {
     match fs.stat(file) {
         Ok(stat) => Ok(Some(stat)),

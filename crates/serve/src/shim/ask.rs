@@ -1,4 +1,4 @@
-//! The shim's side: asks the server to serve a client.
+//! The shim's side of the socket: asks the server to serve a client.
 
 use super::message::{GO, HandOver, LENGTH_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, Reply, Request, length};
 use rustix::net::{
@@ -14,50 +14,51 @@ use std::{
     time::Duration,
 };
 
-/// How long a server may take until it says whether it takes a client over.
+/// The time that the server has for each step until it has accepted or declined a client.
 const ACCEPT_TIME: Duration = Duration::from_secs(2);
 
-/// What the server has done for a client.
+/// How far the server has served a client.
 #[derive(Debug)]
 pub enum Answered {
-    /// Everything. The shim ends with this exit code, after it has shown the error, if there is one.
+    /// The client is served. The shim prints the error, if there is one, and ends with this exit code.
     Ended {
         /// The exit code.
         code: u8,
-        /// A message for standard error; may be empty.
+        /// A message for standard error. Empty if there is none.
         error: String,
     },
-    /// The first part; git is to do the rest.
+    /// The server has done the first part, and git must do the rest.
     Continue(HandOver),
-    /// Perhaps something: the server ended without saying what. Nobody may begin anew.
+    /// The connection to the server broke. The client may have received part of the output, so git must not start from
+    /// the beginning.
     Lost(io::Error),
 }
 
-/// Why the server does not serve a client. It has neither read nor written anything for the client, so that the shim
-/// can do the work itself.
+/// Why the server does not serve a client. The server has read nothing from the client and sent it nothing, so git can
+/// serve it from the beginning.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAsked {
-    /// The server does not answer.
+    /// No server listens on the socket, or it does not respond in time.
     #[error("no server answers there: {0}")]
     Absent(io::Error),
-    /// A process of another user has the socket.
+    /// The process that listens on the socket belongs to another user.
     #[error("the server runs as another user")]
     Foreign,
-    /// The server, or this program before it asked, declines for this reason.
+    /// The server declined for this reason, or the shim found the reason before it asked.
     #[error("{0}")]
     Declined(String),
 }
 
 /// Asks the server at a socket to serve a client, whose input and output are pipes or sockets. Blocks until the server
-/// has finished or gives the client back.
+/// has finished or hands the client back.
 ///
 /// # Errors
 ///
-/// Fails if the server has not begun, and will not.
+/// Fails if the server does not serve the client at all.
 pub fn ask(server: &Path, request: &Request, client: [BorrowedFd<'_>; 2]) -> Result<Answered, NotAsked> {
     let message = request.encode();
     if message.len() > REQUEST_BYTES_MAX {
-        return Err(NotAsked::Declined("the environment is too large".into()));
+        return Err(NotAsked::Declined("the request is too large, usually because of the environment".into()));
     }
     let mut stream = reach(server).map_err(NotAsked::Absent)?;
     let peer = socket_peercred(&stream).map_err(|error| NotAsked::Absent(error.into()))?;
@@ -68,14 +69,14 @@ pub fn ask(server: &Path, request: &Request, client: [BorrowedFd<'_>; 2]) -> Res
     match receive(&mut stream).map_err(NotAsked::Absent)? {
         Reply::Accepted => {}
         Reply::Declined(why) => return Err(NotAsked::Declined(why)),
-        reply => return Err(NotAsked::Declined(format!("it says {reply:?} too early"))),
+        reply => return Err(NotAsked::Declined(format!("it sent {reply:?} too early"))),
     }
-    // A server that does not get this does nothing.
+    // Until the server receives this, it does nothing for the client.
     send_go(&stream, client).map_err(NotAsked::Absent)?;
     Ok(await_end(&mut stream).unwrap_or_else(Answered::Lost))
 }
 
-/// Connects to the server, within a time.
+/// Connects to the server, with timeouts for the connection and for each read and write.
 fn reach(server: &Path) -> io::Result<UnixStream> {
     let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
@@ -89,7 +90,7 @@ fn send_go(stream: &UnixStream, client: [BorrowedFd<'_>; 2]) -> io::Result<()> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut ancillary = SendAncillaryBuffer::new(&mut room);
     if !ancillary.push(SendAncillaryMessage::ScmRights(&client)) {
-        return Err(io::Error::other("there is no room for descriptors"));
+        return Err(io::Error::other("the descriptors do not fit into a message"));
     }
     sendmsg(stream, &[IoSlice::new(&[GO])], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
@@ -100,7 +101,7 @@ fn await_end(stream: &mut UnixStream) -> io::Result<Answered> {
     match receive(stream)? {
         Reply::Ended { code, error } => Ok(Answered::Ended { code, error }),
         Reply::Continue(rest) => Ok(Answered::Continue(rest)),
-        Reply::Declined(_) | Reply::Accepted => Err(io::Error::other("the server says what it has said before")),
+        Reply::Declined(_) | Reply::Accepted => Err(io::Error::other("the server repeated an earlier message")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! One connection of a shim, from its request to its end.
+//! Serves one connection of a shim, from its request to its end.
 
 use super::{
     message::{HandOver, Reply, Request},
@@ -18,30 +18,30 @@ use rustix::process::geteuid;
 use std::{io, os::unix::fs::MetadataExt, sync::Arc, time::Duration};
 use tokio::{io::AsyncReadExt, net::UnixStream, sync::watch, time::timeout};
 
-/// How long a shim may take for its request, and to say that it leaves its client to the server.
+/// The time that a shim has to send its request, and again to pass its client after the server has accepted.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
 
-/// Serves the client of a shim. The work ends at once if the shim does, because sshd waits until the last process has
-/// closed the client's connection.
+/// Serves the client of a shim. If the shim ends, the server closes the client's connection at once, because sshd waits
+/// until no process has it open.
 pub(crate) async fn attend(mut stream: UnixStream, server: Arc<ArcSwap<Server>>, is_ending: watch::Receiver<bool>) {
     let records = Arc::clone(&server.load().records);
     match serve(&mut stream, server, is_ending).await {
         Ok(answer) => records.shim(answer),
         Err(error) => {
             records.shim("failed");
-            say("warning: ", format!("a connection to the socket for shims: {error}").as_bytes());
+            say("warning: ", format!("a connection to the socket for shims failed: {error}").as_bytes());
         }
     }
 }
 
-/// Serves the client of a shim, and returns how that ended.
+/// Serves the client of a shim. Returns how that ended, as a label of the metric `shims`.
 async fn serve(
     stream: &mut UnixStream,
     server: Arc<ArcSwap<Server>>,
     is_ending: watch::Receiver<bool>,
 ) -> io::Result<&'static str> {
     if stream.peer_cred()?.uid() != geteuid().as_raw() {
-        tell(stream, &Reply::Declined("it belongs to another user".into())).await?;
+        tell(stream, &Reply::Declined("the process belongs to another user than the server".into())).await?;
         return Ok("foreign");
     }
     let request = timeout(REQUEST_TIME, receive(stream)).await??;
@@ -59,9 +59,9 @@ async fn serve(
             reply = session.run() => reply,
             _ = stream.read_u8() => return Ok("left"),
         },
-        // Nothing was read or written yet.
+        // Nothing has been read or written yet, so git can serve the client from the beginning.
         Err(error) => {
-            say("warning: ", format!("the client of a shim is left to git: {error}").as_bytes());
+            say("warning: ", format!("git serves the client of a shim: {error}").as_bytes());
             Reply::Continue(HandOver::default())
         }
     };
@@ -70,27 +70,27 @@ async fn serve(
     Ok(if matches!(reply, Reply::Continue(_)) { "continued by git" } else { "served" })
 }
 
-/// Finds the repository of a request. Fails with the reason why the shim has to do the work.
+/// Finds the repository of a request. Fails with the reason for the shim if git has to serve the client.
 fn find(server: &Server, request: &Request) -> Result<(Arc<Served>, Vec<Turn>), String> {
     let folder = request.folder.display();
     if let Some(name) = for_git_alone(&request.variables) {
-        return Err(format!("the variable {} is for git alone", name.display()));
+        return Err(format!("only git can obey the variable {}", name.display()));
     }
     if let Some(name) = difference(&request.variables, &variables()) {
-        return Err(format!("the variable {} is not the server's", name.display()));
+        return Err(format!("the variable {} differs from the server's", name.display()));
     }
     if !server.roots.hold(&request.folder) {
-        return Err(format!("{folder} is not below a folder that is served"));
+        return Err(format!("{folder} is not in a folder that the server serves"));
     }
     let turns = turns(server, request)?;
     let text = |error: io::Error| error.to_string();
     at_disk(true, || {
-        // The path may be another folder's for the server, if that sees other mounts.
+        // If the server sees other mounts than the shim, the path may name another folder there.
         let ours = request.folder.metadata().map_err(text)?;
-        // Another path could lead out of the roots.
+        // A path through a link could lead out of the roots.
         let is_plain = request.folder.canonicalize().map_err(text)? == request.folder;
         if !is_plain || (ours.dev(), ours.ino()) != request.folder_id {
-            return Err(format!("{folder} is another folder for the server"));
+            return Err(format!("{folder} is not the same folder for the server"));
         }
         let known = server.repositories.known(&request.folder);
         let served = known.map_or_else(|| server.repositories.open(&request.folder), Ok).map_err(text)?;
@@ -103,7 +103,7 @@ fn find(server: &Server, request: &Request) -> Result<(Arc<Served>, Vec<Turn>), 
 
 fn turns(server: &Server, request: &Request) -> Result<Vec<Turn>, String> {
     let client = if request.address.is_empty() { "a shim" } else { &request.address };
-    let busy = |_| "the server has too much to do".to_owned();
+    let busy = |_| "the server is at one of its limits".to_owned();
     let mut turns = server.gate.enter(client).map_err(busy)?;
     turns.push(server.gate.enter_repository(&shown(&request.folder)).map_err(busy)?);
     Ok(turns)

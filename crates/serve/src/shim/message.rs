@@ -1,17 +1,17 @@
-//! What a shim and the server say to each other.
+//! The messages between a shim and the server.
 //!
 //! ```text
 //! shim   -> server   a request
-//! server -> shim     Declined, which is the end, or Accepted
+//! server -> shim     Declined, which ends the exchange, or Accepted
 //! shim   -> server   GO, with two descriptors: the client's input and its output
-//! server -> shim     Ended, or Continue: git is to take over
+//! server -> shim     Ended, or Continue: git has to take over
 //! ```
 //!
-//! The descriptors come last, because sshd waits for all who hold them, and a server that hangs must not be among
-//! those.
+//! The shim passes the descriptors only after the server has accepted: sshd waits until no process has them open, so a
+//! server that hangs must not hold them.
 //!
-//! A message is a list of fields behind its length in bytes. Each field stands behind its own length. Lengths are four
-//! bytes, the lowest first.
+//! A message is its length in bytes, followed by fields. Each field is its length in bytes, followed by its content.
+//! Each length is four bytes, the lowest first. GO is a single byte without a length.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -19,85 +19,84 @@ use std::{
     path::PathBuf,
 };
 
-/// The first field of a request. Programs of versions that do not understand each other differ in it.
+/// The first field of a request. It changes with each incompatible version of the messages.
 const MAGIC: &[u8] = b"refdb shim 1";
 
-/// The byte by which a shim confirms that it leaves the client to the server.
+/// The byte with which a shim passes its client to the server.
 pub(super) const GO: u8 = b'g';
 
-/// The greatest length of a request, without the bytes of the length itself.
+/// The greatest length of a request in bytes, without the length itself.
 pub(super) const REQUEST_BYTES_MAX: usize = 64 << 10;
 
-/// The greatest length of a reply, without the bytes of the length itself. It has room for the greatest request of a
-/// client that the server interprets.
+/// The greatest length of a reply in bytes, without the length itself. A reply can contain the longest request of a
+/// client that the server examines.
 pub(super) const REPLY_BYTES_MAX: usize = 16 << 20;
 
-/// The number of bytes of a length.
+/// The size of a length in bytes.
 pub(super) const LENGTH_BYTES: usize = 4;
 
-/// What a shim asks for.
+/// A request of a shim: the client and the repository that the server is asked to serve.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// Which part of the protocol is wanted.
+    /// The part of the protocol to serve.
     pub mode: Mode,
     /// The value of `GIT_PROTOCOL`.
     pub protocol: Vec<u8>,
-    /// `--timeout`: the seconds that a client of version 0 or 1 may send or read nothing; 0 for no limit.
+    /// `--timeout`: the seconds for which a client of protocol version 0 or 1 may send or read nothing; 0 for no limit.
     pub timeout_seconds: u32,
     /// The user for the access log, if the shim knows one.
     pub user: String,
     /// The client's address for the access log, if the shim knows one.
     pub address: String,
-    /// The repository's folder, absolute and without links.
+    /// The absolute path of the repository's folder, with all links resolved.
     pub folder: PathBuf,
-    /// The device and the inode of the folder, as the shim sees it.
+    /// The device and inode numbers of the folder, as the shim sees it.
     pub folder_id: (u64, u64),
-    /// The variables on which git's answer depends; see [`variables`](super::variables).
+    /// The environment variables on which git's output depends; see [`variables`](super::variables).
     pub variables: Vec<(OsString, OsString)>,
 }
 
-/// Which part of the protocol a shim is to speak.
+/// The part of the protocol that a shim was started for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// All of it, as over ssh.
+    /// The whole conversation over one connection, as with ssh.
     Whole,
     /// `--http-backend-info-refs`: the list of refs, or the capabilities of version 2.
     Advertisement,
-    /// `--stateless-rpc`: the answer to one request.
+    /// `--stateless-rpc`: one request and its response.
     Answer,
 }
 
-/// What the server says.
+/// A reply of the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Reply {
-    /// The shim has to do the work itself.
+    /// The server does not serve this client, for this reason.
     Declined(String),
+    /// The server will serve this client once it has the descriptors.
     Accepted,
-    /// The shim is to end with this exit code, after it has shown the error, if there is one.
-    Ended {
-        code: u8,
-        error: String,
-    },
+    /// The client is served. The shim prints the error, if it is not empty, and ends with this exit code.
+    Ended { code: u8, error: String },
+    /// The server hands the client back, and git has to go on from this point.
     Continue(HandOver),
 }
 
 /// What git needs to take over from the server.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HandOver {
-    /// Whether the client already has git's advertisement, so that git's own is to be dropped.
+    /// Whether the client has already received the advertisement, so git's own must be dropped.
     pub is_advertised: bool,
-    /// Whether the client may have what it wants, so that git need not check it.
+    /// Whether the server has checked that the client may fetch what it wants, so git need not.
     pub is_checked: bool,
-    /// What the server has read from the client.
+    /// The bytes that the server has read from the client and not handled.
     pub input: Vec<u8>,
 }
 
-/// Why bytes are no message.
+/// Why bytes are not a valid message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("the other program has another version")]
     Version,
-    #[error("a message is longer than it may be")]
+    #[error("a message is too long")]
     TooLong,
     #[error("a message is malformed")]
     Malformed,
@@ -113,7 +112,7 @@ impl Mode {
 }
 
 impl Request {
-    /// Returns the message.
+    /// Encodes the request, with its length in front.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let (device, inode) = self.folder_id;
         let [timeout, device, inode] =
@@ -125,7 +124,7 @@ impl Request {
         encode(&fields)
     }
 
-    /// Reads a message, without the length in front of it.
+    /// Decodes a request, without the length in front of it.
     pub(crate) fn decode(body: &[u8]) -> Result<Self, Fault> {
         let fields = decode(body)?;
         if fields.first() != Some(&MAGIC) {
@@ -150,7 +149,7 @@ impl Request {
 }
 
 impl Reply {
-    /// Returns the message.
+    /// Encodes the reply, with its length in front.
     pub(super) fn encode(&self) -> Vec<u8> {
         let flag = |is_set: bool| -> &[u8] { if is_set { b"1" } else { b"0" } };
         match self {
@@ -163,7 +162,7 @@ impl Reply {
         }
     }
 
-    /// Reads a message, without the length in front of it.
+    /// Decodes a reply, without the length in front of it.
     pub(super) fn decode(body: &[u8]) -> Result<Self, Fault> {
         Ok(match decode(body)?[..] {
             [b"declined", why] => Reply::Declined(text(why)?),
@@ -178,7 +177,7 @@ impl Reply {
     }
 }
 
-/// Returns the length of the message that follows.
+/// Decodes the length of the message that follows, and checks that it is at most `at_most`.
 pub(super) fn length(bytes: [u8; LENGTH_BYTES], at_most: usize) -> Result<usize, Fault> {
     let length = u32::from_le_bytes(bytes) as usize;
     if length > at_most { Err(Fault::TooLong) } else { Ok(length) }

@@ -1,4 +1,5 @@
-//! The server's side of the socket: a message with descriptors, and reads and writes on those.
+//! The server's side of the socket: receives the messages of a shim and the descriptors of its client, and reads from
+//! and writes to these descriptors.
 
 use super::message::{GO, LENGTH_BYTES, REQUEST_BYTES_MAX, Reply, Request, length};
 use rustix::{
@@ -15,8 +16,8 @@ use tokio::{
     net::UnixStream,
 };
 
-/// The number of descriptors for which there is room: more than there must be. With still more the kernel says that it
-/// has dropped some.
+/// Maximum number of descriptors that are received with a message. It is more than the two of a correct message, and
+/// the kernel reports whether there were still more.
 const DESCRIPTORS_MAX: usize = 8;
 
 /// Receives a request. Descriptors that come with it are closed by the kernel.
@@ -28,14 +29,15 @@ pub(super) async fn receive(stream: &mut UnixStream) -> io::Result<Request> {
     Request::decode(&body).map_err(io::Error::other)
 }
 
-/// Waits until the shim leaves its client to the server. Returns the client's input and output.
+/// Waits until the shim passes its client. Returns the descriptors of the client's input and output.
 pub(super) async fn receive_client(stream: &UnixStream) -> io::Result<[OwnedFd; 2]> {
     loop {
         stream.readable().await?;
         match stream.try_io(Interest::READABLE, || receive_descriptors(stream.as_fd())) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             received => {
-                let bad = |_: Vec<OwnedFd>| io::Error::other("a shim passes other descriptors than it must");
+                let bad =
+                    |_: Vec<OwnedFd>| io::Error::other("a shim passed other descriptors than the two of its client");
                 return received?.try_into().map_err(bad);
             }
         }
@@ -59,7 +61,7 @@ fn receive_descriptors(socket: impl AsFd) -> io::Result<Vec<OwnedFd>> {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     if byte != [GO] || received.flags.contains(ReturnFlags::CTRUNC) {
-        return Err(io::Error::other("a shim says what it must not say"));
+        return Err(io::Error::other("a shim sent an invalid message"));
     }
     Ok(descriptors)
 }
@@ -69,22 +71,22 @@ fn watched(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedF
     AsyncFd::with_interest(descriptor, interest)
 }
 
-/// Tells the shim something.
+/// Sends a reply to the shim.
 pub(super) async fn tell(stream: &mut UnixStream, reply: &Reply) -> io::Result<()> {
     stream.write_all(&reply.encode()).await
 }
 
-/// An end of the client's connection.
+/// The input or the output of the client.
 ///
-/// Its file description belongs to others, too, such as sshd. It is therefore never made non-blocking: a pipe is opened
-/// again, which makes another description, and on a socket each call says that it must not wait.
+/// Other processes, such as sshd, share its open file description, so it must not be made non-blocking. Instead, a pipe
+/// is opened again, which creates a new description, and each call on a socket has the flag `MSG_DONTWAIT`.
 #[derive(Debug)]
 pub(super) struct End {
     descriptor: AsyncFd<OwnedFd>,
     is_socket: bool,
 }
 
-/// For what an end is used.
+/// Whether an end is read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Direction {
     In,
@@ -92,7 +94,7 @@ pub(super) enum Direction {
 }
 
 impl End {
-    /// Fails if the descriptor is neither a pipe that can be opened again nor a socket.
+    /// Takes a descriptor of the client. Fails unless it is a socket, or a pipe that can be opened again.
     pub(super) fn new(descriptor: OwnedFd, direction: Direction) -> io::Result<Self> {
         let interest = match direction {
             Direction::In => Interest::READABLE,
@@ -106,11 +108,13 @@ impl End {
                 let again = open(path, access | OFlags::NONBLOCK | OFlags::CLOEXEC, FileMode::empty())?;
                 Ok(End { descriptor: watched(again, interest)?, is_socket: false })
             }
-            kind => Err(io::Error::new(io::ErrorKind::Unsupported, format!("a {kind:?} is neither pipe nor socket"))),
+            kind => {
+                Err(io::Error::new(io::ErrorKind::Unsupported, format!("a {kind:?} is neither a pipe nor a socket")))
+            }
         }
     }
 
-    /// Reads some bytes; 0 at the end.
+    /// Reads some bytes and returns their number, which is 0 at the end.
     pub(super) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut read = |fd: &AsyncFd<OwnedFd>| match self.is_socket {
             true => Ok(recv(fd, &mut *buffer, RecvFlags::DONTWAIT)?.0),

@@ -1,4 +1,4 @@
-//! What the server does for the client of a shim: the advertisement, lists of refs, and the first look at a fetch.
+//! Serves the client of a shim: sends the advertisement, answers `ls-refs`, and checks the wants of a fetch.
 
 use super::{
     message::{HandOver, Mode, Reply, Request},
@@ -27,20 +27,20 @@ pub(super) struct Session {
     server: Arc<ArcSwap<Server>>,
     served: Arc<Served>,
     request: Request,
-    /// `None` if nothing is to be read.
+    /// `None` if the server reads nothing from the client.
     input: Option<End>,
     output: End,
     version: Version,
-    /// How long the client may send or read nothing; `None` for ever.
+    /// How long the client may send or read nothing. `None` if there is no limit.
     idle: Option<Duration>,
-    /// Whether the server ends, so that git has to go on.
+    /// Becomes `true` when the server shuts down, so that git has to take over.
     is_ending: watch::Receiver<bool>,
 }
 
 /// Why the work for a client ends early.
 #[derive(Debug)]
 enum Stop {
-    /// The client reads no more.
+    /// The client has closed its end.
     Left,
     /// `--timeout` has passed.
     Idle,
@@ -56,17 +56,18 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// The exit codes of a git that a signal has ended: SIGPIPE, and SIGALRM by `--timeout`.
+/// The exit code that a shell reports for a git that SIGPIPE has ended.
 const LEFT: u8 = 141;
+/// The exit code that a shell reports for a git that SIGALRM has ended because of `--timeout`.
 const IDLE: u8 = 142;
 
-/// git's exit code after `fatal:`.
+/// The exit code that git uses after `fatal:`.
 const FATAL: u8 = 128;
 
 const DONE: Reply = Reply::Ended { code: 0, error: String::new() };
 
 impl Session {
-    /// Takes over a client: its input and its output. Fails if they cannot be waited for.
+    /// Takes over the input and the output of a client. Fails if one of them is neither a pipe nor a socket.
     pub(super) fn new(
         server: Arc<ArcSwap<Server>>,
         served: Arc<Served>,
@@ -77,13 +78,13 @@ impl Session {
         let reads = request.mode != Mode::Advertisement;
         let input = reads.then(|| End::new(input, Direction::In)).transpose()?;
         let (output, version) = (End::new(output, Direction::Out)?, Version::of(&request.protocol));
-        // Git heeds the limit in the old versions of the protocol only.
+        // Like git, this applies `--timeout` only in protocol versions 0 and 1.
         let is_limited = request.timeout_seconds > 0 && version != Version::V2;
         let idle = is_limited.then(|| Duration::from_secs(request.timeout_seconds.into()));
         Ok(Session { server, served, request, input, output, version, idle, is_ending })
     }
 
-    /// Works for the client until everything is done, or git is needed.
+    /// Serves the client until it is done or git is needed, and returns the reply for the shim.
     pub(super) async fn run(mut self) -> Reply {
         match self.work().await {
             Ok(reply) => reply,
@@ -127,7 +128,7 @@ impl Session {
         Ok(Some(rows))
     }
 
-    /// Answers requests of version 2 as long as they are for refs.
+    /// Answers `ls-refs` requests of version 2 until another request arrives or the client is done.
     async fn answer_lists(&mut self) -> Result<Reply, Stop> {
         let mut rest = Vec::new();
         loop {
@@ -142,7 +143,7 @@ impl Session {
                 }
             }
             let Progress::Complete(wanted) = progress else {
-                // A lone flush is how clients say that they want nothing else.
+                // A client that is done sends a flush packet alone.
                 let is_end = reader.bytes() == b"0000";
                 return Ok(if is_end { DONE } else { self.hand_over(reader.into_bytes(), false) });
             };
@@ -159,7 +160,8 @@ impl Session {
         }
     }
 
-    /// Reads the wants of a fetch of version 0 or 1, and checks them if they are refs of this list.
+    /// Reads the wants of a fetch of version 0 or 1, and checks whether the client may have them, so that git need not.
+    /// `advertised` is the advertisement that this session sent, if it sent one.
     async fn look_at_fetch(&mut self, advertised: Option<Rows>) -> Result<Reply, Stop> {
         let facts = self.facts()?;
         let (mut reader, mut wants) = (WantsReader::new(facts.hash), Wants::Incomplete);
@@ -171,21 +173,21 @@ impl Session {
         }
         let is_checked = match &wants {
             Wants::Complete(wants) if wants.is_empty() && reader.bytes() == b"0000" => return Ok(DONE),
-            // The setting with which git does not check would reach a hook.
+            // With a hook the check is left to git, because the hook would see the settings that turn it off.
             Wants::Complete(wants) if !facts.settings.has_pack_hook => self.may_have(&facts, wants, advertised)?,
             _ => false,
         };
         Ok(self.hand_over(reader.into_bytes(), is_checked))
     }
 
-    /// Returns whether git would let the client have all of these objects.
+    /// Returns whether git would certainly send the client all of these objects. `false` proves nothing.
     fn may_have(&self, facts: &Facts, wants: &[ObjectId], advertised: Option<Rows>) -> io::Result<bool> {
         at_disk(self.served.is_remote(), || {
-            // Over a connection of its own, git lets a client have what it has advertised, and nothing else.
+            // In a conversation over one connection, git sends only objects that it has advertised.
             let tips = if advertised.is_some() { Tips::Themselves } else { Tips::OrTagged };
             let others = not_visible_tips(&self.served, facts, &facts.settings.hidden, wants, tips)?;
             match advertised {
-                // A ref may have moved since.
+                // A ref may have changed since it was advertised.
                 Some(mut rows) if !others.is_empty() => rows.have_shown(&others),
                 _ => Ok(others.is_empty()),
             }
@@ -221,7 +223,7 @@ impl Session {
             let piece = at_disk(self.served.is_remote(), || rows.next_piece())?;
             record.refs(rows.refs);
             if piece.is_empty() {
-                // Other requests have their turn before the next refs are looked at.
+                // All refs of this piece were hidden. Let other requests run before the next piece is read.
                 tokio::task::yield_now().await;
             }
             self.send(&piece, record).await?;
@@ -236,7 +238,7 @@ impl Session {
         Ok(())
     }
 
-    /// Reads some bytes, none at the end. Returns `None` if the server ends.
+    /// Reads some bytes, none at the end. Returns `None` if the server shuts down.
     async fn read(&mut self) -> Result<Option<Vec<u8>>, Stop> {
         let Some(input) = &self.input else { return Ok(Some(Vec::new())) };
         let mut buffer = vec![0; READ_BYTES];

@@ -5,7 +5,7 @@ use std::{
     os::unix::ffi::OsStrExt,
 };
 
-/// Variables of git without an effect on what upload-pack answers, or with one that the server reproduces.
+/// Variables of git that do not affect the output of upload-pack, or whose effect the server reproduces.
 const HARMLESS: [&str; 16] = [
     "GIT_ASKPASS",
     "GIT_AUTHOR_DATE",
@@ -14,7 +14,7 @@ const HARMLESS: [&str; 16] = [
     "GIT_COMMITTER_DATE",
     "GIT_COMMITTER_EMAIL",
     "GIT_COMMITTER_NAME",
-    // Names the repository while git looks for it; upload-pack is given a path.
+    // It names the repository for other commands, but upload-pack is given a path.
     "GIT_DIR",
     "GIT_EDITOR",
     "GIT_EXEC_PATH",
@@ -26,8 +26,9 @@ const HARMLESS: [&str; 16] = [
     "GIT_TERMINAL_PROMPT",
 ];
 
-/// Returns the variables of this process that may change an answer: where the configuration is, and what redirects or
-/// configures git. Only if they are equal in a shim and in the server does the server answer for the shim.
+/// Returns the environment variables of this process that may change the output of upload-pack: those that say where
+/// the configuration is, and those that configure git or lead it elsewhere. The server serves the client of a shim only
+/// if they are the same in both processes.
 pub fn variables() -> Vec<(OsString, OsString)> {
     let mut found: Vec<_> = std::env::vars_os().filter(|(name, _)| may_change_answers(name)).collect();
     found.sort();
@@ -39,14 +40,14 @@ fn may_change_answers(name: &OsStr) -> bool {
     is_of_git || name == "HOME" || name == "XDG_CONFIG_HOME"
 }
 
-/// Returns the name of the first variable for which git alone can work: one that the server does not heed for itself
-/// or for the programs that it starts, even if it has the same one.
+/// Returns the name of the first variable that only git obeys. The server ignores such a variable, and removes some
+/// from the environment of its programs, so an equal value in the server does not help.
 pub(super) fn for_git_alone(variables: &[(OsString, OsString)]) -> Option<&OsStr> {
-    let is_heeded = |name: &OsStr| !name.as_bytes().starts_with(b"GIT_") || name.as_bytes().starts_with(b"GIT_CONFIG");
-    variables.iter().map(|(name, _)| &name[..]).find(|name| !is_heeded(name))
+    let is_obeyed = |name: &OsStr| !name.as_bytes().starts_with(b"GIT_") || name.as_bytes().starts_with(b"GIT_CONFIG");
+    variables.iter().map(|(name, _)| &name[..]).find(|name| !is_obeyed(name))
 }
 
-/// Returns the name of the first variable that differs.
+/// Returns the name of a variable that differs between the two lists, or is in only one of them.
 pub(super) fn difference<'v>(one: &'v [(OsString, OsString)], other: &'v [(OsString, OsString)]) -> Option<&'v OsStr> {
     let lacks = |list: &[(OsString, OsString)], pair: &(OsString, OsString)| !list.contains(pair);
     let only_one = one.iter().find(|pair| lacks(other, pair));

@@ -1,5 +1,5 @@
-//! What upload-pack offers to clients. Git itself is asked, once for each configuration, so that the answer is that of
-//! the installed git.
+//! The capabilities that upload-pack offers to clients. The server asks the installed git for them, once for each
+//! configuration.
 
 use crate::{
     program::{Git, Place},
@@ -22,28 +22,28 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// What git offered in each configuration.
+/// A cache of what git offers in each configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Capabilities {
     known: Mutex<HashMap<Key, Arc<[u8]>>>,
 }
 
-/// What git's offer depends on: whether it is that of version 2, the hash function, and the whole configuration.
+/// What git's offer depends on: whether the protocol version is 2, the hash function, and the whole configuration.
 type Key = (bool, HashKind, Arc<[u8]>);
 
-/// The number of configurations that are remembered.
+/// Maximum number of cached offers. A full cache is cleared.
 const KNOWN_MAX: usize = 256;
 
-/// Options of git with which it walks no ref, HEAD alone, and all. An old git (2.39, for example) offers nothing in
-/// versions 0 and 1 if it shows no ref.
+/// Options with which git lists no ref, only HEAD, and all refs. They are tried in this order, because listing is slow,
+/// but an old git such as 2.39 sends its capabilities of versions 0 and 1 only with a ref.
 const HIDING: [&[&str]; 3] =
     [&["-c", "transfer.hideRefs=refs", "-c", "transfer.hideRefs=HEAD"], &["-c", "transfer.hideRefs=refs"], &[]];
 
-/// What stands for a ref where git shows none.
+/// The name that git sends with its capabilities if it lists no ref.
 const NO_REF: &str = "capabilities^{}";
 
 impl Capabilities {
-    /// Returns the capabilities of version 2, as packets that end with a flush.
+    /// Returns the capabilities of version 2 in packet lines, with a flush packet at the end.
     pub(crate) async fn version_2(&self, git: &Git, folder: &Path, facts: &Facts) -> io::Result<Vec<u8>> {
         let offered = self.offered(true, git, folder, facts).await?;
         let mut packets = Vec::with_capacity(offered.len() + 64);
@@ -58,7 +58,7 @@ impl Capabilities {
         Ok(packets)
     }
 
-    /// Returns the offer that is part of an advertisement of version 0 or 1.
+    /// Returns the capabilities for an advertisement of version 0 or 1.
     pub(crate) async fn offer(&self, version: Version, git: &Git, folder: &Path, facts: &Facts) -> io::Result<Offer> {
         let offered = self.offered(false, git, folder, facts).await?;
         let mut text = None;
@@ -71,7 +71,7 @@ impl Capabilities {
         Ok(Offer { version_1: version == Version::V1, text, without_refs, hash: facts.hash })
     }
 
-    /// Forgets everything, because git may be another one.
+    /// Clears the cache, because another git may have been installed.
     pub(crate) fn forget(&self) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -91,7 +91,8 @@ impl Capabilities {
             }
         }
         if offered[..] == *b"0000" {
-            // The repository is empty, which can change.
+            // An old git offers nothing for an empty repository. This is not cached, because it changes with the first
+            // push.
             return Ok(offered);
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +104,7 @@ impl Capabilities {
     }
 }
 
-/// Calls `line` with the lines of packets up to a flush.
+/// Calls `line` with each line of `packets` up to a flush packet.
 fn each_line(packets: &[u8], mut line: impl FnMut(&[u8])) -> io::Result<()> {
     let mut at = 0;
     loop {
@@ -114,32 +115,33 @@ fn each_line(packets: &[u8], mut line: impl FnMut(&[u8])) -> io::Result<()> {
             }
             Decoded::Packet(Packet::Flush, _) => return Ok(()),
             Decoded::Packet(Packet::Special(_), length) => at += length,
-            Decoded::Missing(_) => return Err(io::Error::other("git upload-pack has stopped before it was done")),
+            Decoded::Missing(_) => return Err(io::Error::other("the output of git upload-pack ends too early")),
         }
     }
 }
 
-/// The capabilities of versions 0 and 1, which stand in the first line of an advertisement.
+/// The capabilities of versions 0 and 1, which are part of the first line of an advertisement.
 #[derive(Debug)]
 pub(crate) struct Offer {
     version_1: bool,
     text: Offered,
-    /// Whether the capabilities are told where there is no ref.
+    /// Whether git sends its capabilities even if it lists no ref.
     without_refs: bool,
     hash: HashKind,
 }
 
 #[derive(Debug)]
 enum Offered {
-    /// Git's text, and a session id to put into it. What HEAD leads to is not in it yet.
+    /// Git's text, and the session id to insert. The target of HEAD must be inserted too.
     Before(Vec<u8>, Option<String>),
-    /// The text to be written with the first ref.
+    /// The text to write after the first ref.
     Complete(Vec<u8>),
+    /// The text is written, or git offered none.
     Written,
 }
 
 impl Offer {
-    /// Leaves out what git offers only where each request has a connection of its own.
+    /// Removes the capability `no-done`, which git offers only if each request has a connection of its own.
     pub(crate) fn is_for_whole_connection(&mut self) {
         if let Offered::Before(text, _) = &mut self.text {
             let words = text.split(|byte| *byte == b' ').filter(|word| *word != b"no-done");
@@ -147,7 +149,8 @@ impl Offer {
         }
     }
 
-    /// Writes what comes before the first ref. `head` decides about the capability `symref`.
+    /// Writes the version line, if there is one, and completes the capabilities. They get `symref` if `head` is symbolic
+    /// and its ref exists.
     pub(super) fn begin(&mut self, head: &Resolved, out: &mut Vec<u8>) {
         if self.version_1 {
             pkt::line(&[b"version 1\n"], out);
@@ -158,7 +161,7 @@ impl Offer {
         }
     }
 
-    /// Writes a line for a ref. `mark` follows its name.
+    /// Writes the line of a ref, with the capabilities if it is the first. `mark` follows the name: `^{}` or nothing.
     pub(super) fn line(&mut self, id: &ObjectId, name: &BStr, mark: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(b"0000");
@@ -175,7 +178,7 @@ impl Offer {
         pkt::set_length(&mut out[start..]);
     }
 
-    /// Writes a line for the capabilities alone if there was no ref.
+    /// Writes a line with only the capabilities if no ref was written and git would do so.
     pub(super) fn end(&mut self, out: &mut Vec<u8>) {
         if self.without_refs && !matches!(self.text, Offered::Written) {
             self.line(&ObjectId::null(self.hash), NO_REF.into(), b"", out);
@@ -183,7 +186,7 @@ impl Offer {
     }
 }
 
-/// Returns git's capabilities with other values of `symref` and `session-id`, at the places where git has them.
+/// Returns git's capabilities with these values of `symref` and `session-id`, at the positions where git has them.
 fn complete(text: &[u8], head: Option<&BStr>, session: Option<String>) -> Vec<u8> {
     let mut complete = Vec::with_capacity(text.len() + 64);
     let (mut head, mut session) = (head, session);

@@ -1,4 +1,4 @@
-//! Requests of version 2: which of them are a plain `ls-refs`, and what it asks for. See gitprotocol-v2(5).
+//! Parses requests of protocol version 2: recognizes a plain `ls-refs` and its arguments. See gitprotocol-v2(5).
 
 use bstr::BString;
 use refdb::HashKind;
@@ -7,41 +7,41 @@ use refdb_receive::wire::pkt::{Decoded, Packet, decode};
 /// The arguments of `ls-refs`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LsRefs {
-    /// Tags are followed by the objects that they lead to.
+    /// `peel`: list with each tag the object to which it leads.
     pub peel: bool,
-    /// Symbolic refs are followed by their targets.
+    /// `symrefs`: list with each symbolic ref its target.
     pub symrefs: bool,
-    /// HEAD is listed even if its branch does not exist yet.
+    /// `unborn`: list HEAD even if its branch does not exist yet.
     pub unborn: bool,
-    /// The prefixes of the wanted names; empty for all refs.
+    /// `ref-prefix`: list only refs with one of these prefixes, or all refs if there are none.
     pub prefixes: Vec<BString>,
 }
 
-/// What the bytes of a request are so far.
+/// What is known of a request so far.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// The request goes on.
+    /// More bytes are needed.
     Incomplete,
-    /// The request is complete.
+    /// The request is a complete `ls-refs` with these arguments.
     Complete(LsRefs),
-    /// It is another command, or a request that git may refuse.
+    /// Git must handle the request: it is another command, or git may refuse it.
     ForGit,
 }
 
-/// As in git, a request with this many prefixes or more gets all refs.
+/// The number of prefixes from which on all refs are listed, as in git.
 const PREFIXES_MAX: usize = 65_536;
 
-/// Reads a request piece by piece.
+/// Parses a request that arrives in pieces.
 #[derive(Debug)]
 pub struct RequestReader {
     hash: HashKind,
     bytes: Vec<u8>,
-    /// How many bytes were interpreted.
+    /// The number of bytes that have been parsed.
     at: usize,
     stage: Stage,
     found: LsRefs,
     names_hash: bool,
-    /// The number of prefixes that were given.
+    /// The number of prefixes in the request, which may exceed those that are kept.
     prefixes: usize,
 }
 
@@ -59,7 +59,7 @@ impl RequestReader {
         RequestReader { hash, bytes: Vec::new(), at: 0, stage, found, names_hash: false, prefixes: 0 }
     }
 
-    /// Adds bytes of the client, and says what the request is.
+    /// Adds bytes from the client, and returns what is known of the request.
     pub fn add(&mut self, bytes: &[u8]) -> Progress {
         self.bytes.extend_from_slice(bytes);
         loop {
@@ -95,17 +95,17 @@ impl RequestReader {
         }
     }
 
-    /// Returns all bytes that were added.
+    /// Returns all bytes that have been added.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Returns all bytes that were added.
+    /// Consumes the reader and returns all bytes that have been added.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// Returns the bytes behind a complete request, with which the next one begins.
+    /// Returns the bytes after a complete request, which are the start of the next one.
     pub fn into_rest(mut self) -> Vec<u8> {
         self.bytes.split_off(self.at)
     }
@@ -122,7 +122,7 @@ impl RequestReader {
     }
 }
 
-/// Returns whether the line is a capability with which git does nothing else than without it.
+/// Returns whether the line is a capability that does not change what git does.
 fn is_capability(line: &[u8], hash: HashKind, names_hash: &mut bool) -> bool {
     if let Some(name) = line.strip_prefix(b"object-format=") {
         *names_hash = true;
@@ -131,6 +131,7 @@ fn is_capability(line: &[u8], hash: HashKind, names_hash: &mut bool) -> bool {
     line.starts_with(b"agent=") || line.starts_with(b"server-option=")
 }
 
+/// Parses an argument of `ls-refs`. Returns `false` if it is unknown.
 fn argument(line: &[u8], found: &mut LsRefs, prefixes: &mut usize) -> bool {
     match line {
         b"peel" => found.peel = true,
@@ -168,7 +169,7 @@ mod tests {
         let bytes = request(lines);
         let mut reader = RequestReader::new(hash);
         let mut progress = Progress::Incomplete;
-        // One byte after the other gives the same as all at once.
+        // Adding byte by byte gives the same result as adding all at once.
         for byte in &bytes {
             assert_eq!(progress, Progress::Incomplete);
             progress = reader.add(&[*byte]);

@@ -1,4 +1,4 @@
-//! The refs of an answer, which are written piece by piece as fast as the client reads.
+//! Writes the refs of a response in pieces, as fast as the client reads.
 
 use super::{capabilities::Offer, ls_refs::LsRefs};
 use crate::repository::{Facts, Served};
@@ -8,12 +8,12 @@ use refdb_receive::{HiddenRefs, wire::pkt};
 use refdb_refcache::{ListOptions, Listing, Resolved, Row, Storage, View};
 use std::{collections::HashSet, io, ops::ControlFlow, sync::Arc};
 
-/// How the refs are written.
+/// The format in which refs are written.
 #[derive(Debug)]
 pub(crate) enum Style {
-    /// The answer to `ls-refs` of version 2.
+    /// The response to `ls-refs` of version 2.
     LsRefs(LsRefs),
-    /// The advertisement of versions 0 and 1, and what it offers.
+    /// The advertisement of version 0 or 1, with its capabilities.
     Advertisement(Offer),
 }
 
@@ -28,7 +28,7 @@ impl Style {
     }
 }
 
-/// The rest of an answer.
+/// The part of a response that has not been written yet.
 #[derive(Debug)]
 pub(crate) struct Rows {
     view: Arc<View>,
@@ -38,23 +38,23 @@ pub(crate) struct Rows {
     listing: Listing,
     has_begun: bool,
     has_ended: bool,
-    /// What HEAD led to when it was written.
+    /// The object of HEAD when it was written.
     head: Option<ObjectId>,
-    /// The number of refs that were written.
+    /// The number of refs that have been written.
     pub(crate) refs: u64,
 }
 
-/// The number of bytes at which a piece is complete.
+/// The number of bytes at which a piece is complete. The last ref may exceed it.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The number of refs that are looked at for a piece, so that hidden ones keep no other request waiting.
+/// Maximum number of refs that are read for a piece, so that many hidden refs do not delay other requests.
 const PIECE_ROWS: usize = 10_000;
 
-/// The room that the last ref of a piece may take beyond that.
+/// The capacity in bytes that is reserved for the last ref of a piece, and for a short response.
 const ROOM_BYTES: usize = 4 << 10;
 
 impl Rows {
-    /// Begins an answer with the refs as they are now.
+    /// Begins a response with the current refs.
     pub(crate) fn new(served: &Served, facts: Arc<Facts>, hidden: HiddenRefs, style: Style) -> io::Result<Self> {
         let prefixes = match &style {
             Style::LsRefs(wanted) if !wanted.prefixes.is_empty() => wanted.prefixes.clone(),
@@ -66,12 +66,12 @@ impl Rows {
         Ok(Rows { view, facts, hidden, style, listing, has_begun: false, has_ended: false, head: None, refs: 0 })
     }
 
-    /// Returns whether everything was written.
+    /// Returns whether the response is complete.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Returns whether each of these objects is what a ref of the answer held, though the ref may have changed since.
+    /// Returns whether the response listed a ref for each of these objects, even if the ref has changed since.
     pub(crate) fn have_shown(&mut self, ids: &[ObjectId]) -> io::Result<bool> {
         let Rows { view, hidden, listing, head, .. } = self;
         let mut missing: HashSet<ObjectId> = ids.iter().copied().filter(|id| Some(*id) != *head).collect();
@@ -92,7 +92,7 @@ impl Rows {
         Ok(missing.is_empty())
     }
 
-    /// Returns the next piece, which may be empty before the end, too, if very many refs are hidden.
+    /// Returns the next piece. It may be empty before the end if very many refs are hidden.
     pub(crate) fn next_piece(&mut self) -> io::Result<Vec<u8>> {
         if self.has_ended {
             return Ok(Vec::new());
@@ -135,7 +135,7 @@ impl Rows {
 
     /// Writes what comes before the refs of the listing: the version, and HEAD.
     fn begin(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-        // A HEAD that cannot be read is left out, as by git.
+        // As in git, a HEAD that cannot be read is omitted.
         let head = self.view.resolve("HEAD".into());
         let head = head.unwrap_or_else(|_| Resolved { links: Vec::new(), name: "HEAD".into(), found: None });
         if let Style::Advertisement(offer) = &mut self.style {
@@ -162,7 +162,7 @@ impl Rows {
         writer.write("HEAD".into(), id, symbolic, Peeled::Unknown, out)
     }
 
-    /// Returns whether there is no ref of this name. One that is broken, or part of a loop, is there.
+    /// Returns whether no ref has this name. A broken ref, or one in a loop of symbolic refs, exists.
     fn is_absent(&self, name: &BStr) -> bool {
         self.view.get(name).is_ok_and(|found| found.is_none())
     }
@@ -191,9 +191,9 @@ impl Writer<'_> {
         }
         match row.target {
             TargetView::Direct(id) => {
-                // As in git, a ref is shown even if its object is missing.
+                // As in git, a ref whose object is missing is listed too.
                 let peeled = match (row.peeled, row.storage) {
-                    // Git trusts packed-refs, and reads the object otherwise.
+                    // As in git, only packed-refs is trusted if it says that an object is no tag.
                     (Peeled::NotTag, Storage::Table | Storage::Loose) => Peeled::Unknown,
                     (peeled, _) => peeled,
                 };
@@ -208,7 +208,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes a ref. Without an id it is an unborn branch.
+    /// Writes the line of a ref. `id` is `None` for a HEAD whose branch does not exist yet.
     fn write(
         &mut self,
         name: &BStr,

@@ -1,5 +1,5 @@
-//! The wants of a fetch of version 0 or 1. Git walks all refs to check them; where each is the tip of a visible ref,
-//! the index of a view can tell, and git need not.
+//! Checks the wants of a fetch of version 0 or 1. Git walks all refs for this check. If each want is the tip of a
+//! visible ref, the server finds that out from its index of refs by object, and git need not check.
 
 use crate::repository::{Facts, Served};
 use bstr::{BStr, BString, ByteSlice};
@@ -10,14 +10,14 @@ use refdb_receive::{
 };
 use std::{collections::BTreeMap, io};
 
-/// Settings with which git walks no ref and checks no want, because that was done.
+/// Settings with which git lists no ref and checks no want, for a fetch whose wants the server has checked.
 pub const CHECKED: [&str; 3] =
     ["transfer.hideRefs=refs", "transfer.hideRefs=HEAD", "uploadpack.allowAnySHA1InWant=true"];
 
-/// The number of wants that are looked up. More are left to git.
+/// Maximum number of wants that are checked. Git checks more.
 const WANTS_MAX: usize = 4096;
 
-/// Reads the first part of a request, up to its first flush, piece by piece.
+/// Parses the first part of a request, up to its first flush packet, which arrives in pieces.
 #[derive(Debug)]
 pub struct WantsReader {
     hash: HashKind,
@@ -26,14 +26,14 @@ pub struct WantsReader {
     wants: Vec<ObjectId>,
 }
 
-/// What the bytes of a request are so far.
+/// What is known of a request so far.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Wants {
-    /// The request goes on.
+    /// More bytes are needed.
     Incomplete,
     /// The request wants these objects.
     Complete(Vec<ObjectId>),
-    /// Git may refuse the request.
+    /// Git must handle the request without a check by the server, because git may refuse it or needs its refs.
     Unknown,
 }
 
@@ -43,7 +43,7 @@ impl WantsReader {
         WantsReader { hash, bytes: Vec::new(), at: 0, wants: Vec::new() }
     }
 
-    /// Adds bytes of the client, and says what the request is.
+    /// Adds bytes from the client, and returns what is known of the request.
     pub fn add(&mut self, bytes: &[u8]) -> Wants {
         self.bytes.extend_from_slice(bytes);
         loop {
@@ -58,7 +58,7 @@ impl WantsReader {
                         }
                         self.wants.push(id);
                     } else if line == b"deepen-relative" {
-                        // Git then looks from its refs for the commits at which the client's history ends.
+                        // Git then needs its refs, to find the commits at which the client's history ends.
                         return Wants::Unknown;
                     }
                     self.at += length;
@@ -70,32 +70,33 @@ impl WantsReader {
         }
     }
 
-    /// Returns all bytes that were added.
+    /// Returns all bytes that have been added.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Returns all bytes that were added.
+    /// Consumes the reader and returns all bytes that have been added.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 }
 
-/// How many refs of an object are looked at to find a visible one. Usual objects have one or two.
+/// Maximum number of refs to one object, in packed-refs or in one reftable, among which a visible ref is searched. Most
+/// objects have one or two.
 const REFS_MAX: usize = 256;
 
 /// Which objects count as tips.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tips {
-    /// What refs hold.
+    /// The objects that refs hold.
     Themselves,
-    /// Also what a tag leads to that a ref holds. Where each request has a connection of its own, git lets a client
-    /// have all that can be reached from a ref.
+    /// These, and the objects to which their tags lead. If each request has a connection of its own, git sends a client
+    /// everything that is reachable from a ref.
     OrTagged,
 }
 
-/// Returns those of the wants that are not known to exist and to be tips of visible refs. If very many refs hold an
-/// object, it may be among them although it is a tip; then git walks the refs itself.
+/// Returns the wants that are not certain to exist and to be tips of visible refs. A tip to which very many refs point
+/// may be among them; git then walks the refs itself.
 pub(crate) fn not_visible_tips(
     served: &Served,
     facts: &Facts,
@@ -111,7 +112,7 @@ pub(crate) fn not_visible_tips(
     };
     let mut others = Vec::new();
     for want in wants {
-        // The index of a view leads from a tagged object to the refs of its tags, too.
+        // The index also leads from a tagged object to the refs of its tags.
         let holds = |name: &BString| tips == Tips::OrTagged || tip(served, name.as_bstr()) == Some(*want);
         let is_shown = |name: &BString| !hidden.covers(name.as_bstr()) && holds(name);
         let is_visible = Some(*want) == head || names.get(want).is_some_and(|names| names.iter().any(is_shown));
@@ -122,7 +123,7 @@ pub(crate) fn not_visible_tips(
     Ok(others)
 }
 
-/// Returns the object that a ref leads to. As in lists, a ref that cannot be read leads nowhere.
+/// Returns the object to which a ref leads, or `None` if the ref cannot be read.
 fn tip(served: &Served, name: &BStr) -> Option<ObjectId> {
     served.view().resolve(name).ok()?.found?.target.id()
 }
