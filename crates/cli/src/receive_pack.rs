@@ -34,8 +34,8 @@ pub static COMMAND: Command = Command {
         Opt::flag("quiet", "quiet").short(b'q'),
         Opt::flag("skip-connectivity-check", "skip connectivity check").hidden(),
         Opt::flag("stateless-rpc", "the references were advertised by another call").hidden(),
-        Opt::flag("http-backend-info-refs", "advertise the references, and no more").hidden(),
-        Opt::flag("advertise-refs", "the same").hidden(),
+        Opt::flag("http-backend-info-refs", "only advertise the references").hidden(),
+        Opt::flag("advertise-refs", "only advertise the references").hidden(),
         Opt::flag("reject-thin-pack-for-testing", "do not complete thin packs").hidden(),
     ],
 };

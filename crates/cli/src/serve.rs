@@ -2,7 +2,7 @@
 
 use crate::{Invocation, beside, failure::Result, options::Command};
 
-/// The command line, whose words are read by the other program.
+/// The command line. The other program parses its words.
 pub static COMMAND: Command = Command {
     program: "refdb",
     name: "serve",

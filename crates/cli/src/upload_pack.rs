@@ -1,8 +1,8 @@
-//! `refdb upload-pack`, also as `git-upload-pack`: lets a running `refdb serve` list the refs, and git do the rest. See
-//! git-upload-pack(1).
+//! `refdb upload-pack`, also as `git-upload-pack`: serves a client that fetches. A running `refdb serve` lists the
+//! refs, and git does the rest. See git-upload-pack(1).
 //!
-//! `REFDB_SERVE_SOCKET` names the server's socket. Without it, and wherever the server cannot do exactly what git would
-//! do here, git does everything.
+//! `REFDB_SERVE_SOCKET` names the server's socket. If it is unset, or if the server cannot do exactly what git would
+//! do, git does everything.
 
 use crate::{
     Invocation,
@@ -38,15 +38,15 @@ pub static COMMAND: Command = Command {
         Opt::flag("strict", "do not try <directory>/.git/ if <directory> is no Git directory"),
         Opt::flag("timeout", "interrupt transfer after <n> seconds of inactivity").takes(Value::Required("<n>")),
         Opt::flag("stateless-rpc", "the references were advertised by another call").hidden(),
-        Opt::flag("http-backend-info-refs", "advertise the references, and no more").hidden(),
-        Opt::flag("advertise-refs", "the same").hidden(),
+        Opt::flag("http-backend-info-refs", "only advertise the references").hidden(),
+        Opt::flag("advertise-refs", "only advertise the references").hidden(),
     ],
 };
 
 /// The variable that names the socket of the server.
 const SOCKET: &str = "REFDB_SERVE_SOCKET";
 
-/// The words of a command line that the server may serve.
+/// A parsed command line.
 struct Call<'w> {
     mode: Mode,
     is_strict: bool,
@@ -64,7 +64,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     };
     let (input, output) = (io::stdin(), io::stdout());
     let can_wait = (call.mode == Mode::Advertisement || can_wait_for(&input)) && can_wait_for(&output);
-    // Git says what is wrong with a folder.
+    // If the folder cannot be used, git reports why.
     let Some(request) = request(&environment, &call).filter(|_| can_wait) else {
         return Err(leave(&environment, invocation));
     };
@@ -82,7 +82,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
         }
         Ok(Answered::Continue(rest)) => takeover::run(&environment, invocation, rest),
         Ok(Answered::Lost(error)) => {
-            Err(Failure::Fatal(format!("the server that listed the refs has ended ({error}); fetch again").into()))
+            Err(Failure::Fatal(format!("the connection to refdb serve broke ({error}); fetch again").into()))
         }
     }
 }
@@ -118,22 +118,23 @@ fn parse(words: &[OsString]) -> Option<Call<'_>> {
     Some(Call { mode, is_strict, timeout_seconds: timeout, folder: folder? })
 }
 
-/// Returns whether a server can wait for this end of the client's connection, as for pipes and sockets.
+/// Returns whether the server can wait for this end of the client's connection, which must be a pipe or a socket.
 fn can_wait_for(end: impl AsFd) -> bool {
     let kind = rustix::fs::fstat(end).map(|stat| FileType::from_raw_mode(stat.st_mode));
     matches!(kind, Ok(FileType::Fifo | FileType::Socket))
 }
 
-/// Returns what to ask of the server. Returns `None` if only git can tell what is meant.
+/// Returns the request for the server, or `None` if git must serve the client: because of global options, or because
+/// the folder cannot be used.
 fn request(environment: &Environment, call: &Call<'_>) -> Option<Request> {
-    // Options before the command's name set variables that the server cannot compare with its own.
+    // Global options change the environment of git, but `variables` reports only the environment of this process.
     if !environment.changes().is_empty() {
         return None;
     }
     let given = Path::new(OsStr::from_bytes(call.folder));
     let found = Repository::folder_to_fetch_from(&Fs::real(), environment, given, call.is_strict).ok()?;
     let folder = found.canonicalize().ok()?;
-    // With the rights of this process, which are the server's.
+    // The server compares these numbers, because it may see another folder at this path.
     let id = folder.metadata().ok()?;
     let text = |name: &str| environment.get(name).map(|value| value.to_string_lossy().into_owned());
     let ssh = text("SSH_CONNECTION").and_then(|ends| ends.split(' ').next().map(str::to_owned));
@@ -149,7 +150,7 @@ fn request(environment: &Environment, call: &Call<'_>) -> Option<Request> {
     })
 }
 
-/// Writes a line to the system's log, because a client does not notice that the server has not served it.
+/// Writes to the system's log why the server did not serve a client, because the client does not notice it.
 fn tell_host(why: &NotAsked, request: &Request) {
     syslog::write(&format!("git serves {} without refdb serve: {why}", request.folder.display()));
 }

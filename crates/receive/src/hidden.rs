@@ -1,14 +1,15 @@
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::is_below;
 
-/// The refs that `transfer.hideRefs` and `receive.hideRefs` hide from clients; see git-config(1).
+/// The refs that `transfer.hideRefs`, and `receive.hideRefs` or `uploadpack.hideRefs`, hide from clients; see
+/// git-config(1).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HiddenRefs {
     patterns: Vec<BString>,
 }
 
 impl HiddenRefs {
-    /// Adds a value of either setting. A later value takes precedence over earlier ones.
+    /// Adds a value of one of these settings. A later value takes precedence over earlier ones.
     pub fn add(&mut self, pattern: &BStr) {
         self.patterns.push(pattern.trim_end_with(|c| c == '/').into());
     }
@@ -16,19 +17,19 @@ impl HiddenRefs {
     /// Returns whether the ref `name` is hidden. The last pattern that matches decides, and a pattern that begins with
     /// `!` shows the ref.
     ///
-    /// A `^` before a pattern makes git match the name with its namespace. It makes no difference here, because pushes
-    /// to namespaces are delegated to git.
+    /// A `^` before a pattern makes git match the name with its namespace. It makes no difference here, because git
+    /// itself serves pushes and fetches in a namespace.
     pub fn covers(&self, name: &BStr) -> bool {
         self.patterns.iter().rev().find_map(|pattern| decide(pattern, name)).unwrap_or(false)
     }
 
-    /// Returns whether nothing is hidden, because no pattern was added.
+    /// Returns whether no pattern was added, so that nothing is hidden.
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// Returns the directories that are hidden as a whole, each with a slash at its end, so that the caller need not
-    /// list the refs in them.
+    /// Returns the directories in which all refs are hidden, each with a slash at its end. The caller need not list the
+    /// refs in them.
     pub fn folders(&self) -> Vec<BString> {
         let folders = self.patterns.iter().filter(|pattern| !pattern.starts_with(b"!")).map(|pattern| {
             let folder = pattern.strip_prefix(b"^").unwrap_or(pattern);
@@ -42,8 +43,8 @@ impl HiddenRefs {
         folders.filter(|folder| folder.len() > 1 && is_hidden(folder)).collect()
     }
 
-    /// Returns a directory of refs that contains `name` and is hidden as a whole, so that the caller can skip all refs
-    /// in it. Returns `None` if there is no such directory, so that the next ref has to be checked by itself.
+    /// Returns a directory that contains the ref `name` and in which all refs are hidden, so that the caller can skip
+    /// them. Returns `None` if there is no such directory; the caller must then check the next ref by itself.
     pub fn folder_around<'h>(&'h self, name: &BStr) -> Option<&'h BStr> {
         let decisive = self.patterns.iter().rev().find(|pattern| decide(pattern, name).is_some())?;
         let folder = decisive.strip_prefix(b"^").unwrap_or(decisive);

@@ -1,8 +1,9 @@
-//! A push as a whole: the repository is opened, [`serve`](fn@serve) receives what refdb can, and git the rest.
+//! Receives a push from start to end: opens the repository, and lets [`serve`](fn@serve) receive the push or delegates
+//! it to git.
 //!
-//! A push is delegated before anything is sent to the client, unless only the client's request shows that git is
-//! needed, as for a shallow clone or a signed push: then `replay` passes the request on. `screened` passes on a request
-//! only if git can store its refs.
+//! Usually a push is delegated before anything is sent to the client. If only the client's request shows that git is
+//! needed, as for a shallow clone or a signed push, `replay` passes the request on to git. Where the names of refs may
+//! be too long for a reftable, `screened` reads the request first and passes it on only if git can store the refs.
 
 mod relay;
 mod replay;
@@ -25,20 +26,20 @@ use supervise::Supervised;
 /// The connection to a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Client<'c> {
-    /// Where the client's bytes are read from.
+    /// The descriptor from which the client's bytes are read.
     pub input: BorrowedFd<'c>,
-    /// Where the client is answered.
+    /// The descriptor to which the bytes for the client are written.
     pub output: BorrowedFd<'c>,
 }
 
-/// Why a push has failed in a way of which the client may know nothing.
+/// Why a push failed in a way that the protocol does not report to the client.
 #[derive(Debug)]
 pub enum Failure {
-    /// A message for whoever runs the server.
+    /// Another failure, with a message for the log of the server.
     Fatal(BString),
     /// The engine could not read or change the repository.
     Store(refdb::Error),
-    /// The client reads no more.
+    /// The client has disconnected.
     BrokenPipe,
     /// A signal has ended the push.
     Interrupted,
@@ -90,11 +91,13 @@ impl Reception {
         Ok(Reception { store, settings, call, environment, is_delegated })
     }
 
-    /// Returns the git that is to do everything with the client, or `None` if [`run`](Self::run) has to do it.
+    /// Returns the git command that can serve the client without refdb, or `None` if the caller must use
+    /// [`run`](Self::run): because refdb receives the push, or because it must screen or limit git.
     ///
     /// # Errors
     ///
-    /// Fails if git must not do it, because it would bypass a global ref database, or leads back to refdb.
+    /// Fails if the push must be delegated but git would bypass a global ref database, or if the git program leads back
+    /// to refdb.
     pub fn left_to_git(&self) -> Result<Option<Command>, Failure> {
         if !self.is_delegated {
             return Ok(None);
@@ -106,10 +109,10 @@ impl Reception {
         self.git().map(Some)
     }
 
-    /// Receives a push from the client, or sends the list of refs, and returns the exit code of git. A push that is
-    /// delegated to git is supervised.
+    /// Receives a push from the client, or sends the advertisement, and returns the exit code that `git receive-pack`
+    /// would have. If the push is delegated, git runs under the limits on memory and processor time.
     ///
-    /// Says when refs may have changed, and how long it blocks: [`serve`](fn@serve).
+    /// [`serve`](fn@serve) describes how long the call blocks and when refs may have changed.
     ///
     /// # Errors
     ///
@@ -133,7 +136,7 @@ impl Reception {
         if self.call.only_advertise { None } else { Screen::of(&self.store, &self.settings, &self.call) }
     }
 
-    /// Fails if git would bypass the global ref database, so that a push must not be delegated.
+    /// Fails if a push must not be delegated, because git would bypass the global ref database.
     fn check_git_may(&self) -> Result<(), Failure> {
         match self.store.context().forbidden {
             Some(why @ Misuse::Global { .. }) => Err(refdb::Error::from(why.clone()).into()),
@@ -141,7 +144,7 @@ impl Reception {
         }
     }
 
-    /// Runs git, to which the push is delegated before anything is sent to the client.
+    /// Runs git for a push that is delegated before anything is sent to the client.
     fn delegate(&self, client: Client<'_>) -> Result<u8, Failure> {
         let mut git = self.git()?;
         let screen = self.screen();
@@ -168,7 +171,7 @@ impl Reception {
         Ok(git)
     }
 
-    /// Lets a program run in the repository's folder.
+    /// Makes a program run in the repository's folder.
     fn enter(&self, program: &mut Command) {
         let folder = self.environment.resolve(Path::new(""));
         if !folder.as_os_str().is_empty() {
@@ -182,7 +185,7 @@ impl Reception {
     }
 }
 
-/// Returns the exit code of a push that refdb has answered itself.
+/// Returns the exit code after a push that refdb has received itself.
 fn exit_code(result: Result<(), ServeError>) -> Result<u8, Failure> {
     match result {
         Ok(()) => Ok(0),
@@ -193,7 +196,7 @@ fn exit_code(result: Result<(), ServeError>) -> Result<u8, Failure> {
     }
 }
 
-/// Returns the words of git's command line for a call in the current folder.
+/// Returns the arguments of `git receive-pack` for a call in the current folder.
 fn words_of(call: &Call) -> Vec<OsString> {
     let options = [
         (call.quiet, "--quiet"),

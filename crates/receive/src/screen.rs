@@ -1,5 +1,5 @@
-//! Reads the request of a push that is delegated to git before git does, because git accepts refs whose names are too
-//! long for a repository's reftables. Afterwards git lists no refs, or fills the disk (docs/formats/reftable.md).
+//! Reads the request of a delegated push before git does, because git accepts refs whose names are too long for a
+//! repository's reftables. After such a push, git would list no refs or fill the disk (docs/formats/reftable.md).
 
 use crate::{
     Call, RefusedPush, ServeError, Settings,
@@ -18,7 +18,7 @@ pub struct Screen {
     heard: Heard,
 }
 
-/// What may be done with a push.
+/// The result of screening a push.
 #[derive(Debug)]
 pub enum Screened {
     /// Pass these bytes, and then all further input, to git.
@@ -28,8 +28,8 @@ pub enum Screened {
 }
 
 impl Screen {
-    /// Begins to read a request. Returns `None` if the repository has room for names of any length, so that nothing
-    /// need be screened.
+    /// Returns a screen for the requests of this repository. Returns `None` if the repository can store names of any
+    /// length, so that nothing need be screened.
     pub fn of(store: &Store, settings: &Settings, call: &Call) -> Option<Self> {
         let reader = || RequestReader::new(&offer(store, settings, call), call.limits).with_certificates();
         must_screen(store).then(|| Screen { reader: reader(), heard: Heard::new(call.limits) })

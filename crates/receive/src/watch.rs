@@ -1,4 +1,4 @@
-//! Limits the memory and the processor time, read from `/proc`, of the programs of git that work for a push.
+//! Limits the memory and the processor time of the git programs that work for a push, as `/proc` reports them.
 //!
 //! A limit on the address space would count the packs that git maps. This module instead counts the memory, resident or
 //! swapped out, that belongs to the program alone.

@@ -1,9 +1,9 @@
-//! `refdb serve`, as a program of its own, so that refdb's short commands do not carry a server.
+//! The program that `refdb serve` starts. It is separate so that the program of refdb's short commands stays small.
 
 use refdb_serve::{Wanted, command, run};
 use std::process::ExitCode;
 
-/// git's exit code for a wrong command line.
+/// The exit code that git uses for a usage error.
 const USAGE_ERROR: u8 = 129;
 
 fn main() -> ExitCode {

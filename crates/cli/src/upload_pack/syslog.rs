@@ -1,14 +1,14 @@
-//! Lines for the system's log.
+//! Writes lines to the system's log.
 
 use std::{os::unix::net::UnixDatagram, path::Path};
 
-/// Where the log listens.
+/// The socket of the log.
 const LOG: &str = "/dev/log";
 
-/// A notice of a daemon, as RFC 3164 counts them: 3 times 8, and 5.
+/// The priority of RFC 3164 for a notice (5) of a daemon (3): 3 * 8 + 5.
 const PRIORITY: u32 = 29;
 
-/// Writes a line to the system's log. Nothing happens where there is none.
+/// Writes a line to the system's log. Does nothing if there is no log.
 pub(super) fn write(text: &str) {
     write_to(Path::new(LOG), text);
 }
@@ -17,7 +17,7 @@ fn write_to(log: &Path, text: &str) {
     let text: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     let line = format!("<{PRIORITY}>refdb-upload-pack[{}]: {text}", std::process::id());
     let socket = UnixDatagram::unbound().and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
-    // A log that is full or not there must not delay a client.
+    // A log that is full or missing must not delay the client.
     _ = socket.and_then(|socket| socket.send_to(line.as_bytes(), log));
 }
 

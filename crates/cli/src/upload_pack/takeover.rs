@@ -1,4 +1,4 @@
-//! Runs git where the server has stopped.
+//! Runs git from the point where the server stopped serving a client.
 
 use super::COMMAND;
 use crate::{Invocation, failure::Result, real_git};
@@ -20,8 +20,8 @@ use std::{
     thread,
 };
 
-/// Runs git with the input that the server has read, followed by what is still to come. If the client knows git's
-/// advertisement already, it does not get it again.
+/// Runs git with the bytes that the server has read from the client, followed by the rest of the input. If the client
+/// has received the advertisement, git's own is dropped. Returns the exit code for this process.
 pub(super) fn run(environment: &Environment, invocation: &Invocation<'_>, rest: HandOver) -> Result<u8> {
     let mut git = real_git::command(environment);
     if rest.is_checked {
@@ -41,11 +41,11 @@ fn pass(mut git: Command, rest: HandOver) -> io::Result<ExitStatus> {
     let mut child = git.spawn()?;
     if let Some(pipe) = child.stdin.take() {
         let input = own(io::stdin())?;
-        // The thread may wait for the client when git has ended; it ends with the process.
+        // This thread may still wait for the client after git has ended. It then ends with the process.
         thread::spawn(move || feed(pipe, &rest.input, input));
     }
     if let Err(error) = pass_answer(&mut child) {
-        // Either the client has left, and git is to notice that, or git has ended and says why.
+        // If the client has disconnected, git notices it by the closed pipe.
         let is_clients = error.kind() == io::ErrorKind::BrokenPipe;
         if !is_clients {
             say("error: ", format!("cannot pass on what git sends: {error}").as_bytes());
@@ -54,7 +54,8 @@ fn pass(mut git: Command, rest: HandOver) -> io::Result<ExitStatus> {
     child.wait()
 }
 
-/// Passes git's answer on to the client, without the advertisement in front of it.
+/// Copies git's output to the client, without the advertisement at its start. Does nothing if git writes to the client
+/// itself.
 fn pass_answer(child: &mut Child) -> io::Result<()> {
     let Some(mut answer) = child.stdout.take() else { return Ok(()) };
     if skip_to_flush(&mut answer)? {
@@ -68,12 +69,12 @@ fn feed(mut pipe: ChildStdin, begin: &[u8], mut input: File) -> io::Result<()> {
     pass_on(&mut input, &mut pipe)
 }
 
-/// How much is passed on at once: what a pipe holds.
+/// The number of bytes that are copied at once, which is the usual capacity of a pipe.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Copies everything. The standard library would let the kernel splice, which keeps a pipe locked while it waits for
-/// the bytes of a socket, so that git could not read what came before. Like git, it waits for a client's end that does
-/// not block.
+/// Copies all bytes. [`io::copy`] is not used, because it would call splice(2), which keeps a pipe locked while it
+/// waits for the bytes of a socket, so git could not read earlier bytes. Like git, this waits if a descriptor is
+/// non-blocking.
 fn pass_on(from: &mut (impl Read + AsFd), to: &mut (impl Write + AsFd)) -> io::Result<()> {
     let mut buffer = vec![0; PIECE_BYTES];
     loop {
@@ -95,7 +96,7 @@ fn pass_on(from: &mut (impl Read + AsFd), to: &mut (impl Write + AsFd)) -> io::R
     }
 }
 
-/// Waits until a call that has failed may succeed. Returns the error if it is another one.
+/// Waits until a read or write that failed may succeed. Returns the error if repeating the call cannot help.
 fn wait(error: io::Error, end: BorrowedFd<'_>, until: PollFlags) -> io::Result<()> {
     match error.kind() {
         io::ErrorKind::Interrupted => Ok(()),
@@ -107,12 +108,12 @@ fn wait(error: io::Error, end: BorrowedFd<'_>, until: PollFlags) -> io::Result<(
     }
 }
 
-/// Returns a descriptor without a buffer of its own.
+/// Returns a duplicate of a stream's descriptor, for reads and writes without the buffer of the stream.
 fn own(stream: impl AsFd) -> io::Result<File> {
     Ok(stream.as_fd().try_clone_to_owned()?.into())
 }
 
-/// Reads packets up to a flush. Returns `false` if there is none.
+/// Reads and drops packets up to a flush packet. Returns `false` if the output ends before one.
 fn skip_to_flush(answer: &mut impl Read) -> io::Result<bool> {
     loop {
         let mut digits = [0; LENGTH_BYTES];
@@ -121,7 +122,7 @@ fn skip_to_flush(answer: &mut impl Read) -> io::Result<bool> {
             read => read?,
         }
         let length = str::from_utf8(&digits).ok().and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        let Some(length) = length else { return Err(io::Error::other("git's advertisement is no list of packets")) };
+        let Some(length) = length else { return Err(io::Error::other("git's advertisement is not a list of packets")) };
         if length == 0 {
             return Ok(true);
         }
@@ -130,7 +131,7 @@ fn skip_to_flush(answer: &mut impl Read) -> io::Result<bool> {
     }
 }
 
-/// Returns the exit code with which a shell would show how git has ended.
+/// Returns the exit code that a shell would report for git.
 fn exit_code(status: ExitStatus) -> u8 {
     let signal = status.signal().map(|signal| 128 + signal);
     signal.or(status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(128)

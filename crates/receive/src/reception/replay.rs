@@ -34,7 +34,7 @@ impl Reception {
         };
         let mut child = started.map_err(|error| {
             let text = system_text(&error);
-            Failure::Fatal(format!("cannot run git, to which this push is left: {text}").into())
+            Failure::Fatal(format!("cannot run git, to which this push is delegated: {text}").into())
         })?;
         let Some(git) = child.input() else { return child.wait() };
         finish(git, words, child, client)

@@ -10,16 +10,16 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// How reading the request ended.
 enum End {
-    /// It is complete.
+    /// The request is complete.
     Complete,
-    /// The client closed its end before.
+    /// The client closed its end before the request was complete.
     Client,
-    /// Git closed its end, because it has failed.
+    /// Git closed its input, because it has failed.
     Git,
 }
 
 impl Reception {
-    /// Passes the push on to git, whose input must be a pipe, or refuses it.
+    /// Reads the request, and either passes the push on to git, whose input must be a pipe, or refuses it.
     pub(super) fn pass_on(&self, mut git: Supervised, mut screen: Screen, client: Client<'_>) -> Result<u8, Failure> {
         let Some(pipe) = git.input() else { return git.wait() };
         let heard = match read(&pipe, &mut git, &mut screen, client) {

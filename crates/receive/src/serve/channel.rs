@@ -102,7 +102,7 @@ impl<'c> Channel<'c> {
         self.keep_alive
     }
 
-    /// Ignores from now on that the client disconnects.
+    /// From now on, lets the push continue even if the client disconnects.
     pub(super) fn ignore_disconnect(&mut self) {
         if self.client == Client::Needed {
             self.client = Client::Dispensable;

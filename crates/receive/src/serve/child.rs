@@ -441,7 +441,7 @@ impl Pipes<'_> {
         match wanted.read(&mut buffer) {
             Ok(0) => self.wanted = None,
             Ok(count) if self.taken.len() + count <= OUTPUT_BYTES_MAX => self.taken.extend_from_slice(&buffer[..count]),
-            Ok(_) => return Err(io::Error::other("a program says more than it should")),
+            Ok(_) => return Err(io::Error::other("the output of a program is longer than expected")),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

@@ -2,14 +2,14 @@
 //! depends on the size of the push.
 //!
 //! ```text
-//! walk    from the new ids over all that came, to what did not come                    incoming, walk
-//! bound   such a commit or tag must be what a ref holds, as the server reads it now    tips
-//! trees   such a tree or blob must be in the tree of a commit at this boundary         trees
-//! ask     git about the rest: against a few tips for a while, then its whole check     here
+//! walk    from the new ids through the pushed objects, to the first that are not pushed   incoming, walk
+//! bound   each such commit or tag must be the value of a ref, as the server reads it now  tips
+//! trees   each such tree or blob must be in the tree of a commit at this boundary         trees
+//! ask     git about the rest: first against a few tips, for a short time, then fully      here
 //! ```
 //!
-//! The mere existence of an object proves nothing, because it may be a remainder of a history that was partly pruned.
-//! Only git's whole check refuses a push.
+//! The mere existence of an object proves nothing, because it may remain from a history that was partly pruned. Only
+//! git's full check refuses a push.
 
 mod incoming;
 mod tips;
@@ -41,7 +41,7 @@ const TIMEOUT: Duration = Duration::from_millis(300);
 enum Walked {
     /// All objects exist.
     Connected,
-    /// Git must be asked. Contains commits that refs point to and that are probably close to the new ones.
+    /// Git must be asked. The value holds commits to which refs point and that are probably close to the new ones.
     Open(Vec<ObjectId>),
 }
 
@@ -167,8 +167,9 @@ impl Session<'_, '_> {
         Ok(header.is_some_and(|header| header.size_bytes > self.settings.read_max_bytes))
     }
 
-    /// Returns the commits at the boundary of the walk. Each edge, which is a commit or tag that did not come, adds one
-    /// if a ref currently points to it and it is a commit, or a tag that leads to one.
+    /// Returns the commits at the boundary of the walk. `edges` are the commits and tags that the walk reached and that
+    /// are not in the push. Each edge to which a ref currently points adds a commit: itself, or the one to which the
+    /// tag leads.
     fn boundary(
         &self,
         snapshot: &dyn Snapshot,
@@ -207,7 +208,7 @@ impl Session<'_, '_> {
         Ok(git.run(Input::Bytes(&lines), Output::Nowhere, Alive::Always, &mut self.channel)?.success())
     }
 
-    /// Lets git check everything that is reachable from the ids but not from a ref.
+    /// Lets git check whether all objects exist that are reachable from the ids but not from a ref.
     fn is_connected(&mut self, lines: &[u8], output: Output) -> Result<Answer, ServeError> {
         let mut git = self.limited_git("rev-list");
         git.words([

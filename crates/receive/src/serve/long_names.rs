@@ -1,12 +1,12 @@
-//! The commands of a push that name refs too long for a repository's reftables, and the bytes of a request that git
-//! receives only if there are none.
+//! Finds the commands of a push whose refnames are too long for a repository's reftables, and keeps the bytes of the
+//! request, which git receives only if there is no such command.
 
 use super::ServeError;
 use crate::wire::{Commands, Fault, Limits, ProtocolError, Request};
 use bstr::{BString, ByteSlice};
 use refdb::{RefFormat, Store};
 
-/// The reason for which commands that name such refs are refused: git's words.
+/// The reason with which such commands are refused, in git's words.
 pub(crate) const TOO_LONG: &str = "entry too large";
 
 /// The bytes of a client's request, for git.
@@ -17,8 +17,8 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// Returns no bytes. As many are accepted as commands may take in memory: a reader keeps less than it reads, for
-    /// example of capabilities that follow each command.
+    /// Starts without bytes. At most [`Limits::commands_bytes`] are accepted. The reader's own limit does not suffice,
+    /// because it keeps less than it reads, for example if capabilities follow each command.
     pub(crate) fn new(limits: Limits) -> Self {
         Heard { bytes: Vec::new(), bytes_max: limits.commands_bytes }
     }
@@ -49,13 +49,13 @@ pub struct RefusedPush {
     pub(crate) too_long: Vec<usize>,
 }
 
-/// Returns whether the repository has refs in a format that has no room for every name.
+/// Returns whether the repository stores refs in a format that limits the length of names.
 pub(crate) fn must_screen(store: &Store) -> bool {
     store.repository().ref_format() == RefFormat::Reftable
 }
 
-/// Returns the positions of the commands that create or update a ref whose name is too long. In a namespace the names
-/// are longer by its prefix.
+/// Returns the positions of the commands that create or update a ref whose name is too long. The prefix of a namespace
+/// counts as part of the name.
 pub(crate) fn too_long(store: &Store, commands: &Commands) -> Result<Vec<usize>, ServeError> {
     let prefix = store.repository().namespace(store.environment()).map_err(refdb::Error::from)?;
     let mut found = Vec::new();

@@ -57,7 +57,8 @@ pub struct Call {
     pub session_id: BString,
     /// The bounds on the memory that a client's request may take.
     pub limits: Limits,
-    /// Runs git's maintenance in place of the push, if it runs in the background anyway.
+    /// Runs git's maintenance after the push. If it is `None`, or the configuration asks for maintenance in the
+    /// foreground, the push itself starts it.
     #[doc(hidden)]
     pub maintenance: Option<Arc<dyn Maintenance>>,
 }
@@ -65,8 +66,8 @@ pub struct Call {
 /// Runs git's maintenance for many pushes.
 #[doc(hidden)]
 pub trait Maintenance: fmt::Debug + Send + Sync {
-    /// Notes that a push to the repository in this folder has ended, after which the first of these commands that
-    /// succeeds must begin some time. Nobody waits for them or sees what they write.
+    /// Notes that a push to the repository in this folder has ended. At some later time, these commands must be run one
+    /// after another until one succeeds. Nobody waits for them or sees their output.
     fn is_due(&self, folder: &Path, commands: Vec<process::Command>);
 }
 
@@ -146,7 +147,7 @@ pub(super) struct Session<'s, 'c> {
     pub(super) channel: Channel<'c>,
     pub(super) objects_dir: PathBuf,
     pub(super) quarantine: Option<Quarantine>,
-    /// Whether the quarantine of an empty pack was not made yet.
+    /// Whether the pack is empty and no quarantine has been created for it yet.
     pub(super) lacks_quarantine: bool,
     /// The number of objects in the pack according to its header.
     pub(super) pack_objects: u32,
@@ -201,9 +202,9 @@ pub fn serve(
     }
 }
 
-/// Answers a push that is delegated to git, but that [`Screen`](crate::Screen) has not let through: refuses all of its
-/// commands. `input` and `output` are connected to the client, which has sent the request, but no byte of its pack was
-/// read. The pack is read and dropped.
+/// Refuses all commands of a delegated push that a [`Screen`](crate::Screen) has refused, and reports that to the
+/// client. `input` and `output` are connected to the client, whose request has been read, but no byte of its pack. The
+/// pack is read and dropped.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Answers a push that git must not receive, because the repository has no room for some of the refs that it names.
+//! Refuses a push that git must not receive, because the names of some of its refs are too long for the repository.
 
 use super::{
     ServeError,
@@ -9,13 +9,13 @@ use super::{
 use bstr::{BStr, BString};
 
 impl Session<'_, '_> {
-    /// Refuses all commands: those at these positions because their names are too long, and the others with them,
-    /// because git would have to receive them.
+    /// Refuses all commands: those at these positions because their names are too long, and the others because only git
+    /// could execute them.
     pub(super) fn refuse_too_long(&mut self, too_long: &[usize]) -> Result<(), ServeError> {
         for at in too_long {
             self.refuse(*at, TOO_LONG);
         }
-        // The report names the others.
+        // One message suffices, because the report names each refused ref.
         if let Some(first) = too_long.first() {
             let name = self.request.commands.get(*first).name.to_owned();
             self.channel.error_about(&explained(name.as_ref()), std::iter::once(name.as_ref()))?;
@@ -32,8 +32,8 @@ impl Session<'_, '_> {
         Ok(self.channel.end()?)
     }
 
-    /// Reads the pack, because clients send all of it before they read the answer. Returns the failure if it cannot be
-    /// read.
+    /// Reads and drops the pack, because clients send all of it before they read the report. Returns the reason if it
+    /// cannot be read.
     fn drop_pack(&mut self) -> Result<Option<BString>, ServeError> {
         let mut git = self.limited_git("unpack-objects");
         git.words(["-n", "-q"]);

@@ -70,8 +70,8 @@ impl Session<'_, '_> {
         Ok(Unpacked::failed("unpack-objects abnormal exit"))
     }
 
-    /// Makes the quarantine of an empty pack, for a program that is about to run. Most such pushes need no program, and
-    /// the folder would cost them more than all else but the refs.
+    /// Creates the quarantine of a push with an empty pack, because a program is about to run. Most such pushes run no
+    /// program, and creating the folder would cost them more than everything else but the update of the refs.
     pub(super) fn make_lacking_quarantine(&mut self) -> Result<(), ServeError> {
         if std::mem::take(&mut self.lacks_quarantine) {
             self.quarantine = Some(Quarantine::make(&self.fs, &self.objects_dir)?);

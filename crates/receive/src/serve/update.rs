@@ -1,5 +1,5 @@
-//! Updates the refs: checks each command by the rules and the update hook, and executes those that pass, in one
-//! transaction if the push is atomic, and otherwise in one for deletions and one for the rest.
+//! Updates the refs: checks each command by the rules and the update hook, and executes those that pass. An atomic push
+//! is one transaction; another push is one transaction for deletions and one for the rest.
 
 use super::{
     ServeError,
@@ -18,7 +18,7 @@ use refdb::{
 use refdb_types::{ObjectId, RefName};
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
-/// What the checks of all commands of a push have in common, besides the settings.
+/// The data that the checks of all commands of a push share, besides the settings.
 struct PushContext<'o> {
     /// The ref that HEAD resolves to.
     head: RefName,
@@ -26,7 +26,8 @@ struct PushContext<'o> {
     is_checked_out: bool,
     update_hook: Vec<(Program, Option<Spawner>)>,
     message: Arc<BString>,
-    /// Walks the history, unless replacements, grafts or a shallow boundary change it, so that git must be asked.
+    /// Walks the history. `None` if replacements, grafts or a shallow boundary change it, so that git must be asked, or
+    /// if non-fast-forwards are allowed.
     ancestry: Option<RefCell<Ancestry<'o>>>,
 }
 

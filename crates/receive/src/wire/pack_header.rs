@@ -41,7 +41,7 @@ impl PackHeader {
     ///
     /// # Errors
     ///
-    /// Returns [`PackHeaderError::End`] for any other number of bytes, and the other errors for bytes that are no
+    /// Returns [`PackHeaderError::End`] for any other number of bytes, and the other errors for bytes that are not a
     /// header.
     pub fn parse(bytes: &[u8]) -> Result<Self, PackHeaderError> {
         let bytes: &[u8; Self::BYTES] = bytes.try_into().map_err(|_| PackHeaderError::End)?;

@@ -43,7 +43,7 @@ pub enum Packet<'a> {
 /// The result of decoding the first bytes of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decoded<'a> {
-    /// The bytes are no whole packet. At least this many more are needed to proceed.
+    /// The bytes are not a whole packet. At least this many more are needed to proceed.
     Missing(usize),
     /// A packet, and its length in bytes.
     Packet(Packet<'a>, usize),

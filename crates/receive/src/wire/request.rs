@@ -166,8 +166,8 @@ impl RequestReader {
         Ok(())
     }
 
-    /// Adds data to the certificate. As in git, packets are joined as they are, whatever lines they hold, and what
-    /// follows a zero byte is left out.
+    /// Adds data to the certificate. As in git, the data of packets are joined unchanged, even if a packet does not
+    /// hold exactly one line, and everything after a zero byte in a packet is ignored.
     fn certify(&mut self, data: &[u8]) -> Result<(), Fault> {
         let text = data.split(|byte| *byte == 0).next().unwrap_or_default();
         if text == b"push-cert-end\n" {

@@ -1,17 +1,18 @@
 /// The version of git's protocol that a client asks for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Version {
-    /// The refs come first, without a version line.
+    /// The server begins with the refs.
     V0,
-    /// As version 0, behind a version line.
+    /// The server begins with a version line, followed by the refs.
     V1,
-    /// Commands, gitprotocol-v2(5). It does not define pushes, which servers answer as in version 0.
+    /// The client sends commands; see gitprotocol-v2(5). The version does not define pushes, so servers handle them as
+    /// in version 0.
     V2,
 }
 
 impl Version {
-    /// Returns the highest known version in a list of `KEY=VALUE` separated by colons, as the header `Git-Protocol` or
-    /// the variable `GIT_PROTOCOL` has it. Unknown keys and versions are ignored.
+    /// Returns the highest known version in a list of `KEY=VALUE` separated by colons, in the form of the header
+    /// `Git-Protocol` and the variable `GIT_PROTOCOL`. Unknown keys and versions are ignored.
     pub fn of(list: &[u8]) -> Self {
         let versions = list.split(|byte| *byte == b':').filter_map(|item| match item.strip_prefix(b"version=")? {
             b"0" => Some(Version::V0),

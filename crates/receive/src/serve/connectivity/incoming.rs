@@ -1,4 +1,4 @@
-//! The objects that came with a push, in its quarantine.
+//! The objects of a push, in its quarantine.
 
 use refdb::{
     Objects,
@@ -54,13 +54,13 @@ impl Incoming {
         self.kinds.contains_key(id)
     }
 
-    /// Returns the kind of an object; `None` if the push did not contain it.
+    /// Returns the kind of an object, or `None` if it is not in the push.
     pub(super) fn kind(&self, id: &ObjectId) -> Option<ObjectKind> {
         self.kinds.get(id).copied()
     }
 
-    /// Passes every link of an object to `found`, and returns the kind of the object. Returns `None` if the push did
-    /// not contain the object, or if it is malformed. A blob has no links and is not read.
+    /// Passes every link of an object to `found`, and returns the kind of the object. Returns `None` if the object
+    /// is not in the push, or is malformed. A blob has no links and is not read.
     pub(super) fn links(&self, id: &ObjectId, found: &mut dyn FnMut(Link<'_>)) -> Option<ObjectKind> {
         let kind = self.kind(id)?;
         if kind == ObjectKind::Blob {

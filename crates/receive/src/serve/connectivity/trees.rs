@@ -1,5 +1,5 @@
-//! Checks the trees of a push: every object that they name must have come with the push, or be in the tree of a commit
-//! at its boundary.
+//! Checks the trees of a push: every object that they name must be in the push, or in the tree of a commit at the
+//! boundary, where the walk through the history ended.
 
 use super::incoming::Incoming;
 use refdb::{
@@ -37,7 +37,7 @@ pub(super) struct Trees<'a> {
     old: HashMap<ObjectId, Option<Rc<Old>>>,
     /// The objects that were found, and the kind that each was assumed to have.
     seen: HashMap<ObjectId, ObjectKind>,
-    /// Entries that are neither among the pushed objects nor at the same path in the boundary.
+    /// Entries that are neither in the push nor at the same path in the boundary.
     open: HashMap<ObjectId, ObjectKind>,
     /// The pushed trees that were found, each with the pushed trees that it names.
     nested: HashMap<ObjectId, Vec<ObjectId>>,
@@ -67,8 +67,8 @@ impl<'a> Trees<'a> {
         Trees { incoming, objects, boundary, old, seen: met, open, nested, bounds }
     }
 
-    /// Returns whether everything below these trees, and each of these blobs, came with the push or is in a tree of
-    /// the boundary.
+    /// Returns whether everything below these trees, and each of these blobs, is in the push or in a tree of the
+    /// boundary.
     pub(super) fn are_whole(mut self, roots: &[ObjectId], blobs: &[ObjectId]) -> bool {
         self.open.extend(blobs.iter().map(|id| (*id, ObjectKind::Blob)));
         let beside: Vec<_> = self.boundary.iter().take(COMPARED_MAX).copied().collect();

@@ -1,4 +1,4 @@
-//! Walks the history of a push, from the new ids over every commit and tag that came, to those that did not.
+//! Walks the history of a push, from the new ids through its commits and tags, to the first that are not in the push.
 
 use super::incoming::Incoming;
 use refdb::objects::ObjectKind;
@@ -8,11 +8,12 @@ use std::collections::{HashMap, HashSet};
 /// The result of the walk.
 #[derive(Debug, Default)]
 pub(super) struct Reached {
-    /// Commits and tags that did not come, with the kind that each must have, where that is known.
+    /// Commits and tags that are not in the push, each with the kind that it must have, if that is known.
     pub(super) edges: HashMap<ObjectId, Option<ObjectKind>>,
-    /// The trees of the commits that came, and those to which a new id or a tag points, whether or not they came.
+    /// The trees of the pushed commits, and those to which a new id or a tag points, whether or not they are in the
+    /// push.
     pub(super) roots: Vec<ObjectId>,
-    /// Blobs that did not come although a tag that came points to them.
+    /// Blobs that are not in the push, although a pushed tag points to them.
     pub(super) blobs: Vec<ObjectId>,
     /// All objects other than trees that were found, with their known or assumed kinds.
     pub(super) met: HashMap<ObjectId, ObjectKind>,
@@ -26,8 +27,8 @@ pub(super) fn history(incoming: &Incoming, new: &HashSet<ObjectId>) -> Option<Re
         if incoming.has(&id) { walk.came(id, expected)? } else { walk.did_not_come(id, expected)? }
     }
     let Walk { mut reached, seen, .. } = walk;
-    // A new id whose object did not come is taken for a commit, because its kind is unknown. If it is a tree or blob,
-    // it is not accepted as part of the boundary.
+    // A new id whose object is not in the push is assumed to be a commit, because its kind is unknown. If it is a tree
+    // or blob, it is not accepted as part of the boundary.
     let edges = reached.edges.iter().map(|(id, kind)| (*id, kind.unwrap_or(ObjectKind::Commit)));
     let blobs = reached.blobs.iter().map(|id| (*id, ObjectKind::Blob));
     let came = seen.into_iter().filter(|(_, kind)| *kind != ObjectKind::Tree);
@@ -38,7 +39,7 @@ pub(super) fn history(incoming: &Incoming, new: &HashSet<ObjectId>) -> Option<Re
 struct Walk<'i> {
     incoming: &'i Incoming,
     reached: Reached,
-    /// The objects that came and were found, with their kinds.
+    /// The objects of the push that were found, with their kinds.
     seen: HashMap<ObjectId, ObjectKind>,
     to_do: Vec<(ObjectId, Option<ObjectKind>)>,
 }
