@@ -57,7 +57,7 @@ struct Call<'w> {
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let environment = invocation.globals.environment();
-    // A git that leads back here is not asked by way of the server again and again.
+    // If the git program leads back to refdb, no server is asked again, and `leave` reports the loop.
     let socket = environment.get(SOCKET).filter(|socket| !socket.is_empty() && !real_git::is_circular(&environment));
     let (Some(socket), Some(call)) = (socket, parse(invocation.words)) else {
         return Err(leave(&environment, invocation));
