@@ -75,7 +75,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
         }
         Ok(Answered::Ended { code, error }) => {
             if !error.is_empty() {
-                // If standard error is closed, nobody can be told.
+                // If standard error is closed, the message is lost.
                 let _ = writeln!(io::stderr(), "{error}");
             }
             Ok(code)

@@ -103,8 +103,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Examines a repository by looking up a few of its files. As in git, the variables of quarantines and object folders
-    /// count even if they are empty; the others do not.
+    /// Examines a repository by looking up a few of its files. As in git, the variables of quarantines and object
+    /// folders count even if they are empty; the others do not.
     ///
     /// # Errors
     ///

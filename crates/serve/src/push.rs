@@ -129,7 +129,7 @@ fn tell(failure: Failure) {
         Failure::Store(error) => return say("fatal: ", error.to_string().as_bytes()),
         Failure::BrokenPipe | Failure::Interrupted => return,
     };
-    // If standard error is closed, nobody can be told.
+    // If standard error is closed, the message is lost.
     let _ = io::stderr().write_all(lines.as_bytes());
 }
 

@@ -38,8 +38,8 @@ impl Supervised {
         Ok(supervised)
     }
 
-    /// Starts git, which answers a client that has not asked for a side band. Such a client cannot be told of limits,
-    /// so that git sends its answer itself, in one order with what it writes to standard error.
+    /// Starts git for a client that has not requested a side band. Such a client cannot be told that a limit was
+    /// exceeded, so git writes its answer directly to the client, in one order with its standard error.
     pub(super) fn start_directly(mut git: Command, limits: WorkLimits, client: Client<'_>) -> io::Result<Self> {
         Self::of(git.stdout(client.output.try_clone_to_owned()?), limits)
     }

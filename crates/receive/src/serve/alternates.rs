@@ -66,7 +66,7 @@ pub(super) fn tips(
         let Ok(mut child) = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn() else { continue };
         let heard = hear(&mut child, store.hash(), limits, client, &mut tips);
         if !matches!(heard, Ok(Heard::All)) {
-            // Nobody reads the program's output any more.
+            // The rest of the program's output is not needed.
             watch::end(pid(&child)?);
         }
         child.wait()?;
@@ -101,7 +101,7 @@ fn hear(
         if watch.is_due()
             && let Some(excess) = watch.excess(pid)
         {
-            // The client cannot be told, because it expects the refs first.
+            // Only the log gets the message, because the client expects the refs first.
             say("error: ", format!("the program that lists the refs of an alternate {excess}").as_bytes());
             return Ok(Heard::Part);
         }

@@ -160,7 +160,7 @@ impl<'c> Channel<'c> {
     /// Sends text for the user.
     pub(super) fn text(&mut self, text: &[u8]) -> io::Result<()> {
         if !self.side_band {
-            // If standard error is closed, nobody can be told.
+            // If standard error is closed, the message is lost.
             let _ = io::stderr().write_all(text);
             return Ok(());
         }

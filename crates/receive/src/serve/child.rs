@@ -50,7 +50,7 @@ pub(super) enum Input<'a> {
 pub(super) enum Output {
     /// Standard output and standard error both go to the user.
     ToUser,
-    /// Standard output is discarded, for example whatever follows a small pack, and standard error goes to the user.
+    /// Standard output, for example the bytes that follow a small pack, is discarded. Standard error goes to the user.
     ErrorsToUser,
     /// Standard output and standard error both go to the standard error of the server, even if there is a side band.
     ToLog,

@@ -89,10 +89,10 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Returns the ids that are at fault, of which there is at least one, and the reason why they are refused. Git is
-    /// asked about each half of the ids, then about each half of a group that is at fault, and so on, up to
-    /// [`ASKED_MAX`] times. An id that is then still grouped with one at fault is refused too. Git is asked about
-    /// each id at fault on its own, because git writes the missing objects to the log of the server.
+    /// Returns the ids that are at fault, at least one, and the reason with which to refuse them. Git is asked about
+    /// each half of the ids, then about each half of a group that is at fault, and so on, up to [`ASKED_MAX`] times. An
+    /// id that is then still grouped with one at fault is refused too. Git is asked about each id at fault on its own,
+    /// because git writes the missing objects to the log of the server.
     fn find_disconnected(&mut self, ids: HashSet<ObjectId>) -> Result<(HashSet<ObjectId>, &'static str), ServeError> {
         // Groups of ids, each with whether git was asked about it.
         let mut groups = vec![(Vec::from_iter(ids.iter().copied()), false)];

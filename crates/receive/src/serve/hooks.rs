@@ -39,7 +39,7 @@ impl Session<'_, '_> {
             return;
         }
         for warning in self.store.hooks().warnings() {
-            // If standard error is closed, nobody can be told.
+            // If standard error is closed, the message is lost.
             let _ = writeln!(io::stderr(), "warning: {warning}");
         }
     }
@@ -48,7 +48,7 @@ impl Session<'_, '_> {
     /// of the server, not to the client.
     pub(super) fn advise_of_ignored(&self, event: &str) {
         if let Some(advice) = self.store.hooks().ignored(event) {
-            // If standard error is closed, nobody can be told.
+            // If standard error is closed, the message is lost.
             let _ = io::stderr().write_all(advice.as_bytes());
         }
     }

@@ -112,8 +112,8 @@ impl Quarantine {
 
 impl Drop for Quarantine {
     fn drop(&mut self) {
-        // The directory is emptied even if it has been renamed. Whatever now has its original name stays, unless that
-        // is an empty directory.
+        // The directory is emptied even if it has been renamed. If something else has its original name now, that
+        // stays, unless it is an empty directory.
         empty(&self.folder);
         // A client of NFS keeps an open file in its directory, under another name, until the file is closed.
         self.lock = None;

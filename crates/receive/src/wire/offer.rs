@@ -15,7 +15,7 @@ pub struct Offer {
     pub ofs_delta: bool,
     /// The value of `agent`: the server's name and version.
     pub agent: BString,
-    /// The value of `session-id`, if it is to be advertised (`transfer.advertiseSID`).
+    /// The value of `session-id`, or `None` to advertise none (`transfer.advertiseSID`).
     pub session_id: Option<BString>,
 }
 
@@ -63,9 +63,9 @@ pub struct Capabilities {
     pub report: ReportFormat,
     /// Whether the answer is sent in side bands.
     pub side_band: bool,
-    /// Whether progress messages are to be left out.
+    /// Whether the client wants no progress messages.
     pub quiet: bool,
-    /// Whether either all commands or none of them are to be executed.
+    /// Whether the client wants either all commands executed or none.
     pub atomic: bool,
     /// Whether push options follow the commands.
     pub push_options: bool,

@@ -7,12 +7,12 @@ use refdb::{
 use refdb_types::{HashKind, ObjectId};
 use std::{collections::HashMap, path::PathBuf};
 
-/// Maximum number of objects that are checked here. Larger pushes are left to git, which walks many objects in less
-/// memory.
+/// Maximum number of objects of a push that refdb checks itself. Git checks larger pushes, because it needs less memory
+/// for many objects.
 const OBJECTS_MAX: usize = 50_000;
 
-/// Maximum length of the delta chain of a commit, tree or tag; longer chains are left to git. Each object is read from
-/// the start of its chain, so the cost of an unbounded chain would grow with the square of its length.
+/// Maximum length of the delta chain of a commit, tree or tag. Git checks pushes with longer chains. Each object is
+/// read from the start of its chain, so the cost of reading a whole chain grows with the square of its length.
 const DELTAS_MAX: u32 = 100;
 
 /// The objects of a quarantine. Their ids are trusted, because git has just computed them from the contents.
