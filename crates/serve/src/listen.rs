@@ -149,7 +149,8 @@ async fn next(acceptor: &mut Acceptor, permits: &Arc<Semaphore>) -> Option<(sock
 }
 
 /// Reads the settings and opens the access log again. The sockets, and the limits on connections, memory, open files,
-/// open repositories and the time for draining, stay as they were at start. If the settings are invalid, all stay.
+/// open repositories and the time for draining, stay as they were at start. If the new settings cannot be used, the old
+/// ones stay in force, except that the access log may already be the new one.
 fn reload(options: &Options, kept: &Kept, server: &ArcSwap<Server>) {
     let read = Settings::read(options).map_err(io::Error::other);
     match read.and_then(|settings| kept.server(settings)) {
