@@ -1,4 +1,4 @@
-//! Starts what serves requests that need objects: git's programs, and the reception of pushes in threads.
+//! Serves requests that need objects: starts git's programs, and receives pushes in threads.
 
 use crate::{
     gate::Turn,
@@ -188,8 +188,8 @@ impl Git {
     }
 }
 
-/// Copies a request to a service. Fails if the client does, or if the service closes its input, because it needs no
-/// more or has failed; its output then says which.
+/// Copies a request to a service. Fails if the client disconnects, or if the service closes its input. A service does
+/// so if it needs no more input or has failed, which its output shows.
 async fn feed(mut to: impl AsyncWrite + Unpin, begin: Vec<u8>, mut rest: Box<Inflow>) -> io::Result<()> {
     to.write_all(&begin).await?;
     let mut buffer = vec![0; FIRST_BYTES];

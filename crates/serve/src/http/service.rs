@@ -49,7 +49,7 @@ pub(crate) struct Server {
 pub(crate) struct Peer {
     /// The address of a TCP connection; empty on a Unix socket.
     pub(crate) address: String,
-    /// Whether this is the Unix socket for HTTP, which only a trusted proxy can reach.
+    /// Whether the connection uses the Unix socket for HTTP, which only a trusted proxy can reach.
     pub(crate) is_proxy: bool,
 }
 

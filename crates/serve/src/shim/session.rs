@@ -109,7 +109,7 @@ impl Session {
         }
     }
 
-    /// Sends the refs, or the capabilities of version 2. Returns the refs that were sent.
+    /// Sends the advertisement. Returns the refs that were sent, or `None` in version 2, which sends only capabilities.
     async fn advertise(&mut self) -> Result<Option<Rows>, Stop> {
         let mut record = self.record("discovery");
         let (server, facts) = (self.server.load_full(), self.facts()?);
