@@ -63,7 +63,7 @@ impl fmt::Display for DelegationReason {
             DelegationReason::FsckMessages => "receive.fsck.* is set",
             DelegationReason::Shallow => "the repository is shallow",
             DelegationReason::Alternates => {
-                "objects/info/alternates names a folder that has alternates itself, or is not there"
+                "objects/info/alternates names a folder that has alternates itself or does not exist"
             }
             DelegationReason::PartialClone => "the repository is a partial clone",
             DelegationReason::Namespace => "GIT_NAMESPACE is set",

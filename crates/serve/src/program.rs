@@ -41,8 +41,8 @@ pub(crate) struct Place {
     settings: Vec<OsString>,
 }
 
-/// Variables of the server's own environment that programs must not inherit: they would lead git to another repository,
-/// or, as `GIT_PROTOCOL`, look like a wish of the client.
+/// Variables of the server's own environment that programs must not inherit. They would lead git to another repository,
+/// or, in the case of `GIT_PROTOCOL`, would be taken for the client's.
 const REMOVED: [&str; 13] = [
     "GIT_DIR",
     "GIT_WORK_TREE",

@@ -51,7 +51,7 @@ pub(crate) struct Pushes {
 const STOP: Duration = Duration::from_secs(2);
 
 impl Pushes {
-    /// Creates the set without any push. The threads are those of `runtime`.
+    /// Creates an empty set. Pushes are received in the blocking threads of `runtime`.
     pub(crate) fn new(runtime: Handle) -> Self {
         Pushes { tracker: TaskTracker::new(), upkeep: Upkeep::new(runtime.clone()), runtime }
     }

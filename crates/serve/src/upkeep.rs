@@ -1,9 +1,9 @@
 //! Runs git's maintenance after pushes.
 //!
 //! `git receive-pack` runs `git maintenance run --auto` after each push. It nearly always finds nothing to do, but
-//! finding that out takes more processor time than the rest of a small push, and the time grows with the number of refs.
-//! One run after several pushes does what is due after all of them. This module therefore delays the run until no push has
-//! arrived for [`QUIET`], but not longer than [`DELAY_MAX`], and bounds the share of time that runs take.
+//! finding that out takes more processor time than the rest of a small push, and the time grows with the number of
+//! refs. One run after several pushes does what is due after all of them. This module therefore delays the run until no
+//! push has arrived for [`QUIET`], but not longer than [`DELAY_MAX`], and bounds the share of time that runs take.
 
 use refdb_receive::Maintenance;
 use std::{

@@ -193,7 +193,7 @@ impl Writer<'_> {
             TargetView::Direct(id) => {
                 // As in git, a ref whose object is missing is listed too.
                 let peeled = match (row.peeled, row.storage) {
-                    // As in git, only packed-refs is trusted if it says that an object is no tag.
+                    // As in git, only packed-refs is trusted to say that an object is not a tag.
                     (Peeled::NotTag, Storage::Table | Storage::Loose) => Peeled::Unknown,
                     (peeled, _) => peeled,
                 };
