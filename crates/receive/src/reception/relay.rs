@@ -1,5 +1,5 @@
-//! Passes git's answer on to the client. Because git does not know the limits that refdb enforces, refdb inserts a
-//! message when a limit has ended a program.
+//! Copies git's output to the client. Git does not know the limits that refdb enforces, so refdb inserts a message if a
+//! program has been killed because of a limit.
 
 use std::{
     fs::File,
@@ -21,7 +21,7 @@ pub(super) struct Relay {
 
 impl Relay {
     /// Copies the output of git to the client until git closes its end or the client disconnects. `is_advertised` says
-    /// whether the list of refs was sent before, so that the output does not begin with it.
+    /// whether the advertisement has been sent before, so that the output does not begin with it.
     pub(super) fn start(git: ChildStdout, mut client: File, is_advertised: bool) -> Relay {
         let message = Arc::<Mutex<Vec<u8>>>::default();
         let ours = Arc::clone(&message);

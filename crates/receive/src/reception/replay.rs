@@ -18,7 +18,7 @@ use std::{
 const PIECE_BYTES: usize = 64 << 10;
 
 impl Reception {
-    /// Runs git with `words` and all that the client sends after them.
+    /// Runs git with the input `words`, followed by everything that the client sends from now on.
     pub(super) fn replay(&self, words: &[u8], client: Client<'_>) -> Result<u8, Failure> {
         // Git sends no advertisement, because the client has received ours.
         let mut command = Command::new(&self.call.git);
@@ -41,7 +41,7 @@ impl Reception {
     }
 }
 
-/// Passes these bytes and all that the client sends after them to git, and waits for git's end.
+/// Passes these bytes, and then everything that the client sends, to git, and waits for git's end.
 pub(super) fn finish(git: ChildStdin, bytes: &[u8], mut child: Supervised, client: Client<'_>) -> Result<u8, Failure> {
     match feed(git, bytes, &mut child, client) {
         Ok(()) => child.wait(),
@@ -60,8 +60,7 @@ pub(super) fn not_passed_on(error: &io::Error) -> Failure {
     Failure::Fatal(format!("cannot pass on what the client sends: {}", system_text(error)).into())
 }
 
-/// Passes bytes from the client to git until either of them closes its end. Returns while the client still waits for
-/// the answer.
+/// Passes bytes from the client to git until one of them closes its end. Does not wait for git's output.
 fn feed(git: ChildStdin, words: &[u8], child: &mut Supervised, client: Client<'_>) -> io::Result<()> {
     if write(&git, words)? {
         return Ok(());

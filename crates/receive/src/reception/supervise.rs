@@ -1,4 +1,4 @@
-//! A `git receive-pack` that does a whole push, within the limits on the resources that git may take for a push.
+//! Runs a `git receive-pack` that receives a delegated push, within the limits on memory and processor time.
 
 use super::{Client, FATAL, Failure, relay::Relay};
 use crate::{Watch, WorkLimits, watch::end};
@@ -47,7 +47,7 @@ impl Supervised {
     fn of(git: &mut Command, limits: WorkLimits) -> io::Result<Self> {
         let git = git.spawn()?;
         let pid = i32::try_from(git.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| io::Error::other("the system gave a process an impossible number"))?;
+        let pid = pid.ok_or_else(|| io::Error::other("the system gave a process an invalid id"))?;
         Ok(Supervised { git, pid, watch: Watch::new(limits), relay: None })
     }
 
@@ -109,7 +109,7 @@ impl Supervised {
         }
     }
 
-    /// Ends git, which has received nothing, so that refdb can answer the client.
+    /// Kills git, which has received nothing, and waits for its end, so that refdb can answer the client.
     pub(super) fn stop(mut self) {
         end(self.pid);
         // Git has ended, or cannot be waited for.
@@ -119,7 +119,7 @@ impl Supervised {
         }
     }
 
-    /// Ends git, which is not waited for.
+    /// Kills git without waiting for its end.
     pub(super) fn abandon(mut self) {
         // Git may have ended by itself.
         let _ = self.git.kill();

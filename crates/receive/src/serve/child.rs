@@ -60,9 +60,10 @@ pub(super) enum Output {
     Wanted,
 }
 
-/// When keepalive packets are sent to the client while the program is silent.
+/// From when on keepalive packets are sent to the client while the program is silent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Alive {
+    /// From the start of the program.
     Always,
     /// After the program has written a zero byte to its standard error, as index-pack does when it has read everything.
     /// The byte is not passed on.
@@ -286,12 +287,12 @@ fn is_told(signal: i32) -> bool {
 
 pub(super) fn pid(child: &Child) -> io::Result<Pid> {
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    id.ok_or_else(|| io::Error::other("the system gave a process an impossible number"))
+    id.ok_or_else(|| io::Error::other("the system gave a process an invalid id"))
 }
 
 fn wait(pid: Pid) -> io::Result<WaitStatus> {
     let ended = rustix::io::retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty()))?;
-    ended.map(|(_, status)| status).ok_or_else(|| io::Error::other("the system waited for nothing"))
+    ended.map(|(_, status)| status).ok_or_else(|| io::Error::other("the system reported the end of no process"))
 }
 
 /// The outcome of serving the pipes of a program.

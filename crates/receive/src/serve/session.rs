@@ -116,9 +116,11 @@ pub fn session_id() -> String {
 /// The outcome of a command.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Outcome {
+    /// The reason why the command is refused; `None` if it is not.
     pub(super) refusal: Option<BString>,
     /// Whether another command makes the same change through another name of the ref.
     pub(super) is_duplicate: bool,
+    /// Whether the command deletes a ref that did not exist.
     pub(super) did_not_exist: bool,
 }
 
@@ -128,7 +130,7 @@ impl Outcome {
         self.refusal.is_none() && !self.is_duplicate
     }
 
-    /// Returns whether the command has changed a ref. Valid after the update only.
+    /// Returns whether the command has changed a ref. Valid only after the update.
     pub(super) fn has_changed(&self) -> bool {
         self.refusal.is_none() && !self.did_not_exist
     }
@@ -142,7 +144,7 @@ pub(super) struct Session<'s, 'c> {
     pub(super) settings: &'s Settings,
     pub(super) fs: Fs,
     pub(super) input: BorrowedFd<'c>,
-    /// The number of bytes that are known to be readable from the client without waiting.
+    /// The number of bytes that can certainly be read from the client without waiting.
     pub(super) waiting_bytes: u64,
     pub(super) channel: Channel<'c>,
     pub(super) objects_dir: PathBuf,

@@ -1,4 +1,4 @@
-//! Starts a program for each ref, and prepares what does not depend on the ref only once, above all the environment.
+//! Starts a hook once for each ref, and prepares only once what all starts have in common, above all the environment.
 
 use super::child::Program;
 use bstr::ByteSlice;
@@ -63,7 +63,7 @@ impl Spawner {
             }
             started => started?,
         };
-        Pid::from_raw(pid.as_raw()).ok_or_else(|| io::Error::other("the system gave a process no number"))
+        Pid::from_raw(pid.as_raw()).ok_or_else(|| io::Error::other("the system gave a process an invalid id"))
     }
 }
 

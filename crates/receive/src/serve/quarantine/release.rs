@@ -35,7 +35,7 @@ impl Release<'_> {
             return Err(Error {
                 operation: "move into the repository",
                 path: from.path().join(OsStr::from_bytes(name)),
-                source: std::io::Error::other("it is neither a file nor a folder; no hook may put it there"),
+                source: std::io::Error::other("it is neither a file nor a folder, and a hook must not put it there"),
             });
         }
         entries.sort_by(|(a, _), (b, _)| (rank(a), a).cmp(&(rank(b), b)));
