@@ -40,8 +40,8 @@ fn after_a_loss_of_power_no_ref_is_without_its_objects() {
             transaction.commit().map(drop)
         };
         lose_power_everywhere(server.git_dir(), disk, workload, |dir: &Path, crash: &Crash| {
-            // A store that cannot be opened or read counts as one without the ref, because the tests of the engine cover
-            // that case.
+            // A store that cannot be opened or read counts as one without the ref, because the tests of the engine
+            // cover that case.
             let is_there = Store::open(dir).is_ok_and(|store| matches!(store.find("refs/heads/main"), Ok(Some(_))));
             assert!(is_there || !crash.claimed, "the ref that was promised is gone");
             for file in FILES {
