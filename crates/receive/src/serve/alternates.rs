@@ -64,6 +64,7 @@ pub(super) fn tips(
         }
         let mut command = listing_command(store, git, repository);
         let Ok(mut child) = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn() else { continue };
+        limits.set_backstop(pid(&child)?);
         let heard = hear(&mut child, store.hash(), limits, client, &mut tips);
         if !matches!(heard, Ok(Heard::All)) {
             // The rest of the program's output is not needed.

@@ -154,7 +154,7 @@ enum Socket {
 }
 
 /// The pause after a failed accept, for example because no file descriptor is free.
-const PAUSE: Duration = Duration::from_millis(20);
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 impl Acceptor {
     pub(super) fn new(listeners: Vec<Listener>) -> io::Result<Self> {

@@ -40,7 +40,11 @@ pub(super) fn listen(address: SocketAddr, server: Arc<ArcSwap<Server>>) -> io::R
     let socket = tokio::net::TcpListener::from_std(socket)?;
     Ok(Status(tokio::spawn(async move {
         loop {
-            let Ok((stream, _)) = socket.accept().await else { continue };
+            let Ok((stream, _)) = socket.accept().await else {
+                // No descriptor may be free until a connection ends.
+                tokio::time::sleep(super::sockets::PAUSE).await;
+                continue;
+            };
             let server = Arc::clone(&server);
             let service = service_fn(move |request: Request<Incoming>| {
                 let server = server.load_full();
