@@ -74,7 +74,7 @@ impl Repo {
         let temp = tempfile::Builder::new().prefix("refdb-test-").tempdir().expect("a temporary folder can be made");
         let dir = temp.path().join("repo");
         let git_dir = if bare { dir.clone() } else { dir.join(".git") };
-        template::init(&dir, format, hash, bare);
+        template::init(&dir, format.name(), hash, bare);
         Repo { temp, dir, git_dir, format, hash }
     }
 

@@ -1,7 +1,7 @@
-//! What nearly every test needs from git, made once in each process and copied from memory for each repository. Starting
-//! git for it each time would be a third of all processes that tests start.
+//! What nearly every test needs from git, made once in each process and copied from memory for each repository.
+//! Starting git for it each time would be a tenth of all processes that tests start.
 
-use crate::{Git, RefFormat, git};
+use crate::{Git, git};
 use refdb_types::HashKind;
 use std::{
     collections::HashMap,
@@ -73,18 +73,18 @@ impl<K: Eq + Hash, V> Once<K, V> {
     }
 }
 
-/// Creates an empty repository as `git init` does.
+/// Creates an empty repository as `git init` does, whose ref format has this name.
 ///
 /// # Panics
 ///
 /// If that is not possible.
-pub(crate) fn init(dir: &Path, format: RefFormat, hash: HashKind, bare: bool) {
-    static EMPTY: Once<(RefFormat, HashKind, bool), Tree> = Once::new();
+pub(crate) fn init(dir: &Path, format: &'static str, hash: HashKind, bare: bool) {
+    static EMPTY: Once<(&'static str, HashKind, bool), Tree> = Once::new();
     let empty = EMPTY.get((format, hash, bare), || {
         let temp = tempfile::tempdir().expect("a temporary folder can be made");
         let mut command = Git::find().command(temp.path());
         command.args(["init", "--quiet", "--template=", "--initial-branch=main"]);
-        command.arg(format!("--ref-format={}", format.name())).arg(format!("--object-format={}", hash.name()));
+        command.arg(format!("--ref-format={format}")).arg(format!("--object-format={}", hash.name()));
         command.args(bare.then_some("--bare")).arg("made");
         git::run_ok(command, b"");
         Tree::read(&temp.path().join("made")).expect("what git has made can be read")
@@ -92,7 +92,8 @@ pub(crate) fn init(dir: &Path, format: RefFormat, hash: HashKind, bare: bool) {
     empty.write(dir).unwrap_or_else(|error| panic!("cannot make '{}': {error}", dir.display()));
 }
 
-/// Writes `count` commits, each the parent of the next, below a folder of objects. Returns their ids as git prints them.
+/// Writes `count` commits, each the parent of the next, below a folder of objects. Returns their ids as git prints
+/// them.
 ///
 /// # Panics
 ///
@@ -101,7 +102,7 @@ pub(crate) fn commits(objects: &Path, hash: HashKind, count: usize) -> Vec<Strin
     static MADE: Once<(HashKind, usize), (Vec<String>, Tree)> = Once::new();
     let made = MADE.get((hash, count), || {
         let temp = tempfile::tempdir().expect("a temporary folder can be made");
-        init(temp.path(), RefFormat::Files, hash, true);
+        init(temp.path(), "files", hash, true);
         let mut command = Git::find().command(temp.path());
         command.args(["fast-import", "--quiet", "--done", "--force"]);
         let ids = git::run_ok(command, script(count).as_bytes());
