@@ -19,6 +19,8 @@ const HEAD_BYTES: usize = 64;
 const LIST_AT: usize = SEGMENT_HEADER_BYTES + HEAD_BYTES;
 const SEGMENT_BYTES: usize = 32;
 const SHARD_BYTES: usize = 8;
+/// More shards than any version of the index has had.
+const MAX_SHARDS: usize = 1 << 12;
 /// Length of an entry.
 pub(crate) const ENTRY_BYTES: usize = 14;
 
@@ -116,8 +118,8 @@ impl Contents {
             return None;
         }
         let (segments, shards) = (u32_at(&head, 12) as usize, u32_at(&head, 16) as usize);
-        // The lists are checked against the length of the file, so that wrong numbers cause no large allocation.
-        if segments > MAX_SEGMENTS || contents_len(segments, shards) > file_bytes {
+        // The lists are bounded, so that wrong numbers cause no large allocation, even if the file is sparse.
+        if segments > MAX_SEGMENTS || shards > MAX_SHARDS || contents_len(segments, shards) > file_bytes {
             return None;
         }
         let mut lists = vec![0; segments * SEGMENT_BYTES + shards * SHARD_BYTES];

@@ -264,7 +264,11 @@ impl FoundLog {
         let mut notices: Vec<Error> = damaged.clone().map(|(_, path, _)| damaged_header(path)).collect();
         let impossible = damaged.clone().any(|(seq, ..)| *seq > first)
             || gap.is_some_and(|seq| seq <= synced_seq)
-            || segments.get(usable.saturating_sub(1)).is_some_and(|last| last.was_sealed && !last.is_whole);
+            || segments.iter().enumerate().any(|(at, found)| {
+                // Where the log may have been cut by a crash, only the last segment that is used tells damage from that.
+                let is_certain = found.header.seq <= synced_seq || at + 1 == usable;
+                is_certain && found.was_sealed && !found.is_whole
+            });
         let has_gap = gap.is_some() || without_header.iter().any(|(seq, ..)| (first..last).contains(seq));
         obsolete.extend(without_header.into_iter().map(|(_, path, _)| path));
         if impossible {

@@ -7,7 +7,7 @@ use crate::{
     error::Result,
     format::{
         footer::{TRAILER_BYTES, Trailer},
-        record::{SEGMENT_HEADER_BYTES, SegmentHeader},
+        record::{RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader},
         saved::{Content, Contents, Listed, Part, contents_len, push},
     },
     log::{
@@ -146,6 +146,9 @@ pub(crate) fn load(fs: &Fs, dir: &Path, store: u64) -> Option<Recovered> {
 fn read(file: &File, contents: &Contents, segments: &[Found]) -> Option<Replayed> {
     let ends: Vec<u64> = segments.iter().map(|found| found.records_end).collect();
     let entries: usize = contents.shards.iter().map(|part| part.entries as usize).sum();
+    if entries as u64 > ends.iter().sum::<u64>() / RECORD_HEADER_BYTES as u64 {
+        return None;
+    }
     let threads = threads_for(entries / ENTRIES_A_THREAD);
     let parts = on_threads(shares(SHARDS, threads), |shards| read_shards(file, contents, shards, &ends));
     let parts: Vec<_> = parts.into_iter().collect::<Option<_>>()?;

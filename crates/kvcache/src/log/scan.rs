@@ -1,7 +1,7 @@
 //! Finds the records of a segment whose footer is missing or damaged.
 
 use crate::format::{
-    footer::{ENTRY_BYTES, Entries, Entry, TRAILER_BYTES},
+    footer::{ENTRY_BYTES, Entries, Entry, TRAILER_BYTES, Trailer},
     rate::Rate,
     record::{Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, check_record},
 };
@@ -44,9 +44,16 @@ pub(crate) fn scan(bytes: &[u8], seq: u64, steps_over: bool) -> Scanned {
     scanned
 }
 
-/// The entries of a segment without a footer, as opening the cache would find them.
-pub(crate) fn entries_without_footer(bytes: &[u8], seq: u64) -> Entries {
-    scan(bytes, seq, true).entries
+/// The marks of a sealed segment whose footer is damaged; none if the scan does not reach the end of the records, because the
+/// records behind it may be marks too.
+pub(crate) fn marks_without_footer(bytes: &[u8], seq: u64) -> Entries {
+    let found = scan(bytes, seq, true);
+    let trailer = bytes.last_chunk::<TRAILER_BYTES>().and_then(|end| Trailer::decode_in(end, seq, bytes.len() as u64));
+    let mut marks = Entries::default();
+    if trailer.is_some_and(|trailer| trailer.records_end == found.end) {
+        found.entries.iter().filter(|entry| entry.kind != Kind::Put).for_each(|mark| marks.push(&mark));
+    }
+    marks
 }
 
 fn entry_of(header: &RecordHeader, offset: usize) -> Entry {

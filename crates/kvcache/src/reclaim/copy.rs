@@ -15,7 +15,7 @@ use crate::{
     log::{
         append::{NoRoom, UnplacedRecord},
         recover::read_footer,
-        scan::entries_without_footer,
+        scan::marks_without_footer,
         segment::Segment,
         space::Priority,
     },
@@ -65,10 +65,7 @@ impl Reclaim {
         }
         self.store.view.counters.corrupt.add(1);
         let bytes = file.and_then(|file| file.read_to_end()).unwrap_or_default();
-        let mut entries = Entries::default();
-        for mark in entries_without_footer(&bytes, segment.seq).iter().filter(|entry| entry.kind != Kind::Put) {
-            entries.push(&mark);
-        }
+        let mut entries = marks_without_footer(&bytes, segment.seq);
         self.store.view.index.for_each(|hash, place| {
             if place.slot() == segment.slot {
                 let (offset, len, rate) = (place.offset(), place.len(), Rate::default());
