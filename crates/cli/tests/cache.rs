@@ -5,7 +5,7 @@
 use refdb_kvcache::{Cache, Durability, Key, Options, version_dir};
 use std::{
     io::Write,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
 
@@ -65,15 +65,25 @@ fn a_cache_in_use_is_counted_and_verified_but_not_compacted() {
     assert_eq!(text(&refdb(&["verify", folder], b"")), "500 entries are whole, 0 are harmed and would be misses\n");
 }
 
+/// The files of a cache's records, oldest first.
+fn segments(dir: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
+    // Number 0 is the saved index.
+    let is_segment =
+        |path: &PathBuf| path.extension().is_some_and(|ext| ext == "seg") && !path.ends_with("0000000000000000.seg");
+    let mut segments: Vec<_> = files.filter(is_segment).collect();
+    segments.sort();
+    segments
+}
+
 #[test]
 fn a_harmed_entry_is_reported_with_exit_code_1() {
     let root = tempfile::tempdir().unwrap();
     fill(root.path(), None).close().unwrap();
-    let files = std::fs::read_dir(root.path()).unwrap().map(|file| file.unwrap().path());
-    let segment = files.filter(|path| path.extension().is_some_and(|ext| ext == "seg")).min().unwrap();
-    let mut bytes = std::fs::read(&segment).unwrap();
+    let segment = &segments(root.path())[0];
+    let mut bytes = std::fs::read(segment).unwrap();
     bytes[10_000] ^= 1;
-    std::fs::write(&segment, bytes).unwrap();
+    std::fs::write(segment, bytes).unwrap();
     let found = refdb(&["verify", root.path().to_str().unwrap()], b"");
     assert_eq!(found.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&found.stdout), "999 entries are whole, 1 are harmed and would be misses\n");
@@ -83,9 +93,7 @@ fn a_harmed_entry_is_reported_with_exit_code_1() {
 fn a_cache_that_harm_has_emptied_is_no_whole_one() {
     let root = tempfile::tempdir().unwrap();
     fill(root.path(), None).close().unwrap();
-    let files = std::fs::read_dir(root.path()).unwrap().map(|file| file.unwrap().path());
-    let mut segments: Vec<_> = files.filter(|path| path.extension().is_some_and(|ext| ext == "seg")).collect();
-    segments.sort();
+    let segments = segments(root.path());
     let mut bytes = std::fs::read(&segments[1]).unwrap();
     bytes[9] ^= 1;
     std::fs::write(&segments[1], bytes).unwrap();

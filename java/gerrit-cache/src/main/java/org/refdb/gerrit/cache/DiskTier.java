@@ -33,6 +33,9 @@ final class DiskTier<K, V> {
 
   /** The share of its limit up to which a store is filled with what nobody has asked for yet. */
   private static final double WARM_SHARE = 0.8;
+
+  /** Bytes that an entry takes in a file beside its record. */
+  private static final int ENTRY_BYTES_EXTRA = 16;
   private static final String CANNOT_STORE = "Cannot store an entry of cache %s";
 
   private final String name;
@@ -161,17 +164,23 @@ final class DiskTier<K, V> {
     int stored = 0;
     int present = 0;
     Store store = stores.held(); // not opened again while Gerrit ends
-    if (store != null && store.stats().liveBytes() < WARM_SHARE * stores.spec().limitBytes()) {
+    if (store != null && hasRoomToWarm(store, 0)) {
       for (SharedValues.Asked<K, V> answer : shared.read(names, clock.now())) {
-        if (store.get(answer.keyBytes(), (value, created) -> true) == null) {
+        if (store.get(answer.keyBytes(), (value, created) -> true) != null) {
+          present++;
+        } else if (hasRoomToWarm(store, answer.keyBytes().length + answer.valueBytes().length)) {
           keepFound(answer);
           stored++;
-        } else {
-          present++;
         }
       }
     }
     return new Warmed(stored, present);
+  }
+
+  /** Returns whether an entry of this size, in bytes, can be stored without filling the store beyond its share. */
+  private boolean hasRoomToWarm(Store store, int bytes) {
+    Store.Stats stats = store.stats();
+    return stats.liveBytes() + stats.entries() * ENTRY_BYTES_EXTRA + bytes < WARM_SHARE * stores.spec().limitBytes();
   }
 
   private void keepFound(SharedValues.Asked<K, V> answer) {
@@ -246,11 +255,13 @@ final class DiskTier<K, V> {
     Entry entry = encode(key, loaded.value, loaded.createdMillis);
     if (entry != null) {
       finish(key, entry, loaded.tick(), Store.Placed.NO_ROOM);
-      if (place != null) {
-        synchronized (clock.lockOf(key)) { // so that a change of the key comes before this or after it
-          if (clock.lastChange(key) <= loaded.tick()) {
-            shared.tier().offer(place, entry.key, loaded.value, entry.value, loaded.createdMillis);
-          }
+    }
+    if (place != null) {
+      synchronized (clock.lockOf(key)) { // so that a change of the key comes before this or after it
+        if (entry != null && clock.lastChange(key) <= loaded.tick()) {
+          shared.tier().offer(place, entry.key, loaded.value, entry.value, loaded.createdMillis);
+        } else {
+          shared.tier().endLease(place);
         }
       }
     }

@@ -132,20 +132,25 @@ public final class Warming {
   private void run() {
     try {
       EntryScan scan = shared.scan(cache);
-      for (List<EntryScan.Name> names = scan.next(); names != null && !isStopped; names = scan.next()) {
-        for (int from = 0; from < names.size() && !isStopped; from += batch()) {
+      for (List<EntryScan.Name> names = scan.next(); names != null && !hasEnded(); names = scan.next()) {
+        for (int from = 0; from < names.size() && !hasEnded(); from += batch()) {
           copy(names.subList(from, Math.min(from + batch(), names.size())));
         }
         TimeUnit.MILLISECONDS.sleep(SCAN_PAUSE_MILLIS);
       }
-      progress = progress.ended(isStopped ? State.STOPPED : State.DONE, seconds(), null);
+      progress = progress.ended(hasEnded() ? State.STOPPED : State.DONE, seconds(), null);
     } catch (InterruptedException e) {
       progress = progress.ended(State.STOPPED, seconds(), null);
     } catch (IOException | RuntimeException e) {
-      boolean isMeant = isStopped;
+      boolean isMeant = hasEnded();
       progress = progress.ended(isMeant ? State.STOPPED : State.FAILED, seconds(), isMeant ? null : e.getMessage());
     }
     logger.atInfo().log("Copied from the shared cache: %s", progress.text());
+  }
+
+  /** Returns whether nothing more is to be copied, because somebody has stopped it or the server stops. */
+  private boolean hasEnded() {
+    return isStopped || shared.isClosed();
   }
 
   /** Values are in memory together, so there are fewer where they may be large. */

@@ -33,6 +33,7 @@ final class Client implements AutoCloseable {
   private final Lane.Failures failures;
   private final AnswerMemory memory = new AnswerMemory();
   private final Map<HostAndPort, Server> servers = new ConcurrentHashMap<>();
+  private boolean isClosed;
 
   Client(ServerAddress address, Connector connector, Lane.Failures failures) {
     this.connector = connector;
@@ -192,12 +193,19 @@ final class Client implements AutoCloseable {
     Set<HostAndPort> wanted = route.servers();
     Set<HostAndPort> unwanted = new HashSet<>(servers.keySet());
     unwanted.removeAll(wanted);
-    wanted.forEach(host -> servers.computeIfAbsent(host, Server::new));
+    synchronized (servers) {
+      if (!isClosed) {
+        wanted.forEach(host -> servers.computeIfAbsent(host, Server::new));
+      }
+    }
     unwanted.forEach(host -> servers.remove(host).close());
   }
 
   @Override
   public void close() {
+    synchronized (servers) { // no server is added after that
+      isClosed = true;
+    }
     servers.values().forEach(Server::close);
     servers.clear();
   }

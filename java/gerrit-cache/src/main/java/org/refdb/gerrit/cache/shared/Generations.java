@@ -5,6 +5,7 @@ import static java.nio.charset.StandardCharsets.US_ASCII;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -26,11 +27,20 @@ final class Generations {
   private static final long ANSWER_NANOS_MAX = TimeUnit.SECONDS.toNanos(1);
   private static final int DIGITS_MAX = 18;
 
+  /** Further in the future than any clock is wrong, a generation is a damaged one. */
+  private static final long AHEAD_MILLIS_MAX = TimeUnit.DAYS.toMillis(3_650);
+
+  /** What the server has, if that is no generation. */
+  private static final long DAMAGED = -1;
+
   /** The name under which the generation of all caches together is kept. */
   static final String ALL = "";
 
   private final String namespace;
   private final Map<String, Long> seen = new ConcurrentHashMap<>();
+
+  /** The caches whose generation was raised here since it was last compared with that of the server. */
+  private final Set<String> raised = ConcurrentHashMap.newKeySet();
   private volatile long validUntilNanos = System.nanoTime();
   private volatile long completeNanos = System.nanoTime();
 
@@ -54,6 +64,7 @@ final class Generations {
 
   /** Raises the generation of a cache, or of {@link #ALL}. It holds here at once, and elsewhere after {@link #poll}. */
   void raise(String cache) {
+    raised.add(cache);
     seen.compute(cache, (any, was) -> newer(was == null ? 0 : was));
   }
 
@@ -110,7 +121,9 @@ final class Generations {
 
   /** Takes over what the server has; what it lacks is written. Returns whether it lacked nothing. */
   private boolean take(Client client, String cache, byte[] name, long onServer) throws TimeoutException {
-    long here = seen.merge(cache, onServer, Math::max);
+    // Another node may have raised it to the same number, or a higher one, before this node did.
+    long least = raised.remove(cache) ? onServer + 1 : onServer;
+    long here = seen.merge(cache, least, Math::max);
     if (here == 0) {
       here = seen.merge(cache, System.currentTimeMillis(), Math::max);
     }
@@ -128,18 +141,21 @@ final class Generations {
     return false;
   }
 
-  /** Parses a generation. What is none counts as none, so that it is replaced. */
+  /** Parses a generation. Returns 0 if there is none, and {@link #DAMAGED} for what is none, so that it is replaced. */
   private static long number(Object answer) {
-    if (!(answer instanceof byte[] text) || text.length == 0 || text.length > DIGITS_MAX) {
+    if (!(answer instanceof byte[] text)) {
       return 0;
+    }
+    if (text.length == 0 || text.length > DIGITS_MAX) {
+      return DAMAGED;
     }
     long number = 0;
     for (byte digit : text) {
       if (digit < '0' || digit > '9') {
-        return 0;
+        return DAMAGED;
       }
       number = number * 10 + digit - '0';
     }
-    return number;
+    return number > System.currentTimeMillis() + AHEAD_MILLIS_MAX ? DAMAGED : number;
   }
 }

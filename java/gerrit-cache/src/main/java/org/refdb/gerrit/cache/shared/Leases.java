@@ -18,6 +18,9 @@ final class Leases {
   /** Where loads take less than this, two of them cost less than a wait. */
   static final long MEAN_NANOS_MIN = TimeUnit.MILLISECONDS.toNanos(100);
 
+  /** No request waits longer, however long the loads take. */
+  private static final long WAIT_NANOS_MAX = TimeUnit.SECONDS.toNanos(5);
+
   /** A lease lasts for so many average loads, because every other load takes longer than one. */
   private static final int LEASE_MEANS = 2;
 
@@ -51,14 +54,19 @@ final class Leases {
     recent[(int) (loads++ % RECENT)] = nanos;
   }
 
-  /** Returns how long the last loads took on average, in nanoseconds; 0 if there were too few. */
+  /**
+   * Returns how long the last loads took on average, in nanoseconds, without the longest of them, which may have been a
+   * pause of the machine; 0 if there were too few.
+   */
   synchronized long meanNanos() {
     int known = (int) Math.min(loads, RECENT);
     long sum = 0;
+    long longest = 0;
     for (int i = 0; i < known; i++) {
       sum += recent[i];
+      longest = Math.max(longest, recent[i]);
     }
-    return known < LOADS_MIN ? 0 : sum / known;
+    return known < LOADS_MIN ? 0 : (sum - longest) / (known - 1);
   }
 
   /**
@@ -73,7 +81,7 @@ final class Leases {
     if (mean < MEAN_NANOS_MIN) {
       return missing;
     }
-    long end = System.nanoTime() + mean;
+    long end = System.nanoTime() + Math.min(mean, WAIT_NANOS_MAX);
     long pause = Math.clamp(mean / LOOKS, PAUSE_NANOS_MIN, PAUSE_NANOS_MAX);
     SharedTier.Answer answer = missing;
     for (boolean hasWaited = false; answer.value() == null && answer.place() != null; hasWaited = true) {

@@ -117,8 +117,8 @@ public final class SharedCaches implements AutoCloseable {
    * @throws IOException if the server does not answer; this server uses no older value all the same, and tells it later
    */
   public void flush(String cache) throws IOException, InterruptedException {
-    long start = System.nanoTime();
     raise(cache == null ? Generations.ALL : cache);
+    long start = System.nanoTime(); // a poll that began before may have missed it
     while (!generations.isCompleteSince(start)) {
       if (System.nanoTime() - start > TimeUnit.SECONDS.toNanos(FLUSH_SECONDS_MAX)) {
         throw new IOException("the shared cache does not answer; other nodes do not know of the flush yet");
@@ -126,6 +126,11 @@ public final class SharedCaches implements AutoCloseable {
       Thread.sleep(20);
       wake();
     }
+  }
+
+  /** Returns whether {@link #close} was called. */
+  public synchronized boolean isClosed() {
+    return isClosed;
   }
 
   /** Returns whether requests ask the server now: it answers in time, and has told the generations. */

@@ -172,7 +172,7 @@ public final class SharedTier {
   }
 
   /** Ends the lease of a value that is not going to be stored, unless it may have ended and be another node's. */
-  private void endLease(Place place) {
+  public void endLease(Place place) {
     if (place != null && place.leaseEndsNanos != 0 && System.nanoTime() - place.leaseEndsNanos < 0) {
       delete(place.lease());
     }
@@ -270,7 +270,8 @@ public final class SharedTier {
         call.close();
       }
     }
-    return entries;
+    // What was read before a flush, which forgets the keys that were changed before it, may be older than these changes.
+    return generation.equals(caches.generations().of(cache)) ? entries : List.of();
   }
 
   private Entry entry(String generation, byte[] name, Object entry) {

@@ -1,0 +1,126 @@
+package org.refdb.gerrit.cache;
+
+import static java.nio.charset.StandardCharsets.US_ASCII;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Function;
+import org.eclipse.jgit.lib.Config;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.refdb.gerrit.cache.shared.Counts.Event;
+import org.refdb.gerrit.cache.shared.RedisServer;
+
+/** Flushes of the shared cache hold on all nodes, whatever the clocks and the server say. */
+class SharedFlushTest {
+  private static final String GENERATION = "refdb:site:generation:fleet";
+
+  /** All nodes follow a flush within five seconds. */
+  private static final Duration FOLLOW = Duration.ofMillis(5_500);
+
+  @TempDir Path site;
+  private RedisServer redis;
+  private final AtomicReference<String> truth = new AtomicReference<>("old");
+
+  @BeforeEach
+  void start() throws IOException {
+    redis = new RedisServer(site);
+  }
+
+  @AfterEach
+  void stop() throws IOException {
+    redis.close();
+  }
+
+  private SharedNode node() {
+    return node(SharedNode.config(redis.address()), key -> truth.get());
+  }
+
+  private SharedNode node(Config config, Function<String, String> loader) {
+    return new SharedNode(site, config, TestDef.named("fleet"), loader).awaitInUse();
+  }
+
+  private void set(String generation) {
+    redis.call("SET", GENERATION, generation);
+  }
+
+  /** The generation is ahead of the clocks, so that each flush raises it to the number after the last one it has seen. */
+  @Test
+  void aFlushCountsAlthoughAnotherNodeHasJustFlushed() throws Exception {
+    set(Long.toString(System.currentTimeMillis() + 3_600_000));
+    try (SharedNode a = node();
+        SharedNode b = node();
+        SharedNode c = node()) {
+      b.shared().flush("fleet");
+      long stored = b.count(Event.STORED);
+      b.cache.get("k");
+      b.awaitStored(stored + 1);
+      truth.set("new");
+      a.shared().flush("fleet");
+      Thread.sleep(FOLLOW.toMillis());
+      assertEquals("new", c.cache.get("k"));
+    }
+  }
+
+  @Test
+  void aGenerationThatIsNoneIsReplaced() throws Exception {
+    for (String damaged : new String[] {"damaged", "999999999999999999"}) {
+      truth.set("old");
+      try (SharedNode a = node();
+          SharedNode b = node()) {
+        a.cache.get(damaged);
+        a.awaitStored(1);
+        set(damaged);
+        truth.set("new");
+        a.shared().flush("fleet");
+        Thread.sleep(FOLLOW.toMillis());
+        assertEquals("new", b.cache.get(damaged));
+        Object now = redis.call("GET", GENERATION);
+        long ahead = Long.parseLong(new String((byte[]) now, US_ASCII)) - System.currentTimeMillis();
+        assertEquals(0, ahead / Duration.ofDays(1).toMillis(), "the generation is a time of today");
+      }
+    }
+  }
+
+  /** The value of a key that was changed while it was loaded is not shared, so nobody needs to wait for it. */
+  @Test
+  @Timeout(60)
+  void aLeaseEndsWithALoadWhoseKeyWasChanged() throws Exception {
+    Config config = SharedNode.config(redis.address());
+    config.setBoolean("cache", null, "refdbSharedLease", true);
+    Function<String, String> slow =
+        key -> {
+          try {
+            Thread.sleep(600);
+          } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+          }
+          return key;
+        };
+    ExecutorService pool = Executors.newSingleThreadExecutor();
+    try (SharedNode a = node(config, slow);
+        SharedNode b = node(config, key -> "own")) {
+      a.teach(4_500);
+      b.teach(4_500);
+      Future<String> load = pool.submit(() -> a.cache.get("k"));
+      SharedNode.await(() -> redis.names("site", "fleet").stream().anyMatch(name -> name.endsWith("+")), "no lease");
+      a.cache.invalidate("k");
+      long start = System.nanoTime();
+      b.cache.get("k");
+      long waited = Duration.ofNanos(System.nanoTime() - start).toMillis();
+      assertEquals(0, waited / 3_000, "waited " + waited + " ms for a load of 600 ms");
+      load.get();
+    } finally {
+      pool.shutdownNow();
+    }
+  }
+}
