@@ -6,8 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.IOException;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
@@ -18,29 +16,13 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.eclipse.jgit.lib.Config;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.refdb.gerrit.cache.shared.Counts.Event;
-import org.refdb.gerrit.cache.shared.RedisServer;
 
 /** What one server has computed, another finds on a real server of the shared cache; and never anything else. */
-class SharedCacheTest {
+class SharedCacheTest extends WithRedis {
   private static final TestDef FLEET = TestDef.named("fleet");
 
-  @TempDir Path site;
-  private RedisServer redis;
-
-  @BeforeEach
-  void start() throws IOException {
-    redis = new RedisServer(site);
-  }
-
-  @AfterEach
-  void stop() throws IOException {
-    redis.close();
-  }
 
   private SharedNode node() {
     return node(SharedNode.config(redis.address()), FLEET);

@@ -3,8 +3,6 @@ package org.refdb.gerrit.cache;
 import static java.nio.charset.StandardCharsets.US_ASCII;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import java.io.IOException;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -12,34 +10,18 @@ import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import org.eclipse.jgit.lib.Config;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 import org.refdb.gerrit.cache.shared.Counts.Event;
-import org.refdb.gerrit.cache.shared.RedisServer;
 
 /** Flushes of the shared cache hold on all nodes, whatever the clocks and the server say. */
-class SharedFlushTest {
+class SharedFlushTest extends WithRedis {
   private static final String GENERATION = "refdb:site:generation:fleet";
 
   /** All nodes follow a flush within five seconds. */
   private static final Duration FOLLOW = Duration.ofMillis(5_500);
 
-  @TempDir Path site;
-  private RedisServer redis;
   private final AtomicReference<String> truth = new AtomicReference<>("old");
-
-  @BeforeEach
-  void start() throws IOException {
-    redis = new RedisServer(site);
-  }
-
-  @AfterEach
-  void stop() throws IOException {
-    redis.close();
-  }
 
   private SharedNode node() {
     return node(SharedNode.config(redis.address()), key -> truth.get());

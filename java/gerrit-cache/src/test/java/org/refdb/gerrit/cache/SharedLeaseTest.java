@@ -4,8 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.IOException;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
@@ -17,32 +15,21 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import org.eclipse.jgit.lib.Config;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.refdb.gerrit.cache.shared.Counts.Event;
-import org.refdb.gerrit.cache.shared.RedisServer;
 
 /** Nodes that need one value at the same time compute it once, and wait no longer than a load takes on average. */
-class SharedLeaseTest {
+class SharedLeaseTest extends WithRedis {
   private static final int MEAN_MILLIS = 300;
 
   /** What a busy machine may add. */
   private static final long SLACK_MILLIS = 250;
 
-  @TempDir Path site;
-  private RedisServer redis;
   private final ExecutorService pool = Executors.newCachedThreadPool();
 
-  @BeforeEach
-  void start() throws IOException {
-    redis = new RedisServer(site);
-  }
-
   @AfterEach
-  void stop() throws IOException {
+  void stop() {
     pool.shutdownNow();
-    redis.close();
   }
 
   /** A loader, most of whose values take less than its average. */

@@ -3,32 +3,25 @@ package org.refdb.gerrit.cache;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.IOException;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import org.eclipse.jgit.lib.Config;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.refdb.gerrit.cache.shared.Counts.Event;
-import org.refdb.gerrit.cache.shared.RedisServer;
 
 /**
  * Two nodes and a model of what each could compute: projects get commits, are deleted and created again; keys are
  * invalidated, caches flushed; settings change on one node after the other, and so does the version. Each value that a
  * node serves must be one that it could have computed at that moment.
  */
-class SharedModelTest {
+class SharedModelTest extends WithRedis {
   private static final int PROJECTS = 4;
   private static final int STEPS = 6_000;
   private static final long FLUSH_NANOS = TimeUnit.SECONDS.toNanos(5);
 
-  @TempDir Path site;
-  private RedisServer redis;
   private final Random random = new Random(7);
 
   /** The ids of the commits of each project, each determined by what it has. */
@@ -93,16 +86,10 @@ class SharedModelTest {
   }
 
   @BeforeEach
-  void start() throws IOException {
-    redis = new RedisServer(site);
+  void start() {
     for (int i = 0; i < PROJECTS; i++) {
       projects.add(new ArrayList<>(List.of("first of " + i)));
     }
-  }
-
-  @AfterEach
-  void stop() throws IOException {
-    redis.close();
   }
 
   @Test

@@ -5,8 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.IOException;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutorService;
@@ -15,34 +13,18 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.eclipse.jgit.lib.Config;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.refdb.gerrit.cache.shared.Counts.Event;
 import org.refdb.gerrit.cache.shared.FaultyProxy;
-import org.refdb.gerrit.cache.shared.RedisServer;
 
 /** Whatever happens to the server of the shared cache, requests get the right values, soon, and no exception. */
-class SharedTroubleTest {
+class SharedTroubleTest extends WithRedis {
   /** The most that a thread may wait for the shared cache in a tenth of a second, by its budget, and the scheduler. */
   private static final long WAIT_MILLIS_MAX = 20 + 40;
 
-  @TempDir Path site;
-  private RedisServer redis;
   private final AtomicInteger next = new AtomicInteger();
-
-  @BeforeEach
-  void start() throws IOException {
-    redis = new RedisServer(site);
-  }
-
-  @AfterEach
-  void stop() throws IOException {
-    redis.close();
-  }
 
   private SharedNode node(String address) {
     Config config = SharedNode.config(address);

@@ -7,34 +7,17 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
-import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.eclipse.jgit.lib.Config;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.refdb.gerrit.cache.shared.Counts.Event;
-import org.refdb.gerrit.cache.shared.RedisServer;
 
 /** A cold server copies what others have computed, at a limited rate, and nothing that it could not have computed. */
-class SharedWarmTest {
+class SharedWarmTest extends WithRedis {
   private static final int KEYS = 400;
   private static final int FAST = 100_000;
 
-  @TempDir Path site;
-  private RedisServer redis;
-
-  @BeforeEach
-  void start() throws IOException {
-    redis = new RedisServer(site);
-  }
-
-  @AfterEach
-  void stop() throws IOException {
-    redis.close();
-  }
 
   private SharedNode node() {
     return node(SharedNode.config(redis.address()), TestDef.named("fleet"));

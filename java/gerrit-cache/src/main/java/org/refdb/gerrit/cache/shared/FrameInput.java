@@ -86,9 +86,7 @@ final class FrameInput extends InputStream {
   /** Reads what there is, and waits for it. The answers that are kept are no larger than their check allows. */
   private void fill() throws IOException {
     if (start == end) {
-      start = 0;
-      checked = 0;
-      end = 0;
+      rewind();
     } else if (end == buffer.length) {
       buffer = Arrays.copyOfRange(buffer, start, start + buffer.length * (start == 0 ? 2 : 1));
       checked -= start;
@@ -100,6 +98,13 @@ final class FrameInput extends InputStream {
       throw new EOFException("the server closed the connection");
     }
     end += got;
+  }
+
+  /** Starts at the beginning of the buffer again, all of which was read. */
+  private void rewind() {
+    start = 0;
+    checked = 0;
+    end = 0;
   }
 
   @Override
@@ -121,9 +126,7 @@ final class FrameInput extends InputStream {
     start += part;
     if (start == end && buffer.length > BUFFER_BYTES) {
       buffer = new byte[BUFFER_BYTES]; // a large answer does not keep its memory
-      start = 0;
-      checked = 0;
-      end = 0;
+      rewind();
     }
     return part;
   }
