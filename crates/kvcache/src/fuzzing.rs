@@ -44,17 +44,20 @@ pub fn segment(bytes: &[u8]) {
     }
 }
 
+fn contents_of(bytes: &[u8]) -> Option<Contents> {
+    Contents::decode(bytes.len() as u64, |into, at| {
+        into.copy_from_slice(bytes.get(at as usize..)?.get(..into.len())?);
+        Some(())
+    })
+}
+
 /// Reads `bytes` as a saved index.
 ///
 /// # Panics
 ///
 /// If an entry lies outside its segment, or if the beginning would be written differently from how it was read.
 pub fn index(bytes: &[u8]) {
-    let contents = Contents::decode(bytes.len() as u64, |into, at| {
-        into.copy_from_slice(bytes.get(at as usize..)?.get(..into.len())?);
-        Some(())
-    });
-    let Some(contents) = contents else { return };
+    let Some(contents) = contents_of(bytes) else { return };
     assert_eq!(contents.encode(), bytes[..contents.offset_of(0) as usize]);
     let ends: Vec<u64> = contents.segments.iter().map(|listed| listed.content.file_bytes).collect();
     for (shard, part) in contents.shards.iter().enumerate() {
@@ -74,13 +77,8 @@ mod tests {
     #[test]
     fn the_seed_of_a_saved_index_is_of_this_format() {
         let seed = include_bytes!("../../../fuzz/seeds/kvcache_index/two_entries");
-        assert!(
-            Contents::decode(seed.len() as u64, |into, at| {
-                into.copy_from_slice(&seed[at as usize..][..into.len()]);
-                Some(())
-            })
-            .is_some_and(|contents| contents.shards.iter().map(|part| part.entries).sum::<u32>() == 2)
-        );
+        let entries = |contents: Contents| contents.shards.iter().map(|part| part.entries).sum::<u32>();
+        assert_eq!(contents_of(seed).map(entries), Some(2));
         index(seed);
     }
 

@@ -46,7 +46,7 @@ impl Place {
         Place(word & ((1 << at) - 1) | u64::from(slot) << at)
     }
 
-    /// The same place in another slot.
+    /// This place with another slot, at which a segment lies after the cache is opened again.
     pub(crate) fn in_other_slot(self, slot: u16) -> Self {
         Place::in_slot(self.0, slot)
     }
