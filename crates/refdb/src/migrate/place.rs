@@ -39,6 +39,12 @@ impl Place {
     pub(super) fn reftable(&self) -> PathBuf {
         self.dir.join("reftable")
     }
+
+    /// Returns the folder that becomes the worktree's stack. It exists from the beginning of a migration until it is
+    /// moved to its final place.
+    pub(super) fn new_reftable(&self, root: &Root) -> PathBuf {
+        self.below(&root.path).join("new")
+    }
 }
 
 /// The repository, as a migration sees it.
@@ -250,6 +256,7 @@ pub(super) fn hold_stack(site: &Site<'_>, place: &Place) -> Result<Lock> {
 /// plan          which format is made: only in a folder of a migration that changes the repository
 /// done          the same, renamed, once all that remains can go
 /// reftable/ or packed-refs, refs/, logs/, HEAD   the copy; that of a linked worktree below worktrees/ID/
+/// new/          a second name for each file of a copy in reftable/, until the folder is moved to its final place
 /// blank/        what stands for HEAD and refs/heads beside reftables
 /// old/          the old files or stacks
 /// ```

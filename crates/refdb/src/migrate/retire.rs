@@ -91,10 +91,23 @@ pub(super) fn undo(site: &Site<'_>, root: &Root, to: RefFormat) -> Result<()> {
         return Ok(());
     }
     match to {
-        RefFormat::Reftable => stacks(site, root)?,
+        RefFormat::Reftable => new_stacks(site, root)?,
         RefFormat::Files => files(site, root)?,
     }
     root.finish(&site.fs, false)
+}
+
+/// Moves the stacks away that the migration has installed. A stack of another program stays, because its refs exist
+/// nowhere else.
+fn new_stacks(site: &Site<'_>, root: &Root) -> Result<()> {
+    assert!(site.format_on_disk()? == RefFormat::Files, "stacks that count stay where they are");
+    for place in &site.places {
+        let is_built = site.fs.find_link(&place.below(&root.path).join("reftable"))?.is_some();
+        if is_built && site.fs.find_link(&place.new_reftable(root))?.is_none() {
+            move_away(site, root, place, Path::new("reftable"))?;
+        }
+    }
+    sync(site)
 }
 
 /// Moves the stacks away together with their locks, so that a writer that waits for a lock fails.

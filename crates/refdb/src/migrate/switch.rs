@@ -198,10 +198,14 @@ impl<'s> Switch<'s> {
     }
 
     fn note(&mut self) -> Result<()> {
-        self.root.note(&self.site.fs, &self.options)?;
+        let Switch { site, root, options, .. } = self;
+        root.note(&site.fs, options)?;
+        if options.to == RefFormat::Reftable {
+            site.places.iter().try_for_each(|place| make_folders(&site.fs, &root.path, &place.new_reftable(root)))?;
+        }
         // The placeholders are written first, because the disk may be full when they are needed at the end, or to
         // undo everything.
-        self.site.places.iter().try_for_each(|place| retire::prepare_blanks(self.site, &self.root, place))
+        site.places.iter().try_for_each(|place| retire::prepare_blanks(site, root, place))
     }
 
     /// Locks the configuration, so that neither it nor the list of worktrees changes.
@@ -216,13 +220,19 @@ impl<'s> Switch<'s> {
         let Switch { site, root, .. } = self;
         for place in &site.places {
             retire::try_root_refs(site, root, place)?;
-            let (built, folder) = (place.below(&root.path).join("reftable"), place.reftable());
-            site.fs.create_dir(&folder, 0o777)?;
-            share(&site.fs, &folder, site.files(&site.common, place).sharing, true)?;
+            // A program that still takes the refs for reftables could write to a folder that has no list yet, so the
+            // folder appears with everything in it.
+            let (built, new) = (place.below(&root.path).join("reftable"), place.new_reftable(root));
+            share(&site.fs, &new, site.files(&site.common, place).sharing, true)?;
             // The copy is kept, because the old files are compared with it later.
             for (name, _) in site.fs.read_dir(&built)? {
                 let name = OsStr::from_bytes(&name);
-                link_or_copy(site, &built.join(name), &folder.join(name))?;
+                link_or_copy(site, &built.join(name), &new.join(name))?;
+            }
+            let folder = place.reftable();
+            match site.fs.rename(&new, &folder) {
+                Err(_) if site.fs.find_link(&folder)?.is_some() => return Err(MigrateError::InTheWay(folder).into()),
+                renamed => renamed?,
             }
         }
         Ok(())

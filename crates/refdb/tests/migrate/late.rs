@@ -9,7 +9,7 @@ use std::{
     process::Command,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -23,6 +23,22 @@ pub(crate) struct Interloper<F> {
 impl<F: Fn() + Send + Sync> IoHook for Interloper<F> {
     fn before(&self, op: Op<'_>) -> Verdict {
         if (self.when)(&op) && !self.is_done.swap(true, Ordering::SeqCst) {
+            (self.act)();
+        }
+        Verdict::Proceed
+    }
+}
+
+/// An I/O hook that acts once, right before the operation of this number.
+struct AtTurn<F> {
+    turn: usize,
+    act: F,
+    next: AtomicUsize,
+}
+
+impl<F: Fn() + Send + Sync> IoHook for AtTurn<F> {
+    fn before(&self, _: Op<'_>) -> Verdict {
+        if self.next.fetch_add(1, Ordering::SeqCst) == self.turn {
             (self.act)();
         }
         Verdict::Proceed
@@ -221,6 +237,73 @@ fn git_waits_or_fails_while_stacks_become_files_and_writes_nowhere() {
     assert!(!output.status.success() || made, "{output:?}");
     if made {
         assert_eq!(Store::open(&dir).unwrap().strays().unwrap(), ["reftable"]);
+    }
+}
+
+/// A git that read the configuration while the refs were in reftables once found the folder of the next stack before
+/// the list was in it, and made a list of its own. The migration failed, and git's ref was removed with the folder.
+#[test]
+fn a_git_that_still_takes_the_refs_for_reftables_loses_nothing_while_they_become_reftables() {
+    let base = scene(RefFormat::Files, HashKind::Sha1);
+    let id = base.commit().to_string();
+    let mut written = 0;
+    for turn in 0.. {
+        let dir = base.scratch().join(format!("copy-{turn}"));
+        let copied = Command::new("cp").arg("-a").arg(base.git_dir()).arg(&dir).status().unwrap();
+        assert!(copied.success());
+        let (at, id) = (dir.clone(), id.clone());
+        let is_written = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&is_written);
+        let act = move || {
+            let late = git(&at)
+                .env("GIT_REFERENCE_BACKEND", "reftable")
+                .args(["-c", "reftable.lockTimeout=0", "update-ref", "refs/heads/late", &id])
+                .output();
+            seen.store(late.unwrap().status.success(), Ordering::SeqCst);
+        };
+        let hook = Arc::new(AtTurn { turn, act, next: AtomicUsize::new(0) });
+        migrate(&Fs::with_hook(hook.clone()), &dir, RefFormat::Reftable).unwrap();
+        if hook.next.load(Ordering::SeqCst) <= turn {
+            break;
+        }
+        let is_written = is_written.load(Ordering::SeqCst);
+        assert_eq!(state(&dir).0.contains_key("refs/heads/late"), is_written, "operation {turn}");
+        written += usize::from(is_written);
+    }
+    assert!(written > 0, "git found a stack of the migration");
+}
+
+/// A JGit that still takes the refs for reftables makes the folder of a stack if there is none.
+#[test]
+fn a_stack_that_another_program_makes_meanwhile_fails_the_migration_and_stays() {
+    for is_killed in [false, true] {
+        let repo = scene(RefFormat::Files, HashKind::Sha1);
+        let (dir, before) = (repo.git_dir().to_owned(), state(repo.git_dir()));
+        let foreign = dir.join("reftable");
+        struct Make(PathBuf, bool);
+        impl IoHook for Make {
+            fn before(&self, op: Op<'_>) -> Verdict {
+                match op {
+                    Op::Rename(_, to) if to == self.0 => {
+                        std::fs::create_dir(&self.0).unwrap();
+                        std::fs::write(self.0.join("tables.list"), "").unwrap();
+                        if self.1 { Verdict::Fail(std::io::ErrorKind::StorageFull.into()) } else { Verdict::Proceed }
+                    }
+                    // Nothing is undone after a kill.
+                    Op::Remove(_) | Op::RemoveDir(_) if self.1 && self.0.exists() => {
+                        Verdict::Fail(std::io::ErrorKind::StorageFull.into())
+                    }
+                    _ => Verdict::Proceed,
+                }
+            }
+        }
+        let hook = Arc::new(Make(foreign.clone(), is_killed));
+        let error = migrate(&Fs::with_hook(hook), &dir, RefFormat::Reftable).unwrap_err().to_string();
+        assert!(is_killed || error.contains("reftable") && error.contains("in the way"), "{error}");
+        let error = migrate(&Fs::real(), &dir, RefFormat::Reftable).unwrap_err().to_string();
+        assert!(error.contains("reftable"), "{error}");
+        assert!(foreign.join("tables.list").exists(), "{is_killed}: the stack is there");
+        assert_eq!(state(&dir), before);
     }
 }
 
