@@ -17,10 +17,10 @@ use tokio::{
 /// The limits on requests, with the counts of what is in progress.
 pub(crate) struct Gate {
     limits: Limits,
-    requests: Arc<Semaphore>,
-    fetches: Arc<Semaphore>,
-    pushes: Arc<Semaphore>,
-    rates: DefaultKeyedRateLimiter<String>,
+    requests: Places,
+    fetches: Places,
+    pushes: Places,
+    rates: Arc<DefaultKeyedRateLimiter<String>>,
     clients: Counts,
     repositories: Counts,
 }
@@ -46,14 +46,28 @@ const RATES_MAX: usize = 65_536;
 
 impl Gate {
     pub(crate) fn new(limits: Limits) -> Self {
-        let permits = |count: usize| Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)));
         Gate {
-            requests: permits(limits.requests),
-            fetches: permits(limits.fetches),
-            pushes: permits(limits.pushes),
-            rates: RateLimiter::keyed(Quota::per_second(limits.rate).allow_burst(limits.burst)),
+            requests: Places::new(limits.requests),
+            fetches: Places::new(limits.fetches),
+            pushes: Places::new(limits.pushes),
+            rates: rates(&limits),
             clients: Counts::new(limits.requests_per_client),
             repositories: Counts::new(limits.requests_per_repository),
+            limits,
+        }
+    }
+
+    /// Returns a gate with new limits, under which the requests that this gate has admitted count as well. Unless the
+    /// rate or the burst changes, clients keep theirs. Must be called in a runtime.
+    pub(crate) fn with_limits(&self, limits: Limits) -> Self {
+        let is_as_fast = (limits.rate, limits.burst) == (self.limits.rate, self.limits.burst);
+        Gate {
+            requests: self.requests.resized(limits.requests),
+            fetches: self.fetches.resized(limits.fetches),
+            pushes: self.pushes.resized(limits.pushes),
+            rates: if is_as_fast { Arc::clone(&self.rates) } else { rates(&limits) },
+            clients: self.clients.with_max(limits.requests_per_client),
+            repositories: self.repositories.with_max(limits.requests_per_repository),
             limits,
         }
     }
@@ -66,7 +80,7 @@ impl Gate {
         if let Err(early) = self.rates.check_key(&client.to_owned()) {
             return Err(Refused::TooFast(early.wait_time_from(self.rates.clock().now())));
         }
-        let permit = Arc::clone(&self.requests).try_acquire_owned().map_err(|_| Refused::Busy)?;
+        let permit = Arc::clone(&self.requests.free).try_acquire_owned().map_err(|_| Refused::Busy)?;
         let counted = self.clients.enter(client).ok_or(Refused::Busy)?;
         Ok(vec![Turn::Permit { _permit: permit }, Turn::Counted { _counted: counted }])
     }
@@ -83,11 +97,50 @@ impl Gate {
             Service::UploadPack => &self.fetches,
             Service::ReceivePack => &self.pushes,
         };
-        match timeout(self.limits.queue, Arc::clone(turns).acquire_owned()).await {
+        match timeout(self.limits.queue, Arc::clone(&turns.free).acquire_owned()).await {
             Ok(Ok(permit)) => Ok(Turn::Permit { _permit: permit }),
             _ => Err(Refused::Busy),
         }
     }
+}
+
+/// A number of places, of which each request occupies one.
+struct Places {
+    free: Arc<Semaphore>,
+    count: u32,
+}
+
+impl Places {
+    fn new(count: usize) -> Self {
+        let count = Self::within_bounds(count);
+        Places { free: Arc::new(Semaphore::new(count as usize)), count }
+    }
+
+    /// Returns the same places in another number. If fewer are free than go, the others go as soon as they are free,
+    /// before any request gets one.
+    fn resized(&self, count: usize) -> Self {
+        let (free, count) = (Arc::clone(&self.free), Self::within_bounds(count));
+        if count >= self.count {
+            free.add_permits((count - self.count) as usize);
+        } else {
+            let (free, gone) = (Arc::clone(&free), self.count - count);
+            tokio::spawn(async move {
+                // The semaphore is never closed.
+                if let Ok(permits) = free.acquire_many_owned(gone).await {
+                    permits.forget();
+                }
+            });
+        }
+        Places { free, count }
+    }
+
+    fn within_bounds(count: usize) -> u32 {
+        u32::try_from(count.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX)
+    }
+}
+
+fn rates(limits: &Limits) -> Arc<DefaultKeyedRateLimiter<String>> {
+    Arc::new(RateLimiter::keyed(Quota::per_second(limits.rate).allow_burst(limits.burst)))
 }
 
 impl std::fmt::Debug for Gate {
@@ -131,6 +184,27 @@ mod tests {
         assert!(gate.enter_repository("r").is_err() && gate.enter_repository("s").is_ok());
         drop(turn);
         assert!(gate.enter_repository("r").is_ok());
+    }
+
+    /// A gate of a new number of places once ignored the requests that the old one had admitted.
+    #[tokio::test]
+    async fn new_limits_count_the_requests_in_progress() {
+        let limits = Limits { requests: 40, requests_per_client: 40, requests_per_repository: 2, ..limits() };
+        let old = Gate::new(limits.clone());
+        let mut held: Vec<_> = (0..40).map(|_| old.enter("a").unwrap()).collect();
+        let _there = [old.enter_repository("r").unwrap(), old.enter_repository("r").unwrap()];
+        let same = old.with_limits(limits.clone());
+        assert_eq!(same.enter("b").unwrap_err(), Refused::Busy);
+        assert!(same.enter_repository("r").is_err());
+        let more = same.with_limits(Limits { requests: 41, requests_per_repository: 3, ..limits.clone() });
+        assert!(more.enter("b").is_ok() && more.enter_repository("r").is_ok());
+        let fewer = more.with_limits(Limits { requests: 4, requests_per_client: 4, ..limits });
+        tokio::task::yield_now().await;
+        for place in (0..40).rev() {
+            held.pop();
+            tokio::task::yield_now().await;
+            assert_eq!(fewer.enter("b").is_ok(), place < 4, "{place} of four places are taken");
+        }
     }
 
     #[tokio::test]

@@ -89,12 +89,16 @@ struct Kept {
 }
 
 impl Kept {
-    fn server(&self, settings: Settings) -> io::Result<Server> {
-        self.records.open_log(settings.access_log.as_deref())?;
+    /// Returns a server with these settings, which takes over the requests of the one `before`. Changes nothing if it
+    /// fails.
+    fn server(&self, settings: Settings, before: Option<&Server>) -> io::Result<Server> {
         let authorizer = settings.authorize.clone().map(|path| Authorizer::new(path, settings.authorize_timeout));
+        let roots = Roots::new(&settings)?;
+        self.records.open_log(settings.access_log.as_deref())?;
+        let limits = settings.limits.clone();
         Ok(Server {
-            roots: Roots::new(&settings)?,
-            gate: Gate::new(settings.limits.clone()),
+            roots,
+            gate: before.map_or_else(|| Gate::new(limits.clone()), |before| before.gate.with_limits(limits.clone())),
             authorizer,
             git: Git::new(settings.git.clone(), self.pushes.clone()),
             repositories: Arc::clone(&self.repositories),
@@ -113,7 +117,7 @@ async fn run(options: &Options, settings: Settings, listeners: Vec<Listener>) ->
         records: Records::new(),
         pushes: Pushes::new(tokio::runtime::Handle::current()),
     };
-    let server = Arc::new(ArcSwap::from_pointee(kept.server(settings)?));
+    let server = Arc::new(ArcSwap::from_pointee(kept.server(settings, None)?));
     let mut acceptor = Acceptor::new(listeners)?;
     let status = metrics.map(|address| status::listen(address, Arc::clone(&server))).transpose()?;
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -150,10 +154,10 @@ async fn next(acceptor: &mut Acceptor, permits: &Arc<Semaphore>) -> Option<(sock
 
 /// Reads the settings and opens the access log again. The sockets, and the limits on connections, memory, open files,
 /// open repositories and the time for draining, stay as they were at start. If the new settings cannot be used, the old
-/// ones stay in force, except that the access log may already be the new one.
+/// ones stay in force.
 fn reload(options: &Options, kept: &Kept, server: &ArcSwap<Server>) {
     let read = Settings::read(options).map_err(io::Error::other);
-    match read.and_then(|settings| kept.server(settings)) {
+    match read.and_then(|settings| kept.server(settings, Some(&server.load()))) {
         Ok(new) => {
             kept.repositories.forget();
             kept.capabilities.forget();

@@ -20,6 +20,7 @@ pub(crate) struct Roots {
     export_all: bool,
     environment: Environment,
     fs: Fs,
+    is_remote: bool,
 }
 
 #[derive(Debug)]
@@ -49,24 +50,30 @@ const EXPORT_OK: &str = "git-daemon-export-ok";
 impl Roots {
     /// Resolves the links in the roots of these settings. Fails if a root does not exist.
     pub(crate) fn new(settings: &Settings) -> io::Result<Self> {
-        let mut roots = Vec::new();
+        let (fs, mut roots, mut is_remote) = (Fs::real(), Vec::new(), false);
         for (prefix, dir) in &settings.roots {
-            let dir = dir
-                .canonicalize()
-                .map_err(|error| io::Error::new(error.kind(), format!("cannot serve {}: {error}", dir.display())))?;
+            let dir = without_links("cannot serve", dir)?;
+            is_remote |= !fs.is_local(&dir).map_err(io::Error::other)?;
             roots.push(Root { prefix: prefix.clone().into_bytes(), dir });
         }
         // Roots with a prefix are tried first.
         roots.sort_by_key(|root| root.prefix.is_empty());
-        let targets = settings.allowed_targets.iter().map(|target| target.canonicalize());
+        let targets =
+            settings.allowed_targets.iter().map(|target| without_links("cannot use serve.allowTarget", target));
         let environment = Environment::process();
         Ok(Roots {
             roots,
             allowed_targets: targets.collect::<io::Result<_>>()?,
             export_all: settings.export_all,
             environment,
-            fs: Fs::real(),
+            fs,
+            is_remote,
         })
+    }
+
+    /// Returns whether a root is on a network file system, where [`find`](Self::find) may block for long.
+    pub(crate) fn are_remote(&self) -> bool {
+        self.is_remote
     }
 
     /// Returns the folder of the repository that the path of a URL names, with all links resolved. As in git, the path
@@ -115,6 +122,11 @@ impl Root {
         }
         path.strip_prefix(&self.prefix[..])?.strip_prefix(b"/")
     }
+}
+
+fn without_links(failed: &str, path: &Path) -> io::Result<PathBuf> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{failed} {}: {error}", path.display()));
+    path.canonicalize().map_err(named)
 }
 
 /// Returns whether an error means that no repository is there for the server's user.

@@ -1,12 +1,15 @@
 //! What an operator sees: the state of a running server, its metrics, and the board that shows them.
 
 use crate::support::{Answer, Options, Request, exported};
-use refdb_testkit::RefFormat;
+use refdb_testkit::{RefFormat, at_most};
 use refdb_types::HashKind;
+use serde_json::Value;
 use std::{
     collections::BTreeSet,
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    process::Command,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 /// Returns an address on which nothing listens.
@@ -53,4 +56,53 @@ fn status_and_metrics_tell_what_was_served_and_the_board_asks_for_what_is_there(
     let shown = program().args(["serve", "status", "--metrics", &address.to_string()]).output().unwrap();
     assert_eq!(shown.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&shown.stderr).contains(&address.to_string()));
+}
+
+/// Waits for the next line of an access log.
+fn next_line(log: &Path, lines: &mut usize) -> serde_json::Value {
+    let end = Instant::now() + at_most(Duration::from_secs(20));
+    loop {
+        let text = std::fs::read_to_string(log).unwrap();
+        if let Some(line) = text.lines().nth(*lines).filter(|_| text.ends_with('\n')) {
+            *lines += 1;
+            return serde_json::from_str(line).unwrap();
+        }
+        assert!(Instant::now() < end, "no line {lines}: {text}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn the_access_log_says_why_a_request_was_refused_and_who_has_left() {
+    let repo = exported(RefFormat::Files, HashKind::Sha1);
+    // More than a pipe holds.
+    repo.fill(20_000, &repo.commits(3));
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let server = Options::root(repo.scratch()).set("accessLog", log.display()).start();
+    let mut lines = 0;
+    let post = Request::new("POST", "/repo/git-upload-pack").with("Content-Type", "text/plain").body("0000");
+    let method = Request::new("PUT", "/repo/info/refs?service=git-upload-pack");
+    for (request, status, word) in [(method, 405, "method"), (post, 415, "text/plain")] {
+        assert_eq!(server.ask(&request).status, status);
+        let line = next_line(&log, &mut lines);
+        assert_eq!(line["status"], status);
+        assert!(line["error"].as_str().unwrap().contains(word), "{line}");
+    }
+    let shim = |closes: bool| {
+        let mut shim = server.shim();
+        shim.arg(repo.git_dir()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut shim = shim.spawn().unwrap();
+        if closes {
+            drop(shim.stdout.take());
+        }
+        drop(shim.stdin.take());
+        shim.wait_with_output().unwrap();
+    };
+    shim(true);
+    let line = next_line(&log, &mut lines);
+    assert_eq!((&line["operation"], &line["status"], &line["error"]), (&"discovery".into(), &499.into(), &Value::Null));
+    shim(false);
+    let line = next_line(&log, &mut lines);
+    assert_eq!((&line["operation"], &line["status"]), (&"discovery".into(), &200.into()));
 }

@@ -96,6 +96,33 @@ fn sighup_reads_settings_again_and_keeps_them_if_they_are_wrong() {
     });
 }
 
+/// A reload once opened the new access log before the new settings were refused, and forgot the requests in progress.
+#[test]
+fn a_reload_that_is_refused_changes_nothing_and_one_that_is_not_counts_the_requests_in_progress() {
+    let (_repo, server) = served(|options| options.set("maxRequests", 2));
+    let held = [(); 2].map(|()| begin(&server, &Request::ls_refs("repo")));
+    assert_eq!(server.ask(&Request::ls_refs("repo")).status, 503);
+    let logs = ["refused", "used"].map(|name| server.scratch().join(name));
+    let write = |max: usize, log: &Path, more: &str| {
+        let text = format!("[serve]\nmaxRequests = {max}\naccessLog = {}\n{more}", log.display());
+        fs::write(server.settings(), text).unwrap();
+        server.signal("HUP");
+    };
+    write(100, &logs[0], "allowTarget = /nonexistent\n");
+    wait_for("the error is reported", || server.errors().contains("/nonexistent"));
+    assert!(!logs[0].exists(), "{}", server.errors());
+    write(2, &logs[1], "");
+    wait_for("the log is opened", || logs[1].exists());
+    for _ in 0..20 {
+        assert_eq!(server.ask(&Request::ls_refs("repo")).status, 503);
+    }
+    for (mut stream, rest) in held {
+        stream.write_all(&rest).unwrap();
+        assert_eq!(Answer::read(stream, false).status, 200);
+    }
+    wait_for("there is room", || server.ask(&Request::ls_refs("repo")).status == 200);
+}
+
 fn hook(repo: &Repo, name: &str, script: &str) {
     let path = repo.git_dir().join("hooks").join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -22,6 +22,11 @@ impl Counts {
         Counts { counts: Arc::default(), max }
     }
 
+    /// Returns the same counts with another maximum.
+    pub(super) fn with_max(&self, max: usize) -> Self {
+        Counts { counts: Arc::clone(&self.counts), max }
+    }
+
     /// Counts a request. Returns `None` if the maximum number of requests of this name is in progress.
     pub(super) fn enter(&self, name: &str) -> Option<Counted> {
         let mut counts = self.locked();

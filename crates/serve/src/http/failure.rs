@@ -71,12 +71,14 @@ pub(super) fn refuse(failure: Failure, mut record: Record) -> Response<Body> {
             plain(StatusCode::FORBIDDEN, record)
         }
         Failure::Method(methods) => {
+            record.failed(&format_args!("the method is none of {methods}"));
             let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, record);
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
             response
         }
         Failure::UnsupportedType { wanted, got } => {
             let text = format!("Expected POST with Content-Type '{wanted}', but received '{got}' instead.\n");
+            record.failed(&text.trim_end());
             answer(StatusCode::UNSUPPORTED_MEDIA_TYPE, Body::bytes(text, record))
         }
         Failure::Refused(Refused::TooFast(wait)) => {

@@ -165,7 +165,7 @@ impl Server {
             NotFound::Unknown(why) => Failure::Internal(io::Error::other(why)),
             why => Failure::NotFound(format!("{why:?}")),
         };
-        let folder = self.roots.find(path).map_err(not_found)?;
+        let folder = at_disk(self.roots.are_remote(), || self.roots.find(path)).map_err(not_found)?;
         let served = match self.repositories.known(&folder) {
             Some(served) => served,
             None => at_disk(true, || self.repositories.open(&folder))?,
@@ -196,9 +196,10 @@ impl Server {
             pkt::flush(&mut begin);
         }
         let Job { served, facts, .. } = &job;
-        let is_ours = job.service == Service::UploadPack && job.grant.namespace.is_none() && !facts.has_grafts();
+        let may_be_ours = job.service == Service::UploadPack && job.grant.namespace.is_none();
+        let is_ours = may_be_ours && !at_disk(served.is_remote(), || facts.has_grafts());
         let source = if !is_ours {
-            let turn = self.gate.program(job.service).await?;
+            let turn = self.turn(job.service, record).await?;
             let running = self.git.advertise(job.service, &job.place(), turn)?;
             Source::Program(Box::new(running))
         } else if job.version == Version::V2 {
@@ -242,12 +243,18 @@ impl Server {
         if is_fetch {
             read_more(&mut begin, &mut inflow).await.map_err(Failure::Unreadable)?;
         }
-        let waits = Instant::now();
-        let turn = self.gate.program(job.service).await?;
-        record.queued(waits.elapsed());
+        let turn = self.turn(job.service, record).await?;
         let mut running = self.git.answer(job.service, &place, begin, inflow, turn)?;
         let begin = running.request_read().await?;
         Ok(Outcome { content_type, begin, source: Source::Program(Box::new(running)), is_remote })
+    }
+
+    /// Waits until another program or push of this service may run.
+    async fn turn(&self, service: Service, record: &mut Record) -> Result<Turn, Failure> {
+        let waits = Instant::now();
+        let turn = self.gate.program(service).await;
+        record.queued(waits.elapsed());
+        Ok(turn?)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     roots::shown,
     upload::{
         READ_BYTES, REQUEST_BYTES_MAX,
-        ls_refs::{Progress, RequestReader},
+        ls_refs::{LsRefs, Progress, RequestReader},
         rows::{Rows, Style},
         wants::{Tips, Wants, WantsReader, not_visible_tips},
     },
@@ -64,6 +64,9 @@ const IDLE: u8 = 142;
 /// The exit code that git uses after `fatal:`.
 const FATAL: u8 = 128;
 
+/// The status in the access log of a client that did not wait for the response, as in nginx.
+const STATUS_LEFT: u16 = 499;
+
 const DONE: Reply = Reply::Ended { code: 0, error: String::new() };
 
 impl Session {
@@ -112,11 +115,16 @@ impl Session {
     /// Sends the advertisement. Returns the refs that were sent, or `None` in version 2, which sends only capabilities.
     async fn advertise(&mut self) -> Result<Option<Rows>, Stop> {
         let mut record = self.record("discovery");
+        let advertised = self.send_advertisement(&mut record).await;
+        conclude(record, advertised)
+    }
+
+    async fn send_advertisement(&mut self, record: &mut Record) -> Result<Option<Rows>, Stop> {
         let (server, facts) = (self.server.load_full(), self.facts()?);
         let folder = self.served.folder();
         if self.version == Version::V2 {
             let capabilities = server.capabilities.version_2(&server.git, folder, &facts).await?;
-            self.send(&capabilities, &mut record).await?;
+            self.send(&capabilities, record).await?;
             return Ok(None);
         }
         let mut offer = server.capabilities.offer(self.version, &server.git, folder, &facts).await?;
@@ -124,7 +132,7 @@ impl Session {
             offer.is_for_whole_connection();
         }
         let mut rows = self.rows(&facts, Style::Advertisement(offer))?;
-        self.send_rows(&mut rows, &mut record).await?;
+        self.send_rows(&mut rows, record).await?;
         Ok(Some(rows))
     }
 
@@ -147,17 +155,22 @@ impl Session {
                 let is_end = reader.bytes() == b"0000";
                 return Ok(if is_end { DONE } else { self.hand_over(reader.into_bytes(), false) });
             };
-            if facts.has_grafts() {
+            if at_disk(self.served.is_remote(), || facts.has_grafts()) {
                 return Ok(self.hand_over(reader.into_bytes(), false));
             }
             let mut record = self.record("ls-refs");
-            let mut rows = self.rows(&facts, Style::LsRefs(wanted))?;
-            self.send_rows(&mut rows, &mut record).await?;
+            let listed = self.send_list(&facts, wanted, &mut record).await;
+            conclude(record, listed)?;
             if self.request.mode == Mode::Answer {
                 return Ok(DONE);
             }
             rest = reader.into_rest();
         }
+    }
+
+    async fn send_list(&mut self, facts: &Arc<Facts>, wanted: LsRefs, record: &mut Record) -> Result<(), Stop> {
+        let mut rows = self.rows(facts, Style::LsRefs(wanted))?;
+        self.send_rows(&mut rows, record).await
     }
 
     /// Reads the wants of a fetch of version 0 or 1, and checks whether the client may have them, so that git need not.
@@ -214,7 +227,8 @@ impl Session {
         record.client(user, &self.request.address);
         record.repository(&shown(self.served.folder()));
         record.operation(operation, self.version.number());
-        record.status(500);
+        // The session is dropped when the shim has closed its connection.
+        record.status(STATUS_LEFT);
         record
     }
 
@@ -234,7 +248,6 @@ impl Session {
     async fn send(&self, bytes: &[u8], record: &mut Record) -> Result<(), Stop> {
         self.within_time(self.output.write_all(bytes)).await?;
         record.sent(bytes.len());
-        record.status(200);
         Ok(())
     }
 
@@ -259,4 +272,18 @@ impl Session {
             Some(idle) => Ok(timeout(idle, step).await.map_err(|_| Stop::Idle)??),
         }
     }
+}
+
+/// Records how a request ended, with the status that a request over HTTP would have.
+fn conclude<T>(mut record: Record, ended: Result<T, Stop>) -> Result<T, Stop> {
+    if let Err(Stop::Failed(error)) = &ended {
+        record.failed(error);
+    }
+    record.status(match &ended {
+        Ok(_) => 200,
+        Err(Stop::Left) => STATUS_LEFT,
+        Err(Stop::Idle) => 408,
+        Err(Stop::Failed(_)) => 500,
+    });
+    ended
 }
