@@ -2,24 +2,23 @@
 
 mod authorizer;
 mod counts;
+mod queue;
 
 pub(crate) use authorizer::{Access, Authorizer, Decision, Grant};
 
 use crate::{service::Service, settings::Limits};
 use counts::{Counted, Counts};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter, clock::Clock};
+use queue::{Place, Places, Queue};
 use std::{sync::Arc, time::Duration};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
-};
+use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
 /// The limits on requests, with the counts of what is in progress.
 pub(crate) struct Gate {
     limits: Limits,
     requests: Places,
-    fetches: Places,
-    pushes: Places,
+    fetches: Queue,
+    pushes: Queue,
     rates: Arc<DefaultKeyedRateLimiter<String>>,
     clients: Counts,
     repositories: Counts,
@@ -30,6 +29,7 @@ pub(crate) struct Gate {
 pub(crate) enum Turn {
     Permit { _permit: OwnedSemaphorePermit },
     Counted { _counted: Counted },
+    Place { _place: Place },
 }
 
 /// Why a request is refused for now.
@@ -48,8 +48,8 @@ impl Gate {
     pub(crate) fn new(limits: Limits) -> Self {
         Gate {
             requests: Places::new(limits.requests),
-            fetches: Places::new(limits.fetches),
-            pushes: Places::new(limits.pushes),
+            fetches: Queue::new(limits.fetches, limits.fetches_per_repository()),
+            pushes: Queue::new(limits.pushes, limits.pushes_per_repository()),
             rates: rates(&limits),
             clients: Counts::new(limits.requests_per_client),
             repositories: Counts::new(limits.requests_per_repository),
@@ -63,8 +63,8 @@ impl Gate {
         let is_as_fast = (limits.rate, limits.burst) == (self.limits.rate, self.limits.burst);
         Gate {
             requests: self.requests.resized(limits.requests),
-            fetches: self.fetches.resized(limits.fetches),
-            pushes: self.pushes.resized(limits.pushes),
+            fetches: self.fetches.resized(limits.fetches, limits.fetches_per_repository()),
+            pushes: self.pushes.resized(limits.pushes, limits.pushes_per_repository()),
             rates: if is_as_fast { Arc::clone(&self.rates) } else { rates(&limits) },
             clients: self.clients.with_max(limits.requests_per_client),
             repositories: self.repositories.with_max(limits.requests_per_repository),
@@ -91,51 +91,17 @@ impl Gate {
         Ok(Turn::Counted { _counted: counted })
     }
 
-    /// Waits, first come first served, until another fetch or push may run. Gives up after `serve.queueSeconds`.
-    pub(crate) async fn program(&self, service: Service) -> Result<Turn, Refused> {
-        let turns = match service {
+    /// Waits, first come first served, until another fetch or push may run in this repository. Gives up after
+    /// `serve.queueSeconds`.
+    pub(crate) async fn program(&self, service: Service, repository: &str) -> Result<Turn, Refused> {
+        let queue = match service {
             Service::UploadPack => &self.fetches,
             Service::ReceivePack => &self.pushes,
         };
-        match timeout(self.limits.queue, Arc::clone(&turns.free).acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(Turn::Permit { _permit: permit }),
+        match timeout(self.limits.queue, queue.place(repository)).await {
+            Ok(Some(place)) => Ok(Turn::Place { _place: place }),
             _ => Err(Refused::Busy),
         }
-    }
-}
-
-/// A number of places, of which each request occupies one.
-struct Places {
-    free: Arc<Semaphore>,
-    count: u32,
-}
-
-impl Places {
-    fn new(count: usize) -> Self {
-        let count = Self::within_bounds(count);
-        Places { free: Arc::new(Semaphore::new(count as usize)), count }
-    }
-
-    /// Returns the same places in another number. If fewer are free than go, the others go as soon as they are free,
-    /// before any request gets one.
-    fn resized(&self, count: usize) -> Self {
-        let (free, count) = (Arc::clone(&self.free), Self::within_bounds(count));
-        if count >= self.count {
-            free.add_permits((count - self.count) as usize);
-        } else {
-            let (free, gone) = (Arc::clone(&free), self.count - count);
-            tokio::spawn(async move {
-                // The semaphore is never closed.
-                if let Ok(permits) = free.acquire_many_owned(gone).await {
-                    permits.forget();
-                }
-            });
-        }
-        Places { free, count }
-    }
-
-    fn within_bounds(count: usize) -> u32 {
-        u32::try_from(count.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX)
     }
 }
 
@@ -210,10 +176,31 @@ mod tests {
     #[tokio::test]
     async fn a_fetch_waits_and_then_gives_up() {
         let gate = Gate::new(Limits { fetches: 1, ..limits() });
-        let turn = gate.program(Service::UploadPack).await.unwrap();
-        assert_eq!(gate.program(Service::UploadPack).await.unwrap_err(), Refused::Busy);
-        assert!(gate.program(Service::ReceivePack).await.is_ok());
+        let turn = gate.program(Service::UploadPack, "r").await.unwrap();
+        assert_eq!(gate.program(Service::UploadPack, "r").await.unwrap_err(), Refused::Busy);
+        assert!(gate.program(Service::ReceivePack, "r").await.is_ok());
         drop(turn);
-        assert!(gate.program(Service::UploadPack).await.is_ok());
+        assert!(gate.program(Service::UploadPack, "r").await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn one_repository_never_has_all_places() {
+        let gate = Gate::new(Limits { pushes: 6, fetches_each: None, pushes_each: None, ..limits() });
+        let mut there = Vec::new();
+        for _ in 0..4 {
+            there.push(gate.program(Service::ReceivePack, "r").await.unwrap());
+        }
+        assert_eq!(gate.program(Service::ReceivePack, "r").await.unwrap_err(), Refused::Busy);
+        let others = [gate.program(Service::ReceivePack, "s").await, gate.program(Service::ReceivePack, "t").await];
+        assert!(others.iter().all(Result::is_ok));
+        assert_eq!(gate.program(Service::ReceivePack, "u").await.unwrap_err(), Refused::Busy);
+        there.pop();
+        assert!(gate.program(Service::ReceivePack, "r").await.is_ok());
+        drop(there);
+        // Repositories without requests leave nothing behind.
+        for other in 0..10_000 {
+            gate.program(Service::ReceivePack, &other.to_string()).await.unwrap();
+        }
+        assert!(gate.pushes.known() < 1000, "{} repositories are known", gate.pushes.known());
     }
 }

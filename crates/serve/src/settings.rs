@@ -55,6 +55,10 @@ pub(crate) struct Limits {
     pub(crate) fetches: usize,
     /// `serve.maxPushes`: pushes, and discoveries of pushes, that are being served.
     pub(crate) pushes: usize,
+    /// `serve.maxFetchesPerRepository`: those of them in one repository; two thirds of all by default.
+    pub(crate) fetches_each: Option<usize>,
+    /// `serve.maxPushesPerRepository`: those of the pushes in one repository; two thirds of all by default.
+    pub(crate) pushes_each: Option<usize>,
     /// `serve.queueSeconds`: how long a fetch or push waits for a place before the server responds with 503.
     pub(crate) queue: Duration,
     /// `serve.rate`: requests a second of one user, or of one address without a user. The response to more is 429.
@@ -83,7 +87,9 @@ impl Default for Limits {
             requests_per_client: 12_288,
             requests_per_repository: 12_288,
             fetches: 32,
-            pushes: 64,
+            pushes: 96,
+            fetches_each: None,
+            pushes_each: None,
             queue: Duration::from_secs(30),
             rate: number(50_000),
             burst: number(100_000),
@@ -95,6 +101,21 @@ impl Default for Limits {
             request_bytes: 64 << 20,
         }
     }
+}
+
+impl Limits {
+    pub(crate) fn fetches_per_repository(&self) -> usize {
+        self.fetches_each.unwrap_or_else(|| two_thirds(self.fetches))
+    }
+
+    pub(crate) fn pushes_per_repository(&self) -> usize {
+        self.pushes_each.unwrap_or_else(|| two_thirds(self.pushes))
+    }
+}
+
+/// Returns two thirds of a number, rounded up.
+fn two_thirds(of: usize) -> usize {
+    of - of / 3
 }
 
 fn number(value: u32) -> NonZeroU32 {
@@ -161,6 +182,8 @@ impl Settings {
             b"serve.maxrequestsperrepository" => limits.requests_per_repository = size(value)?,
             b"serve.maxfetches" => limits.fetches = size(value)?,
             b"serve.maxpushes" => limits.pushes = size(value)?,
+            b"serve.maxfetchesperrepository" => limits.fetches_each = Some(size(value)?),
+            b"serve.maxpushesperrepository" => limits.pushes_each = Some(size(value)?),
             b"serve.queueseconds" => limits.queue = Duration::from_secs(count(value)?),
             b"serve.rate" => limits.rate = number(u32::try_from(count(value)?).unwrap_or(u32::MAX)),
             b"serve.burst" => limits.burst = number(u32::try_from(count(value)?).unwrap_or(u32::MAX)),

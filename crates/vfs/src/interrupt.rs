@@ -1,12 +1,17 @@
 //! Signals as ordinary errors: a process that holds locks gives them up when it is told to stop.
 
 use crate::abort;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
+};
 use signal_hook::consts::{SIGABRT, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
 use std::{
     io,
     mem::MaybeUninit,
     os::fd::AsFd,
+    process::{Child, ExitStatus},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -141,9 +146,56 @@ pub fn wait_readable(input: impl AsFd) -> io::Result<()> {
         check()?;
         let mut fds = [PollFd::new(&input, PollFlags::IN)];
         match poll(&mut fds, Some(&pause)) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(0) | Err(Errno::INTR) => {}
             Ok(_) => return Ok(()),
             Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Writes `input` to the standard input of a child, if that is a pipe, and waits for the end of the child. A child need
+/// not read its input.
+///
+/// If a signal was caught and the child does not end within a tenth of a second, the child gets SIGTERM. It is not
+/// waited for then, because it may ignore that.
+///
+/// # Errors
+///
+/// Fails if a signal was caught, or if the input cannot be written for another reason than that nobody reads it.
+pub fn feed_and_wait(child: &mut Child, input: &[u8]) -> io::Result<ExitStatus> {
+    let (mut feed, mut rest) = (child.stdin.take(), input);
+    if let Some(feed) = &feed {
+        rustix::io::ioctl_fionbio(feed, true)?;
+    }
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    // Some sandboxes refuse it.
+    let ended = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let millis = if ended.is_some() { 100 } else { 5 };
+    let pause = Timespec { tv_sec: 0, tv_nsec: millis * 1_000_000 };
+    loop {
+        if rest.is_empty() {
+            feed = None;
+        }
+        let ends = [(feed.as_ref().map(AsFd::as_fd), PollFlags::OUT), (ended.as_ref().map(AsFd::as_fd), PollFlags::IN)];
+        let mut fds: Vec<_> = ends.iter().filter_map(|(fd, events)| Some(PollFd::new(fd.as_ref()?, *events))).collect();
+        match poll(&mut fds, Some(&pause)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if let Err(error) = check() {
+            if let Some(pid) = pid {
+                let _ = kill_process(pid, Signal::TERM);
+            }
+            return Err(error);
+        }
+        match feed.as_ref().map(|feed| rustix::io::write(feed, rest)) {
+            Some(Ok(written)) => rest = &rest[written..],
+            Some(Err(Errno::PIPE)) => rest = &[],
+            None | Some(Err(Errno::INTR | Errno::AGAIN)) => {}
+            Some(Err(error)) => return Err(error.into()),
         }
     }
 }
@@ -151,6 +203,17 @@ pub fn wait_readable(input: impl AsFd) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_child_gets_its_input_unless_it_does_not_want_it() {
+        let input = vec![b'x'; 1 << 20];
+        for (script, code) in [("test $(wc -c) = 1048576", 0), ("exit 3", 3), ("exec <&-; sleep 0.2; exit 4", 4)] {
+            let mut command = std::process::Command::new("/bin/sh");
+            let mut child = command.args(["-c", script]).stdin(std::process::Stdio::piped()).spawn().expect("a shell");
+            let status = feed_and_wait(&mut child, &input).expect("it ends");
+            assert_eq!(status.code(), Some(code), "{script}");
+        }
+    }
 
     const CATCHES: &str = "REFDB_TEST_CATCHES";
 

@@ -1,11 +1,12 @@
 //! How refdb ends early: when its output pipe is closed, and when a signal comes while refs are locked.
 
-use refdb_testkit::{RefFormat, Repo};
+use refdb_testkit::{RefFormat, Repo, at_most};
 use refdb_types::HashKind;
 use std::{
     io::{BufRead, BufReader, Write},
-    os::unix::process::ExitStatusExt,
+    os::unix::{fs::PermissionsExt, process::ExitStatusExt},
     process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 const SIGPIPE: i32 = 13;
@@ -59,5 +60,38 @@ fn a_signal_while_waiting_for_input_gives_up_the_locks() {
         drop(stdin);
         assert!(!repo.try_git(["show-ref", "--verify", "-q", "refs/heads/new"], b"").status.success());
         repo.git(["update-ref", "refs/heads/new", "refs/heads/main"]);
+    }
+}
+
+/// A hook that hung once kept the command, and its locks, through every SIGTERM; git ends at once.
+#[test]
+fn a_signal_while_the_reference_transaction_hook_hangs_ends_the_command_and_the_hook() {
+    for (format, state) in RefFormat::ALL.into_iter().flat_map(|format| ["preparing", "prepared"].map(|s| (format, s)))
+    {
+        let repo = Repo::bare(format, HashKind::Sha1);
+        let commits = repo.commits(1);
+        repo.create_refs([("refs/heads/main", commits[0])]);
+        let hook = repo.git_dir().join("hooks/reference-transaction");
+        std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+        let script = format!(
+            "#!/bin/sh\ntest $1 = {state} || exit 0\ntrap 'echo >ended; exit 1' TERM\necho >hangs\nwhile :; do sleep 0.01; done\n"
+        );
+        std::fs::write(&hook, script).unwrap();
+        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut child = refdb(&repo).args(["update-ref", "refs/heads/new", "refs/heads/main"]).spawn().unwrap();
+        let wait_for = |name: &str| {
+            let end = Instant::now() + at_most(Duration::from_secs(20));
+            while !repo.git_dir().join(name).exists() {
+                assert!(Instant::now() < end, "{format:?} {state}: {name}");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        wait_for("hangs");
+        let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        assert_eq!(child.wait().unwrap().signal(), Some(SIGTERM));
+        wait_for("ended");
+        std::fs::remove_file(&hook).unwrap();
+        repo.git(["update-ref", "refs/heads/new", "refs/heads/main", &"0".repeat(40)]);
     }
 }

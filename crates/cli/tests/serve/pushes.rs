@@ -238,7 +238,7 @@ fn a_push_in_progress_is_completed_after_sigterm() {
 
 #[test]
 fn a_hook_that_hangs_is_ended_with_the_server_and_leaves_no_locks() {
-    for name in ["pre-receive", "post-receive"] {
+    for name in ["pre-receive", "reference-transaction", "post-receive"] {
         let repo = exported(RefFormat::Files, HashKind::Sha1);
         repo.config("http.receivepack", "true");
         let mut server = Options::root(repo.scratch()).set("drainSeconds", 1).start();
@@ -253,8 +253,40 @@ fn a_hook_that_hangs_is_ended_with_the_server_and_leaves_no_locks() {
         let left =
             repo.command("find").arg(repo.git_dir()).args(["-name", "*.lock", "-o", "-name", "tmp_objdir*"]).output();
         assert_eq!(String::from_utf8(left.unwrap().stdout).unwrap(), "");
-        assert_eq!(repo.git(["for-each-ref", "refs/heads/pushed"]).is_empty(), name == "pre-receive");
+        assert_eq!(repo.git(["for-each-ref", "refs/heads/pushed"]).is_empty(), name != "post-receive");
     }
+}
+
+/// Hooks that hang in one repository once held all of `serve.maxPushes`.
+#[test]
+fn hooks_that_hang_in_one_repository_stop_no_push_to_another() {
+    let repo = exported(RefFormat::Files, HashKind::Sha1);
+    repo.config("http.receivepack", "true");
+    let copied = Command::new("cp").arg("-a").arg(repo.git_dir()).arg(repo.scratch().join("other")).status().unwrap();
+    assert!(copied.success());
+    hook(&repo, "pre-receive", "echo >>../hanging; while ! test -e ../go; do sleep 0.01; done");
+    let server = Options::root(repo.scratch()).set("maxPushes", 6).set("queueSeconds", 60).start();
+    let main = repo.rev_parse("refs/heads/main");
+    let hanging = || fs::read_to_string(repo.scratch().join("hanging")).unwrap_or_default().len();
+    std::thread::scope(|scope| {
+        // Ten times as many as may run.
+        for at in 0..60 {
+            let server = &server;
+            scope.spawn(move || {
+                let answer = server.ask(&request(&format!("refs/heads/hang/{at}"), NULL, main));
+                assert!(answer.text().contains("ok refs"), "{}", answer.text());
+            });
+        }
+        wait_for("the hooks hang", || hanging() == 4);
+        for at in 0..20 {
+            let mut request = request(&format!("refs/heads/free/{at}"), NULL, main);
+            request.target = "/other/git-receive-pack".into();
+            assert!(server.ask(&request).text().contains("ok refs"));
+        }
+        assert_eq!(hanging(), 4);
+        fs::write(repo.scratch().join("go"), "").unwrap();
+    });
+    assert_eq!(hanging(), 60);
 }
 
 #[test]

@@ -1,5 +1,6 @@
-use crate::{HookFailure, HookState, Result};
+use crate::{Error, HookFailure, HookState, Result};
 use refdb_repo::hooks::{HookPrograms, RepositoryHooks};
+use refdb_vfs::interrupt;
 
 /// Finds the hook of each transaction.
 pub trait HookSource: Sync {
@@ -52,6 +53,9 @@ impl HookSource for RepositoryHooks {
 
 impl Hook for HookPrograms {
     fn run(&mut self, state: HookState, lines: &[u8]) -> Result<bool> {
-        HookPrograms::run(self, state.as_str(), lines).map_err(|error| HookFailure::NotRun(error).into())
+        HookPrograms::run(self, state.as_str(), lines).map_err(|error| match interrupt::check() {
+            Err(stopped) => Error::Interrupted(stopped),
+            Ok(()) => HookFailure::NotRun(error).into(),
+        })
     }
 }

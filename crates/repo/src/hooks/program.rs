@@ -1,7 +1,8 @@
 use bstr::ByteSlice;
+use refdb_vfs::interrupt;
 use std::{
     ffi::{OsStr, OsString},
-    io::{self, Write},
+    io,
     os::fd::AsFd,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -82,11 +83,12 @@ pub struct HookError {
 
 impl HookPrograms {
     /// Runs all programs with `argument` as their first argument and `lines` as their standard input, and waits for
-    /// them without a limit. Returns whether all of them succeeded.
+    /// them without a time limit. Returns whether all of them succeeded.
     ///
     /// # Errors
     ///
-    /// Fails if a program cannot be started or its input cannot be written. The remaining programs do not run then.
+    /// Fails if a program cannot be started, if its input cannot be written, or if a signal to stop was caught, which
+    /// the program then gets as SIGTERM. The remaining programs do not run then.
     pub fn run(&self, argument: &str, lines: &[u8]) -> Result<bool, HookError> {
         let mut all_succeeded = true;
         for program in &self.programs {
@@ -107,14 +109,7 @@ impl HookPrograms {
             }
             spawned => spawned?,
         };
-        if let Some(mut stdin) = child.stdin.take()
-            && let Err(error) = stdin.write_all(lines)
-            && error.kind() != io::ErrorKind::BrokenPipe
-        {
-            // A hook need not read its input, but any other failure to write it is an error.
-            return Err(error);
-        }
-        Ok(child.wait()?.success())
+        Ok(interrupt::feed_and_wait(&mut child, lines)?.success())
     }
 
     fn command(&self, program: &HookProgram, by_shell: bool, argument: &str) -> io::Result<Command> {

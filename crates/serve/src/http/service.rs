@@ -199,7 +199,7 @@ impl Server {
         let may_be_ours = job.service == Service::UploadPack && job.grant.namespace.is_none();
         let is_ours = may_be_ours && !at_disk(served.is_remote(), || facts.has_grafts());
         let source = if !is_ours {
-            let turn = self.turn(job.service, record).await?;
+            let turn = self.turn(&job, record).await?;
             let running = self.git.advertise(job.service, &job.place(), turn)?;
             Source::Program(Box::new(running))
         } else if job.version == Version::V2 {
@@ -243,16 +243,16 @@ impl Server {
         if is_fetch {
             read_more(&mut begin, &mut inflow).await.map_err(Failure::Unreadable)?;
         }
-        let turn = self.turn(job.service, record).await?;
+        let turn = self.turn(&job, record).await?;
         let mut running = self.git.answer(job.service, &place, begin, inflow, turn)?;
         let begin = running.request_read().await?;
         Ok(Outcome { content_type, begin, source: Source::Program(Box::new(running)), is_remote })
     }
 
-    /// Waits until another program or push of this service may run.
-    async fn turn(&self, service: Service, record: &mut Record) -> Result<Turn, Failure> {
+    /// Waits until another fetch or push may run.
+    async fn turn(&self, job: &Job, record: &mut Record) -> Result<Turn, Failure> {
         let waits = Instant::now();
-        let turn = self.gate.program(service).await;
+        let turn = self.gate.program(job.service, &shown(job.served.folder())).await;
         record.queued(waits.elapsed());
         Ok(turn?)
     }

@@ -1,0 +1,94 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The places of fetches or of pushes. One repository never occupies all of them, so that fetches that take long or
+/// hooks that hang in one repository do not stop those in others.
+pub(super) struct Queue {
+    all: Places,
+    per_repository: usize,
+    repositories: Arc<Mutex<HashMap<String, Weak<Semaphore>>>>,
+}
+
+/// The place of one fetch or push, both in its repository and in all.
+#[derive(Debug)]
+pub(crate) struct Place {
+    _in_repository: OwnedSemaphorePermit,
+    _in_all: OwnedSemaphorePermit,
+}
+
+impl Queue {
+    pub(super) fn new(all: usize, per_repository: usize) -> Self {
+        Queue { all: Places::new(all), per_repository, repositories: Arc::default() }
+    }
+
+    /// Returns the same queue with other numbers. That for a repository holds once it has no request in the queue.
+    pub(super) fn resized(&self, all: usize, per_repository: usize) -> Self {
+        Queue { all: self.all.resized(all), per_repository, repositories: Arc::clone(&self.repositories) }
+    }
+
+    /// Waits for a place, first come first served within each repository and then among all. Returns `None` if the
+    /// server ends.
+    pub(super) async fn place(&self, repository: &str) -> Option<Place> {
+        let in_repository = self.of(repository).acquire_owned().await.ok()?;
+        let in_all = Arc::clone(&self.all.free).acquire_owned().await.ok()?;
+        Some(Place { _in_repository: in_repository, _in_all: in_all })
+    }
+
+    /// Returns the number of repositories that have places of their own.
+    #[cfg(test)]
+    pub(super) fn known(&self) -> usize {
+        self.repositories.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    fn of(&self, repository: &str) -> Arc<Semaphore> {
+        let mut repositories = self.repositories.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(places) = repositories.get(repository).and_then(Weak::upgrade) {
+            return places;
+        }
+        if repositories.len() == repositories.capacity() {
+            // Before the map grows, the repositories go that have no request any more.
+            repositories.retain(|_, places| places.strong_count() > 0);
+        }
+        let places = Arc::new(Semaphore::new(self.per_repository.min(Semaphore::MAX_PERMITS)));
+        repositories.insert(repository.to_owned(), Arc::downgrade(&places));
+        places
+    }
+}
+
+/// A number of places, of which each request occupies one.
+pub(super) struct Places {
+    pub(super) free: Arc<Semaphore>,
+    count: u32,
+}
+
+impl Places {
+    pub(super) fn new(count: usize) -> Self {
+        let count = Self::within_bounds(count);
+        Places { free: Arc::new(Semaphore::new(count as usize)), count }
+    }
+
+    /// Returns the same places in another number. If fewer are free than go, the others go as soon as they are free,
+    /// before any request gets one.
+    pub(super) fn resized(&self, count: usize) -> Self {
+        let (free, count) = (Arc::clone(&self.free), Self::within_bounds(count));
+        if count >= self.count {
+            free.add_permits((count - self.count) as usize);
+        } else {
+            let (free, gone) = (Arc::clone(&free), self.count - count);
+            tokio::spawn(async move {
+                // The semaphore is never closed.
+                if let Ok(permits) = free.acquire_many_owned(gone).await {
+                    permits.forget();
+                }
+            });
+        }
+        Places { free, count }
+    }
+
+    fn within_bounds(count: usize) -> u32 {
+        u32::try_from(count.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX)
+    }
+}
