@@ -44,10 +44,11 @@ import org.slf4j.LoggerFactory;
 /**
  * A repository's refs, served by refdb's engine in either format.
  *
- * <p>Every answer comes from the engine, which checks that it is current as far as {@code core.trustStat} and related
- * settings demand. A list reuses the rows of the previous one if the engine reports that nothing changed. A ref is an
- * immutable value that outlives this database. The engine notices conversions and replacements of the repository by
- * other programs. Once this is closed, every method throws a {@link org.refdb.engine.ClosedHandleException}.
+ * <p>Answers come from the engine, which checks that they are current as far as {@code core.trustStat} and related
+ * settings demand. A {@link RequestRefCache} answers only what its request has read before. A list reuses the rows of
+ * the previous one if the engine reports that nothing changed. A ref is an immutable value that outlives this database.
+ * The engine notices conversions and replacements of the repository by other programs. Once this is closed, queries and
+ * updates throw a {@link org.refdb.engine.ClosedHandleException}.
  *
  * <p>Where JGit's two databases differ, this one follows {@code RefDirectory}.
  *
@@ -60,7 +61,7 @@ public final class RefdbDatabase extends RefDatabase {
 
   /**
    * Maximum number of refs that are read back after a batch, so that the next query does not notify listeners again.
-   * After a larger batch they may be notified twice.
+   * After a larger batch, listeners may be notified twice.
    */
   private static final int LOOK_BACK_MAX = 32;
 
@@ -91,7 +92,7 @@ public final class RefdbDatabase extends RefDatabase {
 
   /**
    * Opens a repository's refs with the settings that JGit reads from its configuration. Each answer is checked against
-   * the disk.
+   * the disk as far as these settings demand; no request has a cache.
    *
    * @param views the views of this process
    * @param repository a repository in a folder; its own ref database is not used
@@ -174,7 +175,7 @@ public final class RefdbDatabase extends RefDatabase {
     return asked == null ? readRef(name) : asked.ref(this, changes.get(), name);
   }
 
-  /** Reads a ref, checked against the disk. */
+  /** Reads a ref from the engine, whatever the cache of a request contains. */
   Ref readRef(String name) throws IOException {
     if (Planted.ON && PlantedRefs.of(this).answers(this, name)) {
       return PlantedRefs.of(this).answer(this, name);
@@ -512,9 +513,7 @@ public final class RefdbDatabase extends RefDatabase {
     return new RefdbReflogReader(view, ref.getName());
   }
 
-  /**
-   * Makes the next query check the disk, even if the settings let the engine trust an earlier answer for a while.
-   */
+  /** Makes the next query check the disk, even if the settings let the engine trust an earlier answer for a while. */
   @Override
   public void refresh() {
     view.hint();
@@ -528,7 +527,7 @@ public final class RefdbDatabase extends RefDatabase {
     }
   }
 
-  /** Packs the refs that the command names, or merges the tables, and removes folders that hold no ref any more. */
+  /** Packs all refs or only tags and packed refs, and removes folders without refs; or merges a stack of tables. */
   @Override
   public void packRefs(ProgressMonitor monitor, PackRefsCommand command) throws IOException {
     if (Planted.ON && Planted.is("refs-14")) {
@@ -568,9 +567,7 @@ public final class RefdbDatabase extends RefDatabase {
     return result;
   }
 
-  /**
-   * Returns the version after our own change, so that listeners are not notified again when the next query finds it.
-   */
+  /** Returns the version after our own change, so that listeners are not notified again when a query finds it. */
   private long versionAfter(RefBatch batch) throws IOException {
     List<String> names = batch.names();
     try {

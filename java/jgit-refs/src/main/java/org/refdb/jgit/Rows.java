@@ -74,7 +74,10 @@ final class Rows {
     }
   }
 
-  /** Returns whether the list has no symbolic ref. The target of one may lie outside of what was listed. */
+  /**
+   * Returns whether the listing had no symbolic ref, not even a dangling one. The target of a symbolic ref may lie
+   * outside of what was listed.
+   */
   boolean isPlain() {
     return chunks.stream().allMatch(chunk -> chunk.picks == null);
   }

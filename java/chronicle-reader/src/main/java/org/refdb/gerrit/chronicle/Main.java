@@ -14,16 +14,17 @@ import net.openhft.chronicle.hash.ChecksumEntry;
 import net.openhft.chronicle.map.ChronicleMap;
 
 /**
- * {@code Main FILE}: writes every entry of a file of cache-chroniclemap to the standard output, as bytes. An entry is
- * the length of its key, the key, the length of its value, the value and its time. Lengths have four bytes, times
- * eight. At the end come -1 and the number of entries. The header of the file describes its layout.
+ * {@code Main FILE}: writes the entries of a file of cache-chroniclemap to the standard output, as bytes. Damaged
+ * entries are left out. An entry is the length of its key, the key, the length of its value, the value and its time.
+ * After the last entry come -1 in place of a length, and the number of entries written. Lengths have four bytes, the
+ * times and the number eight. How the file is laid out is read from its header.
  */
 public final class Main {
   private static final int END = -1;
 
   private Main() {}
 
-  /** Ends with status 0 if every entry was written. */
+  /** Ends with status 0 if every entry was written that is not damaged. */
   public static void main(String[] arguments) throws IOException {
     System.setProperty("chronicle.analytics.disable", "true"); // usage reports to the vendor of ChronicleMap
     System.setProperty("chronicle.disk.monitor.disable", "true");
@@ -50,7 +51,7 @@ public final class Main {
       map.forEachEntry(
           entry -> {
             if (entry instanceof ChecksumEntry checked && !checked.checkSum()) {
-              return; // the entry is damaged, but a walk visits it nevertheless
+              return; // skips the entry, because it is damaged: walks visit such entries too
             }
             TimedValue value = entry.value().get();
             try {

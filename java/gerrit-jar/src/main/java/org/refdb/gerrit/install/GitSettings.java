@@ -9,9 +9,10 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Edits the git configuration of the user that runs this: {@code set}, {@code unset} or {@code check}.
+ * Sets, removes or checks {@code gc.packRefs} and {@code maintenance.pack-refs.enabled} in the git configuration of the
+ * user that runs this: {@code set}, {@code unset} or {@code check}.
  *
- * <p>{@code git gc} and {@code git maintenance} pack refs, and can restore refs that are deleted meanwhile. The two
+ * <p>{@code git gc} and {@code git maintenance} pack refs, and can restore refs that are deleted meanwhile. These two
  * settings stop them from packing. Gerrit's own garbage collection and {@code refdb pack-refs} pack refs instead, and
  * lose nothing.
  */
@@ -35,7 +36,10 @@ public final class GitSettings {
 
   private GitSettings() {}
 
-  /** Ends the process with 0 if git then packs no refs by itself, else 1, and prints which settings are wrong. */
+  /**
+   * Executes {@code arguments[0]} and ends the process. The status is 0 after {@code unset}, and after {@code set} and
+   * {@code check} if both settings keep git from packing; otherwise it is 1, and the wrong settings are printed.
+   */
   public static void main(String[] arguments) throws IOException {
     Path home = Path.of(System.getProperty("user.home"));
     if (!Files.isDirectory(home)) {

@@ -13,13 +13,15 @@ import org.refdb.engine.SiteLibrary;
  *
  * @param memoryBytes memory for all repositories together, off the Java heap: {@code memoryLimit}
  * @param openFiles number of files kept open, 0 for a quarter of the process's limit: {@code openFiles}
- * @param nativeDirectory folder into which the native library is unpacked, or null: {@code nativeDirectory}
+ * @param nativeDirectory folder into which the native library is unpacked, null for {@link SiteLibrary}'s default:
+ *     {@code nativeDirectory}
  * @param verifyInterval how often a project in use is compared with the disk, zero for never: {@code verifyInterval}
  * @param shadowProjects projects that start in shadow mode; a trailing {@code *} matches any rest of a name: {@code
  *     shadow}
  * @param metricsProjectsMax how many of the busiest projects have metrics of their own: {@code metricsProjects}
  * @param metricsProjects further projects with metrics of their own: {@code metricsProject}
- * @param perRequest whether a reading request may see a ref as of its first read: {@code core.usePerRequestRefCache}
+ * @param perRequest whether a request that only reads may see each ref as it was when that request first read it:
+ *     {@code core.usePerRequestRefCache}
  */
 record Settings(
     long memoryBytes,

@@ -130,7 +130,7 @@ final class Verifier implements LifecycleListener {
           ours.flush();
         }
         manager.readStats(state);
-        state.staleness.usedUpTo(state.uses()); // this comparison is no use of the project
+        state.staleness.usedUpTo(state.uses()); // the comparison itself does not count as a use
       }
     } catch (IOException | RuntimeException e) {
       // The project was deleted or is broken. Its users get an error.

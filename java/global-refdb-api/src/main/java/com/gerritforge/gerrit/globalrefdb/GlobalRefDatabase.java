@@ -11,8 +11,8 @@ public interface GlobalRefDatabase {
   boolean isUpToDate(Project.NameKey project, Ref ref) throws GlobalRefDbLockException;
 
   /**
-   * Returns what {@link #isUpToDate} does, without warnings and without a checked exception, for a caller that changes
-   * nothing.
+   * Returns what {@link #isUpToDate} does, but logs no warning and throws no checked exception. It is for callers that
+   * only read.
    */
   default boolean isUpToDateUnchecked(Project.NameKey project, Ref ref) {
     throw new UnsupportedOperationException(getClass().getName());

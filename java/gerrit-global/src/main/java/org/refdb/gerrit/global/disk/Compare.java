@@ -17,7 +17,8 @@ import org.refdb.gerrit.global.transaction.Values;
 
 /**
  * Compares the refs on this node's disk with those in etcd, in both directions and without blocking anyone. A ref that
- * differs is read again until both values are of one moment and the ref is not locked.
+ * differs is read again until both values are of one moment and the ref is not locked, or until the deadline of a
+ * request to etcd has passed.
  */
 public final class Compare {
   /** How many differences are reported unless the caller sets another limit. */
@@ -56,7 +57,7 @@ public final class Compare {
    *
    * @param refs number of refs compared
    * @param neverSeen number of refs on disk that etcd does not know yet; their first update stores them
-   * @param imported whether a ref without a value in etcd does not exist
+   * @param imported whether the project was imported, so that a ref without a value in etcd does not exist
    * @param complete whether all refs were compared
    */
   public record Summary(long refs, long neverSeen, long different, boolean imported, boolean complete) {
@@ -126,7 +127,10 @@ public final class Compare {
                     null));
   }
 
-  /** Reads a ref until its two values are of one moment, and returns the difference that remains. */
+  /**
+   * Reads a ref until its two values are of one moment, and returns the difference that remains. This is {@link
+   * Kind#UNDER_UPDATE} if they have not been so when the deadline passes.
+   */
   public Optional<Difference> look(String ref, Generation generation) throws IOException, GlobalRefException {
     Deadline deadline = refs.deadline();
     while (true) {
