@@ -80,7 +80,7 @@ fn one_hour() -> u64 {
 }
 
 impl Scenario {
-    /// Reads the scenario in the file `name`, or the shipped scenario of this name.
+    /// Returns the shipped scenario of this name, or if there is none, reads the scenario in the file `name`.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl Scenario {
     }
 
     /// Fails if there are variables for a parameter or a value that does not exist, because they would never take
-    /// effect.
+    /// effect, or if a variable has an invalid name or that of a parameter.
     fn check_cases(&self) -> Result<()> {
         for (parameter, cases) in &self.cases {
             let values = self.parameters.get(parameter);
@@ -146,7 +146,7 @@ impl Scenario {
         values.iter().filter_map(of).flatten().map(|(name, text)| (name.clone(), text.clone())).collect()
     }
 
-    /// Replaces the values of a parameter in the file.
+    /// Replaces the values that the scenario file gives a parameter.
     ///
     /// # Errors
     ///

@@ -17,9 +17,9 @@ pub struct Work {
     pub synced: u64,
     /// Calls of fsync and fdatasync.
     pub syncs: u64,
-    /// Files created.
+    /// Files opened with `O_CREAT`, whether or not they existed.
     pub created: u64,
-    /// Created files whose names end with `.lock`.
+    /// Those of these files whose names end with `.lock`.
     pub locked: u64,
     /// Files renamed.
     pub renamed: u64,

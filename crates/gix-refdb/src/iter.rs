@@ -13,8 +13,8 @@ pub struct Platform {
     pub(crate) snapshot: Box<dyn Snapshot>,
 }
 
-/// An iterator over references in order of name. A ref that cannot be read yields an error, after which the iteration
-/// continues.
+/// An iterator over references in order of name. A ref that is broken, or that gix-ref cannot represent, yields an
+/// error after which the iteration continues. Any other error ends it.
 #[must_use]
 pub struct Iter<'p> {
     cursor: Box<dyn Cursor + 'p>,
@@ -86,7 +86,8 @@ impl Platform {
         self.below(b"refs/remotes/")
     }
 
-    /// Iterates over the root refs, such as `HEAD` and `ORIG_HEAD`, like `git for-each-ref --include-root-refs`.
+    /// Iterates over the root refs, such as `HEAD` and `ORIG_HEAD`, which `git for-each-ref --include-root-refs` lists
+    /// besides those below `refs/`.
     ///
     /// # Errors
     ///

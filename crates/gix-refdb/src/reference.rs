@@ -31,8 +31,8 @@ pub trait ReferenceExt {
     fn follow_to_object(&mut self, store: &Store) -> Result<ObjectId>;
 
     /// Follows symbolic refs and then annotated tags, and returns the object to which they lead. Symbolic refs are
-    /// followed as by [`follow_to_object`](ReferenceExt::follow_to_object), and the peeled object is stored in
-    /// [`Reference::peeled`].
+    /// followed as by [`follow_to_object`](ReferenceExt::follow_to_object). The peeled object is stored in
+    /// [`Reference::peeled`] and becomes the [`Reference::target`]. If it is stored already, nothing is followed.
     ///
     /// # Errors
     ///

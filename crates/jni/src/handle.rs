@@ -36,7 +36,7 @@ struct Places {
 const FIRST_CHUNK_LOG: u32 = 5;
 const CHUNKS: usize = (u32::BITS - FIRST_CHUNK_LOG) as usize;
 
-/// An object that a call works on, which keeps it alive.
+/// A reference that keeps an object alive while a call works on it.
 pub(crate) struct Held<T>(Guard<Option<Arc<Entry<T>>>>);
 
 impl<T> Deref for Held<T> {
@@ -89,7 +89,7 @@ impl<T> Handles<T> {
         held.map(Held).ok_or(Failure::Closed(self.what))
     }
 
-    /// Closes a handle. Does nothing if it is closed already.
+    /// Closes a handle and returns its object. Does nothing and returns `None` if the handle is closed already.
     pub(crate) fn remove(&self, handle: jlong) -> Option<Held<T>> {
         let (generation, at) = parts(handle);
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);

@@ -30,7 +30,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
 };
 
-/// The number of times that a repository may be replaced while one query is answered; once more is an error.
+/// The number of attempts to answer one query while the repository is replaced again and again.
 const ATTEMPTS_MAX: usize = 5;
 
 /// Bytes that a view takes while it has nothing open, besides its path: itself, its settings and its counters.
@@ -101,7 +101,8 @@ impl View {
         &self.git_dir
     }
 
-    /// The format in which the repository keeps its refs at present.
+    /// The format in which the repository kept its refs when a query last looked. Does not look again while the view
+    /// has the repository open.
     pub fn format(&self) -> Result<RefFormat> {
         Ok(self.opened()?.store.repository().ref_format())
     }
@@ -116,7 +117,7 @@ impl View {
         Ok((!storage.is_local).then(|| storage.to_string()))
     }
 
-    /// The hash function of the repository's object ids at present.
+    /// The hash function of the repository's object ids when a query last looked, like [`format`](Self::format).
     pub fn hash(&self) -> Result<HashKind> {
         Ok(self.opened()?.store.hash())
     }
@@ -262,8 +263,8 @@ impl View {
         Ok(found.remove(id).unwrap_or_default())
     }
 
-    /// The names, in order, of the refs that point at each of these objects, as of one point in time. Objects without
-    /// a ref have no entry, or an empty one. Where refs are files, loose refs are read once for all objects.
+    /// The names, in order, of the refs that point at each of these objects, as of one point in time. An object without
+    /// a ref has an empty entry. Where refs are files, loose refs are read once for all objects.
     pub fn pointing_at_each(&self, ids: &[ObjectId]) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
         self.few_pointing_at_each(ids, usize::MAX)
     }
@@ -347,13 +348,14 @@ impl View {
     ) -> Result<Outcome> {
         let mut opened = self.same()?;
         let mut outcome = commit(&opened);
-        // The repository was converted or replaced between the check and the lock, so that nothing was written.
         let is_refusal = |error: &Error| {
             matches!(
                 error.store(),
                 Some(refdb::Error::Rejected(_) | refdb::Error::Hook(_) | refdb::Error::Undecided(_))
             )
         };
+        // If the repository was converted or replaced between the check and the lock, nothing was written, and the
+        // batch is repeated.
         if outcome.as_ref().is_err_and(|error| !is_refusal(error)) && may_repeat() && !opened.is_same()? {
             opened = self.reopen(Some(&opened))?;
             outcome = commit(&opened);
@@ -362,7 +364,7 @@ impl View {
             Ok(outcome) if outcome.rejected.len() < batch.edits.len() => {
                 self.tell(&opened, |opened| opened.reader.wrote())
             }
-            // The error may be due to a stale cache.
+            // A stale cache may have caused the error or the rejections.
             _ => self.tell(&opened, |opened| opened.reader.invalidate()),
         }
         match &outcome {
@@ -441,8 +443,8 @@ impl View {
         self.slot.get().map_or(Ok(Vec::new()), |opened| opened.reader.questionable(disk))
     }
 
-    /// A number that grows whenever a view of this repository begins or ends a write; `None` while a batch is changing
-    /// this ref.
+    /// A number that grows whenever a view of this repository begins or ends a write to files, and is 0 for reftables;
+    /// `None` while a batch is changing this ref.
     pub(crate) fn batch_steps(&self, name: &BStr) -> Option<u64> {
         let opened = self.slot.get();
         let Some(in_flight) = opened.as_ref().and_then(|opened| opened.reader.in_flight()) else { return Some(0) };

@@ -41,8 +41,8 @@ pub struct MigrateOptions {
     pub to: RefFormat,
     /// Whether reflogs are kept. If not, they are deleted.
     pub reflogs: bool,
-    /// Whether this is a dry run, which only writes the refs in the new format beside the repository, and changes
-    /// nothing else.
+    /// Whether this is a dry run, which writes the refs in the new format to a folder of their own and changes nothing
+    /// else, except that it finishes or undoes an earlier migration that was interrupted.
     pub dry_run: bool,
 }
 

@@ -121,9 +121,8 @@ impl RepositoryHooks {
         configured && !self.environment.get("GIT_ADVICE").as_ref().is_some_and(is_off)
     }
 
-    /// Returns the variables that git sets for its hooks. `GIT_DIR` is among them if it was given, or if the
-    /// repository cannot be found from the folder in which the hook runs. Paths are made absolute, because that
-    /// folder differs from the current one.
+    /// Returns the variables that git sets for its hooks. `GIT_DIR` is among them if it was given, or if there is no
+    /// working tree. Paths are made absolute, because the folder in which the hook runs may not be the current one.
     fn variables(&self) -> Vec<(OsString, Option<OsString>)> {
         let mut variables = self.environment.changes();
         if self.is_bare || self.environment.get("GIT_DIR").is_some() {
@@ -139,7 +138,8 @@ impl RepositoryHooks {
         variables
     }
 
-    /// Returns the current folder relative to the one in which the hook runs, with a slash at its end.
+    /// Returns the current folder relative to the one in which the hook runs, with a slash at its end; empty if it is
+    /// not below that one.
     fn prefix(&self) -> OsString {
         let from = self.directory.canonicalize().ok();
         let here = self.environment.current_dir().ok();

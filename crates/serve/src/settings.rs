@@ -55,9 +55,10 @@ pub(crate) struct Limits {
     pub(crate) fetches: usize,
     /// `serve.maxPushes`: pushes, and discoveries of pushes, that are being served.
     pub(crate) pushes: usize,
-    /// `serve.maxFetchesPerRepository`: those of them in one repository; two thirds of all by default.
+    /// `serve.maxFetchesPerRepository`: what `serve.maxFetches` counts, in one repository; two thirds of that by
+    /// default.
     pub(crate) fetches_each: Option<usize>,
-    /// `serve.maxPushesPerRepository`: those of the pushes in one repository; two thirds of all by default.
+    /// `serve.maxPushesPerRepository`: what `serve.maxPushes` counts, in one repository; two thirds of that by default.
     pub(crate) pushes_each: Option<usize>,
     /// `serve.queueSeconds`: how long a fetch or push waits for a place before the server responds with 503.
     pub(crate) queue: Duration,

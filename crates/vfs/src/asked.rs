@@ -16,8 +16,8 @@ thread_local! {
 }
 
 /// While this lives, this thread asks the server of a network file system about each folder only once when it looks up
-/// names. A result may then be as old as this value, or as the last lock that this thread took, whichever is younger;
-/// otherwise it is never older than the call.
+/// names. A result may then be as old as this value (or the outer one, if [`new`](Self::new) continues that), or as the
+/// last lock that this thread took, whichever is younger; otherwise it is never older than the call.
 ///
 /// This is meant for a caller that looks up what its locks protect. A caller that waits for what others do, or that
 /// looks up two things of which the second must be newer, has to ask [afresh](Self::afresh).
@@ -58,7 +58,7 @@ pub(crate) fn was_asked(folder: &Path) -> bool {
     ASKED.with_borrow(|asked| asked.as_ref().is_some_and(|asked| asked.iter().any(|known| known == folder)))
 }
 
-/// Remembers that the server was asked about a folder, and has it.
+/// Remembers that the server was asked about a folder and has answered that it exists.
 pub(crate) fn note(folder: &Path) {
     ASKED.with_borrow_mut(|asked| {
         if let Some(asked) = asked

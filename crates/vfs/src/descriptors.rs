@@ -33,8 +33,9 @@ impl Descriptors {
     }
 
     /// Sets the function that is called when a file cannot be opened because the process or the machine has too many
-    /// open files. It returns whether it has closed any; if so, the open is retried. The thread that opens a file
-    /// calls it while it holds its own locks, so it must not wait for a lock under which files may be opened.
+    /// open files. The function returns whether it has closed any; if so, the open is retried. It is called by the
+    /// thread that opens the file, which may hold locks, so it must not wait for a lock under which files may be
+    /// opened.
     ///
     /// Only the first function that is set is used.
     pub fn ask_when_short(&self, relief: impl Fn() -> bool + Send + Sync + 'static) {

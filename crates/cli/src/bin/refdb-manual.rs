@@ -32,7 +32,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             page(&subcommand(command).name(name), &folder.join(format!("{name}.1")))?;
         }
     }
-    // These say more than the pages of the commands of refdb by which they are started.
+    // The pages of `refdb lab` and `refdb serve`, written above, are overwritten by those of the programs that these
+    // commands start, which say more.
     program_beside("refdb-lab", refdb_lab::options::Options::command(), folder)?;
     program_beside("refdb-serve", refdb_serve::command(), folder)
 }

@@ -90,7 +90,8 @@ impl Cache {
     /// # Errors
     ///
     /// [`Error::File`] and [`Error::WriteFailed`] if the disk fails. The cache then deletes all its entries, so that no value
-    /// comes back that was replaced or removed.
+    /// comes back that was replaced or removed. On a full disk it deletes older entries, all of them if need be, and
+    /// returns no error.
     pub fn close(&self) -> Result<()> {
         if self.read_only || self.reclaim.calls.close() {
             return Ok(());
@@ -108,7 +109,7 @@ impl Cache {
         let written = self.reclaim.begin_anew_if_lost().and_then(|_| self.write_last());
         let _ = self.reclaim.report();
         if written.is_ok() {
-            // Without it the next start takes longer, which is no reason to fail.
+            // Without a saved index the next start takes longer, which is no reason to fail.
             let _ = self.store.save_index();
         }
         *self.lock_file.lock() = None;

@@ -100,8 +100,8 @@ impl Store {
         Ok(())
     }
 
-    /// Syncs everything before `end`, older segments first, so that a loss of power takes the end of the log and never a part in its
-    /// middle, and so that deleted segments stay deleted.
+    /// Syncs everything before `end`, older segments first, so that a loss of power takes the end of the log and never
+    /// a part in its middle. Syncs the folder too, so that new segments have their names and deleted ones stay deleted.
     pub(crate) fn sync_through(&self, end: LogPosition) -> Result<()> {
         let done = self.write_through(end).and_then(|()| self.sync_written(end)).and_then(|()| self.check_ours());
         self.files.health.synced(done.is_ok());
@@ -133,8 +133,8 @@ impl Store {
         }
         self.sync_names(any)?;
         if self.files.has_promised() {
-            // As long as nothing was ever synced, segments may be deleted before the copies of their records are durable, so the
-            // number would prove nothing.
+            // Headers of later segments say up to which segment the log was synced. As long as no write was ever
+            // synced, they say nothing, because segments may be deleted before the copies of their records are durable.
             self.log().synced(end.seq.saturating_sub(1));
         }
         Ok(())

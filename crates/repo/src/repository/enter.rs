@@ -37,7 +37,8 @@ pub(super) fn folder(fs: &Fs, environment: &Environment, given: &Path) -> Result
     Ok(Served { folder, warnings })
 }
 
-/// Resolves a path for a service that anyone's repository may use.
+/// Resolves a path for a service that does not check the owner. If `is_strict`, the path has to be that of the
+/// repository itself: `~` is not expanded, and no ending may be missing.
 pub(super) fn folder_of_anyone(
     fs: &Fs,
     environment: &Environment,
@@ -51,7 +52,8 @@ pub(super) fn folder_of_anyone(
     Ok(find(fs, environment, given, &path, &SUFFIXES)?.folder)
 }
 
-/// Finds the repository at `path` with one of the endings, the first of them that names one.
+/// Finds the repository at `path` with the first ending for which there is a repository. A file with such a name has to
+/// be a gitfile that leads to a repository.
 fn find(
     fs: &Fs,
     environment: &Environment,

@@ -39,7 +39,8 @@ fn migrate(rng: &mut Rng) -> Vec<BString> {
     line
 }
 
-/// Generates a name and values: as many as are required, or one more.
+/// Generates options, a name and values. The name and the values are `least` words or one more, or now and then any
+/// number up to four.
 fn change(rng: &mut Rng, words: &Vocabulary<'_>, least: usize) -> Vec<BString> {
     let mut line = flags(rng, &["--no-deref", "--create-reflog"], 6);
     if rng.one_in(3) {
