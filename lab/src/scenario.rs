@@ -53,7 +53,8 @@ pub struct Scenario {
     /// CPU seconds after which a process is ended and its run has failed.
     #[serde(default = "five_minutes")]
     pub cpu_limit: u64,
-    /// Seconds after which a run, a set-up or a check is ended and has failed, whether it computes or waits.
+    /// Seconds after which the command, `setup`, `prepare` or `check` is ended and has failed, whether it computes or
+    /// waits.
     #[serde(default = "ten_minutes")]
     pub wall_limit: u64,
     /// Seconds after which a build is ended and has failed.
