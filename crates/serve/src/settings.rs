@@ -150,12 +150,13 @@ impl Settings {
 
     fn add(&mut self, text: &[u8], file: &Path) -> Result<(), SettingsError> {
         let config = Config::parse(text, file)?;
+        let on_command_line = self.metrics;
         for value in config.iter() {
             if value.key == "serve.metrics" {
                 let bad = |_| SettingsError::Address(value.raw.unwrap_or_default().to_string());
-                // An address of the command line takes precedence.
                 let address = value.text()?.to_string().parse().map_err(bad)?;
-                self.metrics.get_or_insert(address);
+                // The last of the file, as of every other setting.
+                self.metrics = on_command_line.or(Some(address));
             } else if !self.set(&value)? {
                 return Err(SettingsError::Unknown { key: value.key.to_string(), file: file.to_owned() });
             }

@@ -15,7 +15,7 @@ import net.openhft.chronicle.map.ChronicleMap;
 
 /**
  * {@code Main FILE}: writes the entries of a file of cache-chroniclemap to the standard output, as bytes. Damaged
- * entries are left out. An entry is the length of its key, the key, the length of its value, the value and its time.
+ * entries are left out, and counted on standard error. An entry is the length of its key, the key, the length of its value, the value and its time.
  * After the last entry come -1 in place of a length, and the number of entries written. Lengths have four bytes, the
  * times and the number eight. How the file is laid out is read from its header.
  */
@@ -48,9 +48,11 @@ public final class Main {
             .entries(1)
             .createPersistedTo(file.toFile())) {
       long[] count = new long[1];
+      long[] damaged = new long[1];
       map.forEachEntry(
           entry -> {
             if (entry instanceof ChecksumEntry checked && !checked.checkSum()) {
+              damaged[0]++;
               return; // skips the entry, because it is damaged: walks visit such entries too
             }
             TimedValue value = entry.value().get();
@@ -65,6 +67,9 @@ public final class Main {
           });
       to.writeInt(END);
       to.writeLong(count[0]);
+      if (damaged[0] > 0) {
+        System.err.println(file + ": " + damaged[0] + " damaged entries are left out");
+      }
     }
   }
 

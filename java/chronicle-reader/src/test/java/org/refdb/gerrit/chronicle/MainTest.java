@@ -106,5 +106,6 @@ class MainTest {
     assertFalse(
         read.status == 0 && new String(read.bytes, UTF_8).contains(new String(new byte[] {(byte) ('v' ^ 1)}, UTF_8) + "alue 7 "),
         "a harmed value was given out");
+    assertTrue(read.status != 0 || read.said.contains("1 damaged entries are left out"), read.said);
   }
 }

@@ -9,6 +9,7 @@ import java.io.InputStream;
 import java.io.InterruptedIOException;
 import java.nio.channels.FileChannel;
 import java.nio.file.DirectoryStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -20,6 +21,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.jar.JarFile;
+import java.util.stream.Stream;
 import java.util.zip.ZipEntry;
 import org.refdb.gerrit.cache.chronicle.EntryReader;
 
@@ -31,6 +33,10 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   private static final String READER = "/import/chronicle-reader.jar";
   private static final String MAIN = "org.refdb.gerrit.chronicle.Main";
   private static final int END = -1;
+
+  /** How the line ends in which the reader counts the damaged entries, for which it writes none. */
+  private static final String LEFT_OUT = " damaged entries are left out";
+
   private static final int ARRAY_BYTES_MAX = 1 << 30;
 
   /** The JVM flags that ChronicleMap needs; a resource of the reader's jar. */
@@ -106,7 +112,9 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
       try (Watch watch = new Watch(process, silenceMax);
           DataInputStream entries = new DataInputStream(new BufferedInputStream(process.getInputStream(), 1 << 16))) {
         try {
-          return read(entries, sink, size, watch);
+          long count = read(entries, sink, size, watch);
+          lines(said).filter(line -> line.endsWith(LEFT_OUT)).forEach(System.err::println);
+          return count;
         } catch (EOFException e) {
           String harm = watch.hasEnded() ? watch.reason() : e.getMessage();
           throw new IOException("cannot read " + file + ": " + (harm == null ? reason(said) : harm), e);
@@ -181,11 +189,14 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
 
   /** Finds the first line of an error among warnings. */
   private static String reason(Path said) throws IOException {
-    List<String> lines = Files.readAllLines(said, java.nio.charset.StandardCharsets.ISO_8859_1);
-    return lines.stream()
+    return lines(said)
         .filter(line -> line.contains("Exception") || line.contains("Error") || line.contains("Unrecognized option"))
         .findFirst()
         .orElse("the reading process ended; a JDK of Java 21 or newer is needed");
+  }
+
+  private static Stream<String> lines(Path said) throws IOException {
+    return Files.readAllLines(said, StandardCharsets.ISO_8859_1).stream();
   }
 
   /** Ends a process that returns no entry for too long. */
