@@ -78,6 +78,22 @@ impl Repo {
         Repo { temp, dir, git_dir, format, hash }
     }
 
+    /// Returns a copy of the repository and of everything else in its scratch folder. Returns `None` if a file there
+    /// names the folder, as those of linked worktrees do, because the copy would lead back to the original, or if there
+    /// is a pipe.
+    ///
+    /// # Panics
+    ///
+    /// If a file cannot be read or written.
+    pub fn twin(&self) -> Option<Self> {
+        let temp = tempfile::Builder::new().prefix("refdb-test-").tempdir().expect("a temporary folder can be made");
+        let is_copied = template::copy_unless_it_leads_back(self.scratch(), temp.path());
+        let moved = |path: &Path| temp.path().join(path.strip_prefix(self.scratch()).expect("it lies below"));
+        let (dir, git_dir) = (moved(&self.dir), moved(&self.git_dir));
+        let twin = Repo { temp, dir, git_dir, format: self.format, hash: self.hash };
+        is_copied.expect("a repository can be copied").then_some(twin)
+    }
+
     /// Returns the folder in which commands run: the top of the worktree, or the bare repository.
     pub fn dir(&self) -> &Path {
         &self.dir

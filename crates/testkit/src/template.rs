@@ -2,6 +2,7 @@
 //! Starting git for it each time would be a tenth of all processes that tests start.
 
 use crate::{Git, git};
+use bstr::ByteSlice;
 use refdb_types::HashKind;
 use std::{
     collections::HashMap,
@@ -9,7 +10,10 @@ use std::{
     fs,
     hash::Hash,
     io,
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{OpenOptionsExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -57,6 +61,41 @@ impl Tree {
         }
         Ok(())
     }
+}
+
+/// Copies everything below a folder into an empty one. Returns `false`, having copied a part, if a file or a symbolic
+/// link names the folder, because the copy would lead back to the original, or if there is a pipe, which nobody can read.
+pub(crate) fn copy_unless_it_leads_back(from: &Path, to: &Path) -> io::Result<bool> {
+    let name = from.as_os_str().as_bytes();
+    let mut waiting = vec![PathBuf::new()];
+    while let Some(folder) = waiting.pop() {
+        fs::create_dir_all(to.join(&folder))?;
+        for entry in fs::read_dir(from.join(&folder))? {
+            let entry = entry?;
+            let (path, kind) = (folder.join(entry.file_name()), entry.file_type()?);
+            let (original, copy) = (from.join(&path), to.join(&path));
+            if kind.is_dir() {
+                waiting.push(path);
+            } else if kind.is_symlink() {
+                let target = fs::read_link(original)?;
+                if target.starts_with(from) {
+                    return Ok(false);
+                }
+                std::os::unix::fs::symlink(target, copy)?;
+            } else if !kind.is_file() {
+                return Ok(false);
+            } else {
+                let content = fs::read(&original)?;
+                // What an object holds leads nowhere.
+                if !path.components().any(|part| part.as_os_str() == "objects") && content.contains_str(name) {
+                    return Ok(false);
+                }
+                fs::write(&copy, content)?;
+                fs::set_permissions(&copy, entry.metadata()?.permissions())?;
+            }
+        }
+    }
+    Ok(true)
 }
 
 /// Values that are made once in this process.

@@ -49,21 +49,23 @@ pub(crate) struct Twins {
 /// Git's listing of a repository's refs and reflogs.
 struct Said {
     /// The repository's files at that time: as long as they are unchanged, git need not be asked again.
-    files: Vec<(String, Option<Vec<u8>>)>,
+    files: Files,
     refs: String,
     logs: Vec<Vec<BString>>,
 }
 
 impl Said {
-    fn now(repo: &Repo, files: Vec<(String, Option<Vec<u8>>)>) -> Said {
+    fn now(repo: &Repo, files: Files) -> Said {
         let refs = repo.git(["for-each-ref", "--include-root-refs", "--format=%(refname) %(objectname) %(symref)"]);
         let names = ["HEAD", "refs/heads/main", "refs/heads/new", "refs/heads/other", "refs/notes/x"];
         Said { files, refs, logs: names.map(|name| repo.reflog(name)).into() }
     }
 }
 
-/// Lists the files of a repository with their bytes, or with their names alone if they are objects.
-fn files(repo: &Repo) -> Vec<(String, Option<Vec<u8>>)> {
+/// The files of a repository with their bytes, or with their names alone if they are objects.
+pub(crate) type Files = Vec<(String, Option<Vec<u8>>)>;
+
+pub(crate) fn files(repo: &Repo) -> Files {
     let bytes = |name: &str| {
         let is_object = name.starts_with("objects/");
         let file = repo.git_dir().join(name);
@@ -88,7 +90,10 @@ impl Twins {
             set_up(&repo);
             repo
         };
-        Twins { git: make(), refdb: make(), format, environment: Vec::new(), said: Default::default() }
+        let git = make();
+        // To copy a repository takes less than the git programs that make it.
+        let refdb = git.twin().unwrap_or_else(make);
+        Twins { git, refdb, format, environment: Vec::new(), said: Default::default() }
     }
 
     /// Runs git on one repository and refdb on the other, and requires the same output, messages, exit code, refs and
