@@ -56,7 +56,8 @@ struct Retry {
 }
 
 impl Retry {
-    /// The job, unless the repository is closed, has a job already, or has too few loose refs.
+    /// The job, unless the repository is closed, has a job already, has too few loose refs, or could not be packed a
+    /// short time ago.
     fn into_job(self) -> Option<Job> {
         let is_due = self.opened.strong_count() > 0 && self.in_flight.loose.wrote(0);
         is_due.then(|| Job { opened: self.opened, in_flight: self.in_flight, from: self.max / 2, max: self.max })

@@ -8,10 +8,10 @@ use std::sync::{
     atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-/// A table in which the hash of a name chooses its only slot, which a name with an equal hash may take over.
+/// A table in which the hash of a name chooses its only slot, which any other name of that slot may take over.
 ///
-/// Each entry is valid for one state of one reader (a generation of packed-refs, a snapshot of tables). The reader has
-/// to check that this state is the present one.
+/// Each entry is valid for one state of one reader (a generation of packed-refs, a snapshot of tables). A look-up finds
+/// an entry only if it asks for that state, so the reader has to ask for its present one.
 pub(crate) struct DirectMappedCache {
     places: OnceLock<(Box<[Place]>, Charge)>,
     count: usize,
@@ -64,7 +64,8 @@ const PLACES_MAX: usize = 2048;
 const _: () = assert!(PLACES_MAX.is_power_of_two(), "a place is the low bits of a hash");
 
 impl DirectMappedCache {
-    /// Creates a cache that takes at most a hundredth of `memory_bytes`, counted in `budget`, from its first use on.
+    /// Creates a cache that takes at most a hundredth of `memory_bytes`, or one slot if that is more. The memory is
+    /// taken, and counted in `budget`, when the first result is offered.
     pub(crate) fn new(memory_bytes: usize, budget: &Arc<PageBudget>) -> Self {
         let count = (memory_bytes / 100 / size_of::<Place>()).clamp(1, PLACES_MAX);
         // The largest power of two that is not larger.

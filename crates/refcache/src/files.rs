@@ -77,9 +77,9 @@ impl Moment {
 
 /// Reads loose refs and packed-refs.
 ///
-/// A look-up calls `stat` for the loose path, and then for packed-refs. This order matters, because a process that
-/// packs a ref writes packed-refs before it removes the loose file. The loose file is read only if its attributes do
-/// not show that the cached content is current.
+/// With the default trust settings, a look-up calls `stat` for the loose path, and then for packed-refs unless there is
+/// a loose file. This order matters, because a process that packs a ref writes packed-refs before it removes the loose
+/// file. The loose file is read only if its attributes do not show that the cached content is current.
 pub(crate) struct FilesReader {
     fs: Fs,
     backend: FilesBackend,
@@ -92,7 +92,7 @@ pub(crate) struct FilesReader {
     knowledge: Arc<Knowledge>,
     /// The generation of the packed-refs that this reader used last.
     seen_generation: AtomicU64,
-    /// The index from objects to refs, of the packed-refs for which it was last built.
+    /// The index from objects to refs, as it was last built, maybe of an older packed-refs.
     tips: Mutex<Option<Arc<Tips>>>,
     /// The batches of this process that are being written as loose files.
     in_flight: Arc<InFlightBatches>,
@@ -101,12 +101,12 @@ pub(crate) struct FilesReader {
 /// What a reader has seen of a repository's files. The reader compares the files with it to find changes. A reader
 /// that replaces another one of the same folder takes over what the other one has seen.
 struct Knowledge {
-    /// The owner's number in the cache of single refs.
+    /// The number of the first reader that had this knowledge. Its successors use it in the cache of single refs, too.
     number: u64,
     begun: Instant,
     /// Counts the events after which no older cached value is used unchecked: writes, invalidations, another reader.
     epoch: AtomicU64,
-    /// Counts changes: of single refs and of packed-refs that were found, and of batches that were written here.
+    /// Counts each change of a single ref or of packed-refs that was found, and each batch that was written here.
     changes: AtomicU64,
     /// The names that may be in the cache of single refs, where most names are not.
     may_know: BloomFilter,

@@ -35,7 +35,7 @@ pub struct Resolved {
     /// The last name of the chain, which is the requested name if that is not a symbolic ref.
     pub name: BString,
     /// The ref of that name; `None` if it does not exist (an unborn branch, if `links` is not empty), or if the chain
-    /// is longer than git's limit.
+    /// has more than five symbolic refs.
     pub found: Option<Found>,
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Groups {
     /// Signalled when a waiting thread has an answer or may lead.
     done: Condvar,
     arrived: Condvar,
-    /// How long a leader waits until the other members have the answers of the global ref database.
+    /// The longest time for which a leader waits until the other members have the answers of the global ref database.
     answer_max: Duration,
 }
 
@@ -89,8 +89,8 @@ struct Accepted {
 /// What a leader answers to the thread of a batch.
 enum Answer {
     Made(Result<Outcome>),
-    /// A symbolic ref leads out of the stack, which is found out only under the lock. The batch's own thread must
-    /// then write the batch.
+    /// The batch needs more than the stack, for instance because a symbolic ref leads out of it, which is found out
+    /// only under the lock. The batch's own thread must then write the batch.
     Alone,
     /// The batch's own thread is to ask the global ref database. The leader waits for its vote.
     Ask(Question),

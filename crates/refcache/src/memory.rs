@@ -15,8 +15,8 @@ use std::sync::{
 /// rest as needed, but blocks are not reduced below a quarter.
 ///
 /// When the limit is exceeded, memory is released in this order until there is room: blocks; text that was read for
-/// listings and transactions; the caches of other views, least recently used first; pages of the queried view in which
-/// no name was looked up lately. In the end other views are closed.
+/// listings and transactions; the caches of other views, least recently used first; pages of the queried view, first
+/// those in which no name was looked up lately; and the rest of its caches. In the end other views are closed.
 pub(crate) struct Memory {
     pub(crate) blocks: Arc<BlockCache>,
     pub(crate) name_cache: NameCache,

@@ -10,10 +10,11 @@ use std::sync::{
 /// Views use one in this many of the process's file descriptors; the others are for packs, connections and logs.
 const PART: u64 = 4;
 
-/// The upper limit on open files, however many the process may have, since each open view takes memory too.
+/// The upper limit on open files if the settings have none, however many the process may have, since each open view
+/// takes memory too.
 const FILES_MAX: u64 = 8 << 10;
 
-/// The lower limit on open files, as many as a handful of views need.
+/// The lower limit on open files, whatever the settings say: as many as a handful of views need.
 const FILES_MIN: u64 = 16;
 const _: () = assert!(FILES_MIN <= FILES_MAX, "bounds of one number");
 

@@ -65,7 +65,7 @@ impl Process {
         for opened in slots.iter().filter_map(|slot| slot.get()) {
             opened.reader.release(Part::Text);
         }
-        // What remains may be the part that answers most queries.
+        // If it was enough to release the text, the rest is kept, because it may be what answers most queries.
         let bound = memory.bound_bytes();
         if memory.held_bytes() <= bound / 32 * 31 {
             return;

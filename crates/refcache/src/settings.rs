@@ -12,7 +12,7 @@ pub struct ViewsSettings {
     /// packed-refs, the index from objects to refs and single refs. Single refs take a quarter at most.
     pub memory_bytes: usize,
     /// The limit on files that all views together keep open; it is reduced to half of the process's own limit if it
-    /// is larger. `None` for a quarter of the process's limit, and 8,192 at most.
+    /// is larger. `None` for a quarter of the process's limit, and 8,192 at most. It is never less than 16.
     pub open_files: Option<usize>,
     pub(crate) fs: Fs,
 }

@@ -10,15 +10,18 @@ use std::{
 pub struct Stats {
     /// The number of the view, which no other view of the process has.
     pub view: u64,
-    /// Look-ups that were answered from memory, after it was checked that the answer is current.
+    /// Look-ups that were answered from memory, after it was checked, as far as the trust settings demand, that the
+    /// answer is current.
     pub hits: u64,
     /// Look-ups that read from disk.
     pub misses: u64,
-    /// How often refs were loaded, either because they were not cached or because somebody else had changed them.
+    /// How often packed-refs or the list of tables was found changed, or the index from objects to the refs in
+    /// packed-refs was built.
     pub loads: u64,
-    /// Nanoseconds spent on loads.
+    /// Nanoseconds spent on building the index from objects to refs; the other loads are not timed.
     pub load_nanos: u64,
-    /// How often the repository was opened again because it had been replaced, reconfigured or converted.
+    /// How often the repository was opened again because it had been replaced, reconfigured or converted, or because
+    /// of [`View::flush`](crate::View::flush).
     pub reopens: u64,
     /// Bytes of private memory that this view holds now, besides its share of the block cache.
     pub bytes: u64,
@@ -28,7 +31,8 @@ pub struct Stats {
     pub groups: u64,
     /// The largest number of batches in a group.
     pub largest_group: u64,
-    /// Rejected batches, and rejected edits of other batches.
+    /// Batches that were rejected, or refused by a hook or the global ref database, and the rejected edits of other
+    /// batches.
     pub rejections: u64,
     /// Refs for which a verification found that the view was wrong.
     pub stale: u64,

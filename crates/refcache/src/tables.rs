@@ -39,7 +39,7 @@ pub(crate) struct TablesReader {
     counters: Arc<Counters>,
     /// A number that no other reader has.
     owner: u64,
-    /// Counts a step whenever another view of the repository has written.
+    /// Counts a step whenever a view of the repository, this one included, has written.
     in_flight: Arc<InFlightBatches>,
     belief: Mutex<Belief>,
     /// The sequence number of the latest snapshot that was seen.

@@ -88,10 +88,12 @@ pub struct TrustError {
 }
 
 impl TrustSettings {
-    /// Reads the settings as JGit does. `get` returns the last value of a key in the whole configuration.
+    /// Reads the settings as JGit does, and `refdb.trustMillis`, which JGit does not know. `get` returns the last value
+    /// of a key in the whole configuration.
     ///
-    /// `core.trustStat` applies where a more specific setting is missing or says `inherit`. If it is missing too, the
-    /// deprecated `core.trustFolderStat = false` means `never`. The default is `always`.
+    /// `core.trustStat` applies where a more specific setting is missing or says `inherit`. If `core.trustStat` is
+    /// missing or says `inherit` too, the deprecated `core.trustFolderStat = false` means `never`. The default is
+    /// `always`.
     ///
     /// # Errors
     ///

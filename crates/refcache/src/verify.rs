@@ -28,7 +28,7 @@ pub struct Report {
 }
 
 /// Maximum number of comparisons of a ref that others keep changing. After that, the view counts as wrong about the
-/// ref.
+/// ref, unless a batch of this process was changing the ref during each comparison.
 const LOOKS_MAX: usize = 5;
 
 /// Maximum number of bytes of packed-refs that the store for the disk's side holds in memory during the walk.

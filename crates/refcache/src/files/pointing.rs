@@ -74,8 +74,8 @@ impl FilesReader {
     }
 }
 
-/// Adds a loose ref to the objects at which it points. The object that a tag leads to is read, because only
-/// packed-refs records it.
+/// Adds a loose ref to the objects at which it points. If the ref is below `refs/tags/`, its object is read to find out
+/// where a tag leads, because only packed-refs records that beside the ref.
 fn add_loose(row: OwnRow, found: &mut Pointing, objects: &dyn ObjectCheck) -> Result<()> {
     let Some(Target::Direct(held)) = row.target else { return Ok(()) };
     if row.name.starts_with(b"refs/tags/")

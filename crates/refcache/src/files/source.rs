@@ -16,7 +16,8 @@ pub(crate) struct FilesSource {
     /// The positions of the next loose ref, and of the end of the range.
     loose_at: usize,
     loose_end: usize,
-    /// All refs of the range, loose and packed, if they are few and cached, and how many of them were shown.
+    /// All refs of the range, loose and packed, if the packed ones are few and cached, or the remaining refs of the
+    /// range once packed-refs has turned out to be unsorted; and how many of them were shown.
     few: Option<Vec<OwnRow>>,
     few_at: usize,
     /// Three positions in packed-refs. `at` is the next record. `stop` is the first record that is not less than the
@@ -197,7 +198,8 @@ impl FilesSource {
         }
     }
 
-    /// Reads the record at a position, within a large part if the range has many.
+    /// Makes the record at a position available to [`record_at_hand`](Self::record_at_hand). If more than [`SINGLES`]
+    /// records of the range are needed, a large part of the file that begins with the record is read.
     fn have(&mut self, at: usize) -> Result<()> {
         debug_assert!(at < self.packed_end, "a record of the range is wanted: {at} of {}", self.packed_end);
         if let Some((part, base)) = &self.part

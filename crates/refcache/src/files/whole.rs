@@ -6,7 +6,7 @@ use bstr::{BStr, ByteSlice};
 use refdb::{Target, files::PackedFile};
 use std::sync::Arc;
 
-/// Maximum number of times that a query about several refs reads them because too much has changed meanwhile.
+/// Maximum number of times that a query about several refs reads them, if too much changes each time.
 const LOOKS_MAX: usize = 5;
 
 /// The result of reading several refs once.
@@ -23,7 +23,9 @@ impl FilesReader {
     ///
     /// A transaction that writes to packed-refs first moves the loose values of its refs there. If loose refs were
     /// read before that move, they do not fit the packed-refs that the transaction then publishes, so everything is
-    /// read again. If packed-refs is replaced again and again, the last result is used.
+    /// read again. If packed-refs is replaced again and again, the last result is used. If each time so many refs are
+    /// changed by batches of this process that their old values are no longer known, the query fails with
+    /// [`Error::Restless`].
     pub(super) fn whole<T>(&self, look: impl Fn() -> Result<Seen<T>>) -> Result<(T, Vec<OldValue>)> {
         let mut before = match self.backend.packed_in_memory() {
             Some(file) => file,

@@ -20,8 +20,8 @@ use std::{
     time::Duration,
 };
 
-/// How long a leader waits for the votes of the members: longer than the timeout of any arbiter, so that only a thread
-/// that has died makes it wait this long.
+/// The longest time for which a leader waits for the votes of the members. It exceeds the timeout of any arbiter, so
+/// that only a thread that has died makes the leader wait this long.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 impl Groups {
