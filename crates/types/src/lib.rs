@@ -30,7 +30,8 @@ pub use oid::{HashKind, HexError, ObjectId};
 pub use scope::{Scope, canonical_name, is_pseudo, is_root_ref, is_root_syntax, is_worktree_itself, qualified_name};
 pub use target::Target;
 
-/// The longest chain of symbolic refs that is followed; a longer one counts as broken. The limit is git's.
+/// The greatest number of refs in a chain that is followed, as in git: four symbolic refs and the ref to which they
+/// lead. A longer chain is not followed to its end.
 pub const SYMREF_DEPTH_MAX: usize = 5;
 
 #[cfg(doctest)]

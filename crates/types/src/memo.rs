@@ -46,7 +46,7 @@ impl<const LEN: usize> Spread for [u8; LEN] {
 
 /// A cache that remembers a value for roughly the keys that were put last. A key may be in any of eight consecutive
 /// slots; if all of them are taken, it replaces the entry in the first one. The cache grows with the number of keys up
-/// to `PLACES` slots, which must be a power of two.
+/// to `PLACES` slots, which must be a power of two and at least 64.
 #[derive(Debug)]
 pub struct Memo<K, V, const PLACES: usize> {
     places: Vec<Option<(K, V)>>,

@@ -87,8 +87,9 @@ fn check_bytes(name: &[u8], options: FormatOptions) -> Result<(), NameError> {
 /// The number of bytes that are checked together.
 const CHUNK: usize = 16;
 
-/// Returns whether the name certainly breaks no rule. Almost all names pass; the few valid ones that look suspicious,
-/// because they contain `]`, `;`, `>`, `{` or `./`, are then checked byte by byte.
+/// Returns whether the name certainly breaks none of the rules that [`check_bytes`] checks. Almost all names pass; the
+/// few valid ones that look suspicious, for instance because they contain `]`, `;`, `>`, `{` or `./`, are then checked
+/// byte by byte.
 #[inline]
 fn is_plain(name: &[u8]) -> bool {
     let [first, _, ..] = name else { return false };
@@ -248,8 +249,8 @@ impl RefName {
         Ok(RefName { bytes: name.into_boxed_slice(), is_valid: true })
     }
 
-    /// Accepts a name that [`is_safe`] even if it breaks git-check-ref-format(1), because such refs exist on disk and
-    /// must remain deletable. Returns `None` for a name that is not safe.
+    /// Accepts a name that [`new`](Self::new) accepts, and one that breaks git-check-ref-format(1) but [`is_safe`],
+    /// because such refs exist on disk and must remain deletable. Returns `None` for any other name.
     pub fn new_safe(name: impl Into<Vec<u8>>) -> Option<Self> {
         let name = name.into();
         let is_valid = check_format(&name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_ok();
