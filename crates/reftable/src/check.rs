@@ -1,7 +1,7 @@
-//! Checks a whole file and reports everything that is wrong with it.
+//! Checks a whole file and reports what is wrong with it.
 //!
-//! First all blocks are read in the order of their positions. Then the indexes are compared with the blocks that were
-//! found.
+//! First all blocks are read in the order of their positions; where a block cannot be read, the next section is. Then,
+//! if every block could be read, the indexes are compared with the blocks that were found.
 
 mod blocks;
 mod index;
@@ -11,10 +11,12 @@ use crate::{Corruption, Error, Fault, Result, Source, Table, format::BlockKind};
 use blocks::Found;
 use bstr::BString;
 
-/// Checks a table and returns everything that is wrong with it, in the order in which it was found. An empty list means
-/// that the table is sound.
+/// Checks a table and returns what is wrong with it, in the order in which it was found. An empty list means that the
+/// table is sound.
 ///
-/// This reads the whole file. No content of a file makes it panic or run without end.
+/// This reads the whole file. Damage can hide other damage: behind a block that cannot be read, the rest of its section
+/// is not checked, and neither are the indexes; without a valid header and footer nothing else is. No content of a file
+/// makes the check panic or run without end.
 ///
 /// # Errors
 ///

@@ -128,8 +128,9 @@ pub enum Fault {
         /// The checksum in the footer.
         found: u32,
     },
-    /// The footer places a section outside the blocks of the file.
-    #[error("the footer places a section at byte {0}, which is outside the file's blocks")]
+    /// The footer places a section outside the blocks of the file, or where no block of that section begins; the latter
+    /// is reported by [`check`](crate::check()) only.
+    #[error("the footer places a section at byte {0}, where none begins")]
     SectionPosition(u64),
     /// The length to which object ids are abbreviated is 0 or longer than an id.
     #[error("object ids cannot be abbreviated to {0} bytes")]
@@ -155,7 +156,8 @@ pub enum Fault {
     /// A block has no restart points, or more than it has room for.
     #[error("{0} restart points are impossible in this block")]
     RestartCount(u16),
-    /// A restart point does not lead to a record with a whole key.
+    /// A restart point does not lead to a record with a whole key, or the restart points do not ascend from the first
+    /// record on; the latter is reported by [`check`](crate::check()) only.
     #[error("a restart point leads to byte {0} of the block, where no record with a whole key begins")]
     RestartOffset(u32),
     /// A number does not end within the block, or has more than 64 bits.
@@ -168,6 +170,8 @@ pub enum Fault {
     #[error("a key repeats {0} bytes of a shorter key")]
     KeyPrefix(u64),
     /// A key is empty, or the key of a log entry is not a name, a NUL byte and an update index.
+    /// [`check`](crate::check()) also reports a refname with a NUL byte, and an object id whose length is not the one
+    /// in the footer.
     #[error("a key is malformed")]
     Key,
     /// A key is not greater than its predecessor.
@@ -188,7 +192,8 @@ pub enum Fault {
     /// An index block promises a key, or a greater one, in a block that has neither.
     #[error("the index promises a key that is not there")]
     IndexPromise,
-    /// An update index has more than 64 bits, or is greater than the header allows.
+    /// An update index has more than 64 bits, or is greater than the header allows; the latter is reported by
+    /// [`check`](crate::check()) only.
     #[error("an update index is too large")]
     UpdateIndex,
     /// A block other than one of logs is larger than the header's block size, beyond which C git does not read.

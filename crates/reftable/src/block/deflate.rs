@@ -14,7 +14,7 @@ pub(crate) struct Deflater {
     state: Option<Compress>,
 }
 
-/// The largest block that is stored rather than deflated if no state has been set up.
+/// The largest block, in bytes, that is stored rather than deflated if no state has been set up.
 const STORED_MAX: usize = 4096;
 const _: () = assert!(STORED_MAX <= u16::MAX as usize, "the length of a stored piece has 16 bits");
 const MODULUS: u32 = 65_521;
@@ -88,8 +88,9 @@ pub(crate) struct Inflater {
 }
 
 impl Inflater {
-    /// Inflates the zlib stream at the start of `packed` and appends the result to `out`, which must be `len` bytes
-    /// long then. Returns the length of the stream, or `None` if the stream continues beyond `packed`.
+    /// Inflates the zlib stream at the start of `packed` and appends the result to `out`. Returns the length of the
+    /// stream, or `None` if the stream continues beyond `packed`. Fails unless the result makes `out` exactly `len`
+    /// bytes long.
     pub(crate) fn inflate(&mut self, packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<Option<usize>, Fault> {
         debug_assert!(out.len() <= len, "`peek` refuses a block that is shorter than its header: {len}");
         let state = self.state.get_or_insert_with(|| Decompress::new(true));

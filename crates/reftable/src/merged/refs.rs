@@ -171,8 +171,9 @@ impl MergedRefCursor {
 
     /// Returns whether there may be refs whose names begin with `name` and a slash.
     ///
-    /// `name` must be the one that was last passed to [`lookup`](Self::lookup). `false` is certain. After `true` the
-    /// caller has to look for such refs, which costs one step in each table that has the name.
+    /// `name` must be the one that was last passed to [`lookup`](Self::lookup). `false` is certain; after `true` the
+    /// caller has to look for such refs. The call itself costs one step in each table that has the name, and a search
+    /// in each table where `lookup` has not sought it.
     ///
     /// # Errors
     ///

@@ -11,8 +11,8 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 
-/// The number of bytes of a committer's name or email that are kept when it is cut. If an entry is still too long then,
-/// the block size is too small for any entry, and nothing is cut.
+/// The least number of bytes of a committer's name or email that are kept when it is cut. If an entry is still too long
+/// then, its refname is too long or the block size is too small for any entry, and nothing is cut.
 const IDENT_LEN_MIN: usize = 128;
 
 /// The length of what follows the name in the key of a log entry: a NUL byte and an update index.
@@ -170,7 +170,7 @@ impl WriteOptions {
     }
 
     /// Passes a log entry to `then`, cut if C git could not write it otherwise. First the message is cut to the length
-    /// that git would have given it, or more if necessary, then the name and the email. An entry that no cut makes
+    /// that git would have given it, or shorter if necessary, then the name and the email. An entry that no cut makes
     /// small enough is passed as it is.
     pub(crate) fn with_log_cut<T>(&self, record: &LogRecord<'_>, then: impl FnOnce(&LogRecord<'_>) -> T) -> T {
         let excess = |record: &LogRecord<'_>| log_len(record).saturating_sub(self.log_room_anywhere());

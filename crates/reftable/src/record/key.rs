@@ -38,7 +38,7 @@ pub(crate) fn start(records: &[u8], at: &mut usize) -> Result<Start, Fault> {
             *at += 2;
             (usize::from(shared), u64::from(suffix_and_type))
         }
-        // A key of 16 bytes or more, as at restart points; `high` is at least 0x80.
+        // 16 bytes or more follow, as at restart points; `high` is at least 0x80.
         Some(&[shared @ 0..0x80, high, low @ 0..0x80]) => {
             *at += 3;
             (usize::from(shared), varint::of_two(high, low))

@@ -22,8 +22,9 @@ const MERGE_AT_ONCE_BYTES: u64 = 32 << 10;
 const LOGS_COUNT_TIMES: u64 = 4;
 
 /// A new table that will have to be merged with older ones is written merged at once if the older ones are at most this
-/// many times as large, since writing it alone and then all of them again would cost more. The list stays locked during
-/// the merge, but checking the new refs under the same lock has taken several times as long.
+/// many times as large, or at most [`MERGE_AT_ONCE_BYTES`], since writing it alone and then all of them again would
+/// cost more. The list stays locked during the merge, but checking the new refs under the same lock has taken several
+/// times as long.
 const MERGE_AT_MOST_TIMES: u64 = 2;
 
 /// A locked stack, to which tables are being added. Dropping it removes what it made and unlocks the stack.
@@ -55,7 +56,8 @@ impl Stack {
     /// Locks the stack for an addition, waiting for the time of `lock_timeout` at most, and reads the list again.
     ///
     /// If other processes have written since the last addition of this open stack, this first pauses for up to a
-    /// millisecond so that they get the lock, too.
+    /// millisecond so that they get the lock, too, or for up to 10 ms if git or JGit has written beside a group of
+    /// processes that [join](Self::join) one another.
     ///
     /// # Errors
     ///
@@ -199,6 +201,8 @@ impl Addition {
     /// # Errors
     ///
     /// If a table or the list cannot be written. The stack is unchanged then, except after [`StackError::NotDurable`].
+    /// An addition that [joined](Stack::join) another process can also fail with [`StackError::GroupGivenUp`], after
+    /// which the stack is unchanged, and with [`StackError::OutcomeUnknown`].
     pub fn commit(mut self) -> Result<Committed, StackError> {
         if matches!(self.lock, Held::Turn(_)) {
             return self.end_turn();

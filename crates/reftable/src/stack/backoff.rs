@@ -45,7 +45,7 @@ const GATHER_PART: u32 = 4;
 /// a group, which costs each member two switches between processes.
 const CHEAP_LIST: Duration = Duration::from_micros(25);
 
-/// The longest of these pauses.
+/// The longest time for which a writer waits for the others of its group.
 const GATHER_MAX: Duration = Duration::from_millis(1);
 
 /// After this time the members of the last group are not expected any more.

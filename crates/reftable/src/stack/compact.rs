@@ -185,7 +185,9 @@ impl Stack {
 
 impl Compaction {
     /// Locks the tables of `range`, the youngest first, so that tables which were added while an older compaction runs
-    /// can be compacted. Returns `None` if fewer than two are free. The caller must have locked the list.
+    /// can be compacted. If another process has locked one of them, [`Claim::Everything`] fails, and
+    /// [`Claim::WhatIsFree`] takes the tables that are younger, or returns `None` if these are fewer than two. The
+    /// caller must have locked the list.
     pub(super) fn claim(
         stack: &Stack,
         tables: &[Listed],

@@ -52,10 +52,10 @@ pub enum StackError {
     RefsTooLarge {
         /// The names of the refs.
         refs: Vec<BString>,
-        /// The block size in use.
+        /// The block size in use, in bytes.
         block_size: u32,
     },
-    /// A signal asked the process to end during a compaction.
+    /// A signal asked the process to end during a compaction, or while an addition copied records of older tables.
     #[error("compaction was interrupted: {0}")]
     Interrupted(#[source] std::io::Error),
     /// Another process was to write this addition together with its own, and gave up. Nothing was changed; the addition

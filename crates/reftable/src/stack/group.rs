@@ -40,10 +40,10 @@ pub(super) const FULL_BYTES: usize = 24 << 10;
 /// The largest table that a member answers with.
 const TABLE_BYTES_MAX: usize = 48 << 10;
 
-/// How long a member waits for a leader that has stopped after a signal has told the member to end.
+/// How long a member still waits for the outcome once a signal has told the member to end.
 const LEAVE_AFTER: Duration = Duration::from_secs(1);
 
-/// How long a writer outside the queue is expected to write again.
+/// How long after a writer outside the queue, such as git, has written, it is expected to write again.
 const EXPECT_STRANGERS: Duration = Duration::from_millis(300);
 
 /// The lock is left to such a writer for half as long again as the group before has held it, and for this time at
@@ -140,7 +140,7 @@ impl Drop for Group {
 /// What a leader tells its members in the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
-    /// The list was replaced.
+    /// The list was replaced, or nobody had any records to add.
     Done {
         /// Whether it is durable, if the options ask for that.
         is_durable: bool,
@@ -284,7 +284,8 @@ impl Turn {
             }
             false
         } else {
-            // A list of no tables is empty, like one that was never written.
+            // The list's own name is checked first, because a list of no tables is empty, like one that was never
+            // written.
             is_at(stack.fs(), stack.list_path(), own)? || !is_content_given_up(&self.new_list)?
         };
         if !was_replaced {

@@ -130,7 +130,8 @@ impl Stack {
         );
         let is_led = lock.is_led();
         if is_led {
-            // A member takes a written list that has lost the lock's name for the stack's list.
+            // If this process is aborted now, the file must keep the lock's name: members take a written list
+            // without that name for one that has replaced the stack's list.
             lock.keep_content();
         }
         let file = lock.content()?;

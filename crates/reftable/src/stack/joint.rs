@@ -16,8 +16,8 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// As for [`lock`](Self::lock). [`Addition::add_table`] and [`Addition::commit`] can also fail with
-    /// [`StackError::GroupGivenUp`], after which nothing has changed.
+    /// As for [`lock`](Self::lock). [`Addition::commit`] can also fail with [`StackError::GroupGivenUp`], after which
+    /// nothing has changed, and with [`StackError::OutcomeUnknown`].
     pub fn join(&self, lock_timeout: LockTimeout) -> Result<Addition, StackError> {
         match self.take_turn(lock_timeout, true)? {
             Acquired::Lock(lock) => self.locked(lock),

@@ -23,7 +23,8 @@ pub enum ListFault {
 ///
 /// # Errors
 ///
-/// The fault of the first line that is invalid.
+/// The fault of the first line that cannot name a table or is not complete; if there is none, [`ListFault::Repeated`]
+/// for a line whose name an earlier line has.
 pub fn table_names(content: &[u8]) -> Result<Vec<TableName>, ListFault> {
     let mut names = Vec::with_capacity(content.len().min(1 << 16) / 43 + 1);
     for (at, line) in content.lines_with_terminator().enumerate() {

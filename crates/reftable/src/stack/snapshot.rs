@@ -56,8 +56,8 @@ impl Snapshot {
         &self.0.tables
     }
 
-    /// A number that grows each time this open stack finds a changed list of tables. Unlike the update index it never
-    /// decreases; it means nothing to other processes or other open stacks.
+    /// A number that grows each time this open stack changes the list of tables or finds it changed. Unlike the update
+    /// index it never decreases; it means nothing to other processes or other open stacks.
     pub fn sequence(&self) -> u64 {
         self.0.sequence
     }

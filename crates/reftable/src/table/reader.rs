@@ -33,12 +33,12 @@ impl Table {
 
     /// Opens a table. `name` appears in errors.
     ///
-    /// Only the header and the footer are read and checked, however large the file is. Other damage is found when it is
-    /// read, or by [`check`](crate::check()).
+    /// Only the header, the footer and the type of the first block are read and checked, however large the file is.
+    /// Other damage is found when it is read, or by [`check`](crate::check()).
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the file cannot be read, [`Error::Corrupt`] if the header or the footer is invalid.
+    /// [`Error::Io`] if the file cannot be read, [`Error::Corrupt`] if the header, the footer or that type is invalid.
     pub fn open(source: Source, name: impl Into<BString>) -> Result<Arc<Self>> {
         let name = name.into();
         Self::read_ends(source, &name).map(|mut table| {
@@ -81,7 +81,7 @@ impl Table {
         self.footer.header.min_update_index
     }
 
-    /// The greatest update index that the records may have.
+    /// The greatest update index that the records may have, except for tombstones of log entries.
     pub fn max_update_index(&self) -> u64 {
         self.footer.header.max_update_index
     }
