@@ -61,7 +61,8 @@ impl<'t> AdditionWriter<'t> {
     /// # Errors
     ///
     /// [`Error::TooLarge`] for a ref that C git could not write or index, [`Error::Order`], [`Error::Limits`] and
-    /// [`Error::Unstorable`] for records that no table can have, and errors of reading older tables and of writing.
+    /// [`Error::Unstorable`] for records that this table cannot have, [`StackError::Interrupted`] if a signal asks the
+    /// process to end while records of older tables are copied, and errors of reading these tables and of writing.
     #[inline]
     pub fn add_ref(&mut self, record: &RefRecord<'_>) -> Result<(), StackError> {
         if !self.limits.contains(&record.update_index) {

@@ -78,8 +78,9 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// If a lock cannot be acquired, a table cannot be read or written, or a ref does not fit into a block
-    /// ([`StackError::RefsTooLarge`]). The stack is unchanged then, except after [`StackError::NotDurable`].
+    /// If a lock cannot be acquired, a table cannot be read or written, a ref does not fit into a block
+    /// ([`StackError::RefsTooLarge`]), or a signal asks the process to end ([`StackError::Interrupted`]). The stack is
+    /// unchanged then, except after [`StackError::NotDurable`].
     pub fn compact(&self, scope: Scope, lock_timeout: LockTimeout) -> Result<Compacted, StackError> {
         match self.claim_compaction(scope, lock_timeout)? {
             None => Ok(Compacted::NotNeeded),
