@@ -47,7 +47,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The errors of [`Transaction::prepare`], after which no ref has changed, and those of [`Prepared::commit`].
+    /// The errors of [`Store::transaction`] and [`Transaction::prepare`], after which no ref has changed, and those of
+    /// [`Prepared::commit`].
     ///
     /// # Atomicity
     ///

@@ -33,8 +33,8 @@ impl From<Error> for Failure {
     }
 }
 
-/// Opens a cache. The request has its root, name, version, limit in bytes, maximum age or -1, key, older keys, and
-/// whether it is opened read-only.
+/// Opens a cache. The request has its root, name, version, limit in bytes, maximum age in milliseconds or -1, key,
+/// older keys, and whether it is opened read-only.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_open<'l>(
     env: EnvUnowned<'l>,
@@ -302,7 +302,8 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_notices<'l>(
     })
 }
 
-/// Deletes the folders of other versions of a cache. The request has the root, the name and the version to keep.
+/// Deletes the folders of other versions of a cache that no process has open, and returns their number. The request has
+/// the root, the name and the version to keep.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_cleanVersions<'l>(
     env: EnvUnowned<'l>,

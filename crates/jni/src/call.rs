@@ -4,8 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Runs the body of an entry point, and turns a failure or a panic into a Java exception.
 ///
-/// In that case it returns the type's default, which no entry point returns on success: no handle is 0, no answer is
-/// empty and no array is null.
+/// In that case it returns the type's default, which Java discards because an exception is pending.
 pub(crate) fn call<'l, T: Default>(
     mut env: EnvUnowned<'l>,
     body: impl FnOnce(&mut Env<'l>) -> Result<T, Failure>,

@@ -202,8 +202,8 @@ fn raise(env: &mut Env<'_>, failure: Failure) {
         ),
         Failure::Engine(report) => raise_report(env, &report),
     };
-    // The crate reports a thrown exception as an error, which is wanted here. Any other error means that it could not
-    // be thrown.
+    // The crate `jni` reports an exception that was thrown as `JavaException`. Any other error means that the exception
+    // could not be thrown.
     if !matches!(thrown, Err(JniError::JavaException)) && !env.exception_check() {
         let _ = env.throw_new(jni_str!("java/lang/IllegalStateException"), jni_str!("refdb cannot report an error"));
     }

@@ -110,7 +110,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_holdings<'l>(
     })
 }
 
-/// Returns the counters of each view: its folder, and then what `stats` returns.
+/// Returns the counters of each view: the number of views, and for each its folder and what `stats` returns.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_statsOfAll<'l>(
     env: EnvUnowned<'l>,
@@ -248,9 +248,9 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_addressOf<'l>(
     call(env, |env| LookupBuffer::address_of(env, &buffer))
 }
 
-/// Looks up one ref and follows symbolic refs. The name is at the start of a look-up buffer, where the answer replaces
-/// it; it is what `lookupMany` returns for one name. Returns the length of the answer, or -1 if the buffer is too short
-/// for it.
+/// Looks up one ref and follows symbolic refs. The name is at the start of a look-up buffer, where it is replaced by
+/// the answer that `lookupMany` gives for one name. Returns the length of the answer, or -1 if the buffer is too short
+/// for the answer.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_lookup<'l>(
     env: EnvUnowned<'l>,
@@ -273,7 +273,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookup<'l>(
     })
 }
 
-/// Looks up several refs and follows symbolic refs. The answers are in the order of the names.
+/// Looks up several refs and follows symbolic refs. Returns the answers in the order of the names, and then the version
+/// of the refs in eight bytes.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_lookupMany<'l>(
     env: EnvUnowned<'l>,
@@ -322,8 +323,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
     })
 }
 
-/// Returns a value that is equal for lists with equal rows, if they were begun with equal arguments. Empty if it would
-/// be long.
+/// Returns a proof of the rows of a list: two lists of the same views that were begun with equal arguments have equal
+/// rows if their proofs are equal. Empty if the proof would be long.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_listProof<'l>(
     env: EnvUnowned<'l>,
@@ -363,8 +364,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_listClose<'l>(
     })
 }
 
-/// Returns the refs that point at each of some objects, directly or through an annotated tag: for each object, in
-/// order, the number of names and the names.
+/// Returns the refs that point at each of some objects, directly or through an annotated tag: the version of the refs
+/// in eight bytes, and then for each object, in order, the number of names and the names.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_pointingAt<'l>(
     env: EnvUnowned<'l>,
@@ -388,7 +389,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_pointingAt<'l>(
     })
 }
 
-/// Returns the refs whose names keep this name from being created.
+/// Returns the refs whose names keep this name from being created, after a byte without meaning.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_conflicting<'l>(
     env: EnvUnowned<'l>,

@@ -21,8 +21,8 @@ enum End {
     Failed(Failure),
 }
 
-/// Shows every entry to a visitor, without values unless they are wanted. Returns the numbers of intact and of corrupt
-/// records.
+/// Shows every entry to a visitor until it returns false, without values unless they are wanted. Returns the numbers of
+/// intact and of corrupt records, or the number of entries shown and 0 if the visitor returned false.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_forEach<'l>(
     env: EnvUnowned<'l>,

@@ -7,6 +7,8 @@ use refdb::{
 };
 use refdb_refcache::{Difference, Error, Found, Holdings, Outcome, Resolved, Stats, Storage, View};
 
+/// Encodes the formats of refs and object ids, and the version of the refs.
+///
 /// ```text
 /// format of refs: 0 files, 1 reftable   1
 /// length of an object id in bytes       1
@@ -140,6 +142,8 @@ fn encode_rejection(at: usize, rejection: &Rejection, answer: &mut Answer) -> Re
     answer.bytes(rejection.to_string().as_bytes())
 }
 
+/// Encodes refs with the values between which the global ref database decides.
+///
 /// ```text
 /// number of refs                                          4
 ///   name, old id, new id; an id is empty if there is none byte strings
@@ -159,7 +163,7 @@ pub(super) fn encode_global_refs(refs: &[GlobalRef], answer: &mut Answer) -> Res
 /// ```text
 /// old id, new id, name, email    byte strings
 /// seconds since 1970             8
-/// offset from UTC                4
+/// offset from UTC: 130 is +0130  4
 /// message                        byte string
 /// ```
 pub(super) fn encode_entry(entry: &LogEntry, answer: &mut Answer) -> Result<(), Failure> {
@@ -209,7 +213,7 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
         stale,
         verifications,
         broken,
-        // A log asks for the refs themselves.
+        // The log of a server takes the unreported refs themselves, so nobody needs their number here.
         unreported: _,
         unsorted,
         git_packs,

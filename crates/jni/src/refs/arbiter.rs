@@ -27,7 +27,7 @@ impl<'a, 'l> JavaArbiter<'a, 'l> {
         JavaArbiter { env, arbiter }
     }
 
-    /// Calls `begin`, whose argument is the encoded refs, or `ask`, which has none, and returns the answer.
+    /// Calls `begin` with the encoded refs, or `askPacked`, which has no argument, and returns the answer.
     fn question(&mut self, refs: Option<&[GlobalRef]>) -> Result<Vec<u8>, Failure> {
         let arbiter = self.arbiter;
         self.env.with_local_frame(REFERENCES, |env| {
@@ -51,6 +51,8 @@ impl<'a, 'l> JavaArbiter<'a, 'l> {
     }
 }
 
+/// Decodes what the arbiter has answered.
+///
 /// ```text
 /// 0 agreed, or not its affair; 1 refused; 2 unknown; 3 to be asked (again)   1
 /// with 3: id and text of the mark                                           byte strings

@@ -37,7 +37,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_commitAgreed<'l>(
     })
 }
 
-/// Returns the intents that are not settled: the id, the mark, the number of refs and the refs of each.
+/// Returns the intents that are not settled: a byte without meaning, and then the id, the mark, the number of refs and
+/// the refs of each.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_globalIntents<'l>(
     env: EnvUnowned<'l>,

@@ -78,7 +78,8 @@ fn id(bytes: &[u8]) -> Result<ObjectId, Failure> {
     kind.and_then(|kind| ObjectId::from_bytes(kind, bytes)).ok_or(Failure::Malformed("an object id"))
 }
 
-/// Decodes a batch of edits. The numbers are lengths in bytes, and a field may repeat.
+/// Decodes a batch of edits. The numbers on the right are lengths in bytes. The fields below a count come that many
+/// times.
 ///
 /// ```text
 /// flags: 1 atomic, 2 parents may be replaced by children,
