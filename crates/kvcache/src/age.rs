@@ -7,7 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How far an entry's creation may lie in the future, because the clocks of machines that exchange entries differ a little.
+/// How many milliseconds an entry's creation may lie in the future, because the clocks of machines that exchange
+/// entries differ a little. With a maximum age below this, it may lie no further ahead than that age.
 const SKEW_MS: u64 = 60_000;
 
 /// A source of the time, in milliseconds since 1970.
@@ -118,8 +119,8 @@ impl Ages {
         self.is_expired(created_ms) || self.max_ms().is_some_and(is_past)
     }
 
-    /// Returns whether a value has expired. A value from the future counts as expired, because the clock that gave it
-    /// its time was wrong and its real age is unknown.
+    /// Returns whether a value has expired. A value from further in the future than [`SKEW_MS`] allows counts as
+    /// expired, because the clock that gave it its time was wrong and its real age is unknown.
     pub(crate) fn is_expired(&self, created_ms: u64) -> bool {
         self.max_ms().is_some_and(|max| is_expired(created_ms, self.now_ms(), max))
     }

@@ -29,7 +29,10 @@ pub enum Error {
         known: u32,
     },
     /// The folder holds a cache that an older program wrote. A program that opens it for writing starts with an empty cache.
-    #[error("'{}' has the older cache format {found}, this program writes {known}: the cache starts empty", path.display())]
+    #[error(
+        "'{}' has the older cache format {found}, this program writes {known}: opened for writing, it starts empty",
+        path.display()
+    )]
     OldVersion {
         /// The file with the version.
         path: PathBuf,
@@ -50,7 +53,10 @@ pub enum Error {
     },
     /// The cache is encrypted and none of the given keys opens it, or a key was given although the cache is not
     /// encrypted.
-    #[error("none of the given keys opens the encrypted cache '{}'; give its key, or remove the folder", path.display())]
+    #[error(
+        "none of the given keys opens the cache '{}', or it is not encrypted and takes no key; give its key or none, \
+         or remove the folder", path.display()
+    )]
     WrongKey {
         /// The file with the encrypted secrets.
         path: PathBuf,
@@ -69,7 +75,8 @@ pub enum Error {
     /// The cache was closed.
     #[error("the cache is closed")]
     Closed,
-    /// A change waited for the disk, which took nothing; the change is in memory only.
+    /// A change waited for the disk, which took nothing. A removal is in memory only, and the key of a put has no
+    /// value.
     #[error("the cache cannot write to its disk: {}", last_error.as_deref().unwrap_or("it is too slow"))]
     WriteFailed {
         /// The last error of the disk as text; `None` if the disk is merely too slow.

@@ -48,7 +48,7 @@ counters! {
     entries: Counter,
     /// Bytes of the records of these entries.
     live_bytes: Counter,
-    /// Bytes of the files, including writes that wait in memory.
+    /// Bytes of the segments in whole disk blocks, including writes that wait in memory.
     disk_bytes: Counter,
     /// Number of gets that found a value.
     hits: Spread,
@@ -58,7 +58,8 @@ counters! {
     puts: Spread,
     /// Number of puts that were refused because the write buffer or the limit was used up.
     refused: Counter,
-    /// Number of puts that were dropped because the key changed after their ticket was taken.
+    /// Number of puts that were dropped because the key, or one that shares its counter, changed after their ticket was
+    /// taken.
     stale: Counter,
     /// Number of values that were removed on request.
     removed: Counter,
@@ -72,7 +73,7 @@ counters! {
     compacted: Counter,
     /// Number of records and footers that failed their checksum; such records are never returned.
     corrupt: Counter,
-    /// Number of writes to the disk that failed.
+    /// Number of writes to the disk and syncs that failed.
     disk_errors: Counter,
     /// Number of sampled gets, from which the hit ratio of other limits is estimated.
     sampled: Counter,

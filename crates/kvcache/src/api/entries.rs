@@ -103,8 +103,8 @@ impl Cache {
         places
     }
 
-    /// Frees the dead space of all segments of which at least a tenth is dead, and returns by how many bytes the
-    /// files became smaller. The call blocks while live entries are copied and synced.
+    /// Frees the dead space of all segments of which at least a tenth is dead or that have no live entry, and returns
+    /// by how many bytes the files became smaller. The call blocks while live entries are copied and synced.
     ///
     /// # Errors
     ///

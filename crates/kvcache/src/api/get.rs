@@ -1,4 +1,4 @@
-//! Look-ups, which take no lock.
+//! Look-ups, which wait for no lock unless they find a damaged record.
 
 use crate::{
     api::cache::Cache,
@@ -49,7 +49,8 @@ impl Cache {
     /// since 1970. Returns what `take` returns, or `None` if the key has no value, if the value has expired, or if its
     /// record is damaged.
     ///
-    /// A get never waits for a writer; it may wait for the disk until the pages of the record are in memory.
+    /// A get waits for a writer only to drop a damaged record, and never while that writer uses the disk. It may wait
+    /// for the disk until the pages of the record are in memory.
     pub fn get_with<T>(&self, key: &[u8], take: impl FnOnce(&[u8], u64) -> T) -> Option<T> {
         match self.get_up_to(key, usize::MAX, take) {
             Get::Found(taken) => Some(taken),
@@ -183,7 +184,8 @@ impl Cache {
         }
     }
 
-    /// Returns when the value of a key was created, in milliseconds since 1970. This does not count as a get.
+    /// Returns when the value of a key was created, in milliseconds since 1970. The statistics do not count this as a
+    /// get, but the use count of the entry does.
     pub(crate) fn created_ms(&self, key: &[u8]) -> Option<u64> {
         let hash = self.sealer.hash(key);
         match with_scratch(|scratch| self.look_up(hash, key, usize::MAX, scratch, |_, created_ms| created_ms)) {

@@ -38,10 +38,10 @@ impl Cache {
     /// Opens the cache in a folder for reading and writing, and creates the folder if it does not exist. Only one handle on a
     /// machine may have a cache open in this way.
     ///
-    /// Files that are damaged, or encrypted with a key that is not given, are deleted: the cache starts without them, and
-    /// [`Cache::notices`] says so. Opening reads the index that [`Cache::close`] saved. After a kill, or if the files have changed since,
-    /// it reads the footers of all segments and the whole last segment: two million entries then take about 0.15 s if the files are in
-    /// the page cache.
+    /// Files that are damaged, of an older format, or encrypted with a key that is not given, are deleted: the cache
+    /// starts without them, and [`Cache::notices`] says so. Opening reads the index that [`Cache::close`] saved. After
+    /// a kill, or if the files have changed since, it reads the footers of all segments and the whole last segment: two
+    /// million entries then take about 0.15 s if the files are in the page cache.
     ///
     /// # Errors
     ///
@@ -120,8 +120,8 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// [`Error::WrongKey`] if the key does not fit; [`Error::Version`], [`Error::OldVersion`] and [`Error::Corrupt`] if the folder
-    /// holds no usable cache; [`Error::File`] if it cannot be read.
+    /// [`Error::WrongKey`] if the key does not fit; [`Error::Version`], [`Error::OldVersion`], [`Error::Corrupt`] and
+    /// [`Error::TooManySegments`] if the folder holds no usable cache; [`Error::File`] if it cannot be read.
     pub fn open_read_only(dir: impl AsRef<Path>, key: Option<&Key>) -> Result<Cache> {
         let (fs, dir) = (Fs::real(), dir.as_ref());
         let Opened { store, sealer, .. } = identity::read(&fs, dir, key)?;
@@ -188,7 +188,8 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// [`Error::File`] and [`Error::Corrupt`] if there is no readable cache.
+    /// [`Error::File`] and [`Error::Corrupt`] if there is no readable cache; [`Error::Version`] and
+    /// [`Error::OldVersion`] if another version of this program wrote it.
     pub fn is_encrypted(dir: impl AsRef<Path>) -> Result<bool> {
         identity::is_encrypted(&Fs::real(), dir.as_ref())
     }
@@ -258,8 +259,8 @@ fn is_within(used_bytes: u64, segments: usize, space: &Space) -> bool {
     used_bytes <= space.room_bytes && segments < MAX_SEGMENTS - 64
 }
 
-/// Deletes the oldest segments if all segments together exceed the limit, which may have been lowered. Entries are
-/// not weighed, because how often they were read is not known after a restart.
+/// Deletes the oldest segments if all segments together exceed the limit, which may have been lowered, or are nearly as
+/// many as a cache can have. Entries are not weighed, because how often they were read is not known after a restart.
 fn evict_beyond(fs: &Fs, dir: &Path, segments: &mut Vec<Found>, space: &Space, promised: bool) -> Result<()> {
     let mut used = used_bytes(segments);
     let mut gone = 0;

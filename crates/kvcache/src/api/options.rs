@@ -20,8 +20,9 @@ pub struct Options {
     pub key: Option<Key>,
     /// Keys with which the cache may have been encrypted before. If one of them fits, `key` replaces it.
     pub old_keys: Vec<Key>,
-    /// How long a buffered put waits for the writer while the whole write buffer is full, before it is refused; 200 ms by
-    /// default. The waiting put yields the processor and takes no lock that is held during a disk access.
+    /// How long a buffered put waits while the write buffer is full or the limit is reached, before it is refused; 200
+    /// ms by default. The waiting put writes a segment to the page cache if no other thread is writing, or else yields
+    /// the processor or sleeps. It waits for no lock that is held during a disk access.
     pub put_timeout: Duration,
     /// Source of the time; the system's clock by default.
     pub clock: Clock,
@@ -84,10 +85,10 @@ pub enum Durability {
     /// undo the last of these writes, the newest first. Such a write never waits for the disk and may be refused.
     #[default]
     Buffered,
-    /// As soon as the operating system has it, so that it survives `kill -9`. Such a write is never refused; it waits
-    /// while the disk cannot keep up.
+    /// As soon as the operating system has it, so that it survives `kill -9`. Such a write waits while the disk cannot
+    /// keep up, and is refused only if it may not wait ([`PutOptions::at_once`](crate::PutOptions::at_once)).
     Written,
-    /// As soon as stable storage has it, so that it survives a loss of power. Such a write is never refused; it waits for
-    /// the disk.
+    /// As soon as stable storage has it, so that it survives a loss of power. Such a write waits for the disk, and is
+    /// refused only if it may not wait ([`PutOptions::at_once`](crate::PutOptions::at_once)).
     Synced,
 }

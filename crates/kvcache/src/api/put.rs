@@ -26,8 +26,9 @@ const MOST_AGAIN: u32 = 8;
 /// How long a durable write waits for a disk that takes nothing before it fails.
 const FIRM_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Proof that a value was computed after a certain moment: [`Cache::ticket`] is called before the computation, and a put with
-/// the ticket stores nothing if the key was put, removed or cleared since.
+/// Proof that a value was computed after a certain moment: [`Cache::ticket`] is called before the computation, and a
+/// put with the ticket stores nothing if the key was since put without a ticket, removed or cleared, or if a put of it
+/// was refused. A few keys share a counter, so that a change of another key can have the same effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u64);
 
@@ -40,7 +41,8 @@ pub enum Put {
     /// [`Options::put_timeout`](crate::Options::put_timeout). The key has no value now, because an older one must not
     /// be served in its place.
     Refused,
-    /// The key was put, removed or cleared after the ticket was taken; nothing changed.
+    /// The key, or another that shares its counter, was changed after the [`Ticket`] was taken, so this put changed
+    /// nothing.
     Stale,
 }
 
@@ -99,21 +101,27 @@ impl Cache {
     }
 
     /// Puts a value that was created now, buffered. See [`Cache::put_with`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Cache::put_with`] that concern no durable put.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Put> {
         self.put_with(key, value, PutOptions::default())
     }
 
     /// Puts a value, which every reader of this process sees when the call returns.
     ///
-    /// A buffered put never waits for the disk, nor for a lock that is held during a disk access. While the whole write buffer
-    /// is full it waits for the writer, for at most [`Options::put_timeout`](crate::Options::put_timeout), and is then refused.
-    /// A written or synced put waits until the value is as durable as asked and is never refused.
+    /// A buffered put never waits for the disk, nor for a lock that is held during a disk access. While the write
+    /// buffer is full or the limit is reached, it waits for at most
+    /// [`Options::put_timeout`](crate::Options::put_timeout), and is then refused. A written or synced put waits until
+    /// the value is as durable as asked, and is refused only if [`PutOptions::at_once`] is set.
     ///
     /// # Errors
     ///
     /// [`Error::TooLarge`] if key and value are longer than [`Cache::largest_entry_bytes`]; [`Error::ReadOnly`] and
-    /// [`Error::Closed`]; [`Error::File`] and [`Error::WriteFailed`] if the disk does not take a durable put within 30 s, or if
-    /// all writes to it have failed for 2 s. After an error the value may be visible, but it is not durable.
+    /// [`Error::Closed`]; [`Error::Encryption`] if there is no source of randomness; [`Error::File`] and
+    /// [`Error::WriteFailed`] if the disk does not take a durable put within 30 s, or if all writes to it have failed
+    /// for 2 s. After an error the value may be visible, but it is not durable.
     pub fn put_with(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
         let until = if options.at_once { Durability::Buffered } else { options.durability };
         self.put_until(key, value, options, until)
@@ -235,6 +243,10 @@ impl Cache {
 
     /// Removes a key, buffered, and makes every ticket for it void. Returns whether the key had a value. The removal is
     /// never refused and never waits; see [`Cache::remove_with`] for removals that must survive a crash.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`] and [`Error::Closed`].
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         self.remove_with(key, Durability::Buffered)
     }
@@ -294,16 +306,22 @@ impl Cache {
         self.make_durable_or_evict(end, durability)
     }
 
-    /// Removes all entries, buffered, and makes every ticket void, in constant time.
+    /// Removes all entries, buffered, and makes every ticket void, in constant time unless it must wait for room.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Cache::clear_with`].
     pub fn clear(&self) -> Result<()> {
         self.clear_with(Durability::Buffered)
     }
 
-    /// Removes all entries and returns when the removal is as durable as asked.
+    /// Removes all entries and returns when the removal is as durable as asked. While an earlier clear has used the
+    /// last room and what it made void is not deleted yet, waits for at most 30 s.
     ///
     /// # Errors
     ///
-    /// Those of [`Cache::remove_with`].
+    /// Those of [`Cache::remove_with`], and [`Error::WriteFailed`] after waiting in vain, in which case nothing is
+    /// removed.
     pub fn clear_with(&self, durability: Durability) -> Result<()> {
         let (store, reclaim) = (&self.store, &self.reclaim);
         let start = Instant::now();
