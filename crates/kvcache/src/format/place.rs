@@ -7,7 +7,7 @@ const OFFSET_BITS: u32 = 22;
 
 /// Length of the largest record, padding included, in bytes.
 pub(crate) const MAX_RECORD_BYTES: usize = ((1 << LEN_BITS) - 1) * ALIGN;
-/// Length of the largest segment in bytes, which bounds the offset of a record.
+/// Largest offset of a record in bytes, which bounds the length of a segment with more than one record.
 pub(crate) const MAX_OFFSET_BYTES: usize = ((1 << OFFSET_BITS) - 1) * ALIGN;
 /// Maximum number of segments of a cache.
 pub(crate) const MAX_SEGMENTS: usize = u16::MAX as usize;

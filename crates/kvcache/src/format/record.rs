@@ -51,11 +51,12 @@ fn bound(crc: u32, seq: u64, offset: u64) -> u32 {
 /// The first bytes of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentHeader {
-    /// Number of the segment. Later segments have larger numbers, and no number is used twice.
+    /// Number of the segment. Later segments have larger numbers. A number is used again only after a recovery has
+    /// deleted the segment that had it, because a crash had cut the log before that segment.
     pub(crate) seq: u64,
     /// Segments with smaller numbers are void because the cache was cleared.
     pub(crate) floor: u64,
-    /// Where the records of segment `seq - 1` end, in bytes; 0 if it had none or this is not known.
+    /// Where the records of segment `seq - 1` end, in bytes; 0 if there was no such segment or this is not known.
     pub(crate) before_end: u64,
     /// Segments up to this number were on stable storage, so if bytes of them are missing, no loss of power took them. It is 0 in
     /// a cache that never had a synced write.

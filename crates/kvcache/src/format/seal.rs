@@ -158,7 +158,8 @@ impl Sealer {
     }
 }
 
-/// The part of the header that the tag covers: all but the checksum, which depends on the place of the record.
+/// The part of the header that the tag covers: the hash, the time of creation and the lengths. What precedes them is
+/// left out, because it contains the checksum, which depends on the place of the record.
 fn context(header: &[u8]) -> &[u8] {
     header.get(8..).unwrap_or_default()
 }

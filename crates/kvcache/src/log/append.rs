@@ -62,8 +62,8 @@ pub(crate) struct Meta {
     pub(crate) newest_ms: u64,
     /// Whether the file is complete, with its footer.
     pub(crate) sealed: bool,
-    /// Whether the segment has no live record any more and is to be deleted as soon as the copies of its records, or
-    /// the note that it is void, are in the files.
+    /// Whether the segment has no live record any more and is to be deleted: as soon as the note that it is void is in
+    /// the files, or as [`Log::mark_emptied`] says.
     pub(crate) emptied: bool,
     /// Whether the segment's marks cannot be read, so that it may be deleted only when it is the oldest.
     pub(crate) stays: bool,
@@ -131,7 +131,7 @@ pub(crate) struct Log {
     awaited_bytes: u64,
     /// Removed keys whose tombstones found no room yet; these are appended before any other record.
     pending_removals: VecDeque<u64>,
-    /// Position up to which the log must be durable so that all removals are durable; `None` if there were none.
+    /// Position up to which the log must be durable so that all removals in it are durable; `None` if it has none.
     removals_end: Option<LogPosition>,
     /// Segments up to this number are on stable storage.
     synced_seq: u64,
@@ -311,7 +311,8 @@ impl Log {
             && (self.free_slots.is_empty() || !self.has_space(RECORD_HEADER_BYTES, Priority::Upkeep))
     }
 
-    /// Position up to which the log must be durable so that all removals are durable; `None` if there were none.
+    /// Position up to which the log must be durable so that all removals in it are durable, but not those that still
+    /// wait for room; `None` if it has none.
     pub(crate) fn removals_end(&self) -> Option<LogPosition> {
         self.removals_end
     }

@@ -1,5 +1,6 @@
-//! Recovery of a cache's files when it is opened. The log is replayed from footers, so that the time does not depend on the size of
-//! the values. Only a segment without a footer, the last one of a killed process, is read completely.
+//! Recovery of a cache's files when it is opened. The log is replayed from footers, so that the time does not depend on
+//! the size of the values. Only a segment without an intact footer, usually the last one of a killed process, is read
+//! completely.
 
 use crate::{
     error::{Error, Result},
@@ -94,7 +95,8 @@ enum Loaded {
 pub(crate) struct Recovered {
     /// In the order of the log.
     pub(crate) segments: Vec<Found>,
-    /// Files to be deleted: void, after a gap, or of another cache.
+    /// Files to be deleted: void, without an intact header, after a gap, or of another cache; all files if no crash can
+    /// have made the gap.
     pub(crate) obsolete: Vec<PathBuf>,
     pub(crate) floor: u64,
     pub(crate) next_seq: u64,
@@ -265,7 +267,8 @@ impl FoundLog {
         let impossible = damaged.clone().any(|(seq, ..)| *seq > first)
             || gap.is_some_and(|seq| seq <= synced_seq)
             || segments.iter().enumerate().any(|(at, found)| {
-                // Where the log may have been cut by a crash, only the last segment that is used tells damage from that.
+                // Beyond what was synced, a crash may have cut the log, and only in the last segment that is used can
+                // damage be told from such a cut.
                 let is_certain = found.header.seq <= synced_seq || at + 1 == usable;
                 is_certain && found.was_sealed && !found.is_whole
             });

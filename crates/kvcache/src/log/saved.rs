@@ -30,7 +30,7 @@ use std::{
 /// Number of entries for which one more thread is worth its cost.
 const ENTRIES_A_THREAD: usize = 100_000;
 
-/// Number of bytes that are written at once, or more.
+/// Least number of bytes in each write but the last.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// The path of the saved index. To programs that do not know it, this is a segment of another cache, which they delete.

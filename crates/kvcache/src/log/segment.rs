@@ -92,8 +92,9 @@ impl Segment {
         self.flushed.load(Ordering::Acquire)
     }
 
-    /// Returns the bytes of the record at `place`, borrowed from memory or read into `buffer`. Returns `None` if the
-    /// bytes are no longer there, because another segment has the slot, or if the file cannot be read.
+    /// Returns the bytes of the record at `place`, borrowed from memory or read into `buffer`. Returns `None` if this
+    /// segment has no such bytes, because the place is that of another one which had the same slot, or if the file
+    /// cannot be read.
     pub(crate) fn record<'a>(&'a self, place: Place, buffer: &'a mut RecordBuffer) -> Option<&'a [u8]> {
         debug_assert_eq!(place.slot(), self.slot, "the place lies in this segment");
         let (start, end) = (place.offset(), place.offset() + place.len());
@@ -193,9 +194,9 @@ impl Segment {
         Ok(file)
     }
 
-    /// Syncs the bytes in the file; returns false if all of them were already synced. After one failure every call
-    /// fails. The operating system may have dropped the unwritten pages and reports such a loss only once, so the
-    /// next `fsync` would succeed.
+    /// Syncs the bytes in the file; returns false if all of them were already synced. After one failed `fsync` every
+    /// call fails, because the operating system may have dropped the unwritten pages and reports such a loss only
+    /// once, so that the next `fsync` would succeed.
     pub(crate) fn sync(&self, fs: &Fs) -> refdb_vfs::Result<bool> {
         debug_assert!(!holds_log(), "no disk access happens under the log's lock");
         let mut lost = self.lost();

@@ -8,7 +8,8 @@ use std::sync::Arc;
 /// The segments that readers use, by slot.
 pub(crate) type Slots = Box<[SharedOption<Segment>]>;
 
-/// The state that readers use without a lock, and that only the holder of the log's lock changes.
+/// The state that readers use without a lock. Only the holder of the log's lock changes it, except that anybody counts
+/// uses and other numbers.
 pub(crate) struct View {
     pub(crate) index: Index,
     pub(crate) slots: Slots,

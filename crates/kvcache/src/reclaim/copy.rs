@@ -47,7 +47,7 @@ pub(super) struct Processed {
 enum Copied {
     /// The record, or a newer one of its key, is at the end of the log, or the key was removed.
     Yes,
-    /// The record is damaged or has expired.
+    /// The record is damaged, has expired, or is not to be kept.
     Obsolete,
     NoRoom,
 }
@@ -162,7 +162,8 @@ impl Reclaim {
         }
     }
 
-    /// Copies the marks of a segment that are still needed; false if there is no room.
+    /// Copies the marks of a segment that are still needed, and notes in the log that the segment is dropped, unless it
+    /// is the oldest. False if there is no room.
     pub(super) fn copy_marks(&self, segment: &Segment, entries: &Entries) -> Result<bool> {
         let oldest = self.store.log().oldest_seq();
         for entry in entries.iter().filter(|entry| entry.kind != Kind::Put) {

@@ -24,7 +24,7 @@ pub(crate) enum Step {
     /// Evict the oldest segment: copy entries in use as far as there is room, and drop the others.
     Evict(u16),
     /// Empty the oldest segment: copy as many entries as there is room for. Unlike that of other segments, its space is
-    /// free at once.
+    /// free at once, unless a write was ever synced.
     Vacate(u16),
     /// Compact a segment with much dead space: copy every entry.
     Compact(u16),
@@ -131,10 +131,10 @@ fn choose(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> 
     crowded(space, state, sealed).or_else(|| tidy(space, state, sealed))
 }
 
-/// The step that makes room: compacts the segment with the most dead space if at least a third of it is dead, else
-/// evicts the oldest. If emptied segments take more than a sixteenth of the limit, the step concerns the oldest
-/// segment, because only the oldest one's room is free at once. Entries are dropped only if there is little dead
-/// space or no room to copy.
+/// The step that makes room: compacts the segment with the largest share of dead space if that is at least a third,
+/// else evicts the oldest. If emptied segments take more than a sixteenth of the limit, the step concerns the oldest
+/// segment, because only the oldest one's room is free at once; if that must wait for a sync too, there is no step.
+/// Entries are dropped only if there is little dead space or no room to copy.
 fn make_room(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     if state.is_stuck {
         return Some(Step::Drop);
@@ -184,8 +184,8 @@ fn crowded(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step>
     })
 }
 
-/// Compacts a segment if the files are much larger than their live entries: the one with the most dead space, or the
-/// oldest if the others would only wait for a sync.
+/// Compacts a segment if the files are much larger than their live entries: the one with the largest share of dead
+/// space, or the oldest if the others would only wait for a sync.
 fn tidy(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     let is_late = state.is_sync_late(space);
     if state.is_stuck || !(state.is_untidy(space) || (state.is_overgrown(space) && is_late)) {
@@ -203,8 +203,8 @@ fn tidy(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     (copy_room(victim.kept_bytes(oldest.1.seq)) <= state.free_bytes(space)).then_some(step)
 }
 
-/// Returns whether at least one part in `part` of a segment is dead, so that each compaction leaves less dead
-/// space than before. Partly filled blocks are not dead space, because the copies would have them too.
+/// Returns whether at least one part in `part` of a segment and [`LEAST_DEAD_BYTES`] are dead, so that each compaction
+/// leaves less dead space than before. Partly filled blocks are not dead space, because the copies would have them too.
 pub(crate) fn tidiable(meta: &Meta, oldest_seq: u64, part: u64) -> bool {
     let marks = if meta.seq == oldest_seq { 0 } else { meta.mark_bytes };
     let dead = meta.dead_bytes().saturating_sub(marks);

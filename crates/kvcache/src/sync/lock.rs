@@ -60,7 +60,7 @@ impl<T> Lock<T> {
         Held { rank: self.rank, guard: self.mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) }
     }
 
-    /// Takes the lock unless another thread holds it.
+    /// Takes the lock unless another thread holds it or a thread has panicked while it held it.
     pub(crate) fn try_lock(&self) -> Option<Held<'_, T>> {
         let guard = self.mutex.try_lock().ok()?;
         self.enter();

@@ -76,8 +76,9 @@ impl Log {
         (is_at_rest && sealed.iter().all(|(_, meta)| meta.sealed)).then_some(sealed)
     }
 
-    /// Notes that a segment is to be deleted as soon as the copies of its records are on stable storage. Does nothing
-    /// if a clear has noted that already.
+    /// Notes that a segment is to be deleted as soon as the copies of its records are on stable storage, or already
+    /// when they are in the files if it is the oldest and no write was ever synced. Does nothing if a clear has noted
+    /// that already.
     pub(crate) fn mark_emptied(&mut self, slot: u16) {
         if let Some(meta) = &mut self.meta[usize::from(slot)] {
             debug_assert!(meta.sealed && meta.live_bytes == 0, "an emptied segment has no live record");
