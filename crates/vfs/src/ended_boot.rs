@@ -26,7 +26,7 @@ impl EndedBoot {
     ///
     /// # Errors
     ///
-    /// The text is not a boot id, or it is that of the running machine.
+    /// The text is not a boot id, or it is that of the running machine, or the system does not reveal its own.
     pub fn new(id: &str) -> std::result::Result<Self, EndedBootError> {
         if !is_boot_id(id) {
             return Err(EndedBootError::NotAnId(id.to_owned()));

@@ -44,7 +44,8 @@ impl Error {
         Error::new(operation, path, io::ErrorKind::StaleNetworkFileHandle)
     }
 
-    /// Returns whether the path, or a folder on the way to it, does not exist.
+    /// Returns whether the path, or a folder on the way to it, does not exist. Something else in the place of a folder
+    /// counts as a missing folder.
     pub fn is_not_found(&self) -> bool {
         // A plain file where a folder was expected (ENOTDIR) means the same to every caller.
         matches!(self.source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)

@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-/// An open file. Writes are appended.
+/// An open file. Only [`overwrite`](File::overwrite) changes bytes that were written before.
 #[derive(Debug)]
 pub struct File {
     inner: std::fs::File,
@@ -41,7 +41,7 @@ impl File {
         &self.path
     }
 
-    /// Opens the same file once more.
+    /// Duplicates the descriptor. The copy shares its position and its locks with this one.
     pub fn duplicate(&self) -> Result<Self> {
         let inner = self.inner.try_clone().map_err(|source| Error::new("open", &self.path, source))?;
         Ok(File::new(&self.hooks, inner, &self.path))
@@ -90,7 +90,7 @@ impl File {
             .map_err(|source| Error::new("read", &self.path, source))
     }
 
-    /// Reads from the start of the file to its end.
+    /// Reads from where the last read ended, at first from the start of the file, to its end.
     pub fn read_to_end(&self) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.require_name()
@@ -125,7 +125,8 @@ impl File {
         read.map(|_| bytes).map_err(|source| Error::new("read", &self.path, source))
     }
 
-    /// Writes all of `bytes` at the end of what this handle has written.
+    /// Writes all of `bytes` at the end of what this handle has written, or at the end of the file if
+    /// [`Fs::append`](crate::Fs::append) opened it.
     pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         let written = match self.hooks.verdict(Op::Write(&self.path, bytes)) {
             Verdict::Proceed => self.inner.write_all(bytes),
@@ -144,8 +145,8 @@ impl File {
         self.write_at(Op::Write(&self.path, bytes), bytes, offset)
     }
 
-    /// Overwrites the bytes at `offset` with all of `bytes`. If they lie within the file, the disk changes nothing
-    /// else.
+    /// Overwrites the bytes at `offset` with all of `bytes`. If the overwritten bytes lie within the file, its length
+    /// stays the same.
     pub fn overwrite(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.write_at(Op::Overwrite(&self.path, offset, bytes), bytes, offset)
     }
@@ -186,8 +187,7 @@ impl File {
     }
 
     /// Returns whether another process has a record lock (`fcntl`) on the file. The kernel's NFS server turns a
-    /// client's
-    /// `flock` into a record lock, which a `flock` on the server's own machine does not see.
+    /// client's `flock` into a record lock, which a `flock` on the server's own machine does not see.
     pub(crate) fn is_record_locked(&self) -> Result<bool> {
         let whole = Flock::from(FlockType::ReadLock);
         match fcntl_getlk(&self.inner, &whole) {

@@ -105,7 +105,11 @@ impl Filled {
 }
 
 impl Filler {
-    /// Appends these bytes. Panics if they do not fit.
+    /// Appends these bytes.
+    ///
+    /// # Panics
+    ///
+    /// If they do not fit.
     pub fn append(&mut self, bytes: &[u8]) {
         let memory = &*self.0;
         let at = memory.filled.load(Ordering::Relaxed);

@@ -365,7 +365,7 @@ impl Fs {
         })
     }
 
-    /// Shows the hook the content of a file that was written before it had a name, and syncs it.
+    /// Shows the hook the content of a file that was written before it had a name, and syncs the file if `sync` is set.
     pub(crate) fn tell_named(&self, file: &File, content: &[u8], sync: bool) -> Result<()> {
         self.hooks.change(Op::Write(file.path(), content), "write", file.path(), || Ok(()))?;
         if sync {

@@ -156,12 +156,13 @@ pub fn wait_readable(input: impl AsFd) -> io::Result<()> {
 /// Writes `input` to the standard input of a child, if that is a pipe, and waits for the end of the child. A child need
 /// not read its input.
 ///
-/// If a signal was caught and the child does not end within a tenth of a second, the child gets SIGTERM. It is not
+/// A child that still runs after a signal was caught gets SIGTERM, at once or within a tenth of a second. It is not
 /// waited for then, because it may ignore that.
 ///
 /// # Errors
 ///
-/// Fails if a signal was caught, or if the input cannot be written for another reason than that nobody reads it.
+/// Fails if a signal was caught before the child ended, if the input cannot be written for another reason than that
+/// nobody reads it, or if the child cannot be waited for.
 pub fn feed_and_wait(child: &mut Child, input: &[u8]) -> io::Result<ExitStatus> {
     let (mut feed, mut rest) = (child.stdin.take(), input);
     if let Some(feed) = &feed {

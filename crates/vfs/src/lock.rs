@@ -49,7 +49,8 @@ impl LockTimeout {
 /// Why a lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Someone else holds the lock. It is never removed automatically: the user must make sure that its owner is gone.
+    /// Someone else holds the lock, or this process itself. A [signed](Fs::signing_locks) lock file is removed once its
+    /// owner has ended; any other one stays until the user has made sure that its owner is gone.
     #[error(
         "'{}' is held by {}",
         path.display(),
@@ -80,8 +81,8 @@ pub enum LockError {
 /// Git's lock on a file: `FILE.lock`, created only if it does not exist.
 ///
 /// The new content of the file is written into the lock file, which [`Lock::commit`] renames over the file. If the lock
-/// file is [signed](Fs::signing_locks), the content goes into `FILE.lock.lock`. Dropping a lock that was not committed
-/// removes both.
+/// file is [signed](Fs::signing_locks) or a link to another one, the content goes into `FILE.lock.lock`. Dropping a
+/// lock that was not committed removes both.
 #[derive(Debug)]
 #[must_use = "the lock is given up when this is dropped"]
 pub struct Lock {
@@ -290,8 +291,9 @@ impl Lock {
         })
     }
 
-    /// Removes the lock file of `target` if its signature was lost with the power, and nobody holds it. `target` must
-    /// be a file that only servers lock, because git's lock files look the same.
+    /// Removes the lock file of `target` if its signature was lost with the power and nobody holds it, and returns
+    /// whether it did. `target` must be a file that only servers lock, because git's lock files look the same. Lock
+    /// files younger than a minute, and all on network file systems, stay.
     pub fn remove_if_lost(fs: &Fs, target: &Path) -> Result<bool, Error> {
         signing::remove_if_lost(fs, &Self::path_of(target))
     }

@@ -24,7 +24,7 @@ impl Mapping {
             return Ok(Mapping(Bytes::Read(file.read_all()?)));
         }
         // SAFETY: the mapping is private and read-only, and nothing in this process writes to the file through another
-        // path. `File` only appends to files it created, which are renamed before any mapping. Another process that
+        // path. A file to which `File` writes is renamed before any mapping, or is never mapped. Another process that
         // truncates the file in place makes the kernel end this process with SIGBUS. No check could turn that into an
         // error; git runs the same risk with the same files. No length or offset read from the mapping is relied on
         // here. The slice is bounded by the file's length at the time of the call.

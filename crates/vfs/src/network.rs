@@ -10,8 +10,8 @@
 //! Opening a folder, however, asks the server for its attributes, and if the folder has changed, the client looks its
 //! names up again. A [`Fs`] for a folder on a network file system (see [`Fs::at`]) opens the folder of each file first.
 //! So a file that it returns had its name, and a name that it does not find was absent, at some time since the call
-//! began. It is as exact as the server's time stamps where these, and no counter, show that a folder has changed
-//! (NFS 3).
+//! began. In NFS 3, where only time stamps and no counter show that a folder has changed, this holds only as far as the
+//! server's time stamps differ.
 
 use crate::{Error, File, Fs, LookUp, Result, ServerHandle, Stat, asked, error::is_stale, kind, path, planted};
 use rustix::{

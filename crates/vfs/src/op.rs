@@ -27,15 +27,15 @@ pub enum Op<'a> {
     Sync(&'a Path),
     /// The folder's entries go to stable storage.
     SyncDir(&'a Path),
-    /// `to` is replaced by `from`.
+    /// The first path is renamed to the second, and replaces what was there.
     Rename(&'a Path, &'a Path),
     /// The two files exchange their names.
     Exchange(&'a Path, &'a Path),
     /// Everything on the file system of this folder goes to stable storage.
     SyncAll(&'a Path),
-    /// `to` becomes another name of the file `from`; fails if `to` exists.
+    /// The second path becomes another name of the file at the first; fails if the second exists.
     Link(&'a Path, &'a Path),
-    /// `path` becomes a symbolic link with this content.
+    /// The first path becomes a symbolic link whose content is the second.
     Symlink(&'a Path, &'a Path),
     /// The name is removed.
     Remove(&'a Path),

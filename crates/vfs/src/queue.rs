@@ -230,7 +230,7 @@ impl QueueHead {
         }
     }
 
-    /// The next writer that may take its turn now. Those that cannot keep their places.
+    /// The next writer that may take its turn now. Writers that want the lock for themselves keep their places.
     pub fn next_joining(&mut self) -> Option<Channel> {
         if self.arrived.is_empty() {
             self.accept_all();
@@ -297,7 +297,7 @@ pub(crate) enum Told {
     Gone,
 }
 
-/// Waits for `pause` at most.
+/// Waits for a message from the head of the queue, for `pause` at most.
 pub(crate) fn wait_behind(channel: &Channel, pause: Duration) -> Told {
     match channel.receive(pause) {
         Received::Message(mut message, passed) => match message.first() {

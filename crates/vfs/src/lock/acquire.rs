@@ -30,8 +30,8 @@ impl Acquired {
 }
 
 impl Lock {
-    /// Locks `target`, and waits at most for the time of `lock_timeout`. The lock file is created with `mode`, subject
-    /// to the umask. A signed lock file stays open.
+    /// Locks `target`, and waits for other holders as long as `lock_timeout` says. The lock file is created with
+    /// `mode`, subject to the umask. A signed lock file stays open.
     pub fn acquire(fs: &Fs, target: &Path, mode: u32, lock_timeout: LockTimeout) -> Result<Self, LockError> {
         Self::acquire_or_join(fs, target, mode, lock_timeout, "", false, None).map(Acquired::into_lock)
     }
@@ -93,8 +93,8 @@ impl Lock {
         self.head.is_some()
     }
 
-    /// Takes over the queue of those who wait for this lock, which is passed on when it is dropped instead of after
-    /// the lock is released.
+    /// Takes over the queue of those who wait for this lock. The queue is passed on when the returned value is dropped,
+    /// instead of after the lock is released.
     pub fn take_queue(&mut self) -> Option<QueueHead> {
         self.is_led = self.head.is_some();
         self.head.take()

@@ -30,8 +30,9 @@ pub enum Removal {
 }
 
 impl Lock {
-    /// Examines the lock file of this name in an open folder, and changes nothing. `None` if there is none any more, or
-    /// if it is a spare lock file of a running process. Such a file is no lock under its own name.
+    /// Examines the lock file of this name in an open folder, and changes nothing. `None` if there is none any more, if
+    /// the name leads to a folder, or if it is a spare lock file that somebody holds. Such a file is no lock under its
+    /// own name.
     ///
     /// # Errors
     ///

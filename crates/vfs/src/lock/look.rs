@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 /// Whether the owner of a lock file is alive, as far as that can be known from this machine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LockState {
-    /// It has no signature of refdb: it is a lock of git, JGit or refdb's command line.
+    /// It has no signature of refdb, like the locks of git, JGit and refdb's command line.
     Unsigned,
     /// A process of the current boot of this machine holds it.
     Held,

@@ -75,7 +75,8 @@ pub(super) fn remove_if_lost(fs: &Fs, path: &Path) -> Result<bool> {
     Ok(is_in_place)
 }
 
-/// Opens a lock file to lock it. Returns `None` if there is none, or if a folder, a link or a pipe is in its place.
+/// Opens a lock file to lock it. Returns `None` if it cannot be opened, or if a folder, a link or a pipe is in its
+/// place.
 fn open(fs: &Fs, path: &Path) -> Result<Option<(File, Stat)>> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     // NFS locks a file exclusively only if it is open for writing.

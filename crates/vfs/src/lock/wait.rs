@@ -269,8 +269,8 @@ impl Wait {
         Wait { holder: identity(holder), begun, since: begun, pause: Self::FIRST_PAUSE, random }
     }
 
-    /// Returns whether to give up, because `limit` has passed since this holder was first seen. A different holder
-    /// restarts the time.
+    /// Returns whether to give up, for callers that have seen `limit` pass: because the holder is still the same, or
+    /// because all holders together have taken too long. A different holder restarts the time.
     fn is_over(&mut self, holder: Option<Stat>, limit: Duration, now: Instant) -> bool {
         let holder = identity(holder);
         if holder == self.holder || now - self.begun >= limit.saturating_mul(HOLDERS_TIMES).max(HOLDERS_MIN) {
@@ -303,8 +303,8 @@ impl Wait {
     }
 }
 
-/// Returns what identifies the holder of a lock. It includes the time when the lock was created, because some file
-/// systems reuse inodes at once.
+/// Returns what identifies the holder of a lock. It includes the time of the inode's last change, which is usually the
+/// lock's creation, because some file systems reuse inodes at once.
 fn identity(holder: Option<Stat>) -> Option<(u64, u64, i128)> {
     holder.map(|stat| (stat.device, stat.inode, stat.changed_nanos))
 }
