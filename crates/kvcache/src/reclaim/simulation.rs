@@ -1,5 +1,6 @@
-//! Miniature simulations that estimate the hit ratio of other limits: three small caches of keys without values, for half, once and
-//! twice the limit. They see a sample of the keys, have the corresponding share of the room, and evict as the cache does.
+//! Miniature simulations that estimate the hit ratio of other limits: three small caches of keys without values, for
+//! half, once and twice the limit. They see a sample of the keys, have the corresponding share of the room, and evict
+//! the oldest key that was not read, which comes close to what the cache evicts.
 //!
 //! After Waldspurger et al., "Cache Modeling and Optimization using Miniature Simulations" (USENIX ATC 2017).
 
