@@ -82,8 +82,8 @@ impl Transaction<'_> {
     ///
     /// [`Error::OutOfDate`], [`Error::MustNotExist`] or [`Error::NotFound`] if a ref does not have the value that its
     /// edit expects, [`Error::LogOnly`] or [`Error::DeletesNothing`] if an edit is not supported, [`Error::Depth`] if
-    /// symbolic refs form a circle, [`Error::StoredName`] if a symbolic ref leads to a name that gix-ref does not
-    /// allow, and [`Error::Refdb`] otherwise.
+    /// an edit would follow more than four symbolic refs, [`Error::StoredName`] if a symbolic ref leads to a name that
+    /// gix-ref does not allow, and [`Error::Refdb`] otherwise, for example if the symbolic refs form a circle.
     pub fn prepare(&self, edits: impl IntoIterator<Item = RefEdit>) -> Result<Prepared<'_>> {
         let mut edits: Vec<RefEdit> = edits.into_iter().collect();
         let inner = self.locked(&edits).map_err(|error| self.in_words_of_gix(&edits, error))?;

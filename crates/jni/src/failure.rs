@@ -15,7 +15,8 @@ pub(crate) enum Failure {
     Jni(JniError),
     /// The handle was closed, or never existed.
     Closed(&'static str),
-    /// The request cannot be decoded, because the jar and the library are of different versions.
+    /// The request breaks the rules of the library, for example because the jar and the library are of different
+    /// versions.
     Malformed(&'static str),
     /// The answer, of this many bytes, is larger than a Java array can be.
     TooLarge(usize),
