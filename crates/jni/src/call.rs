@@ -13,7 +13,7 @@ pub(crate) fn call<'l, T: Default>(
 }
 
 /// Runs the body of an entry point that is called so often that using the JNI environment would cost more than its
-/// work. The environment is used only if the body fails, as [`call`] does it.
+/// work. Only if the body fails or panics is the environment used, to throw a Java exception as [`call`] does.
 pub(crate) fn quick_call<'l, T: Default>(env: EnvUnowned<'l>, body: impl FnOnce() -> Result<T, Failure>) -> T {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(answer)) => answer,

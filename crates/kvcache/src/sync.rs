@@ -1,5 +1,5 @@
-//! Everything through which threads share data, in one place so that a test can replace it by its own scheduler
-//! (feature `shuttle`; see `tests/schedules.rs`).
+//! Everything through which threads share data whose order matters, in one place so that a test can replace it by its
+//! own scheduler (feature `shuttle`; see `tests/schedules.rs`).
 
 mod lock;
 #[cfg(feature = "shuttle")]
