@@ -35,7 +35,7 @@ pub struct Client<'c> {
 /// Why a push failed in a way that the protocol does not report to the client.
 #[derive(Debug)]
 pub enum Failure {
-    /// Another failure, with a message for the log of the server.
+    /// A failure of another kind than those below, with a message for the log of the server.
     Fatal(BString),
     /// The engine could not read or change the repository.
     Store(refdb::Error),
@@ -116,8 +116,9 @@ impl Reception {
     ///
     /// # Errors
     ///
-    /// Fails if the client disconnects too early or violates the protocol, or if the repository cannot be read or
-    /// written.
+    /// Fails if the client disconnects too early or violates the protocol, if a signal ends the push, or if the
+    /// repository cannot be read or written. If the push must be delegated, it also fails if git cannot be run or would
+    /// bypass a global ref database.
     pub fn run(&self, client: Client<'_>) -> Result<u8, Failure> {
         if self.is_delegated {
             self.check_git_may()?;

@@ -46,6 +46,10 @@ impl Screen {
     /// # Errors
     ///
     /// Fails if a packet is invalid or exceeds a limit. Nothing may be passed to git then.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the request ends before the last of these bytes.
     pub fn take(&mut self, bytes: &[u8]) -> Result<(), ProtocolError> {
         self.heard.add(bytes)?;
         let taken = self.reader.take(bytes)?;

@@ -76,7 +76,8 @@ pub enum Deny {
     Warn,
     /// Refuse the command.
     Refuse,
-    /// Update the working tree too. Pushes to such a repository are delegated to git.
+    /// As `receive.denyCurrentBranch`: update the working tree too. Pushes to such a repository are delegated to git.
+    /// As `receive.denyDeleteCurrent`: refuse the command.
     UpdateInstead,
 }
 

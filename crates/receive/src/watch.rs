@@ -9,7 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The resources that a program and everything that it starts may use together; 0 means no limit.
+/// The resources that a program and everything that it starts may use together; 0 means no limit. The processor time of
+/// programs that have ended does not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkLimits {
     /// `refdb.receiveMemoryLimit` in bytes.

@@ -52,7 +52,8 @@ impl Environment {
         Environment { inherit: Inherit::AllButGit, variables: Vec::new(), directory: directory.into() }
     }
 
-    /// Returns an environment without any variables. Paths are relative to `directory`.
+    /// Returns an environment without any variables. Hooks and other programs still get the variables of this process.
+    /// Paths are relative to `directory`.
     pub fn empty(directory: impl Into<PathBuf>) -> Self {
         Environment { inherit: Inherit::Nothing, variables: Vec::new(), directory: directory.into() }
     }

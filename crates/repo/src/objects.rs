@@ -45,6 +45,12 @@ pub const DIGITS_MIN: usize = 4;
 const VERIFIED_MAX_BYTES: u64 = 32 << 20;
 
 /// The objects of a repository. The object database is opened when the first object is looked up.
+///
+/// # Errors
+///
+/// Each method that takes an id fails with [`ObjectError::OtherHash`] if the id is of another hash than the
+/// repository's, and each method that reads objects fails if the database cannot be opened. A missing or broken object
+/// is not an error.
 #[derive(Debug)]
 pub struct Objects {
     state: Mutex<State>,
@@ -140,9 +146,13 @@ impl Objects {
         Lookups { state: self.state() }
     }
 
-    /// Makes these objects show the replacements of replaced objects from now on, as `git replace` does. `find` is
-    /// called once, when the first object is shown, and returns the replacement of each replaced object. Verification
-    /// is not affected: it always reads the object itself.
+    /// Makes these objects show the replacements of replaced objects from now on, as `git replace` does. `find` returns
+    /// the replacement of each replaced object, and is called at once, unless an earlier call has succeeded.
+    /// Verification is not affected: it always reads the object itself.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `find` does. No replacements are applied then.
     pub fn apply_replacements<E>(
         &self,
         find: impl FnOnce() -> Result<HashMap<ObjectId, ObjectId>, E>,
@@ -170,7 +180,7 @@ impl Objects {
     }
 
     /// Replaces `data` by the object's content after verifying its hash and parsing it. Returns the kind, or `None` if
-    /// there is no valid object of this id.
+    /// there is no valid object of this id, or if it exceeds the [limit on reads](Self::limit_reads).
     pub fn verified_content(&self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>, ObjectError> {
         let state = &mut *self.state_for(id)?;
         let Some(content) = state.read(id)? else { return Ok(None) };
@@ -254,7 +264,8 @@ impl Objects {
         })
     }
 
-    /// Returns the ids that begin with these hexadecimal digits, sorted.
+    /// Returns the ids that begin with these hexadecimal digits, sorted. There are none for fewer than [`DIGITS_MIN`]
+    /// digits, or if another character is among them.
     pub fn with_prefix(&self, digits: &str) -> Result<Vec<ObjectId>, ObjectError> {
         self.state().database()?.with_prefix(digits)
     }

@@ -18,7 +18,7 @@ const DEPTH: &str = "REFDB_HANDED_OVER";
 /// Maximum number of nested delegations. Hooks may push to other repositories, but hardly this deep.
 const DEPTH_MAX: u32 = 10;
 
-/// Returns the path of the program git.
+/// Returns the git program: a path, or a name to look for in `PATH`.
 pub fn program(environment: &Environment) -> OsString {
     environment.get(PROGRAM).filter(|program| !program.is_empty()).unwrap_or_else(|| "git".into())
 }

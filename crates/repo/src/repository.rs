@@ -80,8 +80,11 @@ impl Repository {
     }
 
     /// Returns the folder of the repository that a server's client names. `~` in `given` is expanded, and an ending
-    /// (`.git`, `/.git`) that is missing is added. Fails if the folder belongs to someone else, unless
-    /// `safe.directory` allows it.
+    /// (`.git`, `/.git`) that is missing is added.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no repository is there, or if it belongs to someone else and is not in `safe.directory`.
     pub fn served_folder(fs: &Fs, environment: &Environment, given: &Path) -> Result<Served, RepositoryError> {
         enter::folder(fs, environment, given)
     }
@@ -115,6 +118,10 @@ impl Repository {
 
     /// Opens the repository in this very folder: a bare one, a `.git` folder, or a worktree. Its owner is checked as by
     /// [`Repository::discover`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder is no repository, or for one of the reasons of [`Repository::discover`].
     pub fn at(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Self, RepositoryError> {
         discover::at(fs, environment, folder, false)
     }
@@ -122,6 +129,10 @@ impl Repository {
     /// Opens the repository in this very folder once more, for a process that already works on it. The owner is not
     /// checked again: either it was checked the first time, or it did not matter because `GIT_DIR` named the
     /// repository.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder is no repository any more, or if its format is not supported.
     pub fn at_again(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Self, RepositoryError> {
         discover::at(fs, environment, folder, true)
     }
@@ -240,6 +251,10 @@ impl Repository {
 
     /// Returns the prefix of all refs that are visible in `GIT_NAMESPACE` (gitnamespaces(7)):
     /// `refs/namespaces/a/refs/namespaces/b/` for `a/b`, or an empty one.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RepositoryError::BadNamespace`] if no ref can have a name with this prefix.
     pub fn namespace(&self, environment: &Environment) -> Result<BString, RepositoryError> {
         let given = environment.get("GIT_NAMESPACE").unwrap_or_default();
         let mut prefix = BString::default();

@@ -33,7 +33,8 @@ impl Relay {
         Relay { message, thread: thread::spawn(pass) }
     }
 
-    /// Sends an error message to the user before git's next packet, if the client has requested a side band.
+    /// Has an error message sent to the user before git's next packet that is not a flush packet. The message is lost
+    /// if that packet is not of a side band, or if git sends no such packet.
     pub(super) fn tell(&self, error: &str) {
         let mut message = self.message.lock().unwrap_or_else(PoisonError::into_inner);
         message.extend_from_slice(format!("error: {error}\n").as_bytes());

@@ -39,7 +39,8 @@ impl Supervised {
     }
 
     /// Starts git for a client that has not requested a side band. Such a client cannot be told that a limit was
-    /// exceeded, so git writes its answer directly to the client, in one order with its standard error.
+    /// exceeded, so git writes its answer directly to the client, and the answer and git's standard error keep their
+    /// order.
     pub(super) fn start_directly(mut git: Command, limits: WorkLimits, client: Client<'_>) -> io::Result<Self> {
         Self::of(git.stdout(client.output.try_clone_to_owned()?), limits)
     }
@@ -56,8 +57,8 @@ impl Supervised {
         self.git.stdin.take()
     }
 
-    /// Ends a program of git that exceeds a limit, and reports the reason to the client and the log. The rest of git
-    /// reports to the client that the push failed.
+    /// Ends a program of git that exceeds a limit, and reports the reason to the log and, if there is a relay, to the
+    /// client. The rest of git reports to the client that the push failed.
     pub(super) fn look(&mut self) {
         if self.watch.is_due()
             && let Some((command, excess)) = self.watch.end_excess_below(self.pid)

@@ -1,5 +1,6 @@
-//! Checks commands for symbolic refs: a command whose ref cannot be resolved is refused. If two commands lead to one
-//! ref, only one of them is executed, or none if they differ.
+//! Checks commands for symbolic refs: a command whose ref cannot be resolved is refused. If another command names the
+//! ref to which a symbolic ref leads, only that other command is executed, or neither if the two differ. As in git, two
+//! symbolic refs that lead to one ref are not compared with each other.
 
 use super::{ServeError, session::Session};
 use bstr::{BStr, BString, ByteSlice};

@@ -1,5 +1,5 @@
-//! Checks whether every object that is reachable from the new ids exists. This is as safe as git's check, and its cost
-//! depends on the size of the push.
+//! Checks whether every object that is reachable from the new ids exists. This is as safe as git's check, and usually
+//! costs only as much as the size of the push demands.
 //!
 //! ```text
 //! walk    from the new ids through the pushed objects, to the first that are not pushed   incoming, walk
@@ -169,7 +169,7 @@ impl Session<'_, '_> {
 
     /// Returns the commits at the boundary of the walk. `edges` are the commits and tags that the walk reached and that
     /// are not in the push. Each edge to which a ref currently points adds a commit: itself, or the one to which the
-    /// tag leads.
+    /// tag leads. An edge adds none if it is of another kind than expected, or leads to no commit.
     fn boundary(
         &self,
         snapshot: &dyn Snapshot,

@@ -5,8 +5,8 @@ use std::io;
 
 /// Why a session ended early.
 ///
-/// Refs may have changed only if the error arose after the update, for example from a signal or from an invalid
-/// setting of a post-receive hook.
+/// Refs may have changed only if the error arose during or after the update, for example from a signal or from an
+/// invalid setting of a post-receive hook.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -21,7 +21,7 @@ pub enum ServeError {
     /// is too long for the repository: such a push is refused instead.
     #[error("only git can receive this push: pass it on to 'git receive-pack --stateless-rpc'")]
     Delegated(Vec<u8>),
-    /// Reading from the client, writing to it, or running a program failed.
+    /// Reading from the client, writing to it, or running a program failed, or a signal ended the session.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The engine could not read or change the repository.

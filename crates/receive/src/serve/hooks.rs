@@ -95,7 +95,8 @@ impl Session<'_, '_> {
         variables
     }
 
-    /// Returns the programs of the update hook, each with a spawner that prepares what all of its runs have in common.
+    /// Returns the programs of the update hook, each with a spawner that prepares what all of its runs have in common,
+    /// or with `None` if no [`Spawner`] can start it.
     pub(super) fn update_programs(&self) -> Result<Vec<(Program, Option<Spawner>)>, ServeError> {
         let programs = self.programs("update")?.into_iter();
         programs.map(|program| Spawner::new(&program).map(|spawner| (program, spawner)).map_err(Into::into)).collect()

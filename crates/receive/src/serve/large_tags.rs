@@ -29,7 +29,7 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Asks git to which objects these tags lead. Returns `false` if git exceeded a limit.
+    /// Asks git to which objects these tags lead. Returns `false` if git failed or exceeded a limit.
     fn ask_about(&mut self, tags: &[ObjectId]) -> Result<bool, ServeError> {
         let mut questions = String::new();
         for tag in tags {

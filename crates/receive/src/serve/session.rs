@@ -33,7 +33,7 @@ use std::{
     },
 };
 
-/// The options of `git receive-pack`, and the names by which it calls git and itself.
+/// The options of `git receive-pack`, the git program to run, and the name by which the server introduces itself.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// `--quiet`: send no progress messages.
@@ -159,8 +159,8 @@ pub(super) struct Session<'s, 'c> {
     pub(super) has_warned_of_hooks: Cell<bool>,
 }
 
-/// The smallest limit in bytes on reads of single objects. A lower setting is raised to it, so that refs to commits of
-/// usual size are still verified.
+/// The smallest limit in bytes on the engine's reads of single objects. For these reads, a lower setting is raised to
+/// it, so that refs to commits of usual size are still verified.
 const READ_LIMIT_MIN: u64 = 1 << 20;
 
 /// Serves one push to the repository of `store`, from the advertisement to the last hook.
@@ -210,7 +210,8 @@ pub fn serve(
 ///
 /// # Errors
 ///
-/// Fails if the client disconnects too early, or if git cannot be run. No ref has changed.
+/// Fails if the client disconnects too early, or if a signal arrives. If git, which reads the pack, cannot be run or
+/// fails, that is no error, but the report says so. No ref has changed in any case.
 pub fn turn_away(
     store: &Store,
     settings: &Settings,

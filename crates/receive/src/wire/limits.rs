@@ -4,9 +4,10 @@ pub struct Limits {
     /// Bytes that the commands may need in memory: their names, and [`COMMAND_BYTES`](super::Commands::COMMAND_BYTES)
     /// each.
     pub commands_bytes: usize,
-    /// Bytes of all push options together. Hooks receive them as environment variables, whose size the kernel limits.
+    /// Bytes that all push options together may need in memory: their texts, and the size of a `BString` each. Hooks
+    /// receive them as environment variables, whose size the kernel limits.
     pub options_bytes: usize,
-    /// Bytes of the object ids in `shallow` lines.
+    /// Bytes that the object ids in `shallow` lines may need in memory.
     pub shallow_bytes: usize,
 }
 

@@ -5,10 +5,14 @@ use bstr::BStr;
 
 /// Appends the report to `out` in packets. `unpack` is the reason why the pack could not be unpacked, if it could not.
 /// Each result is the name of a command's ref, and the reason if the command was refused. A reason that does not fit
-/// into a packet is truncated.
+/// into a packet is truncated, and `unpack` to 1000 bytes.
 ///
 /// The versions 1 and 2 of the report differ only in lines that proc-receive hooks cause, which this function never
 /// writes.
+///
+/// # Panics
+///
+/// Panics if `ok`, a name and a newline do not fit into a packet. The name of a command that a client sent fits.
 pub fn report<'r>(
     unpack: Option<&BStr>,
     results: impl IntoIterator<Item = (&'r BStr, Option<&'r BStr>)>,

@@ -12,8 +12,8 @@ pub struct GitPacks {
     pub gc: bool,
     /// Whether `maintenance.pack-refs.enabled` lets git pack refs.
     pub maintenance: bool,
-    /// Whether the repository's own configuration is the cause. Otherwise the configuration of all repositories has to
-    /// be changed.
+    /// Whether a configuration file, usually the repository's own, sets a value that is the cause. Otherwise the cause
+    /// is `-c` or a setting that is missing, and the configuration of all repositories has to be changed.
     pub is_own: bool,
     /// A description of these settings for people.
     text: String,

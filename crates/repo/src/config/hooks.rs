@@ -50,8 +50,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As in git, fails if any hook, even one for another event, has no command, has a variable without a value, or has
-    /// the name of an event.
+    /// As in git, fails if any hook, even one for another event, is enabled but has no command, has a variable without
+    /// a value, or has the name of an event.
     pub fn hooks(&self, event: &str) -> Result<Vec<ConfiguredHook>, ConfigError> {
         let mut settings = HookSettings::default();
         settings.read(self)?;

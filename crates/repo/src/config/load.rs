@@ -212,6 +212,10 @@ impl Outer {
 
 impl Config {
     /// Parses the text of a single file without following its includes. `file` is the file's name in messages.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ConfigError::BadLine`] if the text violates the syntax of git-config(1).
     pub fn parse(text: &[u8], file: &Path) -> Result<Config, ConfigError> {
         let mut config = Config::with_room();
         config.origins.push(Origin { level: Level::Local, file: Some(file.to_owned()) });

@@ -6,7 +6,8 @@ use bstr::ByteSlice;
 use refdb_vfs::LockTimeout;
 use std::path::PathBuf;
 
-/// The settings of the engine. An unset value is `None` if git has a default of its own that the engine does not use.
+/// The settings of the engine. A timeout or a number for a backend is `None` if it is unset; the engine then uses its own
+/// default, which may differ from git's.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `core.logAllRefUpdates`.
@@ -203,7 +204,7 @@ impl Settings {
         match value.int() {
             Ok(count) if count >= 0 => (count > 0).then_some(count as usize),
             Ok(count) => {
-                let what = format!("bad value '{count}' for 'refdb.looseRefs': use a number of refs, 0 for any");
+                let what = format!("bad value '{count}' for 'refdb.looseRefs': use a number of refs, or 0 for never");
                 self.note_bad(&value, what);
                 None
             }

@@ -66,12 +66,20 @@ impl<'a> Value<'a> {
     }
 
     /// Returns the value as a boolean.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the value is none of git's spellings of a boolean.
     pub fn boolean(&self) -> Result<bool, ConfigError> {
         parse_boolean(self.raw)
             .ok_or_else(|| ConfigError::BadBoolean { value: self.raw.unwrap_or_default().into(), key: self.key.into() })
     }
 
     /// Returns the value as a number that fits C's `int`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the value is no number or does not fit.
     pub fn int(&self) -> Result<i32, ConfigError> {
         let number = self.number(|text| parse_signed(text, i32::MAX.into()))?;
         debug_assert!(i32::try_from(number).is_ok(), "a number is within the limit that was asked for: {number}");
@@ -79,11 +87,19 @@ impl<'a> Value<'a> {
     }
 
     /// Returns the value as a signed 64-bit number.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the value is no number or does not fit.
     pub fn long(&self) -> Result<i64, ConfigError> {
         self.number(|text| parse_signed(text, i64::MAX))
     }
 
     /// Returns the value as an unsigned 64-bit number.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the value is no number, is negative or does not fit.
     pub fn unsigned(&self) -> Result<u64, ConfigError> {
         self.number(parse_unsigned)
     }
@@ -101,6 +117,10 @@ impl<'a> Value<'a> {
     }
 
     /// Returns the value as a time in seconds since 1970, as `parse` interprets it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the variable has no value, or if `parse` returns `None`.
     pub fn timestamp(&self, parse: impl FnOnce(&BStr) -> Option<u64>) -> Result<u64, ConfigError> {
         let text = self.text()?;
         parse(text).ok_or_else(|| {
@@ -111,6 +131,10 @@ impl<'a> Value<'a> {
 
     /// Returns the value as a path with `~/` and `~user/` expanded. Returns `None` for an optional path
     /// (`:(optional)PATH`) that does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the variable has no value, or if there is no such home.
     pub fn path(&self, environment: &Environment) -> Result<Option<PathBuf>, ConfigError> {
         let text = self.text()?;
         let (text, optional) = match text.strip_prefix(b":(optional)") {
@@ -122,7 +146,8 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Parses a boolean by the rules that git uses everywhere. A variable without `=` is true.
+/// Parses a boolean by the rules that git uses everywhere. A variable without `=` is true. Returns `None` for a value that
+/// is no boolean.
 pub fn parse_boolean(value: Option<&BStr>) -> Option<bool> {
     let Some(value) = value else { return Some(true) };
     match value.as_bytes() {

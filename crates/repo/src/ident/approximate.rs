@@ -61,7 +61,8 @@ pub fn expiry(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<u64> {
     }
 }
 
-/// Returns whether a date begins with a year from 1000 to 1969, followed by other numbers or the name of a month.
+/// Returns whether a text contains a year from 1000 to 1969 and, as a date would, a number after it or the name of a month
+/// anywhere.
 fn is_of_a_year_before_all(text: &[u8]) -> bool {
     let parts: Vec<&[u8]> = text.split(|byte| !byte.is_ascii_alphanumeric()).filter(|part| !part.is_empty()).collect();
     let is_number = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
@@ -90,7 +91,7 @@ struct Words<'z> {
     /// Whether the text gave a time of day that is later than the present one. Unless a day follows, yesterday is
     /// meant.
     is_day_before: bool,
-    /// The day of the week that was set last, 0 for Sunday.
+    /// The day of the week, 0 for Sunday, of the date to which `fields` was last set as a whole.
     weekday: i64,
     touched: bool,
 }

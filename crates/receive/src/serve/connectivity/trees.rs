@@ -129,7 +129,7 @@ impl<'a> Trees<'a> {
         }
     }
 
-    /// Returns a tree of the server; `None` if it does not exist or is corrupt.
+    /// Returns a tree of the server; `None` if it does not exist, is corrupt or is larger than [`Bounds::read_bytes`].
     fn old(&mut self, id: &ObjectId) -> Option<Rc<Old>> {
         if let Some(known) = self.old.get(id) {
             return known.clone();
@@ -156,8 +156,8 @@ impl<'a> Trees<'a> {
         (kind == ObjectKind::Tree).then_some(old)
     }
 
-    /// Searches all trees of the boundary for open entries, for example a file that was moved. Returns whether all
-    /// were found.
+    /// Searches up to [`SEARCHED_MAX`] trees of the boundary for open entries, for example a file that was moved.
+    /// Returns whether all open entries were found.
     fn search(mut self) -> bool {
         let mut to_do = self.boundary.clone();
         let mut searched = HashSet::new();

@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 pub(super) struct Reached {
     /// Commits and tags that are not in the push, each with the kind that it must have, if that is known.
     pub(super) edges: HashMap<ObjectId, Option<ObjectKind>>,
-    /// The trees of the pushed commits, and those to which a new id or a tag points, whether or not they are in the
-    /// push.
+    /// The trees of the pushed commits and those to which pushed tags point, whether or not they are in the push, and
+    /// the new ids that are trees in the push.
     pub(super) roots: Vec<ObjectId>,
     /// Blobs that are not in the push, although a pushed tag points to them.
     pub(super) blobs: Vec<ObjectId>,

@@ -129,7 +129,7 @@ impl Release<'_> {
 
     /// Checks a file whose name is already taken. For a loose object nothing is compared: its name is its hash, the
     /// program that wrote it has compared it with the existing object, and the bytes may differ by their compression.
-    /// The files of a pack must be equal byte by byte, because the name depends on all of them.
+    /// The files of a pack must be equal byte by byte, because their name depends on all bytes of the pack.
     fn same(&self, from: &Folder, name: &OsStr, to: &Path) -> Result<()> {
         let is_pack = from.path().file_name().is_some_and(|folder| folder == "pack");
         let is_keep = Path::new(name).extension().is_some_and(|extension| extension == "keep");
