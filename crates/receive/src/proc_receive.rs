@@ -13,13 +13,14 @@ struct Pattern {
     creations: bool,
     deletions: bool,
     changes: bool,
-    /// Whether the pattern matches the names that do not have the prefix.
+    /// Whether the pattern matches the refs that are neither `prefix` nor below it.
     negated: bool,
 }
 
 impl ProcReceive {
-    /// Adds a value of the setting: a prefix of ref names. Letters and a colon may precede it to select creations
-    /// (`a`), deletions (`d`) and modifications (`m`); `!` among them selects the names without the prefix.
+    /// Adds a value of the setting: a ref name, which selects that ref and all refs below it. Letters and a colon may
+    /// precede it to select creations (`a`), deletions (`d`) and modifications (`m`); `!` among them selects all other
+    /// refs.
     pub fn add(&mut self, value: &BStr) {
         let (kinds, prefix) = match value.split_once_str(":") {
             Some((kinds, prefix)) => (kinds, prefix),

@@ -154,6 +154,10 @@ impl Environment {
     }
 
     /// Returns the absolute path of the folder.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder does not exist or cannot be accessed.
     pub fn current_dir(&self) -> std::io::Result<PathBuf> {
         if self.directory.as_os_str().is_empty() { std::env::current_dir() } else { self.directory.canonicalize() }
     }

@@ -33,8 +33,8 @@ pub enum IdentError {
     Config(#[from] ConfigError),
 }
 
-/// Finds the committer's identity and the present time for an entry of a reflog. It may read files, so it should only
-/// be called if an entry is written.
+/// Finds the committer's identity and the time, `GIT_COMMITTER_DATE` or the present, for an entry of a reflog. It may
+/// read files, so it should only be called if an entry is written.
 ///
 /// As in git, a name and an address are always found, because a change of a ref should not fail for want of them.
 ///

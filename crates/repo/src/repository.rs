@@ -31,8 +31,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A repository that was found, is safe to use, and has a supported format. Of its files, only `config` and
-/// `config.worktree` have been read.
+/// A repository that was found, is safe to use, and has a supported format. Of its files, only `config`,
+/// `config.worktree` and those that identify a repository, such as `HEAD`, have been read.
 #[derive(Clone, Debug)]
 pub struct Repository {
     git_dir: PathBuf,
@@ -205,6 +205,10 @@ impl Repository {
     }
 
     /// Returns the present text of `config` with its ref format changed to this one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read or parsed, or has an extension that is not known.
     pub fn config_with_ref_format(&self, fs: &Fs, to: RefFormat) -> Result<Vec<u8>, RepositoryError> {
         let file = self.common_dir.join("config");
         let text = match fs.read(&file) {
@@ -286,6 +290,10 @@ impl Repository {
     }
 
     /// Returns all linked worktrees, ordered by id.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `worktrees/` exists and cannot be listed.
     pub fn worktrees(&self, fs: &Fs) -> Result<Vec<Worktree>, refdb_vfs::Error> {
         worktrees::list(fs, &self.common_dir)
     }
@@ -294,6 +302,10 @@ impl Repository {
     ///
     /// `branch` returns the branch that is checked out, for `includeIf.onbranch:`, and is called only if there is such
     /// a condition. If refs are stored as files, [`Repository::branch_in_files`] returns it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file cannot be read, or if git would refuse what it or the environment says.
     pub fn config(
         &self,
         fs: &Fs,
@@ -324,6 +336,10 @@ impl Repository {
     }
 
     /// Reads the settings of the engine from the configuration.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Settings::load`] does.
     pub fn settings(&self, config: &Config, environment: &Environment) -> Result<Settings, ConfigError> {
         Settings::load(config, environment, self.is_bare, self.storage.format == RefFormat::Reftable)
     }

@@ -41,7 +41,8 @@ pub(crate) enum Refused {
     Busy,
 }
 
-/// Maximum number of clients whose rates are stored. Beyond it, clients that may again send a full burst are dropped.
+/// The number of stored rates of clients beyond which each request drops those of clients that may again send a full
+/// burst.
 const RATES_MAX: usize = 65_536;
 
 impl Gate {
@@ -57,8 +58,8 @@ impl Gate {
         }
     }
 
-    /// Returns a gate with new limits, under which the requests that this gate has admitted count as well. Unless the
-    /// rate or the burst changes, clients keep theirs. Must be called in a runtime.
+    /// Returns a gate with new limits, under which the requests that this gate has admitted count as well. If neither
+    /// the rate nor the burst changes, what clients have used of them still counts. Must be called in a runtime.
     pub(crate) fn with_limits(&self, limits: Limits) -> Self {
         let is_as_fast = (limits.rate, limits.burst) == (self.limits.rate, self.limits.burst);
         Gate {

@@ -48,7 +48,7 @@ pub(crate) enum NotFound {
 const EXPORT_OK: &str = "git-daemon-export-ok";
 
 impl Roots {
-    /// Resolves the links in the roots of these settings. Fails if a root does not exist.
+    /// Resolves the links in the roots and allowed targets of these settings. Fails if one of them does not exist.
     pub(crate) fn new(settings: &Settings) -> io::Result<Self> {
         let (fs, mut roots, mut is_remote) = (Fs::real(), Vec::new(), false);
         for (prefix, dir) in &settings.roots {

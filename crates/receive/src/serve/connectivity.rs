@@ -1,5 +1,5 @@
-//! Checks whether every object that is reachable from the new ids exists. This is as safe as git's check, and usually
-//! costs only as much as the size of the push demands.
+//! Checks whether every object that is reachable from the new ids exists. This is as safe as git's check, and its cost
+//! usually depends only on the size of the push.
 //!
 //! ```text
 //! walk    from the new ids through the pushed objects, to the first that are not pushed   incoming, walk

@@ -2,7 +2,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Bytes that the commands may need in memory: their names, and [`COMMAND_BYTES`](super::Commands::COMMAND_BYTES)
-    /// each.
+    /// each. The bytes of a request that are kept for git, and those of a push certificate, have the same limit.
     pub commands_bytes: usize,
     /// Bytes that all push options together may need in memory: their texts, and the size of a `BString` each. Hooks
     /// receive them as environment variables, whose size the kernel limits.

@@ -32,8 +32,8 @@ impl Edit {
         self.text
     }
 
-    /// Sets a variable. The last line that sets it is replaced, and loses its comment. If there is none, a line is added
-    /// to the last section of that name, or to a new one.
+    /// Sets a variable. The last line that sets it is replaced, and loses its comment. If there is none, a line is
+    /// added to the last section of that name, or to a new one.
     pub(crate) fn set(&mut self, section: &str, name: &str, value: &str) -> Result<(), BadLine> {
         let line = format!("\t{name} = {value}\n");
         let (sections, found) = self.scan(format!("{section}.{name}").as_bytes())?;

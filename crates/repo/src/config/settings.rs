@@ -6,8 +6,8 @@ use bstr::ByteSlice;
 use refdb_vfs::LockTimeout;
 use std::path::PathBuf;
 
-/// The settings of the engine. A timeout or a number for a backend is `None` if it is unset; the engine then uses its own
-/// default, which may differ from git's.
+/// The settings of the engine. A timeout or a number for a backend is `None` if it is unset; the engine then uses its
+/// own default, which may differ from git's.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `core.logAllRefUpdates`.

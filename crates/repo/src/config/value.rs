@@ -14,7 +14,7 @@ pub struct Value<'a> {
     pub raw: Option<&'a BStr>,
     /// The file or the command line that sets the variable.
     pub origin: &'a Origin,
-    /// The line in the file, counted from 1.
+    /// The line in the file on which the variable ends, counted from 1; 0 for the command line.
     pub line: u32,
 }
 
@@ -146,8 +146,8 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Parses a boolean by the rules that git uses everywhere. A variable without `=` is true. Returns `None` for a value that
-/// is no boolean.
+/// Parses a boolean by the rules that git uses everywhere. A variable without `=` is true. Returns `None` for a value
+/// that is no boolean.
 pub fn parse_boolean(value: Option<&BStr>) -> Option<bool> {
     let Some(value) = value else { return Some(true) };
     match value.as_bytes() {

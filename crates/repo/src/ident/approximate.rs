@@ -61,7 +61,7 @@ pub fn expiry(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<u64> {
     }
 }
 
-/// Returns whether a text contains a year from 1000 to 1969 and, as a date would, a number after it or the name of a month
+/// Returns whether a text contains a year from 1000 to 1969, and also a number right after it or the name of a month
 /// anywhere.
 fn is_of_a_year_before_all(text: &[u8]) -> bool {
     let parts: Vec<&[u8]> = text.split(|byte| !byte.is_ascii_alphanumeric()).filter(|part| !part.is_empty()).collect();

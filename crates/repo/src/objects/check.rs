@@ -25,6 +25,10 @@ impl ObjectClass {
 }
 
 /// Verifies the objects that new values of refs point at. A transaction classifies each distinct id once.
+///
+/// # Errors
+///
+/// The methods fail if the object database cannot answer. That an object is missing or broken is an answer.
 pub trait ObjectCheck: Sync {
     /// Reads the object, verifies that its content has this id, and parses it.
     fn classify(&self, id: &ObjectId) -> Result<ObjectClass, ObjectError>;

@@ -19,7 +19,7 @@ pub enum RepositoryError {
         /// The topmost folder of the file system.
         mount_point: PathBuf,
     },
-    /// `GIT_DIR` or `--git-dir` names something that is not a repository.
+    /// `GIT_DIR`, `--git-dir` or a caller names something that is not a repository.
     #[error("not a git repository: '{}'", .0.display())]
     NotARepository(PathBuf),
     /// A server's client names something that is not a repository.

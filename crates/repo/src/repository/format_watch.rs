@@ -18,11 +18,12 @@ pub struct FormatWatch {
 }
 
 impl FormatWatch {
-    /// Checks that the refs still have the same format.
+    /// Checks that the refs still have the same format. If `config` does not exist, nothing counts as changed.
     ///
     /// # Errors
     ///
-    /// Returns [`RepositoryError::FormatChanged`] if the refs have another format or are in another place by now.
+    /// Returns [`RepositoryError::FormatChanged`] if the refs have another format or are in another place by now, and
+    /// other errors if `config` cannot be read or parsed.
     pub fn check(&self, fs: &Fs) -> Result<(), RepositoryError> {
         debug_assert!(self.config.starts_with(&self.common_dir), "the file is the repository's: {:?}", self.config);
         // The attributes that the client of a network file system has may be old.

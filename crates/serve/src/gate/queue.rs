@@ -4,8 +4,8 @@ use std::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The places of fetches or of pushes. One repository never occupies all of them, so that fetches that take long or
-/// hooks that hang in one repository do not stop those in others.
+/// The places of fetches or of pushes. One repository occupies only some of them, by default two thirds, so that
+/// fetches that take long or hooks that hang in one repository do not stop those in others.
 pub(super) struct Queue {
     all: Places,
     per_repository: usize,
@@ -24,13 +24,14 @@ impl Queue {
         Queue { all: Places::new(all), per_repository, repositories: Arc::default() }
     }
 
-    /// Returns the same queue with other numbers. That for a repository holds once it has no request in the queue.
+    /// Returns the same queue with other numbers. For a repository with requests in the queue, the new
+    /// `per_repository` holds only once all of these have ended.
     pub(super) fn resized(&self, all: usize, per_repository: usize) -> Self {
         Queue { all: self.all.resized(all), per_repository, repositories: Arc::clone(&self.repositories) }
     }
 
-    /// Waits for a place, first come first served within each repository and then among all. Returns `None` if the
-    /// server ends.
+    /// Waits for a place, first come first served within each repository and then among all. Returns `None` only if
+    /// the places were closed, which the server never does.
     pub(super) async fn place(&self, repository: &str) -> Option<Place> {
         let in_repository = self.of(repository).acquire_owned().await.ok()?;
         let in_all = Arc::clone(&self.all.free).acquire_owned().await.ok()?;
@@ -71,7 +72,7 @@ impl Places {
     }
 
     /// Returns the same places in another number. If fewer are free than go, the others go as soon as they are free,
-    /// before any request gets one.
+    /// before any request that comes later gets one.
     pub(super) fn resized(&self, count: usize) -> Self {
         let (free, count) = (Arc::clone(&self.free), Self::within_bounds(count));
         if count >= self.count {

@@ -213,8 +213,8 @@ impl Server {
         Ok(Outcome { content_type, begin, source, is_remote: job.served.is_remote() })
     }
 
-    /// Responds to a request to a service. The server itself answers `ls-refs`; `git upload-pack` serves fetches, and a
-    /// thread of the server receives pushes.
+    /// Responds to a request to a service. The server itself answers `ls-refs`, unless the client is confined to a
+    /// namespace; `git upload-pack` serves all else of fetches, and a thread of the server receives pushes.
     async fn answer(&self, job: Job, mut inflow: Box<Inflow>, record: &mut Record) -> Result<Outcome, Failure> {
         let is_fetch = job.service == Service::UploadPack;
         record.operation(if is_fetch { "fetch" } else { "push" }, job.version.number());

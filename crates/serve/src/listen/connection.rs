@@ -71,7 +71,8 @@ impl Connections {
         });
     }
 
-    /// Waits until all requests in progress have ended. No connection accepts another request.
+    /// Waits until all requests in progress have ended. No connection accepts another request, but one that has had
+    /// none waits [`FIRST_REQUEST`] for its first.
     pub(super) async fn drain(self) {
         self.is_ending.send_replace(true);
         self.tasks.close();

@@ -70,7 +70,8 @@ const STATUS_LEFT: u16 = 499;
 const DONE: Reply = Reply::Ended { code: 0, error: String::new() };
 
 impl Session {
-    /// Takes over the input and the output of a client. Fails if one of them is neither a pipe nor a socket.
+    /// Takes over the input and the output of a client. Fails if one of them that is used is neither a socket nor a
+    /// pipe that can be opened again.
     pub(super) fn new(
         server: Arc<ArcSwap<Server>>,
         served: Arc<Served>,

@@ -71,7 +71,8 @@ impl Rows {
         self.has_ended
     }
 
-    /// Returns whether the response listed a ref for each of these objects, even if the ref has changed since.
+    /// Returns whether the response listed a ref for each of these objects, even if the ref has changed since. Symbolic
+    /// refs other than HEAD count with their present values.
     pub(crate) fn have_shown(&mut self, ids: &[ObjectId]) -> io::Result<bool> {
         let Rows { view, hidden, listing, head, .. } = self;
         let mut missing: HashSet<ObjectId> = ids.iter().copied().filter(|id| Some(*id) != *head).collect();

@@ -17,7 +17,7 @@ pub const CHECKED: [&str; 3] =
 /// Maximum number of wants that are checked. Git checks more.
 const WANTS_MAX: usize = 4096;
 
-/// Parses the first part of a request, up to its first flush packet, which arrives in pieces.
+/// Parses the first part of a request, up to its first flush packet. The request may arrive in pieces.
 #[derive(Debug)]
 pub struct WantsReader {
     hash: HashKind,
