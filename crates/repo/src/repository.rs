@@ -73,8 +73,9 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Fails if there is no repository, or if it belongs to someone else and is not in `safe.directory`, or has a
-    /// format that is not supported.
+    /// Fails if there is no repository, or if its configuration cannot be used or its format is not supported. Unless
+    /// `GIT_DIR` names the repository, also fails if it belongs to someone else and is not in `safe.directory`, or if
+    /// `safe.bareRepository` forbids it.
     pub fn discover(fs: &Fs, environment: &Environment) -> Result<Self, RepositoryError> {
         discover::discover(fs, environment)
     }

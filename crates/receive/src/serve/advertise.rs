@@ -8,8 +8,9 @@ use refdb::{Snapshot, TargetView};
 use refdb_types::{ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, Target};
 use std::{collections::HashSet, ops::ControlFlow};
 
-/// Sends all refs except hidden and dangling ones. Broken refs are skipped with a warning. The objects of refs are
-/// not looked up, so that a client can delete a ref whose object is lost.
+/// Sends all refs except hidden and dangling ones. Broken refs, and refs whose names are too long for a packet, are
+/// skipped with a warning. The objects of refs are not looked up, so that a client can delete a ref whose object is
+/// lost.
 ///
 /// `others` are the values of the refs of alternates, which are sent as `.have` lines unless a ref with the same value
 /// was sent.

@@ -40,7 +40,7 @@ impl<'o> Ancestry<'o> {
         Ancestry { objects, read_max_bytes, known: HashMap::new() }
     }
 
-    /// Returns whether `old` is reachable from `new`, or `None` if a commit on the way cannot be read.
+    /// Returns whether `old` is reachable from `new`, or `None` if a commit on the way cannot be read or is too large.
     pub(super) fn leads_to(&mut self, new: ObjectId, old: ObjectId) -> Option<bool> {
         let mut walk = Walk::default();
         walk.reach(old, OLD, self)?;

@@ -54,8 +54,9 @@ enum Answer {
     Ended,
 }
 
-/// Maximum number of times that git is asked which ids are at fault. It suffices to find a single id at fault among a
-/// million ids, and all ids at fault among 32. The number of programs must not grow with the number of commands.
+/// The number of times that git is asked which ids are at fault, or one more if the last group has two halves. This
+/// suffices to find a single id at fault among a million ids, and all ids at fault among 32. The number of programs
+/// must not grow with the number of commands.
 const ASKED_MAX: usize = 64;
 
 const BEYOND_LIMIT: &str = "the check of its objects met a limit";
@@ -90,9 +91,9 @@ impl Session<'_, '_> {
     }
 
     /// Returns the ids that are at fault, at least one, and the reason with which to refuse them. Git is asked about
-    /// each half of the ids, then about each half of a group that is at fault, and so on, up to [`ASKED_MAX`] times. An
-    /// id that is then still grouped with one at fault is refused too. Git is asked about each id at fault on its own,
-    /// because git writes the missing objects to the log of the server.
+    /// each half of the ids, then about each half of a group that is at fault, and so on, until it was asked
+    /// [`ASKED_MAX`] times. An id that is then still grouped with one at fault is refused too. Git is asked about each
+    /// id at fault on its own, because git writes the missing objects to the log of the server.
     fn find_disconnected(&mut self, ids: HashSet<ObjectId>) -> Result<(HashSet<ObjectId>, &'static str), ServeError> {
         // Groups of ids, each with whether git was asked about it.
         let mut groups = vec![(Vec::from_iter(ids.iter().copied()), false)];
