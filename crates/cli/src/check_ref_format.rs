@@ -79,7 +79,7 @@ fn branch(invocation: &Invocation<'_>, shorthand: &[u8]) -> Result<u8> {
     }
 }
 
-/// Returns what was checked out before the last `nth` checkouts, or nothing outside of a repository.
+/// Returns what was checked out before the last `nth` checkouts, or nothing if no repository can be opened.
 fn checked_out_before(invocation: &Invocation<'_>, nth: u64) -> Result<Option<BString>> {
     match Session::open(invocation.globals) {
         Ok(session) => names::previous_checkout(&session.store, nth),

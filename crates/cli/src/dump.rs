@@ -110,7 +110,7 @@ impl Dumper<'_> {
         Ok(())
     }
 
-    /// Prints a repository whose refs are files.
+    /// Prints packed-refs, HEAD and the loose refs below `refs/` of a repository whose refs are files.
     fn files(&mut self, folder: &Path) -> Result<()> {
         let packed = folder.join("packed-refs");
         if let Ok(bytes) = self.fs.read(&packed) {

@@ -25,7 +25,7 @@ pub enum Failure {
     Exit(u8),
     /// Standard output is a pipe whose reader has gone away.
     BrokenPipe,
-    /// A signal was caught while locks were held. The locks have been released.
+    /// A signal was caught. Locks that were held then have been released.
     Interrupted,
 }
 
@@ -39,7 +39,8 @@ pub const FAILED: u8 = 255;
 pub const WRONG_USE: u8 = 129;
 
 impl Failure {
-    /// Prints the reason on standard error (or output), and returns the exit code of the program.
+    /// Prints the reason on standard error (or output), and returns the exit code of the program. After a broken pipe
+    /// or a caught signal, this ends the process by the signal instead.
     pub fn report(self) -> u8 {
         match self {
             Failure::Fatal(message) | Failure::Lost(message) => {
@@ -142,7 +143,7 @@ impl From<refdb::ObjectError> for Failure {
 }
 
 /// Returns the failure for a refused change as most commands report it. It is `error: MESSAGE` with exit code 1, but
-/// `fatal: MESSAGE` if a hook refused the change.
+/// `fatal: MESSAGE` if a hook refused the change, the committer is unknown or packed-refs cannot be read.
 pub fn refused(error: refdb::Error) -> Failure {
     match error {
         refdb::Error::Hook(why) => Failure::Fatal(why.to_string().into()),

@@ -27,7 +27,8 @@ pub struct Globals {
     pub config: Vec<BString>,
     /// `--no-replace-objects`: no object is replaced by another.
     pub no_replacements: bool,
-    /// Options that concern only git, for commands that are left to it.
+    /// The options that are repeated to git when a command is left to it: `--no-replace-objects`, and all that refdb
+    /// itself ignores.
     pub of_git: Vec<OsString>,
 }
 

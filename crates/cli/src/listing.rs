@@ -73,8 +73,8 @@ pub trait Visitor {
         false
     }
 
-    /// Accepts a line of packed-refs with a valid name, which starts with `digits` digits. A line that is not accepted
-    /// is passed on as a row or as a broken ref.
+    /// Accepts a line of packed-refs that starts with `digits` digits and has a valid name, or returns `false`. A line
+    /// that is not accepted is passed on as a row or as a broken ref.
     fn line(&mut self, _line: &[u8], _digits: usize) -> bool {
         false
     }
@@ -164,8 +164,8 @@ fn stretch<V: Visitor>(
     }
 }
 
-/// Drops prefixes that all come before the name, and returns whether the name begins with the first of the remaining
-/// ones.
+/// Drops the prefixes of which no further name can follow, as the walk has reached `name`, and returns whether `name`
+/// begins with the first of the remaining ones.
 fn hold(prefixes: &mut &[BString], name: &BStr) -> bool {
     while let [prefix, rest @ ..] = *prefixes {
         if name.starts_with(prefix) {
@@ -184,7 +184,7 @@ struct Showing<'a, V> {
     snapshot: &'a dyn Snapshot,
     names: OrderedNames,
     visitor: &'a mut V,
-    /// The error that ended the run before its last ref.
+    /// The error, or the visitor's `Break`, that ended the run before its last ref.
     stopped: Result<ControlFlow<()>>,
 }
 

@@ -60,18 +60,18 @@ pub fn wrapped_int(text: &[u8]) -> Option<i32> {
     Some(read.number as i32)
 }
 
-/// The outcome of parsing a number with a unit of 1024.
+/// The outcome of parsing a number with a unit, which is a power of 1024.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WithUnit {
     /// A number in the range of C's int.
     Int(i32),
-    /// A number that is too large.
+    /// A number outside of that range.
     TooLarge,
     /// Not a number.
     NoNumber,
 }
 
-/// Parses a number in any base, optionally followed by k, m or g.
+/// Parses a decimal, octal (`0`) or hexadecimal (`0x`) number, optionally followed by k, m or g.
 pub fn with_unit(text: &[u8]) -> WithUnit {
     let Some(read) = strtol(text, 0) else { return WithUnit::NoNumber };
     if read.is_cut {

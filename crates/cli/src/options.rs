@@ -21,7 +21,7 @@ pub struct Command {
     pub name: &'static str,
     /// A description of one line.
     pub about: &'static str,
-    /// The synopses, without the program's name in front.
+    /// The synopses, without the names of the program and the command in front.
     pub synopsis: &'static [&'static str],
     /// The options.
     pub options: &'static [Opt],

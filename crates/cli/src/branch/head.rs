@@ -71,8 +71,8 @@ pub(super) fn description(
     })
 }
 
-/// Returns where HEAD was last moved to, according to its reflog: a name and the commit. The name is the one that the
-/// user gave then, if it still stands for the same commit; otherwise it is the abbreviated id.
+/// Returns what the last checkout in HEAD's reflog moved HEAD to: a name and the commit. The name is the one that the
+/// user gave then, if it still stands for the same commit; otherwise it is the commit's abbreviated id.
 fn detached_from(
     session: &Session,
     snapshot: &dyn Snapshot,
@@ -109,7 +109,8 @@ fn short(session: &Session, id: &ObjectId) -> Result<BString> {
     Ok(hex[..session.abbreviate(id, None)?].into())
 }
 
-/// Returns the branch that git wrote into a file for an operation in progress, or `None` if there was none.
+/// Returns the short name of the branch, or the abbreviated id, that git wrote into a file for an operation in
+/// progress. Returns `None` if the file names neither or cannot be read.
 fn branch_in(session: &Session, file: &Path) -> Result<Option<BString>> {
     let Ok(text) = fs::read(file) else { return Ok(None) };
     let text = text.trim_end_with(|char| char == '\n').as_bstr();

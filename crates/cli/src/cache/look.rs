@@ -46,7 +46,8 @@ pub(super) fn top(folder: &Path, settings: &Settings) -> Result<u8> {
     Ok(0)
 }
 
-/// Frees dead space. Fails if another process has the cache open for writing.
+/// Frees the dead space of all segments of which at least a tenth is dead, after evicting entries beyond a `--limit`.
+/// Fails if another process has the cache open for writing.
 pub(super) fn compact(folder: &Path, settings: &Settings) -> Result<u8> {
     refuse_another_users(folder)?;
     let mut options = Options::new(limit(folder, settings)?);
@@ -63,7 +64,8 @@ pub(super) fn compact(folder: &Path, settings: &Settings) -> Result<u8> {
     Ok(0)
 }
 
-/// Returns the limit that was given, or else the last one that was reported, but at least twice the size on disk.
+/// Returns the limit that was given. Without one, it is the larger of the limit that was last reported and twice the
+/// size on disk, brought into the range that a cache accepts.
 fn limit(folder: &Path, settings: &Settings) -> Result<u64> {
     if let Some(limit) = settings.limit {
         return Ok(limit);

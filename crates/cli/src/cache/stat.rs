@@ -18,7 +18,7 @@ struct Report {
     /// The size of the entries' records in bytes.
     live_bytes: u64,
     disk_bytes: u64,
-    /// The statistics that the last process to open the cache has collected since then.
+    /// What the last process that opened the cache for writing has last reported about the time since then.
     #[serde(skip_serializing_if = "Option::is_none")]
     counted: Option<Counted>,
 }

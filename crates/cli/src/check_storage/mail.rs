@@ -76,7 +76,8 @@ impl Drop for Outbox {
     }
 }
 
-/// Receives the lines of one direction, until the last one or until `is_over` is set.
+/// Receives the lines of one direction. It ends at the last one, when `is_over` is set, after a signal, when the folder
+/// cannot be read, or when no line has arrived for [`PATIENCE`].
 pub(super) struct Inbox {
     folder: PathBuf,
     way: Way,

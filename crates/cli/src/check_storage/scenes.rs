@@ -146,8 +146,9 @@ impl Stage<'_> {
     }
 }
 
-/// Returns what wrong answers mean: a loss if an update was made that had to be refused, or if the host that wrote last
-/// does not see its own update at the end, and otherwise a late view or a failed step.
+/// Returns what wrong answers mean: a loss if an update was made that had to be refused; otherwise a failed step if
+/// there was an error; otherwise a loss if the host that wrote last does not see its own update at the end; and a late
+/// view in all other cases.
 fn kind_of(scene: &Scene, said: &[String]) -> Kind {
     let expected: Vec<&str> = scene.expected.split(", ").collect();
     let steps: Vec<&str> = scene.steps.split("; ").collect();

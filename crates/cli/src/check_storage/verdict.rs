@@ -14,9 +14,11 @@ pub(super) struct Findings {
     pub(super) losses: Vec<String>,
     /// Details of the other findings, and errors that may occur on safe storage.
     notes: Vec<String>,
-    /// Values that were shown late, or again after a later one, although no update was lost.
+    /// Values that were shown late, again after a later one, or when the ref did not have them, although no update was
+    /// lost.
     pub(super) late: Vec<String>,
-    /// Why the format was not tested fully, although nothing was seen to go wrong.
+    /// Why the format was not tested fully: steps and operations that ended with an error, too many updates of unknown
+    /// outcome, or a host without an acknowledged read or write.
     pub(super) untested: Vec<String>,
 }
 

@@ -103,7 +103,8 @@ impl DateForm {
 }
 
 impl Time {
-    /// Reads the time of an author, committer or tagger. Returns `None` if either number is too large to be read.
+    /// Reads the time of an author, committer or tagger. Returns `None` if no address in brackets and blank precede it,
+    /// or if either number is too large to be read.
     ///
     /// Old tools wrote many kinds of lines. Like git, which uses C's `strtoumax` and `strtol`, this accepts blanks and
     /// a sign before the digits, ends at the first other byte, and reads missing digits as 0.
@@ -188,8 +189,8 @@ impl Time {
         }
     }
 
-    /// Formats the time in relation to now. For a time of one to four days ago, the zone is shown too, unless it is
-    /// the local one.
+    /// Formats the time in relation to now. For a time of one to four days ago in the same month, the zone is shown
+    /// too, unless it is the local one.
     fn human(&self, clock: &Clock<'_>, is_local: bool) -> String {
         let here = Time { seconds: clock.now, offset: 0 }.local(&clock.zone);
         let (now, then) = (here.calendar(), self.calendar());

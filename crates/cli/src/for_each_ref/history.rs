@@ -87,8 +87,9 @@ impl<'a> History<'a> {
         Ok(Some(Commit { parents, seconds: seconds.and_then(|digits| digits.parse().ok()).unwrap_or(0) }))
     }
 
-    /// Returns the commit that an object named by the user is or leads to. If the object leads to no commit, the
-    /// reason is printed on standard error. The kind that a tag claims for its target is trusted.
+    /// Returns the commit that an object named by the user is or leads to. If it is or leads to a tree or blob,
+    /// standard error says so; a missing or damaged object is not reported. The kind that a tag claims for its target
+    /// is trusted.
     pub fn named_commit(&self, named: ObjectId) -> Result<Option<ObjectId>> {
         let mut id = named;
         let Some(mut kind) = self.objects()?.kind(&id)? else { return Ok(None) };

@@ -1,4 +1,5 @@
-//! Values that refdb does not determine itself but asks the installed git for, with few processes for all refs.
+//! Values that refdb does not determine itself but asks the installed git for: how objects are stored and what the mail
+//! map says, with one process each for all refs; names and signatures, with one process for each object.
 
 use super::atom::SignaturePart;
 use crate::{

@@ -49,7 +49,7 @@ pub struct RepositoryWorld<'a> {
 }
 
 impl<'a> RepositoryWorld<'a> {
-    /// Makes the world for listing `snapshot`. `head` is the branch that is checked out.
+    /// Makes the world for listing `snapshot`. `head` is what [`World::head`] returns.
     pub fn new(
         session: &'a Session,
         snapshot: &'a dyn Snapshot,

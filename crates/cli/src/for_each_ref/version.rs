@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 pub struct Suffixes(Vec<BString>);
 
 impl Suffixes {
-    /// Reads the configuration. A setting without a value disables all suffixes, with git's error.
+    /// Reads the configuration. A setting that occurs without a value counts as not set, with git's error.
     pub fn configured(config: &Config) -> Self {
         const NAME: &str = "versionsort.suffix";
         const OLD_NAME: &str = "versionsort.prereleasesuffix";

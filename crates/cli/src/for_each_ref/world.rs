@@ -24,14 +24,14 @@ pub trait World {
     /// Returns the shortest part of a refname that is unambiguous.
     fn shorten<'n>(&mut self, name: &'n BStr) -> Result<&'n BStr>;
 
-    /// Returns the branch that is checked out.
+    /// Returns the branch that is checked out. For a detached HEAD, this is `HEAD` itself or `None`.
     fn head(&self) -> Option<&BStr>;
 
     /// Returns the upstream of a branch, or the ref that it is pushed to.
     fn counterpart(&mut self, side: Direction, name: &BStr) -> Counterpart;
 
-    /// Returns the number of commits by which an object is ahead of and behind another ref, or `None` if that ref leads
-    /// to no commit.
+    /// Returns the number of commits by which an object is ahead of and behind another ref, or `None` if the object or
+    /// that ref leads to no commit.
     fn ahead_behind(&mut self, id: &ObjectId, other: &BStr) -> Result<Option<(usize, usize)>>;
 
     /// Returns the number of commits by which an object is ahead of and behind a commit that a field names, or `None`
@@ -39,7 +39,7 @@ pub trait World {
     fn ahead_behind_base(&mut self, id: &ObjectId, base: &BStr) -> Result<Option<(usize, usize)>>;
 
     /// Returns whether a field depends on all refs that are shown. If so, each ref is passed to [`World::hear`] before
-    /// any field is shown.
+    /// any field is shown, unless the list leaves such fields empty.
     fn depends_on_all(&self) -> bool;
 
     /// Announces a ref that will be shown.

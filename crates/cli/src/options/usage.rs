@@ -25,7 +25,7 @@ impl Command {
         self.words().last().unwrap_or(self.name)
     }
 
-    /// Returns the words of the command's name. Optional ones are in brackets.
+    /// Returns the words of the command's name, without the brackets in which the name has optional ones.
     pub fn words(&self) -> impl Iterator<Item = &'static str> {
         self.name.split(' ').map(|word| word.trim_matches(['[', ']']))
     }
@@ -69,7 +69,7 @@ impl Command {
 }
 
 impl Command {
-    /// Returns the options for a shell's completion: common ones, then `--`, then their negations.
+    /// Returns the options for a shell's completion: common ones and one negation, then `--`, then the other negations.
     pub fn completions(&self, hidden_too: bool) -> String {
         let shown = |opt: &&Opt| opt.is_long() && (hidden_too || !opt.hidden);
         let mut words = Vec::new();

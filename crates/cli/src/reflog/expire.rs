@@ -174,8 +174,8 @@ impl Expiry<'_> {
         Ok(tip)
     }
 
-    /// Returns whether a commit cannot be reached from the ref. Returns `false` for an object that is missing or not a
-    /// commit.
+    /// Returns whether a commit cannot be reached from the ref or, if the ref is a HEAD, from any ref below `refs/`.
+    /// Returns `false` for an object that is missing or not a commit.
     fn is_unreachable(&mut self, id: ObjectId) -> refdb::Result<bool> {
         if id.is_null() {
             return Ok(false);

@@ -15,14 +15,13 @@ use std::collections::{HashMap, HashSet};
 /// Answers whether commits are complete, and remembers the answers.
 pub(super) struct Complete<'a> {
     reach: Reach<'a>,
-    /// Everything that refs lead to, as far as it exists.
+    /// Everything that refs lead to, including objects that are missing.
     below_refs: HashSet<ObjectId>,
     known: HashMap<ObjectId, bool>,
 }
 
 impl<'a> Complete<'a> {
-    /// Reads everything that refs lead to. If a ref is broken or its object is missing, no commit can be known to be
-    /// complete.
+    /// Reads everything that refs lead to. Fails if a ref is broken or the object that it holds is missing.
     pub(super) fn new(session: &'a Session, history: &'a History<'a>) -> failure::Result<Self> {
         let reach = Reach::new(session, history);
         let mut tips: Vec<(BString, Option<ObjectId>)> = Vec::new();
@@ -62,7 +61,8 @@ impl<'a> Complete<'a> {
         Ok(())
     }
 
-    /// Returns whether the value of an entry is null or a complete commit. Any other object is not complete.
+    /// Returns whether the value of an entry is null, a complete commit, or a tag that leads to one. Any other object is
+    /// not complete.
     pub(super) fn is_whole(&mut self, id: ObjectId) -> Result<bool> {
         if id.is_null() {
             return Ok(true);

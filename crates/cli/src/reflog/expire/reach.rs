@@ -72,7 +72,7 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Returns whether a commit can be reached from a ref of this worktree.
+    /// Returns whether a commit can be reached from a ref below `refs/`, as this worktree sees them.
     pub(super) fn is_below_refs(&mut self, commit: ObjectId) -> Result<bool> {
         let at = self.place(commit) as usize;
         if self.below_refs.is_none() {
@@ -93,8 +93,8 @@ impl<'a> Reach<'a> {
         Ok(tips)
     }
 
-    /// Visits the objects that refs hold, except for symbolic refs. A broken ref, or one with an invalid name, is
-    /// skipped.
+    /// Visits the refs below `refs/` with the objects that they hold, except for symbolic refs. A broken ref, or one
+    /// with an invalid name, is visited without an object.
     pub(super) fn for_each_ref(&self, act: &mut dyn FnMut(&BStr, Option<ObjectId>)) -> Result<()> {
         let snapshot = self.session.store.snapshot()?;
         let mut cursor = snapshot.cursor(false)?;
