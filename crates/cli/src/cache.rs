@@ -37,7 +37,7 @@ pub static COMMAND: Command = Command {
         Opt::flag("key-file", "file that contains the 32-byte key in hexadecimal")
             .fixed()
             .takes(Value::Required("FILE")),
-        Opt::flag("secrets", "allow exporting a cache of sessions or tokens unencrypted").fixed(),
+        Opt::flag("secrets", "export a cache in the clear that is encrypted or holds sessions or tokens").fixed(),
     ],
 };
 

@@ -3,11 +3,11 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::{io::IsTerminal, time::Duration};
 
-/// A spinner on standard error, if that is a terminal. It appears after a second, so that quick operations stay quiet.
+/// A line on standard error, if that is a terminal, with the time since its start, which is updated every second.
 pub struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    /// Starts the spinner.
+    /// Starts the line, which is shown at once.
     pub fn start(what: &'static str) -> Self {
         if !std::io::stderr().is_terminal() {
             return Progress(None);
@@ -26,7 +26,7 @@ impl Progress {
         }
     }
 
-    /// Removes the spinner.
+    /// Removes the line.
     pub fn finish(self) {
         if let Some(bar) = self.0 {
             bar.finish_and_clear();

@@ -10,7 +10,7 @@ use refdb_types::ObjectId;
 
 /// Resolves names to object ids. It is not called for hexadecimal ids of full length.
 pub trait Resolve {
-    /// Returns the object that `text` names, in any form of gitrevisions(7), or `None` if there is none.
+    /// Returns the object that `text` names, or `None` if there is none or the form is not supported.
     fn resolve(&mut self, text: &BStr) -> Result<Option<ObjectId>>;
 }
 
@@ -28,7 +28,8 @@ pub struct Revisions<'a> {
 }
 
 impl Revisions<'_> {
-    /// Returns the object that `text` names, or `None` if there is none or the form is not supported.
+    /// Returns the object that `text` names. Returns `None` if there is none, if the form is not supported, or if an
+    /// abbreviated id is ambiguous, which is reported on standard error.
     pub fn resolve(&self, text: &BStr) -> Result<Option<ObjectId>> {
         // A name without one of these characters is resolved without reading an object.
         if text.find_byteset(b"^~:").is_some() {

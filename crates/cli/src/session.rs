@@ -25,9 +25,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens the repository in which a command runs. As in git, a lone `-h` is answered anywhere (except after `refs
-    /// list`), a missing repository is reported before options are parsed, and a lone `--git-completion-helper` prints
-    /// the options.
+    /// Opens the repository in which a command runs. As in git, a lone `-h` is answered without a repository (except
+    /// after a subcommand such as `refs list`), a missing repository is reported before options are parsed, and a lone
+    /// `--git-completion-helper` prints the options.
     pub fn begin(invocation: &Invocation<'_>, command: &'static Command) -> Result<Session> {
         let lone = match invocation.words {
             [word] => word.as_bytes(),

@@ -250,7 +250,7 @@ pub fn show(
     result.map(|()| 0)
 }
 
-/// Delegates a command line that was not understood to git, unless git would create a ref that must not be there.
+/// Delegates a command line to git, unless git would create a ref whose name is too long for the repository's tables.
 pub fn leave(invocation: &Invocation<'_>, command: &Command) -> Failure {
     match created::check(invocation, command) {
         Ok(()) => crate::real_git::leave(invocation, command.name),

@@ -36,7 +36,7 @@ pub static COMMAND: Command = Command {
     synopsis: &["[--[no-]strict] [--timeout=<n>] <directory>"],
     options: &[
         Opt::flag("strict", "do not try <directory>/.git/ if <directory> is no Git directory"),
-        Opt::flag("timeout", "interrupt transfer after <n> seconds of inactivity").takes(Value::Required("<n>")),
+        Opt::flag("timeout", "interrupt transfer after <n> seconds of inactivity").takes(Value::Required("n")),
         Opt::flag("stateless-rpc", "the references were advertised by another call").hidden(),
         Opt::flag("http-backend-info-refs", "only advertise the references").hidden(),
         Opt::flag("advertise-refs", "only advertise the references").hidden(),

@@ -17,7 +17,7 @@ pub(super) type Value = u64;
 /// The value of a ref that does not exist.
 pub(super) const NONE: Value = 0;
 
-/// Maximum number of states of one ref that are visited in a step. More would need hundreds of writes of unknown
+/// Maximum number of states of one ref that are visited in a step. More occur only if many writes have an unknown
 /// outcome.
 const STATES_MAX: usize = 100_000;
 

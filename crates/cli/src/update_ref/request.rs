@@ -91,7 +91,7 @@ pub enum Request {
         /// The target that the ref must have.
         old: Option<RefName>,
     },
-    /// Makes the next request that names a symbolic ref change that ref itself instead of its target.
+    /// Makes the next request that names a ref change the ref itself, if it is symbolic, instead of its target.
     NoDeref,
     /// Starts a transaction.
     Start,
@@ -128,8 +128,8 @@ const VERBS: [(&[u8], Verb, usize); 13] = [
     (b"commit", Verb::Commit, 0),
 ];
 
-/// Returns the verb at the start of `bytes` and the number of its arguments. A verb with arguments is followed by a
-/// space.
+/// Returns the verb at the start of `bytes`, after the number of bytes before its arguments and before the number of
+/// arguments. A verb with arguments is followed by a space.
 fn find_verb(bytes: &[u8]) -> Option<(usize, Verb, usize)> {
     VERBS.iter().find_map(|&(word, verb, arguments)| {
         let rest = bytes.strip_prefix(word)?;

@@ -61,8 +61,8 @@ impl<'a> Complete<'a> {
         Ok(())
     }
 
-    /// Returns whether the value of an entry is null, a complete commit, or a tag that leads to one. Any other object is
-    /// not complete.
+    /// Returns whether the value of an entry is null, a complete commit, or a tag that leads to one. Any other object
+    /// is not complete.
     pub(super) fn is_whole(&mut self, id: ObjectId) -> Result<bool> {
         if id.is_null() {
             return Ok(true);
