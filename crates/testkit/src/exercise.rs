@@ -1,5 +1,5 @@
-//! Calls every function on arbitrary bytes, for fuzz targets and corruption tests, which require that none of them
-//! panics.
+//! Reads arbitrary bytes as reftables and as lists of tables, for fuzz targets and corruption tests, which require that
+//! no function of the library panics.
 
 use refdb_types::{HashKind, ObjectId};
 use reftable::{Merged, Source, Table, WriteOptions};
@@ -7,6 +7,10 @@ use std::sync::Arc;
 
 /// Treats `bytes` as a reftable: opens it, walks it, seeks in it, looks up objects, checks it and dumps it. Errors are
 /// expected. Returns the number of records before the first error, and whether there was no error.
+///
+/// # Panics
+///
+/// If the check finds no fault in a table that cannot be read.
 pub fn reftable(bytes: &[u8]) -> (usize, bool) {
     let faults = reftable::check(Source::Memory(bytes.into()), "fuzzed").expect("memory can be read");
     let Ok(table) = Table::open(Source::Memory(bytes.into()), "fuzzed") else {
@@ -48,6 +52,10 @@ pub fn reftable_blocks(bytes: &[u8]) -> (usize, bool) {
 
 /// Treats `bytes` as the content of the `tables.list` of a stack. Returns the number of tables that it names, or 0 if
 /// it is malformed.
+///
+/// # Panics
+///
+/// If a name leads out of the stack's folder.
 pub fn tables_list(bytes: &[u8]) -> usize {
     let Ok(names) = reftable::stack::table_names(bytes) else { return 0 };
     for name in &names {

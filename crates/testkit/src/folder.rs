@@ -1,6 +1,10 @@
 use std::{fs, io, path::Path};
 
-/// Returns the sorted paths of the files below a folder, relative to it.
+/// Returns the sorted paths of the files below a folder, relative to it. Links to folders are followed.
+///
+/// # Panics
+///
+/// If a folder cannot be read.
 pub fn files_below(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut pending = vec![dir.to_owned()];

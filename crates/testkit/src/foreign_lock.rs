@@ -3,7 +3,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A lock file as a program holds it that is not refdb. Dropping it removes the file.
+/// A lock file as a program other than refdb holds it. Dropping it removes the file.
 #[derive(Debug)]
 #[must_use = "the lock is released when this is dropped"]
 pub struct ForeignLock(PathBuf);

@@ -12,7 +12,7 @@ pub struct Git {
     program: PathBuf,
 }
 
-/// The time of every object and reflog entry that tests create, so that ids are the same in every run.
+/// The time of objects and reflog entries for which a test sets no other one, so that ids are the same in every run.
 const DATE: &str = "1700000000 +0000";
 
 impl Git {
@@ -47,6 +47,10 @@ impl Git {
     }
 
     /// Returns a helper program of git's own test suite (`t/helper/test-tool`), which prints what no command does.
+    ///
+    /// # Panics
+    ///
+    /// If there is none, because `REFDB_GIT` names a git that `scripts/setup/install-git` has not built.
     pub fn test_tool(&self) -> PathBuf {
         let source = self.program.ancestors().nth(3).expect("git lies in SOURCE/built/bin");
         let tool = source.join("t/helper/test-tool");

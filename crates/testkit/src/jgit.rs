@@ -7,7 +7,7 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-/// A Java process in which JGit holds one repository open, with `reftable.autoRefresh` on.
+/// A Java process in which JGit holds one repository open. [`JGit::open`] switches `reftable.autoRefresh` on in it.
 ///
 /// JGit supports only SHA-1. An `Err` contains the message of the exception in JGit; a result is the name that JGit
 /// gives it, such as `NEW`, `LOCK_FAILURE` or `REJECTED_OTHER_REASON`.
@@ -23,7 +23,7 @@ impl JGit {
     ///
     /// # Panics
     ///
-    /// If the driver was not built.
+    /// If the driver was not built, or if the repository does not use SHA-1.
     pub fn open(repo: &Repo) -> Self {
         Self::open_with_ssh(repo, None)
     }
@@ -32,7 +32,7 @@ impl JGit {
     ///
     /// # Panics
     ///
-    /// If the driver was not built.
+    /// If the driver was not built, or if the repository does not use SHA-1.
     pub fn open_with_ssh(repo: &Repo, ssh: Option<&Path>) -> Self {
         assert_eq!(repo.hash(), HashKind::Sha1, "JGit knows SHA-1 only");
         repo.config("reftable.autoRefresh", "true");
@@ -40,6 +40,10 @@ impl JGit {
     }
 
     /// Starts JGit on a repository that was not created by the testkit, without changing its configuration.
+    ///
+    /// # Panics
+    ///
+    /// If the driver was not built.
     pub fn open_dir(git_dir: &Path) -> Self {
         Self::start(git_dir, None, &|java| Command::new(java))
     }

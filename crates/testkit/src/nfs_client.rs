@@ -202,7 +202,7 @@ impl NfsClient {
         self.steps.load(SeqCst)
     }
 
-    /// Loses the server's reply to one request that changes something: to the one behind the next `answered`.
+    /// Loses the server's reply to one request that changes something: the one after the next `answered` such requests.
     pub fn lose_reply_after(&self, answered: usize) {
         self.answers_left.store(answered, SeqCst);
     }
@@ -212,7 +212,7 @@ impl NfsClient {
         self.answers_left.swap(usize::MAX, SeqCst) <= usize::MAX / 2
     }
 
-    /// Has something happen before operation number `step`, in another thread.
+    /// Has something happen before operation number `step`, counted from 0, in another thread.
     pub fn interrupt_at(&self, step: usize, act: impl FnOnce() + Send + 'static) {
         *self.interruption() = Some((step, Box::new(act)));
     }
@@ -296,7 +296,7 @@ impl IoHook for NfsClient {
     }
 
     fn loses_reply(&self) -> bool {
-        // Behind 0 comes the largest number, so that one reply is lost.
+        // After 0, the counter wraps around to the largest number, so that only one reply is lost.
         self.answers_left.fetch_sub(1, SeqCst) == 0
     }
 

@@ -21,7 +21,7 @@ pub trait Explorable: Clone + Eq + Hash {
     /// The promise that the event breaks.
     fn happen(&mut self, event: Self::Event, fault: Self::Fault, seen: &mut Self::Seen) -> Result<(), String>;
 
-    /// Checks a state after which no more than these events can follow.
+    /// Checks a state, given all the events that may happen next.
     ///
     /// # Errors
     ///

@@ -31,7 +31,7 @@ enum Node {
     Folder(BTreeMap<OsString, Inode>),
 }
 
-/// The part of the content of an unsynced file that survives.
+/// The part of the changes of a file's content since its last sync that survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rest {
     /// All of it.
@@ -354,7 +354,7 @@ fn what_is_left(content: &Rc<Vec<u8>>, synced: &Rc<Vec<u8>>, rest: Rest) -> Rc<V
 }
 
 /// Returns the content of a file whose bytes were overwritten in place: half of the bytes that differ have reached the
-/// disk.
+/// disk, or with [`Rest::Nothing`] none of them.
 fn torn(content: &[u8], mut left: Vec<u8>, rest: Rest) -> Vec<u8> {
     left.resize(content.len(), 0);
     let differs: Vec<usize> = (0..content.len()).filter(|at| content[*at] != left[*at]).collect();

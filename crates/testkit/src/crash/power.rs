@@ -16,10 +16,14 @@ const DISKS_OF_ALL: usize = 256;
 
 /// Runs `workload` once, to its end, in a copy of the folder `start`. Then, for every operation, builds each state
 /// that the disk may be in if power is lost before that operation, as far as `assumed` permits it, and passes it to
-/// `check`.
+/// `check`. If more than 256 states are possible before one operation, only a sample of them is built.
 ///
 /// At the end, [`Crash::claimed`] is set, because whatever was reported as done must survive. `make test` checks only
 /// every third state beyond the first 256, except for all states at the end.
+///
+/// # Panics
+///
+/// If the workload fails, or does something outside of its folder.
 pub fn lose_power_everywhere<E: Debug>(
     start: &Path,
     assumed: Disk,

@@ -85,7 +85,13 @@ impl Bench {
         &self.objects[&hash]
     }
 
-    /// Builds the repository twice, and runs the steps with git and with the program until the results differ.
+    /// Builds the repository twice, and runs the steps with git and with the program. The run ends early after a
+    /// difference that is not intended, any difference in refs or files, a crash of git, or a state in which plans end
+    /// ([`Bench::ending_at`]).
+    ///
+    /// # Panics
+    ///
+    /// If a step that only reads has changed a copy.
     pub fn run(&self, plan: &Plan) -> Ran {
         self.build(plan);
         let mut ran = Ran { met: vec![0; self.differences.len()], ..Ran::default() };
@@ -251,9 +257,9 @@ impl Bench {
     }
 }
 
-/// Returns a command that is ended when it writes more than a few megabytes to a file, or after some seconds, if the
-/// plan has names that are so long that git may fill the disk with an endless index, or messages for which git may
-/// enlarge its block for ever.
+/// Returns a command for the program. If the plan has names that are so long that git may fill the disk with an endless
+/// index, or messages for which git may enlarge its block for ever, the command is ended when it writes more than a few
+/// megabytes to a file or has used 20 seconds of processor time.
 fn bounded(program: &Path, plan: &Plan) -> Command {
     let is_one = |word: &BString| word.contains_str(LONG) || word.len() >= LONG_MESSAGE_BYTES;
     let is_long = |step: &Step| step.words.iter().chain(&step.input).any(is_one);
@@ -265,7 +271,8 @@ fn bounded(program: &Path, plan: &Plan) -> Command {
     command
 }
 
-/// Fewer bytes than the smallest block that git takes for ever to fit a message into.
+/// The length in bytes from which a word counts as a message for which git may enlarge its block for ever. It is less
+/// than the smallest block with which git does so.
 const LONG_MESSAGE_BYTES: usize = 900;
 
 /// A part of every name that may be too long for the blocks of a table.

@@ -156,7 +156,7 @@ pub(super) fn random(rng: &mut Rng, words: &Vocabulary<'_>) -> (Vec<BString>, Ve
 fn atom(rng: &mut Rng) -> String {
     let known = if rng.one_in(12) { FIELDS.len() } else { FIELDS.len() - RARE };
     let (name, forms) = FIELDS[rng.below(known)];
-    // The first two forms, which are valid, are the most frequent.
+    // The first two forms are the most frequent; the first is valid if the field is.
     let form = if rng.one_in(3) { *rng.pick(forms) } else { forms[rng.below(forms.len().min(2))] };
     let star = if rng.one_in(10) { "*" } else { "" };
     match form {
@@ -165,7 +165,7 @@ fn atom(rng: &mut Rng) -> String {
     }
 }
 
-/// Generates a format. `depth` is the number of conditions that enclose it.
+/// Generates a format. `depth` is the number of conditions and alignments that enclose it.
 pub(super) fn format(rng: &mut Rng, depth: usize) -> Vec<u8> {
     let mut text = Vec::new();
     for _ in 0..1 + rng.below(4) {

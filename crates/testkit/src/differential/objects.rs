@@ -11,7 +11,7 @@ const ODD: usize = 90;
 pub(super) struct Objects {
     repo: Repo,
     pub(super) commits: Vec<BString>,
-    /// Tags, trees, blobs, and malformed objects that resemble them.
+    /// Tags, of which one is signed and one has no tagger, a tree and a blob.
     pub(super) others: Vec<BString>,
     /// Commits and tags with dates, encodings and messages that git itself does not write.
     pub(super) odd: Vec<BString>,

@@ -30,7 +30,7 @@ pub enum Part {
     Log(BString, [BString; 2], u64, BString),
     /// `git pack-refs --all`.
     Pack,
-    /// `git config KEY VALUE`.
+    /// `git config --add KEY VALUE`.
     Config(BString, BString),
     /// Lines that are appended to the configuration.
     RawConfig(BString),
@@ -94,10 +94,10 @@ pub struct Areas {
 }
 
 impl Areas {
-    /// All kinds of repositories, for the commands that host refs.
+    /// All kinds of repositories without unusual surroundings, for the commands that a server needs.
     pub const ALL: Areas =
         Areas { worktree_names: true, broken: true, long_messages: true, lists_and_logs: false, surroundings: false };
-    /// All kinds of repositories, mostly for the commands about reflogs, lists and whole stores.
+    /// The same kinds of repositories, mostly for the commands about reflogs, lists and whole stores.
     pub const LISTS_AND_LOGS: Areas = Areas { lists_and_logs: true, ..Areas::ALL };
     /// Valid repositories in all surroundings, for all commands.
     pub const SURROUNDINGS: Areas = Areas { broken: false, surroundings: true, ..Areas::ALL };
@@ -135,7 +135,7 @@ impl Step {
 }
 
 impl fmt::Display for Plan {
-    /// Writes a script that does the same with git.
+    /// Writes a script that does the same with git, where `make-ref` stands for creating a ref without any check.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bare = if self.bare { " --bare" } else { "" };
         writeln!(f, "git init --ref-format={} --object-format={}{bare}", self.format.name(), self.hash.name())?;
@@ -194,7 +194,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Quotes a word for a shell, unless it is too unusual.
+/// Quotes a word for bash. A word with a `'` but without a byte that is escaped is not quoted correctly.
 fn quoted(word: &BString) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.=:@,^~+".contains(byte);
     if !word.is_empty() && word.iter().all(is_plain) {

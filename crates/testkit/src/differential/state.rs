@@ -49,12 +49,12 @@ impl State {
         self.0.get(name.as_bytes()).map(|value| value.as_bstr())
     }
 
-    /// Returns the names of all of them.
+    /// Returns the names of all refs, reflogs and files.
     pub fn names(&self) -> impl Iterator<Item = &BString> {
         self.0.keys()
     }
 
-    /// Returns the contents of all of them.
+    /// Returns the values of all refs, reflogs and files.
     pub fn values(&self) -> impl Iterator<Item = &BStr> {
         self.0.values().map(|value| value.as_bstr())
     }

@@ -129,7 +129,7 @@ fn request(rng: &mut Rng, words: &Vocabulary<'_>, nul: bool) -> Vec<BString> {
     [first].into_iter().chain(rest).chain(extra).collect()
 }
 
-/// Encodes a field, which is quoted in lines where it has to be, and sometimes where it does not.
+/// Encodes a field. In lines, it is usually quoted where it has to be, and sometimes where it does not have to be.
 fn field(rng: &mut Rng, text: BString, nul: bool) -> BString {
     let must = text.iter().any(|byte| b" \n\"\t".contains(byte));
     if nul || !(must || rng.one_in(15)) || rng.one_in(30) {

@@ -102,7 +102,7 @@ impl<'a> Vocabulary<'a> {
         }
     }
 
-    /// Returns a revision that names an object in some way.
+    /// Returns a revision in one of many forms, which may name no object.
     pub(super) fn revision(&self, rng: &mut Rng) -> BString {
         let name = self.name(rng);
         let short = name.splitn_str(3, "/").last().unwrap_or_default();
