@@ -1,5 +1,5 @@
 //! `refdb branch --list` and `refdb branch --show-current`: see git-branch(1). Everything else that git-branch does is
-//! left to git before refdb has changed or printed anything.
+//! left to git before refdb has changed anything or listed a branch.
 
 use crate::{
     Invocation,

@@ -64,7 +64,7 @@ impl Settings {
     }
 
     /// Returns the times for a ref: those of the command line, or else those of the first pattern that matches, or
-    /// else those for all refs. Without a pattern that matches, entries of the stash never expire.
+    /// else those for all refs. Entries of the stash never expire unless one of the first two names a time.
     pub(super) fn cutoff(&self, name: &BStr, given: Cutoff<Option<u64>>) -> Cutoff<u64> {
         let fits = |pattern: &BString| wildmatch(pattern.as_bstr(), name, Mode::empty());
         let set = match self.patterns.iter().find(|(pattern, _)| fits(pattern)) {
