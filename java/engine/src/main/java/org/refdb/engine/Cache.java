@@ -57,10 +57,12 @@ public final class Cache implements AutoCloseable {
    * @param name the name of the cache; any text is mapped to a single folder below the root
    * @param version the version of the serialisation of the values, 0 or more; values of other versions are never
    *     returned
-   * @param limitBytes the maximum size of all files together, at least {@link #SMALLEST_LIMIT_BYTES}
+   * @param limitBytes the maximum size of all files together, at least {@link #SMALLEST_LIMIT_BYTES}; no entry may be
+   *     larger than an eighth of it, or than 256 MiB
    * @param maxAge the age from which entries are misses; null for no limit
    * @param key 32 random bytes with which entries are encrypted; null for no encryption
-   * @param oldKeys keys with which the cache may have been encrypted before
+   * @param oldKeys keys with which the cache may have been encrypted before; if one of them fits, {@code key} replaces
+   *     it
    */
   public record Options(
       Path root, String name, int version, long limitBytes, Duration maxAge, byte[] key, List<byte[]> oldKeys) {}
@@ -86,7 +88,7 @@ public final class Cache implements AutoCloseable {
    *
    * @param stored the number of entries that were stored
    * @param kept the number of entries whose key has a value that is as new or newer, or was changed during the import
-   * @param tooLarge the number of entries that are larger than an eighth of the limit
+   * @param tooLarge the number of entries that are larger than the limit permits
    */
   public record Imported(long stored, long kept, long tooLarge) {}
 
@@ -113,14 +115,21 @@ public final class Cache implements AutoCloseable {
 
   /**
    * Opens a cache for reading and writing, and creates it if it does not exist. Only one process at a time may do so.
+   * Files that are damaged, or encrypted with a key that is not given, are deleted, and {@link #notices} says so.
    *
-   * @throws EngineException of kind LOCKED if another process has it open
+   * @throws EngineException of kind LOCKED if the cache is open for writing already; of kind REFUSED if the limit is
+   *     out of range, or a newer program wrote the cache
    */
   public static Cache open(Options options) throws EngineException {
     return new Cache(CacheNatives.open(request(options, false)));
   }
 
-  /** Opens the current state of a cache for reading, even while another process writes to it. */
+  /**
+   * Opens the current state of a cache for reading, even while another process writes to it. Of the options, the limit,
+   * the maximum age and the old keys are not used.
+   *
+   * @throws EngineException if the cache does not exist or cannot be read; of kind REFUSED if the key does not fit
+   */
   public static Cache openToRead(Options options) throws EngineException {
     return new Cache(CacheNatives.open(request(options, true)));
   }
@@ -208,8 +217,9 @@ public final class Cache implements AutoCloseable {
    * Stores a value.
    *
    * @param createdMillis when the value was created, in milliseconds since 1970
-   * @return false if the value was refused, because it is larger than an eighth of the limit or the write buffer was
-   *     full; the key then has no value
+   * @return false if the value was refused, because the entry is larger than the limit permits or, for a buffered put,
+   *     because there was no room for 200 ms; the key then has no value
+   * @throws EngineException of kind IO if the disk does not take a written or synced put within 30 seconds
    */
   public boolean put(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
     return store(key, value, createdMillis, durability.ordinal()) == STORED;
@@ -219,9 +229,9 @@ public final class Cache implements AutoCloseable {
   public enum Placed {
     /** The put has its place in the order of changes; {@link Cache#flush} waits until it is durable. */
     STORED,
-    /** The entry is larger than an eighth of the limit, so the key now has no value. */
+    /** The entry is larger than the limit permits, so the key now has no value. */
     TOO_LARGE,
-    /** The write buffer was full, so the key now has no value. */
+    /** There was no room in the write buffer or within the limit, so the key now has no value. */
     NO_ROOM
   }
 
@@ -230,6 +240,7 @@ public final class Cache implements AutoCloseable {
    * disk.
    *
    * @param durability the urgency: a durable put may use room that other puts may not
+   * @throws EngineException of kind IO if the put is durable and the disk takes nothing at all
    */
   public Placed place(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
     return PLACED[store(key, value, createdMillis, durability.ordinal() | AT_ONCE)];
@@ -293,7 +304,8 @@ public final class Cache implements AutoCloseable {
    * form, or not at all.
    *
    * @param values whether to pass the values too, which have to be read into arrays
-   * @return the numbers of intact and damaged records up to where the visitor stopped
+   * @return the numbers of intact and damaged records; if the visitor stopped the walk, the number of entries that it
+   *     visited, and 0
    */
   public Verified forEach(boolean values, Visitor visitor) throws EngineException {
     return verified(handle.call(id -> CacheNatives.forEach(id, values, visitor)));
@@ -327,9 +339,11 @@ public final class Cache implements AutoCloseable {
   /**
    * Stores all entries of an export of a cache of the same name and version. The cache can be used at the same time.
    *
+   * <p>If the import fails, the entries that were stored before remain.
+   *
    * @throws EngineException of kind CORRUPT if the export is truncated or damaged, of kind REFUSED if it is that of
    *     another cache
-   * @throws IOException if the stream throws it; the entries that were stored before remain
+   * @throws IOException if the stream throws it
    */
   public Imported importFrom(InputStream from) throws IOException {
     Unpacker unpacker = new Unpacker(handle.call(id -> CacheNatives.importFrom(id, from)));

@@ -136,7 +136,8 @@ public final class EngineView implements AutoCloseable {
    * Commits a batch of edits.
    *
    * @return the result for each edit
-   * @throws EngineException if nothing was done for a reason that concerns the whole batch
+   * @throws EngineException if the batch failed for a reason that concerns all of it; no ref is changed then, unless
+   *     the message says so
    */
   public BatchResult commit(RefBatch batch) throws EngineException {
     return BatchResult.unpack(handle.call(id -> RefNatives.commit(id, batch.pack())));

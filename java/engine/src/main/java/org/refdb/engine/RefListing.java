@@ -38,8 +38,8 @@ public final class RefListing implements AutoCloseable {
   }
 
   /**
-   * Returns whether {@link EngineView#takeUnreportedBroken} or {@link EngineView#takeUnsortedPackedRefs} has something
-   * to log.
+   * Returns whether one of the methods {@code take...} of {@link EngineView}, which return warnings for a log, may have
+   * something to return.
    */
   public boolean hasUnreported() {
     return hasUnreported;

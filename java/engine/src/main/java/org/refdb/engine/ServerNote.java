@@ -19,7 +19,7 @@ import java.util.Properties;
  * {@code data} of the site.
  *
  * @param inUse whether refdb is in use; if not, Gerrit uses its own implementation
- * @param text the reason why refdb is not in use
+ * @param text the reason why refdb is not in use; empty if it is
  * @param version the version of refdb
  * @param pid the process id of the server
  */
